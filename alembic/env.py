@@ -1,0 +1,35 @@
+"""How migrations run: on the service's own engine, under a lock time-out, one transaction each."""
+
+from __future__ import annotations
+
+from sqlalchemy import text
+
+from alembic import context
+from models.base import engine
+from models.tables import Base
+
+#: A migration waits this long for a lock, then fails: waiting longer would queue every query behind it.
+LOCK_TIMEOUT = "4s"
+#: Any number that no other program uses: two copies that start at once migrate one after the other.
+MIGRATION_LOCK = 7_461_903
+
+
+def run() -> None:
+    if context.is_offline_mode():
+        context.configure(dialect_name="postgresql", target_metadata=Base.metadata, literal_binds=True)
+        with context.begin_transaction():
+            context.run_migrations()
+        return
+    with engine().connect() as connection:
+        connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": MIGRATION_LOCK})
+        connection.execute(text(f"SET lock_timeout = '{LOCK_TIMEOUT}'"))
+        connection.commit()
+        context.configure(connection=connection, target_metadata=Base.metadata, transaction_per_migration=True)
+        try:
+            with context.begin_transaction():
+                context.run_migrations()
+        finally:
+            connection.invalidate()  # also ends the session, and with it the advisory lock and the time-out
+
+
+run()

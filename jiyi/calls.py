@@ -1,0 +1,99 @@
+"""Asking a worker and waiting for its answer: a Celery task out, an expiring Redis list back.
+
+The answer does not travel through Celery's result backend: a list and ``BLPOP`` take a third of the time.
+"""
+
+from __future__ import annotations
+
+import json
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import redis
+from kombu.exceptions import OperationalError
+from pydantic import BaseModel
+from uuid6 import uuid7
+
+from jiyi.errors import BY_CODE, BrokerUnavailable, JiyiError, NoAnswer, ServiceError
+from jiyi.settings import Settings
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+REPLY_KEY = "jiyi:reply:"
+#: An answer that nobody fetches (a caller that gave up) is gone after this.
+REPLY_SECONDS = 30
+
+
+def reply_key(request_id: str) -> str:
+    return f"{REPLY_KEY}{request_id}"
+
+
+class Caller:
+    """Sends calls and awaits their replies. Thread-safe."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._redis = redis.Redis.from_url(settings.need("redis_url"), socket_connect_timeout=settings.publish_timeout)
+        self._app: Celery | None = None
+        self._lock = Lock()
+
+    def call(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> Any:
+        """The reply's value.
+
+        Raises:
+            BrokerUnavailable: broker or Valkey cannot be reached.
+            NoAnswer: nothing came back within ``timeout`` seconds.
+            JiyiError: what the service answered instead, as the class of its code.
+        """
+        wait = self._settings.request_timeout if timeout is None else timeout
+        request_id = str(uuid7())
+        try:
+            self._celery().send_task(
+                task, args=[request_id, request.model_dump(mode="json", exclude_none=True)], queue=queue,
+                expires=wait, ignore_result=True, retry=False,
+            )  # fmt: skip
+            found = self._redis.blpop([reply_key(request_id)], timeout=wait)
+        except (OperationalError, redis.RedisError, OSError) as error:
+            raise BrokerUnavailable(f"cannot reach the broker or Valkey: {error}; is the service running?") from error
+        if found is None:
+            raise NoAnswer(f"no answer to {task} within {wait:g} s: is a worker for the queue {queue!r} running?")
+        return open_reply(found[1])
+
+    def close(self) -> None:
+        self._redis.close()
+        if self._app is not None:
+            self._app.close()
+
+    def _celery(self) -> Celery:
+        with self._lock:
+            if self._app is None:
+                from celery import Celery  # here, so that importing jiyi stays light
+
+                self._app = Celery("jiyi-client", broker=self._settings.need("broker_url"), set_as_current=False)
+                self._app.conf.update(
+                    task_create_missing_queues=True,
+                    broker_connection_timeout=self._settings.publish_timeout,
+                    broker_transport_options={"socket_connect_timeout": self._settings.publish_timeout, "max_retries": 1},
+                )
+            return self._app
+
+
+def reply_of(value: Any) -> bytes:
+    """A reply that carries a JSON value."""
+    return json.dumps({"value": value}, ensure_ascii=False).encode()
+
+
+def reply_of_error(error: JiyiError) -> bytes:
+    problems = getattr(error, "problems", None)
+    return json.dumps({"error": {"code": error.code, "message": str(error), "problems": problems}}, ensure_ascii=False).encode()
+
+
+def open_reply(reply: bytes | str) -> Any:
+    """The value of a reply, or the error it carries, raised."""
+    content = json.loads(reply)
+    if "value" in content:
+        return content["value"]
+    error = content["error"]
+    cls = BY_CODE.get(error["code"], ServiceError)
+    raise cls(error["problems"]) if error.get("problems") else cls(error["message"])

@@ -1,0 +1,127 @@
+"""Every error a user of Jiyi can meet, each with a stable ``code`` and a sentence that names the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+MAX_PROBLEMS_SHOWN = 10  # a batch of 500 bad events must not print 500 lines
+MAX_VALUE_CHARS = 60  # of an offending value quoted in a message
+
+
+class JiyiError(Exception):
+    """Base of all errors that Jiyi raises on purpose."""
+
+    code = "error"
+
+
+class SettingsError(JiyiError, ValueError):
+    """A ``JIYI_…`` variable has a value that cannot be used, or one that is needed is missing."""
+
+    code = "settings"
+
+
+class InvalidEvent(JiyiError, ValueError):
+    """An event was refused; ``problems`` has one sentence per field."""
+
+    code = "invalid_event"
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__(join_problems(self.problems))
+
+
+class InvalidRequest(JiyiError, ValueError):
+    """A request was refused; ``problems`` has one sentence per field."""
+
+    code = "invalid_request"
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__(join_problems(self.problems))
+
+
+class BrokerUnavailable(JiyiError, ConnectionError):
+    """The broker or Valkey could not be reached; nothing was published."""
+
+    code = "broker_unavailable"
+
+
+class NoAnswer(JiyiError, TimeoutError):
+    """No worker answered within the time given."""
+
+    code = "no_answer"
+
+
+class EventRejected(JiyiError):
+    """The service received the event but could not store it; it is kept in the dead letters."""
+
+    code = "event_rejected"
+
+
+class EmbeddingUnavailable(JiyiError):
+    """The embedding provider failed or answered something unusable; the work stays owed."""
+
+    code = "embedding_unavailable"
+
+
+class ModelMismatch(JiyiError, ValueError):
+    """Vectors of different models, or of different sizes, were about to be compared."""
+
+    code = "model_mismatch"
+
+
+class NotFound(JiyiError, LookupError):
+    """The thing named does not exist in this group."""
+
+    code = "not_found"
+
+
+class ServiceError(JiyiError):
+    """The service failed on its side; its log has the details under the id in the message."""
+
+    code = "service_error"
+
+
+#: What travels back to a client in a reply: ``code`` -> the class it is raised as again.
+BY_CODE: Mapping[str, type[JiyiError]] = {
+    cls.code: cls
+    for cls in (
+        JiyiError, SettingsError, InvalidEvent, InvalidRequest, BrokerUnavailable, NoAnswer,
+        EventRejected, EmbeddingUnavailable, ModelMismatch, NotFound, ServiceError,
+    )
+}  # fmt: skip
+
+
+def join_problems(problems: Sequence[str]) -> str:
+    shown = "; ".join(problems[:MAX_PROBLEMS_SHOWN])
+    hidden = len(problems) - MAX_PROBLEMS_SHOWN
+    return f"{shown}; and {hidden} more" if hidden > 0 else shown
+
+
+def problems_of(error: ValidationError) -> list[str]:
+    """One sentence per wrong field of a pydantic error: the field's path, what is wrong, the value."""
+    return [_sentence(item) for item in error.errors(include_url=False)]
+
+
+def _sentence(item: Mapping[str, Any]) -> str:
+    # The names of a tagged union's members are pydantic's, not the user's: they are no part of the path.
+    path = ".".join(str(part) for part in item["loc"] if "." not in str(part)) or "value"
+    message = str(item["msg"]).removeprefix("Value error, ")
+    value = item.get("input")
+    if item["type"] == "union_tag_not_found":
+        return "type: required, but missing (or this is no JSON object)"
+    if item["type"] == "union_tag_invalid":
+        return f"type: unknown, {_short(item['ctx']['tag'])}; known are {item['ctx']['expected_tags']}"
+    if item["type"] == "missing":
+        return f"{path}: required, but missing"
+    if isinstance(value, str | int | float | bool) and "value_error" not in item["type"]:
+        return f"{path}: {message} (got {_short(value)})"
+    return f"{path}: {message}"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}…, {len(text):,} characters"

@@ -1,0 +1,241 @@
+"""The events that agent programs publish: one model a type, and their form on the wire.
+
+A message holds one event as a JSON object, or several as ``{"events": […]}``. Unknown fields are
+ignored, so that a newer client may talk to an older service. ``docs/events.md`` shows every type.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from uuid6 import uuid7
+
+from jiyi.agents import AgentSettings
+from jiyi.errors import InvalidEvent, problems_of
+from jiyi.settings import get_settings
+from jiyi.vectors import Vector
+
+CONTENT_TYPE = "application/json"
+#: Names end up in indexes and log lines: long enough for a path or an address, no longer.
+MAX_NAME_CHARS = 200
+#: Subjects may be whole paths of a simulated world (``world:sector:arena:object``).
+MAX_PART_CHARS = 500
+MAX_KEYWORD_CHARS = 200
+MAX_UTTERANCE_CHARS = 20_000
+MAX_PROVENANCE_BYTES = 8_192
+
+
+def no_nul(text: str) -> str:
+    """PostgreSQL's text cannot hold NUL, and a lone surrogate is no UTF-8: say so before it gets there."""
+    if "\x00" in text:
+        raise ValueError("contains a NUL character (\\u0000); remove it")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("contains half of a surrogate pair; send valid Unicode") from None
+    return text
+
+
+def not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+def within_description_limit(text: str) -> str:
+    limit = get_settings().max_description_chars
+    if len(text) > limit:
+        raise ValueError(
+            f"{len(text):,} characters are more than {limit:,}; split the text into several memories, "
+            "or raise JIYI_MAX_DESCRIPTION_CHARS"
+        )
+    return text
+
+
+def few_enough_keywords(keywords: list[str]) -> list[str]:
+    limit = get_settings().max_keywords
+    if len(keywords) > limit:
+        raise ValueError(f"{len(keywords):,} keywords are more than {limit:,}; send the most telling ones")
+    return keywords
+
+
+def few_enough_entries(entries: list[Any]) -> list[Any]:
+    limit = get_settings().max_evidence
+    if len(entries) > limit:
+        raise ValueError(f"{len(entries):,} entries are more than {limit:,}; split the memory")
+    return entries
+
+
+def small_enough(value: dict[str, Any]) -> dict[str, Any]:
+    text = json.dumps(value, ensure_ascii=False)
+    no_nul_in_json(text)
+    if len(text.encode()) > MAX_PROVENANCE_BYTES:
+        raise ValueError(f"larger than {MAX_PROVENANCE_BYTES:,} bytes as JSON")
+    return value
+
+
+def no_nul_in_json(text: str) -> None:
+    if "\\u0000" in text:
+        raise ValueError("contains a NUL character (\\u0000); remove it")
+
+
+Text = Annotated[str, AfterValidator(no_nul)]
+Name = Annotated[Text, Field(min_length=1, max_length=MAX_NAME_CHARS), AfterValidator(not_blank)]
+Part = Annotated[Text, Field(max_length=MAX_PART_CHARS)]
+Description = Annotated[Text, AfterValidator(not_blank), AfterValidator(within_description_limit)]
+Keyword = Annotated[Text, Field(min_length=1, max_length=MAX_KEYWORD_CHARS)]
+Utterance = tuple[Annotated[Text, Field(max_length=MAX_NAME_CHARS)], Annotated[Text, Field(max_length=MAX_UTTERANCE_CHARS)]]
+NodeType = Literal["event", "thought", "chat"]
+
+
+class Observation(BaseModel):
+    """What was perceived, thought or said: the payload of ``memory.observed`` (GA-08, GA-09).
+
+    ``embedding_key`` is the text that is embedded; the description unless given (GA-12).
+    ``evidence`` names the events a thought rests on (or the conversation an event belongs to), and
+    ``utterances`` holds a conversation; the original keeps both in one field, ``filling``.
+    A ``vector`` of one's own (imports) needs the name of the model that made it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    node_type: NodeType = "event"
+    description: Description
+    embedding_key: Description | None = None
+    subject: Part | None = None
+    predicate: Part | None = None
+    object: Part | None = None
+    keywords: Annotated[list[Keyword], AfterValidator(few_enough_keywords)] | None = None
+    poignancy: float | None = Field(None, ge=1, le=10, allow_inf_nan=False)  # 1 mundane … 10 poignant (GA-49)
+    evidence: Annotated[list[UUID], AfterValidator(few_enough_entries)] = []
+    utterances: Annotated[list[Utterance], AfterValidator(few_enough_entries)] = []
+    expires_at: AwareDatetime | None = None
+    vector: Vector | None = None
+    embedding_model: Name | None = None
+    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
+
+    @model_validator(mode="after")
+    def _vector_names_its_model(self) -> Self:
+        if (self.vector is None) != (self.embedding_model is None):
+            raise ValueError("vector and embedding_model belong together: give both or neither")
+        return self
+
+
+class ImportedCounters(BaseModel):
+    """Reflection counters that an import continues (GA-48)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    importance_trigger_curr: float = Field(ge=-1_000_000, le=1_000_000)
+    importance_ele_n: int = Field(ge=0, le=1_000_000_000)
+
+
+class Configuration(AgentSettings):
+    """The payload of ``agent.configured``: fields that are given replace the agent's own."""
+
+    counters: ImportedCounters | None = None
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    event_id: UUID = Field(default_factory=uuid7)
+    version: Literal[1] = 1
+    occurred_at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
+    group_id: Name
+    agent_id: Name
+    session_id: Name | None = None
+    correlation_id: Name | None = None
+
+
+class MemoryObserved(_Event):
+    """An agent perceived, thought or said something; it becomes one memory."""
+
+    type: Literal["memory.observed"] = "memory.observed"
+    payload: Observation
+
+
+class AgentConfigured(_Event):
+    """Somebody changed an agent's settings."""
+
+    type: Literal["agent.configured"] = "agent.configured"
+    payload: Configuration
+
+
+#: Every event type there is. A new one is added here, in ``docs/events.md`` and in the intake.
+EVENT_CLASSES: tuple[type[_Event], ...] = (MemoryObserved, AgentConfigured)
+EVENT_TYPES = tuple(cls.model_fields["type"].default for cls in EVENT_CLASSES)
+
+Event = MemoryObserved | AgentConfigured
+_ONE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
+_MANY: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="type")]])
+
+
+def build(event: dict[str, Any]) -> Event:
+    """A validated event from plain data; raises :class:`InvalidEvent` with a sentence per wrong field."""
+    try:
+        return _ONE.validate_python(event)
+    except ValidationError as error:
+        raise InvalidEvent(problems_of(error)) from None
+
+
+def encode(events: Sequence[Event]) -> bytes:
+    """The body of one message."""
+    if len(events) == 1:
+        return _ONE.dump_json(events[0], exclude_none=True)
+    return b'{"events":' + _MANY.dump_json(list(events), exclude_none=True) + b"}"
+
+
+class Decoded(BaseModel):
+    """What a message held: the good events, and for each bad one its JSON text and the reason."""
+
+    events: list[Event] = []
+    rejected: list[tuple[str, str]] = []
+
+
+def decode(body: bytes) -> Decoded:
+    """The events of a message body. Never raises: what cannot be read is in ``rejected``."""
+    try:
+        if not body.startswith(b'{"events":'):
+            return Decoded.model_construct(events=[_ONE.validate_json(body)], rejected=[])
+        return Decoded.model_construct(events=_MANY.validate_json(body[10:-1]), rejected=[])
+    except ValidationError:
+        return _decode_one_by_one(body)
+
+
+def _decode_one_by_one(body: bytes) -> Decoded:
+    """The slow way, for a message of which some part is wrong: one bad event must not take the others along."""
+    text = body.decode("utf-8", errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        return Decoded.model_construct(events=[], rejected=[(text, f"not JSON: {error}")])
+    items = message.get("events") if isinstance(message, dict) and "events" in message else [message]
+    if not isinstance(items, list):
+        return Decoded.model_construct(events=[], rejected=[(text, "events: must be a list of events")])
+    limit = get_settings().max_events_per_message
+    if len(items) > limit:
+        return Decoded.model_construct(
+            events=[], rejected=[(text, f"events: {len(items):,} are more than {limit:,} in one message")]
+        )
+    decoded = Decoded.model_construct(events=[], rejected=[])
+    for item in items:
+        try:
+            decoded.events.append(_ONE.validate_python(item))
+        except ValidationError as error:
+            decoded.rejected.append((json.dumps(item, ensure_ascii=True), "; ".join(problems_of(error))))
+    return decoded

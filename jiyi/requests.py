@@ -1,0 +1,176 @@
+"""What one asks of the service and what comes back: the retrieval's request and answer."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+
+from jiyi.events import Keyword, Name, NodeType, Text, not_blank
+from jiyi.settings import Decay, Mode, Weight, get_settings
+from jiyi.vectors import Vector
+
+DEFAULT_TOP_K = 30  # GA-01
+
+Status = Literal["ok", "no_candidates", "error"]
+
+
+def _within_focal_limit(text: str) -> str:
+    limit = get_settings().max_focal_chars
+    if len(text) > limit:
+        raise ValueError(f"{len(text):,} characters are more than {limit:,}; ask with a summary")
+    return text
+
+
+def _few_enough_focal_texts(texts: list[str]) -> list[str]:
+    limit = get_settings().max_focal_texts
+    if len(texts) > limit:
+        raise ValueError(f"{len(texts):,} focal texts are more than {limit:,}; ask in several requests")
+    return texts
+
+
+def _within_top_k(top_k: int) -> int:
+    limit = get_settings().max_top_k
+    if top_k > limit:
+        raise ValueError(f"{top_k:,} is more than {limit:,}; raise JIYI_MAX_TOP_K if you need so many")
+    return top_k
+
+
+FocalText = Annotated[Text, AfterValidator(not_blank), AfterValidator(_within_focal_limit)]
+TopK = Annotated[int, Field(ge=1), AfterValidator(_within_top_k)]
+
+
+class Filters(BaseModel):
+    """Which memories may be candidates; all given filters must hold. They come before the scoring."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    types: Annotated[list[NodeType], Field(min_length=1)] = ["event", "thought"]
+    created_after: AwareDatetime | None = None
+    created_before: AwareDatetime | None = None
+    session_id: Name | None = None
+    #: Any of these, compared in lower case.
+    keywords: Annotated[list[Keyword], Field(max_length=100)] = []
+    #: Least cosine similarity with the focal text, -1 … 1.
+    min_similarity: float | None = Field(None, ge=-1, le=1, allow_inf_nan=False)
+    include_archived: bool = False
+    #: Memories past their expiry (GA-11). The ``stanford`` mode always includes them, as the original does.
+    include_expired: bool = False
+
+
+class RetrievalRequest(BaseModel):
+    """What matters to this agent now? (GA-01, GA-07)
+
+    What is left out comes from the agent's settings, then from the deployment's. ``now`` lets an agent live
+    in simulated time (K-02). ``vectors`` brings the focal texts' own vectors, one each, by ``embedding_model``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    group_id: Name
+    agent_id: Name
+    focal_texts: Annotated[list[FocalText], Field(min_length=1), AfterValidator(_few_enough_focal_texts)]
+    top_k: TopK = DEFAULT_TOP_K
+    mode: Mode | None = None
+    recency_w: Weight | None = None
+    relevance_w: Weight | None = None
+    importance_w: Weight | None = None
+    recency_decay: Decay | None = None
+    filters: Filters = Filters()
+    now: AwareDatetime | None = None
+    #: Whether what is returned counts as accessed.
+    touch: bool = True
+    vectors: list[Vector] | None = None
+    embedding_model: Name | None = None
+
+    @model_validator(mode="after")
+    def _vectors_match_texts(self) -> Self:
+        if (self.vectors is None) != (self.embedding_model is None):
+            raise ValueError("vectors and embedding_model belong together: give both or neither")
+        if self.vectors is not None and len(self.vectors) != len(self.focal_texts):
+            raise ValueError(f"vectors: {len(self.vectors)} given for {len(self.focal_texts)} focal texts; give one each")
+        return self
+
+
+class ScoreComponent(BaseModel):
+    """One part of a score: as measured, stretched to [0, 1] over the candidates, weighted, and what it came to."""
+
+    raw: float
+    normalised: float
+    #: Setting × fixed gain.
+    weight: float
+    contribution: float
+
+
+class RetrievedNode(BaseModel):
+    """A memory, with the reason why it was retrieved (GA-03)."""
+
+    node_id: UUID
+    agent_id: str
+    session_id: str | None
+    type: NodeType
+    node_count: int
+    depth: int
+    created_at: datetime
+    last_accessed: datetime
+    expires_at: datetime | None
+    subject: str | None
+    predicate: str | None
+    object: str | None
+    description: str
+    embedding_key: str
+    poignancy: float | None
+    keywords: list[str]
+    filling: list[Any]
+    provenance: dict[str, Any]
+    score: float
+    recency: ScoreComponent
+    relevance: ScoreComponent
+    importance: ScoreComponent
+
+
+class Debug(BaseModel):
+    """GA-04; minimum and maximum are over all candidates, not only those returned."""
+
+    total_candidates: int = 0
+    retrieved_count: int = 0
+    min_score: float | None = None
+    max_score: float | None = None
+    mode: str = ""
+    embedding_model: str = ""
+    #: Candidates whose vector is by another model: their relevance is 0 (GA-45).
+    without_comparable_vector: int = 0
+
+
+class FocalAnswer(BaseModel):
+    """The ranked memories for one focal text. All five fields of GA-02 are always there."""
+
+    focal_text: str
+    status: Status
+    message: str = ""
+    retrieved_nodes: list[RetrievedNode] = []
+    accessed_ids: list[UUID] = []
+    debug: Debug = Debug()
+
+
+class Answer(BaseModel):
+    """One group a focal text, in the order asked. ``status`` is ``ok`` if any group's is."""
+
+    status: Status
+    message: str = ""
+    groups: list[FocalAnswer]
+
+    @property
+    def retrieved_nodes(self) -> list[RetrievedNode]:
+        """The first focal text's memories: all there are when one was asked about."""
+        return self.groups[0].retrieved_nodes
+
+    @property
+    def accessed_ids(self) -> list[UUID]:
+        return self.groups[0].accessed_ids
+
+    @property
+    def debug(self) -> Debug:
+        return self.groups[0].debug

@@ -1,0 +1,104 @@
+"""Ranking one agent's candidates for the focal texts of a request: pure, exact, in numpy (design §7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi import scoring
+from jiyi.errors import ModelMismatch
+from jiyi.scoring import Floats, Order, Scores
+from jiyi.settings import Mode
+from jiyi.vectors import Float32
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidates:
+    """Columns over ``m`` memories of one agent, in any order. Times are epoch seconds."""
+
+    node_count: NDArray[np.int64]
+    is_thought: NDArray[np.bool_]
+    last_accessed: Floats
+    #: 0 where it is not known (GA-26).
+    poignancy: Floats
+    #: ``(m, d)``; a row of zeros where there is no vector by the request's model.
+    vectors: Float32
+
+    def __len__(self) -> int:
+        return int(self.node_count.size)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Weights:
+    """How to rank: an agent's settings with the request's on top."""
+
+    mode: Mode
+    recency: float
+    relevance: float
+    importance: float
+    decay: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Positions of the best candidates, best first, among the ``kept`` ones, and the scores of all of those."""
+
+    #: Positions in the candidate set of what passed ``min_similarity``; ``scores`` is over these.
+    kept: Order
+    #: Positions in ``kept``.
+    best: Order
+    scores: Scores
+
+
+def rank(
+    candidates: Candidates, query: Float32, weights: Weights, *, top_k: int, now: float, min_similarity: float | None = None
+) -> Ranked:
+    """The ``top_k`` best of ``candidates`` for one focal vector of shape ``(d,)``.
+
+    Raises:
+        ModelMismatch: the focal vector's size is not that of the candidates' vectors.
+    """
+    try:
+        similarity = scoring.cosine(candidates.vectors, query)
+    except ValueError as error:
+        raise ModelMismatch(str(error)) from None
+    kept: Order = np.arange(len(candidates))
+    if min_similarity is not None:
+        kept = np.flatnonzero(similarity >= min_similarity)
+    order = scoring.access_order(candidates.last_accessed[kept], candidates.is_thought[kept], candidates.node_count[kept])
+    scores = scoring.combine(
+        scoring.component(
+            _recency(candidates.last_accessed[kept], order, weights, now), weights.recency * scoring.RECENCY_GAIN
+        ),
+        scoring.component(similarity[kept], weights.relevance * scoring.RELEVANCE_GAIN),
+        scoring.component(candidates.poignancy[kept], weights.importance * scoring.IMPORTANCE_GAIN),
+    )
+    # The original keeps its order on ties, least recently accessed first; otherwise the most recent comes first.
+    ties = order if weights.mode == "stanford" else order[::-1]
+    return Ranked(kept, scoring.best(scores.total, ties, top_k), scores)
+
+
+def rank_in_turn(
+    candidates: Candidates, queries: Sequence[Float32], weights: Weights, *, top_k: int, now: float,
+    min_similarity: float | None = None,
+) -> list[Ranked]:  # fmt: skip
+    """Several focal vectors. In ``stanford`` mode each sees what the ones before it touched, as the original does;
+    otherwise all see the same state (GA-07)."""
+    results = []
+    for query in queries:
+        ranked = rank(candidates, query, weights, top_k=top_k, now=now, min_similarity=min_similarity)
+        results.append(ranked)
+        if weights.mode == "stanford":
+            touched = candidates.last_accessed.copy()
+            touched[ranked.kept[ranked.best]] = now
+            candidates = replace(candidates, last_accessed=touched)
+    return results
+
+
+def _recency(last_accessed: Floats, order: Order, weights: Weights, now: float) -> Floats:
+    if weights.mode == "elapsed":
+        return scoring.recency_by_time(last_accessed, now, weights.decay)
+    return scoring.recency_by_rank(order, weights.decay, newest_highest=weights.mode == "recent")

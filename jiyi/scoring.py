@@ -1,0 +1,112 @@
+"""Recency · relevance · importance, as pure functions of arrays (Park et al. 2023; GA-25 … GA-33).
+
+All arrays are float64 of shape ``(m,)`` over one candidate set, in one order. Scores of different
+requests are not comparable: every component is stretched to [0, 1] over its own candidates (K-04).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Order = NDArray[np.intp]
+
+#: The original's fixed gains: effective weight = setting × gain (GA-31).
+RECENCY_GAIN = 0.5
+RELEVANCE_GAIN = 3.0
+IMPORTANCE_GAIN = 2.0
+
+#: Shorter vectors carry no direction worth comparing (GA-28).
+MIN_NORM = 1e-8
+
+SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Component:
+    """One of the three: as measured, stretched to [0, 1], and its effective weight (setting × gain)."""
+
+    raw: Floats
+    normalised: Floats
+    weight: float
+
+    @property
+    def contribution(self) -> Floats:
+        return self.normalised * self.weight
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scores:
+    """All components of all candidates, and their weighted sum."""
+
+    recency: Component
+    relevance: Component
+    importance: Component
+    total: Floats
+
+
+def normalise(values: Floats) -> Floats:
+    """Min–max to [0, 1]; all equal gives 0.5 each, as the original does (GA-29). Empty stays empty."""
+    if values.size == 0:
+        return values
+    low, high = values.min(), values.max()
+    if low == high:
+        return np.full_like(values, 0.5)
+    return np.asarray((values - low) / (high - low), dtype=np.float64)
+
+
+def component(raw: Floats, weight: float) -> Component:
+    return Component(raw=raw, normalised=normalise(raw), weight=weight)
+
+
+def access_order(last_accessed: Floats, is_thought: NDArray[np.bool_], node_count: NDArray[np.int64]) -> Order:
+    """The original's order: least recently accessed first; ties events before thoughts, newest first."""
+    return np.lexsort((-node_count, is_thought, last_accessed))
+
+
+def recency_by_rank(order: Order, decay: float, *, newest_highest: bool) -> Floats:
+    """``decay ** rank``. ``order`` has the least recently accessed first.
+
+    ``newest_highest=False`` gives the original's ranks, 1 for the *least* recently accessed (GA-25, K-01).
+    """
+    ranks = np.arange(1, order.size + 1, dtype=np.float64)
+    recency = np.empty(order.size, dtype=np.float64)
+    recency[order] = decay ** (ranks[::-1] if newest_highest else ranks)
+    return recency
+
+
+def recency_by_time(last_accessed: Floats, now: float, decay: float) -> Floats:
+    """``decay ** hours`` since the last access; an access in the future counts as one just now."""
+    hours = np.maximum(now - last_accessed, 0.0) / SECONDS_PER_HOUR
+    return np.asarray(decay**hours, dtype=np.float64)
+
+
+def cosine(matrix: NDArray[np.floating], query: NDArray[np.floating]) -> Floats:
+    """Cosine of each row of ``(m, d)`` with ``(d,)`` in float64; 0 where a row or the query has no length (GA-28).
+
+    Raises:
+        ValueError: the row length is not the query's.
+    """
+    if matrix.shape[1] != query.shape[0]:
+        raise ValueError(f"vectors of {matrix.shape[1]} values cannot be compared with one of {query.shape[0]}")
+    rows = matrix.astype(np.float64, copy=False)
+    focal = query.astype(np.float64, copy=False)
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows)) * np.linalg.norm(focal)
+    similarity = np.zeros(rows.shape[0], dtype=np.float64)
+    np.divide(rows @ focal, norms, out=similarity, where=norms > MIN_NORM)
+    return similarity
+
+
+def combine(recency: Component, relevance: Component, importance: Component) -> Scores:
+    """GA-32, summed left to right as the original does."""
+    total = recency.contribution + relevance.contribution + importance.contribution
+    return Scores(recency=recency, relevance=relevance, importance=importance, total=total)
+
+
+def best(scores: Floats, tie_order: Order, k: int) -> Order:
+    """Positions of the ``k`` highest scores, best first; ties keep ``tie_order`` (GA-33)."""
+    ranked = tie_order[np.argsort(-scores[tie_order], kind="stable")]
+    return ranked[:k]

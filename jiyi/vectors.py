@@ -1,0 +1,63 @@
+"""Vectors on the wire: base64 of little-endian float32, or a plain JSON list of numbers."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, PlainSerializer
+
+from jiyi.settings import get_settings
+
+Float32 = NDArray[np.float32]
+
+#: float32 values are 4 bytes each.
+BYTES_PER_VALUE = 4
+WIRE_TYPE = np.dtype("<f4")
+
+
+def to_bytes(value: Any) -> bytes:
+    """``value`` (numbers, an array, base64 text or packed bytes) as little-endian float32 bytes.
+
+    Raises:
+        ValueError: not a vector, empty, above ``JIYI_MAX_VECTOR_DIMENSIONS``, NaN, infinite, or all zero.
+    """
+    if isinstance(value, str):
+        try:
+            value = base64.b64decode(value, validate=True)
+        except binascii.Error:
+            raise ValueError("not a vector: give a list of numbers, or base64 of little-endian float32") from None
+    if isinstance(value, bytes):
+        if len(value) % BYTES_PER_VALUE:
+            raise ValueError(f"{len(value)} bytes are no whole number of float32 values")
+        array = np.frombuffer(value, dtype=WIRE_TYPE)
+    else:
+        try:
+            with np.errstate(over="ignore"):  # too large for float32 becomes infinite, refused below
+                array = np.asarray(value, dtype=np.float64).astype(WIRE_TYPE)
+        except (TypeError, ValueError):
+            raise ValueError("not a vector: give a list of numbers, or base64 of little-endian float32") from None
+    limit = get_settings().max_vector_dimensions
+    if array.ndim != 1 or not 1 <= array.size <= limit:
+        raise ValueError(f"a vector has one dimension and 1 to {limit:,} values; this has the shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError("every value must be a finite number")
+    if not array.any():
+        raise ValueError("all values are zero: send no vector instead, and the service embeds the text")
+    return array.tobytes()
+
+
+def to_array(packed: bytes) -> Float32:
+    """The packed vector as a float32 array of shape ``(dimensions,)``."""
+    return np.frombuffer(packed, dtype=WIRE_TYPE).astype(np.float32, copy=False)
+
+
+def to_text(packed: bytes) -> str:
+    return base64.b64encode(packed).decode("ascii")
+
+
+#: A vector in a model: validated by :func:`to_bytes`, kept packed, base64 in JSON.
+Vector = Annotated[bytes, BeforeValidator(to_bytes), PlainSerializer(to_text, return_type=str)]

@@ -1,0 +1,1 @@
+"""Everything stored: tables, queries, Redis keys, units of work."""

@@ -1,0 +1,79 @@
+"""The connection to PostgreSQL: one engine a process, and the unit of work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+import psycopg
+from pgvector.psycopg import register_vector
+from sqlalchemy import Connection, Engine, MetaData, create_engine, event
+from sqlalchemy.orm import DeclarativeBase
+
+from jiyi.settings import get_settings
+
+#: A process runs at most this many threads that touch the database at once (see ``*_threads``).
+POOL_SIZE = 8
+POOL_OVERFLOW = 8
+#: Seconds to wait for a free connection before the caller is told that the pool is exhausted.
+POOL_TIMEOUT = 10
+CONNECT_TIMEOUT = 5
+#: No statement of ours takes minutes; one that does is stuck and must let its locks go.
+STATEMENT_TIMEOUT_MS = 60_000
+LOCK_TIMEOUT_MS = 10_000
+IDLE_IN_TRANSACTION_MS = 60_000
+
+#: Names that alembic can rely on when it drops or alters a constraint.
+NAMING = {
+    "ix": "%(table_name)s_%(column_0_N_name)s_idx",
+    "uq": "%(table_name)s_%(column_0_N_name)s_key",
+    "ck": "%(table_name)s_%(constraint_name)s_check",
+    "fk": "%(table_name)s_%(column_0_name)s_fkey",
+    "pk": "%(table_name)s_pkey",
+}
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(naming_convention=NAMING)
+
+
+@lru_cache(maxsize=1)
+def engine() -> Engine:
+    """This process's engine. Created on first use, so always after a fork."""
+    made = create_engine(
+        get_settings().need("database_url"),
+        pool_size=POOL_SIZE,
+        max_overflow=POOL_OVERFLOW,
+        pool_timeout=POOL_TIMEOUT,
+        pool_pre_ping=True,
+        connect_args={
+            "connect_timeout": CONNECT_TIMEOUT,
+            "options": (
+                f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c lock_timeout={LOCK_TIMEOUT_MS} "
+                f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_MS} -c timezone=UTC"
+            ),
+        },
+    )
+    event.listen(made, "connect", _prepare)
+    return made
+
+
+def _prepare(connection: psycopg.Connection, _record: object) -> None:
+    if psycopg.types.TypeInfo.fetch(connection, "vector") is not None:  # absent before the first migration
+        register_vector(connection)
+    connection.rollback()
+
+
+@contextmanager
+def unit_of_work() -> Iterator[Connection]:
+    """One transaction: committed at the end of the block, rolled back when it raises."""
+    with engine().begin() as connection:
+        yield connection
+
+
+def driver(connection: Connection) -> psycopg.Connection:
+    """The psycopg connection beneath, for COPY and binary results, inside the same transaction."""
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, psycopg.Connection)
+    return raw

@@ -1,0 +1,187 @@
+"""How accepted events reach the tables: one batch, one transaction, each event once (design §3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+from sqlalchemy import Connection, text
+
+from jiyi.events import AgentConfigured, Event, MemoryObserved
+from jiyi.nodes import Derived, counts_for_keywords, depth_of, derive
+from jiyi.settings import get_settings
+from jiyi.vectors import to_array
+from models.agents import AgentName, AgentRow, lock_agents, save_agents
+from models.base import driver
+from models.copying import copy_rows
+
+#: Kinds of work that a new node may owe; the tasks of these names do it.
+EMBED, STRENGTHEN, ACCUMULATE = "embed", "strengthen", "accumulate"
+
+
+@dataclass(slots=True)
+class Stored:
+    """What a batch came to: how many events were new, and which kinds of work they set off."""
+
+    events: int = 0
+    repeated: int = 0
+    owed: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class _Rows:
+    events: list[tuple[Any, ...]] = field(default_factory=list)
+    nodes: list[tuple[Any, ...]] = field(default_factory=list)
+    access: list[tuple[Any, ...]] = field(default_factory=list)
+    work: list[tuple[Any, ...]] = field(default_factory=list)
+
+
+def store(connection: Connection, events: Sequence[Event]) -> Stored:
+    """Store the events that are new, and what they set off, in the caller's transaction.
+
+    Safe to repeat because an event whose id is in ``events`` already changes nothing.
+
+    Raises:
+        sqlalchemy.exc.IntegrityError: another intake stored one of them meanwhile; roll back and call again.
+    """
+    unique = {event.event_id: event for event in events}
+    known = set(connection.execute(_KNOWN, {"ids": list(unique)}).scalars())
+    fresh = [event for event_id, event in unique.items() if event_id not in known]
+    result = Stored(events=len(fresh), repeated=len(events) - len(fresh))
+    if not fresh:
+        return result
+    agents = lock_agents(connection, ((event.group_id, event.agent_id) for event in fresh))
+    batch = _Batch(connection, agents, fresh)
+    rows = _Rows()
+    for event in fresh:
+        batch.add(event, rows)
+    save_agents(connection, agents.values())
+    raw = driver(connection)
+    copy_rows(raw, "events", _EVENT_COLUMNS, rows.events)
+    copy_rows(raw, "memory_nodes", _NODE_COLUMNS, rows.nodes)
+    copy_rows(raw, "node_access", {"node_id": "uuid", "last_accessed": "timestamptz"}, rows.access)
+    copy_rows(raw, "pending_work", {"kind": "text", "subject_id": "uuid", "group_id": "text"}, rows.work)
+    result.owed.update(row[0] for row in rows.work)
+    return result
+
+
+class _Batch:
+    """What has to be known before the first row is made: looked up once for the whole batch."""
+
+    def __init__(self, connection: Connection, agents: dict[AgentName, AgentRow], events: Iterable[Event]) -> None:
+        self.agents = agents
+        observed = [event for event in events if isinstance(event, MemoryObserved)]
+        self.derived = {event.event_id: derive(event) for event in observed}
+        self.depths = _depths(connection, observed)
+        self.twins = _twins(connection, agents, observed, self.derived)
+
+    def add(self, event: Event, rows: _Rows) -> None:
+        agent = self.agents[event.group_id, event.agent_id]
+        if isinstance(event, AgentConfigured):
+            agent.configure(event.payload)
+            rows.events.append(_event_row(event, "applied", None))
+            return
+        derived = self.derived[event.event_id]
+        twin_key = (event.group_id, event.agent_id, event.payload.node_type, derived.content_hash)
+        if _dedupes(agent):
+            if (twin := self.twins.get(twin_key)) is not None:
+                rows.events.append(_event_row(event, "duplicate", twin))
+                return
+            self.twins[twin_key] = event.event_id
+        rows.events.append(_event_row(event, "stored", event.event_id))
+        self._add_node(event, derived, agent, rows)
+
+    def _add_node(self, event: MemoryObserved, derived: Derived, agent: AgentRow, rows: _Rows) -> None:
+        seen = event.payload
+        node_count, type_count = agent.number(seen.node_type)
+        known_depths = {
+            node_id: depth for node_id in seen.evidence
+            if (depth := self.depths.get((event.group_id, event.agent_id, node_id))) is not None
+        }  # fmt: skip
+        depth = depth_of(seen.node_type, seen.evidence, known_depths)
+        self.depths[event.group_id, event.agent_id, event.event_id] = depth
+        filling: list[Any] = [str(node_id) for node_id in seen.evidence] or [list(pair) for pair in seen.utterances]
+        rows.nodes.append((
+            event.event_id, event.group_id, event.agent_id, event.session_id, seen.node_type, node_count, type_count,
+            depth, event.occurred_at, derived.expires_at, seen.subject, seen.predicate, seen.object, seen.description,
+            derived.embedding_key, derived.key_hash, derived.content_hash, derived.keywords,
+            [keyword.lower() for keyword in derived.keywords], seen.poignancy, derived.is_idle, Jsonb(filling),
+            Jsonb(seen.provenance), None if seen.vector is None else to_array(seen.vector), seen.embedding_model,
+        ))  # fmt: skip
+        rows.access.append((event.event_id, event.occurred_at))
+        if seen.vector is None:
+            rows.work.append((EMBED, event.event_id, event.group_id))
+        if derived.keywords and counts_for_keywords(seen.node_type, seen.predicate, seen.object):
+            rows.work.append((STRENGTHEN, event.event_id, event.group_id))
+        if seen.node_type == "event":
+            rows.work.append((ACCUMULATE, event.event_id, event.group_id))
+
+
+def _dedupes(agent: AgentRow) -> bool:
+    return (agent.settings.dedupe or get_settings().dedupe) == "exact"
+
+
+def _depths(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[tuple[str, str, UUID], int]:
+    """Depths of the stored nodes that the batch's thoughts rest on."""
+    wanted = {node_id for event in observed if event.payload.node_type == "thought" for node_id in event.payload.evidence}
+    if not wanted:
+        return {}
+    rows = connection.execute(_DEPTHS, {"ids": list(wanted)})
+    return {(row.group_id, row.agent_id, row.node_id): row.depth for row in rows}
+
+
+def _twins(
+    connection: Connection, agents: dict[AgentName, AgentRow], observed: Iterable[MemoryObserved],
+    derived: dict[UUID, Derived],
+) -> dict[tuple[str, str, str, bytes], UUID]:  # fmt: skip
+    """Stored nodes with the content of one of the batch's, for the agents that want each content once."""
+    wanted = [event for event in observed if _dedupes(agents[event.group_id, event.agent_id])]
+    if not wanted:
+        return {}
+    parameters = {
+        "groups": [event.group_id for event in wanted],
+        "agents": [event.agent_id for event in wanted],
+        "hashes": [derived[event.event_id].content_hash for event in wanted],
+    }
+    return {
+        (row.group_id, row.agent_id, row.type, bytes(row.content_hash)): row.node_id
+        for row in connection.execute(_TWINS, parameters)
+    }
+
+
+def _event_row(event: Event, outcome: str, node_id: UUID | None) -> tuple[Any, ...]:
+    payload = event.payload.model_dump(mode="json", exclude_none=True, exclude_defaults=True, exclude={"vector"})
+    return (
+        event.event_id, event.type, event.version, event.group_id, event.agent_id, event.session_id,
+        event.correlation_id, event.occurred_at, Jsonb(payload), outcome, node_id,
+    )  # fmt: skip
+
+
+_KNOWN = text("SELECT event_id FROM events WHERE event_id = ANY(:ids)")
+_DEPTHS = text("SELECT group_id, agent_id, node_id, depth FROM memory_nodes WHERE node_id = ANY(:ids)")
+_TWINS = text("""
+    SELECT DISTINCT ON (n.group_id, n.agent_id, n.type, n.content_hash)
+        n.group_id, n.agent_id, n.type, n.content_hash, n.node_id
+    FROM memory_nodes n JOIN unnest(CAST(:groups AS text[]), CAST(:agents AS text[]), CAST(:hashes AS bytea[]))
+        AS w(group_id, agent_id, content_hash) USING (group_id, agent_id, content_hash)
+    WHERE n.archived_at IS NULL
+    ORDER BY n.group_id, n.agent_id, n.type, n.content_hash, n.node_count
+""")
+
+_EVENT_COLUMNS = {
+    "event_id": "uuid", "type": "text", "version": "int4", "group_id": "text", "agent_id": "text",
+    "session_id": "text", "correlation_id": "text", "occurred_at": "timestamptz", "payload": "jsonb",
+    "outcome": "text", "node_id": "uuid",
+}  # fmt: skip
+_NODE_COLUMNS = {
+    "node_id": "uuid", "group_id": "text", "agent_id": "text", "session_id": "text", "type": "text",
+    "node_count": "int4", "type_count": "int4", "depth": "int4", "created_at": "timestamptz",
+    "expires_at": "timestamptz", "subject": "text", "predicate": "text", "object": "text", "description": "text",
+    "embedding_key": "text", "key_hash": "bytea", "content_hash": "bytea", "keywords": "text[]",
+    "keywords_lower": "text[]", "poignancy": "float8", "is_idle": "bool", "filling": "jsonb",
+    "provenance": "jsonb", "embedding": "vector", "embedding_model": "text",
+}  # fmt: skip

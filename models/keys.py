@@ -1,0 +1,35 @@
+"""Every key that Jiyi uses in Redis/Valkey, and every place that may write it.
+
+| pattern | type | written by | lives |
+|---|---|---|---|
+| ``jiyi:reply:<request id>`` | list, one JSON answer | retrieval worker | ``REPLY_SECONDS`` (``jiyi.calls``) |
+| ``jiyi:wake:<kind>`` | string | whoever wakes work; deleted by the worker that claims | ``WAKE_SECONDS`` |
+| ``jiyi:access`` | sorted set, node id → latest access (epoch seconds) | retrieval worker | until flushed |
+| ``jiyi:access:count`` | hash, node id → accesses | retrieval worker | until flushed |
+| ``jiyi:access:flush:<uuid>``, ``…:count`` | the two above, handed over | flush task | until written to the database |
+| ``jiyi:access:due`` | string | retrieval worker, to queue one flush a second | the flush interval |
+| ``jiyi:counters`` | hash, name → number | workers | for good |
+| ``_kombu.binding.*``, queue names, ``unacked*`` | kombu's own | kombu | – |
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+ACCESS = "jiyi:access"
+ACCESS_COUNT = "jiyi:access:count"
+ACCESS_DUE = "jiyi:access:due"
+ACCESS_FLUSH = "jiyi:access:flush:"
+COUNT_SUFFIX = ":count"
+COUNTERS = "jiyi:counters"
+
+#: A wake-up flag outlives the message it stands for only if that message was lost.
+WAKE_SECONDS = 30
+
+
+def wake(kind: str) -> str:
+    return f"jiyi:wake:{kind}"
+
+
+def access_flush(flush_id: UUID) -> str:
+    return f"{ACCESS_FLUSH}{flush_id}"

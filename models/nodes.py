@@ -1,0 +1,58 @@
+"""Memory nodes: what tasks and lists read and write of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from jiyi.vectors import Float32
+
+
+@dataclass(frozen=True, slots=True)
+class TextToEmbed:
+    """A node without a vector; ``reuse`` is a node of its group that has one for the very same text."""
+
+    node_id: UUID
+    embedding_key: str
+    key_hash: bytes
+    reuse: UUID | None
+
+
+def texts_to_embed(connection: Connection, node_ids: Sequence[UUID], model: str) -> list[TextToEmbed]:
+    rows = connection.execute(_TEXTS, {"ids": list(node_ids), "model": model})
+    return [TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse) for row in rows]
+
+
+def fill_embeddings(connection: Connection, node_ids: Sequence[UUID], vectors: Sequence[Float32], model: str) -> None:
+    """Write vectors where none is yet."""
+    rows = [{"id": node_id, "vector": vector, "model": model} for node_id, vector in zip(node_ids, vectors, strict=True)]
+    if rows:
+        connection.execute(_FILL, rows)
+
+
+def copy_embeddings(connection: Connection, pairs: Sequence[tuple[UUID, UUID]]) -> None:
+    """Give each (node, other) node the other's vector."""
+    if pairs:
+        connection.execute(_COPY, {"ids": [pair[0] for pair in pairs], "others": [pair[1] for pair in pairs]})
+
+
+_TEXTS = text("""
+    SELECT n.node_id, n.embedding_key, n.key_hash, (
+        SELECT o.node_id FROM memory_nodes o
+        WHERE o.group_id = n.group_id AND o.key_hash = n.key_hash AND o.embedding_model = :model
+          AND o.embedding IS NOT NULL LIMIT 1
+    ) AS reuse
+    FROM memory_nodes n WHERE n.node_id = ANY(:ids) AND n.embedding IS NULL
+""")
+_FILL = text("""
+    UPDATE memory_nodes SET embedding = :vector, embedding_model = :model WHERE node_id = :id AND embedding IS NULL
+""")
+_COPY = text("""
+    UPDATE memory_nodes n SET embedding = o.embedding, embedding_model = o.embedding_model
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:others AS uuid[])) AS pair(node_id, other_id)
+    JOIN memory_nodes o ON o.node_id = pair.other_id
+    WHERE n.node_id = pair.node_id AND n.embedding IS NULL
+""")

@@ -1,0 +1,211 @@
+"""The tables. Queries live beside what they serve, in the other modules of this folder."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pgvector.sqlalchemy import VECTOR
+from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, Text, text
+from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, TIMESTAMP
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.base import Base
+
+Timestamp = TIMESTAMP(timezone=True)
+NOW = text("now()")
+EMPTY_OBJECT = text("'{}'::jsonb")
+EMPTY_LIST = text("'[]'::jsonb")
+
+#: Rows that are rewritten all the time: room for updates within the page, and an early vacuum.
+HOT = {"postgresql_with": {"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0.02}}
+
+
+class Group(Base):
+    """A tenant. Everything below belongs to exactly one."""
+
+    __tablename__ = "groups"
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+
+
+class Agent(Base):
+    """An agent (``persona_name``) with its settings and counters. Its row is the lock that orders its writes."""
+
+    __tablename__ = "agents"
+    __table_args__ = (HOT,)
+
+    group_id: Mapped[str] = mapped_column(ForeignKey("groups.group_id", ondelete="CASCADE"), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    #: Stands for the agent where one column has to (``pending_work.subject_id``).
+    agent_key: Mapped[UUID] = mapped_column(unique=True)
+    settings: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    #: Last numbers given out (GA-15): of all nodes, and of each type.
+    node_count: Mapped[int] = mapped_column(server_default=text("0"))
+    type_counts: Mapped[dict[str, int]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    #: Falls by the poignancy of each event; at 0 or below a reflection is owed (GA-48).
+    importance_trigger_curr: Mapped[float]
+    #: Events since the last reflection (GA-48).
+    importance_ele_n: Mapped[int] = mapped_column(server_default=text("0"))
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+
+
+class StoredEvent(Base):
+    """The inbox: every event that was accepted, once. Its primary key makes a second delivery a no-op."""
+
+    __tablename__ = "events"
+    __table_args__ = (
+        CheckConstraint("outcome IN ('stored', 'duplicate', 'applied')", name="outcome"),
+        Index(None, "group_id", "agent_id", "received_at"),
+    )
+
+    event_id: Mapped[UUID] = mapped_column(primary_key=True)
+    type: Mapped[str] = mapped_column(Text)
+    version: Mapped[int]
+    group_id: Mapped[str] = mapped_column(Text)
+    agent_id: Mapped[str] = mapped_column(Text)
+    session_id: Mapped[str | None] = mapped_column(Text)
+    correlation_id: Mapped[str | None] = mapped_column(Text)
+    occurred_at: Mapped[datetime] = mapped_column(Timestamp)
+    received_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    #: What was sent, less the vector (which the node keeps).
+    payload: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    #: ``stored``: became a node; ``duplicate``: the node existed (``dedupe = exact``); ``applied``: changed settings.
+    outcome: Mapped[str] = mapped_column(Text)
+    node_id: Mapped[UUID | None]
+
+
+class MemoryNode(Base):
+    """One memory. Nearly immutable once the embedding is filled in: what changes often is in ``node_access``."""
+
+    __tablename__ = "memory_nodes"
+    __table_args__ = (
+        ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"),
+        CheckConstraint("type IN ('event', 'thought', 'chat')", name="type"),
+        CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name="embedding_has_model"),
+        Index(None, "group_id", "agent_id", "node_count", unique=True),
+        Index(None, "group_id", "agent_id", "type", "type_count", unique=True),
+        Index(None, "group_id", "agent_id", "content_hash"),
+        Index(
+            "memory_nodes_vector_by_text_idx", "group_id", "key_hash", "embedding_model",
+            postgresql_where=text("embedding IS NOT NULL"),
+        ),
+        Index("memory_nodes_keywords_idx", "keywords_lower", postgresql_using="gin"),
+    )  # fmt: skip
+
+    #: The id of the event that it came from.
+    node_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    agent_id: Mapped[str] = mapped_column(Text)
+    session_id: Mapped[str | None] = mapped_column(Text)
+    type: Mapped[str] = mapped_column(Text)
+    #: 1-based insertion index within the agent, and within the agent's nodes of this type (GA-15).
+    node_count: Mapped[int]
+    type_count: Mapped[int]
+    depth: Mapped[int]
+    created_at: Mapped[datetime] = mapped_column(Timestamp)
+    stored_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    expires_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    archived_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    subject: Mapped[str | None] = mapped_column(Text)
+    predicate: Mapped[str | None] = mapped_column(Text)
+    object: Mapped[str | None] = mapped_column(Text)
+    description: Mapped[str] = mapped_column(Text)
+    embedding_key: Mapped[str] = mapped_column(Text)
+    key_hash: Mapped[bytes] = mapped_column(BYTEA)
+    content_hash: Mapped[bytes] = mapped_column(BYTEA)
+    #: As they were given, and lower-cased for look-ups (GA-47).
+    keywords: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    keywords_lower: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    poignancy: Mapped[float | None]
+    is_idle: Mapped[bool]
+    #: Ids of the nodes it rests on, or a conversation as [speaker, utterance] pairs (``filling``, GA-09).
+    filling: Mapped[list[Any]] = mapped_column(JSONB, server_default=EMPTY_LIST)
+    provenance: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    #: No fixed size: vectors of several models may stand side by side, and are never compared.
+    embedding: Mapped[Any | None] = mapped_column(VECTOR())
+    embedding_model: Mapped[str | None] = mapped_column(Text)
+
+
+class NodeAccess(Base):
+    """The hot columns of a node, in a narrow table: an update here rewrites no vector."""
+
+    __tablename__ = "node_access"
+    __table_args__ = (HOT,)
+
+    node_id: Mapped[UUID] = mapped_column(ForeignKey("memory_nodes.node_id", ondelete="CASCADE"), primary_key=True)
+    last_accessed: Mapped[datetime] = mapped_column(Timestamp)
+    access_count: Mapped[int] = mapped_column(server_default=text("0"))
+
+
+class KeywordStrength(Base):
+    """How often a keyword was met (GA-17). Recomputable from the nodes."""
+
+    __tablename__ = "kw_strength"
+    __table_args__ = (
+        ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"),
+        CheckConstraint("memory_type IN ('event', 'thought')", name="memory_type"),
+        HOT,
+    )
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    memory_type: Mapped[str] = mapped_column(Text, primary_key=True)
+    keyword: Mapped[str] = mapped_column(Text, primary_key=True)
+    strength: Mapped[int]
+
+
+class PendingWork(Base):
+    """Work owed. A row gone is an effect done, exactly once (design §3)."""
+
+    __tablename__ = "pending_work"
+    __table_args__ = (Index(None, "kind", "due_at"), HOT)
+
+    kind: Mapped[str] = mapped_column(Text, primary_key=True)
+    subject_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    #: Not before this; a claim moves it ahead by the lease, so that a dead worker's claim runs out by itself.
+    due_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    attempts: Mapped[int] = mapped_column(server_default=text("0"))
+    last_error: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+
+
+class DeadLetter(Base):
+    """What could not be done, with the reason, kept until somebody replays or discards it."""
+
+    __tablename__ = "dead_letters"
+    __table_args__ = (
+        CheckConstraint("state IN ('open', 'replayed', 'discarded')", name="state"),
+        Index(None, "state", "letter_id"),
+        Index(None, "subject_id"),
+    )
+
+    letter_id: Mapped[UUID] = mapped_column(primary_key=True)
+    #: ``intake`` for a message or event that was refused, else the kind of the work.
+    kind: Mapped[str] = mapped_column(Text)
+    #: The event or the subject of the work, where it is known.
+    subject_id: Mapped[UUID | None]
+    group_id: Mapped[str | None] = mapped_column(Text)
+    reason: Mapped[str] = mapped_column(Text)
+    traceback: Mapped[str | None] = mapped_column(Text)
+    #: The refused event as it came, for ``intake``.
+    body: Mapped[str | None] = mapped_column(Text)
+    attempts: Mapped[int] = mapped_column(server_default=text("0"))
+    state: Mapped[str] = mapped_column(Text, server_default=text("'open'"))
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    resolved_at: Mapped[datetime | None] = mapped_column(Timestamp)
+
+
+class JobTick(Base):
+    """One run of a scheduled job. The primary key lets one of several beats win."""
+
+    __tablename__ = "job_ticks"
+
+    job: Mapped[str] = mapped_column(Text, primary_key=True)
+    slot: Mapped[datetime] = mapped_column(Timestamp, primary_key=True)
+    started_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    finished_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    summary: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)

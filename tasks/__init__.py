@@ -1,0 +1,1 @@
+"""Celery tasks, thin: load by ids → pure function → write."""

@@ -1,0 +1,54 @@
+"""Tasks that answer: validate the request, call a function, push the reply. No error leaves as a stack trace."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from celery import shared_task
+from pydantic import BaseModel, ValidationError
+
+from jiyi.calls import REPLY_SECONDS, reply_key, reply_of, reply_of_error
+from jiyi.errors import InvalidRequest, JiyiError, ServiceError, problems_of
+from models.valkey import valkey
+
+log = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=BaseModel)
+
+#: Seconds; a caller gives up long before.
+ANSWER_TIME_LIMIT = 60
+
+
+def answers(name: str, request_model: type[M], *, queue: str) -> Callable[[Callable[[M], Any]], Callable[[M], Any]]:
+    """Make a function of a validated request the Celery task ``name``, which answers with its JSON value.
+
+    The message is acknowledged early: an answer that a dead worker owes is of no use later, the caller asks again.
+    Safe to repeat because a function here only reads, or changes what can be changed twice.
+    """
+
+    def register(function: Callable[[M], Any]) -> Callable[[M], Any]:
+        @shared_task(name=name, queue=queue, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
+        def run(request_id: str, request: dict[str, Any]) -> None:
+            reply = _reply(name, function, request_model, request, request_id)
+            with valkey().pipeline(transaction=False) as pipe:
+                pipe.lpush(reply_key(request_id), reply)
+                pipe.expire(reply_key(request_id), REPLY_SECONDS)
+                pipe.execute()
+
+        return function
+
+    return register
+
+
+def _reply(name: str, function: Callable[[M], Any], model: type[M], request: dict[str, Any], request_id: str) -> bytes:
+    try:
+        return reply_of(function(model.model_validate(request)))
+    except ValidationError as error:
+        return reply_of_error(InvalidRequest(problems_of(error)))
+    except JiyiError as error:
+        return reply_of_error(error)
+    except Exception:  # the caller gets a sentence and an id, the log gets the trace
+        log.exception("%s failed, request %s", name, request_id)
+        return reply_of_error(ServiceError(f"the service failed; its log has the details under request {request_id}"))

@@ -1,0 +1,134 @@
+"""Answers to the questions of :mod:`jiyi.inspection`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from celery import current_app
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+from sqlalchemy import Connection
+
+from jiyi import inspection as ask
+from jiyi.broker import exchange, intake_queue
+from jiyi.errors import NotFound
+from jiyi.events import CONTENT_TYPE
+from jiyi.settings import get_settings
+from jiyi.vectors import to_bytes, to_text
+from models import dead, keys, listing
+from models.agents import agent_settings
+from models.base import unit_of_work
+from models.valkey import valkey
+from tasks.answering import answers
+from tasks.work import wake
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def inspects(what: str, query: type[M]) -> Callable[[Callable[[M], Any]], Callable[[M], Any]]:
+    """The task ``inspect.<what>``; its answer may hold ids and times, which become text."""
+
+    def register(function: Callable[[M], Any]) -> Callable[[M], Any]:
+        answers(f"inspect.{what}", query, queue=ask.QUEUE)(lambda request: to_jsonable_python(function(request)))
+        return function
+
+    return register
+
+
+def _page(rows: list[dict[str, Any]], limit: int, cursor: str) -> dict[str, Any]:
+    return {"rows": rows, "next": rows[-1][cursor] if len(rows) == limit else None}
+
+
+@inspects("event_states", ask.EventStatesQuery)
+def event_states(query: ask.EventStatesQuery) -> list[dict[str, Any]]:
+    with unit_of_work() as connection:
+        return listing.event_states(connection, query.group_id, query.event_ids)
+
+
+@inspects("nodes", ask.NodesQuery)
+def nodes(query: ask.NodesQuery) -> dict[str, Any]:
+    with unit_of_work() as connection:
+        rows = listing.nodes(connection, query.group_id, query.agent_id, query.types, query.before, query.limit)
+        if not rows and query.before is None:
+            _must_exist(connection, query.group_id, query.agent_id)
+    return _page(rows, query.limit, "node_count")
+
+
+@inspects("keywords", ask.KeywordsQuery)
+def keywords(query: ask.KeywordsQuery) -> dict[str, Any]:
+    with unit_of_work() as connection:
+        rows = listing.keywords(connection, query.group_id, query.agent_id, query.offset, query.limit)
+        if not rows and not query.offset:
+            _must_exist(connection, query.group_id, query.agent_id)
+    return {"rows": rows, "next": query.offset + query.limit if len(rows) == query.limit else None}
+
+
+@inspects("agents", ask.AgentsQuery)
+def agents(query: ask.AgentsQuery) -> dict[str, Any]:
+    with unit_of_work() as connection:
+        return _page(listing.agents(connection, query.group_id, query.after, query.limit), query.limit, "agent_id")
+
+
+@inspects("related", ask.RelatedQuery)
+def related(query: ask.RelatedQuery) -> dict[str, Any]:
+    parts = (query.subject, query.predicate, query.object)
+    with unit_of_work() as connection:
+        return listing.related(connection, query.group_id, query.agent_id, parts, query.limit)
+
+
+@inspects("export", ask.ExportQuery)
+def export(query: ask.ExportQuery) -> dict[str, Any]:
+    with unit_of_work() as connection:
+        rows = listing.events(connection, query.group_id, query.agent_id, query.after, query.with_vectors, query.limit)
+    for row in rows:
+        vector, model = row.pop("embedding"), row.pop("embedding_model")
+        if vector is not None:
+            row["payload"] = {**row["payload"], "vector": to_text(to_bytes(vector.to_numpy())), "embedding_model": model}
+        else:
+            row["payload"].pop("embedding_model", None)  # its vector is not exported, so it would name nothing
+    return _page(rows, query.limit, "event_id")
+
+
+@inspects("stats", ask.StatsQuery)
+def stats(query: ask.StatsQuery) -> dict[str, Any]:
+    with unit_of_work() as connection:
+        counts, owed = listing.group_counts(connection, query.group_id), listing.work_owed(connection)
+    counters = {name.decode(): int(value) for name, value in valkey().hgetall(keys.COUNTERS).items()}
+    return {"group": counts, "work_owed": owed, "counters": counters, "access_buffered": valkey().zcard(keys.ACCESS)}
+
+
+@inspects("dead_letters", ask.DeadLettersQuery)
+def dead_letters(query: ask.DeadLettersQuery) -> dict[str, Any]:
+    with unit_of_work() as connection:
+        rows = dead.letters(connection, query.group_id, query.state, query.kind, query.before, query.limit)
+    return _page(rows, query.limit, "letter_id")
+
+
+@inspects("resolve", ask.ResolveQuery)
+def resolve(query: ask.ResolveQuery) -> dict[str, Any]:
+    """Replayed events go through the exchange again, like new ones, before their letters close."""
+    with unit_of_work() as connection:
+        resolved = dead.resolve(connection, query.group_id, query.letter_ids, query.kind, replay=query.action == "replay")
+        if query.letter_ids and not resolved.count:
+            raise NotFound("letter_ids: none of these is an open dead letter of this group")
+        _publish(resolved.bodies)
+    wake(*resolved.kinds)
+    return {"resolved": resolved.count}
+
+
+def _publish(bodies: list[str]) -> None:
+    """Refused bodies, as they came, to the exchange: what has been mended since passes, the rest comes back."""
+    settings = get_settings()
+    with current_app.producer_or_acquire() as producer:
+        for body in bodies:
+            producer.publish(
+                body.encode(), exchange=exchange(settings), routing_key="replayed", content_type=CONTENT_TYPE,
+                content_encoding="utf-8", declare=[intake_queue(settings)], retry=True,
+                retry_policy={"max_retries": 3},
+            )  # fmt: skip
+
+
+def _must_exist(connection: Connection, group_id: str, agent_id: str) -> None:
+    if agent_settings(connection, group_id, agent_id) is None:
+        raise NotFound(f"agent_id: no agent {agent_id!r} in the group {group_id!r}; see `jiyi agents`")

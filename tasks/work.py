@@ -1,0 +1,178 @@
+"""The one mechanism behind every task that an event sets off.
+
+Work is owed by rows of ``pending_work``; a message only says "look". A handler gets a :class:`Batch`
+of subjects that nobody else works on, computes, and writes inside :meth:`Batch.finish`, which also
+deletes the rows: effect and receipt in one transaction. So a message that is lost, repeated or late
+changes nothing, and a handler needs no care of its own beyond writing inside ``finish``.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import redis
+from celery import current_app, shared_task
+from kombu.exceptions import OperationalError
+from sqlalchemy import Connection
+
+from jiyi.errors import EmbeddingUnavailable
+from jiyi.settings import get_settings
+from models import keys, work
+from models.base import unit_of_work
+from models.valkey import valkey
+
+log = logging.getLogger(__name__)
+
+#: Between the soft limit, which a task can tidy up after, and the hard one. Seconds.
+SOFT_LIMIT_MARGIN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What :func:`work_task` was told about one kind of work."""
+
+    name: str
+    queue: str
+    batch: int
+
+
+@dataclass(slots=True)
+class Batch:
+    """Subjects claimed for this run of a handler."""
+
+    kind: str
+    subject_ids: list[UUID]
+
+    @contextmanager
+    def finish(self) -> Iterator[tuple[Connection, list[UUID]]]:
+        """A transaction in which to write the effect for the subjects still owed, which it gives.
+
+        At its end they are no longer owed. A subject that another worker settled meanwhile (a lease that
+        ran out) is not among them, so its effect is not written twice.
+        """
+        with unit_of_work() as connection:
+            owed = work.lock_owed(connection, self.kind, self.subject_ids)
+            yield connection, owed
+            work.settle(connection, self.kind, owed)
+
+
+#: Every kind of work there is a task for. A kind that is owed but not here waits (design §3).
+KINDS: dict[str, Kind] = {}
+
+
+def work_task(
+    name: str, *, queue: str, batch: int, time_limit: int
+) -> Callable[[Callable[[Batch], None]], Callable[[Batch], None]]:
+    """Make a handler the task ``work.<name>``.
+
+    Args:
+        name: the kind of work, as owed in ``pending_work``.
+        queue: the Celery queue that its wake-ups go to.
+        batch: most subjects of one run.
+        time_limit: seconds that one run may take, below ``JIYI_WORK_LEASE_SECONDS``. Celery enforces it in
+            prefork pools only, so the handler's own calls need time-outs.
+    """
+
+    def register(handler: Callable[[Batch], None]) -> Callable[[Batch], None]:
+        kind = KINDS[name] = Kind(name, queue, batch)
+
+        @shared_task(
+            name=task_name(name),
+            queue=queue,
+            time_limit=time_limit,
+            soft_time_limit=time_limit - SOFT_LIMIT_MARGIN,
+            ignore_result=True,
+        )
+        def run() -> None:
+            run_due(kind, handler)
+
+        return handler
+
+    return register
+
+
+def task_name(kind: str) -> str:
+    return f"work.{kind}"
+
+
+def run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
+    """Claim due work of a kind once and do it. Returns how many subjects were settled.
+
+    Safe to repeat because the claim gives each subject to one worker at a time.
+    """
+    valkey().delete(keys.wake(kind.name))  # from here on a new wake-up is needed: ours is used up
+    with unit_of_work() as connection:
+        claims = work.claim(connection, kind.name, kind.batch, get_settings().work_lease_seconds)
+    if sum(len(claim.subject_ids) for claim in claims) == kind.batch:
+        wake(kind.name)  # there is probably more, and another worker may be free
+    return sum(_attempt(kind, handler, claim) for claim in claims)
+
+
+def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: work.Claim) -> int:
+    if claim.attempts > get_settings().work_max_attempts:
+        _bury(kind.name, claim.subject_ids, None)
+        return 0
+    try:
+        handler(Batch(kind.name, claim.subject_ids))
+        return len(claim.subject_ids)
+    except EmbeddingUnavailable as error:  # not the subjects' fault: however long it lasts, none is buried for it
+        log.warning("work %s waits: %s", kind.name, error)
+        with unit_of_work() as connection:
+            work.postpone(connection, kind.name, claim.subject_ids, get_settings().work_backoff_seconds, str(error))
+        return 0
+    except Exception as error:  # whatever went wrong is written down, tried again, and in the end buried
+        log.exception("work %s failed for %d subjects, attempt %d", kind.name, len(claim.subject_ids), claim.attempts)
+        _give_back(kind.name, claim, error)
+        return 0
+
+
+def _give_back(kind: str, claim: work.Claim, error: Exception) -> None:
+    settings = get_settings()
+    wait = min(settings.work_backoff_seconds * 2 ** (claim.attempts - 1), settings.work_backoff_max_seconds)
+    with unit_of_work() as connection:
+        work.give_back(connection, kind, claim.subject_ids, wait, f"{type(error).__name__}: {error}")
+    if claim.attempts >= settings.work_max_attempts:
+        _bury(kind, claim.subject_ids, "".join(traceback.format_exception(error)))
+
+
+def _bury(kind: str, subject_ids: list[UUID], trace: str | None) -> None:
+    with unit_of_work() as connection:
+        work.bury_exhausted(connection, kind, get_settings().work_max_attempts, trace, subject_ids)
+
+
+def wake(*kinds: str) -> None:
+    """Tell the workers that there is work of these kinds, after the commit that made it.
+
+    Never raises for a broker that is down: the reconciler wakes what stays overdue.
+    """
+    try:
+        for kind in kinds:
+            if kind in KINDS and valkey().set(keys.wake(kind), 1, nx=True, ex=keys.WAKE_SECONDS):
+                current_app.send_task(task_name(kind), queue=KINDS[kind].queue, expires=keys.WAKE_SECONDS, retry=False)
+    except (redis.RedisError, OperationalError, OSError) as error:
+        log.warning("could not wake %s: %s; the reconciler will", ", ".join(kinds), error)
+
+
+def run_until_idle(kind: str, handler: Callable[[Batch], None], limit: int = 1_000) -> int:
+    """Do all due work of a kind in this process: for tests and tools. At most ``limit`` batches."""
+    total = 0
+    for _ in range(limit):
+        done = run_due(KINDS[kind], handler)
+        if not done:
+            break
+        total += done
+    return total
+
+
+def summary(counts: dict[str, int]) -> dict[str, Any]:
+    """Overdue work for which there is no task is said apart from the rest."""
+    return {
+        "due": {kind: count for kind, count in counts.items() if kind in KINDS},
+        "waiting_for_a_task": {kind: count for kind, count in counts.items() if kind not in KINDS},
+    }

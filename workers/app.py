@@ -1,0 +1,58 @@
+"""The Celery app: its queues, its settings with their reasons, its tasks."""
+
+from __future__ import annotations
+
+from celery import Celery
+from kombu import Queue
+
+from jiyi.settings import get_settings
+
+settings = get_settings()
+
+#: Seconds; below the visibility timeout, or a running task would be handed to a second worker.
+TASK_TIME_LIMIT = 120
+QUEUES = ("retrieval", "inspection", "embedding", "upkeep")
+
+TRANSPORT_OPTIONS = {
+    "visibility_timeout": settings.visibility_timeout,
+    # How often a worker looks for tasks of a dead one. The default of kombu is minutes.
+    "unacked_restore_interval": 5,
+    "unacked_restore_throttle": 1,
+    # A half-open connection must not make a worker deaf.
+    "socket_timeout": 30,
+    "socket_connect_timeout": 5,
+    "socket_keepalive": True,
+    "health_check_interval": 15,
+}
+
+app = Celery("jiyi", broker=settings.need("broker_url"))
+app.conf.update(
+    include=["tasks.embedding", "tasks.upkeep", "tasks.retrieval", "tasks.access", "tasks.inspection", "tasks.maintenance"],
+    task_queues=[Queue(name) for name in QUEUES],
+    task_create_missing_queues=False,  # a typo in a queue name is an error, not a queue that nobody reads
+    task_default_queue="upkeep",
+    task_acks_late=True,  # a task whose worker dies is delivered again
+    task_reject_on_worker_lost=True,  # … also when only the pool's child dies; attempts are counted in pending_work
+    task_ignore_result=True,  # nobody asks for results: they are in the database; twice the throughput
+    task_serializer="json",
+    accept_content=["json"],
+    task_time_limit=TASK_TIME_LIMIT,
+    task_soft_time_limit=TASK_TIME_LIMIT - 30,
+    worker_prefetch_multiplier=1,  # a task waits in the queue, where any worker can take it
+    worker_cancel_long_running_tasks_on_connection_loss=True,
+    worker_soft_shutdown_timeout=5,
+    worker_hijack_root_logger=False,
+    worker_send_task_events=False,
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,  # a broker may stay away for long; workers wait
+    broker_transport_options=TRANSPORT_OPTIONS,
+    timezone="UTC",
+    beat_scheduler="celery.beat:Scheduler",  # ticks are rows in job_ticks, so no file has to survive
+    beat_schedule={
+        "reconcile": {
+            "task": "maintenance.reconcile",
+            "schedule": settings.reconcile_seconds,
+            "options": {"queue": "upkeep", "expires": settings.reconcile_seconds},
+        },
+    },
+)

@@ -1,0 +1,260 @@
+"""The intake: events from the exchange into the database, in batches, acknowledged after the commit.
+
+One loop, one thread: drain up to ``JIYI_INTAKE_BATCH`` messages or ``JIYI_INTAKE_WAIT_MS``, decode, one
+transaction, acknowledge, wake the workers. What cannot be stored goes to the dead letters in that same
+transaction, so a bad event neither blocks the queue nor disappears.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import time
+import traceback
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import kombu
+from kombu.exceptions import OperationalError as BrokerError
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from jiyi import events as wire
+from jiyi.broker import intake_queue
+from jiyi.events import Event
+from jiyi.settings import Settings, get_settings
+from models import dead, inbox
+from models.base import unit_of_work
+from tasks.work import wake
+from workers.app import TRANSPORT_OPTIONS, app
+
+log = logging.getLogger("jiyi.intake")
+
+#: Another intake that stores the same events at the same time makes ours start over; it cannot happen often.
+MAX_COLLISIONS = 5
+#: Seconds between attempts to reach a broker or a database that is away.
+FIRST_PAUSE, LAST_PAUSE = 0.5, 10.0
+#: Seconds that a quiet loop waits for a message before it looks whether it is to stop.
+IDLE_WAIT = 1.0
+
+
+@dataclass(slots=True)
+class Rejected:
+    """An event, or a whole message, that cannot be stored, and why."""
+
+    body: str
+    reason: str
+    traceback: str | None = None
+
+
+@dataclass(slots=True)
+class Drained:
+    """What one look at the queue gave."""
+
+    messages: list[kombu.Message] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+
+
+class Intake:
+    """Reads one queue until told to stop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.stopping = False
+        self._held = Drained()
+
+    def stop(self, *_: object) -> None:
+        self.stopping = True
+
+    def run(self) -> None:
+        """Until :meth:`stop`. A broker or database that goes away is waited for."""
+        pause = FIRST_PAUSE
+        while not self.stopping:
+            try:
+                with kombu.Connection(
+                    self.settings.need("broker_url"), transport_options=self._transport_options()
+                ) as connection:
+                    self._consume(connection)
+                    pause = FIRST_PAUSE
+            except (BrokerError, OSError, *_errors_of(self.settings)) as error:
+                log.warning("the broker is away: %s; trying again in %.1f s", error, pause)
+                self._sleep(pause)
+                pause = min(pause * 2, LAST_PAUSE)
+
+    def _consume(self, connection: kombu.Connection) -> None:
+        self._held = Drained()  # what an earlier connection held will be delivered again
+        queue = intake_queue(self.settings)
+        with connection.Consumer([queue], on_message=self._receive, prefetch_count=self.settings.intake_batch, accept=["json"]):
+            log.info("intake ready, reading %s", queue.name)
+            while not self.stopping:
+                self._fill(connection)
+                if self._held.messages:
+                    self._store_held()
+
+    def _fill(self, connection: kombu.Connection) -> None:
+        deadline: float | None = None
+        while len(self._held.messages) < self.settings.intake_batch and not self.stopping:
+            wait = IDLE_WAIT if deadline is None else deadline - time.monotonic()
+            if wait <= 0:
+                return
+            try:
+                connection.drain_events(timeout=wait)
+            except TimeoutError:
+                return
+            if deadline is None:
+                deadline = time.monotonic() + self.settings.intake_wait_ms / 1000
+
+    def _receive(self, message: kombu.Message) -> None:
+        held = self._held
+        held.messages.append(message)
+        body = message.body if isinstance(message.body, bytes) else str(message.body).encode()
+        if len(body) > self.settings.max_message_bytes:
+            reason = (
+                f"a message of {len(body):,} bytes is larger than {self.settings.max_message_bytes:,} (JIYI_MAX_MESSAGE_BYTES)"
+            )
+            held.rejected.append(Rejected(readable(body), reason))
+            return
+        if message.content_type != wire.CONTENT_TYPE:
+            held.rejected.append(Rejected(readable(body), f"content type {message.content_type!r} is not {wire.CONTENT_TYPE}"))
+            return
+        decoded = wire.decode(body)
+        held.events.extend(decoded.events)
+        held.rejected.extend(Rejected(*item) for item in decoded.rejected)
+
+    def _store_held(self) -> None:
+        held = self._held
+        pause = FIRST_PAUSE
+        while not self.stopping:
+            try:
+                stored = store(held.events, held.rejected)
+                break
+            except DBAPIError as error:
+                if not database_is_away(error):
+                    raise
+                log.warning("the database is away: %s; nothing is acknowledged; trying again in %.1f s", error.orig, pause)
+                self._sleep(pause)
+                pause = min(pause * 2, LAST_PAUSE)
+        else:
+            return  # stopping: what is not stored is not acknowledged, and will be delivered again
+        self._held = Drained()
+        for message in held.messages:
+            message.ack()
+        wake(*stored.owed)
+
+    def _sleep(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not self.stopping and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, IDLE_WAIT))
+
+    def _transport_options(self) -> dict[str, object]:
+        """Its own list of messages in hand, so that they come back sooner than a task may take."""
+        return {
+            **TRANSPORT_OPTIONS,
+            "visibility_timeout": self.settings.intake_redelivery_seconds,
+            "unacked_key": "unacked.intake",
+            "unacked_index_key": "unacked_index.intake",
+            "unacked_mutex_key": "unacked_mutex.intake",
+        }
+
+
+def store(events: list[Event], rejected: list[Rejected]) -> inbox.Stored:
+    """Everything of a batch in one transaction; if the database refuses some event, each by itself.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: the database is away.
+    """
+    try:
+        return _store_together(events, rejected)
+    except (DBAPIError, ValueError) as error:
+        if isinstance(error, DBAPIError) and database_is_away(error):
+            raise
+        log.warning("a batch of %d events was refused (%s); storing one by one", len(events), error)
+    with unit_of_work() as connection:
+        _bury(connection, rejected)
+    total = inbox.Stored()
+    for event in events:
+        one = _store_alone(event)
+        total = inbox.Stored(total.events + one.events, total.repeated + one.repeated, total.owed + one.owed)
+    return total
+
+
+def _store_together(events: list[Event], rejected: list[Rejected]) -> inbox.Stored:
+    for attempt in range(1, MAX_COLLISIONS + 1):
+        try:
+            with unit_of_work() as connection:
+                _bury(connection, rejected)
+                return inbox.store(connection, events)
+        except IntegrityError:
+            if attempt == MAX_COLLISIONS:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _store_alone(event: Event) -> inbox.Stored:
+    try:
+        return _store_together([event], [])
+    except (DBAPIError, ValueError) as error:
+        if isinstance(error, DBAPIError) and database_is_away(error):
+            raise
+        body = wire.encode([event]).decode()
+        with unit_of_work() as connection:
+            _bury(connection, [Rejected(body, f"the database refused it: {error}", traceback.format_exc())])
+        return inbox.Stored()
+
+
+def _bury(connection: Connection, rejected: list[Rejected]) -> None:
+    for item in rejected:
+        log.warning("refused an event: %s", item.reason)
+        event_id, group_id = identity(item.body)
+        dead.bury_message(connection, item.body, item.reason, event_id, group_id, item.traceback)
+
+
+def identity(body: str) -> tuple[UUID | None, str | None]:
+    """Event id and group of a refused event, as far as they can be read."""
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        return None, None
+    if not isinstance(content, dict):
+        return None, None
+    try:
+        event_id = UUID(str(content.get("event_id")))
+    except ValueError:
+        event_id = None
+    group_id = content.get("group_id")
+    if not isinstance(group_id, str) or "\x00" in group_id or not group_id.isprintable():
+        group_id = None
+    return event_id, group_id
+
+
+def readable(body: bytes) -> str:
+    """A body as text that PostgreSQL can hold."""
+    return body.decode("utf-8", errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
+
+
+def database_is_away(error: DBAPIError) -> bool:
+    """Whether the server could not be reached or ended the session, as opposed to refusing what was sent."""
+    state = getattr(error.orig, "sqlstate", None)
+    # No state: the connection broke. 08: connection, 53: out of resources, 57P: shut down, 40: try again.
+    return error.connection_invalidated or state is None or state[:2] in ("08", "53", "40") or state[:3] == "57P"
+
+
+def _errors_of(settings: Settings) -> tuple[type[BaseException], ...]:
+    connection = kombu.Connection(settings.need("broker_url"))
+    return (*connection.connection_errors, *connection.channel_errors)
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    app.loader.import_default_modules()  # the kinds of work, so that it knows which queues to wake
+    intake = Intake(get_settings())
+    signal.signal(signal.SIGTERM, intake.stop)
+    signal.signal(signal.SIGINT, intake.stop)
+    intake.run()
+    log.info("intake stopped")
+
+
+if __name__ == "__main__":
+    main()
