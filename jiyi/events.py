@@ -108,6 +108,7 @@ class Observation(BaseModel):
     ``embedding_key`` is the text that is embedded; the description unless given (GA-12).
     ``evidence`` names the events a thought rests on (or the conversation an event belongs to), and
     ``utterances`` holds a conversation; the original keeps both in one field, ``filling``.
+    ``historic`` memories were counted where they come from: they do not bring a reflection nearer (imports).
     A ``vector`` of one's own (imports) needs the name of the model that made it.
     """
 
@@ -124,6 +125,7 @@ class Observation(BaseModel):
     evidence: Annotated[list[UUID], AfterValidator(few_enough_entries)] = []
     utterances: Annotated[list[Utterance], AfterValidator(few_enough_entries)] = []
     expires_at: AwareDatetime | None = None
+    historic: bool = False
     vector: Vector | None = None
     embedding_model: Name | None = None
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}

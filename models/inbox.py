@@ -117,7 +117,7 @@ class _Batch:
             rows.work.append((EMBED, event.event_id, event.group_id))
         if derived.keywords and counts_for_keywords(seen.node_type, seen.predicate, seen.object):
             rows.work.append((STRENGTHEN, event.event_id, event.group_id))
-        if seen.node_type == "event":
+        if seen.node_type == "event" and not seen.historic:
             rows.work.append((ACCUMULATE, event.event_id, event.group_id))
 
 

@@ -144,7 +144,8 @@ class Respawner:
     def _say(self, text: str) -> None:
         # A closed terminal or a dead supervisor must not keep the program from being stopped.
         with contextlib.suppress(OSError):
-            print(f"{self.name}: {text}", file=sys.stderr, flush=True)
+            sys.stderr.write(f"{self.name}: {text}\n")
+            sys.stderr.flush()
 
 
 def _sleep(wakeup: int, seconds: float) -> None:
@@ -177,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     match list(sys.argv[1:] if arguments is None else arguments):
         case [name, "--", _, *_] as given:
             return Respawner(name, given[2:]).run()
-    print("usage: python -m workers.respawn NAME -- COMMAND [ARGUMENT …]", file=sys.stderr)
+    sys.stderr.write("usage: python -m workers.respawn NAME -- COMMAND [ARGUMENT …]\n")
     return EXIT_USAGE
 
 

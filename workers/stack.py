@@ -62,6 +62,7 @@ LONGEST_SOCKET = f"postgres/.s.PGSQL.{POSTGRES_PORT}.lock"
 LOG_BYTES = 10 * 1024 * 1024  # a log larger than this is set aside at the next start.
 LOG_TAIL_LINES = 15  # enough to show the cause, short enough for a terminal.
 LOG_TAIL_BYTES = 16 * 1024  # read at most this much to find those lines.
+LOCK_BYTES = 4096  # the lock file holds a process id and one address.
 CREATE_TIME_SLACK = 5.0  # seconds the system clock may be corrected by between two looks at one process.
 EMBEDDED = "embedded server"  # role, in processes.json, of what this module starts itself.
 SERVER_NAMES = frozenset({"postgres", "initdb", "valkey-server"})
@@ -288,8 +289,8 @@ class Stack:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            with open(lock, encoding="utf-8") as file:
-                known = _parse_json(file.read(), {})
+            known = _parse_json(os.pread(lock, LOCK_BYTES, 0).decode("utf-8", "replace"), {})
+            os.close(lock)
             raise HomeInUse(self.home, known.get("pid"), known.get("admin_url")) from None
         except OSError:
             os.close(lock)
@@ -575,7 +576,7 @@ def _boot_id() -> str:
     """Process ids mean nothing after a reboot or in another container."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:  # not Linux
         return str(round(psutil.boot_time()))
 

@@ -1,0 +1,1 @@
+"""Benchmarks and proofs, one command each; results as a table, or as JSON with ``--json``."""

@@ -1,0 +1,35 @@
+"""The processes of a deployment (design §6) and how each is started: one place for `up`, tests and benches."""
+
+from __future__ import annotations
+
+import sys
+
+from jiyi.settings import get_settings
+
+#: Chatter between workers that nobody listens to, and a look at every other worker at start.
+QUIET = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+
+
+def commands() -> dict[str, list[str]]:
+    """Name → command, to be run in the checkout."""
+    settings = get_settings()
+    return {
+        "intake": [sys.executable, "-m", "workers.intake"],
+        "retrieval": _worker("retrieval", "retrieval,inspection", "threads", settings.retrieval_threads),
+        # solo: one batch at a time is as fast as the model goes, and a process that used it must not fork.
+        "embedding": _worker("embedding", "embedding", "solo", 1),
+        "upkeep": _worker("upkeep", "upkeep", "threads", settings.upkeep_threads),
+        "beat": [*_celery(), "beat", "--loglevel=INFO"],
+        "web": [sys.executable, "-m", "web.serve"],
+    }
+
+
+def _celery() -> list[str]:
+    return [sys.executable, "-m", "celery", "--app=workers.app"]
+
+
+def _worker(name: str, queues: str, pool: str, concurrency: int) -> list[str]:
+    return [
+        *_celery(), "worker", f"--hostname={name}@%h", f"--queues={queues}", f"--pool={pool}",
+        f"--concurrency={concurrency}", "--loglevel=INFO", *QUIET,
+    ]  # fmt: skip
