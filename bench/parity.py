@@ -13,7 +13,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,7 +67,9 @@ def find(root: Path, name: str) -> Path:
 def load(folder: Path, *, made_up: bool) -> Memory:
     memory = stanford.read(folder)
     if made_up:
-        memory = replace(memory, vectors={node["embedding_key"]: made_up_vector(node["embedding_key"]) for node in memory.nodes})
+        memory = replace(
+            memory, vectors={node["embedding_key"]: made_up_vector(node["embedding_key"]) for node in memory.nodes}
+        )
     return memory
 
 
@@ -105,7 +108,7 @@ def stored_as_saved(client: Client, memory: Memory, agent_id: str) -> dict[str, 
     agents = client.page("agents", AgentsQuery, limit=500).rows
     agent = next(row for row in agents if row["agent_id"] == agent_id)
 
-    def equal(name: str, *, but: Set[str] = frozenset()) -> bool:
+    def equal(name: str, *, but: AbstractSet[str] = frozenset()) -> bool:
         return nodes.keys() == saved.keys() and all(nodes[key][name] == saved[key][name] for key in nodes.keys() - but)
 
     counters = ("importance_trigger_curr", "importance_ele_n")

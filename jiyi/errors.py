@@ -115,6 +115,8 @@ def _sentence(item: Mapping[str, Any]) -> str:
         return "type: required, but missing (or this is no JSON object)"
     if item["type"] == "union_tag_invalid":
         return f"type: unknown, {_short(item['ctx']['tag'])}; known are {item['ctx']['expected_tags']}"
+    if item["type"] == "string_pattern_mismatch" and item["ctx"]["pattern"] == r"\S":
+        return f"{path}: must not be blank"
     if item["type"] == "missing":
         return f"{path}: required, but missing"
     if isinstance(value, str | int | float | bool) and "value_error" not in item["type"]:

@@ -7,7 +7,7 @@ ignored, so that a newer client may talk to an older service. ``docs/events.md``
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
@@ -22,6 +22,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic_core import to_json
 from uuid6 import uuid7
 
 from jiyi.agents import AgentSettings
@@ -37,23 +38,10 @@ MAX_PART_CHARS = 500
 MAX_KEYWORD_CHARS = 200
 MAX_UTTERANCE_CHARS = 20_000
 MAX_PROVENANCE_BYTES = 8_192
-
-
-def no_nul(text: str) -> str:
-    """PostgreSQL's text cannot hold NUL, and a lone surrogate is no UTF-8: say so before it gets there."""
-    if "\x00" in text:
-        raise ValueError("contains a NUL character (\\u0000); remove it")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("contains half of a surrogate pair; send valid Unicode") from None
-    return text
-
-
-def not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be blank")
-    return text
+#: Something else than white space. A pattern, because it is checked without leaving pydantic's core.
+NOT_BLANK = r"\S"
+#: How JSON spells NUL; pydantic's JSON parser itself refuses halves of surrogate pairs.
+NUL_ESCAPE = b"\\u0000"
 
 
 def within_description_limit(text: str) -> str:
@@ -81,24 +69,16 @@ def few_enough_entries(entries: list[Any]) -> list[Any]:
 
 
 def small_enough(value: dict[str, Any]) -> dict[str, Any]:
-    text = json.dumps(value, ensure_ascii=False)
-    no_nul_in_json(text)
-    if len(text.encode()) > MAX_PROVENANCE_BYTES:
+    if value and len(to_json(value)) > MAX_PROVENANCE_BYTES:
         raise ValueError(f"larger than {MAX_PROVENANCE_BYTES:,} bytes as JSON")
     return value
 
 
-def no_nul_in_json(text: str) -> None:
-    if "\\u0000" in text:
-        raise ValueError("contains a NUL character (\\u0000); remove it")
-
-
-Text = Annotated[str, AfterValidator(no_nul)]
-Name = Annotated[Text, Field(min_length=1, max_length=MAX_NAME_CHARS), AfterValidator(not_blank)]
-Part = Annotated[Text, Field(max_length=MAX_PART_CHARS)]
-Description = Annotated[Text, AfterValidator(not_blank), AfterValidator(within_description_limit)]
-Keyword = Annotated[Text, Field(min_length=1, max_length=MAX_KEYWORD_CHARS)]
-Utterance = tuple[Annotated[Text, Field(max_length=MAX_NAME_CHARS)], Annotated[Text, Field(max_length=MAX_UTTERANCE_CHARS)]]
+Name = Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_NAME_CHARS)]
+Part = Annotated[str, Field(max_length=MAX_PART_CHARS)]
+Description = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(within_description_limit)]
+Keyword = Annotated[str, Field(min_length=1, max_length=MAX_KEYWORD_CHARS)]
+Utterance = tuple[Annotated[str, Field(max_length=MAX_NAME_CHARS)], Annotated[str, Field(max_length=MAX_UTTERANCE_CHARS)]]
 NodeType = Literal["event", "thought", "chat"]
 
 
@@ -190,9 +170,32 @@ _MANY: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discri
 def build(event: dict[str, Any]) -> Event:
     """A validated event from plain data; raises :class:`InvalidEvent` with a sentence per wrong field."""
     try:
-        return _ONE.validate_python(event)
+        built = _ONE.validate_python(event)
     except ValidationError as error:
         raise InvalidEvent(problems_of(error)) from None
+    problems = list(_unstorable(built.model_dump(), ""))
+    if problems:
+        raise InvalidEvent(problems)
+    return built
+
+
+def _unstorable(value: Any, path: str) -> Iterator[str]:
+    """Texts that PostgreSQL cannot hold (NUL) or that are no UTF-8 (half of a surrogate pair), by their path.
+
+    Looked for here rather than by each field's validator: a message's bytes show at once that it has none.
+    """
+    if isinstance(value, str):
+        if "\x00" in value:
+            yield f"{path}: contains a NUL character (\\u0000); remove it"
+        elif not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            yield f"{path}: contains half of a surrogate pair; send valid Unicode"
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _unstorable(key, f"{path}.{key!a}".lstrip("."))
+            yield from _unstorable(item, f"{path}.{key}".lstrip("."))
+    elif isinstance(value, list | tuple):
+        for position, item in enumerate(value):
+            yield from _unstorable(item, f"{path}.{position}")
 
 
 def encode(events: Sequence[Event]) -> bytes:
@@ -211,6 +214,8 @@ class Decoded(BaseModel):
 
 def decode(body: bytes) -> Decoded:
     """The events of a message body. Never raises: what cannot be read is in ``rejected``."""
+    if NUL_ESCAPE in body:
+        return _decode_one_by_one(body)
     try:
         if not body.startswith(b'{"events":'):
             return Decoded.model_construct(events=[_ONE.validate_json(body)], rejected=[])
@@ -237,7 +242,7 @@ def _decode_one_by_one(body: bytes) -> Decoded:
     decoded = Decoded.model_construct(events=[], rejected=[])
     for item in items:
         try:
-            decoded.events.append(_ONE.validate_python(item))
-        except ValidationError as error:
-            decoded.rejected.append((json.dumps(item, ensure_ascii=True), "; ".join(problems_of(error))))
+            decoded.events.append(build(item))
+        except InvalidEvent as error:
+            decoded.rejected.append((json.dumps(item, ensure_ascii=True), str(error)))
     return decoded

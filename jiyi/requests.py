@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
-from jiyi.events import Keyword, Name, NodeType, Text, not_blank
+from jiyi.events import NOT_BLANK, Keyword, Name, NodeType
 from jiyi.settings import Decay, Mode, Weight, get_settings
 from jiyi.vectors import Vector
 
@@ -38,7 +38,7 @@ def _within_top_k(top_k: int) -> int:
     return top_k
 
 
-FocalText = Annotated[Text, AfterValidator(not_blank), AfterValidator(_within_focal_limit)]
+FocalText = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(_within_focal_limit)]
 TopK = Annotated[int, Field(ge=1), AfterValidator(_within_top_k)]
 
 

@@ -63,7 +63,9 @@ def read(folder: Path) -> Memory:
     """
     home = next((place for place in _places(folder) if (place / "nodes.json").is_file()), None)
     if home is None:
-        raise InvalidRequest([f"{folder}: no Stanford memory (no nodes.json in it, nor in bootstrap_memory/associative_memory)"])
+        raise InvalidRequest(
+            [f"{folder}: no Stanford memory (no nodes.json in it, nor in bootstrap_memory/associative_memory)"]
+        )
     saved = _json(home / "nodes.json")
     strange = [node_id for node_id in saved if not _NODE_ID.match(node_id)]
     if strange:

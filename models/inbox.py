@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
+from pydantic_core import to_json
 from sqlalchemy import Connection, text
 
 from jiyi.events import AgentConfigured, Event, MemoryObserved
@@ -36,8 +37,8 @@ class Stored:
 class _Rows:
     events: list[tuple[Any, ...]] = field(default_factory=list)
     nodes: list[tuple[Any, ...]] = field(default_factory=list)
-    access: list[tuple[Any, ...]] = field(default_factory=list)
-    work: list[tuple[Any, ...]] = field(default_factory=list)
+    #: Kind of work → the new nodes that owe it.
+    owed: dict[str, list[UUID]] = field(default_factory=lambda: defaultdict(list))
 
 
 def store(connection: Connection, events: Sequence[Event]) -> Stored:
@@ -63,9 +64,10 @@ def store(connection: Connection, events: Sequence[Event]) -> Stored:
     raw = driver(connection)
     copy_rows(raw, "events", _EVENT_COLUMNS, rows.events)
     copy_rows(raw, "memory_nodes", _NODE_COLUMNS, rows.nodes)
-    copy_rows(raw, "node_access", {"node_id": "uuid", "last_accessed": "timestamptz"}, rows.access)
-    copy_rows(raw, "pending_work", {"kind": "text", "subject_id": "uuid", "group_id": "text"}, rows.work)
-    result.owed.update(row[0] for row in rows.work)
+    connection.execute(_ACCESS, {"ids": [row[0] for row in rows.nodes]})
+    for kind, node_ids in rows.owed.items():
+        connection.execute(_OWE, {"kind": kind, "ids": node_ids})
+        result.owed[kind] = len(node_ids)
     return result
 
 
@@ -98,40 +100,37 @@ class _Batch:
     def _add_node(self, event: MemoryObserved, derived: Derived, agent: AgentRow, rows: _Rows) -> None:
         seen = event.payload
         node_count, type_count = agent.number(seen.node_type)
-        known_depths = {
-            node_id: depth for node_id in seen.evidence
-            if (depth := self.depths.get((event.group_id, event.agent_id, node_id))) is not None
-        }  # fmt: skip
-        depth = depth_of(seen.node_type, seen.evidence, known_depths)
-        self.depths[event.group_id, event.agent_id, event.event_id] = depth
+        depths = self.depths.setdefault((event.group_id, event.agent_id), {})
+        depth = depths[event.event_id] = depth_of(seen.node_type, seen.evidence, depths)
         filling: list[Any] = [str(node_id) for node_id in seen.evidence] or [list(pair) for pair in seen.utterances]
         rows.nodes.append((
             event.event_id, event.group_id, event.agent_id, event.session_id, seen.node_type, node_count, type_count,
             depth, event.occurred_at, derived.expires_at, seen.subject, seen.predicate, seen.object, seen.description,
             derived.embedding_key, derived.key_hash, derived.content_hash, derived.keywords,
-            [keyword.lower() for keyword in derived.keywords], seen.poignancy, derived.is_idle, Jsonb(filling),
-            Jsonb(seen.provenance), None if seen.vector is None else to_array(seen.vector), seen.embedding_model,
+            [keyword.lower() for keyword in derived.keywords], seen.poignancy, derived.is_idle, _json(filling, _EMPTY_LIST),
+            _json(seen.provenance, _EMPTY_OBJECT), None if seen.vector is None else to_array(seen.vector), seen.embedding_model,
         ))  # fmt: skip
-        rows.access.append((event.event_id, event.occurred_at))
         if seen.vector is None:
-            rows.work.append((EMBED, event.event_id, event.group_id))
+            rows.owed[EMBED].append(event.event_id)
         if derived.keywords and counts_for_keywords(seen.node_type, seen.predicate, seen.object):
-            rows.work.append((STRENGTHEN, event.event_id, event.group_id))
+            rows.owed[STRENGTHEN].append(event.event_id)
         if seen.node_type == "event" and not seen.historic:
-            rows.work.append((ACCUMULATE, event.event_id, event.group_id))
+            rows.owed[ACCUMULATE].append(event.event_id)
 
 
 def _dedupes(agent: AgentRow) -> bool:
     return (agent.settings.dedupe or get_settings().dedupe) == "exact"
 
 
-def _depths(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[tuple[str, str, UUID], int]:
-    """Depths of the stored nodes that the batch's thoughts rest on."""
+def _depths(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[AgentName, dict[UUID, int]]:
+    """Depths of the stored nodes that the batch's thoughts rest on, by agent: another's evidence counts for nothing."""
     wanted = {node_id for event in observed if event.payload.node_type == "thought" for node_id in event.payload.evidence}
     if not wanted:
         return {}
-    rows = connection.execute(_DEPTHS, {"ids": list(wanted)})
-    return {(row.group_id, row.agent_id, row.node_id): row.depth for row in rows}
+    depths: dict[AgentName, dict[UUID, int]] = {}
+    for row in connection.execute(_DEPTHS, {"ids": list(wanted)}):
+        depths.setdefault((row.group_id, row.agent_id), {})[row.node_id] = row.depth
+    return depths
 
 
 def _twins(
@@ -154,13 +153,32 @@ def _twins(
 
 
 def _event_row(event: Event, outcome: str, node_id: UUID | None) -> tuple[Any, ...]:
-    payload = event.payload.model_dump(mode="json", exclude_none=True, exclude_defaults=True, exclude={"vector"})
+    payload = event.payload.model_dump_json(exclude_none=True, exclude_defaults=True, exclude={"vector"}).encode()
     return (
         event.event_id, event.type, event.version, event.group_id, event.agent_id, event.session_id,
-        event.correlation_id, event.occurred_at, Jsonb(payload), outcome, node_id,
+        event.correlation_id, event.occurred_at, Jsonb(payload, dumps=_as_it_is), outcome, node_id,
     )  # fmt: skip
 
 
+def _json(value: Any, empty: Jsonb) -> Jsonb:
+    return Jsonb(to_json(value), dumps=_as_it_is) if value else empty
+
+
+def _as_it_is(encoded: bytes) -> bytes:
+    return encoded
+
+
+#: Most nodes have neither evidence nor provenance.
+_EMPTY_LIST, _EMPTY_OBJECT = Jsonb(b"[]", dumps=_as_it_is), Jsonb(b"{}", dumps=_as_it_is)
+
+# These rows follow from the nodes' own, so the database makes them: less to send, and it has the time.
+_ACCESS = text("""
+    INSERT INTO node_access (node_id, last_accessed) SELECT node_id, created_at FROM memory_nodes WHERE node_id = ANY(:ids)
+""")
+_OWE = text("""
+    INSERT INTO pending_work (kind, subject_id, group_id)
+    SELECT :kind, node_id, group_id FROM memory_nodes WHERE node_id = ANY(:ids)
+""")
 _KNOWN = text("SELECT event_id FROM events WHERE event_id = ANY(:ids)")
 _DEPTHS = text("SELECT group_id, agent_id, node_id, depth FROM memory_nodes WHERE node_id = ANY(:ids)")
 _TWINS = text("""

@@ -18,6 +18,7 @@ TRANSPORT_OPTIONS = {
     # How often a worker looks for tasks of a dead one. The default of kombu is minutes.
     "unacked_restore_interval": 5,
     "unacked_restore_throttle": 1,
+    "unacked_mutex_expire": 10,  # seconds that a worker which died while looking keeps the others from it
     # A half-open connection must not make a worker deaf.
     "socket_timeout": 30,
     "socket_connect_timeout": 5,
@@ -26,6 +27,7 @@ TRANSPORT_OPTIONS = {
 }
 
 app = Celery("jiyi", broker=settings.need("broker_url"))
+app.set_default()  # for every thread: the current app is otherwise one thread's own
 app.conf.update(
     include=["tasks.embedding", "tasks.upkeep", "tasks.retrieval", "tasks.access", "tasks.inspection", "tasks.maintenance"],
     task_queues=[Queue(name) for name in QUEUES],

@@ -1,7 +1,11 @@
-"""The processes of a deployment (design §6) and how each is started: one place for `up`, tests and benches."""
+"""The processes of a deployment and how each is started: the one place for all who start some.
+
+    python -m workers.procfile NAME      # becomes that process
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 
 from jiyi.settings import get_settings
@@ -33,3 +37,15 @@ def _worker(name: str, queues: str, pool: str, concurrency: int) -> list[str]:
         *_celery(), "worker", f"--hostname={name}@%h", f"--queues={queues}", f"--pool={pool}",
         f"--concurrency={concurrency}", "--loglevel=INFO", *QUIET,
     ]  # fmt: skip
+
+
+def main() -> None:
+    known = commands()
+    name = sys.argv[1] if len(sys.argv) == 2 else ""
+    if name not in known:
+        sys.exit(f"usage: python -m workers.procfile {'|'.join(known)}")
+    os.execv(known[name][0], known[name])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+# Two commands do everything, with only Python ≥ 3.11 and make on the machine:
+#   make run    the whole service on the sample diary; ONCE=1 ends after the answers
+#   make test   all tests
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup run test check bench lock clean
+
+setup: $(STAMP)
+
+# Two makes at once in one checkout must not install over each other: one locks, the other waits.
+$(STAMP): pyproject.toml requirements.lock tools/install.py
+	@$(PYTHON) tools/install.py $(VENV)
+
+run: setup
+	@$(BIN)/python -m workers.up --demo $(if $(ONCE),--once) $(if $(VERBOSE),--verbose)
+
+# The smoke tests kill and restart processes and wait for time-outs: they run beside each other, after the rest.
+test: setup
+	@$(BIN)/python -m pytest -n auto -m "not smoke" $(ARGS)
+	@$(BIN)/python -m pytest -n 2 -m smoke $(ARGS)
+
+check: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: setup
+	@$(BIN)/python -m bench.ingest
+
+lock:
+	uv pip compile --universal --python-version 3.11 --all-extras --no-header --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) build *.egg-info

@@ -1,0 +1,29 @@
+"""The command line, ``jiyi``: a thin shell around :class:`jiyi.Client` (``docs/cli.md``)."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+INTERRUPTED = 130  # what shells expect after Ctrl-C: 128 + SIGINT.
+
+
+def main() -> None:
+    """Run the command in ``sys.argv`` and exit with its code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 shows escapes, no traceback
+    try:
+        from jiyi.cli.app import app  # here, so that Ctrl-C while it loads is answered quietly too
+
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has gone (`| head`). Nothing may be flushed there again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

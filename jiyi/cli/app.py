@@ -1,0 +1,48 @@
+"""All commands in one place."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import jiyi
+from jiyi.cli import dead, exporting, importing, listing, retrieving, service, show, stats, telling
+from jiyi.cli.shell import Commands, Session
+
+app = typer.Typer(
+    name="jiyi", cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)  # fmt: skip
+
+
+def _version(value: bool) -> None:
+    if value:
+        show.line(f"jiyi {jiyi.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="Group (tenant) to speak for.", show_default="JIYI_GROUP, or default")
+    ] = None,
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True, show_default=False)
+    ] = False,
+) -> None:
+    """Jiyi 记忆: memory for AI agents. Tell it what happened, ask it what matters."""
+    ctx.obj = Session(group=group)
+
+
+TALKING, LOOKING, RUNNING = "Tell and ask", "Look inside", "Run and move"
+for command, panel in (
+    (telling.observe, TALKING), (retrieving.retrieve, TALKING), (telling.configure, TALKING),
+    (listing.nodes, LOOKING), (listing.keywords, LOOKING), (listing.related, LOOKING), (listing.agents, LOOKING),
+    (stats.stats, LOOKING), (service.up, RUNNING),
+):  # fmt: skip
+    app.command(rich_help_panel=panel)(command)
+app.add_typer(dead.app, name="dead", rich_help_panel=LOOKING)
+app.add_typer(importing.app, name="import", rich_help_panel=RUNNING)
+app.add_typer(exporting.app, name="export", rich_help_panel=RUNNING)

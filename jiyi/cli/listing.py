@@ -1,0 +1,127 @@
+"""``jiyi nodes``, ``keywords``, ``agents``, ``related``: what is stored."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from jiyi import inspection
+from jiyi.cli import bars, show
+from jiyi.cli.shell import Json, NodeKind, connect, given
+from jiyi.inspection import DEFAULT_PAGE, Page
+
+Agent = Annotated[str, typer.Argument(help="Whose.")]
+Limit = Annotated[int, typer.Option(min=1, help="Rows of the page.")]
+#: Cells of a keyword's bar, and lines of a description before it is cut.
+BAR, MAX_LINES = 24, 3
+#: Cells of a node table's fixed columns with their gaps: number, type, date, poignancy, accesses.
+FIXED = 7 + 8 + 17 + 5 + 6 + 1
+
+
+def nodes(
+    ctx: typer.Context,
+    agent: Agent,
+    types: Annotated[list[NodeKind] | None, typer.Option("--type", help="Only of this type; may be repeated.")] = None,
+    limit: Limit = DEFAULT_PAGE,
+    before: Annotated[int | None, typer.Option(min=1, help="Only below this number: the next page.")] = None,
+    as_json: Json = False,
+) -> None:
+    """An agent's memories, newest first."""
+    with connect(ctx) as client:
+        page = client.page("nodes", inspection.NodesQuery, agent_id=agent, limit=limit, **given(types=types, before=before))
+    if as_json:
+        show.document(page.model_dump(mode="json"))
+        return
+    show.stdout().print(_node_table(agent, page.rows))
+    _more(page, "--before")
+
+
+def related(
+    ctx: typer.Context,
+    agent: Agent,
+    subject: Annotated[str, typer.Option(help="Of the statement.")] = "",
+    predicate: Annotated[str, typer.Option(help="Of the statement.")] = "",
+    object_: Annotated[str, typer.Option("--object", help="Of the statement.")] = "",
+    limit: Limit = DEFAULT_PAGE,
+    as_json: Json = False,
+) -> None:
+    """Events and thoughts that share a keyword with a statement."""
+    if not (subject or predicate or object_):
+        raise typer.BadParameter("give at least one of --subject, --predicate, --object")
+    with connect(ctx) as client:
+        found = client.related(agent, subject=subject, predicate=predicate, object=object_, limit=limit)
+    if as_json:
+        show.document(found)
+        return
+    console = show.stdout()
+    for kind, rows in found.items():
+        console.print(_node_table(kind, rows))
+
+
+def keywords(
+    ctx: typer.Context,
+    agent: Agent,
+    limit: Limit = DEFAULT_PAGE,
+    offset: Annotated[int, typer.Option(min=0, help="Rows to skip: the next page.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """An agent's keywords, strongest first."""
+    with connect(ctx) as client:
+        page = client.page("keywords", inspection.KeywordsQuery, agent_id=agent, limit=limit, offset=offset)
+    if as_json:
+        show.document(page.model_dump(mode="json"))
+        return
+    made = show.table(agent, "keyword", "type", "strength", "", right=["strength"], grow="keyword")
+    best = max((row["strength"] for row in page.rows), default=0)
+    for row in page.rows:
+        show.row(made, row["keyword"], row["memory_type"], row["strength"], bars.single(row["strength"], best, BAR))
+    show.stdout().print(made)
+    _more(page, "--offset")
+
+
+def agents(
+    ctx: typer.Context,
+    limit: Limit = DEFAULT_PAGE,
+    after: Annotated[str, typer.Option(help="Only after this name: the next page.")] = "",
+    as_json: Json = False,
+) -> None:
+    """The group's agents, with what is set for them."""
+    with connect(ctx) as client:
+        page = client.page("agents", inspection.AgentsQuery, limit=limit, after=after)
+        group = client.group
+    if as_json:
+        show.document(page.model_dump(mode="json"))
+        return
+    made = show.table(
+        group, "agent", "nodes", "events", "thoughts", "chats", "to reflection", "since", "settings",
+        right=["nodes", "events", "thoughts", "chats", "to reflection"], grow="settings",
+    )  # fmt: skip
+    for row in page.rows:
+        counts = row["type_counts"]
+        settings = " ".join(f"{name}={value}" for name, value in row["settings"].items())
+        show.row(
+            made, row["agent_id"], row["node_count"], *(counts.get(name, 0) for name in ("event", "thought", "chat")),
+            row["importance_trigger_curr"], show.local_date(row["created_at"]), settings,
+        )  # fmt: skip
+    show.stdout().print(made)
+    _more(page, "--after")
+
+
+def _node_table(title: str, rows: list[dict[str, Any]]) -> Table:
+    made = show.table(title, "#", "type", "created", "imp", "seen", "memory", right=["#", "imp", "seen"], grow="memory")
+    room = show.stdout().width - FIXED
+    for row in rows:
+        show.row(
+            made, row["node_count"], row["type"], show.local_time(row["created_at"]), row["poignancy"],
+            row["access_count"], show.cut(row["description"], room, MAX_LINES),
+        )  # fmt: skip
+    return made
+
+
+def _more(page: Page, option: str) -> None:
+    if not page.rows:
+        show.notice("nothing here")
+    elif page.next is not None:
+        show.notice(f"more: {option} {page.next}")

@@ -1,0 +1,135 @@
+"""What all commands share: the session, the ``--json`` option, and errors told in one line."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar
+
+import kombu
+import typer
+from pydantic import BaseModel, ValidationError
+from typer.core import TyperGroup
+
+from jiyi.cli import show
+from jiyi.client import Client
+from jiyi.errors import InvalidRequest, JiyiError, SettingsError, problems_of
+from jiyi.settings import get_settings
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(slots=True)
+class Session:
+    """One run of the command line: the group it speaks for, and whether it answers in JSON."""
+
+    group: str | None = None
+    json: bool = False
+
+
+class UnusableFile(JiyiError):
+    """A file that cannot be read or written."""
+
+    code = "file"
+
+
+class InvalidFile(JiyiError, ValueError):
+    """A file whose lines are not all events; ``problems`` has a sentence for each of the first ones."""
+
+    code = "invalid_event"
+
+    def __init__(self, message: str, problems: list[str]) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+
+class Commands(TyperGroup):
+    """The root of all commands. An expected failure becomes one line on stderr and exit code 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except JiyiError as error:
+            tell(error, ctx.obj)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            tell(UnusableFile(f"{where}{error.strerror or error}"), ctx.obj)
+        raise typer.Exit(1)
+
+
+def tell(error: JiyiError, session: Session | None) -> None:
+    show.notice(f"jiyi: {error}")
+    if session is not None and session.json:
+        problems = list(getattr(error, "problems", []))
+        show.document({"error": {"code": error.code, "message": str(error), "problems": problems}})
+
+
+def _answer_in_json(ctx: typer.Context, value: bool) -> bool:
+    if value:
+        session(ctx).json = True
+    return value
+
+
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print one JSON document instead.", callback=_answer_in_json, is_eager=True, show_default=False
+    ),
+]
+
+
+class NodeKind(StrEnum):
+    """:data:`jiyi.events.NodeType` for options that may be repeated: typer has lists of enumerations only."""
+
+    EVENT = "event"
+    THOUGHT = "thought"
+    CHAT = "chat"
+
+
+def session(ctx: typer.Context) -> Session:
+    found: Session = ctx.obj
+    return found
+
+
+def connect(ctx: typer.Context, group: str | None = None) -> Client:
+    """A client for the session's group.
+
+    Raises:
+        SettingsError: an address is missing or cannot be one.
+    """
+    settings = get_settings()
+    try:
+        kombu.Connection(settings.need("broker_url")).get_transport_cls()
+        return Client(group or session(ctx).group, settings=settings)
+    except JiyiError:
+        raise
+    except (KeyError, ValueError, ImportError) as error:
+        reason = error.args[0] if error.args else error
+        raise SettingsError(f"JIYI_BROKER_URL or JIYI_REDIS_URL cannot be used: {reason}") from None
+
+
+def checked(model: type[M], **fields: Any) -> M:
+    """``model(**fields)``. Raises :class:`InvalidRequest` with a sentence per wrong field."""
+    try:
+        return model(**fields)
+    except ValidationError as error:
+        raise InvalidRequest(problems_of(error)) from None
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given: neither None nor an empty list."""
+    return {name: value for name, value in options.items() if value is not None and value != []}
+
+
+def moment(text: str | datetime) -> datetime:
+    """An ISO 8601 date or time; local time unless it names its offset. For ``typer.Option(parser=…)``."""
+    if isinstance(text, datetime):
+        return text
+    with suppress(ValueError, OverflowError, OSError):
+        parsed = datetime.fromisoformat(text)
+        return parsed if parsed.tzinfo else parsed.astimezone()
+    raise typer.BadParameter(f"{text!r} is no ISO 8601 date or time, such as 2026-03-02 or 2026-03-02T07:15:00+08:00")

@@ -1,0 +1,53 @@
+"""``jiyi stats``: the group in numbers, and what the service still owes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+from rich.console import Group
+from rich.table import Table
+
+from jiyi import inspection
+from jiyi.cli import show
+from jiyi.cli.shell import Json, checked, connect
+
+#: Counts of the group in the order shown; what a newer service adds comes after them.
+NAMES = {
+    "agents": "agents", "events": "events", "nodes": "memories", "event_nodes": "… events", "thought_nodes": "… thoughts",
+    "chat_nodes": "… chats", "not_embedded": "not embedded yet", "idle": "idle", "archived": "archived",
+    "dead_letters": "open dead letters",
+}  # fmt: skip
+
+
+def stats(ctx: typer.Context, as_json: Json = False) -> None:
+    """Counts of the group, work owed, and counters of the service."""
+    with connect(ctx) as client:
+        found = client.ask("stats", checked(inspection.StatsQuery, group_id=client.group))
+        group = client.group
+    if as_json:
+        show.document(found)
+        return
+    show.stdout().print(stats_tables(group, found, datetime.now(UTC)))
+
+
+def stats_tables(group: str, found: dict[str, Any], now: datetime) -> Group:
+    counters = {**found.get("counters", {}), "accesses not written yet": found.get("access_buffered")}
+    parts = [_counts(f"group {group}", {NAMES.get(name, name): value for name, value in found["group"].items()})]
+    owed = show.table(
+        "work owed (whole service)", "kind", "owed", "overdue", "retried", "oldest",
+        right=["owed", "overdue", "retried", "oldest"],
+    )  # fmt: skip
+    for row in found["work_owed"]:
+        show.row(owed, row["kind"], row["owed"], row["overdue"], row["retried"], show.age(row["oldest"], now))
+    if not found["work_owed"]:
+        show.row(owed, "nothing")
+    return Group(*parts, "", owed, "", _counts("counters (whole service)", counters))
+
+
+def _counts(title: str, counts: dict[str, Any]) -> Table:
+    made = show.table(title, "what", "count", right=["count"])
+    for name, value in counts.items():
+        show.row(made, name, value)
+    return made

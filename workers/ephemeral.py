@@ -1,0 +1,100 @@
+"""A whole service for a while, in a folder of its own: for tests and benchmarks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from jiyi import Client
+from jiyi.errors import JiyiError
+from jiyi.inspection import AgentsQuery
+from jiyi.settings import get_settings
+from models.base import engine
+from models.valkey import valkey
+from workers.migrate import CHECKOUT, upgrade
+from workers.procfile import commands
+from workers.stack import Stack
+
+#: All that remembers and retrieves; no web.
+WORKERS = ("intake", "retrieval", "embedding", "upkeep", "beat")
+START_SECONDS = 60
+STOP_SECONDS = 15
+
+
+@contextmanager
+def environment(**settings: str) -> Iterator[None]:
+    """``JIYI_…`` variables, by lower-case name, for this process and its children; undone afterwards."""
+    before = dict(os.environ)
+    os.environ.update({f"JIYI_{name.upper()}": value for name, value in settings.items()})
+    forget()
+    try:
+        yield
+    finally:
+        forget()
+        os.environ.clear()
+        os.environ.update(before)
+        get_settings.cache_clear()
+
+
+def forget() -> None:
+    """Drop what this process keeps of its settings: they have changed."""
+    if engine.cache_info().currsize:
+        engine().dispose()
+    if valkey.cache_info().currsize:
+        valkey().close()
+    for cached in (get_settings, engine, valkey):
+        cached.cache_clear()
+
+
+@contextmanager
+def database(home: Path, **settings: str) -> Iterator[Stack]:
+    """Embedded PostgreSQL, migrated, and Valkey; this process's settings point to them."""
+    with Stack(home) as stack:
+        urls = stack.urls
+        addresses = {"database_url": urls.database_url, "redis_url": urls.redis_url, "broker_url": urls.broker_url}
+        with environment(home=str(home), **addresses, **settings):
+            upgrade()
+            yield stack
+
+
+@contextmanager
+def processes(logs: Path, names: Sequence[str] = WORKERS) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """The named processes of ``workers.procfile``, ended afterwards. Answers are awaited if any can be given."""
+    logs.mkdir(parents=True, exist_ok=True)
+    started: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for name in names:
+            started[name] = start(name, logs)
+        if "retrieval" in names:
+            await_answers()
+        yield started
+    finally:
+        for process in started.values():
+            process.terminate()
+        for process in started.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_SECONDS)
+            process.kill()
+            process.wait()
+
+
+def start(name: str, logs: Path) -> subprocess.Popen[bytes]:
+    with (logs / f"{name}.log").open("ab") as output:
+        return subprocess.Popen(commands()[name], cwd=CHECKOUT, stdout=output, stderr=subprocess.STDOUT)
+
+
+def await_answers(seconds: float = START_SECONDS) -> None:
+    """Return when a worker answers. Raises :class:`jiyi.errors.NoAnswer` after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    with Client() as client:
+        while True:
+            try:
+                client.ask("agents", AgentsQuery(group_id=client.group), timeout=1)
+                return
+            except JiyiError:
+                if time.monotonic() > deadline:
+                    raise

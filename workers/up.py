@@ -1,0 +1,154 @@
+"""``jiyi up`` and ``make run``: the whole service on its own embedded database and broker.
+
+    python -m workers.up [--demo] [--once] [--verbose]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from jiyi.errors import JiyiError, SettingsError
+from jiyi.settings import RUN_ENV, default_home, get_settings
+from workers import demo, ephemeral
+from workers.migrate import upgrade
+from workers.procfile import commands
+from workers.stack import HomeInUse, Stack, StackError
+from workers.supervise import run
+
+#: Copies that may stand side by side without being told where.
+MAX_COPIES = 9
+#: Ports tried above the first, unless one is asked for.
+PORTS_TRIED = 50
+READY_SECONDS = 90
+
+console = Console(highlight=False)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="jiyi up", description="Run the whole service on this machine.")
+    parser.add_argument("--demo", action="store_true", help="play the sample diary and answer three questions")
+    parser.add_argument("--once", action="store_true", help="end when it is ready, and the demo is over")
+    parser.add_argument("--verbose", action="store_true", help="show what the processes print")
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the supervisor is in charge
+    try:
+        return up(demo_too=options.demo, once=options.once, verbose=options.verbose)
+    except KeyboardInterrupt:
+        return 130
+    except (StackError, JiyiError) as error:
+        Console(stderr=True, highlight=False).print(f"jiyi up: {error}", style="red", markup=False, soft_wrap=True)
+        return 1
+
+
+def up(*, demo_too: bool, once: bool, verbose: bool) -> int:
+    """Start everything; return the exit code when it has ended."""
+    for name in ("JIYI_DATABASE_URL", "JIYI_BROKER_URL", "JIYI_REDIS_URL"):
+        if os.environ.get(name):
+            raise SettingsError(
+                f"{name} is set, but this command runs a database and broker of its own: unset it, or start the "
+                "processes of the service one by one (docs/deployment.md)"
+            )
+    get_settings()  # says what is wrong with the settings before anything is started
+    with contextlib.ExitStack() as closing:
+        stack = start_stack()
+        closing.callback(stack.stop)
+        port = choose_port()
+        addresses = {
+            "home": str(stack.home), "database_url": stack.urls.database_url, "redis_url": stack.urls.redis_url,
+            "broker_url": stack.urls.broker_url, "web_port": str(port),
+        }  # fmt: skip
+        with ephemeral.environment(**addresses):
+            upgrade()
+            admin = f"http://{get_settings().web_host}:{port}/"
+            stack.announce(admin)
+            note = leave_addresses(stack.home, addresses)
+            try:
+                work = foreground(admin, stack, demo_too=demo_too, once=once)
+                return run(commands(), dict(os.environ), quiet=not verbose, on_started=work, stack=stack)
+            finally:
+                note.unlink(missing_ok=True)
+
+
+def foreground(admin: str, stack: Stack, *, demo_too: bool, once: bool) -> Callable[[], int | None]:
+    """What is done once the processes have been started."""
+
+    def work() -> int | None:
+        with console.status("starting the workers …"):
+            ephemeral.await_answers(READY_SECONDS)
+        if demo_too:
+            demo.play(console)
+        console.print(f"\n[bold]Admin[/bold]  {admin}")
+        console.print(f"Data   {stack.home}", soft_wrap=True)
+        console.print(f"Logs   {stack.log_dir}", soft_wrap=True)
+        if once:
+            return 0
+        console.print('Try    jiyi retrieve Tomas "what happened with the bees?" --group demo\n       Ctrl-C ends it.')
+        return None
+
+    return work
+
+
+def start_stack() -> Stack:
+    """The embedded servers, in the home asked for, or the first that no other copy uses.
+
+    Raises:
+        StackError: the home asked for cannot be used; says why.
+    """
+    home = default_home()
+    asked_for = bool(os.environ.get("JIYI_HOME"))
+    for copy in range(1, MAX_COPIES + 1):
+        stack = Stack(home if copy == 1 else home.with_name(f"{home.name}-{copy}"))
+        try:
+            with console.status("starting PostgreSQL and Valkey …"):
+                stack.start()
+            return stack
+        except HomeInUse as error:
+            if asked_for or copy == MAX_COPIES:
+                raise
+            console.print(f"[dim]{error.home} is in use by another copy; trying the next one[/dim]", soft_wrap=True)
+        except BaseException:
+            stack.stop()
+            raise
+    raise AssertionError("unreachable")
+
+
+def choose_port() -> int:
+    """The port for the admin: the one asked for, or the first free one.
+
+    Raises:
+        SettingsError: the port asked for is taken.
+    """
+    settings = get_settings()
+    asked_for = "web_port" in settings.model_fields_set
+    tried = 1 if asked_for else PORTS_TRIED
+    for port in range(settings.web_port, min(settings.web_port + tried, 65_536)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((settings.web_host, port))
+                return port
+            except OSError as error:
+                if asked_for:
+                    raise SettingsError(f"JIYI_WEB_PORT: port {port} cannot be used ({error.strerror}); choose another one") from None
+    raise SettingsError(f"JIYI_WEB_PORT: no free port from {settings.web_port} on; choose one")
+
+
+def leave_addresses(home: Path, addresses: dict[str, str]) -> Path:
+    """A note where the command line looks for the running copy (``jiyi.settings``)."""
+    note = home / RUN_ENV
+    note.write_text("".join(f"JIYI_{name.upper()}='{value}'\n" for name, value in addresses.items()), encoding="utf-8")
+    note.chmod(0o600)
+    return note
+
+
+if __name__ == "__main__":
+    sys.exit(main())
