@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+import psycopg
 from psycopg.types.json import Jsonb
 from pydantic_core import to_json
 from sqlalchemy import Connection, text
@@ -22,6 +23,10 @@ from models.copying import copy_rows
 
 #: Kinds of work that a new node may owe; the tasks of these names do it.
 EMBED, STRENGTHEN, ACCUMULATE = "embed", "strengthen", "accumulate"
+
+
+class CollisionError(Exception):
+    """Another intake stored one of the same events at the same time: roll back and start over."""
 
 
 @dataclass(slots=True)
@@ -47,7 +52,7 @@ def store(connection: Connection, events: Sequence[Event]) -> Stored:
     Safe to repeat because an event whose id is in ``events`` already changes nothing.
 
     Raises:
-        sqlalchemy.exc.IntegrityError: another intake stored one of them meanwhile; roll back and call again.
+        CollisionError: another intake stored one of them meanwhile; roll back and call again.
     """
     unique = {event.event_id: event for event in events}
     known = set(connection.execute(_KNOWN, {"ids": list(unique)}).scalars())
@@ -62,7 +67,10 @@ def store(connection: Connection, events: Sequence[Event]) -> Stored:
         batch.add(event, rows)
     save_agents(connection, agents.values())
     raw = driver(connection)
-    copy_rows(raw, "events", _EVENT_COLUMNS, rows.events)
+    try:
+        copy_rows(raw, "events", _EVENT_COLUMNS, rows.events)
+    except psycopg.errors.UniqueViolation as error:
+        raise CollisionError(str(error)) from None
     copy_rows(raw, "memory_nodes", _NODE_COLUMNS, rows.nodes)
     connection.execute(_ACCESS, {"ids": [row[0] for row in rows.nodes]})
     for kind, node_ids in rows.owed.items():

@@ -7,7 +7,7 @@ from celery import shared_task
 from models import access
 
 
-@shared_task(name="access.flush", queue="upkeep", time_limit=60, ignore_result=True, expires=60)
+@shared_task(name="access.flush", time_limit=60, ignore_result=True, expires=60)
 def flush() -> None:
     """Write the buffered access times in one batch (GA-37, GA-38).
 

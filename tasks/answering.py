@@ -21,7 +21,7 @@ M = TypeVar("M", bound=BaseModel)
 ANSWER_TIME_LIMIT = 60
 
 
-def answers(name: str, request_model: type[M], *, queue: str) -> Callable[[Callable[[M], Any]], Callable[[M], Any]]:
+def answers(name: str, request_model: type[M]) -> Callable[[Callable[[M], Any]], Callable[[M], Any]]:
     """Make a function of a validated request the Celery task ``name``, which answers with its JSON value.
 
     The message is acknowledged early: an answer that a dead worker owes is of no use later, the caller asks again.
@@ -29,7 +29,7 @@ def answers(name: str, request_model: type[M], *, queue: str) -> Callable[[Calla
     """
 
     def register(function: Callable[[M], Any]) -> Callable[[M], Any]:
-        @shared_task(name=name, queue=queue, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
+        @shared_task(name=name, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
         def run(request_id: str, request: dict[str, Any]) -> None:
             reply = _reply(name, function, request_model, request, request_id)
             with valkey().pipeline(transaction=False) as pipe:

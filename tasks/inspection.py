@@ -30,7 +30,7 @@ def inspects(what: str, query: type[M]) -> Callable[[Callable[[M], Any]], Callab
     """The task ``inspect.<what>``; its answer may hold ids and times, which become text."""
 
     def register(function: Callable[[M], Any]) -> Callable[[M], Any]:
-        answers(f"inspect.{what}", query, queue=ask.QUEUE)(lambda request: to_jsonable_python(function(request)))
+        answers(f"inspect.{what}", query)(lambda request: to_jsonable_python(function(request)))
         return function
 
     return register

@@ -12,7 +12,7 @@ from models.base import unit_of_work
 from tasks.work import KINDS, summary, wake
 
 
-@shared_task(name="maintenance.reconcile", queue="upkeep", time_limit=60, ignore_result=True)
+@shared_task(name="maintenance.reconcile", time_limit=60, ignore_result=True)
 def reconcile() -> None:
     """Wake what is overdue, bury what used up its attempts, write access buffers that were left behind.
 

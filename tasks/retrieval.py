@@ -25,7 +25,7 @@ from tasks.answering import answers
 NO_CANDIDATES = "no candidate memories for this agent"
 
 
-@answers("retrieval.retrieve", RetrievalRequest, queue="retrieval")
+@answers("retrieval.retrieve", RetrievalRequest)
 def retrieve(request: RetrievalRequest) -> dict[str, Any]:
     """Answer a :class:`RetrievalRequest` with an :class:`Answer`.
 

@@ -84,7 +84,6 @@ def work_task(
 
         @shared_task(
             name=task_name(name),
-            queue=queue,
             time_limit=time_limit,
             soft_time_limit=time_limit - SOFT_LIMIT_MARGIN,
             ignore_result=True,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from celery import Celery
-from kombu import Queue
+from kombu import Exchange, Queue
 
 from jiyi.settings import get_settings
+from models.queues import TASK_QUEUES
 
 settings = get_settings()
 
 #: Seconds; below the visibility timeout, or a running task would be handed to a second worker.
 TASK_TIME_LIMIT = 120
-QUEUES = ("retrieval", "inspection", "embedding", "upkeep")
 
 TRANSPORT_OPTIONS = {
     "visibility_timeout": settings.visibility_timeout,
@@ -30,16 +30,15 @@ app = Celery("jiyi", broker=settings.need("broker_url"))
 app.set_default()  # for every thread: the current app is otherwise one thread's own
 app.conf.update(
     include=["tasks.embedding", "tasks.upkeep", "tasks.retrieval", "tasks.access", "tasks.inspection", "tasks.maintenance"],
-    task_queues=[Queue(name) for name in QUEUES],
+    task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in TASK_QUEUES],
     task_create_missing_queues=False,  # a typo in a queue name is an error, not a queue that nobody reads
-    task_default_queue="upkeep",
+    task_default_queue="upkeep",  # who sends a task elsewhere says so
     task_acks_late=True,  # a task whose worker dies is delivered again
     task_reject_on_worker_lost=True,  # … also when only the pool's child dies; attempts are counted in pending_work
     task_ignore_result=True,  # nobody asks for results: they are in the database; twice the throughput
     task_serializer="json",
     accept_content=["json"],
     task_time_limit=TASK_TIME_LIMIT,
-    task_soft_time_limit=TASK_TIME_LIMIT - 30,
     worker_prefetch_multiplier=1,  # a task waits in the queue, where any worker can take it
     worker_cancel_long_running_tasks_on_connection_loss=True,
     worker_soft_shutdown_timeout=5,

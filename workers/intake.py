@@ -17,11 +17,13 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 import kombu
+import psycopg
 from kombu.exceptions import OperationalError as BrokerError
 from kombu.transport.redis import QoS as RedisQoS
 from kombu.transport.virtual import QoS as VirtualQoS
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jiyi import events as wire
 from jiyi.broker import intake_queue
@@ -44,6 +46,9 @@ IDLE_WAIT = 1.0
 STORING_WAIT = 0.01
 #: Events of one transaction, beyond which a batch is full: several messages of 500 share one commit.
 MAX_EVENTS = 2_000
+
+
+DATABASE_ERRORS = (DBAPIError, PoolTimeout, psycopg.Error)
 
 
 @dataclass(slots=True)
@@ -175,10 +180,10 @@ class Intake:
         while not self.stopping:
             try:
                 stored = store(held.events, held.rejected)
-            except DBAPIError as error:
-                if not database_is_away(error):
+            except (*DATABASE_ERRORS, inbox.CollisionError) as error:
+                if not passes(error):
                     raise
-                log.warning("the database is away: %s; nothing is acknowledged; trying again in %.1f s", error.orig, pause)
+                log.warning("the database is away: %s; nothing is acknowledged; trying again in %.1f s", error, pause)
                 self._sleep(pause)
                 pause = min(pause * 2, LAST_PAUSE)
             else:
@@ -224,12 +229,13 @@ def store(events: list[Event], rejected: list[Rejected]) -> inbox.Stored:
     """Everything of a batch in one transaction; if the database refuses some event, each by itself.
 
     Raises:
-        sqlalchemy.exc.DBAPIError: the database is away.
+        DATABASE_ERRORS: the database is away.
+        CollisionError: other intakes keep storing the same events; they are not lost.
     """
     try:
         return _store_together(events, rejected)
-    except (DBAPIError, ValueError) as error:
-        if isinstance(error, DBAPIError) and database_is_away(error):
+    except (*DATABASE_ERRORS, ValueError) as error:
+        if passes(error):
             raise
         log.warning("a batch of %d events was refused (%s); storing one by one", len(events), error)
     with unit_of_work() as connection:
@@ -247,17 +253,16 @@ def _store_together(events: list[Event], rejected: list[Rejected]) -> inbox.Stor
             with unit_of_work() as connection:
                 _bury(connection, rejected)
                 return inbox.store(connection, events)
-        except IntegrityError:
-            if attempt == MAX_COLLISIONS:
-                raise
-    raise AssertionError("unreachable")
+        except inbox.CollisionError as error:
+            log.info("%s; starting over, attempt %d", error, attempt)
+    raise inbox.CollisionError(f"still colliding after {MAX_COLLISIONS} attempts")
 
 
 def _store_alone(event: Event) -> inbox.Stored:
     try:
         return _store_together([event], [])
-    except (DBAPIError, ValueError) as error:
-        if isinstance(error, DBAPIError) and database_is_away(error):
+    except (*DATABASE_ERRORS, ValueError) as error:
+        if passes(error):
             raise
         body = wire.encode([event]).decode()
         with unit_of_work() as connection:
@@ -295,11 +300,19 @@ def readable(body: bytes) -> str:
     return body.decode("utf-8", errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
 
-def database_is_away(error: DBAPIError) -> bool:
-    """Whether the server could not be reached or ended the session, as opposed to refusing what was sent."""
-    state = getattr(error.orig, "sqlstate", None)
-    # No state: the connection broke. 08: connection, 53: out of resources, 57P: shut down, 40: try again.
-    return error.connection_invalidated or state is None or state[:2] in ("08", "53", "40") or state[:3] == "57P"
+def passes(error: Exception) -> bool:
+    """Whether waiting helps: the server could not be reached or ended the session, or others hold what we need;
+    as opposed to refusing what was sent."""
+    if isinstance(error, inbox.CollisionError):
+        return True
+    if isinstance(error, DBAPIError):
+        if error.connection_invalidated:
+            return True
+        error = error.orig if isinstance(error.orig, Exception) else error
+    if not isinstance(error, psycopg.Error):
+        return isinstance(error, PoolTimeout)
+    # No state: the connection broke. 08: connection, 53: out of resources, 40: try again, 55P03: a lock, 57: ended.
+    return error.sqlstate is None or error.sqlstate[:2] in ("08", "53", "40", "57") or error.sqlstate == "55P03"
 
 
 def _errors_of(settings: Settings) -> tuple[type[BaseException], ...]:

@@ -23,7 +23,9 @@ class NoCheckout(JiyiError):
 
 
 def up(
-    once: Annotated[bool, typer.Option("--once", help="Start, check that all is well, stop.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when it is ready.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Play the sample diary and answer three questions.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show what the processes print.")] = False,
     as_json: Json = False,  # noqa: ARG001
 ) -> None:
     """Start the service with its own PostgreSQL and Valkey; Ctrl-C stops it."""
@@ -31,7 +33,8 @@ def up(
     paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
     sys.stdout.flush()
     os.chdir(root)
-    arguments = [sys.executable, "-m", MODULE, *(["--once"] if once else [])]
+    flags = [flag for flag, is_set in (("--once", once), ("--demo", demo), ("--verbose", verbose)) if is_set]
+    arguments = [sys.executable, "-m", MODULE, *flags]
     os.execve(sys.executable, arguments, {**os.environ, "PYTHONPATH": os.pathsep.join(paths)})  # noqa: S606
 
 

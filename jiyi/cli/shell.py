@@ -48,6 +48,10 @@ class InvalidFile(JiyiError, ValueError):
 class Commands(TyperGroup):
     """The root of all commands. An expected failure becomes one line on stderr and exit code 1."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """``--group`` is the root's option, and may stand behind the command as well."""
+        return super().parse_args(ctx, group_first(args))
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
@@ -59,6 +63,22 @@ class Commands(TyperGroup):
             where = f"{error.filename}: " if error.filename else ""
             tell(UnusableFile(f"{where}{error.strerror or error}"), ctx.obj)
         raise typer.Exit(1)
+
+
+def group_first(args: list[str]) -> list[str]:
+    """The arguments with every ``--group NAME`` moved to the front; what follows ``--`` is left alone."""
+    end = args.index("--") if "--" in args else len(args)
+    first: list[str] = []
+    others: list[str] = []
+    rest = iter(args[:end])
+    for arg in rest:
+        if arg in ("--group", "-g"):
+            first += [arg, *([value] if (value := next(rest, None)) is not None else [])]
+        elif arg.startswith("--group="):
+            first.append(arg)
+        else:
+            others.append(arg)
+    return [*first, *others, *args[end:]]
 
 
 def tell(error: JiyiError, session: Session | None) -> None:
