@@ -73,6 +73,12 @@ class ModelMismatch(JiyiError, ValueError):
     code = "model_mismatch"
 
 
+class EvidenceMissing(JiyiError):
+    """A thought rests on memories that have not arrived."""
+
+    code = "evidence_missing"
+
+
 class NotFound(JiyiError, LookupError):
     """The thing named does not exist in this group."""
 
@@ -90,7 +96,7 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
     cls.code: cls
     for cls in (
         JiyiError, SettingsError, InvalidEvent, InvalidRequest, BrokerUnavailable, NoAnswer,
-        EventRejected, EmbeddingUnavailable, ModelMismatch, NotFound, ServiceError,
+        EventRejected, EmbeddingUnavailable, ModelMismatch, EvidenceMissing, NotFound, ServiceError,
     )
 }  # fmt: skip
 

@@ -22,7 +22,7 @@ from models.base import driver
 from models.copying import copy_rows
 
 #: Kinds of work that a new node may owe; the tasks of these names do it.
-EMBED, STRENGTHEN, ACCUMULATE = "embed", "strengthen", "accumulate"
+EMBED, STRENGTHEN, ACCUMULATE, DEPTH = "embed", "strengthen", "accumulate", "depth"
 
 
 class CollisionError(Exception):
@@ -122,6 +122,8 @@ class _Batch:
             rows.owed[EMBED].append(event.event_id)
         if derived.keywords and counts_for_keywords(seen.node_type, seen.predicate, seen.object):
             rows.owed[STRENGTHEN].append(event.event_id)
+        if seen.node_type == "thought" and not all(node_id in depths for node_id in seen.evidence):
+            rows.owed[DEPTH].append(event.event_id)  # some of its evidence is still on its way
         if seen.node_type == "event" and not seen.historic:
             rows.owed[ACCUMULATE].append(event.event_id)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from models import strength, work
-from models.inbox import ACCUMULATE, STRENGTHEN
+from jiyi.errors import EvidenceMissing
+from models import depth, strength, work
+from models.base import unit_of_work
+from models.inbox import ACCUMULATE, DEPTH, STRENGTHEN
 from tasks.work import Batch, wake, work_task
 
 #: Counting is cheap, so one run takes many: the cost is in the round trips.
@@ -31,3 +33,23 @@ def accumulate(batch: Batch) -> None:
     with batch.finish() as (connection, owed):
         work.owe(connection, REFLECT, strength.accumulate(connection, owed))
     wake(REFLECT)
+
+
+@work_task(DEPTH, queue="upkeep", batch=1, time_limit=60)
+def settle_depth(batch: Batch) -> None:
+    """Set the depth of a thought that came before its evidence, and see to the thoughts that rest on it (GA-16).
+
+    Evidence that never comes ends as a dead letter; the thought itself stays. Safe to repeat because the depth
+    follows from the evidence alone.
+    """
+    missing = 0
+    with unit_of_work() as connection:
+        for node_id in batch.subject_ids:
+            settled = depth.settle(connection, node_id)
+            work.owe(connection, DEPTH, settled.dependants)
+            missing += settled.missing
+    wake(DEPTH)
+    if missing:  # what is known by now counts; the rest stays owed
+        raise EvidenceMissing(f"{missing} of the thought's evidence ids belong to no memory of its agent (yet)")
+    with batch.finish():
+        pass

@@ -21,7 +21,7 @@ from celery import current_app, shared_task
 from kombu.exceptions import OperationalError
 from sqlalchemy import Connection
 
-from jiyi.errors import EmbeddingUnavailable
+from jiyi.errors import EmbeddingUnavailable, JiyiError
 from jiyi.settings import get_settings
 from models import keys, work
 from models.base import unit_of_work
@@ -124,6 +124,10 @@ def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: work.Claim) ->
         log.warning("work %s waits: %s", kind.name, error)
         with unit_of_work() as connection:
             work.postpone(connection, kind.name, claim.subject_ids, get_settings().work_backoff_seconds, str(error))
+        return 0
+    except JiyiError as error:  # says what is wrong by itself
+        log.warning("work %s failed for %d subjects, attempt %d: %s", kind.name, len(claim.subject_ids), claim.attempts, error)
+        _give_back(kind.name, claim, error)
         return 0
     except Exception as error:  # whatever went wrong is written down, tried again, and in the end buried
         log.exception("work %s failed for %d subjects, attempt %d", kind.name, len(claim.subject_ids), claim.attempts)

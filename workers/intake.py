@@ -31,6 +31,7 @@ from jiyi.events import Event
 from jiyi.settings import Settings, get_settings
 from models import dead, inbox
 from models.base import unit_of_work
+from models.queues import INTAKE_UNACKED, INTAKE_UNACKED_INDEX
 from tasks.work import wake
 from workers.app import TRANSPORT_OPTIONS, app
 
@@ -201,8 +202,8 @@ class Intake:
         options = {
             **TRANSPORT_OPTIONS,
             "visibility_timeout": self.settings.intake_redelivery_seconds,
-            "unacked_key": "unacked.intake",
-            "unacked_index_key": "unacked_index.intake",
+            "unacked_key": INTAKE_UNACKED,
+            "unacked_index_key": INTAKE_UNACKED_INDEX,
             "unacked_mutex_key": "unacked_mutex.intake",
         }
         return kombu.Connection(self.settings.need("broker_url"), transport_options=options)

@@ -12,6 +12,7 @@ from jiyi.cli import show
 from jiyi.cli.lines import MAX_SHOWN, Lines, Target, read
 from jiyi.cli.publishing import publish, wait_for
 from jiyi.cli.shell import InvalidFile, Json, connect, session
+from jiyi.cli.show import UNKNOWN
 from jiyi.client import Client
 from jiyi.events import Event
 
@@ -100,4 +101,6 @@ def _bring_in(client: Client, events: list[Event], *, skipped: int, wait: bool, 
         return
     left_out = f", {skipped:,} left out" if skipped else ""
     state = "retrievable" if wait else "published"
-    show.line(f"{len(events):,} events {state}{left_out}: {len(agents):,} agents in {', '.join(groups) or 'no group'}")
+    show.line(
+        f"{len(events):,} events {state}{left_out} (group {', '.join(groups) or UNKNOWN}; agent {', '.join(agents) or UNKNOWN})"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from rich.cells import cell_len
 from rich.table import Table
 
 from jiyi import inspection
@@ -16,8 +17,6 @@ Agent = Annotated[str, typer.Argument(help="Whose.")]
 Limit = Annotated[int, typer.Option(min=1, help="Rows of the page.")]
 #: Cells of a keyword's bar, and lines of a description before it is cut.
 BAR, MAX_LINES = 24, 3
-#: Cells of a node table's fixed columns with their gaps: number, type, date, poignancy, accesses.
-FIXED = 7 + 8 + 17 + 5 + 6 + 1
 
 
 def nodes(
@@ -111,12 +110,15 @@ def agents(
 
 def _node_table(title: str, rows: list[dict[str, Any]]) -> Table:
     made = show.table(title, "#", "type", "created", "imp", "seen", "memory", right=["#", "imp", "seen"], grow="memory")
-    room = show.stdout().width - FIXED
-    for row in rows:
-        show.row(
-            made, row["node_count"], row["type"], show.local_time(row["created_at"]), row["poignancy"],
-            row["access_count"], show.cut(row["description"], room, MAX_LINES),
-        )  # fmt: skip
+    fixed = [
+        [row["node_count"], row["type"], show.local_time(row["created_at"]), row["poignancy"], row["access_count"]]
+        for row in rows
+    ]  # fmt: skip
+    widths = [max([cell_len(title), *(cell_len(str(show.cell_text(cell))) for cell in cells)])
+              for title, *cells in zip(("#", "type", "created", "imp", "seen"), *fixed, strict=True)]  # fmt: skip
+    room = show.room(show.stdout().width, *widths)
+    for cells, row in zip(fixed, rows, strict=True):
+        show.row(made, *cells, show.cut(row["description"], room, MAX_LINES))
     return made
 
 

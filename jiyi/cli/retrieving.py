@@ -16,7 +16,7 @@ from jiyi.requests import Filters, FocalAnswer, RetrievedNode
 from jiyi.settings import Mode
 
 #: Cells of a bar where there is room, and where there is not.
-WIDE_BAR, NARROW_BAR = 20, 16
+WIDE_BAR, NARROW_BAR = 20, 14
 #: Lines that a long description takes before it is cut.
 MAX_LINES = 3
 SCORING = "Scoring (instead of the agent's own settings)"
@@ -100,8 +100,7 @@ def footer(group: FocalAnswer) -> Text:
 
 
 def _table(*columns: tuple[str, int, bool], rest: int) -> Table:
-    made = show.table("", right=(), grow=None)
-    made.title = None
+    made = show.table("")
     for name, cells, right in columns:
         made.add_column(name, min_width=cells, max_width=cells, no_wrap=True, justify="right" if right else "left")
     made.add_column("memory", min_width=rest, max_width=rest, overflow="fold")
@@ -118,7 +117,7 @@ def _wide(nodes: list[RetrievedNode], width: int) -> Table:
         ("#", 3, True), ("score", 5, True), ("", WIDE_BAR, False), ("rec", 4, True), ("rel", 4, True), ("imp", 4, True),
         ("type", 7, False), ("created", 10, False),
     ]  # fmt: skip
-    rest = width - sum(cells + 1 for _, cells, _ in columns) - 1
+    rest = show.room(width, *(cells for _, cells, _ in columns))
     made = _table(*columns, rest=rest)
     for rank, node in enumerate(nodes, start=1):
         parts = _contributions(node)
@@ -133,7 +132,7 @@ def _wide(nodes: list[RetrievedNode], width: int) -> Table:
 def _narrow(nodes: list[RetrievedNode], width: int) -> Table:
     """Two lines a memory: the numbers below the bar, the date below the type."""
     columns = [("#", 3, True), ("score", 5, True), (" rec  rel  imp", NARROW_BAR, False), ("created", 10, False)]
-    rest = width - sum(cells + 1 for _, cells, _ in columns) - 1
+    rest = show.room(width, *(cells for _, cells, _ in columns))
     made = _table(*columns, rest=rest)
     for rank, node in enumerate(nodes, start=1):
         parts = _contributions(node)

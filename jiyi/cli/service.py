@@ -35,7 +35,7 @@ def up(
     os.chdir(root)
     flags = [flag for flag, is_set in (("--once", once), ("--demo", demo), ("--verbose", verbose)) if is_set]
     arguments = [sys.executable, "-m", MODULE, *flags]
-    os.execve(sys.executable, arguments, {**os.environ, "PYTHONPATH": os.pathsep.join(paths)})  # noqa: S606
+    os.execve(sys.executable, arguments, {**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
 
 
 def checkout() -> Path:

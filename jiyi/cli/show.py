@@ -9,13 +9,15 @@ from datetime import datetime
 from typing import Any
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 #: Narrower than this, tables put some columns below others.
 WIDE = 100
+#: Cells between two columns.
+GAP = 2
 UNKNOWN = "–"
 
 
@@ -54,20 +56,25 @@ def block(text: str) -> str:
 
 def table(title: str, *columns: str, right: Iterable[str] = (), grow: str | None = None) -> Table:
     """A table in the house style: ``right``-aligned columns, and one column that may wrap; the others never do."""
-    made = Table(
-        title=Text(plain(title), "bold"), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
-    )
+    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    if title:
+        made.title, made.title_justify = Text(plain(title), "bold"), "left"
     aligned = set(right)
     for name in columns:
         made.add_column(name, justify="right" if name in aligned else "left", no_wrap=name != grow, overflow="fold")
     return made
 
 
+def room(console_width: int, *columns: int) -> int:
+    """Cells that are left for one more column beside those of these widths."""
+    return max(console_width - sum(columns) - GAP * len(columns), 2)
+
+
 def row(made: Table, *cells: object) -> None:
     made.add_row(*(cell if isinstance(cell, Text) else cell_text(cell) for cell in cells))
 
 
-def cell_text(value: object) -> RenderableType:
+def cell_text(value: object) -> Text:
     if value is None:
         return Text(UNKNOWN, "dim")
     if isinstance(value, float):
@@ -85,6 +92,7 @@ def cut(text: str, width: int, lines: int) -> Text:
         piece.rstrip()
     if len(wrapped) > lines:
         kept[-1].truncate(max(width, 2) - 1)
+        kept[-1].rstrip()  # half of a wide character leaves a space
         kept[-1].append("…")
     return Text("\n").join(kept)
 

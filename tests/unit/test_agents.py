@@ -51,7 +51,8 @@ def test_every_setting_of_an_agent_exists_for_the_deployment_too() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("mode", "newest"), ("recency_w", -1), ("recency_w", 101), ("relevance_w", float("nan")), ("importance_w", float("inf")),
+        ("mode", "newest"), ("recency_w", -1), ("recency_w", 101), ("relevance_w", float("nan")),
+        ("importance_w", float("inf")),
         ("recency_decay", 0), ("recency_decay", 1.5), ("dedupe", "fuzzy"), ("importance_trigger_max", 0), ("mood", "good"),
     ],
 )  # fmt: skip

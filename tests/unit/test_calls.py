@@ -33,7 +33,7 @@ def test_an_empty_or_odd_value_is_a_value_not_an_error(value: Any) -> None:
 
 @pytest.mark.parametrize("cls", [cls for cls in BY_CODE.values() if cls not in (InvalidEvent, InvalidRequest)])
 def test_an_error_is_raised_again_as_its_own_class(cls: type[JiyiError]) -> None:
-    with pytest.raises(JiyiError, match="^cannot reach 记忆$") as caught:
+    with pytest.raises(JiyiError, match=r"^cannot reach 记忆$") as caught:
         open_reply(reply_of_error(cls("cannot reach 记忆")))
     assert type(caught.value) is cls
 

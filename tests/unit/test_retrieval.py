@@ -266,7 +266,9 @@ def test_mode_stanford_scores_as_the_original_with_any_weights(
 
 
 @given(memories(), small_vectors, st.sampled_from(["recent", "elapsed", "stanford"]), st.data())
-def test_the_order_of_the_candidates_does_not_matter(nodes: list[Node], query: list[int], mode: str, data: st.DataObject) -> None:
+def test_the_order_of_the_candidates_does_not_matter(
+    nodes: list[Node], query: list[int], mode: str, data: st.DataObject
+) -> None:
     w = weights(mode, decay=0.5)
     shuffled = data.draw(st.permutations(nodes))
     rankings = []

@@ -51,7 +51,14 @@ def test_a_value_out_of_bounds_is_refused(name: str, value: object, configure: C
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("web_port", 65_535), ("recency_w", 0), ("importance_w", 100), ("recency_decay", 1), ("group", "组"), ("mode", "stanford")],
+    [
+        ("web_port", 65_535),
+        ("recency_w", 0),
+        ("importance_w", 100),
+        ("recency_decay", 1),
+        ("group", "组"),
+        ("mode", "stanford"),
+    ],
 )
 def test_a_value_at_its_bound_is_accepted(name: str, value: object, configure: Configure) -> None:
     assert getattr(configure(**{name: value}), name) == value

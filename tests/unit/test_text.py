@@ -33,7 +33,9 @@ def test_normalise_folds_width_and_case(text: str, expected: str) -> None:
         pytest.param("Klaus is reading about gentrification", ["klaus", "reading", "gentrification"], id="English"),
         pytest.param("林岚喜欢乌龙茶", ["林岚", "喜欢", "乌龙茶"], id="Chinese"),
         pytest.param("林岚和Tomas讨论蜂蜜", ["林岚", "tomas", "讨论", "蜂蜜"], id="mixed, in the order of the text"),
-        pytest.param("Order INV-2093 came from a.b@example.org", ["order", "inv-2093", "came", "a.b@example.org"], id="identifiers"),
+        pytest.param(
+            "Order INV-2093 came from a.b@example.org", ["order", "inv-2093", "came", "a.b@example.org"], id="identifiers"
+        ),
         pytest.param("Ｋｌａｕｓ　２０２４", ["klaus", "2024"], id="full width"),
         pytest.param("it's don't o’clock", ["don't", "o’clock"], id="apostrophes"),
         pytest.param("tea tea TEA", ["tea"], id="each once"),
@@ -103,7 +105,8 @@ def test_what_only_says_that_something_is_idle_is_idle(description: str) -> None
     "description",
     [
         "an idle thought", "the kiln is idle too often", "我下午空闲", "柜台空闲", "bridled", "idleness", "idle hands make tea",
-        "Klaus hates to see that the old machine behind the house is idle", "空闲的时候他读书", "机器闲置，林岚去读书", "", "tea",
+        "Klaus hates to see that the old machine behind the house is idle",
+        "空闲的时候他读书", "机器闲置，林岚去读书", "", "tea",
     ],
 )  # fmt: skip
 def test_what_says_more_is_not_idle(description: str) -> None:
@@ -125,7 +128,9 @@ def test_half_a_triple_decides_nothing(predicate: str | None, object_: str | Non
     assert not is_idle("tea", predicate, object_)
 
 
-@pytest.mark.parametrize("text", ["a " * 10_000, " " * 20_000 + "x", "闲置" * 10_000, "a.b@" * 5_000, "记忆" * 10_000, "is " * 6_000])
+@pytest.mark.parametrize(
+    "text", ["a " * 10_000, " " * 20_000 + "x", "闲置" * 10_000, "a.b@" * 5_000, "记忆" * 10_000, "is " * 6_000]
+)
 def test_the_longest_text_takes_no_time_to_speak_of(text: str) -> None:
     start = time.perf_counter()
     is_idle(text)

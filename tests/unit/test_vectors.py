@@ -59,8 +59,8 @@ def test_an_array_is_float32_with_one_dimension() -> None:
         (b"123", "3 bytes"),
         ("*", "base64"),
         ({"a": 1}, "not a vector"),
-        (None, ""),
-        ([10**400], ""),
+        (None, "vector"),
+        ([10**400], "."),
     ],
 )
 def test_what_is_no_vector_is_a_value_error(value: object, words: str) -> None:
