@@ -6,6 +6,7 @@ The answer does not travel through Celery's result backend: a list and ``BLPOP``
 from __future__ import annotations
 
 import json
+import time
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from kombu.exceptions import OperationalError
 from pydantic import BaseModel
 from uuid6 import uuid7
 
-from jiyi.errors import BY_CODE, BrokerUnavailable, JiyiError, NoAnswer, ServiceError
+from jiyi.errors import BY_CODE, BrokerUnavailable, JiyiError, NoAnswer, ServiceError, SettingsError
 from jiyi.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 REPLY_KEY = "jiyi:reply:"
 #: An answer that nobody fetches (a caller that gave up) is gone after this.
 REPLY_SECONDS = 30
+#: Seconds of one blocking wait, below the socket's own time-out.
+WAIT_SLICE = 2.0
+SOCKET_TIMEOUT = 5.0
 
 
 def reply_key(request_id: str) -> str:
@@ -34,7 +38,12 @@ class Caller:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._redis = redis.Redis.from_url(settings.need("redis_url"), socket_connect_timeout=settings.publish_timeout)
+        try:
+            self._redis = redis.Redis.from_url(
+                settings.need("redis_url"), socket_connect_timeout=settings.publish_timeout, socket_timeout=SOCKET_TIMEOUT
+            )
+        except ValueError as error:
+            raise SettingsError(f"JIYI_REDIS_URL: {error}") from None
         self._app: Celery | None = None
         self._lock = Lock()
 
@@ -53,12 +62,21 @@ class Caller:
                 task, args=[request_id, request.model_dump(mode="json", exclude_none=True)], queue=queue,
                 expires=wait, ignore_result=True, retry=False,
             )  # fmt: skip
-            found = self._redis.blpop([reply_key(request_id)], timeout=wait)
+            found = self._await(reply_key(request_id), wait)
         except (OperationalError, redis.RedisError, OSError) as error:
             raise BrokerUnavailable(f"cannot reach the broker or Valkey: {error}; is the service running?") from error
         if found is None:
             raise NoAnswer(f"no answer to {task} within {wait:g} s: is a worker for the queue {queue!r} running?")
-        return open_reply(found[1])
+        return open_reply(found)
+
+    def _await(self, key: str, wait: float) -> bytes | str | None:
+        """In slices, so that a dead connection is noticed long before a long wait is over."""
+        deadline = time.monotonic() + wait
+        while (left := deadline - time.monotonic()) > 0:
+            found = self._redis.blpop([key], timeout=min(left, WAIT_SLICE))
+            if found is not None:
+                return found[1]
+        return None
 
     def close(self) -> None:
         self._redis.close()

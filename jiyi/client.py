@@ -19,7 +19,16 @@ from jiyi import events as wire
 from jiyi import inspection
 from jiyi.broker import exchange, intake_queue
 from jiyi.calls import Caller
-from jiyi.errors import BrokerUnavailable, EventRejected, InvalidEvent, InvalidRequest, NoAnswer, join_problems, problems_of
+from jiyi.errors import (
+    BrokerUnavailable,
+    EventRejected,
+    InvalidEvent,
+    InvalidRequest,
+    NoAnswer,
+    SettingsError,
+    join_problems,
+    problems_of,
+)
 from jiyi.events import Event
 from jiyi.inspection import EventState, EventStatesQuery, Page, Query
 from jiyi.requests import Answer, RetrievalRequest
@@ -57,11 +66,14 @@ class Client:
         self.settings = settings or get_settings()
         self.group = group or self.settings.group
         self._caller = Caller(self.settings)
-        self._connection = kombu.Connection(
-            self.settings.need("broker_url"),
-            connect_timeout=self.settings.publish_timeout,
-            transport_options={"socket_connect_timeout": self.settings.publish_timeout, "socket_keepalive": True},
-        )
+        try:
+            self._connection = kombu.Connection(
+                self.settings.need("broker_url"),
+                connect_timeout=self.settings.publish_timeout,
+                transport_options={"socket_connect_timeout": self.settings.publish_timeout, "socket_keepalive": True},
+            )
+        except (KeyError, ValueError) as error:
+            raise SettingsError(f"JIYI_BROKER_URL: kombu knows no such broker: {error}") from None
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +106,8 @@ class Client:
             EventRejected: (``wait``) the service refused it; the dead letters say why.
             NoAnswer: (``wait``) it is accepted, but not retrievable within the time given.
         """
-        return self.observe_many([{"agent_id": agent_id, "description": description, **fields}], wait=wait, timeout=timeout)[0]
+        event = wire.build(self._envelope({"agent_id": agent_id, "description": description, **fields}))
+        return self.observe_many([event], wait=wait, timeout=timeout)[0]
 
     def observe_many(
         self, observations: Iterable[dict[str, Any] | Event], *, wait: bool = False, timeout: float | None = None
@@ -105,8 +118,8 @@ class Client:
         Raises as :meth:`observe` does; the field names then begin with the position of the observation.
         """
         built = list(self._build_all(observations))
-        for chunk in chunks(built, self.settings.max_events_per_message):
-            self._publish(chunk)
+        for message, body in list(wire.messages(built, self.settings)):
+            self._publish(body, message[0].type)
         ids = [event.event_id for event in built]
         if wait:
             self.wait_for(ids, timeout)
@@ -129,11 +142,11 @@ class Client:
                 raise EventRejected(join_problems(dead))
             done = {state.event_id for state in states if state.final}
             open_ids = [event_id for event_id in open_ids if event_id not in done]
+            if open_ids and time.monotonic() > deadline:
+                raise NoAnswer(
+                    f"{len(open_ids)} of {len(event_ids)} events are not retrievable after {limit:g} s; they are not lost"
+                )
             if open_ids and not done:
-                if time.monotonic() > deadline:
-                    raise NoAnswer(
-                        f"{len(open_ids)} of {len(event_ids)} events are not retrievable after {limit:g} s; they are not lost"
-                    )
                 time.sleep(pause)
                 pause = min(pause * 2, LAST_POLL)
 
@@ -178,14 +191,14 @@ class Client:
 
     def _build_all(self, observations: Iterable[dict[str, Any] | Event]) -> Iterator[Event]:
         for position, observation in enumerate(observations):
-            if not isinstance(observation, dict):
+            if isinstance(observation, wire.Event):
                 yield observation
                 continue
+            if not isinstance(observation, dict):
+                raise InvalidEvent([f"{position}: must be a dict or an event, not {type(observation).__name__}"])
             try:
                 yield wire.build(self._envelope(observation))
             except InvalidEvent as error:
-                if position == 0:
-                    raise
                 raise InvalidEvent([f"{position}.{problem}" for problem in error.problems]) from None
 
     def _envelope(self, observation: dict[str, Any]) -> dict[str, Any]:
@@ -198,25 +211,25 @@ class Client:
         payload = {name: value for name, value in observation.items() if name not in _ENVELOPE_FIELDS}
         return {"type": "memory.observed", "group_id": self.group, **envelope, "payload": payload}
 
-    def _publish(self, events: Sequence[Event]) -> None:
+    def _publish(self, body: bytes, routing_key: str) -> None:
         """One message. The bindings are put in place each time: a broker that lost them (a restart without its
         files, FLUSHDB) would drop the message without a word."""
         broken = (OperationalError, OSError, *self._connection.connection_errors, *self._connection.channel_errors)
         try:
             with producers[self._connection].acquire(block=True, timeout=self.settings.publish_timeout) as producer:
                 publish = producer.connection.ensure(producer, self._publish_once, **PUBLISH_RETRY)
-                publish(producer, events)
+                publish(producer, body, routing_key)
         except broken as error:
             raise BrokerUnavailable(
                 f"cannot reach the broker: {error}; nothing was published. Is the service running?"
             ) from error
 
-    def _publish_once(self, producer: kombu.Producer, events: Sequence[Event]) -> None:
+    def _publish_once(self, producer: kombu.Producer, body: bytes, routing_key: str) -> None:
         queue = intake_queue(self.settings)
         maybe_declare(queue, producer.channel)
         queue(producer.channel).queue_bind()
         producer.publish(
-            wire.encode(events), exchange=exchange(self.settings), routing_key=events[0].type,
+            body, exchange=exchange(self.settings), routing_key=routing_key,
             content_type=wire.CONTENT_TYPE, content_encoding="utf-8", delivery_mode="persistent",
         )  # fmt: skip
 

@@ -114,22 +114,31 @@ def problems_of(error: ValidationError) -> list[str]:
 
 def _sentence(item: Mapping[str, Any]) -> str:
     # The names of a tagged union's members are pydantic's, not the user's: they are no part of the path.
-    path = ".".join(str(part) for part in item["loc"] if "." not in str(part)) or "value"
+    path = ".".join(readable_part(part) for part in item["loc"] if "." not in str(part)) or "value"
     message = str(item["msg"]).removeprefix("Value error, ")
+    if not item["loc"] and item["type"] == "value_error":
+        return message  # of the whole; names the fields itself
     value = item.get("input")
-    if item["type"] == "union_tag_not_found":
-        return "type: required, but missing (or this is no JSON object)"
-    if item["type"] == "union_tag_invalid":
-        return f"type: unknown, {_short(item['ctx']['tag'])}; known are {item['ctx']['expected_tags']}"
-    if item["type"] == "string_pattern_mismatch" and item["ctx"]["pattern"] == r"\S":
-        return f"{path}: must not be blank"
-    if item["type"] == "missing":
-        return f"{path}: required, but missing"
+    match item["type"]:
+        case "union_tag_not_found":
+            return "type: required, but missing (or this is no JSON object)"
+        case "union_tag_invalid":
+            return f"type: unknown, {_short(item['ctx']['tag'])}; known are {item['ctx']['expected_tags']}"
+        case "missing":
+            message, value = "required, but missing", None
+        case "string_pattern_mismatch" if item["ctx"]["pattern"] == r"\S":
+            message, value = "must not be blank", None
     if isinstance(value, str | int | float | bool) and "value_error" not in item["type"]:
         return f"{path}: {message} (got {_short(value)})"
     return f"{path}: {message}"
 
 
+def readable_part(part: object) -> str:
+    """A part of a field's path; names that come from outside may hold anything, and end up in logs and tables."""
+    text = str(part)
+    return text if text.isprintable() and len(text) <= MAX_VALUE_CHARS else ascii(text[:MAX_VALUE_CHARS])
+
+
 def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}…, {len(text):,} characters"
+    return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}…, {len(str(value)):,} characters"

@@ -7,7 +7,8 @@ ignored, so that a newer client may talk to an older service. ``docs/events.md``
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
@@ -26,8 +27,8 @@ from pydantic_core import to_json
 from uuid6 import uuid7
 
 from jiyi.agents import AgentSettings
-from jiyi.errors import InvalidEvent, problems_of
-from jiyi.settings import get_settings
+from jiyi.errors import InvalidEvent, problems_of, readable_part
+from jiyi.settings import Settings, get_settings
 from jiyi.vectors import Vector
 
 CONTENT_TYPE = "application/json"
@@ -38,6 +39,12 @@ MAX_PART_CHARS = 500
 MAX_KEYWORD_CHARS = 200
 MAX_UTTERANCE_CHARS = 20_000
 MAX_PROVENANCE_BYTES = 8_192
+MAX_PROVENANCE_DEPTH = 20
+#: What is within can be shifted by days and time zones without leaving Python's calendar.
+EARLIEST, LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
+#: What stands around the events of one message.
+MANY_OPEN, MANY_CLOSE = b'{"events":[', b"]}"
+FRAME_BYTES = len(MANY_OPEN) + len(MANY_CLOSE)
 #: Something else than white space. A pattern, because it is checked without leaving pydantic's core.
 NOT_BLANK = r"\S"
 #: How JSON spells NUL; pydantic's JSON parser itself refuses halves of surrogate pairs.
@@ -69,9 +76,21 @@ def few_enough_entries(entries: list[Any]) -> list[Any]:
 
 
 def small_enough(value: dict[str, Any]) -> dict[str, Any]:
-    if value and len(to_json(value)) > MAX_PROVENANCE_BYTES:
-        raise ValueError(f"larger than {MAX_PROVENANCE_BYTES:,} bytes as JSON")
+    if value:
+        _plain_json(value, MAX_PROVENANCE_DEPTH)
+        if len(to_json(value)) > MAX_PROVENANCE_BYTES:
+            raise ValueError(f"larger than {MAX_PROVENANCE_BYTES:,} bytes as JSON")
     return value
+
+
+def _plain_json(value: Any, depth: int) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("every number in it must be finite")
+    if isinstance(value, dict | list | tuple):
+        if not depth:
+            raise ValueError(f"nested deeper than {MAX_PROVENANCE_DEPTH} levels")
+        for item in value.values() if isinstance(value, dict) else value:
+            _plain_json(item, depth - 1)
 
 
 Name = Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_NAME_CHARS)]
@@ -79,6 +98,7 @@ Part = Annotated[str, Field(max_length=MAX_PART_CHARS)]
 Description = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(within_description_limit)]
 Keyword = Annotated[str, Field(min_length=1, max_length=MAX_KEYWORD_CHARS)]
 Utterance = tuple[Annotated[str, Field(max_length=MAX_NAME_CHARS)], Annotated[str, Field(max_length=MAX_UTTERANCE_CHARS)]]
+Moment = Annotated[AwareDatetime, Field(ge=EARLIEST, le=LATEST)]
 NodeType = Literal["event", "thought", "chat"]
 
 
@@ -104,7 +124,7 @@ class Observation(BaseModel):
     poignancy: float | None = Field(None, ge=1, le=10, allow_inf_nan=False)  # 1 mundane … 10 poignant (GA-49)
     evidence: Annotated[list[UUID], AfterValidator(few_enough_entries)] = []
     utterances: Annotated[list[Utterance], AfterValidator(few_enough_entries)] = []
-    expires_at: AwareDatetime | None = None
+    expires_at: Moment | None = None
     historic: bool = False
     vector: Vector | None = None
     embedding_model: Name | None = None
@@ -137,7 +157,7 @@ class _Event(BaseModel):
 
     event_id: UUID = Field(default_factory=uuid7)
     version: Literal[1] = 1
-    occurred_at: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
+    occurred_at: Moment = Field(default_factory=lambda: datetime.now(UTC))
     group_id: Name
     agent_id: Name
     session_id: Name | None = None
@@ -173,13 +193,13 @@ def build(event: dict[str, Any]) -> Event:
         built = _ONE.validate_python(event)
     except ValidationError as error:
         raise InvalidEvent(problems_of(error)) from None
-    problems = list(_unstorable(built.model_dump(), ""))
+    problems = list(unstorable(built.model_dump()))
     if problems:
         raise InvalidEvent(problems)
     return built
 
 
-def _unstorable(value: Any, path: str) -> Iterator[str]:
+def unstorable(value: Any, path: str = "") -> Iterator[str]:
     """Texts that PostgreSQL cannot hold (NUL) or that are no UTF-8 (half of a surrogate pair), by their path.
 
     Looked for here rather than by each field's validator: a message's bytes show at once that it has none.
@@ -191,18 +211,51 @@ def _unstorable(value: Any, path: str) -> Iterator[str]:
             yield f"{path}: contains half of a surrogate pair; send valid Unicode"
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _unstorable(key, f"{path}.{key!a}".lstrip("."))
-            yield from _unstorable(item, f"{path}.{key}".lstrip("."))
+            here = f"{path}.{readable_part(key)}".lstrip(".")
+            yield from unstorable(key, here)
+            yield from unstorable(item, here)
     elif isinstance(value, list | tuple):
         for position, item in enumerate(value):
-            yield from _unstorable(item, f"{path}.{position}")
+            yield from unstorable(item, f"{path}.{position}")
 
 
 def encode(events: Sequence[Event]) -> bytes:
     """The body of one message."""
-    if len(events) == 1:
-        return _ONE.dump_json(events[0], exclude_none=True)
-    return b'{"events":' + _MANY.dump_json(list(events), exclude_none=True) + b"}"
+    return _framed([_encode_one(event) for event in events])
+
+
+def messages(events: Iterable[Event], settings: Settings) -> Iterator[tuple[list[Event], bytes]]:
+    """The events in as few messages as the intake's limits allow, in order, each with its body.
+
+    Raises:
+        InvalidEvent: an event by itself is larger than a message may be.
+    """
+    held: list[Event] = []
+    bodies: list[bytes] = []
+    size = FRAME_BYTES
+    for event in events:
+        body = _encode_one(event)
+        if len(body) + FRAME_BYTES > settings.max_message_bytes:
+            raise InvalidEvent([f"{len(body):,} bytes are more than a message may have, {settings.max_message_bytes:,}"])
+        if held and (len(held) == settings.max_events_per_message or size + len(body) > settings.max_message_bytes):
+            yield held, _framed(bodies)
+            held, bodies, size = [], [], FRAME_BYTES
+        held.append(event)
+        bodies.append(body)
+        size += len(body) + 1
+    if held:
+        yield held, _framed(bodies)
+
+
+def _encode_one(event: Event) -> bytes:
+    if isinstance(event, AgentConfigured):  # here None says "not set any more", and has to arrive
+        envelope = event.model_dump(mode="json", exclude_none=True, exclude={"payload"})
+        return to_json({**envelope, "payload": event.payload.model_dump(mode="json", exclude_unset=True)})
+    return _ONE.dump_json(event, exclude_none=True)
+
+
+def _framed(bodies: Sequence[bytes]) -> bytes:
+    return bodies[0] if len(bodies) == 1 else MANY_OPEN + b",".join(bodies) + MANY_CLOSE
 
 
 class Decoded(BaseModel):
@@ -217,11 +270,20 @@ def decode(body: bytes) -> Decoded:
     if NUL_ESCAPE in body:
         return _decode_one_by_one(body)
     try:
-        if not body.startswith(b'{"events":'):
-            return Decoded.model_construct(events=[_ONE.validate_json(body)], rejected=[])
-        return Decoded.model_construct(events=_MANY.validate_json(body[10:-1]), rejected=[])
+        if body.startswith(MANY_OPEN) and body.endswith(MANY_CLOSE):
+            events = _MANY.validate_json(body[len(MANY_OPEN) - 1 : 1 - len(MANY_CLOSE)])
+        else:
+            events = [_ONE.validate_json(body)]
     except ValidationError:
         return _decode_one_by_one(body)
+    if len(events) > get_settings().max_events_per_message or not all(map(_has_identity, events)):
+        return _decode_one_by_one(body)
+    return Decoded.model_construct(events=events, rejected=[])
+
+
+def _has_identity(event: Event) -> bool:
+    """Without an id of its own a second delivery could not be told from a second event."""
+    return "event_id" in event.model_fields_set
 
 
 def _decode_one_by_one(body: bytes) -> Decoded:
@@ -242,7 +304,13 @@ def _decode_one_by_one(body: bytes) -> Decoded:
     decoded = Decoded.model_construct(events=[], rejected=[])
     for item in items:
         try:
-            decoded.events.append(build(item))
+            event = build(item)
         except InvalidEvent as error:
             decoded.rejected.append((json.dumps(item, ensure_ascii=True), str(error)))
+            continue
+        if _has_identity(event):
+            decoded.events.append(event)
+        else:
+            reason = "event_id: required, but missing: without it a second delivery would be a second event"
+            decoded.rejected.append((json.dumps(item, ensure_ascii=True), reason))
     return decoded

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from jiyi.events import Name, NodeType
+from jiyi.requests import all_storable
 from jiyi.settings import get_settings
 
 QUEUE = "inspection"
@@ -30,6 +31,10 @@ class Query(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     group_id: Name
+
+    @model_validator(mode="after")
+    def _storable(self) -> Self:
+        return all_storable(self)
 
 
 class EventStatesQuery(Query):
@@ -90,7 +95,7 @@ class ExportQuery(Query):
     """Events as they came, in order of arrival, with the vectors their nodes have now."""
 
     agent_id: Name | None = None
-    after: UUID | None = None
+    after: int | None = Field(None, ge=0)
     with_vectors: bool = False
     limit: PageSize = DEFAULT_PAGE
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
-from jiyi.events import NOT_BLANK, Keyword, Name, NodeType
+from jiyi.events import NOT_BLANK, Keyword, Name, NodeType, unstorable
 from jiyi.settings import Decay, Mode, Weight, get_settings
 from jiyi.vectors import Vector
 
 DEFAULT_TOP_K = 30  # GA-01
+
+M = TypeVar("M", bound=BaseModel)
 
 Status = Literal["ok", "no_candidates", "error"]
 
@@ -36,6 +38,14 @@ def _within_top_k(top_k: int) -> int:
     if top_k > limit:
         raise ValueError(f"{top_k:,} is more than {limit:,}; raise JIYI_MAX_TOP_K if you need so many")
     return top_k
+
+
+def all_storable(request: M) -> M:
+    """Refuse texts that the database could not compare with anything: NUL, halves of surrogate pairs."""
+    problems = list(unstorable(request.model_dump(exclude={"vectors"})))
+    if problems:
+        raise ValueError("; ".join(problems))
+    return request
 
 
 FocalText = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(_within_focal_limit)]
@@ -86,9 +96,13 @@ class RetrievalRequest(BaseModel):
     embedding_model: Name | None = None
 
     @model_validator(mode="after")
+    def _storable(self) -> Self:
+        return all_storable(self)
+
+    @model_validator(mode="after")
     def _vectors_match_texts(self) -> Self:
         if (self.vectors is None) != (self.embedding_model is None):
-            raise ValueError("vectors and embedding_model belong together: give both or neither")
+            raise ValueError("vectors: needs embedding_model, and the other way round: give both or neither")
         if self.vectors is not None and len(self.vectors) != len(self.focal_texts):
             raise ValueError(f"vectors: {len(self.vectors)} given for {len(self.focal_texts)} focal texts; give one each")
         return self

@@ -68,15 +68,17 @@ def rank(
     kept: Order = np.arange(len(candidates))
     if min_similarity is not None:
         kept = np.flatnonzero(similarity >= min_similarity)
-    order = scoring.access_order(candidates.last_accessed[kept], candidates.is_thought[kept], candidates.node_count[kept])
+    last_accessed, node_count = candidates.last_accessed[kept], candidates.node_count[kept]
+    if weights.mode == "stanford":
+        order = scoring.access_order(last_accessed, candidates.is_thought[kept], node_count)
+    else:
+        order = np.lexsort((node_count, last_accessed))
     scores = scoring.combine(
-        scoring.component(
-            _recency(candidates.last_accessed[kept], order, weights, now), weights.recency * scoring.RECENCY_GAIN
-        ),
+        scoring.component(_recency(last_accessed, order, weights, now), weights.recency * scoring.RECENCY_GAIN),
         scoring.component(similarity[kept], weights.relevance * scoring.RELEVANCE_GAIN),
         scoring.component(candidates.poignancy[kept], weights.importance * scoring.IMPORTANCE_GAIN),
     )
-    # The original keeps its order on ties, least recently accessed first; otherwise the most recent comes first.
+    # On ties the original keeps its order, least recently accessed first; the other modes the newest first.
     ties = order if weights.mode == "stanford" else order[::-1]
     return Ranked(kept, scoring.best(scores.total, ties, top_k), scores)
 

@@ -94,9 +94,11 @@ def cosine(matrix: NDArray[np.floating], query: NDArray[np.floating]) -> Floats:
         raise ValueError(f"vectors of {matrix.shape[1]} values cannot be compared with one of {query.shape[0]}")
     rows = matrix.astype(np.float64, copy=False)
     focal = query.astype(np.float64, copy=False)
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows)) * np.linalg.norm(focal)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    length = np.linalg.norm(focal)
     similarity = np.zeros(rows.shape[0], dtype=np.float64)
-    np.divide(rows @ focal, norms, out=similarity, where=norms > MIN_NORM)
+    if length > MIN_NORM:
+        np.divide(rows @ focal, lengths * length, out=similarity, where=lengths > MIN_NORM)
     return similarity
 
 

@@ -115,7 +115,10 @@ class Settings(BaseSettings):
     # Workers
     intake_batch: int = Field(256, ge=1, le=10_000, description="Most messages that the intake takes in one transaction.")
     intake_wait_ms: int = Field(
-        50, ge=1, le=10_000, description="Longest that the intake waits to fill a batch, in milliseconds."
+        50,
+        ge=1,
+        le=10_000,
+        description="On brokers other than Redis: longest that the intake waits to fill a batch, in milliseconds.",
     )
     intake_redelivery_seconds: int = Field(
         30, ge=1, le=3_600, description="After this a message that a dead intake held is delivered again."

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid5
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -73,6 +74,9 @@ def read(folder: Path) -> Memory:
     order = sorted(saved, key=lambda node_id: int(node_id.removeprefix("node_")))
     if order != [f"node_{k}" for k in range(1, len(order) + 1)]:
         raise InvalidRequest([f"{home / 'nodes.json'}: the node ids have a gap; they must be node_1 … node_{len(order)}"])
+    broken = [node_id for node_id in order if not isinstance(saved[node_id], dict)]
+    if broken:
+        raise InvalidRequest([f"{home / 'nodes.json'}: {broken[0]} must be a JSON object"])
     scratch_path = next((path for path in (home / "scratch.json", home.parent / "scratch.json") if path.is_file()), None)
     scratch = _json(scratch_path) if scratch_path else {}
     strength = home / "kw_strength.json"
@@ -85,8 +89,10 @@ def read(folder: Path) -> Memory:
     )
 
 
-def events(memory: Memory, group_id: str, agent_id: str, *, embedding_model: str = ORIGINAL_MODEL) -> list[Event]:
+def events(memory: Memory, group_id: str, agent_id: str, *, embedding_model: str | None = ORIGINAL_MODEL) -> list[Event]:
     """The memory as events: one a node in its order, and last the agent's settings and counters.
+
+    The saved vectors go along as ``embedding_model``'s; with None they stay behind, and the service embeds the texts.
 
     Raises:
         InvalidRequest: a node lacks a field or has a wrong one; says which.
@@ -103,7 +109,7 @@ def events(memory: Memory, group_id: str, agent_id: str, *, embedding_model: str
 
 
 def _observation(
-    node: Mapping[str, Any], memory: Memory, group_id: str, agent_id: str, embedding_model: str
+    node: Mapping[str, Any], memory: Memory, group_id: str, agent_id: str, embedding_model: str | None
 ) -> dict[str, Any]:  # fmt: skip
     key = node["embedding_key"]
     vector = memory.vectors.get(key)
@@ -120,7 +126,7 @@ def _observation(
         "historic": True,
         "provenance": {"source": "stanford", "node_id": node["node_id"]},
     }  # fmt: skip
-    if vector is not None:
+    if vector is not None and embedding_model is not None:
         payload |= {"vector": vector, "embedding_model": embedding_model}
     if node["type"] == "chat":
         payload["utterances"] = filling
@@ -171,9 +177,9 @@ def _json(path: Path) -> dict[str, Any]:
 def _vectors(home: Path) -> Mapping[str, Any]:
     if (home / "embeddings.npz").is_file():
         try:
-            with np.load(home / "embeddings.npz", allow_pickle=False) as saved:
+            with (home / "embeddings.npz").open("rb") as file, np.load(file, allow_pickle=False) as saved:
                 return dict(zip(map(str, saved["keys"]), saved["vectors"], strict=True))
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
             raise InvalidRequest([f"{home / 'embeddings.npz'}: {error}"]) from None
     return _json(home / "embeddings.json") if (home / "embeddings.json").is_file() else {}
 

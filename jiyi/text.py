@@ -11,6 +11,8 @@ import rjieba
 MAX_EXTRACTED_KEYWORDS = 8
 #: A single Latin letter or CJK character is rarely a word worth indexing.
 MIN_KEYWORD_CHARS = 2
+#: Longer ones do not fit into the database's index of keywords.
+MAX_KEYWORD_CHARS = 200
 
 _CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _CJK_RUN = re.compile(rf"[{_CJK}]+")
@@ -21,7 +23,7 @@ _WORD = re.compile(rf"[^\W_{_CJK}]+(?:[-'’_.@/][^\W_{_CJK}]+)*")
 #: often" and 我下午空闲 (I am free) are memories like any other (GA-20, K-03): a wrong match hides a memory.
 _IDLE = re.compile(
     r"^\s*(?:(?:\S+\s+){1,6}(?:is|are)\s+)?idle[.!]?\s*$"
-    r"|^[^,，。;；\s]{1,12}(?:闲置(?:着|中|状态)?|处于空闲状态?|空闲(?:中|状态))[。.!！]?\s*$",
+    r"|^[^,，。;；\s]{1,12}(?:闲置(?:着|中|状态)?|处于空闲(?:状态)?|空闲(?:中|状态))[。.!！]?\s*$",
     re.IGNORECASE,
 )
 
@@ -60,7 +62,7 @@ def last_segment(path: str) -> str:
 
 def keywords_of(description: str, subject: str | None, object: str | None) -> list[str]:  # noqa: A002
     """Keywords of a memory that brings none: subject and object if it has them (GA-18), else words of its text."""
-    named = [segment for part in (subject, object) if part and (segment := last_segment(part))]
+    named = [segment[:MAX_KEYWORD_CHARS] for part in (subject, object) if part and (segment := last_segment(part))]
     if named:
         return list(dict.fromkeys(named))
     return list(dict.fromkeys(_words(normalise(description))))[:MAX_EXTRACTED_KEYWORDS]
@@ -74,4 +76,4 @@ def _words(text: str) -> list[str]:
         if word not in CHINESE_STOP_WORDS
     ]
     found += [(match.start(), match.group()) for match in _WORD.finditer(text) if match.group() not in ENGLISH_STOP_WORDS]
-    return [word for _, word in sorted(found, key=lambda item: item[0]) if len(word) >= MIN_KEYWORD_CHARS]
+    return [word for _, word in sorted(found, key=lambda item: item[0]) if MIN_KEYWORD_CHARS <= len(word) <= MAX_KEYWORD_CHARS]

@@ -35,10 +35,12 @@ def to_bytes(value: Any) -> bytes:
             raise ValueError(f"{len(value)} bytes are no whole number of float32 values")
         array = np.frombuffer(value, dtype=WIRE_TYPE)
     else:
+        if isinstance(value, list | tuple) and not all(type(item) in (int, float) for item in value):
+            raise ValueError("not a vector: it has one dimension, and every value is a finite number")
         try:
             with np.errstate(over="ignore"):  # too large for float32 becomes infinite, refused below
                 array = np.asarray(value, dtype=np.float64).astype(WIRE_TYPE)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError("not a vector: give a list of numbers, or base64 of little-endian float32") from None
     limit = get_settings().max_vector_dimensions
     if array.ndim != 1 or not 1 <= array.size <= limit:

@@ -163,7 +163,10 @@ def _twins(
 
 
 def _event_row(event: Event, outcome: str, node_id: UUID | None) -> tuple[Any, ...]:
-    payload = event.payload.model_dump_json(exclude_none=True, exclude_defaults=True, exclude={"vector"}).encode()
+    if isinstance(event, AgentConfigured):
+        payload = event.payload.model_dump_json(exclude_unset=True).encode()
+    else:
+        payload = event.payload.model_dump_json(exclude_none=True, exclude_defaults=True, exclude={"vector"}).encode()
     return (
         event.event_id, event.type, event.version, event.group_id, event.agent_id, event.session_id,
         event.correlation_id, event.occurred_at, Jsonb(payload, dumps=_as_it_is), outcome, node_id,

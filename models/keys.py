@@ -8,6 +8,9 @@
 | ``jiyi:access:count`` | hash, node id → accesses | retrieval worker | until flushed |
 | ``jiyi:access:flush:<uuid>``, ``…:count`` | the two above, handed over | flush task | until written to the database |
 | ``jiyi:access:due`` | string | retrieval worker, to queue one flush a second | the flush interval |
+| ``jiyi:intake:hold:<intake>:<batch>`` | list, messages in hand | intake | until stored |
+| ``jiyi:intake:holds`` | set, names of the lists above | intake | – |
+| ``jiyi:intake:alive:<intake>`` | string | intake | ``JIYI_INTAKE_REDELIVERY_SECONDS`` |
 | ``jiyi:counters`` | hash, name → number | workers | for good |
 | ``_kombu.binding.*``, queue names, ``unacked*`` | kombu's own | kombu | – |
 """
@@ -23,6 +26,8 @@ ACCESS_FLUSH = "jiyi:access:flush:"
 COUNT_SUFFIX = ":count"
 COUNTERS = "jiyi:counters"
 
+INTAKE_HOLDS = "jiyi:intake:holds"
+
 #: A wake-up flag outlives the message it stands for only if that message was lost.
 WAKE_SECONDS = 30
 
@@ -33,3 +38,15 @@ def wake(kind: str) -> str:
 
 def access_flush(flush_id: UUID) -> str:
     return f"{ACCESS_FLUSH}{flush_id}"
+
+
+def intake_hold(intake: str, batch: UUID) -> str:
+    return f"jiyi:intake:hold:{intake}:{batch}"
+
+
+def owner_of_hold(hold: str) -> str:
+    return hold.split(":")[3]
+
+
+def intake_alive(intake: str) -> str:
+    return f"jiyi:intake:alive:{intake}"

@@ -48,7 +48,7 @@ def event_states(connection: Connection, group_id: str, event_ids: Sequence[UUID
 
 
 def events(
-    connection: Connection, group_id: str, agent_id: str | None, after: UUID | None, with_vectors: bool, limit: int
+    connection: Connection, group_id: str, agent_id: str | None, after: int | None, with_vectors: bool, limit: int
 ) -> list[Row]:
     """Stored events in order of arrival."""
     return _rows(connection, _EVENTS, group=group_id, agent=agent_id, after=after, vectors=with_vectors, limit=limit)
@@ -101,13 +101,12 @@ _STATES = text("""
       AND NOT EXISTS (SELECT FROM events WHERE event_id = subject_id)
 """)
 _EVENTS = text("""
-    SELECT e.event_id, e.type, e.version, e.occurred_at, e.group_id, e.agent_id, e.session_id, e.correlation_id,
+    SELECT e.position, e.event_id, e.type, e.version, e.occurred_at, e.group_id, e.agent_id, e.session_id, e.correlation_id,
         e.payload, CASE WHEN :vectors THEN n.embedding END AS embedding, n.embedding_model
     FROM events e LEFT JOIN memory_nodes n ON n.node_id = e.node_id AND e.outcome = 'stored'
     WHERE e.group_id = :group AND (CAST(:agent AS text) IS NULL OR e.agent_id = :agent)
-      AND (CAST(:after AS uuid) IS NULL
-           OR (e.received_at, e.event_id) > (SELECT received_at, event_id FROM events WHERE event_id = :after))
-    ORDER BY e.received_at, e.event_id LIMIT :limit
+      AND (CAST(:after AS bigint) IS NULL OR e.position > :after)
+    ORDER BY e.position LIMIT :limit
 """)
 _GROUP_COUNTS = text("""
     SELECT (SELECT count(*) FROM agents WHERE group_id = :group) AS agents,

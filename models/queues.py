@@ -10,12 +10,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import redis
 
+from models import keys
+
 #: Celery's queues; the queue of events has its own name in the settings (``intake_queue``).
 TASK_QUEUES = ("retrieval", "inspection", "embedding", "upkeep")
 
-#: Where kombu keeps what was handed out but not acknowledged. The intake has keys of its own.
+#: Where kombu keeps what was handed out to Celery's workers but not acknowledged.
 UNACKED, UNACKED_INDEX = "unacked", "unacked_index"
-INTAKE_UNACKED, INTAKE_UNACKED_INDEX = "unacked.intake", "unacked_index.intake"
 
 #: Seconds; an answer takes a millisecond, so a broker that needs this long is as good as silent.
 SOCKET_TIMEOUT = 2.0
@@ -23,7 +24,7 @@ SOCKET_TIMEOUT = 2.0
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """Messages handed out and not acknowledged; ``oldest_seconds`` is None when there are none."""
+    """Handed out and not acknowledged; ``oldest_seconds`` is None when there is none, or it is not known."""
 
     count: int
     oldest_seconds: float | None
@@ -31,7 +32,7 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class Depths:
-    """Waiting messages by queue, and those in flight: of the intake, and of all Celery workers together."""
+    """Waiting messages by queue, and what is in hand: batches of the intakes, messages of all Celery workers."""
 
     waiting: dict[str, int]
     intake: InFlight
@@ -56,15 +57,11 @@ def depths(address: str, queues: Sequence[str]) -> Depths:
     pipe = _client(address).pipeline(transaction=False)
     for queue in queues:
         pipe.llen(queue)
-    for unacked, index in ((INTAKE_UNACKED, INTAKE_UNACKED_INDEX), (UNACKED, UNACKED_INDEX)):
-        pipe.hlen(unacked)
-        pipe.zrange(index, 0, 0, withscores=True)
-    *waiting, intake, intake_oldest, tasks, tasks_oldest = pipe.execute()
-    return Depths(
-        dict(zip(queues, waiting, strict=True)),
-        InFlight(intake, _age(intake_oldest)),
-        InFlight(tasks, _age(tasks_oldest)),
-    )
+    pipe.scard(keys.INTAKE_HOLDS)
+    pipe.hlen(UNACKED)
+    pipe.zrange(UNACKED_INDEX, 0, 0, withscores=True)
+    *waiting, intake, tasks, oldest = pipe.execute()
+    return Depths(dict(zip(queues, waiting, strict=True)), InFlight(intake, None), InFlight(tasks, _age(oldest)))
 
 
 def _age(oldest: list[tuple[bytes, float]]) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from pgvector.sqlalchemy import VECTOR
-from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, Text, text
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, ForeignKeyConstraint, Identity, Index, Text, text
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, TIMESTAMP
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -58,10 +58,12 @@ class StoredEvent(Base):
     __tablename__ = "events"
     __table_args__ = (
         CheckConstraint("outcome IN ('stored', 'duplicate', 'applied')", name="outcome"),
-        Index(None, "group_id", "agent_id", "received_at"),
+        Index(None, "group_id", "position"),
     )
 
     event_id: Mapped[UUID] = mapped_column(primary_key=True)
+    #: Order of arrival.
+    position: Mapped[int] = mapped_column(BigInteger, Identity(always=True))
     type: Mapped[str] = mapped_column(Text)
     version: Mapped[int]
     group_id: Mapped[str] = mapped_column(Text)

@@ -81,13 +81,15 @@ def related(query: ask.RelatedQuery) -> dict[str, Any]:
 def export(query: ask.ExportQuery) -> dict[str, Any]:
     with unit_of_work() as connection:
         rows = listing.events(connection, query.group_id, query.agent_id, query.after, query.with_vectors, query.limit)
+    last = rows[-1]["position"] if len(rows) == query.limit else None
     for row in rows:
+        del row["position"]
         vector, model = row.pop("embedding"), row.pop("embedding_model")
         if vector is not None:
             row["payload"] = {**row["payload"], "vector": to_text(to_bytes(vector.to_numpy())), "embedding_model": model}
         else:
             row["payload"].pop("embedding_model", None)  # its vector is not exported, so it would name nothing
-    return _page(rows, query.limit, "event_id")
+    return {"rows": rows, "next": last}
 
 
 @inspects("stats", ask.StatsQuery)

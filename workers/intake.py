@@ -1,8 +1,7 @@
 """The intake: events from the exchange into the database, in batches, acknowledged after the commit.
 
-One loop, one thread: drain up to ``JIYI_INTAKE_BATCH`` messages or ``JIYI_INTAKE_WAIT_MS``, decode, one
-transaction, acknowledge, wake the workers. What cannot be stored goes to the dead letters in that same
-transaction, so a bad event neither blocks the queue nor disappears.
+Take up to ``JIYI_INTAKE_BATCH`` messages, decode, one transaction, acknowledge, wake the workers. What cannot
+be stored goes to the dead letters in that same transaction, so a bad event neither blocks the queue nor disappears.
 """
 
 from __future__ import annotations
@@ -13,27 +12,23 @@ import signal
 import time
 import traceback
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from uuid import UUID
 
-import kombu
 import psycopg
-from kombu.exceptions import OperationalError as BrokerError
-from kombu.transport.redis import QoS as RedisQoS
-from kombu.transport.virtual import QoS as VirtualQoS
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jiyi import events as wire
-from jiyi.broker import intake_queue
 from jiyi.events import Event
 from jiyi.settings import Settings, get_settings
 from models import dead, inbox
 from models.base import unit_of_work
-from models.queues import INTAKE_UNACKED, INTAKE_UNACKED_INDEX
 from tasks.work import wake
-from workers.app import TRANSPORT_OPTIONS, app
+from workers.app import app
+from workers.sources import BROKER_ERRORS, Batch, Source, Taken, open_source
 
 log = logging.getLogger("jiyi.intake")
 
@@ -45,8 +40,6 @@ FIRST_PAUSE, LAST_PAUSE = 0.5, 10.0
 IDLE_WAIT = 1.0
 #: … and, while a batch is being stored, before it looks whether that is done.
 STORING_WAIT = 0.01
-#: Events of one transaction, beyond which a batch is full: several messages of 500 share one commit.
-MAX_EVENTS = 2_000
 
 
 DATABASE_ERRORS = (DBAPIError, PoolTimeout, psycopg.Error)
@@ -62,34 +55,31 @@ class Rejected:
 
 
 @dataclass(slots=True)
-class Drained:
-    """What one look at the queue gave."""
+class Opened:
+    """What the messages of a batch held."""
 
-    messages: list[kombu.Message] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Storing:
-    """A batch in the other thread's hands; the result says whether its messages are to be acknowledged."""
+    """A batch in the other thread's hands; the result says whether it is to be acknowledged."""
 
-    messages: list[kombu.Message]
+    batch: Batch
     result: Future[bool]
 
 
 class Intake:
     """Reads one queue until told to stop.
 
-    Two hands: this thread takes messages and acknowledges them (a kombu connection belongs to one thread), the
-    other one stores. While a batch is being stored, the next one is taken.
+    Two hands: while a batch is being stored, the next one is taken and opened; so a busy queue fills batches by
+    itself, and a quiet one is not kept waiting.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.stopping = False
-        self._held = Drained()
-        self._storing: Storing | None = None
         self._storer = ThreadPoolExecutor(1, thread_name_prefix="store")
 
     def stop(self, *_: object) -> None:
@@ -100,87 +90,61 @@ class Intake:
         pause = FIRST_PAUSE
         while not self.stopping:
             try:
-                with self._connect() as connection:
-                    self._consume(connection)
+                with closing(open_source(self.settings)) as source:
+                    log.info("intake ready, reading %s", self.settings.intake_queue)
                     pause = FIRST_PAUSE
-            except (BrokerError, OSError, *_errors_of(self.settings)) as error:
+                    self._read(source)
+            except BROKER_ERRORS as error:
                 log.warning("the broker is away: %s; trying again in %.1f s", error, pause)
                 self._sleep(pause)
                 pause = min(pause * 2, LAST_PAUSE)
         self._storer.shutdown()
 
-    def _consume(self, connection: kombu.Connection) -> None:
-        if self._storing is not None:  # taken over a connection that is gone: it will be delivered again, to no effect
-            self._storing.result.result()
-        self._held, self._storing = Drained(), None
-        queue = intake_queue(self.settings)
-        held_at_most = self.settings.intake_batch * 2  # one batch being stored, one being taken
-        with connection.Consumer([queue], on_message=self._receive, prefetch_count=held_at_most, accept=["json"]):
-            log.info("intake ready, reading %s", queue.name)
-            while not self.stopping:
-                self._fill(connection)
-                self._hand_over()
-            self._finish_storing()
+    def _read(self, source: Source) -> None:
+        storing: Storing | None = None
+        while not self.stopping:
+            # With a batch in the other hand look only for what is there: its end must not wait for the next message.
+            batch = source.take(self.settings.intake_batch, IDLE_WAIT if storing is None else STORING_WAIT)
+            opened = self._open(batch) if batch else None
+            if storing is not None and (batch is not None or storing.result.done()):
+                self._finish(source, storing)
+                storing = None
+            if batch is not None and opened is not None:
+                storing = Storing(batch, self._storer.submit(self._store, opened))
+        if storing is not None:
+            self._finish(source, storing)
 
-    def _fill(self, connection: kombu.Connection) -> None:
-        """Take messages until the batch is full or its time is up; while there is none, until the last is stored."""
-        deadline: float | None = None
-        while not self.stopping and not self._full():
-            if deadline is not None:
-                wait = deadline - time.monotonic()
-            elif self._storing is not None:
-                if self._storing.result.done():
-                    return
-                wait = STORING_WAIT
-            else:
-                wait = IDLE_WAIT
-            if wait <= 0:
-                return
-            try:
-                connection.drain_events(timeout=wait)
-            except TimeoutError:
-                if deadline is not None or self._storing is None:
-                    return
+    @staticmethod
+    def _finish(source: Source, storing: Storing) -> None:
+        if storing.result.result():
+            acknowledge(source, storing.batch)
+
+    def _open(self, batch: Batch) -> Opened:
+        opened = Opened()
+        for message in batch.messages:
+            problem = self._problem(message)
+            if problem:
+                opened.rejected.append(Rejected(readable(message.body), problem))
                 continue
-            if deadline is None:
-                deadline = time.monotonic() + self.settings.intake_wait_ms / 1000
+            decoded = wire.decode(message.body)
+            opened.events.extend(decoded.events)
+            opened.rejected.extend(Rejected(*item) for item in decoded.rejected)
+        return opened
 
-    def _full(self) -> bool:
-        return len(self._held.messages) >= self.settings.intake_batch or len(self._held.events) >= MAX_EVENTS
-
-    def _hand_over(self) -> None:
-        self._finish_storing()
-        if self._held.messages and not self.stopping:
-            held, self._held = self._held, Drained()
-            self._storing = Storing(held.messages, self._storer.submit(self._store, held))
-
-    def _finish_storing(self) -> None:
-        if self._storing is not None:
-            storing, self._storing = self._storing, None
-            if storing.result.result():
-                acknowledge(storing.messages)
-
-    def _receive(self, message: kombu.Message) -> None:
-        held = self._held
-        held.messages.append(message)
-        body = message.body if isinstance(message.body, bytes) else str(message.body).encode()
-        if len(body) > self.settings.max_message_bytes:
+    def _problem(self, message: Taken) -> str:
+        if len(message.body) > self.settings.max_message_bytes:
             limit = f"{self.settings.max_message_bytes:,} (JIYI_MAX_MESSAGE_BYTES)"
-            held.rejected.append(Rejected(readable(body), f"a message of {len(body):,} bytes is larger than {limit}"))
-            return
+            return f"a message of {len(message.body):,} bytes is larger than {limit}"
         if message.content_type != wire.CONTENT_TYPE:
-            held.rejected.append(Rejected(readable(body), f"content type {message.content_type!r} is not {wire.CONTENT_TYPE}"))
-            return
-        decoded = wire.decode(body)
-        held.events.extend(decoded.events)
-        held.rejected.extend(Rejected(*item) for item in decoded.rejected)
+            return f"content type {message.content_type!r} is not {wire.CONTENT_TYPE}"
+        return ""
 
-    def _store(self, held: Drained) -> bool:
+    def _store(self, opened: Opened) -> bool:
         """In the other thread: store, then wake the workers. False: not stored, because the intake is to stop."""
         pause = FIRST_PAUSE
         while not self.stopping:
             try:
-                stored = store(held.events, held.rejected)
+                stored = store(opened.events, opened.rejected)
             except (*DATABASE_ERRORS, inbox.CollisionError) as error:
                 if not passes(error):
                     raise
@@ -197,33 +161,10 @@ class Intake:
         while not self.stopping and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, IDLE_WAIT))
 
-    def _connect(self) -> kombu.Connection:
-        """With its own list of messages in hand, so that they come back sooner than a task may take."""
-        options = {
-            **TRANSPORT_OPTIONS,
-            "visibility_timeout": self.settings.intake_redelivery_seconds,
-            "unacked_key": INTAKE_UNACKED,
-            "unacked_index_key": INTAKE_UNACKED_INDEX,
-            "unacked_mutex_key": "unacked_mutex.intake",
-        }
-        return kombu.Connection(self.settings.need("broker_url"), transport_options=options)
 
-
-def acknowledge(messages: list[kombu.Message]) -> None:
-    """Acknowledge many messages of one channel; on Redis in one round trip instead of one each."""
-    if not messages:
-        return
-    qos = messages[0].channel.qos
-    if isinstance(qos, RedisQoS):
-        with qos.pipe_or_acquire() as pipe:
-            for message in messages:
-                qos._remove_from_indices(message.delivery_tag, pipe)  # noqa: SLF001 - kombu is pinned to one minor version
-            pipe.execute()
-        for message in messages:
-            VirtualQoS.ack(qos, message.delivery_tag)
-        return
-    for message in messages:
-        message.ack()
+def acknowledge(source: Source, batch: Batch) -> None:
+    """After the commit, never before: from here on the broker forgets the batch."""
+    source.acknowledge(batch)
 
 
 def store(events: list[Event], rejected: list[Rejected]) -> inbox.Stored:
@@ -314,11 +255,6 @@ def passes(error: Exception) -> bool:
         return isinstance(error, PoolTimeout)
     # No state: the connection broke. 08: connection, 53: out of resources, 40: try again, 55P03: a lock, 57: ended.
     return error.sqlstate is None or error.sqlstate[:2] in ("08", "53", "40", "57") or error.sqlstate == "55P03"
-
-
-def _errors_of(settings: Settings) -> tuple[type[BaseException], ...]:
-    connection = kombu.Connection(settings.need("broker_url"))
-    return (*connection.connection_errors, *connection.channel_errors)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """The processes of a deployment and how each is started: the one place for all who start some.
 
-    python -m workers.procfile NAME      # becomes that process
+python -m workers.procfile NAME      # becomes that process
 """
 
 from __future__ import annotations

@@ -343,9 +343,7 @@ class Stack:
             digest = hashlib.sha256(os.fsencode(self.home)).hexdigest()[:12]
             self._sockets = Path(tempfile.gettempdir()) / f"jiyi-{os.geteuid()}-{digest}"
             if len(os.fsencode(self._sockets / LONGEST_SOCKET)) > SOCKET_PATH_BYTES:
-                raise StackError(
-                    f"{self._sockets}: too long for a unix socket; set TMPDIR to a shorter path."
-                )
+                raise StackError(f"{self._sockets}: too long for a unix socket; set TMPDIR to a shorter path.")
         else:
             self._sockets = self.run_dir
         _private_folder(self._sockets, self._passage)
@@ -447,9 +445,7 @@ class Stack:
         command += ["--maxmemory-policy", "noeviction"]  # a broker must not drop keys
         self._spawn("valkey", command, self._valkey_dir, None)
 
-    def _spawn(
-        self, name: str, command: list[str], folder: Path, owner: tuple[int, int] | None
-    ) -> subprocess.Popen[bytes]:
+    def _spawn(self, name: str, command: list[str], folder: Path, owner: tuple[int, int] | None) -> subprocess.Popen[bytes]:
         # LC_ALL keeps messages in English; PG… variables of the user's shell would change the server.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
         with open_log(self.log_dir / f"{name}.log") as output:

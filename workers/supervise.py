@@ -27,9 +27,7 @@ from honcho.printer import Message, Printer
 
 from workers.stack import Stack, open_log, session_members
 
-GRACE_SECONDS = (
-    8.0  # for all processes together; then SIGKILL. Work that is cut off stays owed in the database.
-)
+GRACE_SECONDS = 8.0  # for all processes together; then SIGKILL. Work that is cut off stays owed in the database.
 TICK_SECONDS = 0.2  # how often the watch looks for deadlines and for processes that were killed from outside.
 READERS_SECONDS = 2.0  # for the last lines of output after everything was killed.
 SIGNAL_EXIT_BASE = 128  # the shell's code for an end by signal N is 128 + N.
@@ -190,9 +188,7 @@ class Supervisor:
         if self._stack is not None:
             self._stack.track(child.pid, name)
         self._print(f"{name} started (pid {child.pid})")
-        reader = threading.Thread(
-            target=self._read, args=(name, child, colour, log), name=f"read-{name}", daemon=True
-        )
+        reader = threading.Thread(target=self._read, args=(name, child, colour, log), name=f"read-{name}", daemon=True)
         self._readers[name] = reader
         reader.start()
         if self.ending:  # asked for while this one was being started

@@ -1,6 +1,6 @@
 """``jiyi up`` and ``make run``: the whole service on its own embedded database and broker.
 
-    python -m workers.up [--demo] [--once] [--verbose]
+python -m workers.up [--demo] [--once] [--verbose]
 """
 
 from __future__ import annotations
@@ -138,7 +138,9 @@ def choose_port() -> int:
                 return port
             except OSError as error:
                 if asked_for:
-                    raise SettingsError(f"JIYI_WEB_PORT: port {port} cannot be used ({error.strerror}); choose another one") from None
+                    raise SettingsError(
+                        f"JIYI_WEB_PORT: port {port} cannot be used ({error.strerror}); choose another one"
+                    ) from None
     raise SettingsError(f"JIYI_WEB_PORT: no free port from {settings.web_port} on; choose one")
 
 

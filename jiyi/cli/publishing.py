@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from jiyi import events as wire
@@ -13,32 +13,13 @@ from jiyi.client import FIRST_POLL, LAST_POLL, STATES_A_CALL, Client, chunks
 from jiyi.errors import EventRejected, NoAnswer, join_problems
 from jiyi.events import Event
 from jiyi.inspection import EventState, EventStatesQuery
-from jiyi.settings import Settings
-
-#: Room for what stands around the events of one message, in bytes.
-FRAME_BYTES = 64
-
-
-def messages(events: Iterable[Event], settings: Settings) -> Iterator[list[Event]]:
-    """The events in as few messages as the intake's limits allow, in order."""
-    held: list[Event] = []
-    size = FRAME_BYTES
-    for event in events:
-        cost = len(wire.encode([event])) + 1
-        if held and (len(held) == settings.max_events_per_message or size + cost > settings.max_message_bytes):
-            yield held
-            held, size = [], FRAME_BYTES
-        held.append(event)
-        size += cost
-    if held:
-        yield held
 
 
 def publish(client: Client, events: Sequence[Event]) -> None:
     """Raises :class:`jiyi.errors.BrokerUnavailable`; what was published before that stays so."""
     with show.progress() as progress:
         task = progress.add_task("publishing", total=len(events))
-        for message in messages(events, client.settings):
+        for message, _ in wire.messages(events, client.settings):
             client.observe_many(message)
             progress.advance(task, len(message))
 

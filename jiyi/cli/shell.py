@@ -57,6 +57,8 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except JiyiError as error:
             tell(error, ctx.obj)
+        except typer.Abort:  # Ctrl-C at a question
+            raise KeyboardInterrupt from None
         except BrokenPipeError:
             raise
         except OSError as error:

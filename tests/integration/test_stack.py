@@ -93,9 +93,7 @@ def test_it_starts_from_nothing_and_keeps_its_data(home: Path) -> None:
         assert stack.urls is not None
         urls = stack.urls
         put(urls, "记忆")
-        assert sql(urls, "SELECT lower('ÄÖ記') COLLATE pg_c_utf8, current_setting('fsync')") == [
-            ("äö記", "on")
-        ]
+        assert sql(urls, "SELECT lower('ÄÖ記') COLLATE pg_c_utf8, current_setting('fsync')") == [("äö記", "on")]
         sql(urls, "CREATE EXTENSION vector")
         with broker(urls) as connection, connection.SimpleQueue("q") as queue:
             queue.put({"event": 1})
@@ -275,9 +273,7 @@ WAIT = "import time; print('here I am'); time.sleep(60)"
 STUBBORN = "import signal, time\nsignal.signal(15, signal.SIG_IGN); print('ready')\ntime.sleep(60)"
 
 
-def test_supervised_processes_end_together_and_their_output_is_kept(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_supervised_processes_end_together_and_their_output_is_kept(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A demo in the foreground: it sees the processes run, and its number ends everything."""
     with Stack(home) as stack:
         (home / "log" / "one.log").write_bytes(b"x" * (11 * 1024 * 1024))

@@ -15,10 +15,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from typer.testing import CliRunner
 
+from jiyi import events as wire
 from jiyi.cli import bars, retrieving, service, shell, show
 from jiyi.cli.app import app
 from jiyi.cli.lines import MAX_SHOWN, Target, read
-from jiyi.cli.publishing import messages
 from jiyi.cli.stats import stats_tables
 from jiyi.errors import BrokerUnavailable, InvalidEvent, SettingsError
 from jiyi.events import NodeType, build
@@ -463,8 +463,8 @@ def test_messages_stay_within_both_limits():
         build({"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x" * 500}})
         for _ in range(12)
     ]
-    by_count = list(messages(events, Settings(max_events_per_message=5)))
+    by_count = [events for events, _ in wire.messages(events, Settings(max_events_per_message=5))]
     assert [len(message) for message in by_count] == [5, 5, 2]
-    by_size = list(messages(events, Settings(max_message_bytes=2_100)))
+    by_size = [events for events, _ in wire.messages(events, Settings(max_message_bytes=2_100))]
     assert [event for message in by_size for event in message] == events
     assert max(len(message) for message in by_size) == 2

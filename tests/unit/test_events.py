@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import numpy as np
 import pytest
@@ -26,12 +26,13 @@ MISSING = object()
 def observed(*, envelope: dict[str, Any] | None = None, **payload: Any) -> dict[str, Any]:
     """A good event, with fields replaced, added or (MISSING) left out."""
     content = {name: value for name, value in ({"description": "a cup"} | payload).items() if value is not MISSING}
-    event = {"type": "memory.observed", "group_id": "g", "agent_id": "klaus", "payload": content} | (envelope or {})
+    event = {"type": "memory.observed", "event_id": str(uuid4()), "group_id": "g", "agent_id": "klaus", "payload": content}
+    event |= envelope or {}
     return {name: value for name, value in event.items() if value is not MISSING}
 
 
 def configured(**payload: Any) -> dict[str, Any]:
-    return {"type": "agent.configured", "group_id": "g", "agent_id": "klaus", "payload": payload}
+    return {"type": "agent.configured", "event_id": str(uuid4()), "group_id": "g", "agent_id": "klaus", "payload": payload}
 
 
 def body_of(event: Any) -> bytes:
@@ -248,7 +249,8 @@ def test_limits_follow_the_settings(configure: Callable[..., Any]) -> None:
 
 def test_an_event_gets_an_id_and_a_time_when_it_brings_none() -> None:
     before = datetime.now(UTC)
-    first, second = wire.build(observed()), wire.build(observed())
+    bare = observed(envelope={"event_id": MISSING})
+    first, second = wire.build(bare), wire.build(bare)
     assert first.event_id != second.event_id
     assert first.event_id.version == 7
     assert before <= first.occurred_at <= datetime.now(UTC)
@@ -282,6 +284,18 @@ def test_a_vector_is_the_same_from_base64_and_from_a_list() -> None:
     from_list = wire.build(observed(vector=values, embedding_model="m")).payload.vector
     assert from_list == wire.build(observed(vector=packed(*values), embedding_model="m")).payload.vector
     assert from_list == np.array(values, "<f4").tobytes()
+
+
+def test_on_the_wire_an_event_needs_an_id_or_a_second_delivery_would_be_a_second_event() -> None:
+    bare, good = observed(envelope={"event_id": MISSING}), observed()
+    for body in (body_of({"events": [bare, good]}), encode_compact([bare, good])):
+        decoded = wire.decode(body)
+        assert [event.event_id for event in decoded.events] == [UUID(good["event_id"])]
+        assert "event_id: required" in decoded.rejected[0][1]
+
+
+def encode_compact(events: list[Any]) -> bytes:
+    return json.dumps({"events": events}, separators=(",", ":")).encode()
 
 
 # Messages

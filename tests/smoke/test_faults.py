@@ -1,0 +1,179 @@
+"""Every fault leaves the memory that an undisturbed run leaves: nothing lost, nothing twice (design §3)."""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from typing import Any
+
+import kombu
+import pytest
+import redis
+
+from jiyi import Client
+from jiyi.broker import exchange, intake_queue
+from jiyi.errors import EventRejected
+from jiyi.inspection import DeadLettersQuery
+from jiyi.settings import get_settings
+from models import keys
+from models.valkey import valkey
+from tests.smoke.conftest import Service
+from tests.smoke.memory import EVENTS, life, messages, publish, settled
+
+pytestmark = [pytest.mark.smoke, pytest.mark.timeout(180)]
+
+#: Ends the intake as a power cut would, after the commit of its first batch and before it acknowledges.
+DIES_BEFORE_ACKNOWLEDGING = (
+    "import os, workers.intake as i; i.acknowledge = lambda source, batch: os.kill(os.getpid(), 9); i.main()"
+)
+
+
+@pytest.fixture(scope="session")
+def _undisturbed() -> dict[str, Any]:
+    return {}
+
+
+@pytest.fixture
+def expected(running: Service, _undisturbed: dict[str, Any]) -> dict[str, Any]:
+    """The memory of a run in which nothing happens; made once."""
+    if not _undisturbed:
+        group = f"calm-{uuid.uuid4().hex[:8]}"
+        with Client(group) as client:
+            for batch in messages(group):
+                publish(client, batch)
+        _undisturbed.update(settled(group))
+        assert len(_undisturbed["nodes"]) == EVENTS
+        assert _undisturbed["dead"] == 0
+    return _undisturbed
+
+
+def test_broker_restart(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
+    for number, batch in enumerate(messages(group)):
+        publish(client, batch)
+        if number in (10, 25):
+            running.broker[0].restart()
+    assert settled(group) == expected
+
+
+def test_worker_killed_with_work_in_hand(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
+    for number, batch in enumerate(messages(group)):
+        publish(client, batch)
+        if number in (8, 20, 32):
+            for worker in running.workers:
+                worker.kill("SIGKILL")
+                worker.container.start()
+    assert settled(group) == expected
+
+
+def test_intake_killed_between_commit_and_acknowledgement(
+    running: Service, client: Client, group: str, expected: dict[str, Any]
+) -> None:
+    intake = running.nodes["intake"]
+    intake.kill("SIGTERM")
+    intake.start(command=[sys.executable, "-c", DIES_BEFORE_ACKNOWLEDGING])
+    for batch in messages(group):
+        publish(client, batch)
+    intake.wait_until_dead()
+    held = valkey().scard(keys.INTAKE_HOLDS)
+    intake.start()
+    assert settled(group) == expected
+    assert held > 0, "the intake died with nothing in hand: the fault was not met"
+    _nothing_in_hand()
+
+
+def test_intake_killed_at_any_time(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
+    intake = running.nodes["intake"]
+    for number, batch in enumerate(messages(group)):
+        publish(client, batch)
+        if number % 13 == 6:
+            intake.kill("SIGKILL")
+            intake.start()
+    assert settled(group) == expected
+
+
+def test_exchange_bindings_wiped(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
+    batches = list(messages(group))
+    for batch in batches[:20]:
+        publish(client, batch)
+    client.wait_for([event.event_id for batch in batches[:20] for event in batch], timeout=60)
+    _nothing_in_hand()
+    valkey().flushdb()  # bindings, flags, buffers: all gone, while clients and workers stay connected
+    for batch in batches[20:]:
+        publish(client, batch)
+    assert settled(group) == expected
+
+
+def test_poison_among_the_events(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
+    bad_id = uuid.uuid4()
+    poison = [
+        b"{ this is no JSON",
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+        b'{"events": [1, 2]}',
+        f'{{"type":"memory.observed","event_id":"{bad_id}","group_id":"{group}","agent_id":"klaus","payload":{{}}}}'.encode(),
+        f'{{"type":"memory.forgotten","group_id":"{group}","agent_id":"klaus","payload":{{}}}}'.encode(),
+        f'{{"type":"memory.observed","group_id":"{group}","agent_id":"k","payload":{{"description":"a\\u0000b"}}}}'.encode(),
+    ]
+    for number, batch in enumerate(messages(group)):
+        publish(client, batch)
+        if number < len(poison):
+            _publish_raw(poison[number])
+    with pytest.raises(EventRejected, match=r"payload\.description"):
+        client.wait_for([bad_id], timeout=30)
+    memory = settled(group)
+    letters = client.page("dead_letters", DeadLettersQuery, kind="intake", limit=100).rows
+    assert sum(letter["group_id"] == group for letter in letters) == 3
+    assert {"not JSON" in letter["reason"] for letter in letters if letter["group_id"] is None} >= {True}
+    assert all(letter["reason"] for letter in letters)
+    assert {**memory, "dead": 0} == expected
+
+
+def test_everything_delivered_twice(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
+    for batch in messages(group):
+        publish(client, batch)
+        publish(client, batch[::-1])
+    publish(client, life(group))
+    assert settled(group) == expected
+
+
+def test_database_restart(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
+    for number, batch in enumerate(messages(group)):
+        publish(client, batch)
+        if number in (10, 25):
+            running.restart_database()
+    assert settled(group) == expected
+
+
+def test_database_away_while_everything_is_published(
+    running: Service, client: Client, group: str, expected: dict[str, Any]
+) -> None:
+    running.stack.stop()
+    try:
+        for batch in messages(group):
+            publish(client, batch)
+        time.sleep(1)
+    finally:
+        running.stack.start()
+    assert settled(group) == expected
+
+
+def _publish_raw(body: bytes) -> None:
+    settings = get_settings()
+    with kombu.Connection(settings.broker_url) as connection, connection.Producer() as producer:
+        producer.publish(
+            body, exchange=exchange(settings), routing_key="memory.observed", content_type="application/json",
+            content_encoding="binary", declare=[intake_queue(settings)],
+        )  # fmt: skip
+
+
+def _nothing_in_hand() -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            if not valkey().scard(keys.INTAKE_HOLDS) and not valkey().llen(get_settings().intake_queue):
+                return
+        except redis.RedisError:
+            pass
+        time.sleep(0.1)
+    raise AssertionError("messages are still in hand")

@@ -1,0 +1,197 @@
+"""Where the intake takes its messages from, such that none is lost whatever dies when.
+
+kombu's consumer on Redis pops a message first and notes that it has it afterwards; a process that is killed
+in between takes the message along (kombu #305; our smoke test met it). So on Redis the intake reads the list
+of kombu's queue itself: messages *move* to a list of the intake's own, in one step and many at a time, and
+leave it when they are stored. Other brokers acknowledge properly; there kombu's consumer does.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import uuid4
+
+import kombu
+import redis
+from kombu.exceptions import OperationalError
+
+from jiyi.broker import intake_queue
+from jiyi.settings import Settings
+from models import keys
+from models.queues import redis_address
+
+log = logging.getLogger("jiyi.intake")
+
+#: Bytes on the broker after which a batch is full: about two thousand events, which share one commit.
+BATCH_BYTES = 1_500_000
+#: Most lists of dead intakes looked at in one go.
+MAX_HOLDS = 1_000
+#: Seconds; an answer takes a millisecond, blocking calls come on top.
+SOCKET_TIMEOUT = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One message as it came."""
+
+    body: bytes
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages taken together; ``receipt`` is the source's own."""
+
+    messages: list[Taken]
+    receipt: Any
+
+
+class Source(Protocol):
+    """A queue of messages. All methods raise :data:`BROKER_ERRORS` when the broker is away."""
+
+    def take(self, limit: int, wait: float) -> Batch | None:
+        """The oldest messages, at most ``limit``; None if there is none within ``wait`` seconds."""
+        ...
+
+    def acknowledge(self, batch: Batch) -> None:
+        """The batch is stored."""
+        ...
+
+    def close(self) -> None: ...
+
+
+BROKER_ERRORS: tuple[type[BaseException], ...] = (OperationalError, redis.RedisError, OSError)
+
+
+def open_source(settings: Settings) -> Source:
+    """The source for the configured broker, its exchange and queue declared."""
+    address = redis_address(settings.need("broker_url"))
+    with kombu.Connection(settings.broker_url, connect_timeout=SOCKET_TIMEOUT) as connection:
+        connection.ensure_connection(max_retries=1)
+        intake_queue(settings)(connection.default_channel).declare()
+    return KombuSource(settings) if address is None else RedisSource(address, settings)
+
+
+class RedisSource:
+    """Reads the list behind kombu's queue. Several intakes may share it; each holds what it took in lists of its own."""
+
+    def __init__(self, address: str, settings: Settings) -> None:
+        self._settings = settings
+        self._queue = settings.intake_queue
+        self._name = uuid4().hex
+        self._redis = redis.Redis.from_url(
+            address, socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT, health_check_interval=15
+        )
+        self._more = self._redis.register_script(_TAKE_MORE)
+        self._return = self._redis.register_script(_RETURN)
+        self._looked = 0.0
+
+    def take(self, limit: int, wait: float) -> Batch | None:
+        self._stay_alive()
+        hold = keys.intake_hold(self._name, uuid4())
+        # Known before it is filled: a list that nobody knows of would never be looked for.
+        self._redis.sadd(keys.INTAKE_HOLDS, hold)
+        first = self._redis.blmove(self._queue, hold, wait, "RIGHT", "LEFT")
+        if first is None:
+            self._redis.srem(keys.INTAKE_HOLDS, hold)
+            return None
+        rest = self._more(keys=[self._queue, hold], args=[limit - 1, BATCH_BYTES - len(first)])
+        return Batch([_opened(raw) for raw in (first, *rest)], hold)
+
+    def acknowledge(self, batch: Batch) -> None:
+        with self._redis.pipeline(transaction=True) as pipe:
+            pipe.delete(batch.receipt)
+            pipe.srem(keys.INTAKE_HOLDS, batch.receipt)
+            pipe.execute()
+
+    def close(self) -> None:
+        self._redis.close()
+
+    def _stay_alive(self) -> None:
+        """Say that this intake lives, and now and then return what dead ones held."""
+        seconds = self._settings.intake_redelivery_seconds
+        self._redis.set(keys.intake_alive(self._name), 1, ex=seconds)
+        if time.monotonic() - self._looked < seconds / 2:
+            return
+        self._looked = time.monotonic()
+        for hold in list(self._redis.sscan_iter(keys.INTAKE_HOLDS, count=100))[:MAX_HOLDS]:
+            owner = keys.owner_of_hold(hold.decode())
+            if owner != self._name and not self._redis.exists(keys.intake_alive(owner)):
+                returned = self._return(keys=[self._queue, hold, keys.INTAKE_HOLDS])
+                log.warning("returned %d messages that a dead intake held", returned)
+
+
+class KombuSource:
+    """kombu's own consumer, for brokers that acknowledge properly (RabbitMQ)."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._connection = kombu.Connection(settings.need("broker_url"))
+        self._taken: list[kombu.Message] = []
+        self._consumer = self._connection.Consumer(
+            [intake_queue(settings)], on_message=self._taken.append, accept=["json"],
+            prefetch_count=settings.intake_batch * 2,  # one batch being stored, one being taken
+        )  # fmt: skip
+        self._consumer.consume()
+
+    def take(self, limit: int, wait: float) -> Batch | None:
+        deadline = time.monotonic() + wait
+        while len(self._taken) < limit and (left := deadline - time.monotonic()) > 0:
+            try:
+                self._connection.drain_events(timeout=left)
+            except TimeoutError:
+                break
+            # The first message has come: what follows it closely belongs to the batch, the rest to the next one.
+            deadline = min(deadline, time.monotonic() + self._settings.intake_wait_ms / 1000)
+        if not self._taken:
+            return None
+        messages = self._taken[:limit]
+        del self._taken[:limit]
+        return Batch([Taken(_bytes(message.body), str(message.content_type)) for message in messages], messages)
+
+    def acknowledge(self, batch: Batch) -> None:
+        for message in batch.receipt:
+            message.ack()
+
+    def close(self) -> None:
+        self._connection.release()
+
+
+def _opened(raw: bytes) -> Taken:
+    """A message in kombu's form. One that is not (somebody pushed to the list by hand) is passed on as it is."""
+    try:
+        message = json.loads(raw)
+        body, encoding = message["body"], message.get("properties", {}).get("body_encoding")
+        return Taken(base64.b64decode(body) if encoding == "base64" else _bytes(body), str(message.get("content-type")))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return Taken(raw, "unknown")
+
+
+def _bytes(body: bytes | str) -> bytes:
+    return body if isinstance(body, bytes) else str(body).encode()
+
+
+# Kombu publishes at the left end of the list, so the oldest message is at the right; in a hold, too.
+_TAKE_MORE = """
+local taken, bytes = {}, 0
+for i = 1, tonumber(ARGV[1]) do
+    if bytes >= tonumber(ARGV[2]) then break end
+    local message = redis.call('LMOVE', KEYS[1], KEYS[2], 'RIGHT', 'LEFT')
+    if not message then break end
+    taken[i] = message
+    bytes = bytes + #message
+end
+return taken
+"""
+_RETURN = """
+local held = redis.call('LRANGE', KEYS[2], 0, -1)
+for _, message in ipairs(held) do redis.call('RPUSH', KEYS[1], message) end
+redis.call('DEL', KEYS[2])
+redis.call('SREM', KEYS[3], KEYS[2])
+return #held
+"""
