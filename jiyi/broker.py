@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kombu import Exchange, Queue
+from kombu.common import maybe_declare
+from kombu.transport.virtual import Channel as VirtualChannel
 
 from jiyi.settings import Settings
+
+#: How long a connection is tried: kombu's own intervals are seconds. For ``transport_options``.
+CONNECT_RETRY = {"max_retries": 1, "interval_start": 0.1, "interval_step": 0.2, "interval_max": 0.5}
 
 
 def exchange(settings: Settings) -> Exchange:
@@ -21,3 +28,15 @@ def intake_queue(settings: Settings) -> Queue:
         durable=True,
         queue_arguments={"x-queue-type": "quorum"} if settings.broker_url.startswith("amqp") else None,
     )
+
+
+def bind_anew(queue: Queue, channel: Any) -> None:
+    """Declare the queue if that was not done on this connection, and bind it in any case.
+
+    A broker that lost its bindings (Redis restarted without its files, FLUSHDB) drops what is published without
+    a word, and kombu, which remembers what it bound, would not bind again.
+    """
+    maybe_declare(queue, channel)
+    if isinstance(channel, VirtualChannel):
+        channel.state.queue_bindings_delete(queue.name)
+    queue(channel).queue_bind()

@@ -15,6 +15,7 @@ from kombu.exceptions import OperationalError
 from pydantic import BaseModel
 from uuid6 import uuid7
 
+from jiyi.broker import CONNECT_RETRY
 from jiyi.errors import BY_CODE, BrokerUnavailable, JiyiError, NoAnswer, ServiceError, SettingsError
 from jiyi.settings import Settings
 
@@ -92,7 +93,7 @@ class Caller:
                 self._app.conf.update(
                     task_create_missing_queues=True,
                     broker_connection_timeout=self._settings.publish_timeout,
-                    broker_transport_options={"socket_connect_timeout": self._settings.publish_timeout, "max_retries": 1},
+                    broker_transport_options={"socket_connect_timeout": self._settings.publish_timeout, **CONNECT_RETRY},
                 )
             return self._app
 

@@ -10,14 +10,13 @@ from typing import Any, Self, TypeVar
 from uuid import UUID
 
 import kombu
-from kombu.common import maybe_declare
 from kombu.exceptions import OperationalError
 from kombu.pools import producers
 from pydantic import BaseModel, ValidationError
 
 from jiyi import events as wire
 from jiyi import inspection
-from jiyi.broker import exchange, intake_queue
+from jiyi.broker import CONNECT_RETRY, bind_anew, exchange, intake_queue
 from jiyi.calls import Caller
 from jiyi.errors import (
     BrokerUnavailable,
@@ -70,7 +69,11 @@ class Client:
             self._connection = kombu.Connection(
                 self.settings.need("broker_url"),
                 connect_timeout=self.settings.publish_timeout,
-                transport_options={"socket_connect_timeout": self.settings.publish_timeout, "socket_keepalive": True},
+                transport_options={
+                    "socket_connect_timeout": self.settings.publish_timeout,
+                    "socket_keepalive": True,
+                    **CONNECT_RETRY,
+                },
             )
         except (KeyError, ValueError) as error:
             raise SettingsError(f"JIYI_BROKER_URL: kombu knows no such broker: {error}") from None
@@ -212,8 +215,6 @@ class Client:
         return {"type": "memory.observed", "group_id": self.group, **envelope, "payload": payload}
 
     def _publish(self, body: bytes, routing_key: str) -> None:
-        """One message. The bindings are put in place each time: a broker that lost them (a restart without its
-        files, FLUSHDB) would drop the message without a word."""
         broken = (OperationalError, OSError, *self._connection.connection_errors, *self._connection.channel_errors)
         try:
             with producers[self._connection].acquire(block=True, timeout=self.settings.publish_timeout) as producer:
@@ -225,9 +226,7 @@ class Client:
             ) from error
 
     def _publish_once(self, producer: kombu.Producer, body: bytes, routing_key: str) -> None:
-        queue = intake_queue(self.settings)
-        maybe_declare(queue, producer.channel)
-        queue(producer.channel).queue_bind()
+        bind_anew(intake_queue(self.settings), producer.channel)
         producer.publish(
             body, exchange=exchange(self.settings), routing_key=routing_key,
             content_type=wire.CONTENT_TYPE, content_encoding="utf-8", delivery_mode="persistent",

@@ -8,8 +8,8 @@
 | ``jiyi:access:count`` | hash, node id → accesses | retrieval worker | until flushed |
 | ``jiyi:access:flush:<uuid>``, ``…:count`` | the two above, handed over | flush task | until written to the database |
 | ``jiyi:access:due`` | string | retrieval worker, to queue one flush a second | the flush interval |
-| ``jiyi:intake:hold:<intake>:<batch>`` | list, messages in hand | intake | until stored |
-| ``jiyi:intake:holds`` | set, names of the lists above | intake | – |
+| ``jiyi:intake:hold:<intake>:<0 or 1>`` | list, messages in hand | intake | until stored |
+| ``jiyi:intakes`` | set, names of the intakes there are | intake | – |
 | ``jiyi:intake:alive:<intake>`` | string | intake | ``JIYI_INTAKE_REDELIVERY_SECONDS`` |
 | ``jiyi:counters`` | hash, name → number | workers | for good |
 | ``_kombu.binding.*``, queue names, ``unacked*`` | kombu's own | kombu | – |
@@ -26,7 +26,7 @@ ACCESS_FLUSH = "jiyi:access:flush:"
 COUNT_SUFFIX = ":count"
 COUNTERS = "jiyi:counters"
 
-INTAKE_HOLDS = "jiyi:intake:holds"
+INTAKES = "jiyi:intakes"
 
 #: A wake-up flag outlives the message it stands for only if that message was lost.
 WAKE_SECONDS = 30
@@ -40,12 +40,9 @@ def access_flush(flush_id: UUID) -> str:
     return f"{ACCESS_FLUSH}{flush_id}"
 
 
-def intake_hold(intake: str, batch: UUID) -> str:
-    return f"jiyi:intake:hold:{intake}:{batch}"
-
-
-def owner_of_hold(hold: str) -> str:
-    return hold.split(":")[3]
+def intake_holds(intake: str) -> tuple[str, str]:
+    """Where an intake keeps what it has in hand: one batch being stored, one being taken."""
+    return f"jiyi:intake:hold:{intake}:0", f"jiyi:intake:hold:{intake}:1"
 
 
 def intake_alive(intake: str) -> str:

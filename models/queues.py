@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
 import redis
@@ -32,7 +33,7 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class Depths:
-    """Waiting messages by queue, and what is in hand: batches of the intakes, messages of all Celery workers."""
+    """Waiting messages by queue, and what is in hand: by the intakes, and by all Celery workers together."""
 
     waiting: dict[str, int]
     intake: InFlight
@@ -53,15 +54,26 @@ def redis_address(broker_url: str) -> str | None:
 
 
 def depths(address: str, queues: Sequence[str]) -> Depths:
-    """One round trip. ``address`` is what :func:`redis_address` gave."""
+    """Two round trips. ``address`` is what :func:`redis_address` gave."""
     pipe = _client(address).pipeline(transaction=False)
     for queue in queues:
         pipe.llen(queue)
-    pipe.scard(keys.INTAKE_HOLDS)
     pipe.hlen(UNACKED)
     pipe.zrange(UNACKED_INDEX, 0, 0, withscores=True)
-    *waiting, intake, tasks, oldest = pipe.execute()
-    return Depths(dict(zip(queues, waiting, strict=True)), InFlight(intake, None), InFlight(tasks, _age(oldest)))
+    *waiting, tasks, oldest = pipe.execute()
+    return Depths(
+        dict(zip(queues, waiting, strict=True)), InFlight(in_hand(_client(address)), None), InFlight(tasks, _age(oldest))
+    )
+
+
+def in_hand(client: redis.Redis) -> int:
+    """Messages that intakes took and have not stored yet."""
+    pipe = client.pipeline(transaction=False)
+    names = cast("set[bytes]", client.smembers(keys.INTAKES))
+    for name in names:
+        for hold in keys.intake_holds(name.decode()):
+            pipe.llen(hold)
+    return sum(pipe.execute())
 
 
 def _age(oldest: list[tuple[bytes, float]]) -> float | None:

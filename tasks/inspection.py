@@ -11,7 +11,7 @@ from pydantic_core import to_jsonable_python
 from sqlalchemy import Connection
 
 from jiyi import inspection as ask
-from jiyi.broker import exchange, intake_queue
+from jiyi.broker import bind_anew, exchange, intake_queue
 from jiyi.errors import NotFound
 from jiyi.events import CONTENT_TYPE
 from jiyi.settings import get_settings
@@ -124,9 +124,10 @@ def _publish(bodies: list[str]) -> None:
     settings = get_settings()
     with current_app.producer_or_acquire() as producer:
         for body in bodies:
+            bind_anew(intake_queue(settings), producer.channel)
             producer.publish(
                 body.encode(), exchange=exchange(settings), routing_key="replayed", content_type=CONTENT_TYPE,
-                content_encoding="utf-8", declare=[intake_queue(settings)], retry=True,
+                content_encoding="utf-8", retry=True,
                 retry_policy={"max_retries": 3},
             )  # fmt: skip
 

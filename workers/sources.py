@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import math
 import time
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -29,8 +30,8 @@ log = logging.getLogger("jiyi.intake")
 
 #: Bytes on the broker after which a batch is full: about two thousand events, which share one commit.
 BATCH_BYTES = 1_500_000
-#: Most lists of dead intakes looked at in one go.
-MAX_HOLDS = 1_000
+#: Most intakes looked at in one go.
+MAX_INTAKES = 1_000
 #: Seconds; an answer takes a millisecond, blocking calls come on top.
 SOCKET_TIMEOUT = 5.0
 
@@ -78,36 +79,36 @@ def open_source(settings: Settings) -> Source:
 
 
 class RedisSource:
-    """Reads the list behind kombu's queue. Several intakes may share it; each holds what it took in lists of its own."""
+    """Reads the list behind kombu's queue. Several intakes may share it; each holds what it took in lists of its own.
+
+    It has two lists, for a batch being stored and one being taken.
+    """
 
     def __init__(self, address: str, settings: Settings) -> None:
         self._settings = settings
         self._queue = settings.intake_queue
         self._name = uuid4().hex
+        self._free = list(keys.intake_holds(self._name))
         self._redis = redis.Redis.from_url(
             address, socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT, health_check_interval=15
         )
         self._more = self._redis.register_script(_TAKE_MORE)
         self._return = self._redis.register_script(_RETURN)
-        self._looked = 0.0
+        self._looked = -math.inf
 
     def take(self, limit: int, wait: float) -> Batch | None:
         self._stay_alive()
-        hold = keys.intake_hold(self._name, uuid4())
-        # Known before it is filled: a list that nobody knows of would never be looked for.
-        self._redis.sadd(keys.INTAKE_HOLDS, hold)
+        hold = self._free[-1]
         first = self._redis.blmove(self._queue, hold, wait, "RIGHT", "LEFT")
         if first is None:
-            self._redis.srem(keys.INTAKE_HOLDS, hold)
             return None
         rest = self._more(keys=[self._queue, hold], args=[limit - 1, BATCH_BYTES - len(first)])
+        self._free.remove(hold)
         return Batch([_opened(raw) for raw in (first, *rest)], hold)
 
     def acknowledge(self, batch: Batch) -> None:
-        with self._redis.pipeline(transaction=True) as pipe:
-            pipe.delete(batch.receipt)
-            pipe.srem(keys.INTAKE_HOLDS, batch.receipt)
-            pipe.execute()
+        self._redis.delete(batch.receipt)
+        self._free.append(batch.receipt)
 
     def close(self) -> None:
         self._redis.close()
@@ -115,14 +116,20 @@ class RedisSource:
     def _stay_alive(self) -> None:
         """Say that this intake lives, and now and then return what dead ones held."""
         seconds = self._settings.intake_redelivery_seconds
-        self._redis.set(keys.intake_alive(self._name), 1, ex=seconds)
+        with self._redis.pipeline(transaction=True) as pipe:
+            pipe.sadd(keys.INTAKES, self._name)  # each time: a broker that lost it would never look for our lists
+            pipe.set(keys.intake_alive(self._name), 1, ex=seconds)
+            pipe.execute()
         if time.monotonic() - self._looked < seconds / 2:
             return
         self._looked = time.monotonic()
-        for hold in list(self._redis.sscan_iter(keys.INTAKE_HOLDS, count=100))[:MAX_HOLDS]:
-            owner = keys.owner_of_hold(hold.decode())
-            if owner != self._name and not self._redis.exists(keys.intake_alive(owner)):
-                returned = self._return(keys=[self._queue, hold, keys.INTAKE_HOLDS])
+        for name in list(self._redis.sscan_iter(keys.INTAKES, count=100))[:MAX_INTAKES]:
+            intake = name.decode()
+            if not self._redis.exists(keys.intake_alive(intake)):
+                # The batch being stored was taken first, but which of the two it is died with the intake: events
+                # have their own times, and the database each event once, so the order is a courtesy.
+                returned = sum(self._return(keys=[self._queue, hold]) for hold in keys.intake_holds(intake))
+                self._redis.srem(keys.INTAKES, intake)
                 log.warning("returned %d messages that a dead intake held", returned)
 
 
@@ -192,6 +199,5 @@ _RETURN = """
 local held = redis.call('LRANGE', KEYS[2], 0, -1)
 for _, message in ipairs(held) do redis.call('RPUSH', KEYS[1], message) end
 redis.call('DEL', KEYS[2])
-redis.call('SREM', KEYS[3], KEYS[2])
 return #held
 """

@@ -16,7 +16,7 @@ from jiyi.broker import exchange, intake_queue
 from jiyi.errors import EventRejected
 from jiyi.inspection import DeadLettersQuery
 from jiyi.settings import get_settings
-from models import keys
+from models.queues import in_hand
 from models.valkey import valkey
 from tests.smoke.conftest import Service
 from tests.smoke.memory import EVENTS, life, messages, publish, settled
@@ -75,7 +75,7 @@ def test_intake_killed_between_commit_and_acknowledgement(
     for batch in messages(group):
         publish(client, batch)
     intake.wait_until_dead()
-    held = valkey().scard(keys.INTAKE_HOLDS)
+    held = in_hand(valkey())
     intake.start()
     assert settled(group) == expected
     assert held > 0, "the intake died with nothing in hand: the fault was not met"
@@ -171,7 +171,7 @@ def _nothing_in_hand() -> None:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
-            if not valkey().scard(keys.INTAKE_HOLDS) and not valkey().llen(get_settings().intake_queue):
+            if not in_hand(valkey()) and not valkey().llen(get_settings().intake_queue):
                 return
         except redis.RedisError:
             pass
