@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from jiyi import Client
+from jiyi.cli.retrieving import focal_table
 from jiyi.client import chunks
 from workers.migrate import CHECKOUT
 
@@ -19,11 +20,11 @@ MESSAGE = 55
 WAIT_SECONDS = 300
 SHOWN = 3
 
-#: (agent, question)
+#: Each about an agent's own diary: Chinese on Chinese, English on English, Chinese on English.
 QUESTIONS = (
-    ("林岚", "林岚给小满的告别礼物上刻了什么字？"),
-    ("Tomas", "Which firing temperature ruined the test bowls?"),
-    ("Tomas", "Tomas对什么材料过敏？"),
+    ("林岚", "小满辞工是为了准备考什么？"),
+    ("Tomas", "How did Tomas injure himself at the kiln, and which hand was it?"),
+    ("Tomas", "Tomas对什么材料过敏，是谁判断出来的？"),
 )
 
 
@@ -36,9 +37,7 @@ def play(console: Console) -> None:
         remember(client, events, console)
         for agent, question in QUESTIONS:
             answer = client.retrieve(agent, question, top_k=SHOWN, now=now)
-            console.print(f"\n[bold]{question}[/bold]  [dim]{agent}[/dim]")
-            for node in answer.retrieved_nodes:
-                console.print(f"{node.score:.2f} {node.created_at:%m-%d} {node.description}")
+            console.print(f"\n[dim]{agent}[/dim]", focal_table(answer.groups[0], console.width), sep="\n")
 
 
 def remember(client: Client, events: list[dict[str, object]], console: Console) -> None:

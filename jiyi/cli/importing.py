@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from jiyi import stanford
 from jiyi.cli import show
 from jiyi.cli.lines import MAX_SHOWN, Lines, Target, read
 from jiyi.cli.publishing import publish, wait_for
@@ -59,17 +60,19 @@ def stanford_folder(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A persona's folder.")],
     agent: Annotated[str | None, typer.Option(help="Name of the agent here; the persona's unless given.")] = None,
-    embedding_model: Annotated[str, typer.Option(help="What made the folder's vectors.")] = "text-embedding-ada-002",
+    embedding_model: Annotated[str, typer.Option(help="What made the folder's vectors.")] = stanford.ORIGINAL_MODEL,
+    embed_anew: Annotated[
+        bool, typer.Option("--embed-anew", help="Leave the folder's vectors behind: the service embeds the texts.")
+    ] = False,
     wait: Wait = True,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: Json = False,
 ) -> None:
     """A persona's memory as saved by the original Generative Agents simulation."""
-    from jiyi import stanford  # here: no other command needs it
-
     memory = stanford.read(folder)
     with connect(ctx) as client:
-        events = stanford.events(memory, client.group, agent or memory.persona, embedding_model=embedding_model)
+        model = None if embed_anew else embedding_model
+        events = stanford.events(memory, client.group, agent or memory.persona, embedding_model=model)
         _bring_in(client, events, skipped=0, wait=wait, timeout=timeout, as_json=as_json)
 
 
