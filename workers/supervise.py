@@ -1,4 +1,4 @@
-"""Start the service's processes, show and keep their output, and end them all together.
+"""Start the service's processes, and end them all together.
 
 honcho gives the look of the output. Its ``Manager`` is not used: it forks a reader for each process (forks
 would keep the home's lock after a crash), it never kills when *every* process ignores SIGTERM, it takes no
@@ -8,7 +8,6 @@ second Ctrl-C, and nobody but a signal can stop it. Threads do the reading here.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import math
 import os
 import signal
@@ -18,22 +17,21 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import Any, BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar
 
-import psutil
 from honcho.colour import get_colours
-from honcho.printer import Message, Printer
 
-from workers.stack import Stack, open_log, session_members
+from workers import processes
+from workers.interrupts import Interrupts
+from workers.logs import open_log
+from workers.output import Output
+from workers.stack import Stack
 
 GRACE_SECONDS = 8.0  # for all processes together; then SIGKILL. Work that is cut off stays owed in the database.
 TICK_SECONDS = 0.2  # how often the watch looks for deadlines and for processes that were killed from outside.
 READERS_SECONDS = 2.0  # for the last lines of output after everything was killed.
 SIGNAL_EXIT_BASE = 128  # the shell's code for an end by signal N is 128 + N.
-SYSTEM = "system"  # name before the supervisor's own lines.
 ROOT = Path(__file__).resolve().parents[1]  # where the package `workers` is imported from.
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 T = TypeVar("T")
 
@@ -66,22 +64,18 @@ class Supervisor:
         path = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH", "")]))
         # Unbuffered: a line is worth most at the moment it is written, above all the last one before a crash.
         self._env = {**env, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
-        self._quiet = quiet
+        self._output = Output(commands, quiet=quiet)
         self._stack = stack
         self._log_dir = stack.log_dir if stack else log_dir
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._readers: dict[str, threading.Thread] = {}
-        self._printer = Printer(sys.stdout, width=max(map(len, [*commands, SYSTEM])))
-        self._print_guard = threading.Lock()
         # Re-entrant: a signal handler may call stop() while the main thread is inside it.
         self._stop_guard = threading.RLock()
         self._stopping = threading.Event()
         self._done = threading.Event()
         self._killed = False
         self._deadline = math.inf
-        self._foreground = False
-        self._nudged = False
-        self._handlers: dict[int, Any] = {}
+        self._interrupts = Interrupts(self._on_signal)
 
     @property
     def ending(self) -> bool:
@@ -94,10 +88,7 @@ class Supervisor:
         Raises:
             OSError: a process or a log file cannot be made; those already started are ended first.
         """
-        if threading.current_thread() is threading.main_thread():
-            for number in STOP_SIGNALS:
-                if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup stays nohup
-                    self._handlers[number] = signal.signal(number, self._on_signal)
+        self._interrupts.take()
         threading.Thread(target=self._watch, name="supervisor-watch", daemon=True).start()
         try:
             for (name, command), colour in zip(self._commands.items(), get_colours(), strict=False):
@@ -122,13 +113,11 @@ class Supervisor:
             What the work has returned, or None if it was interrupted.
         """
         try:
-            self._foreground = bool(self._handlers)
-            return None if self.ending else work()
+            # Looked at inside: a process that gives up from then on interrupts the work.
+            return self._interrupts.during(lambda: None if self.ending else work())
         except KeyboardInterrupt:
             self.stop(SIGNAL_EXIT_BASE + signal.SIGINT)
             return None
-        finally:
-            self._foreground = False
 
     def stop(self, returncode: int = 0) -> None:
         """Ask every process to end. Without effect when that has been asked before.
@@ -163,10 +152,7 @@ class Supervisor:
             while reader.is_alive() and time.monotonic() < self._deadline + READERS_SECONDS:
                 reader.join(TICK_SECONDS)
         self._done.set()
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in self._handlers.items():
-                signal.signal(number, handler)
-            self._handlers.clear()
+        self._interrupts.give_back()
         return self.returncode
 
     def _start_one(self, name: str, command: Sequence[str], colour: str) -> None:
@@ -187,7 +173,7 @@ class Supervisor:
         self._children[name] = child
         if self._stack is not None:
             self._stack.track(child.pid, name)
-        self._print(f"{name} started (pid {child.pid})")
+        self._output.show(f"{name} started (pid {child.pid})")
         reader = threading.Thread(target=self._read, args=(name, child, colour, log), name=f"read-{name}", daemon=True)
         self._readers[name] = reader
         reader.start()
@@ -197,28 +183,12 @@ class Supervisor:
     def _read(self, name: str, child: subprocess.Popen[bytes], colour: str, log: BinaryIO | None) -> None:
         assert child.stdout is not None
         with child.stdout, log or contextlib.nullcontext():
-            for line in child.stdout:
-                if log is not None:
-                    # A full disk must not stop the reading: the process would block on its output.
-                    with contextlib.suppress(OSError):
-                        log.write(line)
-                        log.flush()
-                self._print(line, name, colour)
+            self._output.copy(child.stdout, name, colour, log)
         code = child.wait()
         if not self.ending:
-            self._print(f"{name} has given up (exit code {code}): ending all processes")
+            self._output.show(f"{name} has given up (exit code {code}): ending all processes")
             self.stop(code if code > 0 else SIGNAL_EXIT_BASE - code or 1)
-            self._nudge()
-
-    def _print(self, line: str | bytes, name: str = SYSTEM, colour: str | None = None) -> None:
-        if self._quiet:
-            return
-        with self._print_guard:
-            try:
-                now = datetime.datetime.now().astimezone()
-                self._printer.write(Message(type="line", data=line, time=now, name=name, colour=colour))
-            except (OSError, ValueError):  # the terminal is gone; the processes need not end for that
-                self._quiet = True
+            self._interrupts.interrupt()
 
     def _watch(self) -> None:
         """See to deadlines, and to processes whose guardian was killed: their output would never end."""
@@ -227,27 +197,14 @@ class Supervisor:
                 if reader.is_alive() and self._children[name].poll() is not None:
                     _kill_session(self._children[name])
             if self.ending and not self._killed and time.monotonic() >= self._deadline:
-                self._print(f"not all processes have ended within {GRACE_SECONDS:g} s: killing them")
+                self._output.show(f"not all processes have ended within {GRACE_SECONDS:g} s: killing them")
                 self.kill()
 
-    def _nudge(self) -> None:
-        """Interrupt foreground work in the main thread."""
-        if self._foreground:
-            self._nudged = True
-            main = threading.main_thread().ident
-            assert main is not None
-            signal.pthread_kill(main, signal.SIGINT)
-
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        if self._nudged:
-            self._nudged = False
-        elif self.ending:
+    def _on_signal(self, number: int) -> None:
+        if self.ending:
             self.kill()
         else:
             self.stop(SIGNAL_EXIT_BASE + number)
-        if self._foreground:
-            self._foreground = False
-            raise KeyboardInterrupt
 
 
 def run(
@@ -286,7 +243,5 @@ def run(
 
 
 def _kill_session(child: subprocess.Popen[bytes]) -> None:
-    for process in session_members(child.pid):
-        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            process.kill()
+    processes.kill(processes.session_members(child.pid))
     child.kill()  # no signal is sent when it has been waited for

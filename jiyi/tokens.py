@@ -1,0 +1,78 @@
+"""The one place that decides what the tokens of a text are, for memories and questions alike (design §8).
+
+NFKC and lower case; Latin words stemmed; runs of Chinese, Japanese and Korean characters as overlapping pairs,
+which find more than segmented words do once there is noise; identifiers whole and in parts; numbers without
+leading zeros; emoji one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import snowballstemmer
+
+from jiyi.text import ENGLISH_STOP_WORDS, normalise
+
+#: Words that have been stemmed before: the vocabulary of a busy service, some megabytes.
+STEMS_KEPT = 100_000
+#: A text is looked at up to here: longer ones repeat themselves, and an index entry must stay small.
+MAX_CHARS = 20_000
+#: Longer "words" (encoded data, run-together text) are no words that anybody asks for.
+MAX_TOKEN_CHARS = 64
+
+_CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
+_UNIT = re.compile(
+    # A number and its unit belong together, and a date is the same in either spelling: 08月17号 is 8月 17日.
+    r"(?P<counted>\d{1,8}[年月日号点时分秒岁元块个])"
+    rf"|(?P<cjk>[{_CJK}]+)"
+    # Inner marks join: it's, INV-2093, 2026-03-02, a.b@example.org, 10:30.
+    rf"|(?P<word>[^\W_{_CJK}]+(?:[-'’_.@/:+][^\W_{_CJK}]+)*)"
+    r"|(?P<emoji>[\u2600-\u27bf\U0001f300-\U0001faff])"
+)
+_PART = re.compile(rf"\d+|[^\W\d_{_CJK}]+")
+_POSSESSIVE = re.compile(r"['’](?:s|re|ve|ll|d|m|t)?\Z")
+
+_stemmer = snowballstemmer.stemmer("english")
+
+
+def tokens(text: str) -> list[str]:
+    """The tokens of a text, in order, with repetitions. Function words are left out, unless there is nothing else."""
+    found = list(_all_tokens(normalise(text[:MAX_CHARS])))
+    telling = [token for token, is_stop_word in found if not is_stop_word]
+    return telling or [token for token, _ in found]
+
+
+def _all_tokens(text: str) -> list[tuple[str, bool]]:
+    found: list[tuple[str, bool]] = []
+    for match in _UNIT.finditer(text):
+        unit = match.group()
+        if match.lastgroup == "counted":
+            number, unit = _stem(unit[:-1]), unit[-1].replace("号", "日")
+            found.extend(((number + unit, False), (number, False)))
+        elif match.lastgroup == "cjk":
+            pairs = [unit[i : i + 2] for i in range(len(unit) - 1)] or [unit]
+            found.extend((pair, False) for pair in pairs)
+        elif match.lastgroup == "emoji":
+            found.append((unit, False))
+        elif len(unit) <= MAX_TOKEN_CHARS:
+            found.extend(_word_tokens(unit))
+    return found
+
+
+@lru_cache(maxsize=STEMS_KEPT)
+def _word_tokens(word: str) -> tuple[tuple[str, bool], ...]:
+    """A plain word gives its stem, anything with marks or digits inside itself and its parts."""
+    word = _POSSESSIVE.sub("", word)
+    parts = _PART.findall(word)
+    if len(parts) == 1 and parts[0] == word:
+        return ((_stem(word), word in ENGLISH_STOP_WORDS),)
+    pieces = [(_stem(part), part in ENGLISH_STOP_WORDS) for part in parts]
+    return ((word, False), *(piece for piece in pieces if piece[0] != word))
+
+
+def _stem(word: str) -> str:
+    if word.isdigit():
+        return word.lstrip("0") or "0"
+    stemmed: str = _stemmer.stemWord(word)
+    return stemmed
