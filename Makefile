@@ -19,7 +19,7 @@ run: setup
 
 # The smoke tests kill and restart processes and wait for time-outs: they run beside each other, after the rest.
 test: setup
-	@$(BIN)/python -m pytest -n auto -m "not smoke" $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "not smoke" $(ARGS)
 	@$(BIN)/python -m pytest -n 2 -m smoke $(ARGS)
 
 check: setup

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from jiyi.events import MemoryObserved
 from jiyi.text import is_idle, keywords_of, normalise
+from jiyi.tokens import tokens
 
 #: Reflections fade: the original gives thoughts thirty days (GA-11).
 THOUGHT_LIFETIME = timedelta(days=30)
@@ -25,6 +26,8 @@ class Derived:
     #: SHA-256 of the normalised description: equal memory (K-28).
     content_hash: bytes
     keywords: list[str]
+    #: Of the description and of what was said, for lexical search.
+    tokens: list[str]
     is_idle: bool
     expires_at: datetime | None
 
@@ -41,9 +44,15 @@ def derive(event: MemoryObserved) -> Derived:
         key_hash=text_hash(key),
         content_hash=text_hash(" ".join(normalise(seen.description).split())),
         keywords=list(dict.fromkeys(keywords)),
+        tokens=tokens(searchable(seen.description, seen.utterances)),
         is_idle=is_idle(key, seen.predicate, seen.object),
         expires_at=expires_at,
     )
+
+
+def searchable(description: str, utterances: Iterable[Sequence[str]]) -> str:
+    """The text that lexical search knows a memory by: its description and, of a conversation, what was said."""
+    return "\n".join([description, *(": ".join(pair) for pair in utterances)])
 
 
 def text_hash(text: str) -> bytes:

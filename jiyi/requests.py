@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from jiyi.events import NOT_BLANK, Keyword, Name, NodeType, unstorable
-from jiyi.settings import Decay, Mode, Weight, get_settings
+from jiyi.settings import Decay, Mode, RelevanceMode, Weight, get_settings
 from jiyi.vectors import Vector
 
 DEFAULT_TOP_K = 30  # GA-01
@@ -84,6 +84,7 @@ class RetrievalRequest(BaseModel):
     focal_texts: Annotated[list[FocalText], Field(min_length=1), AfterValidator(_few_enough_focal_texts)]
     top_k: TopK = DEFAULT_TOP_K
     mode: Mode | None = None
+    relevance: RelevanceMode | None = None
     recency_w: Weight | None = None
     relevance_w: Weight | None = None
     importance_w: Weight | None = None
@@ -118,6 +119,20 @@ class ScoreComponent(BaseModel):
     contribution: float
 
 
+class RelevanceParts(BaseModel):
+    """What relevance is made of: cosine and BM25 as measured; the rest in standard scores added to their sum.
+
+    ``second_hop``: like the best memories found. ``neighbours``: what was said right before and after.
+    ``named``: the question names the memory's subject or day. None where it played no part.
+    """
+
+    dense: float | None = None
+    lexical: float | None = None
+    second_hop: float | None = None
+    neighbours: float | None = None
+    named: float | None = None
+
+
 class RetrievedNode(BaseModel):
     """A memory, with the reason why it was retrieved (GA-03)."""
 
@@ -143,6 +158,7 @@ class RetrievedNode(BaseModel):
     recency: ScoreComponent
     relevance: ScoreComponent
     importance: ScoreComponent
+    relevance_parts: RelevanceParts = RelevanceParts()
 
 
 class Debug(BaseModel):
@@ -154,7 +170,10 @@ class Debug(BaseModel):
     max_score: float | None = None
     mode: str = ""
     embedding_model: str = ""
-    #: Candidates whose vector is by another model: their relevance is 0 (GA-45).
+    #: How relevance was measured; ``lexical`` also where vectors were asked for, but are not to be had: see ``note``.
+    relevance: str = ""
+    note: str = ""
+    #: Candidates without a vector by this model: their cosine counts as 0 (GA-45).
     without_comparable_vector: int = 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,8 @@ class Candidates:
     last_accessed: Floats
     #: 0 where it is not known (GA-26).
     poignancy: Floats
-    #: ``(m, d)``; a row of zeros where there is no vector by the request's model.
-    vectors: Float32
+    #: ``(m, d)``; a row of zeros where there is no vector by the request's model. Only :func:`rank` looks at them.
+    vectors: Float32 = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
 
     def __len__(self) -> int:
         return int(self.node_count.size)
@@ -68,6 +68,11 @@ def rank(
     kept: Order = np.arange(len(candidates))
     if min_similarity is not None:
         kept = np.flatnonzero(similarity >= min_similarity)
+    return rank_by(candidates, similarity, kept, weights, top_k=top_k, now=now)
+
+
+def rank_by(candidates: Candidates, relevance: Floats, kept: Order, weights: Weights, *, top_k: int, now: float) -> Ranked:
+    """The ``top_k`` best of the ``kept`` candidates by a relevance of any kind, shape ``(m,)``."""
     last_accessed, node_count = candidates.last_accessed[kept], candidates.node_count[kept]
     if weights.mode == "stanford":
         order = scoring.access_order(last_accessed, candidates.is_thought[kept], node_count)
@@ -75,7 +80,7 @@ def rank(
         order = np.lexsort((node_count, last_accessed))
     scores = scoring.combine(
         scoring.component(_recency(last_accessed, order, weights, now), weights.recency * scoring.RECENCY_GAIN),
-        scoring.component(similarity[kept], weights.relevance * scoring.RELEVANCE_GAIN),
+        scoring.component(relevance[kept], weights.relevance * scoring.RELEVANCE_GAIN),
         scoring.component(candidates.poignancy[kept], weights.importance * scoring.IMPORTANCE_GAIN),
     )
     # On ties the original keeps its order, least recently accessed first; the other modes the newest first.

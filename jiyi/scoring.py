@@ -110,5 +110,8 @@ def combine(recency: Component, relevance: Component, importance: Component) -> 
 
 def best(scores: Floats, tie_order: Order, k: int) -> Order:
     """Positions of the ``k`` highest scores, best first; ties keep ``tie_order`` (GA-33)."""
+    if scores.size > 4 * k:  # sorting all to keep a few would cost more than everything else
+        lowest = np.partition(scores, scores.size - k)[scores.size - k]
+        tie_order = tie_order[scores[tie_order] >= lowest]
     ranked = tie_order[np.argsort(-scores[tie_order], kind="stable")]
     return ranked[:k]

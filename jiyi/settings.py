@@ -21,6 +21,7 @@ PREFIX = "JIYI_"
 RUN_ENV = Path("run") / "jiyi.env"
 
 Mode = Literal["recent", "elapsed", "stanford"]
+RelevanceMode = Literal["hybrid", "dense", "lexical"]
 Dedupe = Literal["off", "exact"]
 
 
@@ -93,6 +94,10 @@ class Settings(BaseSettings):
         "recent",
         description="Recency mode: `recent` (rank, newest highest), `elapsed` (decay per hour), `stanford` (the original, quirks included).",
     )
+    relevance: RelevanceMode = Field(
+        "hybrid",
+        description="How relevance is measured: `hybrid` (vectors and words, and what stands around), `dense` (cosine), `lexical` (BM25). The `stanford` mode is always dense.",
+    )
     recency_w: Weight = Field(1.0, description="Weight of recency, before the fixed gain 0.5.")
     relevance_w: Weight = Field(1.0, description="Weight of relevance, before the fixed gain 3.")
     importance_w: Weight = Field(1.0, description="Weight of importance, before the fixed gain 2.")
@@ -139,8 +144,17 @@ class Settings(BaseSettings):
         description="After this a dead worker's claim on work runs out. Must exceed the longest task (90 s).",
     )
     work_max_attempts: int = Field(8, ge=1, le=100, description="Attempts after which work moves to the dead letters.")
+    query_cache: int = Field(
+        10_000, ge=0, le=10_000_000, description="Vectors of questions that one retrieval worker remembers."
+    )
     retrieval_threads: int = Field(4, ge=1, le=64, description="Retrievals that one retrieval worker answers at a time.")
     upkeep_threads: int = Field(2, ge=1, le=64, description="Tasks that one upkeep worker runs at a time.")
+    index_max_bytes: int = Field(
+        1024**3,
+        ge=1024**2,
+        le=1024**4,
+        description="Memory that one retrieval worker's agent indexes may take together; the least recently used go first.",
+    )
     visibility_timeout: int = Field(
         300, ge=2, le=86_400, description="Seconds after which the broker hands a dead worker's task to another one."
     )

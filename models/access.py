@@ -5,6 +5,7 @@ Losing a buffer loses only that some memories were looked at: harmless, and said
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -21,6 +22,8 @@ from models.valkey import valkey
 
 #: Most ids written by one statement; a larger buffer takes several.
 FLUSH_IDS = 10_000
+#: A flush that takes longer is dead: its task's limit.
+FLUSH_SECONDS = 60
 #: Bound on the buffers that one call recovers.
 MAX_ORPHANS = 1_000
 
@@ -70,10 +73,15 @@ def recover() -> Flushed:
         name = key.decode()
         if found >= MAX_ORPHANS:
             break
-        if not name.endswith(keys.COUNT_SUFFIX):
+        if not name.endswith(keys.COUNT_SUFFIX) and _age(name) > FLUSH_SECONDS:
             written = _write(name)
             touches, nodes = touches + written.touches, nodes + written.nodes
     return Flushed(touches, nodes)
+
+
+def _age(handed_over: str) -> float:
+    """Seconds since the hand-over: its name ends in a UUIDv7, which begins with milliseconds."""
+    return time.time() - (UUID(handed_over.removeprefix(keys.ACCESS_FLUSH)).int >> 80) / 1000
 
 
 def _write(handed_over: str) -> Flushed:

@@ -37,7 +37,8 @@ _EVIDENCE = text("""
     WHERE n.node_id = :id
 """)
 _SET = text("""
-    UPDATE memory_nodes SET depth = :depth WHERE node_id = :id AND depth <> :depth RETURNING group_id, agent_id
+    UPDATE memory_nodes SET depth = :depth, changed_xid = pg_current_xact_id()
+    WHERE node_id = :id AND depth <> :depth RETURNING group_id, agent_id
 """)
 _DEPENDANTS = text("""
     SELECT node_id, group_id FROM memory_nodes

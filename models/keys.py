@@ -8,9 +8,10 @@
 | ``jiyi:access:count`` | hash, node id → accesses | retrieval worker | until flushed |
 | ``jiyi:access:flush:<uuid>``, ``…:count`` | the two above, handed over | flush task | until written to the database |
 | ``jiyi:access:due`` | string | retrieval worker, to queue one flush a second | the flush interval |
-| ``jiyi:intake:hold:<intake>:<0 or 1>`` | list, messages in hand | intake | until stored |
-| ``jiyi:intakes`` | set, names of the intakes there are | intake | – |
+| ``jiyi:intake:hold:<queue>:<intake>:<0 or 1>`` | list, messages in hand | intake | until stored |
+| ``jiyi:intakes:<queue>`` | set, names of the queue's intakes | intake | – |
 | ``jiyi:intake:alive:<intake>`` | string | intake | ``JIYI_INTAKE_REDELIVERY_SECONDS`` |
+| ``jiyi:touched:<group>:<agent>`` | stream, recent accesses | retrieval workers | an hour after the last |
 | ``jiyi:counters`` | hash, name → number | workers | for good |
 | ``_kombu.binding.*``, queue names, ``unacked*`` | kombu's own | kombu | – |
 """
@@ -26,7 +27,6 @@ ACCESS_FLUSH = "jiyi:access:flush:"
 COUNT_SUFFIX = ":count"
 COUNTERS = "jiyi:counters"
 
-INTAKES = "jiyi:intakes"
 
 #: A wake-up flag outlives the message it stands for only if that message was lost.
 WAKE_SECONDS = 30
@@ -40,10 +40,19 @@ def access_flush(flush_id: UUID) -> str:
     return f"{ACCESS_FLUSH}{flush_id}"
 
 
-def intake_holds(intake: str) -> tuple[str, str]:
+def intakes(queue: str) -> str:
+    return f"jiyi:intakes:{queue}"
+
+
+def intake_holds(queue: str, intake: str) -> tuple[str, str]:
     """Where an intake keeps what it has in hand: one batch being stored, one being taken."""
-    return f"jiyi:intake:hold:{intake}:0", f"jiyi:intake:hold:{intake}:1"
+    return f"jiyi:intake:hold:{queue}:{intake}:0", f"jiyi:intake:hold:{queue}:{intake}:1"
 
 
 def intake_alive(intake: str) -> str:
     return f"jiyi:intake:alive:{intake}"
+
+
+def touched(group_id: str, agent_id: str) -> str:
+    # Names may hold colons: lengths keep two different pairs from sharing a key.
+    return f"jiyi:touched:{len(group_id)}:{group_id}:{agent_id}"

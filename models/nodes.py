@@ -8,6 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from jiyi.nodes import searchable
 from jiyi.vectors import Float32
 
 
@@ -39,6 +40,21 @@ def copy_embeddings(connection: Connection, pairs: Sequence[tuple[UUID, UUID]]) 
         connection.execute(_COPY, {"ids": [pair[0] for pair in pairs], "others": [pair[1] for pair in pairs]})
 
 
+def texts_of(connection: Connection, node_ids: Sequence[UUID]) -> list[tuple[UUID, str]]:
+    """What lexical search is to know the nodes by: description and, of a conversation, what was said."""
+    rows = connection.execute(_SAID, {"ids": list(node_ids)})
+    return [(row.node_id, searchable(row.description, row.filling if row.type == "chat" else [])) for row in rows]
+
+
+def fill_tokens(connection: Connection, rows: Sequence[tuple[UUID, list[str]]]) -> None:
+    if rows:
+        connection.execute(_FILL_TOKENS, [{"id": node_id, "tokens": tokens} for node_id, tokens in rows])
+
+
+_SAID = text("SELECT node_id, type, description, filling FROM memory_nodes WHERE node_id = ANY(:ids)")
+_FILL_TOKENS = text("""
+    UPDATE memory_nodes SET tokens = :tokens, changed_xid = pg_current_xact_id() WHERE node_id = :id
+""")
 _TEXTS = text("""
     SELECT n.node_id, n.embedding_key, n.key_hash, (
         SELECT o.node_id FROM memory_nodes o
@@ -48,10 +64,11 @@ _TEXTS = text("""
     FROM memory_nodes n WHERE n.node_id = ANY(:ids) AND n.embedding IS NULL
 """)
 _FILL = text("""
-    UPDATE memory_nodes SET embedding = :vector, embedding_model = :model WHERE node_id = :id AND embedding IS NULL
+    UPDATE memory_nodes SET embedding = :vector, embedding_model = :model, changed_xid = pg_current_xact_id()
+    WHERE node_id = :id AND embedding IS NULL
 """)
 _COPY = text("""
-    UPDATE memory_nodes n SET embedding = o.embedding, embedding_model = o.embedding_model
+    UPDATE memory_nodes n SET embedding = o.embedding, embedding_model = o.embedding_model, changed_xid = pg_current_xact_id()
     FROM unnest(CAST(:ids AS uuid[]), CAST(:others AS uuid[])) AS pair(node_id, other_id)
     JOIN memory_nodes o ON o.node_id = pair.other_id
     WHERE n.node_id = pair.node_id AND n.embedding IS NULL

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import redis
 
+from jiyi.settings import get_settings
 from models import keys
 
 #: Celery's queues; the queue of events has its own name in the settings (``intake_queue``).
@@ -62,16 +63,18 @@ def depths(address: str, queues: Sequence[str]) -> Depths:
     pipe.zrange(UNACKED_INDEX, 0, 0, withscores=True)
     *waiting, tasks, oldest = pipe.execute()
     return Depths(
-        dict(zip(queues, waiting, strict=True)), InFlight(in_hand(_client(address)), None), InFlight(tasks, _age(oldest))
+        dict(zip(queues, waiting, strict=True)),
+        InFlight(in_hand(_client(address), get_settings().intake_queue), None),
+        InFlight(tasks, _age(oldest)),
     )
 
 
-def in_hand(client: redis.Redis) -> int:
+def in_hand(client: redis.Redis, queue: str) -> int:
     """Messages that intakes took and have not stored yet."""
     pipe = client.pipeline(transaction=False)
-    names = cast("set[bytes]", client.smembers(keys.INTAKES))
+    names = cast("set[bytes]", client.smembers(keys.intakes(queue)))
     for name in names:
-        for hold in keys.intake_holds(name.decode()):
+        for hold in keys.intake_holds(queue, name.decode()):
             pipe.llen(hold)
     return sum(pipe.execute())
 

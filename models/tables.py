@@ -10,8 +10,19 @@ from pgvector.sqlalchemy import VECTOR
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, ForeignKeyConstraint, Identity, Index, Text, text
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, TIMESTAMP
 from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.types import UserDefinedType
 
 from models.base import Base
+
+
+class XID8(UserDefinedType[int]):
+    """PostgreSQL's 64-bit transaction id."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        return "xid8"
+
 
 Timestamp = TIMESTAMP(timezone=True)
 NOW = text("now()")
@@ -90,6 +101,7 @@ class MemoryNode(Base):
         Index(None, "group_id", "agent_id", "node_count", unique=True),
         Index(None, "group_id", "agent_id", "type", "type_count", unique=True),
         Index(None, "group_id", "agent_id", "content_hash"),
+        Index(None, "group_id", "agent_id", "changed_xid"),
         Index(
             "memory_nodes_vector_by_text_idx", "group_id", "key_hash", "embedding_model",
             postgresql_where=text("embedding IS NOT NULL"),
@@ -121,6 +133,8 @@ class MemoryNode(Base):
     #: As they were given, and lower-cased for look-ups (GA-47).
     keywords: Mapped[list[str]] = mapped_column(ARRAY(Text))
     keywords_lower: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    #: What lexical search knows the node by (``jiyi.tokens``), with repetitions.
+    tokens: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
     poignancy: Mapped[float | None]
     is_idle: Mapped[bool]
     #: Ids of the nodes it rests on, or a conversation as [speaker, utterance] pairs (``filling``, GA-09).
@@ -129,6 +143,8 @@ class MemoryNode(Base):
     #: No fixed size: vectors of several models may stand side by side, and are never compared.
     embedding: Mapped[Any | None] = mapped_column(VECTOR())
     embedding_model: Mapped[str | None] = mapped_column(Text)
+    #: The last transaction that changed the row: how an index in memory finds what is new to it.
+    changed_xid: Mapped[int] = mapped_column(XID8, server_default=text("pg_current_xact_id()"))
 
 
 class NodeAccess(Base):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from jiyi.errors import EvidenceMissing
-from models import depth, strength, work
+from jiyi.tokens import tokens
+from models import depth, nodes, strength, work
 from models.base import unit_of_work
-from models.inbox import ACCUMULATE, DEPTH, STRENGTHEN
+from models.inbox import ACCUMULATE, DEPTH, STRENGTHEN, TOKENIZE
 from tasks.work import Batch, wake, work_task
 
 #: Counting is cheap, so one run takes many: the cost is in the round trips.
@@ -53,3 +54,13 @@ def settle_depth(batch: Batch) -> None:
         raise EvidenceMissing(f"{missing} of the thought's evidence ids belong to no memory of its agent (yet)")
     with batch.finish():
         pass
+
+
+@work_task(TOKENIZE, queue="upkeep", batch=COUNTING_BATCH, time_limit=60)
+def tokenize(batch: Batch) -> None:
+    """Give nodes the tokens that lexical search knows them by.
+
+    Safe to repeat because the tokens follow from the text alone.
+    """
+    with batch.finish() as (connection, owed):
+        nodes.fill_tokens(connection, [(node_id, tokens(text)) for node_id, text in nodes.texts_of(connection, owed)])

@@ -253,8 +253,10 @@ def passes(error: Exception) -> bool:
         error = error.orig if isinstance(error.orig, Exception) else error
     if not isinstance(error, psycopg.Error):
         return isinstance(error, PoolTimeout)
-    # No state: the connection broke. 08: connection, 53: out of resources, 40: try again, 55P03: a lock, 57: ended.
-    return error.sqlstate is None or error.sqlstate[:2] in ("08", "53", "40", "57") or error.sqlstate == "55P03"
+    if error.sqlstate is None:  # the connection broke, or the driver itself refused a value
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    # 08: connection, 53: out of resources, 40: try again, 55P03: a lock, 57: ended.
+    return error.sqlstate[:2] in ("08", "53", "40", "57") or error.sqlstate == "55P03"
 
 
 def main() -> None:

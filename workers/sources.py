@@ -88,7 +88,7 @@ class RedisSource:
         self._settings = settings
         self._queue = settings.intake_queue
         self._name = uuid4().hex
-        self._free = list(keys.intake_holds(self._name))
+        self._free = list(keys.intake_holds(self._queue, self._name))
         self._redis = redis.Redis.from_url(
             address, socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT, health_check_interval=15
         )
@@ -117,19 +117,19 @@ class RedisSource:
         """Say that this intake lives, and now and then return what dead ones held."""
         seconds = self._settings.intake_redelivery_seconds
         with self._redis.pipeline(transaction=True) as pipe:
-            pipe.sadd(keys.INTAKES, self._name)  # each time: a broker that lost it would never look for our lists
+            pipe.sadd(keys.intakes(self._queue), self._name)  # each time: a broker that lost it would never look for our lists
             pipe.set(keys.intake_alive(self._name), 1, ex=seconds)
             pipe.execute()
         if time.monotonic() - self._looked < seconds / 2:
             return
         self._looked = time.monotonic()
-        for name in list(self._redis.sscan_iter(keys.INTAKES, count=100))[:MAX_INTAKES]:
+        for name in list(self._redis.sscan_iter(keys.intakes(self._queue), count=100))[:MAX_INTAKES]:
             intake = name.decode()
             if not self._redis.exists(keys.intake_alive(intake)):
                 # The batch being stored was taken first, but which of the two it is died with the intake: events
                 # have their own times, and the database each event once, so the order is a courtesy.
-                returned = sum(self._return(keys=[self._queue, hold]) for hold in keys.intake_holds(intake))
-                self._redis.srem(keys.INTAKES, intake)
+                returned = sum(self._return(keys=[self._queue, hold]) for hold in keys.intake_holds(self._queue, intake))
+                self._redis.srem(keys.intakes(self._queue), intake)
                 log.warning("returned %d messages that a dead intake held", returned)
 
 

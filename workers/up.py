@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,13 +137,25 @@ def choose_port() -> int:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((settings.web_host, port))
-                return port
+                if asked_for or reserve(port):
+                    return port
             except OSError as error:
                 if asked_for:
                     raise SettingsError(
                         f"JIYI_WEB_PORT: port {port} cannot be used ({error.strerror}); choose another one"
                     ) from None
     raise SettingsError(f"JIYI_WEB_PORT: no free port from {settings.web_port} on; choose one")
+
+
+def reserve(port: int) -> bool:
+    """Whether no other copy of this user is about to use the port: the admin takes it only seconds later."""
+    lock = os.open(Path(tempfile.gettempdir()) / f"jiyi-{os.geteuid()}-port-{port}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return False
+    return True  # held until this process ends
 
 
 def leave_addresses(home: Path, addresses: dict[str, str]) -> Path:

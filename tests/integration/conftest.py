@@ -25,6 +25,14 @@ SETTINGS = {
 }
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the running service come last, and on one worker: its workers would do what others leave undone."""
+    for item in items:
+        if "service" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("service"))
+    items.sort(key=lambda item: "service" in getattr(item, "fixturenames", ()))
+
+
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """An embedded, migrated database and Valkey; ``JIYI_…`` point to them."""

@@ -75,7 +75,7 @@ def test_intake_killed_between_commit_and_acknowledgement(
     for batch in messages(group):
         publish(client, batch)
     intake.wait_until_dead()
-    held = in_hand(valkey())
+    held = in_hand(valkey(), get_settings().intake_queue)
     intake.start()
     assert settled(group) == expected
     assert held > 0, "the intake died with nothing in hand: the fault was not met"
@@ -171,7 +171,7 @@ def _nothing_in_hand() -> None:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
-            if not in_hand(valkey()) and not valkey().llen(get_settings().intake_queue):
+            if not in_hand(valkey(), get_settings().intake_queue) and not valkey().llen(get_settings().intake_queue):
                 return
         except redis.RedisError:
             pass

@@ -1,0 +1,1 @@
+"""Scripts that run in a peer's own environment; see :mod:`bench.peers`."""

@@ -1,0 +1,112 @@
+"""What the benchmarks of retrieval quality share: memories in as events, questions out through the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+from uuid import UUID
+
+from rich.console import Console
+from rich.progress import track
+
+from jiyi import Client
+from jiyi.client import chunks
+
+RELEVANCES = ("hybrid", "dense", "lexical")
+TOP_K = 30
+#: Enough to keep a worker busy, and few enough that an answer's size stays ordinary.
+TEXTS_A_REQUEST = 8
+THREADS = 4
+REQUEST_SECONDS = 300
+EMBEDDING_SECONDS = 3_600
+WAIT_CHUNK = 50
+#: Quality alone: nothing but relevance counts, and no question changes what the next one finds.
+OPTIONS: dict[str, Any] = {"top_k": TOP_K, "mode": "recent", "recency_w": 0, "importance_w": 0, "touch": False}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """``key`` is what evidence names it by, within its agent."""
+
+    key: str
+    text: str
+    occurred_at: datetime
+    session_id: str | None = None
+    subject: str | None = None
+    provenance: dict[str, Any] = field(default_factory=dict)
+    vector: bytes | None = None
+    embedding_model: str | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    text: str
+    evidence: AbstractSet[str]
+    kind: str
+    now: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One haystack, and the questions asked of it."""
+
+    agent_id: str
+    memories: Sequence[Memory]
+    questions: Sequence[Question]
+
+
+def observation(agent_id: str, memory: Memory) -> dict[str, Any]:
+    """The arguments of ``Client.observe`` for one memory."""
+    optional = {
+        "session_id": memory.session_id, "subject": memory.subject,
+        "vector": memory.vector, "embedding_model": memory.embedding_model,
+    }  # fmt: skip
+    return {
+        "agent_id": agent_id, "description": memory.text, "occurred_at": memory.occurred_at, "provenance": memory.provenance,
+    } | {name: value for name, value in optional.items() if value is not None}  # fmt: skip
+
+
+def remember(client: Client, agents: Sequence[Agent], console: Console) -> dict[UUID, str]:
+    """Publish all memories and wait until they are retrievable; returns each one's key by its id."""
+    keys: dict[UUID, str] = {}
+    for agent in agents:
+        ids = client.observe_many(observation(agent.agent_id, memory) for memory in agent.memories)
+        keys.update(zip(ids, (memory.key for memory in agent.memories), strict=True))
+    waiting = list(chunks(keys, WAIT_CHUNK))
+    for ids in track(waiting, description=f"remembering {len(keys):,}", console=console):
+        client.wait_for(ids, EMBEDDING_SECONDS)
+    return keys
+
+
+def ask(
+    client: Client, agents: Sequence[Agent], keys: dict[UUID, str], relevance: str, console: Console
+) -> list[tuple[Question, list[str]]]:
+    """Each question with the keys it retrieved, best first."""
+
+    def answer(request: tuple[str, list[Question]]) -> list[tuple[Question, list[str]]]:
+        agent_id, questions = request
+        found = client.retrieve(
+            agent_id, [question.text for question in questions], now=questions[0].now, timeout=REQUEST_SECONDS,
+            relevance=relevance, **OPTIONS,
+        )  # fmt: skip
+        # A memory of the service's own making is nobody's evidence, but takes its place.
+        ranked = [[keys.get(node.node_id, "") for node in group.retrieved_nodes] for group in found.groups]
+        return list(zip(questions, ranked, strict=True))
+
+    requests = list(_requests(agents))
+    with ThreadPoolExecutor(THREADS) as pool:
+        answers = track(pool.map(answer, requests), description=f"asking ({relevance})", total=len(requests), console=console)
+        return [pair for pairs in answers for pair in pairs]
+
+
+def _requests(agents: Sequence[Agent]) -> Iterator[tuple[str, list[Question]]]:
+    """Questions of one agent at one time, a few at once: a request has one ``now``."""
+    for agent in agents:
+        for _, same_time in groupby(agent.questions, key=lambda question: question.now):
+            for questions in chunks(same_time, TEXTS_A_REQUEST):
+                yield agent.agent_id, questions

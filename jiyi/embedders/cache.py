@@ -1,0 +1,28 @@
+"""Vectors of questions that were asked before."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+
+from jiyi.embedders import embedder
+from jiyi.settings import get_settings
+from jiyi.vectors import Float32
+
+_known: OrderedDict[tuple[str, str], Float32] = OrderedDict()
+_lock = Lock()
+
+
+def query_vector(text: str) -> Float32:
+    """The vector to search with, from memory if it was asked for lately. Raises :class:`EmbeddingUnavailable`."""
+    key = (embedder().model, text)
+    with _lock:
+        if key in _known:
+            _known.move_to_end(key)
+            return _known[key]
+    vector = embedder().query(text)
+    with _lock:
+        _known[key] = vector
+        while len(_known) > get_settings().query_cache:
+            _known.popitem(last=False)
+    return vector

@@ -1,0 +1,265 @@
+"""How relevant each memory of an agent is to a question: dense and lexical, and what stands around it (design §7).
+
+Cosine and BM25 are put on one scale (standard scores over the agent's memories) and summed with weights. On top come
+
+* a **second hop**: memories like the best ones found so far, which answers "where does the person with this phone
+  number work?" when one memory has the number and another the work;
+* **neighbours**: a share of the scores of what was said right before and after, fading with the time between;
+* what the question **names**: a memory's subject, a day.
+
+A question of several sentences is also scored sentence by sentence; each memory counts with its best one.
+All arrays are over the rows of a :class:`Corpus`. ``bench/tune.py`` has the weights' sensitivity.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.dates import named_spans
+from jiyi.lexicon import Lexicon
+from jiyi.scoring import MIN_NORM, Floats
+from jiyi.text import normalise
+from jiyi.tokens import tokens
+from jiyi.vectors import Float32
+
+Rows = NDArray[np.intp]
+
+#: Share of BM25 in the sum with cosine.
+LEXICAL_SHARE = 0.5
+#: Weight of the second hop, and how many of the best memories it starts from.
+HOP_WEIGHT = 0.5
+HOP_FROM = 2
+#: The second hop is worked out for this many of the best memories; for the rest of a large agent it is nothing.
+HOP_POOL = 4_000
+#: Share of a neighbour's score, by how far away it is in the session.
+NEIGHBOUR_SHARES = (0.5, 0.25)
+#: Seconds after which a neighbour counts e times less: a conversation goes on, a diary does not.
+NEIGHBOUR_FADES = 900.0
+#: Standard scores that a memory gains when the question names its subject, or its day.
+SUBJECT_BONUS = 1.0
+DAY_BONUS = 1.0
+#: Weight of the best single sentence beside the whole question.
+SENTENCE_WEIGHT = 2.0
+MAX_SENTENCES = 8
+#: Fewer tokens say too little to be looked for alone.
+MIN_SENTENCE_TOKENS = 3
+#: Memories beyond which the mean vector is trusted as much as none: few memories say little about their own mean.
+CENTRE_PRIOR = 50
+#: Subjects are looked up by runs of up to this many words, or characters of Chinese.
+MAX_SUBJECT_WORDS = 4
+MAX_SUBJECT_CHARS = 8
+
+_SENTENCE_END = re.compile(r"[。！？!?；;：\n]+|: |(?:另外|此外|还有|\balso\b|\band also\b)[，,]?")
+
+
+@dataclass(slots=True)
+class Corpus:
+    """An agent's memories as columns, ``n`` rows."""
+
+    #: ``(n, d)``; a row of zeros where there is no comparable vector.
+    vectors: Float32
+    #: Lengths of the rows, 0 where there is none.
+    lengths: Floats
+    #: Mean direction of the memories, shrunk towards nothing when they are few: ``(d,)``.
+    centre: Float32
+    #: ``unit row · centre``, and the length of ``unit row - centre``.
+    centre_dots: Floats
+    centred_lengths: Floats
+    lexicon: Lexicon
+    #: Rows before and after in the same session, by distance 1, 2, …; -1 where there is none.
+    before: Sequence[NDArray[np.int32]]
+    after: Sequence[NDArray[np.int32]]
+    #: When each was created, epoch seconds.
+    created: Floats
+    #: Row → code of its subject, -1 without; and the codes by normalised name.
+    subjects: NDArray[np.int32]
+    subject_codes: dict[str, int]
+
+    def __len__(self) -> int:
+        return int(self.created.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Relevance:
+    """``total`` and what it is made of; dense and lexical as measured, the rest in standard scores."""
+
+    total: Floats
+    dense: Floats | None
+    lexical: Floats | None
+    second_hop: Floats | None
+    neighbours: Floats | None
+    named: Floats | None
+
+
+def centre_of(unit: Float32) -> Float32:
+    """The mean of unit vectors ``(m, d)``, shrunk by ``m / (m + CENTRE_PRIOR)``.
+
+    Embeddings of one model share a large common direction; without it, what is left tells memories apart.
+    """
+    count = unit.shape[0]
+    if not count:
+        return np.zeros(unit.shape[1], dtype=np.float32)
+    return np.asarray(unit.mean(axis=0) * (count / (count + CENTRE_PRIOR)), dtype=np.float32)
+
+
+def dense(corpus: Corpus, query: Float32) -> Floats:
+    """Cosine of each row with the query; 0 for rows without a vector."""
+    length = float(np.linalg.norm(query))
+    similarity = np.zeros(len(corpus), dtype=np.float64)
+    if length > MIN_NORM and corpus.vectors.shape[1]:
+        products = corpus.vectors @ query.astype(np.float32, copy=False)
+        np.divide(products, corpus.lengths * length, out=similarity, where=corpus.lengths > MIN_NORM)
+    return similarity
+
+
+def hybrid(
+    corpus: Corpus, text: str, query: Float32 | None, embed: Callable[[str], Float32] | None, now: datetime
+) -> Relevance:
+    """Relevance of every row to a question.
+
+    Args:
+        corpus: the agent's memories.
+        text: the question.
+        query: its vector, shape ``(d,)``; None when there is none, then only words count.
+        embed: gives the vectors of the question's sentences; None leaves sentences out.
+        now: what "yesterday" is measured from.
+    """
+    whole_dense = None if query is None else dense(corpus, query)
+    whole_tokens = tokens(text)
+    whole_lexical = corpus.lexicon.bm25(whole_tokens)
+    score, hop = _scored(corpus, whole_dense, query, whole_lexical)
+    sentences = sentences_of(text) if query is None or embed is not None else []
+    if len(sentences) > 1:
+        parts = [_sentence_score(corpus, sentence, None if query is None else embed) for sentence in sentences]
+        score = score + SENTENCE_WEIGHT * np.max(parts, axis=0)
+    near = neighbours(corpus, score)
+    named = SUBJECT_BONUS * names_subject(corpus, text) + DAY_BONUS * names_day(corpus, text, now)
+    return Relevance(score + near + named, whole_dense, whole_lexical, hop, near, named)
+
+
+def sentences_of(text: str) -> list[str]:
+    """The parts of a question that ask something by themselves, at most ``MAX_SENTENCES``."""
+    parts = (part.strip(" ，,") for part in _SENTENCE_END.split(text))
+    return [part for part in parts if len(tokens(part)) >= MIN_SENTENCE_TOKENS][:MAX_SENTENCES]
+
+
+def standard(values: Floats) -> Floats:
+    """Standard scores; all equal gives 0."""
+    deviation = values.std()
+    if deviation < MIN_NORM:
+        return np.zeros_like(values)
+    return np.asarray((values - values.mean()) / deviation, dtype=np.float64)
+
+
+def neighbours(corpus: Corpus, score: Floats) -> Floats:
+    """What each row gains from those right before and after it in its session."""
+    gained = np.zeros_like(score)
+    for rows_at, share in zip(zip(corpus.before, corpus.after, strict=True), NEIGHBOUR_SHARES, strict=False):
+        for rows in rows_at:
+            has = np.flatnonzero(rows >= 0)
+            near = rows[has]
+            fade = np.exp(-np.abs(corpus.created[near] - corpus.created[has]) / NEIGHBOUR_FADES)
+            gained[has] += share * fade * score[near]
+    return gained
+
+
+def names_subject(corpus: Corpus, text: str) -> Floats:
+    """1 for rows whose subject the question names, else 0."""
+    codes = {corpus.subject_codes[name] for name in _possible_names(normalise(text)) if name in corpus.subject_codes}
+    if not codes:
+        return np.zeros(len(corpus))
+    return np.isin(corpus.subjects, list(codes)).astype(np.float64)
+
+
+def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:
+    """1 for rows from a day, month or year that the question names, else 0."""
+    found = np.zeros(len(corpus), dtype=bool)
+    for start, end in named_spans(text, now):
+        found |= (corpus.created >= start.timestamp()) & (corpus.created < end.timestamp())
+    return found.astype(np.float64)
+
+
+def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats) -> tuple[Floats, Floats]:
+    """The weighted sum with its second hop, and the hop by itself."""
+    if cosine is None or query is None:
+        first = standard(lexical)
+    else:
+        first = (1 - LEXICAL_SHARE) * standard(_centred(corpus, cosine, query)) + LEXICAL_SHARE * standard(lexical)
+    hop = HOP_WEIGHT * _second_hop(corpus, first, with_vectors=query is not None)
+    return standard(first) + hop, hop
+
+
+def _sentence_score(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | None) -> Floats:
+    query = None if embed is None else embed(sentence)
+    cosine = None if query is None else dense(corpus, query)
+    return _scored(corpus, cosine, query, corpus.lexicon.bm25(tokens(sentence)))[0]
+
+
+def _centred(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
+    """Cosine after the common direction is taken away, worked out from what is known already."""
+    unit = query / np.float32(max(float(np.linalg.norm(query)), MIN_NORM))
+    across = float(unit @ corpus.centre)
+    square = float(corpus.centre @ corpus.centre)
+    length = float(np.linalg.norm(unit - corpus.centre))
+    centred = np.zeros(len(corpus), dtype=np.float64)
+    has = (corpus.lengths > MIN_NORM) & (corpus.centred_lengths * length > MIN_NORM)
+    np.divide(cosine - corpus.centre_dots - across + square, corpus.centred_lengths * length, out=centred, where=has)
+    return centred
+
+
+def _second_hop(corpus: Corpus, first: Floats, *, with_vectors: bool) -> Floats:
+    """How like the best ones each of the better memories is, in standard scores; the best counts most."""
+    count = len(corpus)
+    start = _highest(first, HOP_FROM)
+    pool = np.arange(count) if count <= HOP_POOL else _highest(first, HOP_POOL)
+    likeness = np.zeros(pool.size, dtype=np.float64)
+    for place, row in enumerate(start, start=1):
+        lexical = standard(corpus.lexicon.likeness(int(row))[pool])
+        if with_vectors:
+            vectors = _centred_likeness(corpus, int(row), pool)
+            likeness += ((1 - LEXICAL_SHARE) * standard(vectors) + LEXICAL_SHARE * lexical) / place
+        else:
+            likeness += lexical / place
+    hop = np.zeros(count, dtype=np.float64)
+    hop[pool] = standard(likeness)
+    return hop
+
+
+def _centred_likeness(corpus: Corpus, row: int, pool: Rows) -> Floats:
+    length = corpus.lengths[row]
+    if length <= MIN_NORM:
+        return np.zeros(pool.size, dtype=np.float64)
+    everyone = pool.size == len(corpus)
+    vectors = corpus.vectors if everyone else corpus.vectors[pool]
+    lengths = corpus.lengths if everyone else corpus.lengths[pool]
+    cosine = np.zeros(pool.size, dtype=np.float64)
+    np.divide(vectors @ corpus.vectors[row], lengths * length, out=cosine, where=lengths > MIN_NORM)
+    square = float(corpus.centre @ corpus.centre)
+    centred = np.zeros(pool.size, dtype=np.float64)
+    scale = corpus.centred_lengths[pool] * corpus.centred_lengths[row]
+    products = cosine - corpus.centre_dots[pool] - corpus.centre_dots[row] + square
+    np.divide(products, scale, out=centred, where=(scale > MIN_NORM) & (lengths > MIN_NORM))
+    return centred
+
+
+def _highest(values: Floats, count: int) -> Rows:
+    """Positions of the ``count`` highest values, highest first; the earlier position on ties."""
+    if values.size <= count:
+        return np.argsort(-values, kind="stable")
+    pool = np.argpartition(-values, count)[:count]
+    return pool[np.lexsort((pool, -values[pool]))]
+
+
+def _possible_names(text: str) -> set[str]:
+    words = re.findall(r"[^\W_]+(?:['’.-][^\W_]+)*", text)
+    names = {" ".join(words[i : i + n]) for n in range(1, MAX_SUBJECT_WORDS + 1) for i in range(len(words) - n + 1)}
+    possessives = {name.removesuffix("'s").removesuffix("’s") for name in names}
+    runs = re.findall(r"[\u3400-\u9fff·]+", text)
+    characters = {run[i : i + n] for run in runs for n in range(2, MAX_SUBJECT_CHARS + 1) for i in range(len(run) - n + 1)}
+    return names | possessives | characters

@@ -1,0 +1,46 @@
+"""The benchmarks' figures, by hand-computed values."""
+
+import math
+
+import pytest
+
+from bench.ranking import figures, mean, ndcg_at, quantile, recall_at
+
+RANKED = ["a", "x", "b", "y", "z", "c"]
+EVIDENCE = {"a", "b", "c", "d"}
+
+
+@pytest.mark.parametrize(("k", "share"), [(1, 0.25), (2, 0.25), (3, 0.5), (5, 0.5), (6, 0.75), (30, 0.75)])
+def test_recall_is_the_share_of_the_evidence_found(k, share):
+    assert recall_at(k, RANKED, EVIDENCE) == share
+
+
+def test_recall_of_an_empty_list_is_none_of_it():
+    assert recall_at(10, [], {"a"}) == 0
+
+
+def test_ndcg_discounts_by_the_place():
+    gain = 1 + 1 / math.log2(4) + 1 / math.log2(7)  # places 1, 3 and 6
+    best = 1 + 1 / math.log2(3) + 1 / math.log2(4) + 1 / math.log2(5)  # four in the first four places
+    assert ndcg_at(10, RANKED, EVIDENCE) == pytest.approx(gain / best)
+    assert ndcg_at(10, RANKED, EVIDENCE) == pytest.approx(0.7246, abs=1e-4)
+
+
+def test_ndcg_of_more_evidence_than_places_can_still_be_perfect():
+    assert ndcg_at(2, ["a", "b"], {"a", "b", "c"}) == 1
+
+
+def test_ndcg_does_not_look_past_its_cut():
+    assert ndcg_at(1, ["x", "a"], {"a"}) == 0
+
+
+def test_figures_and_their_means():
+    rows = [figures(RANKED, EVIDENCE, [1, 3], [2]), figures(["q"], {"q"}, [1, 3], [2])]
+    assert list(rows[0]) == ["recall@1", "recall@3", "ndcg@2"]
+    assert rows[0]["ndcg@2"] == pytest.approx(1 / (1 + 1 / math.log2(3)))
+    assert mean(rows) == {"recall@1": 0.625, "recall@3": 0.75, "ndcg@2": 0.8066}
+
+
+@pytest.mark.parametrize(("share", "value"), [(0.5, 2), (0.75, 3), (0.95, 4), (1, 4)])
+def test_quantile_takes_a_measured_value(share, value):
+    assert quantile([4, 1, 3, 2], share) == value
