@@ -149,6 +149,12 @@ class Settings(BaseSettings):
     )
     retrieval_threads: int = Field(4, ge=1, le=64, description="Retrievals that one retrieval worker answers at a time.")
     upkeep_threads: int = Field(2, ge=1, le=64, description="Tasks that one upkeep worker runs at a time.")
+    deaf_worker_seconds: float = Field(
+        60.0,
+        ge=1,
+        le=3_600,
+        description="A worker that is idle while messages wait in its queues for this long ends itself, to be started again by its supervisor.",
+    )
     index_max_bytes: int = Field(
         1024**3,
         ge=1024**2,

@@ -7,6 +7,7 @@ from kombu import Exchange, Queue
 
 from jiyi.settings import get_settings
 from models.queues import TASK_QUEUES
+from workers import watchdog
 
 settings = get_settings()
 
@@ -57,3 +58,5 @@ app.conf.update(
         },
     },
 )
+
+watchdog.install()

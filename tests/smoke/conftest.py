@@ -31,6 +31,7 @@ SETTINGS = {
     "intake_redelivery_seconds": "2",
     "visibility_timeout": "5",
     "access_flush_seconds": "0.2",
+    "deaf_worker_seconds": "5",
     "embed_batch": "8",
 }
 #: Name → what the process writes when it is ready.

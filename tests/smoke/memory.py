@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sqlalchemy import text
@@ -76,10 +76,14 @@ def publish(client: Client, events: list[Event]) -> None:
                 raise
 
 
-def settled(group: str) -> dict[str, Any]:
-    """The memory once nothing is owed any more; fails if that takes too long."""
+def settled(group: str, supervise: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    """The memory once nothing is owed any more; fails if that takes too long.
+
+    ``supervise`` starts what has ended, as a supervisor does in production.
+    """
     deadline = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
+        supervise()
         with unit_of_work() as connection:
             events = connection.execute(text("SELECT count(*) FROM events WHERE group_id = :g"), {"g": group}).scalar_one()
             owed = connection.execute(_OWED, {"g": group}).scalar_one()

@@ -1,0 +1,214 @@
+"""How long a retrieval takes, from the call to the answer, beside the least that numpy needs for the same ranking.
+
+    python -m bench.latency [--json] [--nodes 1000,10000,100000] [--retrievals N] [--plot docs/latency.png]
+
+One agent a size, in a service of its own. Memories are about a dozen words from a Zipf-distributed vocabulary, in
+sessions of 20, with random unit vectors of 384 values: random, because what a product takes does not depend on the
+values. Retrievals are one after the other, as by default (hybrid relevance, the best 30, counted as accessed), with
+questions that were asked before: their vectors are cached, so that no embedder is measured.
+
+* **p50, p95**: a retrieval when nothing was written since the last one.
+* **after a write**: the first retrieval after one new memory, which the index has to take in.
+* **cold**: the first retrieval of all, for which the worker reads the whole agent.
+* **numpy**: ``vectors @ query``, partition, sort of the best 30; in this process, in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, islice, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy import text
+
+from bench.ranking import quantile
+from bench.service import machine, running
+from jiyi import Client, events
+from jiyi.client import chunks
+from jiyi.embedders import embedder
+from jiyi.events import Event
+from jiyi.requests import DEFAULT_TOP_K
+from jiyi.vectors import Float32
+from models.base import unit_of_work
+from models.inbox import store
+
+DIMENSIONS = 384
+VOCABULARY = 5_000
+WORDS_A_TEXT = 12
+WORDS_A_QUESTION = 6
+QUESTIONS = 20
+SESSION = 20
+#: Retrievals after a write.
+WRITES = 20
+BATCH = 1_000
+#: Seconds; the first retrieval of a large agent reads it all.
+PATIENCE = 60
+SEED = 20260301
+#: What design §13 allows: size → milliseconds at the median.
+GOALS = {1_000: 5, 10_000: 8, 100_000: 25}
+
+Random = np.random.Generator
+
+
+def unit_vectors(random: Random, count: int, dimensions: int = DIMENSIONS) -> Float32:
+    made = random.standard_normal((count, dimensions), dtype=np.float32)
+    return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+
+def sentences(random: Random, count: int, words: int) -> list[str]:
+    """Made-up texts, the words of which are as unevenly frequent as a language's."""
+    syllables = [first + vowel for first in "bdfgklmnprstvz" for vowel in "aeiou"]
+    vocabulary = np.array(["".join(word) for word in islice(product(syllables, repeat=3), VOCABULARY)])
+    shares = 1 / np.arange(1, VOCABULARY + 1)
+    picked = random.choice(vocabulary, size=(count, words), p=shares / shares.sum())
+    return [" ".join(row) for row in picked]
+
+
+def made_up(random: Random, agent_id: str, vectors: Float32, model: str) -> Iterator[Event]:
+    for i, (description, vector) in enumerate(zip(sentences(random, len(vectors), WORDS_A_TEXT), vectors, strict=True)):
+        yield events.build({
+            "type": "memory.observed", "group_id": "bench", "agent_id": agent_id, "session_id": f"s-{i // SESSION}",
+            "payload": {
+                # historic: nothing but the memories themselves is to be stored
+                "description": description, "poignancy": 1 + i % 10, "historic": True,
+                "vector": vector.tobytes(), "embedding_model": model,
+            },
+        })  # fmt: skip
+
+
+def fill(made: Iterator[Event]) -> None:
+    for batch in chunks(made, BATCH):
+        with unit_of_work() as connection:
+            store(connection, batch)
+    with unit_of_work() as connection:
+        connection.execute(text("ANALYZE"))  # as the server does by itself, only later
+
+
+def milliseconds(action: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    action()
+    return (time.perf_counter() - begun) * 1000
+
+
+def by_numpy(vectors: Float32, queries: Float32, count: int) -> list[float]:
+    def best(query: Float32) -> object:
+        products = vectors @ query
+        pool = np.argpartition(products, -DEFAULT_TOP_K)[-DEFAULT_TOP_K:]
+        return pool[np.argsort(-products[pool])]
+
+    for query in queries:
+        best(query)
+    return [milliseconds(lambda query=query: best(query)) for query in islice(cycle(queries), count)]
+
+
+def measure(client: Client, size: int, count: int) -> dict[str, float]:
+    """The figures of one agent with ``size`` memories."""
+    random = np.random.default_rng(SEED + size)
+    agent_id, model = f"agent-{size}", embedder().model
+    vectors = unit_vectors(random, size)
+    fill(made_up(random, agent_id, vectors, model))
+    questions = sentences(random, QUESTIONS, WORDS_A_QUESTION)
+    queries = np.stack([embedder().query(question) for question in questions])
+    reference = quantile(by_numpy(vectors, queries, count), 0.5)
+
+    def ask(question: str) -> float:
+        return milliseconds(lambda: client.retrieve(agent_id, question, timeout=PATIENCE))
+
+    cold = ask(questions[0])
+    for question in questions:
+        ask(question)
+    spent = [ask(question) for question in islice(cycle(questions), count)]
+    after_write = []
+    for question, event in zip(questions, made_up(random, agent_id, unit_vectors(random, WRITES), model), strict=False):
+        with unit_of_work() as connection:
+            store(connection, [event])
+        after_write.append(ask(question))
+    median = quantile(spent, 0.5)
+    figures = {
+        "p50_ms": median, "p95_ms": quantile(spent, 0.95), "after_write_p50_ms": quantile(after_write, 0.5), "cold_ms": cold,
+        "numpy_p50_ms": reference, "ratio": median / reference,
+    }  # fmt: skip
+    return {name: round(value, 2) for name, value in figures.items()}
+
+
+def run(sizes: Sequence[int], count: int, console: Console) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    with running(embedder="hashing", hashing_dimensions=str(DIMENSIONS)) as client:
+        for size in sizes:
+            with console.status(f"{size:,} memories"):
+                results[str(size)] = measure(client, size, count)
+    return results | {"retrievals": count, "machine": machine()}
+
+
+def plot(result: dict[str, Any], path: Path, console: Console) -> None:
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        console.print("no plot: matplotlib is not installed")
+        return
+    mpl.use("agg")
+    from matplotlib import pyplot as plt
+
+    sizes = sorted(int(name) for name in result if name.isdigit())
+    figure, axes = plt.subplots(figsize=(7, 4), dpi=150)
+    for name, label, style in (
+        ("p50_ms", "median", "o-"), ("p95_ms", "95th percentile", "o--"), ("after_write_p50_ms", "after a write", "s:"),
+        ("numpy_p50_ms", "numpy alone", "x-"),
+    ):  # fmt: skip
+        axes.plot(sizes, [result[str(size)][name] for size in sizes], style, label=label)
+    axes.plot(list(GOALS), list(GOALS.values()), "k_", markersize=14, label="goal for the median")
+    axes.set(xscale="log", yscale="log", xlabel="memories of one agent", ylabel="milliseconds", title="One retrieval")
+    axes.grid(visible=True, which="both", alpha=0.25)
+    axes.legend()
+    figure.text(0.99, 0.01, result["machine"], ha="right", fontsize=6, color="gray")
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+
+
+def table_of(result: dict[str, Any]) -> Table:
+    table = Table(title=f"Retrieval through the queue, ms · {result['retrievals']} each · {result['machine']}")
+    for column in ("memories", "p50", "goal", "p95", "after a write", "cold", "numpy p50", "ratio"):
+        table.add_column(column, justify="right")
+    for size in sorted(int(name) for name in result if name.isdigit()):
+        row = result[str(size)]
+        table.add_row(
+            f"{size:,}", f"{row['p50_ms']:.1f}", str(GOALS.get(size, "–")), f"{row['p95_ms']:.1f}",
+            f"{row['after_write_p50_ms']:.1f}", f"{row['cold_ms']:.0f}", f"{row['numpy_p50_ms']:.2f}", f"{row['ratio']:.1f}",
+        )  # fmt: skip
+    return table
+
+
+def sizes_of(argument: str) -> list[int]:
+    sizes = [int(part) for part in argument.split(",")]
+    if min(sizes) <= DEFAULT_TOP_K:
+        raise argparse.ArgumentTypeError(f"each must be more than {DEFAULT_TOP_K}")
+    return sizes
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=sizes_of, default=list(GOALS), help="numbers of memories, with commas between")
+    parser.add_argument("--retrievals", type=int, default=200, help="of each size")
+    parser.add_argument("--plot", type=Path, help="write a picture here; needs matplotlib")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    console = Console(stderr=True)
+    result = run(arguments.nodes, arguments.retrievals, console)
+    if arguments.plot is not None:
+        plot(result, arguments.plot, console)
+    if arguments.json:
+        print(json.dumps(result))
+    else:
+        Console().print(table_of(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Many small tenants in one service: does each get all of its own best memories?
+
+    python -m bench.tenants [--json]
+
+An approximate index over all tenants loses results silently, above all when vectors are uncorrelated, as here: the
+nearest of all belong to others, and what is left after the filter is too little. Every tenant's answers, ranked by
+cosine alone, are compared with an exact scan of its vectors.
+
+* **recall**: the share of the truly nearest ones that were returned.
+* **short**: answers with fewer memories than were asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from bench.latency import unit_vectors
+from bench.service import machine, running
+from jiyi import Client, events
+from jiyi.events import Event
+from jiyi.vectors import Float32
+from models.base import unit_of_work
+from models.inbox import store
+
+TENANTS = 200
+MEMORIES = 100
+QUERIES = 3
+TOP_K = 10
+DIMENSIONS = 384
+MODEL = f"random-{DIMENSIONS}"
+AGENT = "agent"
+BATCH = 1_000
+SEED = 20260302
+
+#: Of a tenant: its vectors, and the memories' ids in the same order.
+Tenant = tuple[Float32, list[UUID]]
+
+
+def made_up(group_id: str, vectors: Float32) -> Iterator[Event]:
+    for i, vector in enumerate(vectors):
+        payload = {"description": f"memory {i}", "historic": True, "vector": vector.tobytes(), "embedding_model": MODEL}
+        yield events.build({"type": "memory.observed", "group_id": group_id, "agent_id": AGENT, "payload": payload})
+
+
+def fill(random: np.random.Generator) -> dict[str, Tenant]:
+    tenants: dict[str, Tenant] = {}
+    everything: list[Event] = []
+    for number in range(TENANTS):
+        group_id, vectors = f"tenant-{number}", unit_vectors(random, MEMORIES, DIMENSIONS)
+        made = list(made_up(group_id, vectors))
+        tenants[group_id] = vectors, [event.event_id for event in made]
+        everything.extend(made)
+    for position in random.permutation(len(everything)).reshape(-1, BATCH):  # the tenants' rows lie mixed, as in life
+        with unit_of_work() as connection:
+            store(connection, [everything[i] for i in position])
+    return tenants
+
+
+def nearest(tenant: Tenant, query: Float32) -> set[UUID]:
+    vectors, node_ids = tenant
+    cosines = vectors.astype(np.float64) @ query.astype(np.float64)
+    return {node_ids[row] for row in np.argsort(-cosines)[:TOP_K]}
+
+
+def exact(client: Client, tenants: dict[str, Tenant], random: np.random.Generator, console: Console) -> dict[str, float]:
+    """The path that ordinary agents take: all of their memories are compared."""
+    recalls, short = [], 0
+    for group_id, tenant in track(tenants.items(), "tenants", console=console, transient=True):
+        client.group = group_id
+        for query in unit_vectors(random, QUERIES, DIMENSIONS):
+            answer = client.retrieve(
+                AGENT, "what is near", vectors=[query.tobytes()], embedding_model=MODEL, relevance="dense",
+                recency_w=0, importance_w=0, top_k=TOP_K,
+            )  # fmt: skip
+            found = set(answer.accessed_ids)
+            short += len(found) < TOP_K
+            recalls.append(len(found & nearest(tenant, query)) / TOP_K)
+    return {"recall": round(float(np.mean(recalls)), 4), "short": short}
+
+
+def run(console: Console) -> dict[str, Any]:
+    random = np.random.default_rng(SEED)
+    with running(embedder="hashing") as client:
+        with console.status("storing"):
+            tenants = fill(random)
+        return {"exact": exact(client, tenants, random, console), "machine": machine()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    result = run(Console(stderr=True))
+    if arguments.json:
+        print(json.dumps(result))
+        return
+    table = Table(title=f"{TENANTS} tenants × {MEMORIES} memories, {QUERIES} questions each · {result['machine']}")
+    for column in ("path", f"recall@{TOP_K}", "answers cut short"):
+        table.add_column(column, justify="right")
+    for path in ("exact",):
+        table.add_row(path, f"{result[path]['recall']:.4f}", str(result[path]["short"]))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

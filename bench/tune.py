@@ -1,0 +1,261 @@
+"""How much each weight of ``jiyi.relevance`` matters: retrieval quality with each one changed, the rest as shipped.
+
+    python -m bench.tune LOCOMO.json MEMDAILY.json [--json]
+
+No service: texts are embedded once by the local embedder (kept in ``tune.npz`` below ``$JIYI_BENCH_CACHE``), the
+service's own index is filled without a database, and everything is ranked by ``jiyi.relevance.hybrid`` alone.
+Each constant is halved, doubled and switched off. Figures are recall@10 on LoCoMo (mean over its questions) and recall@5
+on MemDaily (mean over its kinds). One process, one thread beside the embedder's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from bench import locomo, memdaily
+from bench.environments import cache
+from bench.quality import Agent, Question
+from bench.ranking import DECIMALS, recall_at
+from jiyi import lexicon, relevance
+from jiyi.client import chunks
+from jiyi.embedders.local import LocalEmbedder
+from jiyi.requests import Filters
+from jiyi.scoring import best
+from jiyi.text import is_idle
+from jiyi.tokens import tokens
+from jiyi.vectors import Float32
+from models.index import AgentIndex, Keyed
+
+LOCOMO_RECALL, MEMDAILY_RECALL = 10, memdaily.RECALL
+EMBED_BATCH = 64
+#: When questions without a time of their own are asked: always the same, so that figures repeat.
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+#: pgvector's binary form, which an index reads: a header, then big-endian float32.
+VECTOR_HEADER = bytes(4)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One constant with another value; ``what`` says how it differs from the shipped one."""
+
+    module: ModuleType
+    name: str
+    what: str
+    value: Any
+
+    @property
+    def label(self) -> str:
+        return f"lexicon.{self.name}" if self.module is lexicon else self.name
+
+
+def _scaled(name: str, off: tuple[str, Any] = ("off", 0.0), module: ModuleType = relevance) -> list[Change]:
+    shipped = getattr(module, name)
+    values = {"halved": shipped / 2, "doubled": shipped * 2} | dict([off])
+    return [Change(module, name, what, value) for what, value in values.items()]
+
+
+def _shares(factor: float) -> tuple[float, ...]:
+    return tuple(share * factor for share in relevance.NEIGHBOUR_SHARES)
+
+
+def changes() -> list[Change]:
+    """What is tried, constant by constant."""
+    return [
+        Change(relevance, "LEXICAL_SHARE", "less", 0.25),
+        Change(relevance, "LEXICAL_SHARE", "more", 0.75),
+        Change(relevance, "LEXICAL_SHARE", "off: vectors only", 0.0),
+        Change(relevance, "LEXICAL_SHARE", "words only", 1.0),
+        *_scaled("HOP_WEIGHT"),
+        Change(relevance, "HOP_FROM", "halved", 1),
+        Change(relevance, "HOP_FROM", "doubled", 4),
+        Change(relevance, "NEIGHBOUR_SHARES", "halved", _shares(0.5)),
+        Change(relevance, "NEIGHBOUR_SHARES", "doubled", _shares(2)),
+        Change(relevance, "NEIGHBOUR_SHARES", "off", _shares(0)),
+        *_scaled("NEIGHBOUR_FADES", ("off: never fade", math.inf)),
+        *_scaled("SUBJECT_BONUS"),
+        *_scaled("DAY_BONUS"),
+        *_scaled("SENTENCE_WEIGHT"),
+        *_scaled("CENTRE_PRIOR", ("off: no centre", math.inf)),
+        Change(relevance, "CENTRE_PRIOR", "the plain mean", 0),
+        *_scaled("K1", module=lexicon),
+        Change(lexicon, "B", "halved", 0.25),
+        Change(lexicon, "B", "doubled", 1.0),
+        Change(lexicon, "B", "off", 0.0),
+    ]
+
+
+@contextmanager
+def changed(change: Change | None) -> Iterator[None]:
+    """Within it the constant has its other value. None changes nothing."""
+    if change is None:
+        yield
+        return
+    shipped = getattr(change.module, change.name)
+    setattr(change.module, change.name, change.value)
+    try:
+        yield
+    finally:
+        setattr(change.module, change.name, shipped)
+
+
+def _key(kind: str, text: str) -> str:
+    return hashlib.sha256(f"{LocalEmbedder.model}\n{kind}\n{text}".encode()).hexdigest()
+
+
+class Vectors:
+    """Vectors by text, from the cache or the embedder."""
+
+    def __init__(self, agents: Sequence[Agent], console: Console) -> None:
+        self._known = self._load()
+        asked = [question.text for agent in agents for question in agent.questions]
+        wanted = {
+            "passage": [memory.text for agent in agents for memory in agent.memories],
+            "query": asked + [sentence for text in asked for sentence in relevance.sentences_of(text)],
+        }
+        missing = {
+            kind: sorted({text for text in texts if _key(kind, text) not in self._known}) for kind, texts in wanted.items()
+        }
+        if any(missing.values()):
+            self._embed(missing, console)
+            self._save()
+
+    def passage(self, text: str) -> Float32:
+        return self._known[_key("passage", text)]
+
+    def query(self, text: str) -> Float32:
+        return self._known[_key("query", text)]
+
+    def _embed(self, missing: Mapping[str, Sequence[str]], console: Console) -> None:
+        engine = LocalEmbedder()
+        passages, queries = missing["passage"], missing["query"]
+        for batch in track(
+            list(chunks(passages, EMBED_BATCH)), description=f"embedding {len(passages):,} texts", console=console
+        ):
+            for text, vector in zip(batch, engine.passages(batch), strict=True):
+                self._known[_key("passage", text)] = vector
+        for text in track(queries, description=f"embedding {len(queries):,} questions", console=console):
+            self._known[_key("query", text)] = engine.query(text)
+
+    @staticmethod
+    def _load() -> dict[str, Float32]:
+        path = _cache_file()
+        if not path.exists():
+            return {}
+        with np.load(path) as stored:
+            return dict(zip(stored["keys"].tolist(), stored["vectors"], strict=True))
+
+    def _save(self) -> None:
+        path = _cache_file()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f"{path.stem}.{os.getpid()}.part.npz")
+        np.savez(part, keys=np.array(list(self._known)), vectors=np.stack(list(self._known.values())))
+        part.replace(path)
+
+
+def _cache_file() -> Path:
+    return cache() / "tune.npz"
+
+
+def filled(agent: Agent, vectors: Vectors) -> AgentIndex:
+    """The index that the service would have of the agent, in the order in which its memories are published."""
+    index = AgentIndex(Keyed("tune", agent.agent_id, LocalEmbedder.model))
+    for number, memory in enumerate(agent.memories, start=1):
+        at = memory.occurred_at.timestamp()
+        idle = is_idle(memory.text)
+        index._put((  # noqa: SLF001 - what refresh() does with each row that it reads
+            UUID(int=number), number, "event", at, math.inf, False, idle, False, 0.0, memory.session_id, memory.subject, (),
+            tokens(memory.text), at, LocalEmbedder.model,
+            VECTOR_HEADER + vectors.passage(memory.text).astype(">f4").tobytes(), number,
+        ))  # fmt: skip
+    return index
+
+
+def ranked(index: AgentIndex, agent: Agent, question: Question, vectors: Vectors, count: int) -> list[str]:
+    """The keys of the best memories by relevance alone; the newest first on ties, as the service has it."""
+    now = question.now or NOW
+    total = relevance.hybrid(index.corpus(), question.text, vectors.query(question.text), vectors.query, now).total
+    order = index.access_order()[::-1]
+    allowed = order[np.isin(order, index.select(Filters(), mode="recent", now=now))]
+    return [agent.memories[row].key for row in best(total, allowed, count)]
+
+
+def recalls(agents: Sequence[Agent], vectors: Vectors, count: int) -> dict[str, list[float]]:
+    """Recall of each question, by kind."""
+    found: dict[str, list[float]] = {}
+    for agent in agents:
+        index = filled(agent, vectors)  # anew each time: a corpus keeps what it was made with
+        for question in agent.questions:
+            keys = ranked(index, agent, question, vectors, count)
+            found.setdefault(question.kind, []).append(recall_at(count, keys, question.evidence))
+    return found
+
+
+def measure(talks: Sequence[Agent], days: Sequence[Agent], vectors: Vectors) -> dict[str, float]:
+    talk = [value for values in recalls(talks, vectors, LOCOMO_RECALL).values() for value in values]
+    kinds = [sum(values) / len(values) for values in recalls(days, vectors, MEMDAILY_RECALL).values()]
+    return {"locomo": round(sum(talk) / len(talk), DECIMALS), "memdaily": round(sum(kinds) / len(kinds), DECIMALS)}
+
+
+def run(talk_file: Path, day_file: Path, console: Console) -> list[dict[str, Any]]:
+    """A row for the shipped constants, then one for each change."""
+    talks, days = locomo.read(talk_file), memdaily.read(day_file)
+    vectors = Vectors([*talks, *days], console)
+    rows: list[dict[str, Any]] = []
+    for change in track([None, *changes()], description="ranking", console=console):
+        with changed(change):
+            figures = measure(talks, days, vectors)
+        if change is None:
+            rows.append({"constant": "shipped", "what": "", "value": ""} | figures)
+        else:
+            rows.append({"constant": change.label, "what": change.what, "value": shown(change.value)} | figures)
+    return rows
+
+
+def shown(value: Any) -> str:
+    """A constant's value in few characters."""
+    if isinstance(value, tuple):
+        return ", ".join(f"{item:g}" for item in value)
+    return "∞" if value == math.inf else f"{value:g}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("locomo", type=Path)
+    parser.add_argument("memdaily", type=Path)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    rows = run(arguments.locomo, arguments.memdaily, Console(stderr=True))
+    if arguments.json:
+        print(json.dumps(rows))
+        return
+    table = Table(title="Recall with one constant changed (difference from the shipped ones)")
+    for heading in ("constant", "change", "value"):
+        table.add_column(heading)
+    for heading in (f"LoCoMo recall@{LOCOMO_RECALL}", f"MemDaily recall@{MEMDAILY_RECALL}"):
+        table.add_column(heading, justify="right")
+    shipped = rows[0]
+    for row in rows:
+        figures = [f"{row[name]:.3f} ({row[name] - shipped[name]:+.3f})" for name in ("locomo", "memdaily")]
+        table.add_row(row["constant"], row["what"], row["value"], *figures)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
