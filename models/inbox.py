@@ -117,7 +117,7 @@ class _Batch:
             event.event_id, event.group_id, event.agent_id, event.session_id, seen.node_type, node_count, type_count,
             depth, event.occurred_at, derived.expires_at, seen.subject, seen.predicate, seen.object, seen.description,
             derived.embedding_key, derived.key_hash, derived.content_hash, derived.keywords,
-            [keyword.lower() for keyword in derived.keywords], derived.tokens, seen.poignancy, derived.is_idle,
+            [keyword.lower() for keyword in derived.keywords], " ".join(derived.tokens), seen.poignancy, derived.is_idle,
             _json(filling, _EMPTY_LIST), _json(seen.provenance, _EMPTY_OBJECT),
             None if seen.vector is None else to_array(seen.vector), seen.embedding_model,
         ))  # fmt: skip
@@ -216,6 +216,6 @@ _NODE_COLUMNS = {
     "node_count": "int4", "type_count": "int4", "depth": "int4", "created_at": "timestamptz",
     "expires_at": "timestamptz", "subject": "text", "predicate": "text", "object": "text", "description": "text",
     "embedding_key": "text", "key_hash": "bytea", "content_hash": "bytea", "keywords": "text[]",
-    "keywords_lower": "text[]", "tokens": "text[]", "poignancy": "float8", "is_idle": "bool", "filling": "jsonb",
+    "keywords_lower": "text[]", "tokens": "text", "poignancy": "float8", "is_idle": "bool", "filling": "jsonb",
     "provenance": "jsonb", "embedding": "vector", "embedding_model": "text",
 }  # fmt: skip

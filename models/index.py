@@ -166,7 +166,7 @@ class AgentIndex:
         )  # fmt: skip
         return True
 
-    def _append(self, node_id: UUID, keywords: Sequence[str], tokens: Sequence[str], accessed: float) -> int:
+    def _append(self, node_id: UUID, keywords: Sequence[str], tokens: str, accessed: float) -> int:
         position = self.size
         if position == len(self._columns):
             self._columns = np.concatenate([self._columns, np.zeros_like(self._columns)])
@@ -175,7 +175,7 @@ class AgentIndex:
         self.node_ids.append(node_id)
         self.keywords.append(frozenset(keywords))
         self._row_of[node_id] = position
-        self._lexicon.add(tokens)
+        self._lexicon.add(tokens.split())
         self._columns["last_accessed"][position] = accessed
         return position
 

@@ -48,7 +48,7 @@ def texts_of(connection: Connection, node_ids: Sequence[UUID]) -> list[tuple[UUI
 
 def fill_tokens(connection: Connection, rows: Sequence[tuple[UUID, list[str]]]) -> None:
     if rows:
-        connection.execute(_FILL_TOKENS, [{"id": node_id, "tokens": tokens} for node_id, tokens in rows])
+        connection.execute(_FILL_TOKENS, [{"id": node_id, "tokens": " ".join(tokens)} for node_id, tokens in rows])
 
 
 _SAID = text("SELECT node_id, type, description, filling FROM memory_nodes WHERE node_id = ANY(:ids)")

@@ -133,8 +133,8 @@ class MemoryNode(Base):
     #: As they were given, and lower-cased for look-ups (GA-47).
     keywords: Mapped[list[str]] = mapped_column(ARRAY(Text))
     keywords_lower: Mapped[list[str]] = mapped_column(ARRAY(Text))
-    #: What lexical search knows the node by (``jiyi.tokens``), with repetitions.
-    tokens: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
+    #: What lexical search knows the node by (``jiyi.tokens``), with repetitions, between spaces.
+    tokens: Mapped[str] = mapped_column(Text, server_default=text("''"))
     poignancy: Mapped[float | None]
     is_idle: Mapped[bool]
     #: Ids of the nodes it rests on, or a conversation as [speaker, utterance] pairs (``filling``, GA-09).

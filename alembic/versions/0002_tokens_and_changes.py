@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 
 from alembic import op
 from models.tables import XID8
@@ -15,8 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    empty = sa.text("'{}'")
-    op.add_column("memory_nodes", sa.Column("tokens", postgresql.ARRAY(sa.Text()), server_default=empty, nullable=False))
+    op.add_column("memory_nodes", sa.Column("tokens", sa.Text(), server_default=sa.text("''"), nullable=False))
     xid = sa.text("pg_current_xact_id()")
     op.add_column("memory_nodes", sa.Column("changed_xid", XID8(), server_default=xid, nullable=False))
     op.create_index("memory_nodes_group_id_agent_id_changed_xid_idx", "memory_nodes", ["group_id", "agent_id", "changed_xid"])
