@@ -19,6 +19,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import cycle, islice, product
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,8 @@ Random = np.random.Generator
 
 def unit_vectors(random: Random, count: int, dimensions: int = DIMENSIONS) -> Float32:
     made = random.standard_normal((count, dimensions), dtype=np.float32)
-    return made / np.linalg.norm(made, axis=1, keepdims=True)
+    made /= np.linalg.norm(made, axis=1, keepdims=True)
+    return made
 
 
 def sentences(random: Random, count: int, words: int) -> list[str]:
@@ -105,7 +107,7 @@ def by_numpy(vectors: Float32, queries: Float32, count: int) -> list[float]:
 
     for query in queries:
         best(query)
-    return [milliseconds(lambda query=query: best(query)) for query in islice(cycle(queries), count)]
+    return [milliseconds(partial(best, query)) for query in islice(cycle(queries), count)]
 
 
 def measure(client: Client, size: int, count: int) -> dict[str, float]:
@@ -149,7 +151,7 @@ def run(sizes: Sequence[int], count: int, console: Console) -> dict[str, Any]:
 
 def plot(result: dict[str, Any], path: Path, console: Console) -> None:
     try:
-        import matplotlib as mpl
+        import matplotlib as mpl  # type: ignore[import-not-found]  # optional: for the picture only
     except ImportError:
         console.print("no plot: matplotlib is not installed")
         return

@@ -2,10 +2,10 @@
 
     python -m bench.tune LOCOMO.json MEMDAILY.json [--json]
 
-No service: texts are embedded once by the local embedder (kept in ``tune.npz`` below ``$JIYI_BENCH_CACHE``), the
-service's own index is filled without a database, and everything is ranked by ``jiyi.relevance.hybrid`` alone.
-Each constant is halved, doubled and switched off. Figures are recall@10 on LoCoMo (mean over its questions) and recall@5
-on MemDaily (mean over its kinds). One process, one thread beside the embedder's.
+No service: texts are embedded once by the local embedder (kept in ``tune.npz`` below ``$JIYI_BENCH_CACHE``),
+memories have the times, sessions and subjects that the benchmarks publish, and everything is ranked by
+``jiyi.relevance.hybrid`` alone. Each constant is halved, doubled and switched off. Figures are recall@10 on LoCoMo
+(mean over its questions) and recall@5 on MemDaily (mean over its kinds).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -36,19 +36,18 @@ from bench.ranking import DECIMALS, recall_at
 from jiyi import lexicon, relevance
 from jiyi.client import chunks
 from jiyi.embedders.local import LocalEmbedder
-from jiyi.requests import Filters
-from jiyi.scoring import best
-from jiyi.text import is_idle
+from jiyi.relevance import Corpus
+from jiyi.scoring import Floats, best
+from jiyi.text import is_idle, normalise
 from jiyi.tokens import tokens
 from jiyi.vectors import Float32
-from models.index import AgentIndex, Keyed
 
 LOCOMO_RECALL, MEMDAILY_RECALL = 10, memdaily.RECALL
 EMBED_BATCH = 64
 #: When questions without a time of their own are asked: always the same, so that figures repeat.
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-#: pgvector's binary form, which an index reads: a header, then big-endian float32.
-VECTOR_HEADER = bytes(4)
+#: As in ``models.index``: the centre follows a growing memory in steps.
+CENTRE_STEPS = 16
 
 
 @dataclass(frozen=True)
@@ -173,26 +172,51 @@ def _cache_file() -> Path:
     return cache() / "tune.npz"
 
 
-def filled(agent: Agent, vectors: Vectors) -> AgentIndex:
-    """The index that the service would have of the agent, in the order in which its memories are published."""
-    index = AgentIndex(Keyed("tune", agent.agent_id, LocalEmbedder.model))
-    for number, memory in enumerate(agent.memories, start=1):
-        at = memory.occurred_at.timestamp()
-        idle = is_idle(memory.text)
-        index._put((  # noqa: SLF001 - what refresh() does with each row that it reads
-            UUID(int=number), number, "event", at, math.inf, False, idle, False, 0.0, memory.session_id, memory.subject, (),
-            tokens(memory.text), at, LocalEmbedder.model,
-            VECTOR_HEADER + vectors.passage(memory.text).astype(">f4").tobytes(), number,
-        ))  # fmt: skip
-    return index
+def corpus_of(agent: Agent, vectors: Vectors) -> Corpus:
+    """What the service would make of the agent's memories (``models.index``), row by row as they are published."""
+    memories = agent.memories
+    table = np.stack([vectors.passage(memory.text) for memory in memories])
+    lengths = np.linalg.norm(table.astype(np.float64), axis=1)
+    step = max(1, 1 << max(len(memories).bit_length() - CENTRE_STEPS.bit_length(), 0))
+    trusted = len(memories) - len(memories) % step
+    unit = (table / lengths[:, None]).astype(np.float32)
+    centre = relevance.centre_of(unit[:trusted])
+    words = lexicon.Lexicon()
+    for memory in memories:
+        words.add(tokens(memory.text))
+    created = np.array([memory.occurred_at.timestamp() for memory in memories])
+    before, after = _neighbours(agent, created)
+    names = [normalise(memory.subject) if memory.subject else None for memory in memories]
+    codes = {name: code for code, name in enumerate(dict.fromkeys(name for name in names if name))}
+    return Corpus(
+        vectors=table, lengths=lengths, centre=centre, centre_dots=(unit @ centre).astype(np.float64),
+        centred_lengths=np.linalg.norm((unit - centre).astype(np.float64), axis=1), lexicon=words, before=before, after=after,
+        created=created, subjects=np.array([codes.get(name or "", -1) for name in names], dtype=np.int32), subject_codes=codes,
+    )  # fmt: skip
 
 
-def ranked(index: AgentIndex, agent: Agent, question: Question, vectors: Vectors, count: int) -> list[str]:
+def _neighbours(agent: Agent, created: Floats) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
+    """For each distance, the row before and the row after in the same session."""
+    sessions: dict[str, list[int]] = {}
+    for row in np.argsort(created, kind="stable").tolist():
+        session = agent.memories[row].session_id
+        if session is not None:
+            sessions.setdefault(session, []).append(row)
+    distances = range(1, len(relevance.NEIGHBOUR_SHARES) + 1)
+    before, after = ([np.full(created.size, -1, np.int32) for _ in distances] for _ in range(2))
+    for rows in sessions.values():
+        for distance in distances:
+            before[distance - 1][rows[distance:]] = rows[:-distance]
+            after[distance - 1][rows[:-distance]] = rows[distance:]
+    return before, after
+
+
+def ranked(corpus: Corpus, agent: Agent, question: Question, vectors: Vectors, count: int) -> list[str]:
     """The keys of the best memories by relevance alone; the newest first on ties, as the service has it."""
-    now = question.now or NOW
-    total = relevance.hybrid(index.corpus(), question.text, vectors.query(question.text), vectors.query, now).total
-    order = index.access_order()[::-1]
-    allowed = order[np.isin(order, index.select(Filters(), mode="recent", now=now))]
+    query = vectors.query(question.text)
+    total = relevance.hybrid(corpus, question.text, query, vectors.query, question.now or NOW).total
+    newest_first = np.argsort(corpus.created, kind="stable")[::-1]
+    allowed = newest_first[[not is_idle(agent.memories[row].text) for row in newest_first]]
     return [agent.memories[row].key for row in best(total, allowed, count)]
 
 
@@ -200,9 +224,9 @@ def recalls(agents: Sequence[Agent], vectors: Vectors, count: int) -> dict[str, 
     """Recall of each question, by kind."""
     found: dict[str, list[float]] = {}
     for agent in agents:
-        index = filled(agent, vectors)  # anew each time: a corpus keeps what it was made with
+        corpus = corpus_of(agent, vectors)  # anew each time: CENTRE_PRIOR acts here
         for question in agent.questions:
-            keys = ranked(index, agent, question, vectors, count)
+            keys = ranked(corpus, agent, question, vectors, count)
             found.setdefault(question.kind, []).append(recall_at(count, keys, question.evidence))
     return found
 

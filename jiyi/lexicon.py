@@ -30,6 +30,7 @@ class Lexicon:
         #: The distinct tokens of each text, to find texts like it.
         self._texts: list[tuple[str, ...]] = []
         self._total = 0
+        self._size = 0
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -37,7 +38,7 @@ class Lexicon:
     @property
     def bytes_used(self) -> int:
         """About what it takes: 16 bytes a posting, and some for each token."""
-        return sum(16 * len(rows) for rows, _ in self._postings.values()) + 250 * len(self._postings) + 80 * len(self._lengths)
+        return 16 * self._size + 250 * len(self._postings) + 80 * len(self._lengths)
 
     def add(self, tokens: Sequence[str]) -> None:
         """Append a text."""
@@ -50,6 +51,7 @@ class Lexicon:
         self._lengths.append(len(tokens))
         self._texts.append(tuple(counted))
         self._total += len(tokens)
+        self._size += len(counted)
 
     def bm25(self, tokens: Iterable[str]) -> Floats:
         """The score of each text for the tokens of a question, shape ``(len(self),)``; 0 where none occurs.

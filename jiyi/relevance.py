@@ -44,8 +44,8 @@ NEIGHBOUR_FADES = 900.0
 #: Standard scores that a memory gains when the question names its subject, or its day.
 SUBJECT_BONUS = 1.0
 DAY_BONUS = 1.0
-#: Weight of the best single sentence beside the whole question.
-SENTENCE_WEIGHT = 2.0
+#: Weight of the best single sentence beside the whole question: who asks two things wants both answered.
+SENTENCE_WEIGHT = 4.0
 MAX_SENTENCES = 8
 #: Fewer tokens say too little to be looked for alone.
 MIN_SENTENCE_TOKENS = 3
@@ -150,7 +150,9 @@ def sentences_of(text: str) -> list[str]:
 
 
 def standard(values: Floats) -> Floats:
-    """Standard scores; all equal gives 0."""
+    """Standard scores; all equal gives 0. Empty stays empty."""
+    if not values.size:
+        return values
     deviation = values.std()
     if deviation < MIN_NORM:
         return np.zeros_like(values)
@@ -252,13 +254,22 @@ def _highest(values: Floats, count: int) -> Rows:
     """Positions of the ``count`` highest values, highest first; the earlier position on ties."""
     if values.size <= count:
         return np.argsort(-values, kind="stable")
-    pool = np.argpartition(-values, count)[:count]
+    # A partition takes any of those that are equal to the lowest.
+    lowest = np.partition(values, values.size - count)[values.size - count]
+    above, equal = np.flatnonzero(values > lowest), np.flatnonzero(values == lowest)
+    pool = np.concatenate([above, equal[: count - above.size]])
     return pool[np.lexsort((pool, -values[pool]))]
 
 
 def _possible_names(text: str) -> set[str]:
-    words = re.findall(r"[^\W_]+(?:['’.-][^\W_]+)*", text)
-    names = {" ".join(words[i : i + n]) for n in range(1, MAX_SUBJECT_WORDS + 1) for i in range(len(words) - n + 1)}
+    # Also without the Chinese around them: in Anna和王小明 there is an Anna.
+    kinds = [re.findall(rf"[^\W_{apart}]+(?:['’._-][^\W_{apart}]+)*", text) for apart in ("", "\u3400-\u9fff")]
+    names = {
+        " ".join(words[i : i + n])
+        for words in kinds
+        for n in range(1, MAX_SUBJECT_WORDS + 1)
+        for i in range(len(words) - n + 1)
+    }
     possessives = {name.removesuffix("'s").removesuffix("’s") for name in names}
     runs = re.findall(r"[\u3400-\u9fff·]+", text)
     characters = {run[i : i + n] for run in runs for n in range(2, MAX_SUBJECT_CHARS + 1) for i in range(len(run) - n + 1)}

@@ -71,10 +71,25 @@ def rank(
     return rank_by(candidates, similarity, kept, weights, top_k=top_k, now=now)
 
 
-def rank_by(candidates: Candidates, relevance: Floats, kept: Order, weights: Weights, *, top_k: int, now: float) -> Ranked:
-    """The ``top_k`` best of the ``kept`` candidates by a relevance of any kind, shape ``(m,)``."""
+def rank_by(
+    candidates: Candidates,
+    relevance: Floats,
+    kept: Order,
+    weights: Weights,
+    *,
+    top_k: int,
+    now: float,
+    order: Order | None = None,
+) -> Ranked:
+    """The ``top_k`` best of the ``kept`` candidates by a relevance of any kind, shape ``(m,)``.
+
+    ``order`` has the positions of all candidates by last access, the least recent first, where that is known.
+    """
+    everyone = kept.size == len(candidates)
     last_accessed, node_count = candidates.last_accessed[kept], candidates.node_count[kept]
-    if weights.mode == "stanford":
+    if order is not None and everyone:
+        pass
+    elif weights.mode == "stanford":
         order = scoring.access_order(last_accessed, candidates.is_thought[kept], node_count)
     else:
         order = np.lexsort((node_count, last_accessed))

@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 from jiyi.lexicon import Lexicon
 from jiyi.relevance import NEIGHBOUR_SHARES, Corpus, centre_of
 from jiyi.requests import Filters
-from jiyi.scoring import MIN_NORM, Floats
+from jiyi.scoring import MIN_NORM
 from jiyi.settings import Mode
 from jiyi.text import normalise
 from jiyi.vectors import Float32
@@ -69,6 +69,8 @@ class AgentIndex:
         self._touched = touches.Cursor(key.group_id, key.agent_id)
         self._corpus: Corpus | None = None
         self._order: Rows | None = None
+        #: Rows accessed since the order was worked out.
+        self._moved: set[int] = set()
 
     @property
     def columns(self) -> Any:
@@ -91,6 +93,10 @@ class AgentIndex:
             found = cursor.execute(_CHANGED, {
                 "group": self.key.group_id, "agent": self.key.agent_id, "since": self._horizon, "model": self.key.model,
             }).fetchall()  # fmt: skip
+        if any(self._gets_its_tokens(row) for row in found):  # postings only grow at their end, so from the beginning
+            self._start_over()
+            self.refresh(connection)
+            return
         self._horizon = oldest_running
         changed = [self._put(row) for row in found]
         if any(changed):
@@ -104,12 +110,13 @@ class AgentIndex:
         row = self._row_of.get(node_id)
         if row is not None and at > self._columns["last_accessed"][row]:
             self._columns["last_accessed"][row] = at
-            self._order = None
+            self._moved.add(row)
 
     def select(self, filters: Filters, *, mode: Mode, now: datetime) -> Rows:
         """The rows that may be retrieved, in their order (GA-19 … GA-22)."""
         columns = self.columns
-        allowed = np.isin(columns["type"], [TYPES.index(name) for name in filters.types])
+        wanted_types = np.array([name in filters.types for name in TYPES])
+        allowed = wanted_types[columns["type"]]
         if mode == "stanford":
             # The original drops whatever contains "idle", expires nothing, and knows no node without a vector.
             allowed &= ~columns["says_idle"] & columns["embedded"]
@@ -133,15 +140,34 @@ class AgentIndex:
 
     def access_order(self) -> Rows:
         """All rows, least recently accessed first, the older on ties."""
+        if self._order is not None and self._moved:
+            self._order = self._moved_to_the_end(self._order)
         if self._order is None:
             self._order = np.lexsort((self.columns["node_count"], self.columns["last_accessed"]))
+        self._moved.clear()
         return self._order
+
+    def _moved_to_the_end(self, order: Rows) -> Rows | None:
+        """The order after accesses later than all others, which is what accesses are; None if some were not."""
+        moved = np.fromiter(self._moved, np.intp, len(self._moved))
+        stays = np.ones(self.size, dtype=bool)
+        stays[moved] = False
+        rest = order[stays[order]]
+        times = self.columns["last_accessed"]
+        if rest.size and times[rest[-1]] >= times[moved].min():
+            return None
+        return np.concatenate([rest, moved[np.lexsort((self.columns["node_count"][moved], times[moved]))]])
 
     def corpus(self) -> Corpus:
         """What relevance is worked out from; made anew after changes."""
         if self._corpus is None:
             self._corpus = self._make_corpus()
         return self._corpus
+
+    def _gets_its_tokens(self, row: Sequence[Any]) -> bool:
+        """Whether a row that is known without tokens has some now."""
+        position = self._row_of.get(row[0])
+        return position is not None and bool(row[_TOKENS]) and not self._columns["has_tokens"][position]
 
     def _put(self, row: Sequence[Any]) -> bool:
         """Add or replace one row; False if it was known as it is."""
@@ -154,9 +180,6 @@ class AgentIndex:
             return False
         if position is None:
             position = self._append(node_id, keywords, tokens, accessed)
-        elif tokens and not self._columns["has_tokens"][position]:
-            self._start_over()  # a text that had no tokens yet: postings only grow at their end
-            return True
         columns = self._columns
         columns[position] = (
             node_count, TYPES.index(kind), created, columns["last_accessed"][position], poignancy, expires, archived,
@@ -181,6 +204,7 @@ class AgentIndex:
 
     def _put_vector(self, position: int, packed: bytes | None) -> bool:
         """Whether the row has a vector: one of another size than the first is as good as none (GA-45)."""
+        self._vectors[position] = 0  # it may have had one by this model before
         if packed is None:
             return False
         vector = np.frombuffer(packed, dtype=">f4", offset=_VECTOR_HEADER)
@@ -229,16 +253,15 @@ class AgentIndex:
         return before, after
 
 
-def floats(column: Any) -> Floats:
-    return np.asarray(column, dtype=np.float64)
-
-
 _COLUMNS = np.dtype([
     ("node_count", np.int64), ("type", np.int8), ("created", np.float64), ("last_accessed", np.float64),
     ("poignancy", np.float64), ("expires", np.float64), ("archived", np.bool_), ("is_idle", np.bool_),
     ("says_idle", np.bool_), ("session", np.int32), ("subject", np.int32), ("embedded", np.bool_), ("has_vector", np.bool_),
     ("has_tokens", np.bool_), ("xid", np.int64),
 ])  # fmt: skip
+
+#: Place of the tokens in a row of ``_CHANGED``.
+_TOKENS = 12
 
 #: pgvector's binary form: two 16-bit numbers, then big-endian float32.
 _VECTOR_HEADER = 4

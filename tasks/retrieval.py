@@ -25,7 +25,7 @@ from jiyi.tokens import tokens
 from jiyi.vectors import Float32, to_array
 from models import access, agents, candidates, indexes, touches
 from models.base import unit_of_work
-from models.index import TYPES, AgentIndex, Rows, floats
+from models.index import TYPES, AgentIndex, Rows
 from tasks.answering import answers
 
 NO_CANDIDATES = "no candidate memories for this agent"
@@ -98,25 +98,34 @@ def find(asked: Asked, index: AgentIndex, rows: Rows) -> list[Found]:
     queries, note = _queries(asked, index)
     debug = _debug(asked, index, rows).model_copy(update={"note": note})
     now, top_k, least = asked.now.timestamp(), asked.request.top_k, asked.request.filters.min_similarity
-    columns = index.columns[rows]
+    columns = index.columns
     original = asked.weights.mode == "stanford"
     pool = Candidates(
-        node_count=columns["node_count"], is_thought=columns["type"] == TYPES.index("thought"),
-        last_accessed=floats(columns["last_accessed"]), poignancy=floats(columns["poignancy"]),
+        node_count=columns["node_count"][rows], is_thought=columns["type"][rows] == TYPES.index("thought"),
+        last_accessed=columns["last_accessed"][rows], poignancy=columns["poignancy"][rows],
         vectors=index.vectors[rows] if original else index.vectors[:0],
     )  # fmt: skip
     if original:
         vectors = [query for query in queries if query is not None]
         ranked = rank_in_turn(pool, vectors, asked.weights, top_k=top_k, now=now, min_similarity=least)
         return [_found(index, rows, one, None, debug) for one in ranked]
+    order = _within(index.access_order(), rows, index.size)
     results = []
     for text, query in zip(asked.request.focal_texts, queries, strict=True):
         measured, cosine = _measure(asked, index, text, query)
         kept = np.arange(rows.size) if least is None or cosine is None else np.flatnonzero(cosine[rows] >= least)
-        ranked_one = rank_by(pool, measured.total[rows], kept, asked.weights, top_k=top_k, now=now)
+        ranked_one = rank_by(pool, measured.total[rows], kept, asked.weights, top_k=top_k, now=now, order=order)
         used = debug.model_copy(update={"relevance": "lexical"}) if query is None else debug
         results.append(_found(index, rows, ranked_one, measured, used))
     return results
+
+
+def _within(order: Rows, rows: Rows, size: int) -> Rows:
+    """An order of all rows as positions in some of them."""
+    position = np.full(size, -1, dtype=np.intp)
+    position[rows] = np.arange(rows.size)
+    found = position[order]
+    return found[found >= 0]
 
 
 def _measure(asked: Asked, index: AgentIndex, text: str, query: Float32 | None) -> tuple[Relevance, Floats | None]:

@@ -190,12 +190,16 @@ def test_tokens_that_are_filled_in_later_are_found_at_once_and_lose_no_row(group
     save(*events)
     with unit_of_work() as connection:  # as migration 0002 found them
         for event in (old, others[2]):
-            change(connection, "tokens = '{}'", event.event_id)
+            change(connection, "tokens = ''", event.event_id)
     index = built_at_once(group)
     assert index.corpus().lexicon.bm25(["klaus"]).tolist().count(0) == 2
-    with unit_of_work() as connection:
-        change(connection, "tokens = '{klaus,filled}'", others[2].event_id)
+    accessed = T0.timestamp() + 60  # which the database does not know yet
+    touches.tell(group, "klaus", [old.event_id], accessed)
     refreshed(index)
+    with unit_of_work() as connection:
+        nodes.fill_tokens(connection, [(others[2].event_id, ["klaus", "filled"])])
+    refreshed(index)
+    assert index.columns["last_accessed"].max() == accessed
     assert set(index.node_ids) == {event.event_id for event in events}
     (found,) = np.flatnonzero(index.corpus().lexicon.bm25(["filled"]))
     assert index.node_ids[found] == others[2].event_id

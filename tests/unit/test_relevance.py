@@ -369,6 +369,19 @@ def test_each_sentence_finds_its_own_memory() -> None:
     assert set(np.argsort(-found.total)[:2].tolist()) == {0, 1}
 
 
+def test_a_memory_counts_with_its_best_sentence() -> None:
+    corpus, _, query = random_corpus(3)
+    corpus.before, corpus.after = [], []
+    question = "Which kiln has clay with glaze? Which harbour ferry has tea?"
+    found = hybrid(corpus, question, query, embed_by_text, NOW).total
+    parts = [
+        relevance._scored(corpus, relevance.dense(corpus, focal), focal, corpus.lexicon.bm25(tokens(text)))[0]
+        for text, focal in [(question, query), *((text, embed_by_text(text)) for text in sentences_of(question))]
+    ]
+    assert len(parts) == 3
+    assert found == pytest.approx(parts[0] + relevance.SENTENCE_WEIGHT * np.maximum(parts[1], parts[2]))
+
+
 def test_without_an_embedder_for_sentences_only_the_whole_question_counts() -> None:
     corpus, question, query = random_corpus(1)
     assert len(sentences_of(question)) == 2
