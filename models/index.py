@@ -87,6 +87,7 @@ class AgentIndex:
 
     def refresh(self, connection: Connection) -> None:
         """Read what changed since the last look: rows from the database, access times from the other workers."""
+        accesses = self._touched.read()  # first: a memory that is stored and accessed meanwhile keeps its access
         raw = driver(connection)
         with raw.cursor(binary=True) as cursor:
             (oldest_running,) = cursor.execute(_OLDEST_RUNNING).fetchone() or (0,)
@@ -102,7 +103,7 @@ class AgentIndex:
         if any(changed):
             self._corpus = None
             self._order = None
-        for node_id, at in self._touched.read():
+        for node_id, at in accesses:
             self.touch(node_id, at)
 
     def touch(self, node_id: UUID, at: float) -> None:
@@ -219,6 +220,9 @@ class AgentIndex:
         fresh = AgentIndex(self.key)
         for name in ("size", "node_ids", "keywords", "_row_of", "_columns", "_vectors", "_lexicon", "_horizon"):
             setattr(self, name, getattr(fresh, name))
+        self._touched = touches.Cursor(self.key.group_id, self.key.agent_id)
+        self._corpus = self._order = None
+        self._moved.clear()
 
     def _make_corpus(self) -> Corpus:
         vectors, columns = self.vectors, self.columns

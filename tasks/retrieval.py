@@ -138,7 +138,10 @@ def _measure(asked: Asked, index: AgentIndex, text: str, query: Float32 | None) 
         cosine = relevance.dense(corpus, query)
         return Relevance(cosine, cosine, None, None, None, None), cosine
     own_model = asked.request.embedding_model in (None, embedder().model)
-    measured = relevance.hybrid(corpus, text, query, query_vector if own_model else None, asked.now)
+    try:
+        measured = relevance.hybrid(corpus, text, query, query_vector if own_model else None, asked.now)
+    except EmbeddingUnavailable:  # went away between the question and its sentences: the question as a whole will do
+        measured = relevance.hybrid(corpus, text, query, None, asked.now)
     return measured, measured.dense
 
 
