@@ -17,10 +17,12 @@ $(STAMP): pyproject.toml requirements.lock tools/install.py
 run: setup
 	@$(BIN)/python -m workers.up --demo $(if $(ONCE),--once) $(if $(VERBOSE),--verbose)
 
-# The smoke tests kill and restart processes and wait for time-outs: they run beside each other, after the rest.
+# One layer after the other: unit tests want no service in their environment, integration tests share one, and the
+# smoke tests kill and restart processes and wait for time-outs.
 test: setup
-	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "not smoke" $(ARGS)
-	@$(BIN)/python -m pytest -n 2 -m smoke $(ARGS)
+	@$(BIN)/python -m pytest tests/unit -n auto $(ARGS)
+	@$(BIN)/python -m pytest tests/integration -n auto --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest tests/smoke -n 2 $(ARGS)
 
 check: setup
 	@$(BIN)/ruff check .
