@@ -126,7 +126,12 @@ class Intake:
             if problem:
                 opened.rejected.append(Rejected(readable(message.body), problem))
                 continue
-            decoded = wire.decode(message.body)
+            try:
+                decoded = wire.decode(message.body)
+            except Exception as error:  # whatever a message does to us, it must not come back for ever
+                log.exception("a message could not be opened")
+                opened.rejected.append(Rejected(readable(message.body), f"cannot be opened: {error!r}", traceback.format_exc()))
+                continue
             opened.events.extend(decoded.events)
             opened.rejected.extend(Rejected(*item) for item in decoded.rejected)
         return opened
@@ -176,7 +181,7 @@ def store(events: list[Event], rejected: list[Rejected]) -> inbox.Stored:
     """
     try:
         return _store_together(events, rejected)
-    except (*DATABASE_ERRORS, ValueError) as error:
+    except Exception as error:  # one event must not block the queue, whatever is wrong with it
         if passes(error):
             raise
         log.warning("a batch of %d events was refused (%s); storing one by one", len(events), error)
@@ -203,7 +208,7 @@ def _store_together(events: list[Event], rejected: list[Rejected]) -> inbox.Stor
 def _store_alone(event: Event) -> inbox.Stored:
     try:
         return _store_together([event], [])
-    except (*DATABASE_ERRORS, ValueError) as error:
+    except Exception as error:  # kept with its reason; the others go on
         if passes(error):
             raise
         body = wire.encode([event]).decode()

@@ -437,13 +437,16 @@ def test_an_event_that_already_the_driver_refuses_is_kept_too(group: str) -> Non
 
 
 @pytest.mark.usefixtures("database")
-def test_an_event_that_breaks_our_own_code_is_kept_too(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [ValueError, TypeError, OverflowError])
+def test_an_event_that_breaks_our_own_code_is_kept_too(
+    group: str, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
     bad = observed(group, "bad")
     original = inbox.store
 
     def broken(connection: Any, events: Sequence[wire.Event]) -> inbox.Stored:
         if bad in events:
-            raise ValueError("cannot be stored")
+            raise kind("cannot be stored")
         return original(connection, events)
 
     monkeypatch.setattr(inbox, "store", broken)
