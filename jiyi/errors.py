@@ -61,10 +61,28 @@ class EventRejected(JiyiError):
     code = "event_rejected"
 
 
-class EmbeddingUnavailable(JiyiError):
+class ProviderUnavailable(JiyiError):
+    """Something outside that the work needs is away: the work waits, and no attempt is counted against it."""
+
+    code = "provider_unavailable"
+
+
+class EmbeddingUnavailable(ProviderUnavailable):
     """The embedding provider failed or answered something unusable; the work stays owed."""
 
     code = "embedding_unavailable"
+
+
+class LLMUnavailable(ProviderUnavailable):
+    """The LLM cannot be reached, is too slow, or refuses; the work stays owed."""
+
+    code = "llm_unavailable"
+
+
+class BadReply(JiyiError):
+    """The LLM answered, but not what was asked for, even after it was told what is wrong."""
+
+    code = "bad_reply"
 
 
 class ModelMismatch(JiyiError, ValueError):
@@ -96,7 +114,8 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
     cls.code: cls
     for cls in (
         JiyiError, SettingsError, InvalidEvent, InvalidRequest, BrokerUnavailable, NoAnswer,
-        EventRejected, EmbeddingUnavailable, ModelMismatch, EvidenceMissing, NotFound, ServiceError,
+        EventRejected, ProviderUnavailable, EmbeddingUnavailable, LLMUnavailable, BadReply, ModelMismatch, EvidenceMissing,
+        NotFound, ServiceError,
     )
 }  # fmt: skip
 

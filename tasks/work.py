@@ -21,7 +21,7 @@ from celery import current_app, shared_task
 from kombu.exceptions import OperationalError
 from sqlalchemy import Connection
 
-from jiyi.errors import EmbeddingUnavailable, JiyiError
+from jiyi.errors import JiyiError, ProviderUnavailable
 from jiyi.settings import get_settings
 from models import keys, work
 from models.base import unit_of_work
@@ -120,7 +120,7 @@ def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: work.Claim) ->
     try:
         handler(Batch(kind.name, claim.subject_ids))
         return len(claim.subject_ids)
-    except EmbeddingUnavailable as error:  # not the subjects' fault: however long it lasts, none is buried for it
+    except ProviderUnavailable as error:  # not the subjects' fault: however long it lasts, none is buried for it
         log.warning("work %s waits: %s", kind.name, error)
         with unit_of_work() as connection:
             work.postpone(connection, kind.name, claim.subject_ids, get_settings().work_backoff_seconds, str(error))

@@ -1,0 +1,159 @@
+"""What is asked of an LLM, each question with the form its answer must have.
+
+A question carries data only; how it is put into words is the prompt file's business (``jiyi/llms/prompts``), or
+nobody's: the ``rules`` provider answers from the data itself. Memories in a question are data, never instructions.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+A = TypeVar("A", bound=BaseModel)
+
+Language = Literal["zh", "en"]
+
+#: Characters of any one text in an answer: a sentence or two, not an essay.
+MAX_ANSWER_CHARS = 2_000
+MAX_NAME_CHARS = 200
+MAX_KEYWORDS = 8
+
+Sentence = Annotated[str, Field(pattern=r"\S", max_length=MAX_ANSWER_CHARS)]
+ShortName = Annotated[str, Field(pattern=r"\S", max_length=MAX_NAME_CHARS)]
+
+
+class Question(BaseModel, Generic[A]):
+    """One question; ``prompt`` names its prompt file, ``answer`` is the schema of what must come back."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompt: ClassVar[str]
+    answer: ClassVar[type[BaseModel]]
+
+    agent_id: str
+    language: Language = "en"
+
+    def problems(self, answer: A) -> list[str]:  # noqa: ARG002 - for subclasses
+        """What is wrong with an answer that fits the schema, seen against what was asked; empty if nothing."""
+        return []
+
+
+class Poignant(BaseModel):
+    #: 1 (brushing teeth) … 10 (a break-up), GA-49.
+    poignancy: int = Field(ge=1, le=10, strict=True)
+
+
+class Poignancy(Question[Poignant]):
+    """How poignant is what happened for the agent?"""
+
+    prompt: ClassVar[str] = "poignancy"
+    answer: ClassVar[type[BaseModel]] = Poignant
+
+    kind: Literal["event", "thought", "chat"] = "event"
+    text: str
+    #: Who the agent is, where that is known.
+    about: str = ""
+
+
+class Facts(BaseModel):
+    subject: ShortName
+    predicate: ShortName
+    object: ShortName
+
+
+class Triple(Question[Facts]):
+    """Who does what to whom, in three parts?"""
+
+    prompt: ClassVar[str] = "triple"
+    answer: ClassVar[type[BaseModel]] = Facts
+
+    text: str
+
+
+class KeywordList(BaseModel):
+    keywords: list[ShortName] = Field(max_length=MAX_KEYWORDS)
+
+
+class Keywords(Question[KeywordList]):
+    """Which words would one look for this under?"""
+
+    prompt: ClassVar[str] = "keywords"
+    answer: ClassVar[type[BaseModel]] = KeywordList
+
+    text: str
+
+
+class Points(BaseModel):
+    questions: list[Sentence] = Field(min_length=1)
+
+
+class FocalPoints(Question[Points]):
+    """What are the most salient high-level questions that the statements raise?"""
+
+    prompt: ClassVar[str] = "focal_points"
+    answer: ClassVar[type[BaseModel]] = Points
+
+    statements: list[str]
+    count: int = Field(ge=1)
+
+    def problems(self, answer: Points) -> list[str]:
+        return _too_many("questions", len(answer.questions), self.count)
+
+
+class Insight(BaseModel):
+    text: Sentence
+    #: Numbers of the statements that it rests on, as they were numbered in the question: from 0.
+    evidence: list[int] = Field(min_length=1)
+
+
+class InsightList(BaseModel):
+    insights: list[Insight] = Field(min_length=1)
+
+
+class Insights(Question[InsightList]):
+    """What follows from the statements, at a higher level, and from which of them?"""
+
+    prompt: ClassVar[str] = "insights"
+    answer: ClassVar[type[BaseModel]] = InsightList
+
+    focal_point: str
+    statements: list[str]
+    count: int = Field(ge=1)
+
+    def problems(self, answer: InsightList) -> list[str]:
+        found = _too_many("insights", len(answer.insights), self.count)
+        for place, insight in enumerate(answer.insights):
+            wrong = [number for number in insight.evidence if not 0 <= number < len(self.statements)]
+            if wrong:
+                found.append(
+                    f"insights.{place}.evidence: {wrong} are no numbers of the statements 0 … {len(self.statements) - 1}"
+                )
+        return found
+
+
+class OneSentence(BaseModel):
+    sentence: Sentence
+
+
+class Planning(Question[OneSentence]):
+    """What of this conversation should the agent remember for its planning?"""
+
+    prompt: ClassVar[str] = "planning"
+    answer: ClassVar[type[BaseModel]] = OneSentence
+
+    #: (speaker, what was said)
+    utterances: list[tuple[str, str]]
+
+
+class Memo(Question[OneSentence]):
+    """What of this conversation was interesting to the agent?"""
+
+    prompt: ClassVar[str] = "memo"
+    answer: ClassVar[type[BaseModel]] = OneSentence
+
+    utterances: list[tuple[str, str]]
+
+
+def _too_many(field: str, given: int, wanted: int) -> list[str]:
+    return [f"{field}: {given} given, {wanted} asked for"] if given > wanted else []
