@@ -24,7 +24,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -37,17 +36,16 @@ from jiyi import lexicon, relevance
 from jiyi.client import chunks
 from jiyi.embedders.local import LocalEmbedder
 from jiyi.relevance import Corpus
-from jiyi.scoring import Floats, best
-from jiyi.text import is_idle, normalise
+from jiyi.scoring import best
+from jiyi.text import is_idle
 from jiyi.tokens import tokens
 from jiyi.vectors import Float32
+from models.index import CENTRE_STEPS
 
 LOCOMO_RECALL, MEMDAILY_RECALL = 10, memdaily.RECALL
 EMBED_BATCH = 64
 #: When questions without a time of their own are asked: always the same, so that figures repeat.
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-#: As in ``models.index``: the centre follows a growing memory in steps.
-CENTRE_STEPS = 16
 
 
 @dataclass(frozen=True)
@@ -176,39 +174,18 @@ def corpus_of(agent: Agent, vectors: Vectors) -> Corpus:
     """What the service would make of the agent's memories (``models.index``), row by row as they are published."""
     memories = agent.memories
     table = np.stack([vectors.passage(memory.text) for memory in memories])
-    lengths = np.linalg.norm(table.astype(np.float64), axis=1)
     step = max(1, 1 << max(len(memories).bit_length() - CENTRE_STEPS.bit_length(), 0))
-    trusted = len(memories) - len(memories) % step
-    unit = (table / lengths[:, None]).astype(np.float32)
-    centre = relevance.centre_of(unit[:trusted])
     words = lexicon.Lexicon()
     for memory in memories:
         words.add(tokens(memory.text))
-    created = np.array([memory.occurred_at.timestamp() for memory in memories])
-    before, after = _neighbours(agent, created)
-    names = [normalise(memory.subject) if memory.subject else None for memory in memories]
-    codes = {name: code for code, name in enumerate(dict.fromkeys(name for name in names if name))}
-    return Corpus(
-        vectors=table, lengths=lengths, centre=centre, centre_dots=(unit @ centre).astype(np.float64),
-        centred_lengths=np.linalg.norm((unit - centre).astype(np.float64), axis=1), lexicon=words, before=before, after=after,
-        created=created, subjects=np.array([codes.get(name or "", -1) for name in names], dtype=np.int32), subject_codes=codes,
+    codes: dict[str, int] = {}
+    return Corpus.of(
+        table, words,
+        sessions=[codes.setdefault(memory.session_id, len(codes)) if memory.session_id else -1 for memory in memories],
+        created=[memory.occurred_at.timestamp() for memory in memories],
+        subjects=[memory.subject for memory in memories],
+        trusted=np.arange(len(memories) - len(memories) % step),
     )  # fmt: skip
-
-
-def _neighbours(agent: Agent, created: Floats) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
-    """For each distance, the row before and the row after in the same session."""
-    sessions: dict[str, list[int]] = {}
-    for row in np.argsort(created, kind="stable").tolist():
-        session = agent.memories[row].session_id
-        if session is not None:
-            sessions.setdefault(session, []).append(row)
-    distances = range(1, len(relevance.NEIGHBOUR_SHARES) + 1)
-    before, after = ([np.full(created.size, -1, np.int32) for _ in distances] for _ in range(2))
-    for rows in sessions.values():
-        for distance in distances:
-            before[distance - 1][rows[distance:]] = rows[:-distance]
-            after[distance - 1][rows[:-distance]] = rows[distance:]
-    return before, after
 
 
 def ranked(corpus: Corpus, agent: Agent, question: Question, vectors: Vectors, count: int) -> list[str]:

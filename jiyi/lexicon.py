@@ -31,6 +31,7 @@ class Lexicon:
         self._texts: list[tuple[str, ...]] = []
         self._total = 0
         self._size = 0
+        self._discounts: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -52,6 +53,7 @@ class Lexicon:
         self._texts.append(tuple(counted))
         self._total += len(tokens)
         self._size += len(counted)
+        self._discounts = None
 
     def bm25(self, tokens: Iterable[str]) -> Floats:
         """The score of each text for the tokens of a question, shape ``(len(self),)``; 0 where none occurs.
@@ -61,7 +63,7 @@ class Lexicon:
         scores = np.zeros(len(self._lengths), dtype=np.float64)
         if not self._lengths:
             return scores
-        discount = self._discounts()
+        discount = self._length_discounts()
         for token in dict.fromkeys(tokens):
             found = self._postings.get(token)
             if found is None:
@@ -78,7 +80,9 @@ class Lexicon:
     def _rarity(self, containing: int) -> float:
         return float(np.log1p((len(self._lengths) - containing + 0.5) / (containing + 0.5)))
 
-    def _discounts(self) -> NDArray[np.float64]:
-        lengths = np.frombuffer(self._lengths, dtype=np.int32).astype(np.float64)
-        average = self._total / len(self._lengths)
-        return K1 * (1 - B + B * lengths / max(average, 1.0))
+    def _length_discounts(self) -> NDArray[np.float64]:
+        if self._discounts is None:
+            lengths = np.frombuffer(self._lengths, dtype=np.int32).astype(np.float64)
+            average = self._total / len(self._lengths)
+            self._discounts = K1 * (1 - B + B * lengths / max(average, 1.0))
+        return self._discounts

@@ -39,6 +39,8 @@ HOP_FROM = 2
 HOP_POOL = 4_000
 #: Share of a neighbour's score, by how far away it is in the session.
 NEIGHBOUR_SHARES = (0.5, 0.25)
+#: Before and after, at each distance.
+NEIGHBOURS = 2 * len(NEIGHBOUR_SHARES)
 #: Seconds after which a neighbour counts e times less: a conversation goes on, a diary does not.
 NEIGHBOUR_FADES = 900.0
 #: Standard scores that a memory gains when the question names its subject, or its day.
@@ -72,14 +74,31 @@ class Corpus:
     centre_dots: Floats
     centred_lengths: Floats
     lexicon: Lexicon
-    #: Rows before and after in the same session, by distance 1, 2, …; -1 where there is none.
-    before: Sequence[NDArray[np.int32]]
-    after: Sequence[NDArray[np.int32]]
+    #: ``(n, NEIGHBOURS)``: rows close by in the same session, -1 where there is none, and the share of their scores.
+    near: NDArray[np.int32]
+    shares: Floats
     #: When each was created, epoch seconds.
     created: Floats
     #: Row → code of its subject, -1 without; and the codes by normalised name.
     subjects: NDArray[np.int32]
     subject_codes: dict[str, int]
+
+    @classmethod
+    def of(
+        cls, vectors: Float32, lexicon: Lexicon, sessions: Sequence[int], created: Sequence[float],
+        subjects: Sequence[str | None], trusted: Rows | None = None,
+    ) -> Corpus:  # fmt: skip
+        """Of memories in the order in which they came; ``trusted`` ones make the centre, by default all with a vector."""
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+        centre = centre_of(vectors, lengths, np.flatnonzero(lengths > MIN_NORM) if trusted is None else trusted)
+        times = np.array(created, dtype=np.float64)
+        near, shares = neighbours_of(np.array(sessions, dtype=np.int32), times, np.arange(len(times)))
+        codes: dict[str, int] = {}
+        coded = [codes.setdefault(normalise(name), len(codes)) if name else -1 for name in subjects]
+        return cls(
+            vectors, lengths, centre, *lie_of(vectors, lengths, centre), lexicon, near, shares, times,
+            np.array(coded, dtype=np.int32), codes,
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return int(self.created.size)
@@ -97,15 +116,43 @@ class Relevance:
     named: Floats | None
 
 
-def centre_of(unit: Float32) -> Float32:
-    """The mean of unit vectors ``(m, d)``, shrunk by ``m / (m + CENTRE_PRIOR)``.
+def centre_of(vectors: Float32, lengths: Floats, rows: Rows) -> Float32:
+    """The mean of ``m`` of the rows, each made one long, shrunk by ``m / (m + CENTRE_PRIOR)``: shape ``(d,)``.
 
     Embeddings of one model share a large common direction; without it, what is left tells memories apart.
+    Rows without a length must not be among them.
     """
-    count = unit.shape[0]
-    if not count:
-        return np.zeros(unit.shape[1], dtype=np.float32)
-    return np.asarray(unit.mean(axis=0) * (count / (count + CENTRE_PRIOR)), dtype=np.float32)
+    weights = np.zeros(len(vectors), dtype=np.float32)
+    weights[rows] = 1 / lengths[rows]
+    return np.asarray(weights @ vectors / (rows.size + CENTRE_PRIOR) if rows.size else vectors[:0].sum(axis=0), np.float32)
+
+
+def lie_of(vectors: Float32, lengths: Floats, centre: Float32) -> tuple[Floats, Floats]:
+    """``unit row · centre`` and the length of ``unit row - centre``, of each row; 0 and what follows from it without one."""
+    dots = np.zeros(len(vectors), dtype=np.float64)
+    np.divide(vectors @ centre, lengths, out=dots, where=lengths > MIN_NORM)
+    return dots, np.sqrt(np.maximum(1 - 2 * dots + float(centre @ centre), 0))
+
+
+def neighbours_of(
+    sessions: NDArray[np.int32], created: Floats, node_count: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], Floats]:
+    """For each row, which rows of the same session (below 0 is none) are close, and the share of their scores.
+
+    Returns two arrays of shape ``(n, NEIGHBOURS)``: for each distance the row before and the row after, -1 where
+    there is none; and their shares, faded by the time between, 0 where there is none.
+    """
+    order = np.lexsort((node_count, created, sessions))
+    ordered = sessions[order]
+    near = np.full((sessions.size, NEIGHBOURS), -1, np.int32)
+    shares = np.zeros((sessions.size, NEIGHBOURS))
+    for distance, share in enumerate(NEIGHBOUR_SHARES, start=1):
+        same = (ordered[distance:] == ordered[:-distance]) & (ordered[distance:] >= 0)
+        first, second = order[:-distance][same], order[distance:][same]
+        faded = share * np.exp(-np.abs(created[second] - created[first]) / NEIGHBOUR_FADES)
+        near[second, 2 * distance - 2], near[first, 2 * distance - 1] = first, second
+        shares[second, 2 * distance - 2], shares[first, 2 * distance - 1] = faded, faded
+    return near, shares
 
 
 def dense(corpus: Corpus, query: Float32) -> Floats:
@@ -161,14 +208,7 @@ def standard(values: Floats) -> Floats:
 
 def neighbours(corpus: Corpus, score: Floats) -> Floats:
     """What each row gains from those right before and after it in its session."""
-    gained = np.zeros_like(score)
-    for rows_at, share in zip(zip(corpus.before, corpus.after, strict=True), NEIGHBOUR_SHARES, strict=False):
-        for rows in rows_at:
-            has = np.flatnonzero(rows >= 0)
-            near = rows[has]
-            fade = np.exp(-np.abs(corpus.created[near] - corpus.created[has]) / NEIGHBOUR_FADES)
-            gained[has] += share * fade * score[near]
-    return gained
+    return np.asarray(np.einsum("ij,ij->i", corpus.shares, score[corpus.near]), dtype=np.float64)
 
 
 def names_subject(corpus: Corpus, text: str) -> Floats:
@@ -217,37 +257,36 @@ def _centred(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
 
 def _second_hop(corpus: Corpus, first: Floats, *, with_vectors: bool) -> Floats:
     """How like the best ones each of the better memories is, in standard scores; the best counts most."""
-    count = len(corpus)
-    start = _highest(first, HOP_FROM)
-    pool = np.arange(count) if count <= HOP_POOL else _highest(first, HOP_POOL)
+    pool = _highest(first, HOP_POOL)
+    start = pool[:HOP_FROM]
     likeness = np.zeros(pool.size, dtype=np.float64)
-    for place, row in enumerate(start, start=1):
-        lexical = standard(corpus.lexicon.likeness(int(row))[pool])
-        if with_vectors:
-            vectors = _centred_likeness(corpus, int(row), pool)
-            likeness += ((1 - LEXICAL_SHARE) * standard(vectors) + LEXICAL_SHARE * lexical) / place
-        else:
-            likeness += lexical / place
-    hop = np.zeros(count, dtype=np.float64)
+    by_vector = _centred_likeness(corpus, start, pool) if with_vectors else None
+    for place, row in enumerate(start):
+        alike = standard(corpus.lexicon.likeness(int(row))[pool])
+        if by_vector is not None:
+            alike = (1 - LEXICAL_SHARE) * standard(by_vector[place]) + LEXICAL_SHARE * alike
+        likeness += alike / (place + 1)
+    hop = np.zeros(len(corpus), dtype=np.float64)
     hop[pool] = standard(likeness)
     return hop
 
 
-def _centred_likeness(corpus: Corpus, row: int, pool: Rows) -> Floats:
-    length = corpus.lengths[row]
-    if length <= MIN_NORM:
-        return np.zeros(pool.size, dtype=np.float64)
-    everyone = pool.size == len(corpus)
-    vectors = corpus.vectors if everyone else corpus.vectors[pool]
-    lengths = corpus.lengths if everyone else corpus.lengths[pool]
-    cosine = np.zeros(pool.size, dtype=np.float64)
-    np.divide(vectors @ corpus.vectors[row], lengths * length, out=cosine, where=lengths > MIN_NORM)
-    square = float(corpus.centre @ corpus.centre)
-    centred = np.zeros(pool.size, dtype=np.float64)
-    scale = corpus.centred_lengths[pool] * corpus.centred_lengths[row]
-    products = cosine - corpus.centre_dots[pool] - corpus.centre_dots[row] + square
-    np.divide(products, scale, out=centred, where=(scale > MIN_NORM) & (lengths > MIN_NORM))
+def _centred_likeness(corpus: Corpus, start: Rows, pool: Rows) -> Floats:
+    """Centred cosine of each of ``start`` with each of ``pool``, shape ``(len(start), len(pool))``; 0 without a vector."""
+    lengths, dots, centred_lengths = corpus.lengths[pool], corpus.centre_dots[pool], corpus.centred_lengths[pool]
+    cosine = _quotient(corpus.vectors[start] @ corpus.vectors[pool].T, np.outer(corpus.lengths[start], lengths))
+    products = cosine - dots - corpus.centre_dots[start, None] + float(corpus.centre @ corpus.centre)
+    centred = _quotient(products, np.outer(corpus.centred_lengths[start], centred_lengths))
+    centred[:, lengths <= MIN_NORM] = 0
+    centred[corpus.lengths[start] <= MIN_NORM] = 0
     return centred
+
+
+def _quotient(products: NDArray[np.floating], scale: Floats) -> Floats:
+    """0 where the scale says that there is nothing to compare."""
+    found = np.zeros(scale.shape, dtype=np.float64)
+    np.divide(products, scale, out=found, where=scale > MIN_NORM)
+    return found
 
 
 def _highest(values: Floats, count: int) -> Rows:

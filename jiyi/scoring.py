@@ -7,6 +7,7 @@ requests are not comparable: every component is stretched to [0, 1] over its own
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,10 +73,23 @@ def recency_by_rank(order: Order, decay: float, *, newest_highest: bool) -> Floa
 
     ``newest_highest=False`` gives the original's ranks, 1 for the *least* recently accessed (GA-25, K-01).
     """
-    ranks = np.arange(1, order.size + 1, dtype=np.float64)
+    powers = _powers(decay, order.size)
     recency = np.empty(order.size, dtype=np.float64)
-    recency[order] = decay ** (ranks[::-1] if newest_highest else ranks)
+    recency[order] = powers[::-1] if newest_highest else powers
     return recency
+
+
+def _powers(decay: float, count: int) -> Floats:
+    """``decay ** rank`` for the ranks 1 … ``count``."""
+    return _more_powers(decay, count.bit_length())[:count]
+
+
+# Powers are slow, and the same for every request: kept, for a few decays and up to the next power of two.
+@lru_cache(maxsize=16)
+def _more_powers(decay: float, bits: int) -> Floats:
+    powers = np.asarray(decay ** np.arange(1, (1 << bits) + 1, dtype=np.float64), dtype=np.float64)
+    powers.setflags(write=False)
+    return powers
 
 
 def recency_by_time(last_accessed: Floats, now: float, decay: float) -> Floats:

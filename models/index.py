@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from jiyi.lexicon import Lexicon
-from jiyi.relevance import NEIGHBOUR_SHARES, Corpus, centre_of
+from jiyi.relevance import NEIGHBOURS, Corpus, centre_of, lie_of, neighbours_of
 from jiyi.requests import Filters
 from jiyi.scoring import MIN_NORM
 from jiyi.settings import Mode
@@ -27,16 +27,24 @@ from jiyi.text import normalise
 from jiyi.vectors import Float32
 from models import touches
 from models.base import driver
+from models.columns import Columns
 
 Rows = NDArray[np.intp]
 
 TYPES = ("event", "thought", "chat")
 #: Steps in which the centre follows a growing memory: so it need not be worked out anew for each row.
 CENTRE_STEPS = 16
-#: Rows that an index has room for at first; doubled when full.
-FIRST_ROWS = 256
-#: Bytes of a row beside its vector and tokens: numbers, its id, its place in dictionaries.
-ROW_BYTES = 400
+#: Bytes of a row beside its columns and tokens: its id, its keywords, its places in dictionaries.
+ROW_BYTES = 300
+
+_COLUMNS = {
+    "node_count": np.int64, "type": np.int8, "created": np.float64, "last_accessed": np.float64, "poignancy": np.float64,
+    "expires": np.float64, "archived": np.bool_, "is_idle": np.bool_, "says_idle": np.bool_, "session": np.int32,
+    "subject": np.int32, "embedded": np.bool_, "has_vector": np.bool_, "has_tokens": np.bool_, "xid": np.int64,
+    # What relevance is worked out from, beside the vectors (``jiyi.relevance.Corpus``).
+    "vector": (np.float32, 0), "length": np.float64, "centre_dot": np.float64, "centred_length": np.float64,
+    "near": (np.int32, NEIGHBOURS), "share": (np.float64, NEIGHBOURS),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,8 @@ class Keyed:
     group_id: str
     agent_id: str
     model: str
+    #: Archived memories are in an index of their own kind, which few ask for: they do not slow down the others.
+    archived: bool = False
 
 
 class AgentIndex:
@@ -54,7 +64,10 @@ class AgentIndex:
     def __init__(self, key: Keyed) -> None:
         self.key = key
         self.lock = RLock()
-        self.size = 0
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self.columns = Columns(_COLUMNS, defaults={"near": -1})
         self.node_ids: list[UUID] = []
         self.keywords: list[frozenset[str]] = []
         #: Models of the vectors there are, this one's and others'.
@@ -62,55 +75,54 @@ class AgentIndex:
         self._row_of: dict[UUID, int] = {}
         self._sessions: dict[str, int] = {}
         self._subjects: dict[str, int] = {}
-        self._columns = np.zeros(FIRST_ROWS, dtype=_COLUMNS)
-        self._vectors: Float32 = np.zeros((FIRST_ROWS, 0), dtype=np.float32)
         self._lexicon = Lexicon()
         self._horizon = 0
-        self._touched = touches.Cursor(key.group_id, key.agent_id)
+        self._touched = touches.Cursor(self.key.group_id, self.key.agent_id)
+        self._centre: Float32 = np.zeros(0, dtype=np.float32)
+        #: Of how many rows the centre is the mean, and the last of them.
+        self._centre_of = (0, -1)
         self._corpus: Corpus | None = None
-        self._order: Rows | None = None
-        #: Rows accessed since the order was worked out.
+        self._order: Rows = np.zeros(0, dtype=np.intp)
+        #: Rows accessed, or new, since the order was worked out.
         self._moved: set[int] = set()
 
     @property
-    def columns(self) -> Any:
-        """The columns as a structured array of ``size`` rows: ``index.columns["poignancy"]``."""
-        return self._columns[: self.size]
+    def size(self) -> int:
+        return self.columns.size
 
     @property
     def vectors(self) -> Float32:
-        return self._vectors[: self.size]
+        return self.columns["vector"]
 
     @property
     def bytes_used(self) -> int:
-        return int(self._vectors.nbytes + self._columns.nbytes + self.size * ROW_BYTES + self._lexicon.bytes_used)
+        return self.columns.nbytes + self.size * ROW_BYTES + self._lexicon.bytes_used
 
     def refresh(self, connection: Connection) -> None:
         """Read what changed since the last look: rows from the database, access times from the other workers."""
         accesses = self._touched.read()  # first: a memory that is stored and accessed meanwhile keeps its access
-        raw = driver(connection)
-        with raw.cursor(binary=True) as cursor:
+        with driver(connection).cursor(binary=True) as cursor:
             (oldest_running,) = cursor.execute(_OLDEST_RUNNING).fetchone() or (0,)
             found = cursor.execute(_CHANGED, {
                 "group": self.key.group_id, "agent": self.key.agent_id, "since": self._horizon, "model": self.key.model,
+                # Who is known already must be seen to leave.
+                "archived": self.key.archived or self._horizon > 0,
             }).fetchall()  # fmt: skip
-        if any(self._gets_its_tokens(row) for row in found):  # postings only grow at their end, so from the beginning
+        if any(self._needs_a_fresh_start(row) for row in found):
             self._start_over()
             self.refresh(connection)
             return
         self._horizon = oldest_running
-        changed = [self._put(row) for row in found]
-        if any(changed):
-            self._corpus = None
-            self._order = None
+        if news := [row for row in found if self._is_news(row)]:
+            self._take_in(news)
         for node_id, at in accesses:
             self.touch(node_id, at)
 
     def touch(self, node_id: UUID, at: float) -> None:
         """An access; never moves a later one back."""
         row = self._row_of.get(node_id)
-        if row is not None and at > self._columns["last_accessed"][row]:
-            self._columns["last_accessed"][row] = at
+        if row is not None and at > self.columns["last_accessed"][row]:
+            self.columns["last_accessed"][row] = at
             self._moved.add(row)
 
     def select(self, filters: Filters, *, mode: Mode, now: datetime) -> Rows:
@@ -141,134 +153,131 @@ class AgentIndex:
 
     def access_order(self) -> Rows:
         """All rows, least recently accessed first, the older on ties."""
-        if self._order is not None and self._moved:
-            self._order = self._moved_to_the_end(self._order)
-        if self._order is None:
-            self._order = np.lexsort((self.columns["node_count"], self.columns["last_accessed"]))
-        self._moved.clear()
+        if self._moved:
+            moved = self._moved_to_the_end(np.fromiter(self._moved, np.intp, len(self._moved)))
+            self._order = self._sorted(np.arange(self.size)) if moved is None else moved
+            self._moved.clear()
         return self._order
 
-    def _moved_to_the_end(self, order: Rows) -> Rows | None:
+    def _moved_to_the_end(self, moved: Rows) -> Rows | None:
         """The order after accesses later than all others, which is what accesses are; None if some were not."""
-        moved = np.fromiter(self._moved, np.intp, len(self._moved))
         stays = np.ones(self.size, dtype=bool)
         stays[moved] = False
-        rest = order[stays[order]]
+        rest = self._order[stays[self._order]]
         times = self.columns["last_accessed"]
         if rest.size and times[rest[-1]] >= times[moved].min():
             return None
-        return np.concatenate([rest, moved[np.lexsort((self.columns["node_count"][moved], times[moved]))]])
+        return np.concatenate([rest, self._sorted(moved)])
+
+    def _sorted(self, rows: Rows) -> Rows:
+        return rows[np.lexsort((self.columns["node_count"][rows], self.columns["last_accessed"][rows]))]
 
     def corpus(self) -> Corpus:
-        """What relevance is worked out from; made anew after changes."""
+        """What relevance is worked out from: views, valid until the next refresh."""
         if self._corpus is None:
-            self._corpus = self._make_corpus()
+            columns = self.columns
+            self._corpus = Corpus(
+                vectors=columns["vector"], lengths=columns["length"], centre=self._centre, centre_dots=columns["centre_dot"],
+                centred_lengths=columns["centred_length"], lexicon=self._lexicon, near=columns["near"],
+                shares=columns["share"], created=columns["created"], subjects=columns["subject"],
+                subject_codes=self._subjects,
+            )  # fmt: skip
         return self._corpus
 
-    def _gets_its_tokens(self, row: Sequence[Any]) -> bool:
-        """Whether a row that is known without tokens has some now."""
-        position = self._row_of.get(row[0])
-        return position is not None and bool(row[_TOKENS]) and not self._columns["has_tokens"][position]
-
-    def _put(self, row: Sequence[Any]) -> bool:
-        """Add or replace one row; False if it was known as it is."""
-        node_id, node_count, kind, created, expires, archived, is_idle, says_idle, poignancy = row[:9]
-        session, subject, keywords, tokens, accessed, model, vector, xid = row[9:]
-        if model is not None:
-            self.models.add(model)
-        position = self._row_of.get(node_id)
-        if position is not None and self._columns["xid"][position] == xid:
-            return False
+    def _needs_a_fresh_start(self, row: Sequence[Any]) -> bool:
+        """Whether a known row gets its tokens only now (postings grow at their end alone), or leaves for the archive."""
+        position = self._row_of.get(row[_NODE_ID])
         if position is None:
-            position = self._append(node_id, keywords, tokens, accessed)
-        columns = self._columns
-        columns[position] = (
-            node_count, TYPES.index(kind), created, columns["last_accessed"][position], poignancy, expires, archived,
-            is_idle, says_idle, self._sessions.setdefault(session, len(self._sessions)) if session is not None else -1,
-            self._subjects.setdefault(normalise(subject), len(self._subjects)) if subject else -1,
-            model is not None, self._put_vector(position, vector), bool(tokens), xid,
-        )  # fmt: skip
-        return True
-
-    def _append(self, node_id: UUID, keywords: Sequence[str], tokens: str, accessed: float) -> int:
-        position = self.size
-        if position == len(self._columns):
-            self._columns = np.concatenate([self._columns, np.zeros_like(self._columns)])
-            self._vectors = np.concatenate([self._vectors, np.zeros_like(self._vectors)])
-        self.size += 1
-        self.node_ids.append(node_id)
-        self.keywords.append(frozenset(keywords))
-        self._row_of[node_id] = position
-        self._lexicon.add(tokens.split())
-        self._columns["last_accessed"][position] = accessed
-        return position
-
-    def _put_vector(self, position: int, packed: bytes | None) -> bool:
-        """Whether the row has a vector: one of another size than the first is as good as none (GA-45)."""
-        self._vectors[position] = 0  # it may have had one by this model before
-        if packed is None:
             return False
-        vector = np.frombuffer(packed, dtype=">f4", offset=_VECTOR_HEADER)
-        if not self._vectors.shape[1]:
-            self._vectors = np.zeros((len(self._columns), vector.size), dtype=np.float32)
-        if vector.size != self._vectors.shape[1]:
-            return False
-        self._vectors[position] = vector
-        return True
+        late = bool(row[_TOKENS]) and not self.columns["has_tokens"][position]
+        return late or (row[_ARCHIVED] and not self.key.archived)
 
-    def _start_over(self) -> None:
-        fresh = AgentIndex(self.key)
-        for name in ("size", "node_ids", "keywords", "_row_of", "_columns", "_vectors", "_lexicon", "_horizon"):
-            setattr(self, name, getattr(fresh, name))
-        self._touched = touches.Cursor(self.key.group_id, self.key.agent_id)
-        self._corpus = self._order = None
-        self._moved.clear()
+    def _is_news(self, row: Sequence[Any]) -> bool:
+        position = self._row_of.get(row[_NODE_ID])
+        if position is None:
+            return self.key.archived or not row[_ARCHIVED]
+        return bool(self.columns["xid"][position] != row[_XID])
 
-    def _make_corpus(self) -> Corpus:
-        vectors, columns = self.vectors, self.columns
-        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-        has = np.flatnonzero(lengths > MIN_NORM)
-        step = max(1, 1 << max(int(has.size).bit_length() - 1 - CENTRE_STEPS.bit_length() + 1, 0))
-        trusted = has[: has.size - has.size % step]
-        centre = centre_of(vectors[trusted] / lengths[trusted, None].astype(np.float32))
-        dots = np.zeros(self.size, dtype=np.float64)
-        np.divide(vectors @ centre, lengths, out=dots, where=lengths > MIN_NORM)
-        square = float(centre @ centre)
-        before, after = self._neighbours()
-        return Corpus(
-            vectors=vectors, lengths=lengths, centre=centre, centre_dots=dots,
-            centred_lengths=np.sqrt(np.maximum(1 - 2 * dots + square, 0)), lexicon=self._lexicon, before=before, after=after,
-            created=columns["created"].copy(), subjects=columns["subject"].copy(), subject_codes=self._subjects,
-        )  # fmt: skip
+    def _take_in(self, found: Sequence[Sequence[Any]]) -> None:
+        """Add or replace rows."""
+        new = [row for row in found if row[_NODE_ID] not in self._row_of]
+        self._append(new)
+        positions = np.fromiter((self._row_of[row[_NODE_ID]] for row in found), np.intp, len(found))
+        (_, node_count, kind, created, expires, archived, is_idle, says_idle, poignancy, session, subject, _, tokens, _,
+         model, vectors, xid) = zip(*found, strict=True)  # fmt: skip
+        values = {
+            "node_count": node_count, "type": [TYPES.index(name) for name in kind], "created": created, "expires": expires,
+            "archived": archived, "is_idle": is_idle, "says_idle": says_idle, "poignancy": poignancy,
+            "session": [_code(self._sessions, name) for name in session],
+            "subject": [_code(self._subjects, normalise(name) if name else None) for name in subject],
+            "embedded": [name is not None for name in model], "has_tokens": [bool(text) for text in tokens], "xid": xid,
+        }  # fmt: skip
+        before = np.unique(self.columns["session"][positions])
+        for name, column in values.items():
+            self.columns[name][positions] = column
+        self.models.update(name for name in model if name is not None)
+        self._take_vectors(positions, vectors)
+        self._link(np.union1d(before, self.columns["session"][positions]))
+        self._corpus = None
 
-    def _neighbours(self) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
-        """For each distance, the row before and the row after in the same session."""
+    def _append(self, new: Sequence[Sequence[Any]]) -> None:
+        for position, row in zip(self.columns.extend(len(new)).tolist(), new, strict=True):
+            self._row_of[row[_NODE_ID]] = position
+            self.node_ids.append(row[_NODE_ID])
+            self.keywords.append(frozenset(row[_KEYWORDS]))
+            self._lexicon.add(row[_TOKENS].split())
+            self.columns["last_accessed"][position] = row[_ACCESSED]
+            self.columns["session"][position] = -1
+            self._moved.add(position)
+
+    def _take_vectors(self, positions: Rows, packed: Sequence[bytes | None]) -> None:
+        """One of another size than the first is as good as none (GA-45)."""
         columns = self.columns
-        order = np.lexsort((columns["node_count"], columns["created"], columns["session"]))
-        sessions = columns["session"][order]
-        before, after = [], []
-        for distance in range(1, len(NEIGHBOUR_SHARES) + 1):
-            earlier, later = np.full(self.size, -1, np.int32), np.full(self.size, -1, np.int32)
-            same = (sessions[distance:] == sessions[:-distance]) & (sessions[distance:] >= 0)
-            first, second = order[:-distance][same], order[distance:][same]
-            earlier[second], later[first] = first, second
-            before.append(earlier)
-            after.append(later)
-        return before, after
+        if not columns["vector"].shape[1] and (first := next((one for one in packed if one is not None), None)):
+            columns.add_column("vector", np.float32, (len(first) - _VECTOR_HEADER) // _VALUE_BYTES)
+        width = columns["vector"].shape[1]
+        size = _VECTOR_HEADER + _VALUE_BYTES * width
+        fits = np.array([one is not None and len(one) == size for one in packed])
+        columns["vector"][positions[~fits]] = 0  # it may have had one by this model before
+        whole = b"".join(one[_VECTOR_HEADER:] for one in packed if one is not None and len(one) == size)
+        columns["vector"][positions[fits]] = np.frombuffer(whole, dtype=">f4").reshape(-1, width) if width else 0
+        rows = columns["vector"][positions]
+        columns["has_vector"][positions] = fits
+        columns["length"][positions] = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+        self._follow(positions)
+
+    def _follow(self, changed: Rows) -> None:
+        """Let the centre follow, in steps; and know how each row lies to it."""
+        has = np.flatnonzero(self.columns["length"] > MIN_NORM)
+        step = max(1, 1 << max(int(has.size).bit_length() - CENTRE_STEPS.bit_length(), 0))
+        trusted = has[: has.size - has.size % step]
+        centre_of_now = (trusted.size, int(trusted[-1]) if trusted.size else -1)
+        if centre_of_now != self._centre_of or (changed <= self._centre_of[1]).any():
+            self._centre_of = centre_of_now
+            self._centre = centre_of(self.vectors, self.columns["length"], trusted)
+            changed = np.arange(self.size)
+        vectors = self.vectors if changed.size == self.size else self.vectors[changed]
+        dots, lengths = lie_of(vectors, self.columns["length"][changed], self._centre)
+        self.columns["centre_dot"][changed], self.columns["centred_length"][changed] = dots, lengths
+
+    def _link(self, sessions: NDArray[np.int32]) -> None:
+        """Find the neighbours of each row of the sessions."""
+        columns = self.columns
+        rows = np.flatnonzero(np.isin(columns["session"], sessions))
+        near, shares = neighbours_of(columns["session"][rows], columns["created"][rows], columns["node_count"][rows])
+        columns["near"][rows] = np.where(near >= 0, rows[near], -1)
+        columns["share"][rows] = shares
 
 
-_COLUMNS = np.dtype([
-    ("node_count", np.int64), ("type", np.int8), ("created", np.float64), ("last_accessed", np.float64),
-    ("poignancy", np.float64), ("expires", np.float64), ("archived", np.bool_), ("is_idle", np.bool_),
-    ("says_idle", np.bool_), ("session", np.int32), ("subject", np.int32), ("embedded", np.bool_), ("has_vector", np.bool_),
-    ("has_tokens", np.bool_), ("xid", np.int64),
-])  # fmt: skip
+def _code(codes: dict[str, int], name: str | None) -> int:
+    return -1 if name is None else codes.setdefault(name, len(codes))
 
-#: Place of the tokens in a row of ``_CHANGED``.
-_TOKENS = 12
+
+#: Places in a row of ``_CHANGED``.
+_NODE_ID, _ARCHIVED, _KEYWORDS, _TOKENS, _ACCESSED, _XID = 0, 5, 11, 12, 13, 16
 
 #: pgvector's binary form: two 16-bit numbers, then big-endian float32.
-_VECTOR_HEADER = 4
+_VECTOR_HEADER, _VALUE_BYTES = 4, 4
 
 _OLDEST_RUNNING = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 # vector_send: its bytes as they are, without an object for each.
@@ -281,5 +290,6 @@ _CHANGED = """
         n.changed_xid::text::bigint
     FROM memory_nodes n JOIN node_access a USING (node_id)
     WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.changed_xid >= %(since)s::text::xid8
+        AND (%(archived)s OR n.archived_at IS NULL)
     ORDER BY n.node_count
 """

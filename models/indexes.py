@@ -12,9 +12,9 @@ _indexes: OrderedDict[Keyed, AgentIndex] = OrderedDict()
 _lock = Lock()
 
 
-def index_of(group_id: str, agent_id: str, model: str) -> AgentIndex:
+def index_of(group_id: str, agent_id: str, model: str, *, archived: bool = False) -> AgentIndex:
     """The index of an agent's memories; new and empty if there is none: refresh it under its lock."""
-    key = Keyed(group_id, agent_id, model)
+    key = Keyed(group_id, agent_id, model, archived)
     with _lock:
         index = _indexes.get(key)
         if index is None:

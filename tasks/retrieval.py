@@ -62,7 +62,8 @@ def retrieve(request: RetrievalRequest) -> dict[str, Any]:
     """
     with unit_of_work() as connection:
         asked = resolve(request, agents.agent_settings(connection, request.group_id, request.agent_id) or AgentSettings())
-        index = indexes.index_of(request.group_id, request.agent_id, asked.model)
+        archived = request.filters.include_archived
+        index = indexes.index_of(request.group_id, request.agent_id, asked.model, archived=archived)
         with index.lock:
             index.refresh(connection)
             rows = index.select(request.filters, mode=asked.weights.mode, now=asked.now)

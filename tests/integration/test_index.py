@@ -32,6 +32,8 @@ from workers.stack import Stack
 
 T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
 MODEL = "three-dimensions"
+#: Columns that depend on the rows' order in their last digits.
+INEXACT = {"centre_dot", "centred_length"}
 #: Not the one that running workers use: they would embed what a test leaves without a vector.
 OWN_DATABASE = 6
 
@@ -80,11 +82,13 @@ def state(index: AgentIndex) -> dict[UUID, tuple[Any, ...]]:
     """All that is known of each node, without the numbers that depend on what was met first."""
     names = {code: name for name, code in index._sessions.items()}
     subjects = {code: name for name, code in index._subjects.items()}
-    columns = [name for name in index.columns.dtype.names if name not in ("session", "subject")]
+    columns = [
+        name for name in index.columns.names if index.columns[name].ndim == 1 and name not in INEXACT | {"session", "subject"}
+    ]
     corpus = index.corpus()
     rows: dict[UUID, tuple[Any, ...]] = {}
     for row, node_id in enumerate(index.node_ids):
-        near = [None if at[row] < 0 else index.node_ids[at[row]] for at in (*corpus.before, *corpus.after)]
+        near = [None if at < 0 else index.node_ids[at] for at in corpus.near[row]]
         rows[node_id] = (
             {name: index.columns[name][row].item() for name in columns},
             names.get(index.columns["session"][row]), subjects.get(index.columns["subject"][row]), index.keywords[row],
@@ -98,7 +102,7 @@ def assert_same(index: AgentIndex, other: AgentIndex) -> None:
     mine, theirs = index.corpus(), other.corpus()
     place = {node_id: row for row, node_id in enumerate(index.node_ids)}
     order = [place[node_id] for node_id in other.node_ids]
-    for name in ("lengths", "centre_dots", "centred_lengths", "created"):
+    for name in ("lengths", "centre_dots", "centred_lengths", "shares", "created"):
         assert getattr(mine, name)[order] == pytest.approx(getattr(theirs, name), abs=1e-6), name
     assert mine.centre == pytest.approx(theirs.centre, abs=1e-6)
     for question in (["klaus"], ["read", "book"], ["书店"]):
@@ -113,6 +117,7 @@ def test_an_index_refreshed_step_by_step_equals_one_built_at_once(group: str) ->
     index = index_of(group)
     chance = random.Random(7)
     known: list[UUID] = []
+    archived: set[UUID] = set()
     without: list[UUID] = []
     for step in range(12):
         batch = [
@@ -132,13 +137,16 @@ def test_an_index_refreshed_step_by_step_equals_one_built_at_once(group: str) ->
             for node_id in chance.sample(without, 5):
                 embed(connection, node_id, [chance.gauss(0, 1) for _ in range(3)])
                 without.remove(node_id)
-            change(connection, "archived_at = now()", chance.choice(known))
+            if step % 5 == 4:  # rarely: the index starts over for it
+                left = chance.choice(known)
+                archived.add(left)
+                change(connection, "archived_at = now()", left)
             change(connection, "depth = depth + 1", chance.choice(known))
             change(connection, "expires_at = :at", chance.choice(known), at=T0)
         if step % 3 == 0:  # some changes are met together, some apart
             assert_same(refreshed(index), built_at_once(group))
     assert_same(refreshed(index), built_at_once(group))
-    assert index.size == len(known) == 360  # more than there was room for at first
+    assert index.size == len(known) - len(archived) >= 350  # more than there was room for at first
 
 
 def test_without_changes_a_refresh_keeps_what_was_worked_out(group: str) -> None:

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from jiyi import relevance
 from jiyi.lexicon import Lexicon
-from jiyi.relevance import NEIGHBOUR_SHARES, Corpus, hybrid, sentences_of
+from jiyi.relevance import Corpus, hybrid, sentences_of
 from jiyi.scoring import Floats
-from jiyi.text import normalise
 from jiyi.tokens import tokens
 from jiyi.vectors import Float32
 
@@ -34,31 +33,14 @@ def corpus_of(
 ) -> Corpus:
     """Without sessions there are no neighbours; by default all was said a day apart."""
     size = len(texts)
-    table = np.array(vectors, dtype=np.float32) if vectors else np.zeros((size, 0), dtype=np.float32)
-    lengths = np.linalg.norm(table.astype(np.float64), axis=1)
-    has = lengths > 0
-    unit = np.zeros_like(table)
-    unit[has] = table[has] / lengths[has, None].astype(np.float32)
-    centre = relevance.centre_of(unit[has])
     lexicon = Lexicon()
     for text in texts:
         lexicon.add(tokens(text))
-    times = np.array(created if created is not None else [NOW.timestamp() - DAY * (size - i) for i in range(size)], dtype=float)
-    before, after = [], []
-    for distance in range(1, len(NEIGHBOUR_SHARES) + 1):
-        earlier, later = np.full(size, -1, np.int32), np.full(size, -1, np.int32)
-        for session in set(sessions or ()):
-            rows = [row for row in np.argsort(times, kind="stable") if sessions and sessions[row] == session]
-            for first, second in zip(rows, rows[distance:], strict=False):
-                earlier[second], later[first] = first, second
-        before.append(earlier)
-        after.append(later)
-    names = [normalise(name) if name else None for name in subjects or [None] * size]
-    codes = {name: code for code, name in enumerate(dict.fromkeys(name for name in names if name))}
-    return Corpus(
-        vectors=table, lengths=lengths, centre=centre, centre_dots=(unit @ centre).astype(np.float64),
-        centred_lengths=np.linalg.norm((unit - centre).astype(np.float64), axis=1), lexicon=lexicon, before=before, after=after,
-        created=times, subjects=np.array([codes[name] if name else -1 for name in names], dtype=np.int32), subject_codes=codes,
+    return Corpus.of(
+        np.array(vectors, dtype=np.float32) if vectors else np.zeros((size, 0), dtype=np.float32), lexicon,
+        sessions=sessions if sessions is not None else [-1] * size,
+        created=created if created is not None else [NOW.timestamp() - DAY * (size - i) for i in range(size)],
+        subjects=subjects or [None] * size,
     )  # fmt: skip
 
 
@@ -102,10 +84,12 @@ def test_a_query_without_direction_and_a_memory_without_vectors_are_like_nothing
 
 def test_the_centre_is_the_mean_trusted_the_more_the_more_memories_there_are() -> None:
     unit = np.array([[1, 0], [0, 1]], dtype=np.float32)
-    assert relevance.centre_of(unit) == pytest.approx(np.array([0.5, 0.5]) * 2 / 52)
-    assert relevance.centre_of(np.repeat(unit, 25, axis=0)) == pytest.approx(np.array([0.25, 0.25]))  # 50: half
-    assert relevance.centre_of(np.repeat(unit, 50_000, axis=0)) == pytest.approx(np.array([0.5, 0.5]), abs=1e-3)
-    assert relevance.centre_of(unit[:0]).tolist() == [0, 0]
+    assert relevance.centre_of(2 * unit, np.array([2.0, 2.0]), np.arange(2)) == pytest.approx(np.array([0.5, 0.5]) * 2 / 52)
+    for repeated, expected in ((25, 0.25), (50_000, 0.5)):  # 50 memories: half
+        rows = np.repeat(unit, repeated, axis=0)
+        found = relevance.centre_of(rows, np.ones(len(rows)), np.arange(len(rows)))
+        assert found == pytest.approx(np.array([expected, expected]), abs=1e-3)
+    assert relevance.centre_of(unit, np.ones(2), np.arange(0)).tolist() == [0, 0]
 
 
 @given(st.integers(0, 10_000))
@@ -371,7 +355,7 @@ def test_each_sentence_finds_its_own_memory() -> None:
 
 def test_a_memory_counts_with_its_best_sentence() -> None:
     corpus, _, query = random_corpus(3)
-    corpus.before, corpus.after = [], []
+    corpus.shares[:] = 0
     question = "Which kiln has clay with glaze? Which harbour ferry has tea?"
     found = hybrid(corpus, question, query, embed_by_text, NOW).total
     parts = [
@@ -439,7 +423,7 @@ def test_the_order_of_the_rows_does_not_matter(seed: int) -> None:
     moved = Corpus(
         vectors=corpus.vectors[order], lengths=corpus.lengths[order], centre=corpus.centre,
         centre_dots=corpus.centre_dots[order], centred_lengths=corpus.centred_lengths[order], lexicon=lexicon,
-        before=[place[rows[order]] for rows in corpus.before], after=[place[rows[order]] for rows in corpus.after],
+        near=place[corpus.near[order]], shares=corpus.shares[order],
         created=corpus.created[order], subjects=corpus.subjects[order], subject_codes=corpus.subject_codes,
     )  # fmt: skip
     expected = hybrid(corpus, question, query, embed_by_text, NOW).total[order]
