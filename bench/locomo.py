@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.quality import RELEVANCES, Agent, Memory, Question, ask, remember
+from bench.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, remember
 from bench.ranking import Figures, figures, mean
 from bench.service import machine, running
 
@@ -84,7 +84,7 @@ def summary(answers: list[tuple[Question, list[str]]]) -> dict[str, Figures]:
 
 def run(path: Path, limit: int | None, console: Console) -> dict[str, dict[str, Figures]]:
     agents = read(path, limit)
-    with running() as client:
+    with running(**SETTINGS) as client:
         keys = remember(client, agents, console)
         return {relevance: summary(ask(client, agents, keys, relevance, console)) for relevance in RELEVANCES}
 

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.quality import RELEVANCES, Agent, Memory, Question, ask, remember
+from bench.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, remember
 from bench.ranking import DECIMALS, figures, mean
 from bench.service import machine, running
 from jiyi.client import chunks
@@ -116,7 +116,7 @@ def summary(answers: Sequence[tuple[Question, list[str]]]) -> dict[str, float]:
 
 def run(path: Path, noise: int, limit: int | None, console: Console) -> dict[str, dict[str, float]]:
     agents = read(path, limit)
-    with running() as client:
+    with running(**SETTINGS) as client:
         if noise:
             agents = with_vectors(with_noise(agents, noise), console)
         keys = remember(client, agents, console)

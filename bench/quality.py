@@ -26,6 +26,7 @@ REQUEST_SECONDS = 300
 EMBEDDING_SECONDS = 3_600
 WAIT_CHUNK = 50
 #: Quality alone: nothing but relevance counts, and no question changes what the next one finds.
+SETTINGS = {"derive_poignancy": "off"}  # so no reflection is called for, whose thoughts would stand among what is searched
 OPTIONS: dict[str, Any] = {"top_k": TOP_K, "mode": "recent", "recency_w": 0, "importance_w": 0, "touch": False}
 
 

@@ -14,10 +14,17 @@ import psutil
 from jiyi import Client
 from workers import ephemeral
 
+#: More importance than any benchmark's events add up to.
+NEVER = 1_000_000
+
 
 @contextmanager
-def running(names: Sequence[str] = ephemeral.WORKERS, **settings: str) -> Iterator[Client]:
-    """A client of a service of its own, with the processes named; ``settings`` by lower-case name."""
+def running(names: Sequence[str] | None = None, **settings: str) -> Iterator[Client]:
+    """A client of a service of its own, with the processes named; ``settings`` by lower-case name.
+
+    Nothing reflects unless it is asked to: what is measured is what was asked for.
+    """
+    settings.setdefault("importance_trigger_max", str(NEVER))
     with tempfile.TemporaryDirectory(prefix="jiyi-bench-") as folder:
         home = Path(folder)
         with ephemeral.database(home, **settings), ephemeral.processes(home / "log", names), Client("bench") as client:

@@ -6,6 +6,9 @@ An approximate index over all tenants loses results silently, above all when vec
 nearest of all belong to others, and what is left after the filter is too little. Every tenant's answers, ranked by
 cosine alone, are compared with an exact scan of its vectors.
 
+Once as ordinary agents, whose memories are all compared; once as large ones, with a bound so low that each agent
+outgrows it: then the database's approximate index serves them, all tenants' rows in one.
+
 * **recall**: the share of the truly nearest ones that were returned.
 * **short**: answers with fewer memories than were asked for.
 """
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
@@ -22,6 +26,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from sqlalchemy import text
 
 from bench.latency import unit_vectors
 from bench.service import machine, running
@@ -40,6 +45,12 @@ MODEL = f"random-{DIMENSIONS}"
 AGENT = "agent"
 BATCH = 1_000
 SEED = 20260302
+#: Path → memories beyond which an agent takes the other one.
+PATHS = {"exact": 200_000, "large": MEMORIES // 2}
+#: Seconds that the agents may take to become large.
+PATIENCE = 300
+
+_READY = text("SELECT count(*) FROM agents WHERE large_ready_at IS NOT NULL")
 
 #: Of a tenant: its vectors, and the memories' ids in the same order.
 Tenant = tuple[Float32, list[UUID]]
@@ -71,8 +82,9 @@ def nearest(tenant: Tenant, query: Float32) -> set[UUID]:
     return {node_ids[row] for row in np.argsort(-cosines)[:TOP_K]}
 
 
-def exact(client: Client, tenants: dict[str, Tenant], random: np.random.Generator, console: Console) -> dict[str, float]:
-    """The path that ordinary agents take: all of their memories are compared."""
+def ask_all(client: Client, tenants: dict[str, Tenant], console: Console, *, exact: bool) -> dict[str, float]:
+    """Each tenant's questions, the same ones whatever the path."""
+    random = np.random.default_rng(SEED + 1)
     recalls, short = [], 0
     for group_id, tenant in track(tenants.items(), "tenants", console=console, transient=True):
         client.group = group_id
@@ -81,6 +93,8 @@ def exact(client: Client, tenants: dict[str, Tenant], random: np.random.Generato
                 AGENT, "what is near", vectors=[query.tobytes()], embedding_model=MODEL, relevance="dense",
                 recency_w=0, importance_w=0, top_k=TOP_K,
             )  # fmt: skip
+            if answer.debug.exact != exact:
+                raise RuntimeError(f"{group_id} was answered by the other path")
             found = set(answer.accessed_ids)
             short += len(found) < TOP_K
             recalls.append(len(found & nearest(tenant, query)) / TOP_K)
@@ -88,11 +102,26 @@ def exact(client: Client, tenants: dict[str, Tenant], random: np.random.Generato
 
 
 def run(console: Console) -> dict[str, Any]:
-    random = np.random.default_rng(SEED)
-    with running(embedder="hashing") as client:
-        with console.status("storing"):
-            tenants = fill(random)
-        return {"exact": exact(client, tenants, random, console), "machine": machine()}
+    found: dict[str, Any] = {}
+    for path, bound in PATHS.items():
+        with running(embedder="hashing", index_max_nodes=str(bound)) as client:
+            with console.status(f"{path}: storing"):
+                tenants = fill(np.random.default_rng(SEED))
+            if path == "large":
+                await_large(len(tenants), console)
+            found[path] = ask_all(client, tenants, console, exact=path == "exact")
+    return found | {"machine": machine()}
+
+
+def await_large(tenants: int, console: Console) -> None:
+    """Return when all agents are served from the database's own indexes."""
+    with console.status("making the indexes"):
+        for _ in range(PATIENCE):
+            with unit_of_work() as connection:
+                if connection.execute(_READY).scalar_one() == tenants:
+                    return
+            time.sleep(1)
+    raise RuntimeError(f"after {PATIENCE} s not all agents are large")
 
 
 def main() -> None:
@@ -106,7 +135,7 @@ def main() -> None:
     table = Table(title=f"{TENANTS} tenants × {MEMORIES} memories, {QUERIES} questions each · {result['machine']}")
     for column in ("path", f"recall@{TOP_K}", "answers cut short"):
         table.add_column(column, justify="right")
-    for path in ("exact",):
+    for path in PATHS:
         table.add_row(path, f"{result[path]['recall']:.4f}", str(result[path]["short"]))
     Console().print(table)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jiyi.settings import Decay, Dedupe, Mode, Settings, Weight
+from jiyi.settings import Decay, Dedupe, Derive, DeriveKeywords, Mode, Settings, Weight
 
 
 class AgentSettings(BaseModel):
@@ -22,6 +22,9 @@ class AgentSettings(BaseModel):
     recency_decay: Decay | None = None
     dedupe: Dedupe | None = None
     importance_trigger_max: int | None = Field(None, ge=1, le=1_000_000)
+    derive_poignancy: Derive | None = None
+    derive_triple: Derive | None = None
+    derive_keywords: DeriveKeywords | None = None
 
     def over(self, settings: Settings) -> ResolvedSettings:
         """These settings, with the deployment's for what is not set."""
@@ -43,3 +46,6 @@ class ResolvedSettings(BaseModel):
     recency_decay: float
     dedupe: Dedupe
     importance_trigger_max: int
+    derive_poignancy: Derive
+    derive_triple: Derive
+    derive_keywords: DeriveKeywords

@@ -5,14 +5,15 @@ The answer does not travel through Celery's result backend: a list and ``BLPOP``
 
 from __future__ import annotations
 
-import json
 import time
+import zlib
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import redis
 from kombu.exceptions import OperationalError
 from pydantic import BaseModel
+from pydantic_core import from_json, to_json
 from uuid6 import uuid7
 
 from jiyi.broker import CONNECT_RETRY
@@ -28,6 +29,17 @@ REPLY_SECONDS = 30
 #: Seconds of one blocking wait, below the socket's own time-out.
 WAIT_SLICE = 2.0
 SOCKET_TIMEOUT = 5.0
+
+
+def retrieval_queues(shards: int) -> list[str]:
+    """The queues that retrievals are spread over."""
+    return ["retrieval"] if shards == 1 else [f"retrieval.{shard}" for shard in range(shards)]
+
+
+def retrieval_queue(group_id: str, agent_id: str, shards: int) -> str:
+    """An agent's retrievals always go to the same queue, so that one worker has its index."""
+    queues = retrieval_queues(shards)
+    return queues[zlib.crc32(f"{len(group_id)}:{group_id}:{agent_id}".encode()) % len(queues)]
 
 
 def reply_key(request_id: str) -> str:
@@ -99,18 +111,18 @@ class Caller:
 
 
 def reply_of(value: Any) -> bytes:
-    """A reply that carries a JSON value."""
-    return json.dumps({"value": value}, ensure_ascii=False).encode()
+    """A reply that carries a JSON value, or a model, which becomes one."""
+    return to_json({"value": value})
 
 
 def reply_of_error(error: JiyiError) -> bytes:
     problems = getattr(error, "problems", None)
-    return json.dumps({"error": {"code": error.code, "message": str(error), "problems": problems}}, ensure_ascii=False).encode()
+    return to_json({"error": {"code": error.code, "message": str(error), "problems": problems}})
 
 
 def open_reply(reply: bytes | str) -> Any:
     """The value of a reply, or the error it carries, raised."""
-    content = json.loads(reply)
+    content = from_json(reply)
     if "value" in content:
         return content["value"]
     error = content["error"]

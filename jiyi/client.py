@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import islice
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -15,9 +16,9 @@ from kombu.pools import producers
 from pydantic import BaseModel, ValidationError
 
 from jiyi import events as wire
-from jiyi import inspection
+from jiyi import inspection, operations
 from jiyi.broker import CONNECT_RETRY, bind_anew, exchange, intake_queue
-from jiyi.calls import Caller
+from jiyi.calls import Caller, retrieval_queue
 from jiyi.errors import (
     BrokerUnavailable,
     EventRejected,
@@ -30,6 +31,11 @@ from jiyi.errors import (
 )
 from jiyi.events import Event
 from jiyi.inspection import EventState, EventStatesQuery, Page, Query
+from jiyi.moving import QUEUE as MOVE_QUEUE
+from jiyi.moving import STEP_SECONDS, MoveRequest, MoveState
+from jiyi.moving import TASK as MOVE_TASK
+from jiyi.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
+from jiyi.reasons import Reasons, ReflectionQuery, ReflectionState, ReflectQuery, WhyQuery
 from jiyi.requests import Answer, RetrievalRequest
 from jiyi.settings import Settings, get_settings
 
@@ -39,6 +45,8 @@ PUBLISH_RETRY = {"max_retries": 2, "interval_start": 0.1, "interval_step": 0.2} 
 #: ``wait=True`` asks again after this, at first; seconds.
 FIRST_POLL = 0.01
 LAST_POLL = 0.5
+#: What a job that is run now may take, in seconds.
+JOB_SECONDS = 600.0
 #: Ids in one question about states.
 STATES_A_CALL = 500
 
@@ -128,10 +136,57 @@ class Client:
             self.wait_for(ids, timeout)
         return ids
 
+    def perceive(
+        self, agent_id: str, seen: Iterable[Seen | tuple[Any, ...]], *, utterances: Sequence[tuple[str, str]] = (),
+        att_bandwidth: int = ATT_BANDWIDTH, retention: int = RETENTION, stanford: bool = False, wait: bool = False,
+        timeout: float | None = None, **fields: Any,
+    ) -> list[UUID]:  # fmt: skip
+        """Observe what an agent sees around it: the closest, and of that only what is new (:mod:`jiyi.perceive`).
+
+        Args:
+            agent_id: whose memory; also its name among the subjects.
+            seen: (subject, predicate, object, description, distance) each.
+            utterances: what was said, (speaker, text) each, if the agent is seen chatting with somebody.
+            att_bandwidth: how many of the things seen come to attention.
+            retention: how many of the agent's latest events they are compared with.
+            stanford: texts exactly as the original makes them.
+            wait: return only when the memories are retrievable.
+            timeout: seconds for ``wait``; the deployment's request time-out unless given.
+            fields: of all the events (``occurred_at``, ``session_id``, …).
+
+        Returns:
+            The events' ids; with ``wait`` only of those that were new.
+        """
+        made = observations(
+            agent_id, (Seen(*item) for item in seen), utterances=utterances, bandwidth=att_bandwidth, retention=retention,
+            stanford=stanford,
+        )  # fmt: skip
+        if not made:
+            return []
+        fields.setdefault("occurred_at", datetime.now(UTC))  # one look, one moment
+        published = self.observe_many([{**item, **fields} for item in made], wait=wait, timeout=timeout)
+        ids = [event_id for event_id, item in zip(published, made, strict=True) if item.get("node_type") != "chat"]
+        if not wait:
+            return ids
+        return [state.event_id for state in self.event_states(ids, timeout) if state.state != "duplicate"]
+
     def configure(self, agent_id: str, *, wait: bool = False, timeout: float | None = None, **settings: Any) -> UUID:
         """Publish ``agent.configured``: set an agent's ``mode``, weights, ``recency_decay``, ``dedupe``, …"""
         event = wire.build({"type": "agent.configured", "group_id": self.group, "agent_id": agent_id, "payload": settings})
         return self.observe_many([event], wait=wait, timeout=timeout)[0]
+
+    def end_session(self, agent_id: str, session_id: str | None = None, **fields: Any) -> UUID:
+        """Publish ``session.ended``: the agent keeps two thoughts of the conversation. Returns the event's id, which is
+        also that of the reflection.
+
+        ``fields`` are ``partner``, ``chat_ids``, or of the envelope (``event_id``, ``occurred_at``, …).
+        """
+        envelope = {name: fields.pop(name) for name in _ENVELOPE_FIELDS & fields.keys()}
+        event = wire.build({
+            "type": "session.ended", "group_id": self.group, "agent_id": agent_id, "session_id": session_id, **envelope,
+            "payload": fields,
+        })  # fmt: skip
+        return self.observe_many([event])[0]
 
     def wait_for(self, event_ids: Sequence[UUID], timeout: float | None = None) -> None:
         """Return when every event has its effect. Raises :class:`EventRejected` or :class:`NoAnswer`."""
@@ -168,7 +223,8 @@ class Client:
         """
         texts = [focal] if isinstance(focal, str) else list(focal)
         request = _checked(RetrievalRequest, group_id=self.group, agent_id=agent_id, focal_texts=texts, **options)
-        return Answer.model_validate(self._caller.call("retrieval.retrieve", "retrieval", request, timeout))
+        queue = retrieval_queue(self.group, agent_id, self.settings.retrieval_shards)
+        return Answer.model_validate(self._caller.call("retrieval.retrieve", queue, request, timeout))
 
     def event_states(self, event_ids: Sequence[UUID], timeout: float | None = None) -> list[EventState]:
         """What became of these events (at most 1,000), in their order."""
@@ -182,6 +238,40 @@ class Client:
         found: dict[str, list[dict[str, Any]]] = self.ask("related", query)
         return found
 
+    def reflect(self, agent_id: str, *, wait: bool = True, timeout: float | None = None) -> ReflectionState:
+        """Let an agent reflect on its latest memories, now; its thoughts, each with its evidence.
+
+        Args:
+            agent_id: who is to reflect.
+            wait: return only when it is done; else at once, with a reflection that is owed.
+            timeout: seconds for ``wait``; the deployment's request time-out unless given.
+
+        Raises:
+            NotFound: no such agent.
+            NoAnswer: (``wait``) it is not done within the time given; it goes on.
+        """
+        asked = self.ask("reflect", _checked(ReflectQuery, group_id=self.group, agent_id=agent_id))
+        limit = self.settings.request_timeout if timeout is None else timeout
+        deadline, pause = time.monotonic() + limit, FIRST_POLL
+        while True:
+            found = self.reflection(asked["reflection_id"])
+            if found.final or not wait:
+                return found
+            if time.monotonic() > deadline:
+                why = f": {found.error}" if found.error else ""
+                raise NoAnswer(f"the reflection {found.reflection_id} is {found.state} after {limit:g} s{why}; it goes on")
+            time.sleep(pause)
+            pause = min(pause * 2, LAST_POLL)
+
+    def reflection(self, reflection_id: UUID | str) -> ReflectionState:
+        """How far a reflection is, and its thoughts."""
+        query = _checked(ReflectionQuery, group_id=self.group, reflection_id=reflection_id)
+        return ReflectionState.model_validate(self.ask("reflection", query))
+
+    def why(self, node_id: UUID | str, **bounds: int) -> Reasons:
+        """What a memory rests on: ``depth`` levels of evidence, ``limit`` memories at most."""
+        return Reasons.model_validate(self.ask("why", _checked(WhyQuery, group_id=self.group, node_id=node_id, **bounds)))
+
     def page(self, what: str, query: type[Query], **fields: Any) -> Page:
         """One page of a list: ``nodes``, ``keywords``, ``agents``, ``export`` or ``dead_letters``."""
         return Page.model_validate(self.ask(what, _checked(query, group_id=self.group, **fields)))
@@ -189,6 +279,40 @@ class Client:
     def ask(self, what: str, query: Query, timeout: float | None = None) -> Any:
         """Any question of :mod:`jiyi.inspection`."""
         return self._caller.call(f"inspect.{what}", inspection.QUEUE, query, timeout)
+
+    # Operating
+
+    def run_job(
+        self, job: str, *, dry_run: bool = False, whole_service: bool = True, timeout: float = JOB_SECONDS
+    ) -> operations.Tick:
+        """Run a scheduled job now and wait for its end; or tell what it would do.
+
+        Raises:
+            NotFound: there is no such job.
+            NoAnswer: it has not ended within ``timeout`` seconds, but goes on.
+        """
+        query = _checked(operations.RunJobQuery, group_id=self.group, job=job, dry_run=dry_run, whole_service=whole_service)
+        tick = operations.Tick.model_validate(self.ask("run_job", query, timeout))
+        deadline, pause = time.monotonic() + timeout, FIRST_POLL
+        while tick.state in ("waiting", "running"):
+            if time.monotonic() > deadline:
+                raise NoAnswer(f"{job} has not ended within {timeout:g} s; it goes on: see `jiyi schedule`")
+            time.sleep(pause)
+            pause = min(pause * 2, LAST_POLL)
+            found = self.ask("tick", _checked(operations.TickQuery, group_id=self.group, job=job, slot=tick.slot))
+            tick = tick if found is None else operations.Tick.model_validate(found)
+        return tick
+
+    def move_embeddings(self, timeout: float = STEP_SECONDS, **fields: Any) -> MoveState:
+        """One step of moving the deployment to another embedding model (:class:`jiyi.moving.MoveRequest`).
+
+        Repeat it until its ``phase`` is ``done``. Raises as :meth:`retrieve` does, and:
+
+        Raises:
+            EmbeddingUnavailable, TextRefused: the new model's provider; the step may be repeated.
+        """
+        request = _checked(MoveRequest, group_id=self.group, **fields)
+        return MoveState.model_validate(self._caller.call(MOVE_TASK, MOVE_QUEUE, request, timeout))
 
     # Plumbing
 

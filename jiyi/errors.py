@@ -65,12 +65,20 @@ class ProviderUnavailable(JiyiError):
     """Something outside that the work needs is away: the work waits, and no attempt is counted against it."""
 
     code = "provider_unavailable"
+    #: HTTP status that it answered, if it got that far.
+    status: int | None = None
 
 
 class EmbeddingUnavailable(ProviderUnavailable):
     """The embedding provider failed or answered something unusable; the work stays owed."""
 
     code = "embedding_unavailable"
+
+
+class TextRefused(JiyiError, ValueError):
+    """The embedding provider works, but refuses one of these texts: an attempt counts against the texts."""
+
+    code = "text_refused"
 
 
 class LLMUnavailable(ProviderUnavailable):
@@ -114,8 +122,8 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
     cls.code: cls
     for cls in (
         JiyiError, SettingsError, InvalidEvent, InvalidRequest, BrokerUnavailable, NoAnswer,
-        EventRejected, ProviderUnavailable, EmbeddingUnavailable, LLMUnavailable, BadReply, ModelMismatch, EvidenceMissing,
-        NotFound, ServiceError,
+        EventRejected, ProviderUnavailable, EmbeddingUnavailable, TextRefused, LLMUnavailable, BadReply, ModelMismatch,
+        EvidenceMissing, NotFound, ServiceError,
     )
 }  # fmt: skip
 

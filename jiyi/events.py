@@ -40,6 +40,8 @@ MAX_KEYWORD_CHARS = 200
 MAX_UTTERANCE_CHARS = 20_000
 MAX_PROVENANCE_BYTES = 8_192
 MAX_PROVENANCE_DEPTH = 20
+#: Latest events that a new one may be compared with: the original's are 5 to 8.
+MAX_RETENTION = 100
 #: What is within can be shifted by days and time zones without leaving Python's calendar.
 EARLIEST, LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
 #: What stands around the events of one message.
@@ -108,6 +110,7 @@ class Observation(BaseModel):
     ``embedding_key`` is the text that is embedded; the description unless given (GA-12).
     ``evidence`` names the events a thought rests on (or the conversation an event belongs to), and
     ``utterances`` holds a conversation; the original keeps both in one field, ``filling``.
+    ``retention`` leaves out what equals, in subject, predicate and object, one of the agent's latest so many events.
     ``historic`` memories were counted where they come from: they do not bring a reflection nearer (imports).
     A ``vector`` of one's own (imports) needs the name of the model that made it.
     """
@@ -124,6 +127,7 @@ class Observation(BaseModel):
     poignancy: float | None = Field(None, ge=1, le=10, allow_inf_nan=False)  # 1 mundane … 10 poignant (GA-49)
     evidence: Annotated[list[UUID], AfterValidator(few_enough_entries)] = []
     utterances: Annotated[list[Utterance], AfterValidator(few_enough_entries)] = []
+    retention: int | None = Field(None, ge=1, le=MAX_RETENTION)
     expires_at: Moment | None = None
     historic: bool = False
     vector: Vector | None = None
@@ -134,6 +138,12 @@ class Observation(BaseModel):
     def _vector_names_its_model(self) -> Self:
         if (self.vector is None) != (self.embedding_model is None):
             raise ValueError("vector and embedding_model belong together: give both or neither")
+        return self
+
+    @model_validator(mode="after")
+    def _retention_has_a_triple(self) -> Self:
+        if self.retention is not None and not (self.subject and self.predicate and self.object):
+            raise ValueError("retention compares subject, predicate and object: give all three with it")
         return self
 
 
@@ -150,6 +160,15 @@ class Configuration(AgentSettings):
     """The payload of ``agent.configured``: fields that are given replace the agent's own."""
 
     counters: ImportedCounters | None = None
+
+
+class Ending(BaseModel):
+    """Which conversation it was: all chats of the event's session, those with ``partner`` only, or those named."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    partner: Name | None = None
+    chat_ids: Annotated[list[UUID], AfterValidator(few_enough_entries)] = []
 
 
 class _Event(BaseModel):
@@ -178,11 +197,24 @@ class AgentConfigured(_Event):
     payload: Configuration
 
 
+class SessionEnded(_Event):
+    """An agent's conversation is over: what of it is worth remembering? (GA-48, chat end)"""
+
+    type: Literal["session.ended"] = "session.ended"
+    payload: Ending = Ending()
+
+    @model_validator(mode="after")
+    def _names_the_conversation(self) -> Self:
+        if self.session_id is None and not self.payload.chat_ids:
+            raise ValueError("session_id: required, unless payload.chat_ids names the chats")
+        return self
+
+
 #: Every event type there is. A new one is added here, in ``docs/events.md`` and in the intake.
-EVENT_CLASSES: tuple[type[_Event], ...] = (MemoryObserved, AgentConfigured)
+EVENT_CLASSES: tuple[type[_Event], ...] = (MemoryObserved, AgentConfigured, SessionEnded)
 EVENT_TYPES = tuple(cls.model_fields["type"].default for cls in EVENT_CLASSES)
 
-Event = MemoryObserved | AgentConfigured
+Event = MemoryObserved | AgentConfigured | SessionEnded
 _ONE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
 _MANY: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="type")]])
 

@@ -100,8 +100,26 @@ class ExportQuery(Query):
     limit: PageSize = DEFAULT_PAGE
 
 
+class RecallQuery(Query):
+    """How much of the exact answer does a large agent's approximate search find? Asked with its own memories' texts."""
+
+    agent_id: Name
+    questions: int = Field(20, ge=1, le=200)
+    top_k: int = Field(10, ge=1, le=100)
+
+
 class StatsQuery(Query):
     """Counts of the group, and the state of the service."""
+
+
+class LLMsQuery(Query):
+    """The LLM in use, the vendors there are, and what the group has used in the last ``days``."""
+
+    days: int = Field(30, ge=1, le=3_650)
+
+
+class EmbeddersQuery(Query):
+    """Which embedders there are, which is in use, how they fare, and how many memories each model has embedded."""
 
 
 class DeadLettersQuery(Query):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +19,27 @@ K1 = 1.2
 B = 0.5
 
 
+class Statistics(Protocol):
+    """What is known of a collection as a whole."""
+
+    #: Number of texts, and of tokens in all of them.
+    texts: int
+    tokens: int
+
+    def containing(self, tokens: Iterable[str]) -> Mapping[str, int]:
+        """In how many texts each of the tokens occurs, at least of these."""
+        ...
+
+
 class Lexicon:
     """Postings of texts that are added one after the other; each is known by its position. Not thread-safe.
 
-    Document frequencies are exact: over all texts that were added.
+    Document frequencies are exact: over all texts that were added; or, where these are only some of a larger
+    collection, as ``statistics`` has them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, statistics: Statistics | None = None) -> None:
+        self._statistics = statistics
         self._postings: dict[str, tuple[array[int], array[int]]] = {}
         self._lengths = array("i")
         #: The distinct tokens of each text, to find texts like it.
@@ -64,13 +79,14 @@ class Lexicon:
         if not self._lengths:
             return scores
         discount = self._length_discounts()
-        for token in dict.fromkeys(tokens):
-            found = self._postings.get(token)
-            if found is None:
-                continue
+        known = [token for token in dict.fromkeys(tokens) if token in self._postings]
+        containing = {} if self._statistics is None else self._statistics.containing(known)
+        for token in known:
+            found = self._postings[token]
             positions = np.frombuffer(found[0], dtype=np.int32)
             counts = np.frombuffer(found[1], dtype=np.int32).astype(np.float64)
-            scores[positions] += self._rarity(len(positions)) * counts * (K1 + 1) / (counts + discount[positions])
+            rarity = self._rarity(max(containing.get(token, 0), len(positions)))
+            scores[positions] += rarity * counts * (K1 + 1) / (counts + discount[positions])
         return scores
 
     def likeness(self, position: int) -> Floats:
@@ -78,11 +94,13 @@ class Lexicon:
         return self.bm25(self._texts[position])
 
     def _rarity(self, containing: int) -> float:
-        return float(np.log1p((len(self._lengths) - containing + 0.5) / (containing + 0.5)))
+        texts = len(self._lengths) if self._statistics is None else max(self._statistics.texts, containing)
+        return float(np.log1p((texts - containing + 0.5) / (containing + 0.5)))
 
     def _length_discounts(self) -> NDArray[np.float64]:
         if self._discounts is None:
             lengths = np.frombuffer(self._lengths, dtype=np.int32).astype(np.float64)
-            average = self._total / len(self._lengths)
+            known = self._statistics
+            average = self._total / len(self._lengths) if known is None else known.tokens / max(known.texts, 1)
             self._discounts = K1 * (1 - B + B * lengths / max(average, 1.0))
         return self._discounts

@@ -90,6 +90,8 @@ class RetrievalRequest(BaseModel):
     importance_w: Weight | None = None
     recency_decay: Decay | None = None
     filters: Filters = Filters()
+    #: Thins out what says nearly the same, 0 (not at all) … 1; see :func:`jiyi.retrieval.diverse`.
+    diversity: float = Field(0.0, ge=0, le=1, allow_inf_nan=False)
     now: AwareDatetime | None = None
     #: Whether what is returned counts as accessed.
     touch: bool = True
@@ -99,6 +101,12 @@ class RetrievalRequest(BaseModel):
     @model_validator(mode="after")
     def _storable(self) -> Self:
         return all_storable(self)
+
+    @model_validator(mode="after")
+    def _original_is_not_thinned(self) -> Self:
+        if self.mode == "stanford" and self.diversity:
+            raise ValueError("diversity: the stanford mode ranks as the original does, which thins nothing: leave one out")
+        return self
 
     @model_validator(mode="after")
     def _vectors_match_texts(self) -> Self:
@@ -173,6 +181,8 @@ class Debug(BaseModel):
     #: How relevance was measured; ``lexical`` also where vectors were asked for, but are not to be had: see ``note``.
     relevance: str = ""
     note: str = ""
+    #: Whether every memory that the filters allow was a candidate: of a large agent only those likely to be the best are.
+    exact: bool = True
     #: Candidates without a vector by this model: their cosine counts as 0 (GA-45).
     without_comparable_vector: int = 0
 

@@ -103,6 +103,32 @@ def rank_by(
     return Ranked(kept, scoring.best(scores.total, ties, top_k), scores)
 
 
+def diverse(scores: Floats, vectors: Float32, top_k: int, diversity: float) -> Order:
+    """Positions of ``top_k`` of the ``n`` best that say different things: maximal marginal relevance.
+
+    Each next one has the highest ``(1 - diversity) · score - diversity · likeness``, with the scores stretched to
+    [0, 1] and likeness the cosine with the most similar one taken already, at least 0 (Carbonell & Goldstein 1998).
+
+    Args:
+        scores: ``(n,)``, the best first.
+        vectors: ``(n, d)``; a row of zeros is like nothing.
+        top_k: how many.
+        diversity: 0 (scores alone) … 1 (likeness alone).
+    """
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.maximum(lengths, scoring.MIN_NORM)
+    worth = (1 - diversity) * scoring.normalise(scores)
+    likeness = np.zeros(scores.size)
+    left = np.ones(scores.size, dtype=bool)
+    taken: list[int] = []
+    for _ in range(min(top_k, scores.size)):
+        best = int(np.argmax(np.where(left, worth - diversity * likeness, -np.inf)))
+        taken.append(best)
+        left[best] = False
+        likeness = np.maximum(likeness, unit @ unit[best])
+    return np.array(taken, dtype=np.intp)
+
+
 def rank_in_turn(
     candidates: Candidates, queries: Sequence[Float32], weights: Weights, *, top_k: int, now: float,
     min_similarity: float | None = None,

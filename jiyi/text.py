@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
+from typing import Literal
 
 import rjieba
+
+Language = Literal["zh", "en"]
 
 #: Keywords taken from a text that brings none of its own: enough to find it by, few enough to mean something.
 MAX_EXTRACTED_KEYWORDS = 8
@@ -14,10 +18,12 @@ MIN_KEYWORD_CHARS = 2
 #: Longer ones do not fit into the database's index of keywords.
 MAX_KEYWORD_CHARS = 200
 
-_CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_CJK_RUN = re.compile(rf"[{_CJK}]+")
+CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_CJK_RUN = re.compile(rf"[{CJK}]+")
 #: Words with inner marks stay whole: it's, INV-2093, a.b@example.org.
-_WORD = re.compile(rf"[^\W_{_CJK}]+(?:[-'’_.@/][^\W_{_CJK}]+)*")
+_WORD = re.compile(rf"[^\W_{CJK}]+(?:[-'’_.@/][^\W_{CJK}]+)*")
+#: Capitalised within a sentence, or with capitals only: mostly names.
+_NAME = re.compile(r"(?<=[^\W_] )[A-Z][\w'’-]+|\b[A-Z]{2,}\b")
 
 #: A short statement that some object is idle, and nothing else. "An idle thought", "the kiln is idle too
 #: often" and 我下午空闲 (I am free) are memories like any other (GA-20, K-03): a wrong match hides a memory.
@@ -48,6 +54,15 @@ def normalise(text: str) -> str:
     return unicodedata.normalize("NFKC", text).lower()
 
 
+def language_of(text: str) -> Language:
+    """``zh`` if more Chinese characters than words in other letters are in the text, else ``en``.
+
+    Characters against words, not against letters: 她在读 Neuromancer is Chinese, though most of its letters are not.
+    """
+    chinese = sum(map(len, _CJK_RUN.findall(text)))
+    return "zh" if chinese > len(_WORD.findall(text)) else "en"
+
+
 def is_idle(description: str, predicate: str | None = None, object: str | None = None) -> bool:  # noqa: A002
     """Whether a memory only says that something is idle: such memories are stored, but not retrieved."""
     if predicate is not None and object is not None:
@@ -65,10 +80,28 @@ def keywords_of(description: str, subject: str | None, object: str | None) -> li
     named = [segment[:MAX_KEYWORD_CHARS] for part in (subject, object) if part and (segment := last_segment(part))]
     if named:
         return list(dict.fromkeys(named))
-    return list(dict.fromkeys(_words(normalise(description))))[:MAX_EXTRACTED_KEYWORDS]
+    return list(dict.fromkeys(words_of(description)))[:MAX_EXTRACTED_KEYWORDS]
 
 
-def _words(text: str) -> list[str]:
+def keywords_ranked(text: str) -> list[str]:
+    """All keywords of a text, the most telling first.
+
+    What is repeated comes before what is not, then names, identifiers and numbers with letters, then longer words
+    (two Chinese characters say about as much as six letters); equals stand as in the text.
+    """
+    counts = Counter(words_of(text))
+    names = {match.group().lower() for match in _NAME.finditer(unicodedata.normalize("NFKC", text))}
+
+    def weight(word: str) -> tuple[int, bool, bool]:
+        named = word in names or any(char.isdigit() for char in word)
+        return counts[word], named, len(word) >= (3 if _CJK_RUN.match(word) else 6)
+
+    return sorted(counts, key=weight, reverse=True)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text that could be keywords, normalised, in order, with repetitions."""
+    text = normalise(text)
     found = [
         (match.start(), word)
         for match in _CJK_RUN.finditer(text)

@@ -8,6 +8,7 @@ leading zeros; emoji one by one.
 from __future__ import annotations
 
 import re
+import threading
 from functools import lru_cache
 
 import snowballstemmer
@@ -33,7 +34,15 @@ _UNIT = re.compile(
 _PART = re.compile(rf"\d+|[^\W\d_{_CJK}]+")
 _POSSESSIVE = re.compile(r"['’](?:s|re|ve|ll|d|m|t)?\Z")
 
-_stemmer = snowballstemmer.stemmer("english")
+
+class _Stemmers(threading.local):
+    """One a thread: a stemmer works on the word within itself, so two threads would mix theirs up."""
+
+    def __init__(self) -> None:
+        self.english = snowballstemmer.stemmer("english")
+
+
+_stemmers = _Stemmers()
 
 
 def tokens(text: str) -> list[str]:
@@ -48,7 +57,7 @@ def _all_tokens(text: str) -> list[tuple[str, bool]]:
     for match in _UNIT.finditer(text):
         unit = match.group()
         if match.lastgroup == "counted":
-            number, unit = _stem(unit[:-1]), unit[-1].replace("号", "日")
+            number, unit = stem(unit[:-1]), unit[-1].replace("号", "日")
             found.extend(((number + unit, False), (number, False)))
         elif match.lastgroup == "cjk":
             pairs = [unit[i : i + 2] for i in range(len(unit) - 1)] or [unit]
@@ -66,13 +75,15 @@ def _word_tokens(word: str) -> tuple[tuple[str, bool], ...]:
     word = _POSSESSIVE.sub("", word)
     parts = _PART.findall(word)
     if len(parts) == 1 and parts[0] == word:
-        return ((_stem(word), word in ENGLISH_STOP_WORDS),)
-    pieces = [(_stem(part), part in ENGLISH_STOP_WORDS) for part in parts]
+        return ((stem(word), word in ENGLISH_STOP_WORDS),)
+    pieces = [(stem(part), part in ENGLISH_STOP_WORDS) for part in parts]
     return ((word, False), *(piece for piece in pieces if piece[0] != word))
 
 
-def _stem(word: str) -> str:
+@lru_cache(maxsize=STEMS_KEPT)
+def stem(word: str) -> str:
+    """The stem of a lower-case word, a number without leading zeros. Thread-safe."""
     if word.isdigit():
         return word.lstrip("0") or "0"
-    stemmed: str = _stemmer.stemWord(word)
+    stemmed: str = _stemmers.english.stemWord(word)
     return stemmed

@@ -13,7 +13,10 @@ from uuid6 import uuid7
 
 from jiyi.agents import AgentSettings
 from jiyi.events import Configuration
+from jiyi.reflection import counters_after, is_due
 from jiyi.settings import get_settings
+from models.base import driver
+from models.embedding_models import InUse
 
 #: (group_id, agent_id)
 AgentName = tuple[str, str]
@@ -31,7 +34,14 @@ class AgentRow:
     type_counts: dict[str, int]
     importance_trigger_curr: float
     importance_ele_n: int
+    #: See ``tables.Agent``.
+    large_from: int | None = None
     changed: bool = False
+
+    @property
+    def outgrows(self) -> bool:
+        """Whether it is to become large, and is not on its way yet."""
+        return self.large_from is None and self.node_count > get_settings().index_max_nodes
 
     def number(self, node_type: str) -> tuple[int, int]:
         """The next (node_count, type_count) of this agent (GA-15)."""
@@ -91,23 +101,92 @@ def save_agents(connection: Connection, agents: Iterable[AgentRow]) -> None:
         connection.execute(_SAVE, rows)
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a retrieval has to know of an agent."""
+
+    settings: AgentSettings
+    #: Memories it ever had.
+    node_count: int = 0
+    #: Whether it is served from the database's own indexes (``models/large.py``).
+    large: bool = False
+    #: The deployment's embedding model, read at the same moment; None while no memory was ever embedded.
+    embedding: InUse | None = None
+
+
+def known(connection: Connection, group_id: str, agent_id: str) -> Known | None:
+    """None for an agent that no event has named yet."""
+    row = driver(connection).execute(_SETTINGS, {"group": group_id, "agent": agent_id}).fetchone()
+    if row is None:
+        return None
+    settings, node_count, large, *embedding = row
+    return Known(AgentSettings(**settings), node_count, large, None if embedding[0] is None else InUse(*embedding))
+
+
 def agent_settings(connection: Connection, group_id: str, agent_id: str) -> AgentSettings | None:
     """The agent's own settings, or None for an agent that no event has named yet."""
-    row = connection.execute(_SETTINGS, {"group": group_id, "agent": agent_id}).one_or_none()
-    return None if row is None else AgentSettings(**row.settings)
+    agent = known(connection, group_id, agent_id)
+    return None if agent is None else agent.settings
+
+
+def names(connection: Connection, group_id: str | None, after: AgentName, limit: int) -> list[AgentName]:
+    """The next agents after this one, of one group or (None) of all: for jobs that see to each."""
+    parameters = {"group": group_id, "after_group": after[0], "after_agent": after[1], "limit": limit}
+    return [(row.group_id, row.agent_id) for row in connection.execute(_NAMES, parameters)]
+
+
+def name_of(connection: Connection, agent_key: UUID) -> AgentName | None:
+    """Which agent the key stands for; None if it was erased."""
+    row = connection.execute(_NAME, {"key": agent_key}).one_or_none()
+    return None if row is None else (row.group_id, row.agent_id)
+
+
+def key_of(connection: Connection, group_id: str, agent_id: str) -> UUID | None:
+    """What stands for the agent in ``pending_work``."""
+    key: UUID | None = connection.execute(_KEY, {"group": group_id, "agent": agent_id}).scalar_one_or_none()
+    return key
+
+
+def counters(connection: Connection, agent_key: UUID) -> tuple[float, int]:
+    """What is left until a reflection is owed, and the events since the last one (GA-48)."""
+    row = connection.execute(_COUNTERS, {"key": agent_key}).one()
+    return row.importance_trigger_curr, row.importance_ele_n
+
+
+def reflected(connection: Connection, group_id: str, agent_id: str, seen: tuple[float, int], *, original: bool) -> bool:
+    """Count anew after a reflection that began with the counters ``seen``. True if another one is due already.
+
+    Under the agent's lock, which :func:`models.strength.accumulate` takes before it owes a reflection: so one that
+    is called for meanwhile is either seen here or owed afterwards.
+    """
+    agent = lock_agents(connection, [(group_id, agent_id)])[group_id, agent_id]
+    maximum = agent.settings.over(get_settings()).importance_trigger_max
+    now = (agent.importance_trigger_curr, agent.importance_ele_n)
+    after = counters_after(now, seen, maximum, original=original)
+    agent.importance_trigger_curr, agent.importance_ele_n = after
+    agent.changed = True
+    save_agents(connection, [agent])
+    return is_due(after[0])
 
 
 def _select_locked(connection: Connection, parameters: dict[str, Any]) -> dict[AgentName, AgentRow]:
     return {
         (row.group_id, row.agent_id): AgentRow(
             row.group_id, row.agent_id, row.agent_key, AgentSettings(**row.settings), row.node_count,
-            dict(row.type_counts), row.importance_trigger_curr, row.importance_ele_n,
+            dict(row.type_counts), row.importance_trigger_curr, row.importance_ele_n, row.large_from,
         )
         for row in connection.execute(_SELECT_LOCKED, parameters)
     }  # fmt: skip
 
 
-_SETTINGS = text("SELECT settings FROM agents WHERE group_id = :group AND agent_id = :agent")
+_NAME = text("SELECT group_id, agent_id FROM agents WHERE agent_key = :key")
+_KEY = text("SELECT agent_key FROM agents WHERE group_id = :group AND agent_id = :agent")
+_COUNTERS = text("SELECT importance_trigger_curr, importance_ele_n FROM agents WHERE agent_key = :key")
+_SETTINGS = """
+    SELECT a.settings, a.node_count, a.large_ready_at IS NOT NULL, m.model, m.spec, m.active_since
+    FROM agents a LEFT JOIN embedding_models m ON m.state = 'active'
+    WHERE a.group_id = %(group)s AND a.agent_id = %(agent)s
+"""
 
 _INSERT_GROUPS = text("""
     INSERT INTO groups (group_id) SELECT DISTINCT unnest(CAST(:groups AS text[])) ORDER BY 1 ON CONFLICT DO NOTHING
@@ -117,8 +196,14 @@ _INSERT_AGENTS = text("""
     SELECT *, :trigger FROM unnest(CAST(:groups AS text[]), CAST(:agents AS text[]), CAST(:keys AS uuid[]))
     ON CONFLICT DO NOTHING
 """)
+_NAMES = text("""
+    SELECT group_id, agent_id FROM agents
+    WHERE (CAST(:group AS text) IS NULL OR group_id = :group) AND (group_id, agent_id) > (:after_group, :after_agent)
+    ORDER BY group_id, agent_id LIMIT :limit
+""")
 _SELECT_LOCKED = text("""
-    SELECT group_id, agent_id, agent_key, settings, node_count, type_counts, importance_trigger_curr, importance_ele_n
+    SELECT group_id, agent_id, agent_key, settings, node_count, type_counts, importance_trigger_curr, importance_ele_n,
+        large_from
     FROM agents
     WHERE (group_id, agent_id) IN (SELECT * FROM unnest(CAST(:groups AS text[]), CAST(:agents AS text[])))
     ORDER BY group_id, agent_id FOR NO KEY UPDATE

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -13,18 +14,29 @@ from psycopg.types.json import Jsonb
 from pydantic_core import to_json
 from sqlalchemy import Connection, text
 
-from jiyi.events import AgentConfigured, Event, MemoryObserved
+from jiyi.appraisal import missing
+from jiyi.events import AgentConfigured, Event, MemoryObserved, SessionEnded
 from jiyi.nodes import Derived, counts_for_keywords, depth_of, derive
 from jiyi.settings import get_settings
 from jiyi.vectors import to_array
+from models import work
 from models.agents import AgentName, AgentRow, lock_agents, save_agents
 from models.base import driver
 from models.copying import copy_rows
+from models.enlarging import add_terms
+from models.reflections import REFLECT_CONVERSATION
 
 #: Kinds of work that a new node may owe; the tasks of these names do it.
 EMBED, STRENGTHEN, ACCUMULATE, DEPTH = "embed", "strengthen", "accumulate", "depth"
+#: Owed before STRENGTHEN and ACCUMULATE by a node whose event lacks what the LLM is to be asked for.
+APPRAISE = "appraise"
+#: Owed by an agent that has become too large for an index in memory.
+ENLARGE = "enlarge"
 #: Owed by nodes from before there were tokens (migration 0002).
 TOKENIZE = "tokenize"
+
+#: Subject, predicate, object.
+Triple = tuple[str | None, str | None, str | None]
 
 
 class CollisionError(Exception):
@@ -46,6 +58,10 @@ class _Rows:
     nodes: list[tuple[Any, ...]] = field(default_factory=list)
     #: Kind of work → the new nodes that owe it.
     owed: dict[str, list[UUID]] = field(default_factory=lambda: defaultdict(list))
+    #: (event_id, group_id) of the conversations that have ended.
+    ended: list[tuple[UUID, str]] = field(default_factory=list)
+    #: Large agents → the tokens of their new nodes.
+    terms: dict[AgentName, list[list[str]]] = field(default_factory=lambda: defaultdict(list))
 
 
 def store(connection: Connection, events: Sequence[Event]) -> Stored:
@@ -78,6 +94,15 @@ def store(connection: Connection, events: Sequence[Event]) -> Stored:
     for kind, node_ids in rows.owed.items():
         connection.execute(_OWE, {"kind": kind, "ids": node_ids})
         result.owed[kind] = len(node_ids)
+    work.owe(connection, REFLECT_CONVERSATION, rows.ended)
+    if rows.ended:
+        result.owed[REFLECT_CONVERSATION] = len(rows.ended)
+    for name, texts in rows.terms.items():
+        add_terms(connection, *name, texts)
+    outgrown = [(agent.agent_key, agent.group_id) for agent in agents.values() if agent.outgrows]
+    work.owe(connection, ENLARGE, outgrown)
+    if outgrown:
+        result.owed[ENLARGE] = len(outgrown)
     return result
 
 
@@ -90,6 +115,7 @@ class _Batch:
         self.derived = {event.event_id: derive(event) for event in observed}
         self.depths = _depths(connection, observed)
         self.twins = _twins(connection, agents, observed, self.derived)
+        self.latest = _latest(connection, observed)
 
     def add(self, event: Event, rows: _Rows) -> None:
         agent = self.agents[event.group_id, event.agent_id]
@@ -97,15 +123,33 @@ class _Batch:
             agent.configure(event.payload)
             rows.events.append(_event_row(event, "applied", None))
             return
+        if isinstance(event, SessionEnded):
+            rows.events.append(_event_row(event, "applied", None))
+            rows.ended.append((event.event_id, event.group_id))
+            return
         derived = self.derived[event.event_id]
-        twin_key = (event.group_id, event.agent_id, event.payload.node_type, derived.content_hash)
-        if _dedupes(agent):
-            if (twin := self.twins.get(twin_key)) is not None:
-                rows.events.append(_event_row(event, "duplicate", twin))
-                return
-            self.twins[twin_key] = event.event_id
+        if (known := self._known(event, derived, agent)) is not None:
+            rows.events.append(_event_row(event, "duplicate", known))
+            return
         rows.events.append(_event_row(event, "stored", event.event_id))
         self._add_node(event, derived, agent, rows)
+
+    def _known(self, event: MemoryObserved, derived: Derived, agent: AgentRow) -> UUID | None:
+        """The node that the event would only repeat, by its own rule or by its agent's; if none, it is known from now on."""
+        seen, name = event.payload, (event.group_id, event.agent_id)
+        triple = (seen.subject, seen.predicate, seen.object)
+        latest = self.latest.get(name)
+        if latest is not None and seen.retention:
+            found = next((node_id for known, node_id in islice(latest, seen.retention) if known == triple), None)
+            if found is not None:
+                return found
+        if _dedupes(agent):
+            twin = self.twins.setdefault((*name, seen.node_type, derived.content_hash), event.event_id)
+            if twin != event.event_id:
+                return twin
+        if latest is not None and seen.node_type == "event":
+            latest.appendleft((triple, event.event_id))
+        return None
 
     def _add_node(self, event: MemoryObserved, derived: Derived, agent: AgentRow, rows: _Rows) -> None:
         seen = event.payload
@@ -119,16 +163,26 @@ class _Batch:
             derived.embedding_key, derived.key_hash, derived.content_hash, derived.keywords,
             [keyword.lower() for keyword in derived.keywords], " ".join(derived.tokens), seen.poignancy, derived.is_idle,
             _json(filling, _EMPTY_LIST), _json(seen.provenance, _EMPTY_OBJECT),
-            None if seen.vector is None else to_array(seen.vector), seen.embedding_model,
+            None if seen.vector is None else to_array(seen.vector), seen.embedding_model, agent.large_from is not None,
         ))  # fmt: skip
+        if agent.large_from is not None:
+            rows.terms[event.group_id, event.agent_id].append(derived.tokens)
         if seen.vector is None:
             rows.owed[EMBED].append(event.event_id)
-        if derived.keywords and counts_for_keywords(seen.node_type, seen.predicate, seen.object):
-            rows.owed[STRENGTHEN].append(event.event_id)
         if seen.node_type == "thought" and not all(node_id in depths for node_id in seen.evidence):
             rows.owed[DEPTH].append(event.event_id)  # some of its evidence is still on its way
-        if seen.node_type == "event" and not seen.historic:
-            rows.owed[ACCUMULATE].append(event.event_id)
+        if not seen.historic and missing(seen, agent.settings, get_settings()):
+            rows.owed[APPRAISE].append(event.event_id)
+            return
+        for kind in owed_when_complete(seen.node_type, derived.keywords, seen.predicate, seen.object):
+            if kind != ACCUMULATE or not seen.historic:
+                rows.owed[kind].append(event.event_id)
+
+
+def owed_when_complete(node_type: str, keywords: Sequence[str], predicate: str | None, object_: str | None) -> list[str]:
+    """The work that needs a memory's importance, keywords and triple: what counts them."""
+    owed = [STRENGTHEN] if keywords and counts_for_keywords(node_type, predicate, object_) else []
+    return [*owed, ACCUMULATE] if node_type == "event" else owed
 
 
 def _dedupes(agent: AgentRow) -> bool:
@@ -165,6 +219,22 @@ def _twins(
     }
 
 
+def _latest(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[AgentName, deque[tuple[Triple, UUID]]]:
+    """The triples of the latest events, newest first, of the agents of which an event asks for it (``retention``)."""
+    most: dict[AgentName, int] = {}
+    for event in observed:
+        if event.payload.retention:
+            name = (event.group_id, event.agent_id)
+            most[name] = max(most.get(name, 0), event.payload.retention)
+    if not most:
+        return {}
+    latest: dict[AgentName, deque[tuple[Triple, UUID]]] = {name: deque() for name in most}
+    parameters = {"groups": [name[0] for name in most], "agents": [name[1] for name in most], "counts": list(most.values())}
+    for row in connection.execute(_LATEST, parameters):
+        latest[row.group_id, row.agent_id].append(((row.subject, row.predicate, row.object), row.node_id))
+    return latest
+
+
 def _event_row(event: Event, outcome: str, node_id: UUID | None) -> tuple[Any, ...]:
     if isinstance(event, AgentConfigured):
         payload = event.payload.model_dump_json(exclude_unset=True).encode()
@@ -195,7 +265,10 @@ _OWE = text("""
     INSERT INTO pending_work (kind, subject_id, group_id)
     SELECT :kind, node_id, group_id FROM memory_nodes WHERE node_id = ANY(:ids)
 """)
-_KNOWN = text("SELECT event_id FROM events WHERE event_id = ANY(:ids)")
+# A node outlives the record of its event, which may be pruned.
+_KNOWN = text("""
+    SELECT event_id FROM events WHERE event_id = ANY(:ids) UNION SELECT node_id FROM memory_nodes WHERE node_id = ANY(:ids)
+""")
 _DEPTHS = text("SELECT group_id, agent_id, node_id, depth FROM memory_nodes WHERE node_id = ANY(:ids)")
 _TWINS = text("""
     SELECT DISTINCT ON (n.group_id, n.agent_id, n.type, n.content_hash)
@@ -204,6 +277,15 @@ _TWINS = text("""
         AS w(group_id, agent_id, content_hash) USING (group_id, agent_id, content_hash)
     WHERE n.archived_at IS NULL
     ORDER BY n.group_id, n.agent_id, n.type, n.content_hash, n.node_count
+""")
+_LATEST = text("""
+    SELECT w.group_id, w.agent_id, n.node_id, n.subject, n.predicate, n.object
+    FROM unnest(CAST(:groups AS text[]), CAST(:agents AS text[]), CAST(:counts AS int[])) AS w(group_id, agent_id, wanted)
+    CROSS JOIN LATERAL (
+        SELECT * FROM memory_nodes m WHERE m.group_id = w.group_id AND m.agent_id = w.agent_id AND m.type = 'event'
+        ORDER BY m.type_count DESC LIMIT w.wanted
+    ) AS n
+    ORDER BY n.type_count DESC
 """)
 
 _EVENT_COLUMNS = {
@@ -217,5 +299,5 @@ _NODE_COLUMNS = {
     "expires_at": "timestamptz", "subject": "text", "predicate": "text", "object": "text", "description": "text",
     "embedding_key": "text", "key_hash": "bytea", "content_hash": "bytea", "keywords": "text[]",
     "keywords_lower": "text[]", "tokens": "text", "poignancy": "float8", "is_idle": "bool", "filling": "jsonb",
-    "provenance": "jsonb", "embedding": "vector", "embedding_model": "text",
+    "provenance": "jsonb", "embedding": "vector", "embedding_model": "text", "large": "bool",
 }  # fmt: skip

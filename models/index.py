@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from jiyi.lexicon import Lexicon
+from jiyi.lexicon import Lexicon, Statistics
 from jiyi.relevance import NEIGHBOURS, Corpus, centre_of, lie_of, neighbours_of
 from jiyi.requests import Filters
 from jiyi.scoring import MIN_NORM
@@ -61,9 +61,11 @@ class Keyed:
 class AgentIndex:
     """Columns over all memories of one agent, with vectors of one model. Use it under its ``lock``."""
 
-    def __init__(self, key: Keyed) -> None:
+    def __init__(self, key: Keyed, statistics: Statistics | None = None) -> None:
+        """``statistics`` of the agent's texts, for an index of only some of them (:meth:`load`)."""
         self.key = key
         self.lock = RLock()
+        self._statistics = statistics
         self._start_over()
 
     def _start_over(self) -> None:
@@ -75,7 +77,7 @@ class AgentIndex:
         self._row_of: dict[UUID, int] = {}
         self._sessions: dict[str, int] = {}
         self._subjects: dict[str, int] = {}
-        self._lexicon = Lexicon()
+        self._lexicon = Lexicon(self._statistics)
         self._horizon = 0
         self._touched = touches.Cursor(self.key.group_id, self.key.agent_id)
         self._centre: Float32 = np.zeros(0, dtype=np.float32)
@@ -89,6 +91,11 @@ class AgentIndex:
     @property
     def size(self) -> int:
         return self.columns.size
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has all of the agent's memories."""
+        return self._statistics is None
 
     @property
     def vectors(self) -> Float32:
@@ -115,6 +122,21 @@ class AgentIndex:
         self._horizon = oldest_running
         if news := [row for row in found if self._is_news(row)]:
             self._take_in(news)
+        for node_id, at in accesses:
+            self.touch(node_id, at)
+
+    def load(self, connection: Connection, node_ids: Sequence[UUID]) -> None:
+        """Take in some of the agent's rows, once, as they are now."""
+        accesses = self._touched.read()
+        with driver(connection).cursor(binary=True) as cursor:
+            parameters = {
+                "group": self.key.group_id,
+                "agent": self.key.agent_id,
+                "model": self.key.model,
+                "ids": list(node_ids),
+            }
+            if found := cursor.execute(_NAMED, parameters).fetchall():
+                self._take_in(found)
         for node_id, at in accesses:
             self.touch(node_id, at)
 
@@ -212,6 +234,8 @@ class AgentIndex:
             "subject": [_code(self._subjects, normalise(name) if name else None) for name in subject],
             "embedded": [name is not None for name in model], "has_tokens": [bool(text) for text in tokens], "xid": xid,
         }  # fmt: skip
+        for position, row in zip(positions.tolist(), found, strict=True):
+            self.keywords[position] = frozenset(row[_KEYWORDS])
         before = np.unique(self.columns["session"][positions])
         for name, column in values.items():
             self.columns[name][positions] = column
@@ -224,7 +248,7 @@ class AgentIndex:
         for position, row in zip(self.columns.extend(len(new)).tolist(), new, strict=True):
             self._row_of[row[_NODE_ID]] = position
             self.node_ids.append(row[_NODE_ID])
-            self.keywords.append(frozenset(row[_KEYWORDS]))
+            self.keywords.append(frozenset())
             self._lexicon.add(row[_TOKENS].split())
             self.columns["last_accessed"][position] = row[_ACCESSED]
             self.columns["session"][position] = -1
@@ -273,7 +297,7 @@ def _code(codes: dict[str, int], name: str | None) -> int:
     return -1 if name is None else codes.setdefault(name, len(codes))
 
 
-#: Places in a row of ``_CHANGED``.
+#: Places in a row of ``_ROWS``.
 _NODE_ID, _ARCHIVED, _KEYWORDS, _TOKENS, _ACCESSED, _XID = 0, 5, 11, 12, 13, 16
 
 #: pgvector's binary form: two 16-bit numbers, then big-endian float32.
@@ -281,15 +305,22 @@ _VECTOR_HEADER, _VALUE_BYTES = 4, 4
 
 _OLDEST_RUNNING = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 # vector_send: its bytes as they are, without an object for each.
-_CHANGED = """
+_ROWS = """
     SELECT n.node_id, n.node_count, n.type, extract(epoch FROM n.created_at)::float8,
         coalesce(extract(epoch FROM n.expires_at)::float8, 'infinity'), n.archived_at IS NOT NULL, n.is_idle,
         strpos(n.embedding_key, 'idle') > 0, coalesce(n.poignancy, 0), n.session_id, n.subject, n.keywords_lower, n.tokens,
         extract(epoch FROM a.last_accessed)::float8,
-        n.embedding_model, CASE WHEN n.embedding_model = %(model)s THEN vector_send(n.embedding) END,
+        coalesce(v.model, n.embedding_model),
+        vector_send(coalesce(v.embedding, CASE WHEN n.embedding_model = %(model)s THEN n.embedding END)),
         n.changed_xid::text::bigint
     FROM memory_nodes n JOIN node_access a USING (node_id)
-    WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.changed_xid >= %(since)s::text::xid8
-        AND (%(archived)s OR n.archived_at IS NULL)
-    ORDER BY n.node_count
+        LEFT JOIN next_vectors v ON v.node_id = n.node_id AND v.model = %(model)s
+    WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND
 """
+_CHANGED = (
+    _ROWS
+    + """
+    n.changed_xid >= %(since)s::text::xid8 AND (%(archived)s OR n.archived_at IS NULL) ORDER BY n.node_count
+"""
+)
+_NAMED = _ROWS + "n.node_id = ANY(%(ids)s) ORDER BY n.node_count"

@@ -12,6 +12,9 @@
 | ``jiyi:intakes:<queue>`` | set, names of the queue's intakes | intake | – |
 | ``jiyi:intake:alive:<intake>`` | string | intake | ``JIYI_INTAKE_REDELIVERY_SECONDS`` |
 | ``jiyi:touched:<group>:<agent>`` | stream, recent accesses | retrieval workers | an hour after the last |
+| ``jiyi:indexes:<host>:<pid>`` | string, JSON | retrieval worker: what it holds | ``REPORT_LIVES`` (``models.indexes``) |
+| ``jiyi:breaker:<purpose>:<vendor>:<model>:pybreaker:*`` | strings, a circuit breaker | workers (``jiyi.providers``) | – |
+| ``jiyi:breaker:<purpose>:<vendor>:<model>:error`` | string, JSON: a provider's last error | workers | a week |
 | ``jiyi:counters`` | hash, name → number | workers | for good |
 | ``_kombu.binding.*``, queue names, ``unacked*`` | kombu's own | kombu | – |
 """
@@ -53,6 +56,19 @@ def intake_alive(intake: str) -> str:
     return f"jiyi:intake:alive:{intake}"
 
 
+TOUCHED = "jiyi:touched:"
+
+
+def indexes(worker: str) -> str:
+    return f"jiyi:indexes:{worker}"
+
+
 def touched(group_id: str, agent_id: str) -> str:
     # Names may hold colons: lengths keep two different pairs from sharing a key.
-    return f"jiyi:touched:{len(group_id)}:{group_id}:{agent_id}"
+    return f"{TOUCHED}{len(group_id)}:{group_id}:{agent_id}"
+
+
+def touched_agent(key: str) -> tuple[str, str]:
+    """(group_id, agent_id) of a key that :func:`touched` made."""
+    length, _, names = key.removeprefix(TOUCHED).partition(":")
+    return names[: int(length)], names[int(length) + 1 :]

@@ -24,6 +24,11 @@ def nodes(
     return _rows(connection, _NODES, group=group_id, agent=agent_id, types=list(types), before=before, limit=limit)
 
 
+def some_texts(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[str]:
+    """Texts of some of the agent's memories, always the same ones, spread over all of them."""
+    return [row["embedding_key"] for row in _rows(connection, _SOME, group=group_id, agent=agent_id, limit=limit)]
+
+
 def keywords(connection: Connection, group_id: str, agent_id: str, offset: int, limit: int) -> list[Row]:
     """Strongest first."""
     return _rows(connection, _KEYWORDS, group=group_id, agent=agent_id, offset=offset, limit=limit)
@@ -67,6 +72,11 @@ _NODE_COLUMNS = """n.node_id, n.agent_id, n.session_id, n.type, n.node_count, n.
     a.last_accessed, a.access_count, n.expires_at, n.archived_at, n.subject, n.predicate, n.object, n.description,
     n.embedding_key, n.keywords, n.poignancy, n.is_idle, n.filling, n.provenance, n.embedding_model"""
 
+_SOME = text("""
+    SELECT embedding_key FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND NOT is_idle AND archived_at IS NULL AND embedding IS NOT NULL
+    ORDER BY md5(node_id::text) LIMIT :limit
+""")
 _NODES = text(f"""
     SELECT {_NODE_COLUMNS} FROM memory_nodes n JOIN node_access a USING (node_id)
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.type = ANY(:types)

@@ -22,6 +22,11 @@ class TextToEmbed:
     reuse: UUID | None
 
 
+def lock(connection: Connection, node_ids: Sequence[UUID]) -> None:
+    """Lock nodes before many are updated, always in the same order: tasks of two kinds may be about the same nodes."""
+    connection.execute(_LOCK, {"ids": list(node_ids)})
+
+
 def texts_to_embed(connection: Connection, node_ids: Sequence[UUID], model: str) -> list[TextToEmbed]:
     rows = connection.execute(_TEXTS, {"ids": list(node_ids), "model": model})
     return [TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse) for row in rows]
@@ -51,6 +56,7 @@ def fill_tokens(connection: Connection, rows: Sequence[tuple[UUID, list[str]]]) 
         connection.execute(_FILL_TOKENS, [{"id": node_id, "tokens": " ".join(tokens)} for node_id, tokens in rows])
 
 
+_LOCK = text("SELECT FROM memory_nodes WHERE node_id = ANY(:ids) ORDER BY node_id FOR NO KEY UPDATE")
 _SAID = text("SELECT node_id, type, description, filling FROM memory_nodes WHERE node_id = ANY(:ids)")
 _FILL_TOKENS = text("""
     UPDATE memory_nodes SET tokens = :tokens, changed_xid = pg_current_xact_id() WHERE node_id = :id

@@ -97,6 +97,8 @@ _OPEN_LETTERS = text("""
     SELECT count(*) FROM dead_letters WHERE state = 'open' AND (group_id = :group OR group_id IS NULL)
 """)
 _LAST_TICKS = text("""
-    SELECT DISTINCT ON (job) job, slot, started_at, finished_at, summary
+    SELECT DISTINCT ON (job) job, slot, started_at, finished_at, summary,
+        CASE WHEN state = 'running' AND due_by < now() THEN 'failed' ELSE state END AS state,
+        CASE WHEN state = 'running' AND due_by < now() THEN 'its worker died, or it hangs' ELSE error END AS error
     FROM job_ticks ORDER BY job, slot DESC LIMIT :limit
 """)

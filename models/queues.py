@@ -11,17 +11,23 @@ from urllib.parse import parse_qs, urlsplit
 
 import redis
 
+from jiyi.calls import retrieval_queues
 from jiyi.settings import get_settings
 from models import keys
 
 #: Celery's queues; the queue of events has its own name in the settings (``intake_queue``).
-TASK_QUEUES = ("retrieval", "inspection", "embedding", "upkeep")
+OTHER_QUEUES = ("inspection", "embedding", "upkeep", "reflection")
 
 #: Where kombu keeps what was handed out to Celery's workers but not acknowledged.
 UNACKED, UNACKED_INDEX = "unacked", "unacked_index"
 
 #: Seconds; an answer takes a millisecond, so a broker that needs this long is as good as silent.
 SOCKET_TIMEOUT = 2.0
+
+
+def task_queues() -> list[str]:
+    """All of Celery's queues, as the settings have it."""
+    return [*retrieval_queues(get_settings().retrieval_shards), *OTHER_QUEUES]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
 from pgvector.sqlalchemy import VECTOR
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, ForeignKeyConstraint, Identity, Index, Text, text
+from sqlalchemy import BigInteger, CheckConstraint, Double, ForeignKey, ForeignKeyConstraint, Identity, Index, Text, text
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, TIMESTAMP
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
@@ -60,6 +60,10 @@ class Agent(Base):
     importance_trigger_curr: Mapped[float]
     #: Events since the last reflection (GA-48).
     importance_ele_n: Mapped[int] = mapped_column(server_default=text("0"))
+    #: Too large for an index in memory: nodes with a higher ``node_count`` came with the mark ``large``, the others get
+    #: it afterwards; ready when all have it and the indexes are made (``models/enlarging.py``).
+    large_from: Mapped[int | None]
+    large_ready_at: Mapped[datetime | None] = mapped_column(Timestamp)
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
 
 
@@ -85,7 +89,7 @@ class StoredEvent(Base):
     received_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     #: What was sent, less the vector (which the node keeps).
     payload: Mapped[dict[str, Any]] = mapped_column(JSONB)
-    #: ``stored``: became a node; ``duplicate``: the node existed (``dedupe = exact``); ``applied``: changed settings.
+    #: ``stored``: became a node; ``duplicate``: it would repeat one (``dedupe``, ``retention``); ``applied``: settings.
     outcome: Mapped[str] = mapped_column(Text)
     node_id: Mapped[UUID | None]
 
@@ -107,6 +111,23 @@ class MemoryNode(Base):
             postgresql_where=text("embedding IS NOT NULL"),
         ),
         Index("memory_nodes_keywords_idx", "keywords_lower", postgresql_using="gin"),
+        # Of large agents only; their vectors' index is made by models/enlarging.py, one a model.
+        Index(
+            "memory_nodes_tokens_idx", text("string_to_array(tokens, ' ')"), postgresql_using="gin",
+            postgresql_where=text("large"),
+        ),
+        Index(
+            "memory_nodes_poignancy_idx", "group_id", "agent_id", text("coalesce(poignancy, 0) DESC"),
+            postgresql_where=text("large"),
+        ),
+        Index(
+            "memory_nodes_expiring_idx", "group_id", "agent_id", "expires_at",
+            postgresql_where=text("archived_at IS NULL AND expires_at IS NOT NULL"),
+        ),
+        Index(
+            "memory_nodes_archived_idx", "group_id", "agent_id", "node_count",
+            postgresql_where=text("archived_at IS NOT NULL"),
+        ),
     )  # fmt: skip
 
     #: The id of the event that it came from.
@@ -123,6 +144,8 @@ class MemoryNode(Base):
     stored_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     expires_at: Mapped[datetime | None] = mapped_column(Timestamp)
     archived_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    #: ``expired`` or ``faded`` (``models.archiving``).
+    archived_reason: Mapped[str | None] = mapped_column(Text)
     subject: Mapped[str | None] = mapped_column(Text)
     predicate: Mapped[str | None] = mapped_column(Text)
     object: Mapped[str | None] = mapped_column(Text)
@@ -143,8 +166,46 @@ class MemoryNode(Base):
     #: No fixed size: vectors of several models may stand side by side, and are never compared.
     embedding: Mapped[Any | None] = mapped_column(VECTOR())
     embedding_model: Mapped[str | None] = mapped_column(Text)
+    #: Of an agent too large for an index in memory (see ``agents.large_from``).
+    large: Mapped[bool] = mapped_column(server_default=text("false"))
     #: The last transaction that changed the row: how an index in memory finds what is new to it.
     changed_xid: Mapped[int] = mapped_column(XID8, server_default=text("pg_current_xact_id()"))
+
+
+class EmbeddingModel(Base):
+    """A model that has embedded memories of this deployment, or is about to (``models.embedding_models``)."""
+
+    __tablename__ = "embedding_models"
+    __table_args__ = (
+        CheckConstraint("state IN ('active', 'filling', 'retired')", name="state"),
+        Index("embedding_models_one_each_idx", "state", unique=True, postgresql_where=text("state <> 'retired'")),
+    )
+
+    model: Mapped[str] = mapped_column(Text, primary_key=True)
+    #: What makes its vectors (``jiyi.providers.spec``).
+    spec: Mapped[str] = mapped_column(Text)
+    #: Values of a vector; None before the first one.
+    dimensions: Mapped[int | None]
+    #: ``active``: new memories and questions; ``filling``: the deployment moves to it; ``retired``: was active.
+    state: Mapped[str] = mapped_column(Text)
+    #: The model that was active when the move to this one began.
+    replaces: Mapped[str | None] = mapped_column(Text)
+    #: The move takes along vectors of all other models, imported ones too.
+    everything: Mapped[bool] = mapped_column(server_default=text("false"))
+    #: How far the move has come through the nodes' ids, in this round.
+    position: Mapped[UUID | None]
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    active_since: Mapped[datetime | None] = mapped_column(Timestamp)
+
+
+class NextVector(Base):
+    """A node's vector by the model that the deployment moves to, until it takes the old one's place in the node."""
+
+    __tablename__ = "next_vectors"
+
+    node_id: Mapped[UUID] = mapped_column(ForeignKey("memory_nodes.node_id", ondelete="CASCADE"), primary_key=True)
+    model: Mapped[str] = mapped_column(Text)
+    embedding: Mapped[Any] = mapped_column(VECTOR())
 
 
 class NodeAccess(Base):
@@ -173,6 +234,26 @@ class KeywordStrength(Base):
     memory_type: Mapped[str] = mapped_column(Text, primary_key=True)
     keyword: Mapped[str] = mapped_column(Text, primary_key=True)
     strength: Mapped[int]
+
+
+class TermFrequency(Base):
+    """In how many texts of a large agent a term occurs. The empty term counts the terms of all texts together.
+
+    What was there when the agent became large and what came since are counted apart, so that counting the first
+    does not hold up the second; the sum counts.
+    """
+
+    __tablename__ = "term_frequencies"
+    __table_args__ = (
+        ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"),
+        CheckConstraint("counted IN ('at first', 'since')", name="counted"),
+    )
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    term: Mapped[str] = mapped_column(Text, primary_key=True)
+    counted: Mapped[str] = mapped_column(Text, primary_key=True)
+    texts: Mapped[int] = mapped_column(BigInteger)
 
 
 class PendingWork(Base):
@@ -221,9 +302,93 @@ class JobTick(Base):
     """One run of a scheduled job. The primary key lets one of several beats win."""
 
     __tablename__ = "job_ticks"
+    __table_args__ = (CheckConstraint("state IN ('running', 'done', 'failed')", name="state"),)
 
     job: Mapped[str] = mapped_column(Text, primary_key=True)
     slot: Mapped[datetime] = mapped_column(Timestamp, primary_key=True)
+    state: Mapped[str] = mapped_column(Text, server_default=text("'done'"))
+    #: A sentence, of a run that failed.
+    error: Mapped[str | None] = mapped_column(Text)
+    attempts: Mapped[int] = mapped_column(server_default=text("1"))
     started_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    #: A run that has not ended by then has died.
+    due_by: Mapped[datetime | None] = mapped_column(Timestamp)
     finished_at: Mapped[datetime | None] = mapped_column(Timestamp)
     summary: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+
+
+class LLMUsage(Base):
+    """What a group's questions to LLMs have used, by day (UTC), prompt and model."""
+
+    __tablename__ = "llm_usage"
+    __table_args__ = (HOT,)
+
+    #: Empty for questions that were asked for no group.
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    #: With its version: ``insights@1``.
+    prompt: Mapped[str] = mapped_column(Text, primary_key=True)
+    model: Mapped[str] = mapped_column(Text, primary_key=True)
+    calls: Mapped[int] = mapped_column(BigInteger)
+    #: Calls that brought nothing that could be used.
+    failures: Mapped[int] = mapped_column(BigInteger)
+    prompt_tokens: Mapped[int] = mapped_column(BigInteger)
+    completion_tokens: Mapped[int] = mapped_column(BigInteger)
+    #: In the currency of the prices that are set; 0 where none is.
+    cost: Mapped[float] = mapped_column(Double)
+
+
+class AuditEntry(Base):
+    """Who changed memories otherwise than by events, and which. Never pruned."""
+
+    __tablename__ = "audit_log"
+    __table_args__ = (Index(None, "group_id", "audit_id"),)
+
+    audit_id: Mapped[UUID] = mapped_column(primary_key=True)
+    at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    #: None: the whole service.
+    group_id: Mapped[str | None] = mapped_column(Text)
+    #: ``job:<name>`` or ``operator``.
+    actor: Mapped[str] = mapped_column(Text)
+    action: Mapped[str] = mapped_column(Text)
+    #: What was changed: an agent's name, a table.
+    target: Mapped[str] = mapped_column(Text)
+    details: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+
+
+class Reflection(Base):
+    """One reflection of one agent (GA-48), through all its attempts. Its id is part of its thoughts' ids.
+
+    States: ``owed`` (asked for) → ``running`` → ``done`` or ``nothing`` (there was nothing to think about, ``error``
+    says why); ``waiting`` between two attempts. What is open, but owed no more, was given up: see the dead letters.
+    """
+
+    __tablename__ = "reflections"
+    __table_args__ = (
+        ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"),
+        CheckConstraint("trigger IN ('importance', 'schedule', 'request', 'conversation')", name="trigger"),
+        CheckConstraint("state IN ('owed', 'running', 'waiting', 'done', 'nothing')", name="state"),
+        Index(None, "group_id", "agent_id", "created_at"),
+        # One at a time; a conversation's is the conversation's own.
+        Index(
+            "reflections_one_open_idx", "group_id", "agent_id", unique=True,
+            postgresql_where=text("trigger <> 'conversation' AND state IN ('owed', 'running', 'waiting')"),
+        ),
+    )  # fmt: skip
+
+    #: Of a conversation: the id of the event that ended it.
+    reflection_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    agent_id: Mapped[str] = mapped_column(Text)
+    trigger: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(Text)
+    #: Also the token of the attempt: one that another has followed may not write any more.
+    attempts: Mapped[int] = mapped_column(server_default=text("0"))
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    started_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    finished_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    focal_points: Mapped[list[str]] = mapped_column(JSONB, server_default=EMPTY_LIST)
+    #: How many came of it.
+    thoughts: Mapped[int] = mapped_column(server_default=text("0"))
+    llm: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(Text)

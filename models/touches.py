@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from itertools import islice
 from typing import cast
 from uuid import UUID
+
+from redis.client import Pipeline
 
 from models import keys
 from models.valkey import valkey
@@ -17,16 +20,34 @@ KEPT = 1_000
 FORGOTTEN_AFTER = 3_600
 #: A new reader looks this far back, beyond what the database may not know yet. Seconds.
 LOOK_BACK = 60
+#: Agents that are looked through for those asked last.
+MAX_AGENTS = 10_000
 
 
 def tell(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
     """The memories were accessed at ``at`` (epoch seconds, maybe simulated)."""
+    with valkey().pipeline(transaction=False) as pipe:
+        tell_with(pipe, group_id, agent_id, node_ids, at)
+        pipe.execute()
+
+
+def tell_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
+    """The same, on its way with whatever else the pipeline has to say."""
     key = keys.touched(group_id, agent_id)
     entry = json.dumps({"at": at, "ids": [str(node_id) for node_id in node_ids]})
+    pipe.xadd(key, {"touch": entry}, maxlen=KEPT, approximate=True)
+    pipe.expire(key, FORGOTTEN_AFTER)
+
+
+def asked_lately(limit: int) -> list[tuple[str, str]]:
+    """(group_id, agent_id) of up to ``limit`` agents whose memories were accessed last, the latest first."""
+    found = [key.decode() for key in islice(valkey().scan_iter(match=f"{keys.TOUCHED}*", count=1_000), MAX_AGENTS)]
     with valkey().pipeline(transaction=False) as pipe:
-        pipe.xadd(key, {"touch": entry}, maxlen=KEPT, approximate=True)
-        pipe.expire(key, FORGOTTEN_AFTER)
-        pipe.execute()
+        for key in found:
+            pipe.xrevrange(key, count=1)
+        last = pipe.execute()
+    at = {key: int(entries[0][0].split(b"-")[0]) for key, entries in zip(found, last, strict=True) if entries}
+    return [keys.touched_agent(key) for key in sorted(at, key=at.__getitem__, reverse=True)[:limit]]
 
 
 class Cursor:

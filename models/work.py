@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy import Connection, text
 from uuid6 import uuid7
+
+from models.base import engine
 
 #: Texts kept of an error: enough to see the cause, bounded because providers put whole pages into theirs.
 MAX_ERROR_CHARS = 4_000
@@ -40,10 +43,32 @@ def claim(connection: Connection, kind: str, limit: int, lease_seconds: float) -
     return [Claim(together, 1), *alone] if together else alone
 
 
+@contextmanager
+def alone(kind: str) -> Iterator[bool]:
+    """Whether nobody else, in any process, is within this block for the same kind of work."""
+    with engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        got = bool(connection.execute(_LOCK_KIND, {"kind": kind}).scalar_one())
+        try:
+            yield got
+        finally:
+            if got:
+                connection.execute(_UNLOCK_KIND, {"kind": kind})
+
+
 def lock_owed(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> list[UUID]:
     """Those of the subjects that are still owed, locked, in the order given: the others were settled elsewhere."""
     owed = set(connection.execute(_LOCK, {"kind": kind, "ids": list(subject_ids)}).scalars())
     return [subject_id for subject_id in subject_ids if subject_id in owed]
+
+
+def extend(connection: Connection, kind: str, subject_ids: Sequence[UUID], lease_seconds: float) -> None:
+    """This worker is still at it: its claim runs out later."""
+    connection.execute(_EXTEND, {"kind": kind, "ids": list(subject_ids), "lease": lease_seconds})
+
+
+def renew(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> None:
+    """The effect is written, and the same is owed again at once, as if for the first time."""
+    connection.execute(_RENEW, {"kind": kind, "ids": list(subject_ids)})
 
 
 def settle(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> None:
@@ -83,6 +108,9 @@ def due_counts(connection: Connection) -> dict[str, int]:
     return {row.kind: row.due for row in connection.execute(_DUE)}
 
 
+# Session-level, so that a lost connection lets go; the number is of this application's own making.
+_LOCK_KIND = text("SELECT pg_try_advisory_lock(hashtextextended('jiyi.work.' || :kind, 0))")
+_UNLOCK_KIND = text("SELECT pg_advisory_unlock(hashtextextended('jiyi.work.' || :kind, 0))")
 _OWE = text("""
     INSERT INTO pending_work (kind, subject_id, group_id) VALUES (:kind, :subject_id, :group_id) ON CONFLICT DO NOTHING
 """)
@@ -98,6 +126,14 @@ _CLAIM = text("""
 """)
 _LOCK = text("""
     SELECT subject_id FROM pending_work WHERE kind = :kind AND subject_id = ANY(:ids) ORDER BY subject_id FOR UPDATE
+""")
+_EXTEND = text("""
+    UPDATE pending_work SET due_at = clock_timestamp() + make_interval(secs => :lease)
+    WHERE kind = :kind AND subject_id = ANY(:ids)
+""")
+_RENEW = text("""
+    UPDATE pending_work SET attempts = 0, due_at = clock_timestamp(), last_error = NULL, created_at = clock_timestamp()
+    WHERE kind = :kind AND subject_id = ANY(:ids)
 """)
 _SETTLE = text("DELETE FROM pending_work WHERE kind = :kind AND subject_id = ANY(:ids)")
 _GIVE_BACK = text("""

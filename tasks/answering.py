@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from celery import shared_task
 from pydantic import BaseModel, ValidationError
+from redis.client import Pipeline
 
 from jiyi.calls import REPLY_SECONDS, reply_key, reply_of, reply_of_error
 from jiyi.errors import InvalidRequest, JiyiError, ServiceError, problems_of
@@ -21,9 +23,21 @@ M = TypeVar("M", bound=BaseModel)
 ANSWER_TIME_LIMIT = 60
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A function's value with what follows from it."""
+
+    value: Any
+    #: Goes to Valkey with the reply and ahead of it: whoever asks next finds it done.
+    tell: Callable[[Pipeline], None]
+    #: Done while the caller reads the reply.
+    then: Callable[[], None]
+
+
 def answers(name: str, request_model: type[M]) -> Callable[[Callable[[M], Any]], Callable[[M], Any]]:
     """Make a function of a validated request the Celery task ``name``, which answers with its JSON value.
 
+    A function that gives :class:`Answered` has more to do than answer.
     The message is acknowledged early: an answer that a dead worker owes is of no use later, the caller asks again.
     Safe to repeat because a function here only reads, or changes what can be changed twice.
     """
@@ -31,24 +45,34 @@ def answers(name: str, request_model: type[M]) -> Callable[[Callable[[M], Any]],
     def register(function: Callable[[M], Any]) -> Callable[[M], Any]:
         @shared_task(name=name, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
         def run(request_id: str, request: dict[str, Any]) -> None:
-            reply = _reply(name, function, request_model, request, request_id)
+            reply, answered = _reply(name, function, request_model, request, request_id)
             with valkey().pipeline(transaction=False) as pipe:
+                if answered is not None:
+                    answered.tell(pipe)
                 pipe.lpush(reply_key(request_id), reply)
                 pipe.expire(reply_key(request_id), REPLY_SECONDS)
                 pipe.execute()
+            if answered is not None:
+                answered.then()
 
         return function
 
     return register
 
 
-def _reply(name: str, function: Callable[[M], Any], model: type[M], request: dict[str, Any], request_id: str) -> bytes:
+def _reply(
+    name: str, function: Callable[[M], Any], model: type[M], request: dict[str, Any], request_id: str
+) -> tuple[bytes, Answered | None]:
     try:
-        return reply_of(function(model.model_validate(request)))
+        asked = model.model_validate(request)
     except ValidationError as error:
-        return reply_of_error(InvalidRequest(problems_of(error)))
+        return reply_of_error(InvalidRequest(problems_of(error))), None
+    try:
+        value = function(asked)
+        return (reply_of(value.value), value) if isinstance(value, Answered) else (reply_of(value), None)
     except JiyiError as error:
-        return reply_of_error(error)
+        return reply_of_error(error), None
     except Exception:  # the caller gets a sentence and an id, the log gets the trace
         log.exception("%s failed, request %s", name, request_id)
-        return reply_of_error(ServiceError(f"the service failed; its log has the details under request {request_id}"))
+        error = ServiceError(f"the service failed; its log has the details under request {request_id}")
+        return reply_of_error(error), None

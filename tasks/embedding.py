@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from jiyi.embedders import embedder
+from sqlalchemy import Connection
+
+from jiyi.embedders import Embedder, embedder, embedder_of
+from jiyi.embedders.choice import chosen
 from jiyi.settings import get_settings
-from models import nodes
+from models import embedding_models, nodes
 from models.base import unit_of_work
 from models.inbox import EMBED
 from tasks.work import Batch, work_task
@@ -16,13 +19,26 @@ def embed(batch: Batch) -> None:
 
     Safe to repeat because a node that has its vector is not among those still owed, nor overwritten.
     """
-    model = embedder().model
     with unit_of_work() as connection:
-        wanted = nodes.texts_to_embed(connection, batch.subject_ids, model)
+        engine, spec = in_use(connection)
+        wanted = nodes.texts_to_embed(connection, batch.subject_ids, engine.model)
     known = {item.node_id: item.reuse for item in wanted if item.reuse is not None}
     missing = {item.key_hash: item.embedding_key for item in wanted if item.reuse is None}
-    vectors = dict(zip(missing, embedder().passages(list(missing.values())), strict=True)) if missing else {}
+    made = engine.passages(list(missing.values())) if missing else None
+    vectors = {} if made is None else dict(zip(missing, made, strict=True))
     with batch.finish() as (connection, owed):
+        if made is not None:
+            embedding_models.hold(connection, engine.model, spec, made.shape[1])
+        nodes.lock(connection, owed)
         nodes.copy_embeddings(connection, [(node_id, known[node_id]) for node_id in owed if node_id in known])
         new = [item for item in wanted if item.key_hash in vectors and item.node_id in set(owed)]
-        nodes.fill_embeddings(connection, [item.node_id for item in new], [vectors[item.key_hash] for item in new], model)
+        ids = [item.node_id for item in new]
+        nodes.fill_embeddings(connection, ids, [vectors[item.key_hash] for item in new], engine.model)
+
+
+def in_use(connection: Connection) -> tuple[Embedder, str]:
+    """The deployment's embedder and its name: the one that its memories have, else the one that the settings name."""
+    used = embedding_models.in_use(connection)
+    if used is not None:
+        return embedder_of(used.spec), used.spec
+    return embedder(), str(chosen(get_settings()))

@@ -16,7 +16,7 @@ from jiyi.errors import NotFound
 from jiyi.events import CONTENT_TYPE
 from jiyi.settings import get_settings
 from jiyi.vectors import to_bytes, to_text
-from models import dead, keys, listing
+from models import dead, indexes, keys, listing
 from models.agents import agent_settings
 from models.base import unit_of_work
 from models.valkey import valkey
@@ -97,7 +97,10 @@ def stats(query: ask.StatsQuery) -> dict[str, Any]:
     with unit_of_work() as connection:
         counts, owed = listing.group_counts(connection, query.group_id), listing.work_owed(connection)
     counters = {name.decode(): int(value) for name, value in valkey().hgetall(keys.COUNTERS).items()}
-    return {"group": counts, "work_owed": owed, "counters": counters, "access_buffered": valkey().zcard(keys.ACCESS)}
+    return {
+        "group": counts, "work_owed": owed, "counters": counters,
+        "access_buffered": valkey().zcard(keys.ACCESS), "indexes": indexes.reports(),
+    }  # fmt: skip
 
 
 @inspects("dead_letters", ask.DeadLettersQuery)

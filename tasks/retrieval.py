@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import numpy as np
-from celery import current_app
+from sqlalchemy import Connection
 
 from jiyi import relevance
 from jiyi.agents import AgentSettings
-from jiyi.embedders import embedder
+from jiyi.embedders import embedder, embedder_of
 from jiyi.embedders.cache import query_vector
+from jiyi.embedders.choice import chosen, model_of
 from jiyi.errors import EmbeddingUnavailable, ModelMismatch
 from jiyi.relevance import Relevance
-from jiyi.requests import Answer, Debug, FocalAnswer, RelevanceParts, RetrievalRequest, RetrievedNode, ScoreComponent
-from jiyi.retrieval import Candidates, Ranked, Weights, rank_by, rank_in_turn
+from jiyi.requests import Answer, Debug, FocalAnswer, RelevanceParts, RetrievalRequest
+from jiyi.retrieval import Candidates, Ranked, Weights, diverse, rank_by, rank_in_turn
 from jiyi.scoring import Component, Floats
 from jiyi.settings import RelevanceMode, get_settings
 from jiyi.tokens import tokens
 from jiyi.vectors import Float32, to_array
-from models import access, agents, candidates, indexes, touches
-from models.base import unit_of_work
-from models.index import TYPES, AgentIndex, Rows
-from tasks.answering import answers
+from models import agents, candidates, indexes, large, touches
+from models.agents import Known
+from models.base import reading
+from models.embedding_models import InUse
+from models.index import TYPES, AgentIndex, Keyed, Rows
+from models.large import Sought
+from tasks.access import buffer
+from tasks.answering import Answered, answers
+
+#: Near-duplicates are thinned among this many times ``top_k`` of the best.
+POOL_FACTOR = 4
 
 NO_CANDIDATES = "no candidate memories for this agent"
 
@@ -39,6 +48,8 @@ class Asked:
     weights: Weights
     relevance: RelevanceMode
     model: str
+    #: Makes a text's vector by that model; None where only whoever asks could.
+    embed: Callable[[str], Float32] | None
     now: datetime
 
 
@@ -55,17 +66,15 @@ class Found:
 
 
 @answers("retrieval.retrieve", RetrievalRequest)
-def retrieve(request: RetrievalRequest) -> dict[str, Any]:
-    """Answer a :class:`RetrievalRequest` with an :class:`Answer`.
+def retrieve(request: RetrievalRequest) -> Answer | Answered:
+    """Answer a :class:`RetrievalRequest` with an :class:`Answer`; where it touches memories, with what that takes.
 
     Safe to repeat because reading changes nothing but access times, which only move forward.
     """
-    with unit_of_work() as connection:
-        asked = resolve(request, agents.agent_settings(connection, request.group_id, request.agent_id) or AgentSettings())
-        archived = request.filters.include_archived
-        index = indexes.index_of(request.group_id, request.agent_id, asked.model, archived=archived)
-        with index.lock:
-            index.refresh(connection)
+    with reading() as connection:
+        agent = agents.known(connection, request.group_id, request.agent_id) or Known(AgentSettings())
+        asked = resolve(request, agent)
+        with _index(connection, asked, agent) as index:
             rows = index.select(request.filters, mode=asked.weights.mode, now=asked.now)
             if not rows.size:  # before the focal vectors are looked at, as GA-34 has it
                 return _answer([_nothing(text, NO_CANDIDATES, _debug(asked, index, rows)) for text in request.focal_texts])
@@ -73,14 +82,62 @@ def retrieve(request: RetrievalRequest) -> dict[str, Any]:
         touched = list(dict.fromkeys(node_id for one in found for node_id in one.node_ids))
         described = candidates.describe(connection, request.group_id, touched)
     indexes.make_room()
-    if request.touch:
-        _touch(request, touched, asked.now.timestamp())
-    return _answer([_group(text, one, described) for text, one in zip(request.focal_texts, found, strict=True)])
+    indexes.report()
+    answer = _answer([_group(text, one, described) for text, one in zip(request.focal_texts, found, strict=True)])
+    if not request.touch or not touched:
+        return answer
+    at = asked.now.timestamp()
+    return Answered(
+        answer,
+        tell=lambda pipe: touches.tell_with(pipe, request.group_id, request.agent_id, touched, at),
+        then=lambda: buffer(touched, at),
+    )
 
 
-def resolve(request: RetrievalRequest, own: AgentSettings) -> Asked:
+@contextmanager
+def _index(connection: Connection, asked: Asked, agent: Known) -> Iterator[AgentIndex]:
+    """The agent's memories; of a large agent those that may be the best. The original's order needs them all."""
+    request = asked.request
+    if agent.large and asked.weights.mode != "stanford":
+        yield likely_best(connection, asked, agent)
+        return
+    archived = request.filters.include_archived
+    index = indexes.index_of(request.group_id, request.agent_id, asked.model, archived=archived)
+    with index.lock:
+        index.refresh(connection)
+        yield index
+
+
+def likely_best(connection: Connection, asked: Asked, agent: Known) -> AgentIndex:
+    """An index of a large agent's likely best memories."""
+    request = asked.request
+    key = Keyed(request.group_id, request.agent_id, asked.model)
+    return large.candidates(connection, key, agent.node_count, request.filters, list(_sought(asked)), asked.now, request.top_k)
+
+
+def _sought(asked: Asked) -> Iterator[Sought]:
+    """The focal texts and their sentences, which also count by themselves; without vectors if the embedder is away."""
+    given, embed = asked.request.vectors, asked.embed
+    for place, text in enumerate(asked.request.focal_texts):
+        sentences = relevance.sentences_of(text) if embed is not None and asked.relevance == "hybrid" else []
+        for part in [text, *(sentences if len(sentences) > 1 else [])]:
+            if given is not None and part == text:
+                vector: Float32 | None = to_array(given[place])
+            else:
+                vector = None if embed is None else _vector_or_none(embed, part)
+            yield Sought(vector, tokens(part))
+
+
+def _vector_or_none(embed: Callable[[str], Float32], text: str) -> Float32 | None:
+    try:
+        return embed(text)
+    except EmbeddingUnavailable:
+        return None
+
+
+def resolve(request: RetrievalRequest, agent: Known) -> Asked:
     """The request's settings, over the agent's, over the deployment's (GA-36)."""
-    fallback = own.over(get_settings())
+    fallback = agent.settings.over(get_settings())
 
     def pick(name: str) -> Any:
         given = getattr(request, name)
@@ -91,7 +148,18 @@ def resolve(request: RetrievalRequest, own: AgentSettings) -> Asked:
         decay=pick("recency_decay"),
     )  # fmt: skip
     kind = "dense" if weights.mode == "stanford" else request.relevance or get_settings().relevance
-    return Asked(request, weights, kind, request.embedding_model or embedder().model, request.now or datetime.now(UTC))
+    model, embed = _embedding(agent.embedding)
+    if request.embedding_model not in (None, model):
+        return Asked(request, weights, kind, request.embedding_model, None, request.now or datetime.now(UTC))
+    return Asked(request, weights, kind, model, embed, request.now or datetime.now(UTC))
+
+
+def _embedding(used: InUse | None) -> tuple[str, Callable[[str], Float32]]:
+    """The deployment's model, and what makes questions' vectors: looked for when it is needed, since it may be away."""
+    if used is None:
+        return model_of(chosen(get_settings())), lambda text: query_vector(embedder(), text)
+    indexes.follow(used.model, used.since)
+    return used.model, lambda text: query_vector(embedder_of(used.spec), text)
 
 
 def find(asked: Asked, index: AgentIndex, rows: Rows) -> list[Found]:
@@ -115,10 +183,26 @@ def find(asked: Asked, index: AgentIndex, rows: Rows) -> list[Found]:
     for text, query in zip(asked.request.focal_texts, queries, strict=True):
         measured, cosine = _measure(asked, index, text, query)
         kept = np.arange(rows.size) if least is None or cosine is None else np.flatnonzero(cosine[rows] >= least)
-        ranked_one = rank_by(pool, measured.total[rows], kept, asked.weights, top_k=top_k, now=now, order=order)
+        ranked_one = rank_by(
+            pool, measured.total[rows], kept, asked.weights, top_k=_pool_of(asked.request), now=now, order=order
+        )
+        ranked_one = _thinned(asked.request, ranked_one, index.vectors, rows)
         used = debug.model_copy(update={"relevance": "lexical"}) if query is None else debug
         results.append(_found(index, rows, ranked_one, measured, used))
     return results
+
+
+def _pool_of(request: RetrievalRequest) -> int:
+    """How many of the best are looked at, to return ``top_k``."""
+    return request.top_k * POOL_FACTOR if request.diversity else request.top_k
+
+
+def _thinned(request: RetrievalRequest, ranked: Ranked, vectors: Float32, rows: Rows) -> Ranked:
+    if not request.diversity:
+        return ranked
+    best = ranked.best
+    kept = diverse(ranked.scores.total[best], vectors[rows[ranked.kept[best]]], request.top_k, request.diversity)
+    return replace(ranked, best=best[kept])
 
 
 def _within(order: Rows, rows: Rows, size: int) -> Rows:
@@ -138,9 +222,8 @@ def _measure(asked: Asked, index: AgentIndex, text: str, query: Float32 | None) 
     if asked.relevance == "dense" and query is not None:
         cosine = relevance.dense(corpus, query)
         return Relevance(cosine, cosine, None, None, None, None), cosine
-    own_model = asked.request.embedding_model in (None, embedder().model)
     try:
-        measured = relevance.hybrid(corpus, text, query, query_vector if own_model else None, asked.now)
+        measured = relevance.hybrid(corpus, text, query, asked.embed, asked.now)
     except EmbeddingUnavailable:  # went away between the question and its sentences: the question as a whole will do
         measured = relevance.hybrid(corpus, text, query, None, asked.now)
     return measured, measured.dense
@@ -164,7 +247,11 @@ def _queries(asked: Asked, index: AgentIndex) -> tuple[list[Float32 | None], str
     if not comparable:
         return [None] * len(texts), "no memory is embedded yet: found by words only"
     try:
-        queries = [query_vector(text) for text in texts] if given is None else [to_array(vector) for vector in given]
+        if given is None:
+            assert asked.embed is not None  # who asks by another model brings its vectors
+            queries = [asked.embed(text) for text in texts]
+        else:
+            queries = [to_array(vector) for vector in given]
     except EmbeddingUnavailable as error:
         if asked.weights.mode == "stanford" or asked.relevance == "dense":
             raise
@@ -190,67 +277,60 @@ def _found(index: AgentIndex, rows: Rows, ranked: Ranked, measured: Relevance | 
 def _debug(asked: Asked, index: AgentIndex, rows: Rows) -> Debug:
     without = int(rows.size - np.count_nonzero(index.columns["has_vector"][rows]))
     return Debug(
-        mode=asked.weights.mode, relevance=asked.relevance, embedding_model=asked.model, without_comparable_vector=without
-    )
-
-
-def _touch(request: RetrievalRequest, node_ids: Sequence[UUID], at: float) -> None:
-    if node_ids:
-        touches.tell(request.group_id, request.agent_id, node_ids, at)
-    if access.touch(node_ids, at):
-        current_app.send_task("access.flush", queue="upkeep", countdown=get_settings().access_flush_seconds)
+        mode=asked.weights.mode, relevance=asked.relevance, embedding_model=asked.model, without_comparable_vector=without,
+        exact=index.complete,
+    )  # fmt: skip
 
 
 def _group(text: str, found: Found, described: dict[UUID, dict[str, Any]]) -> FocalAnswer:
     if not found.ranked.kept.size:
         return _nothing(text, "no memory is as similar as asked", found.debug)
-    nodes = [
-        _node(int(position), int(row), found, described[node_id])
-        for position, row, node_id in zip(found.ranked.best, found.best_rows, found.node_ids, strict=True)
-        if node_id in described  # erased meanwhile
-    ]
-    return FocalAnswer(
-        focal_text=text, status="ok", retrieved_nodes=nodes, accessed_ids=[node.node_id for node in nodes], debug=found.debug
-    )
-
-
-def _node(position: int, row: int, found: Found, described: dict[str, Any]) -> RetrievedNode:
-    scores = found.ranked.scores
-    return RetrievedNode.model_construct(
-        **described,
-        score=float(scores.total[position]),
-        recency=_component(scores.recency, position),
-        relevance=_component(scores.relevance, position),
-        importance=_component(scores.importance, position),
-        relevance_parts=_parts(found, position, row),
-    )
-
-
-def _parts(found: Found, position: int, row: int) -> RelevanceParts:
-    measured = found.relevance
-    if measured is None:
-        return RelevanceParts.model_construct(dense=float(found.ranked.scores.relevance.raw[position]))
-    names = ("dense", "lexical", "second_hop", "neighbours", "named")
-    return RelevanceParts.model_construct(**{
-        name: None if (values := getattr(measured, name)) is None else float(values[row]) for name in names
+    nodes = _nodes(found, described)
+    # Plain values into one validation: a model built for each part of each memory took four times as long.
+    return FocalAnswer.model_validate({
+        "focal_text": text, "status": "ok", "retrieved_nodes": nodes, "accessed_ids": [node["node_id"] for node in nodes],
+        "debug": found.debug,
     })  # fmt: skip
 
 
-def _component(component: Component, position: int) -> ScoreComponent:
-    normalised = float(component.normalised[position])
-    return ScoreComponent.model_construct(
-        raw=float(component.raw[position]),
-        normalised=normalised,
-        weight=component.weight,
-        contribution=normalised * component.weight,
-    )
+def _nodes(found: Found, described: dict[UUID, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The fields of each :class:`RetrievedNode`, best first."""
+    best, scores = found.ranked.best, found.ranked.scores
+    explained = zip(
+        found.node_ids, scores.total[best].tolist(), _components(scores.recency, best), _components(scores.relevance, best),
+        _components(scores.importance, best), _parts(found), strict=True,
+    )  # fmt: skip
+    return [
+        {
+            **described[node_id],
+            "score": score, "recency": recency, "relevance": relevance, "importance": importance, "relevance_parts": parts,
+        }
+        for node_id, score, recency, relevance, importance, parts in explained
+        if node_id in described  # erased meanwhile
+    ]  # fmt: skip
+
+
+def _components(component: Component, best: Rows) -> list[dict[str, float]]:
+    normalised = component.normalised[best]
+    measured = zip(component.raw[best].tolist(), normalised.tolist(), (normalised * component.weight).tolist(), strict=True)
+    return [
+        {"raw": raw, "normalised": stretched, "weight": component.weight, "contribution": contribution}
+        for raw, stretched, contribution in measured
+    ]
+
+
+def _parts(found: Found) -> list[dict[str, float]]:
+    if found.relevance is None:
+        return [{"dense": raw} for raw in found.ranked.scores.relevance.raw[found.ranked.best].tolist()]
+    measured = {name: getattr(found.relevance, name) for name in RelevanceParts.model_fields}
+    columns = {name: values[found.best_rows].tolist() for name, values in measured.items() if values is not None}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _nothing(text: str, message: str, debug: Debug) -> FocalAnswer:
     return FocalAnswer(focal_text=text, status="no_candidates", message=message, debug=debug)
 
 
-def _answer(groups: list[FocalAnswer]) -> dict[str, Any]:
+def _answer(groups: list[FocalAnswer]) -> Answer:
     ok = any(group.status == "ok" for group in groups)
-    answer = Answer(status="ok" if ok else "no_candidates", message="" if ok else groups[0].message, groups=groups)
-    return answer.model_dump(mode="json")
+    return Answer(status="ok" if ok else "no_candidates", message="" if ok else groups[0].message, groups=groups)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from jiyi.errors import EvidenceMissing
 from jiyi.tokens import tokens
-from models import depth, nodes, strength, work
+from models import depth, enlarging, nodes, strength, work
 from models.base import unit_of_work
-from models.inbox import ACCUMULATE, DEPTH, STRENGTHEN, TOKENIZE
+from models.inbox import ACCUMULATE, DEPTH, ENLARGE, STRENGTHEN, TOKENIZE
+from models.reflections import REFLECT
 from tasks.work import Batch, wake, work_task
 
 #: Counting is cheap, so one run takes many: the cost is in the round trips.
 COUNTING_BATCH = 1_000
-
-REFLECT = "reflect"
+#: Nodes marked in one transaction: each is written anew, so that many would hold up others for long.
+MARKING_BATCH = 5_000
+#: Agents that become large in one run.
+ENLARGING_BATCH = 16
 
 
 @work_task(STRENGTHEN, queue="upkeep", batch=COUNTING_BATCH, time_limit=60)
@@ -63,4 +66,35 @@ def tokenize(batch: Batch) -> None:
     Safe to repeat because the tokens follow from the text alone.
     """
     with batch.finish() as (connection, owed):
+        nodes.lock(connection, owed)
         nodes.fill_tokens(connection, [(node_id, tokens(text)) for node_id, text in nodes.texts_of(connection, owed)])
+
+
+@work_task(ENLARGE, queue="upkeep", batch=ENLARGING_BATCH, time_limit=110, alone=True)
+def enlarge(batch: Batch) -> None:
+    """Make agents served from the database's own indexes: they are too large for a worker's memory.
+
+    Takes minutes for the first; the lease may run out meanwhile, but nobody else does the same. Safe to repeat
+    because every step is.
+    """
+    for agent_key in batch.subject_ids:
+        with unit_of_work() as connection:
+            agent = enlarging.begin(connection, agent_key)
+        if agent is not None:
+            _enlarge(agent)
+    with batch.finish():
+        pass
+
+
+def _enlarge(agent: enlarging.Enlarged) -> None:
+    marked = MARKING_BATCH
+    while marked == MARKING_BATCH:  # ends: new nodes come marked
+        with unit_of_work() as connection:
+            marked = enlarging.mark(connection, agent, MARKING_BATCH)
+    with unit_of_work() as connection:
+        enlarging.count_terms(connection, agent)
+        models = enlarging.models_of(connection, agent)
+    for model, dimensions in models:
+        enlarging.build_index(model, dimensions)
+    with unit_of_work() as connection:
+        enlarging.finish(connection, agent)

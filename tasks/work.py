@@ -12,7 +12,7 @@ import logging
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -40,6 +40,8 @@ class Kind:
     name: str
     queue: str
     batch: int
+    #: Whether one run at a time is enough, or all that can be borne, in the whole deployment.
+    alone: bool = False
 
 
 @dataclass(slots=True)
@@ -48,6 +50,13 @@ class Batch:
 
     kind: str
     subject_ids: list[UUID]
+    #: Subjects for which the same is owed again when this is finished: what called for it came again meanwhile.
+    again: list[UUID] = field(default_factory=list)
+
+    def extend(self) -> None:
+        """Claim the subjects for another lease: for handlers that wait for others for longer than one."""
+        with unit_of_work() as connection:
+            work.extend(connection, self.kind, self.subject_ids, get_settings().work_lease_seconds)
 
     @contextmanager
     def finish(self) -> Iterator[tuple[Connection, list[UUID]]]:
@@ -59,7 +68,9 @@ class Batch:
         with unit_of_work() as connection:
             owed = work.lock_owed(connection, self.kind, self.subject_ids)
             yield connection, owed
-            work.settle(connection, self.kind, owed)
+            again = [subject_id for subject_id in owed if subject_id in self.again]
+            work.renew(connection, self.kind, again)
+            work.settle(connection, self.kind, [subject_id for subject_id in owed if subject_id not in again])
 
 
 #: Every kind of work there is a task for. A kind that is owed but not here waits (design §3).
@@ -67,7 +78,7 @@ KINDS: dict[str, Kind] = {}
 
 
 def work_task(
-    name: str, *, queue: str, batch: int, time_limit: int
+    name: str, *, queue: str, batch: int, time_limit: int, alone: bool = False
 ) -> Callable[[Callable[[Batch], None]], Callable[[Batch], None]]:
     """Make a handler the task ``work.<name>``.
 
@@ -77,10 +88,11 @@ def work_task(
         batch: most subjects of one run.
         time_limit: seconds that one run may take, below ``JIYI_WORK_LEASE_SECONDS``. Celery enforces it in
             prefork pools only, so the handler's own calls need time-outs.
+        alone: one run at a time; who comes meanwhile leaves the rest to that one.
     """
 
     def register(handler: Callable[[Batch], None]) -> Callable[[Batch], None]:
-        kind = KINDS[name] = Kind(name, queue, batch)
+        kind = KINDS[name] = Kind(name, queue, batch, alone)
 
         @shared_task(
             name=task_name(name),
@@ -106,6 +118,16 @@ def run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
     Safe to repeat because the claim gives each subject to one worker at a time.
     """
     valkey().delete(keys.wake(kind.name))  # from here on a new wake-up is needed: ours is used up
+    if not kind.alone:
+        return _run_due(kind, handler)
+    with work.alone(kind.name) as alone:
+        settled = _run_due(kind, handler) if alone else 0
+    if settled:
+        wake(kind.name)  # whoever came meanwhile has gone
+    return settled
+
+
+def _run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
     with unit_of_work() as connection:
         claims = work.claim(connection, kind.name, kind.batch, get_settings().work_lease_seconds)
     if sum(len(claim.subject_ids) for claim in claims) == kind.batch:

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from jiyi.settings import get_settings
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A folder of its own for each run: runs that share pytest's take away each other's right to pass through it."""
+    if config.option.basetemp is None:
+        config.option.basetemp = tempfile.mkdtemp(prefix="jiyi-pytest-")
+        config.stash[_OURS] = Path(config.option.basetemp)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    folder = session.config.stash.get(_OURS, None)
+    if folder is not None and exitstatus == pytest.ExitCode.OK:  # else its logs tell why
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_OURS = pytest.StashKey[Path]()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jiyi.settings import Settings
-from models.queues import TASK_QUEUES, Depths
+from models.queues import Depths, task_queues
 from web.show import age, number, seconds_since
 from web.sources import Reading
 from web.workers import Worker
@@ -22,8 +22,6 @@ MAX_INTAKE_WAITING = 1_000
 LATE_TICKS = 3
 #: Seconds that work may be due: several rounds of the reconciler, which wakes what was forgotten.
 MAX_DUE_SECONDS = 180
-#: Kinds of work that nothing does yet.
-NOT_DONE_YET = frozenset({"reflect"})
 #: The job whose ticks show that the schedule runs.
 PULSE = "reconcile"
 
@@ -61,7 +59,7 @@ def workers(roll: Reading[list[Worker]]) -> Check:
     if roll.value is None:
         return Check("Workers", "unknown", roll.reason)
     read = {queue for worker in roll.value if worker.counts for queue in worker.queues}
-    missing = [queue for queue in TASK_QUEUES if queue not in read]
+    missing = [queue for queue in task_queues() if queue not in read]
     if missing:
         return Check("Workers", "unknown", f"no answer yet for {', '.join(missing)}: away, or busy")
     return Check("Workers", "ok", f"{sum(worker.counts for worker in roll.value)} answer, every queue is read")
@@ -70,7 +68,7 @@ def workers(roll: Reading[list[Worker]]) -> Check:
 def work(owed: Sequence[dict[str, Any]] | None, reason: str) -> Check:
     if owed is None:
         return Check("Work", "unknown", reason)
-    rows = [row for row in owed if row["kind"] not in NOT_DONE_YET and row["overdue"]]
+    rows = [row for row in owed if row["overdue"]]
     late = [row for row in rows if row["oldest_seconds"] > MAX_DUE_SECONDS]
     if late:
         oldest = max(late, key=lambda row: float(row["oldest_seconds"]))
@@ -87,6 +85,9 @@ def schedule(settings: Settings, ticks: Sequence[dict[str, Any]] | None, reason:
     since = seconds_since(pulse["slot"])
     if since > LATE_TICKS * settings.reconcile_seconds:
         return Check("Schedule", "attention", f"{PULSE} last ran {age(since)} ago: is beat running?")
+    failed = [f"{tick['job']}: {tick['error']}" for tick in ticks if tick["state"] == "failed"]
+    if failed:
+        return Check("Schedule", "attention", "; ".join(failed))
     return Check("Schedule", "ok", f"{PULSE} ran {age(since)} ago")
 
 

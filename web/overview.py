@@ -74,7 +74,7 @@ def _depths(settings: Settings) -> queues.Depths:
     if address is None:
         raise Unanswered("broker", "only a Redis-like broker tells its queue depths here")
     try:
-        return queues.depths(address, [settings.intake_queue, *queues.TASK_QUEUES])
+        return queues.depths(address, [settings.intake_queue, *queues.task_queues()])
     except ValueError as error:  # redis-py's word for an address that it cannot read
         raise Unanswered("broker", f"JIYI_BROKER_URL cannot be used: {error}") from None
 
@@ -120,5 +120,5 @@ def _queues(settings: Settings, depths: Reading[queues.Depths], roll: Reading[li
             "waiting": waiting.get(queue),
             "workers": None if roll.value is None else [worker for worker in roll.value if queue in worker.queues],
         }
-        for queue in queues.TASK_QUEUES
+        for queue in queues.task_queues()
     ]

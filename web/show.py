@@ -57,6 +57,8 @@ def summary(value: Mapping[str, Any]) -> str:
 
 
 def _plain(item: Any) -> str:
+    if isinstance(item, list):
+        return str(len(item))
     return ", ".join(f"{name} {count}" for name, count in item.items()) if isinstance(item, Mapping) else str(item)
 
 

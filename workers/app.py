@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from celery import Celery
 from kombu import Exchange, Queue
 
 from jiyi.settings import get_settings
-from models.queues import TASK_QUEUES
+from models.queues import task_queues
+from tasks.jobs import beat_schedule
 from workers import watchdog
 
 settings = get_settings()
@@ -27,11 +30,30 @@ TRANSPORT_OPTIONS = {
     "health_check_interval": 15,
 }
 
+#: Modules with scheduled jobs. Loaded at once, because beat's schedule is made of what they register.
+JOB_MODULES = ["tasks.maintenance", "tasks.archival", "tasks.backups", "tasks.reflecting", "tasks.warming"]
+
 app = Celery("jiyi", broker=settings.need("broker_url"))
 app.set_default()  # for every thread: the current app is otherwise one thread's own
+for module in JOB_MODULES:
+    import_module(module)
 app.conf.update(
-    include=["tasks.embedding", "tasks.upkeep", "tasks.retrieval", "tasks.access", "tasks.inspection", "tasks.maintenance"],
-    task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in TASK_QUEUES],
+    include=[
+        "tasks.appraisal",
+        "tasks.embedding",
+        "tasks.moving",
+        "tasks.embedders",
+        "tasks.upkeep",
+        "tasks.reflection",
+        "tasks.retrieval",
+        "tasks.recall",
+        "tasks.access",
+        "tasks.inspection",
+        "tasks.usage",
+        "tasks.operations",
+        *JOB_MODULES,
+    ],
+    task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in task_queues()],
     task_create_missing_queues=False,  # a typo in a queue name is an error, not a queue that nobody reads
     task_default_queue="upkeep",  # who sends a task elsewhere says so
     task_acks_late=True,  # a task whose worker dies is delivered again
@@ -50,13 +72,7 @@ app.conf.update(
     broker_transport_options=TRANSPORT_OPTIONS,
     timezone="UTC",
     beat_scheduler="celery.beat:Scheduler",  # ticks are rows in job_ticks, so no file has to survive
-    beat_schedule={
-        "reconcile": {
-            "task": "maintenance.reconcile",
-            "schedule": settings.reconcile_seconds,
-            "options": {"queue": "upkeep", "expires": settings.reconcile_seconds},
-        },
-    },
+    beat_schedule=beat_schedule(settings),
 )
 
 watchdog.install()

@@ -1,16 +1,21 @@
-"""The demonstration: the sample diary through the broker, then three questions in two languages."""
+"""The demonstration: the sample diary through the broker, three questions in two languages, reflections."""
 
 from __future__ import annotations
 
 import json
+import time
 from datetime import datetime, timedelta
+from uuid import UUID, uuid5
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from jiyi import Client
+from jiyi.cli.reflecting import thought_trees
 from jiyi.cli.retrieving import focal_table
 from jiyi.client import chunks
+from jiyi.inspection import NodesQuery, StatsQuery
+from jiyi.reasons import NewThought
 from workers.migrate import CHECKOUT
 
 DIARY = CHECKOUT / "examples" / "diary" / "events.jsonl"
@@ -19,6 +24,8 @@ GROUP = "demo"
 MESSAGE = 55
 WAIT_SECONDS = 300
 SHOWN = 3
+POLL_SECONDS = 0.2
+THOUGHTS_LOOKED_AT = 500
 
 #: Each about an agent's own diary: Chinese on Chinese, English on English, Chinese on English.
 QUESTIONS = (
@@ -26,18 +33,28 @@ QUESTIONS = (
     ("Tomas", "How did Tomas injure himself at the kiln, and which hand was it?"),
     ("Tomas", "Tomas对什么材料过敏，是谁判断出来的？"),
 )
+#: Who reflects. With a trigger that the diary does not reach, so that they do it once, when they know all of it: what
+#: they think then does not depend on which half of the diary was stored sooner.
+AGENTS = ("林岚", "Tomas")
+TRIGGER = 1_000
+NAMESPACE = UUID("6f1d3a52-8a0e-5d0c-9a53-6a5d0e0f2b11")
+#: Thoughts shown of each agent.
+SHOWN_THOUGHTS = 3
 
 
 def play(console: Console) -> None:
-    """Publish the diary, wait until it is memory, ask. A second time nothing is stored twice: ids are fixed."""
-    events = [json.loads(line) for line in DIARY.read_text(encoding="utf-8").splitlines()]
+    """Publish the diary, wait until it is memory, ask, reflect. A second time nothing is stored twice: ids are fixed."""
+    diary = [json.loads(line) for line in DIARY.read_text(encoding="utf-8").splitlines()]
+    events = [*map(_patient, AGENTS), *diary]
     # The diary's agents live in its time: half a year later their thoughts would have expired.
-    now = max(datetime.fromisoformat(event["occurred_at"]) for event in events) + timedelta(hours=1)
+    now = max(datetime.fromisoformat(event["occurred_at"]) for event in diary) + timedelta(hours=1)
     with Client(GROUP) as client:
         remember(client, events, console)
         for agent, question in QUESTIONS:
             answer = client.retrieve(agent, question, top_k=SHOWN, now=now)
             console.print(f"\n[dim]{agent}[/dim]", focal_table(answer.groups[0], console.width), sep="\n")
+        for agent in AGENTS:
+            console.print(f"\n[dim]{agent} reflects[/dim]", *thought_trees(reflect(client, agent), ids=False), sep="\n")
 
 
 def remember(client: Client, events: list[dict[str, object]], console: Console) -> None:
@@ -50,3 +67,30 @@ def remember(client: Client, events: list[dict[str, object]], console: Console) 
             progress.advance(published, len(ids))
             client.wait_for(ids, WAIT_SECONDS)
             progress.advance(remembered, len(ids))
+
+
+def reflect(client: Client, agent: str) -> list[NewThought]:
+    """The best thought on each question that the agent asks itself; of the first time, if it has reflected before."""
+    thoughts = client.page("nodes", NodesQuery, agent_id=agent, types=["thought"], limit=THOUGHTS_LOOKED_AT).rows
+    known = next((row["provenance"]["reflection"] for row in reversed(thoughts) if "reflection" in row["provenance"]), None)
+    if known is None:
+        await_counted(client)
+    made = client.reflection(known) if known else client.reflect(agent, timeout=WAIT_SECONDS)
+    best = {thought.focal_point: thought for thought in reversed(made.thoughts)}  # of each question the first
+    return [thought for thought in made.thoughts if best[thought.focal_point] is thought][:SHOWN_THOUGHTS]
+
+
+def await_counted(client: Client) -> None:
+    """Return when the service has done all that the diary sets off, so that nothing is missing from what is reflected on."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while client.ask("stats", StatsQuery(group_id=client.group))["work_owed"]:
+        if time.monotonic() > deadline:
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def _patient(agent: str) -> dict[str, object]:
+    return {
+        "type": "agent.configured", "event_id": uuid5(NAMESPACE, f"{agent}/configured"), "agent_id": agent,
+        "payload": {"importance_trigger_max": TRIGGER},
+    }  # fmt: skip

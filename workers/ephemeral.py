@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from jiyi import Client
+from jiyi.embedders import embedder, embedder_of
 from jiyi.errors import JiyiError
 from jiyi.inspection import AgentsQuery
 from jiyi.settings import get_settings
@@ -19,8 +20,6 @@ from workers.migrate import CHECKOUT, upgrade
 from workers.procfile import commands
 from workers.stack import Stack
 
-#: All that remembers and retrieves; no web.
-WORKERS = ("intake", "retrieval", "embedding", "upkeep", "beat")
 START_SECONDS = 60
 STOP_SECONDS = 15
 
@@ -46,7 +45,7 @@ def forget() -> None:
         engine().dispose()
     if valkey.cache_info().currsize:
         valkey().close()
-    for cached in (get_settings, engine, valkey):
+    for cached in (get_settings, engine, valkey, embedder, embedder_of):
         cached.cache_clear()
 
 
@@ -62,8 +61,12 @@ def database(home: Path, **settings: str) -> Iterator[Stack]:
 
 
 @contextmanager
-def processes(logs: Path, names: Sequence[str] = WORKERS) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
-    """The named processes of ``workers.procfile``, ended afterwards. Answers are awaited if any can be given."""
+def processes(logs: Path, names: Sequence[str] | None = None) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """The named processes of ``workers.procfile``, ended afterwards; by default all but the web.
+
+    Answers are awaited if any can be given.
+    """
+    names = [name for name in commands() if name != "web"] if names is None else names
     logs.mkdir(parents=True, exist_ok=True)
     started: dict[str, subprocess.Popen[bytes]] = {}
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
+from jiyi.calls import retrieval_queues
 from jiyi.settings import get_settings
 
 #: Chatter between workers that nobody listens to, and a look at every other worker at start.
@@ -17,12 +18,16 @@ QUIET = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
 def commands() -> dict[str, list[str]]:
     """Name → command, to be run in the checkout."""
     settings = get_settings()
+    first, *more = retrieval_queues(settings.retrieval_shards)
     return {
         "intake": [sys.executable, "-m", "workers.intake"],
-        "retrieval": _worker("retrieval", "retrieval,inspection", "threads", settings.retrieval_threads),
+        "retrieval": _worker("retrieval", f"{first},inspection", "threads", settings.retrieval_threads),
+        **{queue.replace(".", "-"): _worker(queue, queue, "threads", settings.retrieval_threads) for queue in more},
         # solo: one batch at a time is as fast as the model goes, and a process that used it must not fork.
         "embedding": _worker("embedding", "embedding", "solo", 1),
         "upkeep": _worker("upkeep", "upkeep", "threads", settings.upkeep_threads),
+        # Apart from upkeep, whose threads must not all wait for an LLM.
+        "reflection": _worker("reflection", "reflection", "threads", settings.reflection_threads),
         "beat": [*_celery(), "beat", "--loglevel=INFO"],
         "web": [sys.executable, "-m", "web.serve"],
     }

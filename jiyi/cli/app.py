@@ -7,7 +7,23 @@ from typing import Annotated
 import typer
 
 import jiyi
-from jiyi.cli import dead, exporting, importing, listing, retrieving, service, show, stats, telling
+from jiyi.cli import (
+    archive,
+    dead,
+    doctor,
+    embedding,
+    exporting,
+    importing,
+    jobs,
+    listing,
+    llms,
+    reflecting,
+    retrieving,
+    service,
+    show,
+    stats,
+    telling,
+)
 from jiyi.cli.shell import Commands, Session
 
 app = typer.Typer(
@@ -39,10 +55,15 @@ def root(
 TALKING, LOOKING, RUNNING = "Tell and ask", "Look inside", "Run and move"
 for command, panel in (
     (telling.observe, TALKING), (retrieving.retrieve, TALKING), (telling.configure, TALKING),
+    (reflecting.end_session, TALKING), (reflecting.reflect, TALKING), (reflecting.why, LOOKING),
     (listing.nodes, LOOKING), (listing.keywords, LOOKING), (listing.related, LOOKING), (listing.agents, LOOKING),
-    (stats.stats, LOOKING), (service.up, RUNNING),
+    (stats.stats, LOOKING), (llms.llms, LOOKING), (jobs.schedule, LOOKING), (embedding.embedders, LOOKING),
+    (service.up, RUNNING), (embedding.reembed, RUNNING), (jobs.run_job, RUNNING),
+    (service.backup, RUNNING), (service.restore, RUNNING),
 ):  # fmt: skip
     app.command(rich_help_panel=panel)(command)
 app.add_typer(dead.app, name="dead", rich_help_panel=LOOKING)
+app.add_typer(doctor.app, name="doctor", rich_help_panel=LOOKING)
+app.add_typer(archive.app, name="archive", rich_help_panel=RUNNING)
 app.add_typer(importing.app, name="import", rich_help_panel=RUNNING)
 app.add_typer(exporting.app, name="export", rich_help_panel=RUNNING)

@@ -52,6 +52,9 @@ def retrieve(
     ] = None,
     archived: Annotated[bool, typer.Option("--archived", help="Archived ones too.", rich_help_panel=FILTERS)] = False,
     expired: Annotated[bool, typer.Option("--expired", help="Expired ones too.", rich_help_panel=FILTERS)] = False,
+    diversity: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Thin out what says nearly the same: 0 to 1.", rich_help_panel=SCORING)
+    ] = None,
     no_touch: Annotated[bool, typer.Option("--no-touch", help="Do not count this as an access.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -61,7 +64,13 @@ def retrieve(
         min_similarity=min_similarity, include_archived=archived, include_expired=expired,
     )  # fmt: skip
     options = given(
-        mode=mode, recency_w=recency_w, relevance_w=relevance_w, importance_w=importance_w, recency_decay=decay, now=now
+        mode=mode,
+        recency_w=recency_w,
+        relevance_w=relevance_w,
+        importance_w=importance_w,
+        recency_decay=decay,
+        now=now,
+        diversity=diversity,
     )
     with connect(ctx) as client:
         answer = client.retrieve(

@@ -43,7 +43,25 @@ def stats_tables(group: str, found: dict[str, Any], now: datetime) -> Group:
         show.row(owed, row["kind"], row["owed"], row["overdue"], row["retried"], show.age(row["oldest"], now))
     if not found["work_owed"]:
         show.row(owed, "nothing")
-    return Group(*parts, "", owed, "", _counts("counters (whole service)", counters))
+    return Group(*parts, "", owed, "", _counts("counters (whole service)", counters), "", _indexes(found.get("indexes", {})))
+
+
+def _indexes(found: dict[str, Any]) -> Table:
+    made = show.table(
+        "indexes in the retrieval workers", "worker", "agents", "memories", "MiB", "of",
+        right=["agents", "memories", "MiB", "of"],
+    )  # fmt: skip
+    for worker, held in found.items():
+        show.row(
+            made,
+            worker,
+            held["indexes"],
+            held["memories"],
+            *(f"{held[name] / 2**20:,.0f}" for name in ("bytes", "limit_bytes")),
+        )
+    if not found:
+        show.row(made, "none lately")
+    return made
 
 
 def _counts(title: str, counts: dict[str, Any]) -> Table:

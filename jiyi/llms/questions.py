@@ -10,9 +10,12 @@ from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-A = TypeVar("A", bound=BaseModel)
+from jiyi.text import Language
 
-Language = Literal["zh", "en"]
+__all__ = ["A", "Facts", "FocalPoints", "Insight", "InsightList", "Insights", "KeywordList", "Keywords", "Language", "Memo",
+           "OneSentence", "Planning", "Poignancy", "Poignant", "Points", "Question", "Triple"]  # fmt: skip
+
+A = TypeVar("A", bound=BaseModel)
 
 #: Characters of any one text in an answer: a sentence or two, not an essay.
 MAX_ANSWER_CHARS = 2_000
@@ -33,6 +36,8 @@ class Question(BaseModel, Generic[A]):
 
     agent_id: str
     language: Language = "en"
+    #: Whose usage it counts as; the LLM is not told.
+    group_id: str = ""
 
     def problems(self, answer: A) -> list[str]:  # noqa: ARG002 - for subclasses
         """What is wrong with an answer that fits the schema, seen against what was asked; empty if nothing."""
@@ -94,7 +99,7 @@ class FocalPoints(Question[Points]):
     prompt: ClassVar[str] = "focal_points"
     answer: ClassVar[type[BaseModel]] = Points
 
-    statements: list[str]
+    statements: list[str] = Field(min_length=1)
     count: int = Field(ge=1)
 
     def problems(self, answer: Points) -> list[str]:
@@ -118,7 +123,7 @@ class Insights(Question[InsightList]):
     answer: ClassVar[type[BaseModel]] = InsightList
 
     focal_point: str
-    statements: list[str]
+    statements: list[str] = Field(min_length=1)
     count: int = Field(ge=1)
 
     def problems(self, answer: InsightList) -> list[str]:
@@ -143,7 +148,7 @@ class Planning(Question[OneSentence]):
     answer: ClassVar[type[BaseModel]] = OneSentence
 
     #: (speaker, what was said)
-    utterances: list[tuple[str, str]]
+    utterances: list[tuple[str, str]] = Field(min_length=1)
 
 
 class Memo(Question[OneSentence]):
@@ -152,7 +157,7 @@ class Memo(Question[OneSentence]):
     prompt: ClassVar[str] = "memo"
     answer: ClassVar[type[BaseModel]] = OneSentence
 
-    utterances: list[tuple[str, str]]
+    utterances: list[tuple[str, str]] = Field(min_length=1)
 
 
 def _too_many(field: str, given: int, wanted: int) -> list[str]:

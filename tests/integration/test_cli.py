@@ -73,6 +73,35 @@ def comparable(nodes):
     ]
 
 
+def test_jobs_and_the_archive(jiyi, ask, service):
+    jobs = {row["job"]: row for row in ask("schedule")}
+    assert jobs["archive"]["schedule"] == "daily at 03:00 UTC"
+    assert until(lambda: {row["job"]: row for row in ask("schedule")}["reconcile"]["last"])["state"] == "done"
+    assert "reconcile" in jiyi("schedule")
+    ask("observe", "klaus", "Klaus napped", "--at", "2020-01-01")
+    ask("observe", "klaus", "Klaus thought of naps", "--type", "thought", "--at", "2020-01-01")
+    ask("observe", "klaus", "Klaus wakes up")
+    assert ask("run-job", "expire_thoughts", "--dry-run")["state"] == "dry run"
+    assert ask("run-job", "expire_thoughts")["state"] == "done"
+    (thought,) = ask("archive", "list", "klaus")["rows"]
+    assert (thought["description"], thought["archived_reason"]) == ("Klaus thought of naps", "expired")
+    assert thought["node_id"] in jiyi("archive", "list", "klaus")
+    found = ask("retrieve", "klaus", "naps", "--no-touch")["groups"][0]["retrieved_nodes"]
+    assert {node["description"] for node in found} == {"Klaus napped", "Klaus wakes up"}
+    wide = ask("retrieve", "klaus", "naps", "--no-touch", "--archived", "--expired")["groups"][0]["retrieved_nodes"]
+    assert len(wide) == 3
+    assert ask("archive", "restore", thought["node_id"]) == {"restored": 1, "agents": {"klaus": 1}}
+    found = ask("retrieve", "klaus", "naps")["groups"][0]["retrieved_nodes"]
+    assert [node["expires_at"] for node in found if node["type"] == "thought"] == [None]
+    assert ask("archive", "--dry-run")["summary"]["recent"] == 3
+    assert "klaus" in jiyi("archive", "--dry-run")
+    assert ask("archive")["summary"]["archived"] == 0
+    assert "nothing of klaus is archived" in CliRunner().invoke(app, ["-g", service, "archive", "list", "klaus"]).stderr
+    unknown = CliRunner().invoke(app, ["run-job", "sleep"])
+    assert (unknown.exit_code, "no job 'sleep'" in unknown.stderr) == (1, True)
+    assert CliRunner().invoke(app, ["archive", "restore"]).exit_code == 2
+
+
 def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service, tmp_path):
     seen = ask("observe", "klaus", "Klaus reads a book on gentrification", "--poignancy", 4, "--keyword", "book")["event_ids"]
     lines = "克劳斯今天去了图书馆\nKlaus drinks tea\n"

@@ -12,14 +12,14 @@ from sqlalchemy import text
 
 from jiyi.events import Event, build
 from models.base import unit_of_work
-from models.inbox import ACCUMULATE, EMBED, STRENGTHEN, CollisionError, store
+from models.inbox import ACCUMULATE, APPRAISE, EMBED, STRENGTHEN, CollisionError, store
 
 pytestmark = pytest.mark.usefixtures("database")
 
 
 def observed(group: str, description: str = "Klaus is reading a book", agent_id: str = "klaus", **fields: object) -> Event:
     envelope = {name: fields.pop(name) for name in ("event_id", "occurred_at", "session_id") if name in fields}
-    payload = {"description": description, **fields}
+    payload = {"description": description, "poignancy": 3, **fields}
     return build({"type": "memory.observed", "group_id": group, "agent_id": agent_id, **envelope, "payload": payload})
 
 
@@ -84,8 +84,9 @@ def test_what_a_node_owes_depends_on_what_it_is(group: str) -> None:
     thought = observed(group, "an insight", node_type="thought", keywords=["insight"])
     idle = observed(group, "kiln is idle", subject="kiln", predicate="is", object="idle", poignancy=1)
     known = observed(group, "with a vector", vector=[0.1, 0.2], embedding_model="m", keywords=["vector"])
-    historic = observed(group, "imported", historic=True, keywords=["old"])
-    save(event, chat, thought, idle, known, historic)
+    historic = observed(group, "imported", historic=True, keywords=["old"], poignancy=None)
+    mute = observed(group, "of unknown importance", keywords=["mute"], poignancy=None)
+    save(event, chat, thought, idle, known, historic, mute)
     assert owed(group) == {
         (EMBED, event.event_id), (STRENGTHEN, event.event_id), (ACCUMULATE, event.event_id),
         (EMBED, chat.event_id),
@@ -93,6 +94,7 @@ def test_what_a_node_owes_depends_on_what_it_is(group: str) -> None:
         (EMBED, idle.event_id), (ACCUMULATE, idle.event_id),
         (STRENGTHEN, known.event_id), (ACCUMULATE, known.event_id),
         (EMBED, historic.event_id), (STRENGTHEN, historic.event_id),
+        (EMBED, mute.event_id), (APPRAISE, mute.event_id),  # the rest when it is known how important it is
     }  # fmt: skip
 
 

@@ -24,7 +24,8 @@ from models.base import engine, unit_of_work
 from models.inbox import store
 from models.index import AgentIndex, Keyed
 from models.valkey import valkey
-from tasks import retrieval
+from tasks import access
+from tasks.answering import Answered
 from tasks.retrieval import retrieve
 from tests.integration.test_inbox import observed, save
 from workers.ephemeral import environment
@@ -357,7 +358,7 @@ def _hasty_threads() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_hasty_threads")
 def test_concurrent_retrievals_while_others_write_are_consistent(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrieval.current_app, "send_task", lambda *_args, **_options: None)
+    monkeypatch.setattr(access.current_app, "send_task", lambda *_args, **_options: None)
     stop, written = threading.Event(), []
     seen: list[Answer] = []
 
@@ -384,7 +385,10 @@ def test_concurrent_retrievals_while_others_write_are_consistent(group: str, mon
             vectors=[[1, thread, 1], [0, 1, thread]], embedding_model=MODEL,
         )  # fmt: skip
         for _ in range(25):
-            seen.append(Answer.model_validate(retrieve(request)))
+            answered = retrieve(request)
+            assert isinstance(answered, Answered)
+            touches.tell(group, "klaus", answered.value.accessed_ids, T0.timestamp())
+            seen.append(answered.value)
 
     first = some(0, 50)
     save(*first)

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import text
 
+from jiyi.calls import reply_of
 from jiyi.embedders import embedder
 from jiyi.errors import ModelMismatch
 from jiyi.events import build
@@ -18,8 +19,9 @@ from jiyi.requests import Answer, FocalAnswer, RetrievalRequest, RetrievedNode
 from models import access, keys
 from models.base import unit_of_work
 from models.valkey import valkey
+from tasks import access as buffering
 from tasks import retrieval
-from tasks.retrieval import retrieve
+from tasks.answering import Answered
 from tests.integration.test_inbox import observed, rows, save
 from workers.ephemeral import environment
 from workers.stack import Stack
@@ -50,7 +52,7 @@ class Sent(list[tuple[str, dict[str, Any]]]):
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     made = Sent()
-    monkeypatch.setattr(retrieval, "current_app", made)
+    monkeypatch.setattr(buffering, "current_app", made)
     return made
 
 
@@ -71,15 +73,26 @@ def three(group: str) -> list[UUID]:
     ]
 
 
+def retrieve(request: RetrievalRequest) -> Answer:
+    """The answer, with what follows from it done."""
+    answered = retrieval.retrieve(request)
+    if not isinstance(answered, Answered):
+        return answered
+    with valkey().pipeline() as pipe:
+        answered.tell(pipe)
+        pipe.execute()
+    answered.then()
+    answer: Answer = answered.value
+    return answer
+
+
 def ask_all(group: str, *focal: list[float], **options: Any) -> Answer:
     vectors = focal or (EAST,)
     options = {"now": NOW, "vectors": vectors, "embedding_model": MODEL, **options}
     texts = [f"focal {i}" for i in range(len(vectors))]
-    return Answer.model_validate(
-        # Dense: cosines can be worked out by hand. What else relevance is made of is tested in test_hybrid.py.
-        retrieve(
-            RetrievalRequest(**{"relevance": "dense", "group_id": group, "agent_id": "klaus", "focal_texts": texts, **options})
-        )
+    # Dense: cosines can be worked out by hand. What else relevance is made of is tested in test_hybrid.py.
+    return retrieve(
+        RetrievalRequest(**{"relevance": "dense", "group_id": group, "agent_id": "klaus", "focal_texts": texts, **options})
     )
 
 
@@ -150,7 +163,7 @@ def test_a_top_k_beyond_the_candidates_gives_them_all(group: str) -> None:
 
 
 def test_unknown_poignancy_counts_as_zero_and_stays_unknown_in_the_answer(group: str) -> None:
-    remember(group, "unknown")
+    remember(group, "unknown", poignancy=None)
     remember(group, "mundane", poignancy=1)
     node = by_description(ask(group))["unknown"]
     assert (node.poignancy, node.importance.raw, node.importance.normalised) == (None, 0, 0)
@@ -373,7 +386,7 @@ def test_focal_texts_without_vectors_are_embedded_by_the_deployments_model(group
     request = RetrievalRequest(
         group_id=group, agent_id="klaus", focal_texts=["Klaus drinks tea"], recency_w=0, now=NOW, relevance="dense"
     )
-    answer = Answer.model_validate(retrieve(request))
+    answer = retrieve(request)
     assert answer.accessed_ids[0] == first
     assert answer.debug.embedding_model == embedder().model
 
@@ -434,9 +447,10 @@ def test_a_node_comes_with_all_its_fields_and_without_its_vector(group: str) -> 
         group_id=group, agent_id="klaus", focal_texts=["x"], vectors=[EAST], embedding_model=MODEL, now=NOW
     )
     answer = retrieve(request)
-    plain = answer["groups"][0]["retrieved_nodes"][0]
+    on_the_wire = json.loads(reply_of(answer))["value"]
+    assert on_the_wire == Answer.model_validate(on_the_wire).model_dump(mode="json") == answer.model_dump(mode="json")
+    plain = on_the_wire["groups"][0]["retrieved_nodes"][0]
     assert plain.keys() == RetrievedNode.model_fields.keys()
-    assert json.loads(json.dumps(answer)) == answer
     assert not {"embedding", "vector", "vectors"} & plain.keys()
     assert "0.25" not in json.dumps(plain["provenance"])
     node = RetrievedNode.model_validate(plain).model_dump(

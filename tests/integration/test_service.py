@@ -83,6 +83,7 @@ def test_a_retrieval_is_written_down_as_an_access(client: Client) -> None:
 
 
 def test_twelve_hundred_observations_travel_in_several_messages_and_are_numbered_in_order(client: Client) -> None:
+    client.configure("klaus", importance_trigger_max=1_000_000, wait=True)  # no thoughts in between
     observations = [{"agent_id": "klaus", "description": f"observation {i}", "keywords": ["k"]} for i in range(1_200)]
     ids = client.observe_many(observations, wait=True, timeout=60)
     assert len(set(ids)) == 1_200

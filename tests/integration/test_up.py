@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from workers.demo import QUESTIONS
+from workers.demo import AGENTS, QUESTIONS
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -141,16 +141,22 @@ def answers(url: str) -> bool:
 def test_the_demo_answers_three_questions_names_the_admin_and_ends_and_so_it_does_in_the_same_home_again(
     start: Callable[..., Up], place: Path
 ) -> None:
+    thoughts: list[str] = []
     for _ in range(2):
         up = start("--demo", "--once", JIYI_HOME=place / "h")
         assert up.finished() == 0, up.output
         assert len(QUESTIONS) == 3
         for _, question in QUESTIONS:
             assert question in up.output
+        assert all(f"{agent} reflects" in up.output for agent in AGENTS)
+        thoughts.append(up.output.partition(f"{AGENTS[0]} reflects")[2].partition("Admin")[0])
+        assert "thought · importance" in thoughts[-1]
+        assert "event · 2026-0" in thoughts[-1]
         assert up.admin
         assert str(place / "h") in up.output
         assert "Traceback" not in up.output
         assert not mentioning(place)
+    assert thoughts[0] == thoughts[1]  # they are remembered, not thought again
 
 
 def test_two_at_once_without_a_home_take_two_homes_and_two_ports(start: Callable[..., Up], place: Path) -> None:

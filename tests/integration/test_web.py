@@ -317,7 +317,7 @@ def test_a_dead_broker_and_valkey_are_told_with_the_reason(
     assert state_of(found, "Valkey") == "unreachable"
     assert state_of(found, "Intake") == "unknown"
     assert state_of(found, "Database") == "ok"
-    assert [queue["waiting"] for queue in found["queues"]] == [None] * 5
+    assert [queue["waiting"] for queue in found["queues"]] == [None] * 6
     assert "unknown" in page(browser, "/", group=group)
     assert browser.get("/readyz").status_code == 503
 
@@ -339,7 +339,7 @@ def test_it_is_ready_when_the_database_and_valkey_answer(browser: FlaskClient) -
 
 
 def test_workers_that_do_not_answer_are_unknown_not_down() -> None:
-    answers = [{"w@1": ("retrieval", "inspection", "embedding", "upkeep")}, {}]
+    answers = [{"w@1": ("retrieval", "inspection", "embedding", "upkeep", "reflection")}, {}]
     roll = workers.RollCall(lambda: answers.pop(0))
     assert health.workers(health.Reading(roll.read())).state == "ok"
     assert health.workers(health.Reading(roll.read())).state == "ok"  # fresh: not asked again

@@ -13,11 +13,11 @@ from jiyi.settings import Settings
 
 OWN = {
     "mode": "stanford", "recency_w": 0.0, "relevance_w": 2.5, "importance_w": 0.5, "recency_decay": 0.9, "dedupe": "exact",
-    "importance_trigger_max": 7,
+    "importance_trigger_max": 7, "derive_poignancy": "off", "derive_triple": "llm", "derive_keywords": "llm",
 }  # fmt: skip
 DEPLOYMENT = {
     "mode": "elapsed", "recency_w": 1.5, "relevance_w": 1.25, "importance_w": 3.0, "recency_decay": 0.5, "dedupe": "off",
-    "importance_trigger_max": 99,
+    "importance_trigger_max": 99, "derive_poignancy": "llm", "derive_triple": "off", "derive_keywords": "text",
 }  # fmt: skip
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.calls import open_reply, reply_key, reply_of, reply_of_error
+from jiyi.calls import open_reply, reply_key, reply_of, reply_of_error, retrieval_queue, retrieval_queues
 from jiyi.errors import BY_CODE, InvalidEvent, InvalidRequest, JiyiError, ServiceError
+from jiyi.requests import Answer, FocalAnswer, RetrievedNode, ScoreComponent
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 json_values = st.recursive(
@@ -58,3 +62,26 @@ def test_the_error_of_a_newer_service_is_a_service_error() -> None:
 def test_each_request_has_a_key_of_its_own() -> None:
     assert reply_key("a") != reply_key("b")
     assert reply_key("a").endswith("a")
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), text, st.datetimes(timezones=st.just(UTC)), st.uuids())
+def test_a_model_travels_as_its_own_json(number: float, words: str, moment: datetime, node_id: UUID) -> None:
+    component = ScoreComponent(raw=number, normalised=0, weight=1, contribution=0)
+    node = RetrievedNode(
+        node_id=node_id, agent_id="klaus", session_id=None, type="event", node_count=1, depth=0, created_at=moment,
+        last_accessed=moment, expires_at=None, subject=None, predicate=None, object=words, description=words,
+        embedding_key=words, poignancy=None, keywords=[words], filling=[[words, words]], provenance={words: [number]},
+        score=number, recency=component, relevance=component, importance=component,
+    )  # fmt: skip
+    answer = Answer(status="ok", groups=[FocalAnswer(focal_text=words, status="ok", retrieved_nodes=[node])])
+    as_by_hand = json.dumps({"value": answer.model_dump(mode="json")})
+    assert json.loads(reply_of(answer)) == json.loads(as_by_hand)
+    assert Answer.model_validate(open_reply(reply_of(answer))) == answer
+
+
+def test_an_agent_always_has_the_same_queue_and_agents_spread_evenly() -> None:
+    assert retrieval_queue("g", "klaus", 1) == "retrieval"
+    spread = Counter(retrieval_queue("g", f"agent {i} 记忆", 4) for i in range(4_000))
+    assert set(spread) == set(retrieval_queues(4))
+    assert min(spread.values()) > 800
+    assert retrieval_queue("a", "bc", 64) != retrieval_queue("ab", "c", 64)  # names are not run together

@@ -348,7 +348,7 @@ def test_up_without_a_checkout_says_so(monkeypatch, tmp_path):
 
 def test_up_runs_the_service_of_the_checkout(monkeypatch):
     seen = {}
-    monkeypatch.setattr(service, "checkout", lambda: ROOT)
+    monkeypatch.setattr(service, "checkout", lambda _command: ROOT)
     monkeypatch.setattr("os.chdir", lambda path: seen.update(folder=path))
     monkeypatch.setattr("os.execve", lambda program, arguments, env: seen.update(arguments=arguments, env=env))
     monkeypatch.setenv("PYTHONPATH", "/else")

@@ -72,6 +72,7 @@ def test_every_type_has_an_example_in_english_and_one_in_chinese() -> None:
         ("Envelope", [wire.MemoryObserved]),
         ("memory.observed", [wire.Observation]),
         ("agent.configured", [wire.Configuration, wire.ImportedCounters]),
+        ("session.ended", [wire.Ending]),
     ],
 )
 def test_the_tables_name_exactly_the_fields_there_are(heading: str, models: list[type[BaseModel]]) -> None:

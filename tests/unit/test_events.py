@@ -260,8 +260,8 @@ def test_defaults_of_an_observation() -> None:
     payload = wire.build(observed()).payload
     assert payload.model_dump(exclude={"description"}) == {
         "node_type": "event", "embedding_key": None, "subject": None, "predicate": None, "object": None, "keywords": None,
-        "poignancy": None, "evidence": [], "utterances": [], "expires_at": None, "historic": False, "vector": None,
-        "embedding_model": None, "provenance": {},
+        "poignancy": None, "evidence": [], "utterances": [], "retention": None, "expires_at": None, "historic": False,
+        "vector": None, "embedding_model": None, "provenance": {},
     }  # fmt: skip
 
 
@@ -499,3 +499,11 @@ def test_decode_never_raises(body: bytes) -> None:
     assert decoded.events == []
     for text, reason in decoded.rejected:
         assert_can_be_buried(text, reason)
+
+
+@pytest.mark.parametrize("missing", ["subject", "predicate", "object"])
+def test_retention_needs_the_whole_triple_it_compares(missing: str) -> None:
+    triple = {"subject": "a", "predicate": "b", "object": "c"}
+    assert wire.build(observed(**triple, retention=5)).payload.retention == 5
+    with pytest.raises(InvalidEvent, match="retention compares"):
+        wire.build(observed(**{**triple, missing: ""}, retention=5))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.errors import ModelMismatch
-from jiyi.retrieval import Candidates, Weights, rank, rank_in_turn
+from jiyi.retrieval import Candidates, Weights, diverse, rank, rank_in_turn
 
 NOW = 1_700_000_000.0
 HOUR = 3600.0
@@ -293,3 +293,33 @@ def test_totals_with_default_weights_lie_between_0_and_5_5(nodes: list[Node], qu
     ranked = rank(columns(nodes), np.array(query, np.float32), weights(mode, decay=0.99), top_k=30, now=9.0)
     assert ((ranked.scores.total >= 0) & (ranked.scores.total <= 5.5 + 1e-12)).all()
     assert sorted(ranked.scores.total[ranked.best], reverse=True) == ranked.scores.total[ranked.best].tolist()
+
+
+# Near-duplicates
+
+
+def test_without_diversity_the_best_scores_win() -> None:
+    scores = np.array([3.0, 2.0, 1.0])
+    assert diverse(scores, np.eye(3, dtype=np.float32), 2, 0.0).tolist() == [0, 1]
+
+
+def test_a_twin_of_what_is_taken_already_gives_way_to_something_else() -> None:
+    vectors = np.array([[1, 0], [2, 0], [0, 1], [0, 0]], dtype=np.float32)
+    scores = np.array([10.0, 9.9, 6.0, 5.0])
+    # 1 - d = d = .5; scores stretched: 1, .98, .2, 0. The twin is worth .49 - .5, the third .1 - 0.
+    assert diverse(scores, vectors, 3, 0.5).tolist() == [0, 2, 3]
+    assert diverse(scores, vectors, 9, 0.5).tolist() == [0, 2, 3, 1]
+
+
+def test_an_opposite_is_no_more_different_than_something_unrelated() -> None:
+    vectors = np.array([[1, 0], [0, 1], [-1, 0]], dtype=np.float32)
+    assert diverse(np.array([3.0, 2.0, 1.9]), vectors, 2, 0.9).tolist() == [0, 1]
+
+
+@given(st.integers(0, 1_000), st.floats(0, 1))
+def test_thinning_takes_each_once_and_the_best_first(seed: int, diversity: float) -> None:
+    random = np.random.default_rng(seed)
+    scores = np.sort(random.random(12))[::-1].copy()
+    found = diverse(scores, random.standard_normal((12, 3)).astype(np.float32), 7, diversity).tolist()
+    assert len(set(found)) == 7
+    assert found[0] == 0 or diversity == 1

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.events import MAX_KEYWORD_CHARS
-from jiyi.text import MAX_EXTRACTED_KEYWORDS, is_idle, keywords_of, last_segment, normalise
+from jiyi.text import (
+    MAX_EXTRACTED_KEYWORDS,
+    is_idle,
+    keywords_of,
+    keywords_ranked,
+    language_of,
+    last_segment,
+    normalise,
+    words_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -136,3 +145,45 @@ def test_the_longest_text_takes_no_time_to_speak_of(text: str) -> None:
     is_idle(text)
     keywords_of(text, None, None)
     assert time.perf_counter() - start < 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "林岚喜欢乌龙茶", "Klaus喜欢乌龙茶", "她在读 Neuromancer", "记忆", "会议在10:30", "订单INV-2093已经寄出",
+        "《盐井旧事》！", "Tomas和Harriet Penhallow讨论瓷器",
+    ],
+)  # fmt: skip
+def test_what_is_mostly_chinese_is_chinese(text: str) -> None:
+    assert language_of(text) == "zh"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Klaus reads", "Klaus reads 书 in the library", "Teacher Xu explains 慢 to Tomas", "", " ?!", "10:30", "❤", "INV-2093",
+        "Ça va bien", "Он читает",
+    ],
+)  # fmt: skip
+def test_anything_else_is_taken_for_english(text: str) -> None:
+    assert language_of(text) == "en"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tea with honey, tea with milk", ["tea", "honey", "milk"]),
+        ("we saw the regatta with Ines", ["ines", "regatta", "saw"]),
+        ("the parcel INV-2093 came", ["inv-2093", "parcel", "came"]),
+        ("NASA calls", ["nasa", "calls"]),
+        ("林岚喝乌龙茶", ["乌龙茶", "林岚"]),
+        ("", []),
+    ],
+)
+def test_the_most_telling_keywords_come_first(text: str, expected: list[str]) -> None:
+    assert keywords_ranked(text) == expected
+
+
+@given(st.text(max_size=200))
+def test_ranking_neither_adds_nor_loses_words(text: str) -> None:
+    assert sorted(keywords_ranked(text)) == sorted(set(words_of(text)))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi import nodes, relevance
-from jiyi.tokens import MAX_CHARS, MAX_TOKEN_CHARS, tokens
+from jiyi.tokens import MAX_CHARS, MAX_TOKEN_CHARS, stem, tokens
 
 #: Letters whose upper and lower case are one another's; ß and ı are not.
 plain = st.text(alphabet="abcxyzABCXYZ0189 '-_.@:/,?我喜欢下棋年月日号点ＡＢｃ０９，。😀❤", max_size=60)
@@ -139,3 +142,21 @@ def test_texts_put_together_have_the_tokens_of_both(one: str, other: str) -> Non
 @given(st.lists(st.sampled_from(["tea", "inv-2093", "8月", "17日", "棋", "😀"]), min_size=1, max_size=8))
 def test_tokens_survive_being_read_again(found: list[str]) -> None:
     assert set(found) <= set(tokens(" ".join(found)))
+
+
+@pytest.fixture
+def _turns_taken_often() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("_turns_taken_often")
+def test_threads_do_not_mix_up_their_words() -> None:
+    """The stemmer works on the word within itself: with one for all threads, stems came out wrong, and were remembered."""
+    words = ["organizations", "considerations", "happily", "running", "generalizations", "houses", "marriages"] * 30
+    expected = [stem(word) for word in words]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: [stem(word) for word in words], range(40)))
+    assert all(stems == expected for stems in found)

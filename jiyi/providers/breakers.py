@@ -1,0 +1,114 @@
+"""Circuit breakers: after a row of failures a provider is left alone for a while, by all workers together.
+
+Their state is in Valkey, with the last error beside it. While Valkey is away a process keeps a state of its own:
+that the breaker cannot be shared is no reason not to call.
+
+This part of the library writes these keys itself, since it may not import ``models`` (see ``models/keys.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import pybreaker
+import redis
+
+from jiyi.settings import get_settings
+
+T = TypeVar("T")
+
+KEY = "jiyi:breaker:"
+ERROR_SUFFIX = ":error"
+#: Seconds that the last error is remembered: long enough for whoever looks the next day.
+ERROR_SECONDS = 7 * 86_400
+#: Failures in a row after which nobody calls any more.
+FAIL_MAX = 5
+#: Seconds until one call is let through again, to see.
+RESET_SECONDS = 30.0
+#: Seconds for Valkey's part of a call, which stands before a call that takes longer anyway.
+VALKEY_TIMEOUT = 0.5
+
+Open = pybreaker.CircuitBreakerError
+
+_local: dict[str, pybreaker.CircuitMemoryStorage] = {}
+_lock = threading.Lock()
+
+# It logs a traceback for each command that Valkey does not answer; that Valkey is away is told elsewhere.
+logging.getLogger("pybreaker").setLevel(logging.CRITICAL)
+
+
+def call(
+    name: str, function: Callable[[], T], *, blameless: Callable[[BaseException], bool], reset_seconds: float = RESET_SECONDS
+) -> T:
+    """``function()``, unless the breaker ``name`` is open; exceptions that are ``blameless`` count as successes.
+
+    Raises:
+        Open: it is, and nothing was called.
+    """
+    # A breaker object holds a lock while it calls; the state is in the storage, so every call gets its own object.
+    breaker = pybreaker.CircuitBreaker(
+        fail_max=FAIL_MAX, reset_timeout=reset_seconds, exclude=[blameless], state_storage=_storage(name),
+        throw_new_error_on_trip=False,
+    )  # fmt: skip
+    return breaker.call(function)
+
+
+def note_error(name: str, message: str) -> None:
+    """Keep the last error where ``jiyi embedders`` finds it."""
+    client = _valkey()
+    content = json.dumps({"at": datetime.now(UTC).isoformat(), "error": message}, ensure_ascii=False)
+    try:
+        if client is not None:
+            client.set(KEY + name + ERROR_SUFFIX, content, ex=ERROR_SECONDS)
+    except redis.RedisError:
+        return  # only the display misses it
+
+
+def look(name: str, reset_seconds: float = RESET_SECONDS) -> dict[str, Any]:
+    """``state`` (``closed``, ``open``, ``half-open``, or ``unknown`` without Valkey), failures in a row, the time it
+    opens again, and the last error with its time. Changes nothing."""
+    client = _valkey()
+    unknown = {"state": "unknown", "failures": None, "until": None, "last_error": None, "last_error_at": None}
+    if client is None:
+        return unknown
+    prefix = f"{KEY}{name}:{pybreaker.CircuitRedisStorage.BASE_NAMESPACE}:"
+    try:
+        state, failures, opened, error = client.mget(
+            prefix + "state", prefix + "fail_counter", prefix + "opened_at", KEY + name + ERROR_SUFFIX
+        )
+    except redis.RedisError:
+        return unknown
+    last = json.loads(error) if error else {}
+    shown = state.decode() if isinstance(state, bytes) else "closed"
+    until = datetime.fromtimestamp(int(opened), UTC) + timedelta(seconds=reset_seconds) if opened and shown == "open" else None
+    return {
+        "state": shown, "failures": int(failures or 0), "until": None if until is None else until.isoformat(),
+        "last_error": last.get("error"), "last_error_at": last.get("at"),
+    }  # fmt: skip
+
+
+def _storage(name: str) -> pybreaker.CircuitBreakerStorage:
+    client = _valkey()
+    if client is not None:
+        try:
+            return pybreaker.CircuitRedisStorage(pybreaker.STATE_CLOSED, client, namespace=KEY + name)
+        except redis.RedisError:
+            pass  # away: this process's own
+    with _lock:
+        return _local.setdefault(name, pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED))
+
+
+def _valkey() -> redis.Redis | None:
+    url = get_settings().redis_url
+    return _client(url) if url else None
+
+
+@lru_cache(maxsize=2)
+def _client(url: str) -> redis.Redis:
+    return redis.Redis.from_url(url, socket_timeout=VALKEY_TIMEOUT, socket_connect_timeout=VALKEY_TIMEOUT)

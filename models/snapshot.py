@@ -1,0 +1,45 @@
+"""The service in numbers at one moment, for plots and for looking back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+from sqlalchemy import Connection, text
+
+from jiyi.settings import get_settings
+from models import keys, queues
+from models.valkey import valkey
+
+
+def stored(connection: Connection) -> dict[str, Any]:
+    """What the database knows: work owed by kind, the longest delay in seconds, open dead letters."""
+    work = [dict(row) for row in connection.execute(_WORK).mappings()]
+    return {
+        "owed": {row["kind"]: row["owed"] for row in work},
+        "overdue": {row["kind"]: row["overdue"] for row in work if row["overdue"]},
+        "lag_seconds": max((row["lag"] for row in work), default=0.0),
+        "dead_letters": connection.execute(_DEAD).scalar_one(),
+    }
+
+
+def queued() -> dict[str, Any]:
+    """What broker and Valkey know; nothing where the broker is of another kind, or silent."""
+    settings = get_settings()
+    address = queues.redis_address(settings.need("broker_url"))
+    try:
+        found: dict[str, Any] = {"accesses_buffered": valkey().zcard(keys.ACCESS)}
+        if address is not None:
+            depths = queues.depths(address, [settings.intake_queue, *queues.task_queues()])
+            found |= {"queues": depths.waiting, "in_hand": {"intake": depths.intake.count, "tasks": depths.tasks.count}}
+        return found
+    except redis.RedisError as error:
+        return {"queues": None, "queues_error": str(error)}
+
+
+_WORK = text("""
+    SELECT kind, count(*) AS owed, count(*) FILTER (WHERE due_at <= now()) AS overdue,
+        CAST(coalesce(extract(epoch FROM max(now() - due_at) FILTER (WHERE due_at <= now())), 0) AS float8) AS lag
+    FROM pending_work GROUP BY kind ORDER BY kind
+""")
+_DEAD = text("SELECT count(*) FROM dead_letters WHERE state = 'open'")

@@ -1,0 +1,164 @@
+"""Moving to another embedding model, a step at a time: whoever asks for the steps (``jiyi reembed``) may stop anywhere."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from jiyi.embedders import embedder_of
+from jiyi.embedders.choice import chosen, complete, model_of
+from jiyi.errors import InvalidRequest
+from jiyi.moving import TASK, MoveRequest, MoveState
+from jiyi.providers.spec import Spec
+from jiyi.settings import get_settings
+from jiyi.vectors import Float32
+from models import embedding_models, moving
+from models.base import unit_of_work
+from models.embedding_models import InUse
+from models.moving import Move
+from models.nodes import TextToEmbed
+from tasks.answering import answers
+
+#: Memories that may be embedded while the switch holds up all who store vectors: a second or two.
+LAST_MEMORIES = 64
+#: Embedded before a move begins, to see that it can.
+PROBE = "hello 你好"
+
+
+@answers(TASK, MoveRequest)
+def move(request: MoveRequest) -> MoveState:
+    """Do the next step.
+
+    Safe to repeat because each step looks at what there is: memories that have the new model's vector are passed by,
+    and the switch happens once.
+    """
+    if request.cancel:
+        return _cancel()
+    with unit_of_work() as connection:
+        used, begun, last = embedding_models.in_use(connection), moving.filling(connection), moving.finished(connection)
+    if used is None:
+        raise InvalidRequest(["to: no memory is embedded yet, so there is nothing to move: set JIYI_EMBEDDER"])
+    spec = _target(request, begun)
+    model = model_of(spec)
+    if begun is not None and begun.model != model:
+        hint = f"go on with `jiyi reembed --to {begun.spec}`, or end it with `jiyi reembed --cancel`"
+        raise InvalidRequest([f"to: a move to {begun.model} is under way: {hint}"])
+    if begun is not None:
+        return _fill(begun, request)
+    if model == used.model:
+        return _finish(_as_move(used, last, everything=request.everything), request)
+    with unit_of_work() as connection:
+        unfolded = moving.unfolded(connection, used.model)
+    if unfolded and last is not None:  # the move before this one was left at its end
+        return _fold(last, request, unfolded)
+    return _begin(spec, used, request)
+
+
+def _target(request: MoveRequest, begun: Move | None) -> Spec:
+    settings = get_settings()
+    if request.to is not None:
+        return complete(request.to, settings)
+    return chosen(settings) if begun is None else complete(begun.spec, settings)
+
+
+def _begin(spec: Spec, used: InUse, request: MoveRequest) -> MoveState:
+    model = model_of(spec)
+    made = embedder_of(str(spec)).passages([PROBE])
+    with unit_of_work() as connection:
+        moving.begin(connection, model, str(spec), used.model, everything=request.everything)
+        begun = moving.filling(connection)
+        assert begun is not None
+        embedding_models.check_size(model, begun.dimensions, made.shape[1])  # it may have been in use before
+        moving.set_size(connection, begun, made.shape[1])
+    return _fill(begun, request)
+
+
+def _fill(begun: Move, request: MoveRequest) -> MoveState:
+    with unit_of_work() as connection:
+        found = moving.to_embed(connection, begun, request.batch, begun.position or moving.FIRST)
+    if len(found) < min(request.batch, LAST_MEMORIES):  # the round ends here; more may be coming in all the time
+        return _switch(begun)
+    _embed(begun, found)
+    return _filling(begun, request, len(found))
+
+
+def _embed(begun: Move, found: list[TextToEmbed]) -> None:
+    new = _vectors(begun, [item for item in found if item.reuse is None])
+    copies = [(item.node_id, item.reuse) for item in found if item.reuse is not None]
+    with unit_of_work() as connection:
+        if not moving.is_wanted(connection, begun):
+            raise InvalidRequest([f"to: the move to {begun.model} was cancelled meanwhile"])
+        moving.put(connection, begun, new, copies)
+        moving.set_position(connection, begun, found[-1].node_id)
+
+
+def _vectors(begun: Move, found: list[TextToEmbed]) -> list[tuple[UUID, Float32]]:
+    """Each node's vector by the new model; equal texts are embedded once."""
+    texts = {item.key_hash: item.embedding_key for item in found}
+    if not texts:
+        return []
+    made = embedder_of(begun.spec).passages(list(texts.values()))
+    embedding_models.check_size(begun.model, begun.dimensions, made.shape[1])
+    vectors = dict(zip(texts, made, strict=True))
+    return [(item.node_id, vectors[item.key_hash]) for item in found]
+
+
+def _filling(begun: Move, request: MoveRequest, done: int) -> MoveState:
+    left = None
+    if request.count:
+        with unit_of_work() as connection:
+            left = moving.left(connection, begun)
+    return MoveState(phase="filling", model=begun.model, replaces=begun.replaces, done=done, left=left)
+
+
+def _switch(begun: Move) -> MoveState:
+    """At the end of a round: what was stored behind it meanwhile is embedded, and the new model becomes the active one."""
+    with unit_of_work() as connection:
+        moving.hold(connection)
+        if moving.filling(connection) is None:  # somebody else has just done it
+            return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
+        found = moving.to_embed(connection, begun, LAST_MEMORIES + 1)
+        if len(found) > LAST_MEMORIES:
+            moving.set_position(connection, begun, None)  # another round
+            return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
+        moving.put(connection, begun, _vectors(begun, found), [])
+        moving.switch(connection, begun)
+    return MoveState(phase="waiting", model=begun.model, replaces=begun.replaces, done=len(found))
+
+
+def _as_move(used: InUse, last: Move | None, *, everything: bool) -> Move:
+    """The move that made the active model so, or, where it always was, one from nothing."""
+    if last is None:
+        return Move(used.model, used.spec, None, used.model, everything, None, used.since)
+    return Move(last.model, last.spec, last.dimensions, last.replaces, everything or last.everything, last.position, used.since)
+
+
+def _finish(last: Move, request: MoveRequest) -> MoveState:
+    """After the switch: fold, then see whether a memory came in with the old model's vector at the last moment."""
+    with unit_of_work() as connection:
+        unfolded = moving.unfolded(connection, last.model)
+    if unfolded:
+        return _fold(last, request, unfolded)
+    with unit_of_work() as connection:
+        found = moving.to_embed(connection, last, request.batch)
+    if not found:
+        return MoveState(phase="done", model=last.model, replaces=last.replaces)
+    _embed(last, found)
+    return _filling(last, request, len(found))
+
+
+def _fold(last: Move, request: MoveRequest, unfolded: int) -> MoveState:
+    """Put a batch of vectors in their places, as soon as nobody waits for an answer by the old model any more."""
+    with unit_of_work() as connection:
+        wait = get_settings().request_timeout - moving.seconds_since_switch(connection)
+        if wait > 0:
+            return MoveState(phase="waiting", model=last.model, replaces=last.replaces, left=unfolded, wait=wait)
+        done = moving.fold(connection, last.model, request.batch)
+    return MoveState(phase="folding", model=last.model, replaces=last.replaces, done=done, left=unfolded - done)
+
+
+def _cancel() -> MoveState:
+    with unit_of_work() as connection:
+        model = moving.cancel(connection)
+    if model is None:
+        raise InvalidRequest(["cancel: no move is under way that could be ended"])
+    return MoveState(phase="cancelled", model=model)

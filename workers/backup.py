@@ -1,0 +1,87 @@
+"""``jiyi backup`` and ``jiyi restore``: on the running database, or on the embedded one of a service that is stopped.
+
+python -m workers.backup backup [PATH] [--json]
+python -m workers.backup restore PATH [--force] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from jiyi.cli import show
+from jiyi.cli.shell import Session, tell
+from jiyi.errors import JiyiError
+from jiyi.settings import get_settings
+from models import backups, restoring
+from models.pgtools import BackupError
+from workers import ephemeral
+from workers.migrate import revisions, upgrade
+from workers.stack import Stack, StackError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="jiyi", description="Back the database up, or restore it.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    making = commands.add_parser("backup")
+    making.add_argument("path", type=Path, nargs="?")
+    restoring_ = commands.add_parser("restore")
+    restoring_.add_argument("path", type=Path)
+    restoring_.add_argument("--force", action="store_true", help="replace the data that is there")
+    for command in (making, restoring_):
+        command.add_argument("--json", action="store_true", help="print one JSON document")
+    options = parser.parse_args(arguments)
+    try:
+        done = back_up(options.path) if options.command == "backup" else restore(options.path, force=options.force)
+    except (StackError, JiyiError, OSError) as error:
+        tell(error if isinstance(error, JiyiError) else BackupError(str(error)), Session(json=options.json))
+        return 1
+    text = done.pop("text")
+    if options.json:
+        show.document(done)
+    else:
+        show.line(text)
+    return 0
+
+
+def back_up(path: Path | None) -> dict[str, Any]:
+    """Without a path the oldest of too many backups go."""
+    with database():
+        made = backups.make(path, keep=get_settings().backup_keep if path is None else None)
+    return {
+        "file": str(made.path), "bytes": made.bytes, "sha256": made.sha256, "made_at": made.made_at.isoformat(),
+        "text": f"{made.path} ({made.bytes / 1e6:,.1f} MB)",
+    }  # fmt: skip
+
+
+def restore(path: Path, *, force: bool) -> dict[str, Any]:
+    """The backup may be older than this code: what is restored is brought up to date."""
+    backups.verify(path)  # before a database is started, or made
+    if (made_by := backups.revision(path)) not in revisions():
+        raise BackupError(f"{path} was made by a later version of Jiyi (revision {made_by}): restore it with that one")
+    with database(may_be_new=True):
+        rows = restoring.restore(path, force=force)
+        upgrade()
+    held = ", ".join(f"{count:,} {table}" for table, count in rows.items() if count and table not in restoring.NO_DATA)
+    return {"file": str(path), "rows": rows, "text": f"restored from {path}: {held or 'no data'}"}
+
+
+@contextmanager
+def database(*, may_be_new: bool = False) -> Iterator[None]:
+    """The database that the settings name, or else the embedded one, started for as long as it is needed."""
+    settings = get_settings()
+    if settings.database_url:
+        yield
+        return
+    if not may_be_new and not (settings.home / "postgres").is_dir():
+        raise BackupError(f"there is no database in {settings.home}, and JIYI_DATABASE_URL is not set")
+    with Stack(settings.home) as stack, ephemeral.environment(database_url=stack.urls.database_url, home=str(stack.home)):
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())
