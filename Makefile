@@ -33,7 +33,7 @@ bench: setup
 	@$(BIN)/python -m bench.ingest
 
 lock:
-	uv pip compile --universal --python-version 3.11 --all-extras --no-header --output-file requirements.lock pyproject.toml
+	uv pip compile --universal --python-version 3.11 --extra service --extra local --extra embedded --extra dev --no-header --output-file requirements.lock pyproject.toml
 
 clean:
 	rm -rf $(VENV) build *.egg-info

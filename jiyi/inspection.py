@@ -92,7 +92,7 @@ class AgentsQuery(Query):
 
 
 class ExportQuery(Query):
-    """Events as they came, in order of arrival, with the vectors their nodes have now."""
+    """Events as they came, in order of arrival, with what their nodes have been given since: vectors, importance."""
 
     agent_id: Name | None = None
     after: int | None = Field(None, ge=0)

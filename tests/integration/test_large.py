@@ -36,7 +36,7 @@ THINGS = "kiln clay glaze tea harbour ferry 陶瓷 喝茶 龙井 窑火".split()
 
 
 @pytest.fixture(autouse=True)
-def _alone(database: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _alone(database: Stack, nothing_owed: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert database.urls is not None
     monkeypatch.setattr(access.current_app, "send_task", lambda *_args, **_options: None)
     own = database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")
@@ -258,3 +258,16 @@ def test_words_alone_answer_when_there_is_no_vector(group: str) -> None:
     found = ask(group, "glaze", top_k=3)
     assert {node.description for node in found.retrieved_nodes} == {"glaze 0", "glaze 50", "glaze 100"}
     assert found.debug.relevance == "lexical" and not found.debug.exact
+
+
+def test_vectors_of_a_move_to_another_model_are_found_before_they_are_in_their_places(group: str) -> None:
+    events = grown(group)
+    with unit_of_work() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO next_vectors (node_id, model, embedding) SELECT node_id, 'next', ('[' || node_count || ',1]')::vector "
+            "FROM memory_nodes WHERE group_id = %s", (group,)
+        )  # fmt: skip
+    found = ask(
+        group, "any", vectors=[[1.0, 1.0]], embedding_model="next", relevance="dense", recency_w=0, importance_w=0, top_k=3
+    )
+    assert found.accessed_ids == [event.event_id for event in events[:3]]

@@ -112,7 +112,7 @@ def _until(condition: Callable[[], Any]) -> Any:
 
 
 @pytest.fixture
-def server(database: object) -> Iterator[Vendor]:
+def server(nothing_owed: None) -> Iterator[Vendor]:
     with vendor() as running, ephemeral.environment(llm="compatible:small", llm_base_url=running.base_url):
         llms.llm.cache_clear()
         breakers._local.clear()
@@ -133,7 +133,6 @@ def sensible(request: Request) -> Reply:
     return chat(json.dumps(next(reply for mark, reply in replies.items() if mark in asked)))(request)
 
 
-@pytest.mark.usefixtures("database")
 def test_a_model_behind_an_api_makes_the_thoughts(group: str, server: Vendor) -> None:
     server.otherwise = sensible
     live(group, 40)
@@ -145,7 +144,6 @@ def test_a_model_behind_an_api_makes_the_thoughts(group: str, server: Vendor) ->
     assert all(len(thought["filling"]) >= 2 and thought["poignancy"] == 6 for thought in thoughts(group))
 
 
-@pytest.mark.usefixtures("database")
 def test_an_api_that_is_away_keeps_the_work_owed(group: str, server: Vendor) -> None:
     server.close()
     live(group, 40)

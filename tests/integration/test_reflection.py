@@ -33,10 +33,7 @@ AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 POIGNANCY = 4
 
 
-@pytest.fixture(autouse=True)
-def _nothing_owed_by_others(database: object) -> None:
-    with unit_of_work() as connection:
-        connection.execute(text("DELETE FROM pending_work"))
+pytestmark = pytest.mark.usefixtures("nothing_owed")
 
 
 @pytest.fixture

@@ -240,7 +240,12 @@ def test_an_export_published_again_gives_an_equal_memory(client: Client, group: 
     client.observe("klaus", "a thought", node_type="thought", evidence=[first], keywords=["Klaus"], wait=True)
     client.observe("klaus", "a talk", node_type="chat", utterances=[["Klaus", "hello"], ["林岚", "你好"]], wait=True)
     client.observe("maria", "imported", vector=[0.1, 0.2], embedding_model="mine", provenance={"from": "test"}, wait=True)
-    events = list(pages(client, "export", ExportQuery, "after", with_vectors=True, limit=2))
+
+    def exported() -> list[dict[str, Any]]:
+        return list(pages(client, "export", ExportQuery, "after", with_vectors=True, limit=2))
+
+    until(lambda: all("poignancy" in event["payload"] for event in exported()[1:]))  # what is derived belongs to it
+    events = exported()
     assert [event["type"] for event in events] == ["agent.configured"] + ["memory.observed"] * 4
 
     def copied(event: dict[str, Any]) -> dict[str, Any]:
