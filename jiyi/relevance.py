@@ -36,7 +36,7 @@ LEXICAL_SHARE = 0.5
 HOP_WEIGHT = 0.5
 HOP_FROM = 2
 #: The second hop is worked out for this many of the best memories; for the rest of a large agent it is nothing.
-HOP_POOL = 4_000
+HOP_POOL = 1_000
 #: Share of a neighbour's score, by how far away it is in the session.
 NEIGHBOUR_SHARES = (0.5, 0.25)
 #: Before and after, at each distance.
@@ -257,8 +257,9 @@ def _centred(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
 
 def _second_hop(corpus: Corpus, first: Floats, *, with_vectors: bool) -> Floats:
     """How like the best ones each of the better memories is, in standard scores; the best counts most."""
-    pool = _highest(first, HOP_POOL)
-    start = pool[:HOP_FROM]
+    everyone = len(corpus) <= HOP_POOL
+    pool = np.arange(len(corpus)) if everyone else _highest(first, HOP_POOL)
+    start = _highest(first, HOP_FROM) if everyone else pool[:HOP_FROM]
     likeness = np.zeros(pool.size, dtype=np.float64)
     by_vector = _centred_likeness(corpus, start, pool) if with_vectors else None
     for place, row in enumerate(start):
@@ -274,7 +275,8 @@ def _second_hop(corpus: Corpus, first: Floats, *, with_vectors: bool) -> Floats:
 def _centred_likeness(corpus: Corpus, start: Rows, pool: Rows) -> Floats:
     """Centred cosine of each of ``start`` with each of ``pool``, shape ``(len(start), len(pool))``; 0 without a vector."""
     lengths, dots, centred_lengths = corpus.lengths[pool], corpus.centre_dots[pool], corpus.centred_lengths[pool]
-    cosine = _quotient(corpus.vectors[start] @ corpus.vectors[pool].T, np.outer(corpus.lengths[start], lengths))
+    vectors = corpus.vectors if pool.size == len(corpus) else corpus.vectors[pool]  # a copy takes longer than the rest
+    cosine = _quotient(corpus.vectors[start] @ vectors.T, np.outer(corpus.lengths[start], lengths))
     products = cosine - dots - corpus.centre_dots[start, None] + float(corpus.centre @ corpus.centre)
     centred = _quotient(products, np.outer(corpus.centred_lengths[start], centred_lengths))
     centred[:, lengths <= MIN_NORM] = 0

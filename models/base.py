@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any
 
 import psycopg
 from pgvector.psycopg import register_vector
@@ -43,6 +44,16 @@ class Base(DeclarativeBase):
 @lru_cache(maxsize=1)
 def engine() -> Engine:
     """This process's engine. Created on first use, so always after a fork."""
+    return _engine()
+
+
+@lru_cache(maxsize=1)
+def reading_engine() -> Engine:
+    """Like :func:`engine`, for connections that are in no transaction: to switch one back and forth takes time."""
+    return _engine(isolation_level="AUTOCOMMIT")
+
+
+def _engine(**options: Any) -> Engine:
     made = create_engine(
         get_settings().need("database_url"),
         pool_size=POOL_SIZE,
@@ -56,6 +67,7 @@ def engine() -> Engine:
                 f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_MS} -c timezone=UTC"
             ),
         },
+        **options,
     )
     event.listen(made, "connect", _prepare)
     return made
@@ -81,7 +93,7 @@ def reading() -> Iterator[Connection]:
 
     At our isolation level (read committed) each sees what is committed when it begins in a transaction, too.
     """
-    with engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+    with reading_engine().connect() as connection:
         yield connection
 
 

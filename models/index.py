@@ -7,6 +7,7 @@ time. So a row that is committed late, behind others with higher numbers, is not
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -36,6 +37,8 @@ TYPES = ("event", "thought", "chat")
 CENTRE_STEPS = 16
 #: Bytes of a row beside its columns and tokens: its id, its keywords, its places in dictionaries.
 ROW_BYTES = 300
+#: About what is kept of a node to show it.
+DESCRIBED_BYTES = 2_000
 
 _COLUMNS = {
     "node_count": np.int64, "type": np.int8, "created": np.float64, "last_accessed": np.float64, "poignancy": np.float64,
@@ -87,6 +90,8 @@ class AgentIndex:
         self._order: Rows = np.zeros(0, dtype=np.intp)
         #: Rows accessed, or new, since the order was worked out.
         self._moved: set[int] = set()
+        #: What is shown of nodes that were retrieved lately: (xid of the row, its fields), see ``models.candidates``.
+        self.described: OrderedDict[UUID, tuple[int, dict[str, Any]]] = OrderedDict()
 
     @property
     def size(self) -> int:
@@ -103,18 +108,20 @@ class AgentIndex:
 
     @property
     def bytes_used(self) -> int:
-        return self.columns.nbytes + self.size * ROW_BYTES + self._lexicon.bytes_used
+        return self.columns.nbytes + self.size * ROW_BYTES + self._lexicon.bytes_used + len(self.described) * DESCRIBED_BYTES
 
     def refresh(self, connection: Connection) -> None:
         """Read what changed since the last look: rows from the database, access times from the other workers."""
         accesses = self._touched.read()  # first: a memory that is stored and accessed meanwhile keeps its access
         with driver(connection).cursor(binary=True) as cursor:
-            (oldest_running,) = cursor.execute(_OLDEST_RUNNING).fetchone() or (0,)
             found = cursor.execute(_CHANGED, {
                 "group": self.key.group_id, "agent": self.key.agent_id, "since": self._horizon, "model": self.key.model,
                 # Who is known already must be seen to leave.
                 "archived": self.key.archived or self._horizon > 0,
             }).fetchall()  # fmt: skip
+        oldest_running = found[0][_OLDEST_RUNNING]
+        if found[0][_NODE_ID] is None:  # nothing has changed
+            found = []
         if any(self._needs_a_fresh_start(row) for row in found):
             self._start_over()
             self.refresh(connection)
@@ -226,7 +233,7 @@ class AgentIndex:
         self._append(new)
         positions = np.fromiter((self._row_of[row[_NODE_ID]] for row in found), np.intp, len(found))
         (_, node_count, kind, created, expires, archived, is_idle, says_idle, poignancy, session, subject, _, tokens, _,
-         model, vectors, xid) = zip(*found, strict=True)  # fmt: skip
+         model, vectors, xid, *_) = zip(*found, strict=True)  # fmt: skip
         values = {
             "node_count": node_count, "type": [TYPES.index(name) for name in kind], "created": created, "expires": expires,
             "archived": archived, "is_idle": is_idle, "says_idle": says_idle, "poignancy": poignancy,
@@ -298,12 +305,11 @@ def _code(codes: dict[str, int], name: str | None) -> int:
 
 
 #: Places in a row of ``_ROWS``.
-_NODE_ID, _ARCHIVED, _KEYWORDS, _TOKENS, _ACCESSED, _XID = 0, 5, 11, 12, 13, 16
+_NODE_ID, _ARCHIVED, _KEYWORDS, _TOKENS, _ACCESSED, _XID, _OLDEST_RUNNING = 0, 5, 11, 12, 13, 16, 17
 
 #: pgvector's binary form: two 16-bit numbers, then big-endian float32.
 _VECTOR_HEADER, _VALUE_BYTES = 4, 4
 
-_OLDEST_RUNNING = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 # vector_send: its bytes as they are, without an object for each.
 _ROWS = """
     SELECT n.node_id, n.node_count, n.type, extract(epoch FROM n.created_at)::float8,
@@ -317,10 +323,11 @@ _ROWS = """
         LEFT JOIN next_vectors v ON v.node_id = n.node_id AND v.model = %(model)s
     WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND
 """
-_CHANGED = (
-    _ROWS
-    + """
-    n.changed_xid >= %(since)s::text::xid8 AND (%(archived)s OR n.archived_at IS NULL) ORDER BY n.node_count
+# The oldest transaction still running comes from the same snapshot, with every row, and alone if there is none.
+_CHANGED = f"""
+    SELECT changed.*, look.oldest_running
+    FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest_running) look LEFT JOIN (
+        {_ROWS} n.changed_xid >= %(since)s::text::xid8 AND (%(archived)s OR n.archived_at IS NULL) ORDER BY n.node_count
+    ) changed ON true
 """
-)
 _NAMED = _ROWS + "n.node_id = ANY(%(ids)s) ORDER BY n.node_count"

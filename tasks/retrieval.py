@@ -79,8 +79,8 @@ def retrieve(request: RetrievalRequest) -> Answer | Answered:
             if not rows.size:  # before the focal vectors are looked at, as GA-34 has it
                 return _answer([_nothing(text, NO_CANDIDATES, _debug(asked, index, rows)) for text in request.focal_texts])
             found = find(asked, index, rows)
-        touched = list(dict.fromkeys(node_id for one in found for node_id in one.node_ids))
-        described = candidates.describe(connection, request.group_id, touched)
+            described = candidates.describe(connection, index, np.concatenate([one.best_rows for one in found]).tolist())
+    touched = list(described)
     indexes.make_room()
     indexes.report()
     answer = _answer([_group(text, one, described) for text, one in zip(request.focal_texts, found, strict=True)])

@@ -14,7 +14,7 @@ from jiyi.embedders import embedder, embedder_of
 from jiyi.errors import JiyiError
 from jiyi.inspection import AgentsQuery
 from jiyi.settings import get_settings
-from models.base import engine
+from models.base import engine, reading_engine
 from models.valkey import valkey
 from workers.migrate import CHECKOUT, upgrade
 from workers.procfile import commands
@@ -41,11 +41,12 @@ def environment(**settings: str) -> Iterator[None]:
 
 def forget() -> None:
     """Drop what this process keeps of its settings: they have changed."""
-    if engine.cache_info().currsize:
-        engine().dispose()
+    for pool in (engine, reading_engine):
+        if pool.cache_info().currsize:
+            pool().dispose()
     if valkey.cache_info().currsize:
         valkey().close()
-    for cached in (get_settings, engine, valkey, embedder, embedder_of):
+    for cached in (get_settings, engine, reading_engine, valkey, embedder, embedder_of):
         cached.cache_clear()
 
 
