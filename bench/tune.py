@@ -180,7 +180,7 @@ def corpus_of(agent: Agent, vectors: Vectors) -> Corpus:
         words.add(tokens(memory.text))
     codes: dict[str, int] = {}
     return Corpus.of(
-        table, words,
+        table, words, languages=[relevance.language_code(" ".join(tokens(memory.text))) for memory in memories],
         sessions=[codes.setdefault(memory.session_id, len(codes)) if memory.session_id else -1 for memory in memories],
         created=[memory.occurred_at.timestamp() for memory in memories],
         subjects=[memory.subject for memory in memories],

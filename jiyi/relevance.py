@@ -1,6 +1,7 @@
 """How relevant each memory of an agent is to a question: dense and lexical, and what stands around it (design §7).
 
-Cosine and BM25 are put on one scale (standard scores over the agent's memories) and summed with weights. On top come
+Cosine and BM25 are put on one scale (standard scores over the agent's memories; cosine's within each language) and
+summed with weights. On top come
 
 * a **second hop**: memories like the best ones found so far, which answers "where does the person with this phone
   number work?" when one memory has the number and another the work;
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from jiyi.dates import named_spans
 from jiyi.lexicon import Lexicon
 from jiyi.scoring import MIN_NORM, Floats
-from jiyi.text import normalise
+from jiyi.text import language_of, normalise
 from jiyi.tokens import tokens
 from jiyi.vectors import Float32
 
@@ -53,6 +54,8 @@ MAX_SENTENCES = 8
 MIN_SENTENCE_TOKENS = 3
 #: Memories beyond which the mean vector is trusted as much as none: few memories say little about their own mean.
 CENTRE_PRIOR = 50
+#: Memories of a language as many as which its own mean and spread are trusted as much as those of all languages.
+LANGUAGE_PRIOR = 5.0
 #: Subjects are looked up by runs of up to this many words, or characters of Chinese.
 MAX_SUBJECT_WORDS = 4
 MAX_SUBJECT_CHARS = 8
@@ -77,6 +80,8 @@ class Corpus:
     #: ``(n, NEIGHBOURS)``: rows close by in the same session, -1 where there is none, and the share of their scores.
     near: NDArray[np.int32]
     shares: Floats
+    #: Code of each row's language, see :func:`language_code`.
+    languages: NDArray[np.int8]
     #: When each was created, epoch seconds.
     created: Floats
     #: Row → code of its subject, -1 without; and the codes by normalised name.
@@ -85,8 +90,8 @@ class Corpus:
 
     @classmethod
     def of(
-        cls, vectors: Float32, lexicon: Lexicon, sessions: Sequence[int], created: Sequence[float],
-        subjects: Sequence[str | None], trusted: Rows | None = None,
+        cls, vectors: Float32, lexicon: Lexicon, languages: Sequence[int], sessions: Sequence[int],
+        created: Sequence[float], subjects: Sequence[str | None], trusted: Rows | None = None,
     ) -> Corpus:  # fmt: skip
         """Of memories in the order in which they came; ``trusted`` ones make the centre, by default all with a vector."""
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
@@ -96,8 +101,8 @@ class Corpus:
         codes: dict[str, int] = {}
         coded = [codes.setdefault(normalise(name), len(codes)) if name else -1 for name in subjects]
         return cls(
-            vectors, lengths, centre, *lie_of(vectors, lengths, centre), lexicon, near, shares, times,
-            np.array(coded, dtype=np.int32), codes,
+            vectors, lengths, centre, *lie_of(vectors, lengths, centre), lexicon, near, shares,
+            np.array(languages, dtype=np.int8), times, np.array(coded, dtype=np.int32), codes,
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -206,6 +211,33 @@ def standard(values: Floats) -> Floats:
     return np.asarray((values - values.mean()) / deviation, dtype=np.float64)
 
 
+def language_code(text: str) -> int:
+    """1 for Chinese, 0 for anything else."""
+    return int(language_of(text) == "zh")
+
+
+def standard_within(values: Floats, groups: NDArray[np.int8]) -> Floats:
+    """Standard scores within each group; of a small group, shrunk towards those over all.
+
+    Embeddings of one language lie closer together than those of one meaning do: a Chinese question is more like any
+    Chinese memory than like the English one that answers it. Compared with others of their own language, memories that
+    answer stand out in both.
+    """
+    codes = np.flatnonzero(np.bincount(groups)) if groups.size else groups
+    if codes.size <= 1:
+        return standard(values)
+    mean, variance = values.mean(), values.var()
+    found = np.zeros_like(values)
+    for code in codes:
+        rows = groups == code
+        count, mine = int(np.count_nonzero(rows)), values[rows]
+        centre = (mine.sum() + LANGUAGE_PRIOR * mean) / (count + LANGUAGE_PRIOR)
+        spread = (np.square(mine - centre).sum() + LANGUAGE_PRIOR * variance) / (count + LANGUAGE_PRIOR)
+        if spread > MIN_NORM**2:
+            found[rows] = (mine - centre) / np.sqrt(spread)
+    return found
+
+
 def neighbours(corpus: Corpus, score: Floats) -> Floats:
     """What each row gains from those right before and after it in its session."""
     return np.asarray(np.einsum("ij,ij->i", corpus.shares, score[corpus.near]), dtype=np.float64)
@@ -232,9 +264,13 @@ def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexica
     if cosine is None or query is None:
         first = standard(lexical)
     else:
-        first = (1 - LEXICAL_SHARE) * standard(_centred(corpus, cosine, query)) + LEXICAL_SHARE * standard(lexical)
+        first = (1 - LEXICAL_SHARE) * _dense_score(corpus, cosine, query) + LEXICAL_SHARE * standard(lexical)
     hop = HOP_WEIGHT * _second_hop(corpus, first, with_vectors=query is not None)
     return standard(first) + hop, hop
+
+
+def _dense_score(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
+    return standard_within(_centred(corpus, cosine, query), corpus.languages)
 
 
 def _sentence_score(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | None) -> Floats:

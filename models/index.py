@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from jiyi.lexicon import Lexicon, Statistics
-from jiyi.relevance import NEIGHBOURS, Corpus, centre_of, lie_of, neighbours_of
+from jiyi.relevance import NEIGHBOURS, Corpus, centre_of, language_code, lie_of, neighbours_of
 from jiyi.requests import Filters
 from jiyi.scoring import MIN_NORM
 from jiyi.settings import Mode
@@ -46,7 +46,7 @@ _COLUMNS = {
     "subject": np.int32, "embedded": np.bool_, "has_vector": np.bool_, "has_tokens": np.bool_, "xid": np.int64,
     # What relevance is worked out from, beside the vectors (``jiyi.relevance.Corpus``).
     "vector": (np.float32, 0), "length": np.float64, "centre_dot": np.float64, "centred_length": np.float64,
-    "near": (np.int32, NEIGHBOURS), "share": (np.float64, NEIGHBOURS),
+    "language": np.int8, "near": (np.int32, NEIGHBOURS), "share": (np.float64, NEIGHBOURS),
 }  # fmt: skip
 
 
@@ -208,7 +208,7 @@ class AgentIndex:
             self._corpus = Corpus(
                 vectors=columns["vector"], lengths=columns["length"], centre=self._centre, centre_dots=columns["centre_dot"],
                 centred_lengths=columns["centred_length"], lexicon=self._lexicon, near=columns["near"],
-                shares=columns["share"], created=columns["created"], subjects=columns["subject"],
+                shares=columns["share"], languages=columns["language"], created=columns["created"], subjects=columns["subject"],
                 subject_codes=self._subjects,
             )  # fmt: skip
         return self._corpus
@@ -259,6 +259,7 @@ class AgentIndex:
             self._lexicon.add(row[_TOKENS].split())
             self.columns["last_accessed"][position] = row[_ACCESSED]
             self.columns["session"][position] = -1
+            self.columns["language"][position] = language_code(row[_TOKENS])
             self._moved.add(position)
 
     def _take_vectors(self, positions: Rows, packed: Sequence[bytes | None]) -> None:

@@ -30,6 +30,7 @@ def corpus_of(
     sessions: Sequence[int] | None = None,
     created: Sequence[float] | None = None,
     subjects: Sequence[str | None] | None = None,
+    languages: Sequence[int] | None = None,
 ) -> Corpus:
     """Without sessions there are no neighbours; by default all was said a day apart."""
     size = len(texts)
@@ -38,6 +39,7 @@ def corpus_of(
         lexicon.add(tokens(text))
     return Corpus.of(
         np.array(vectors, dtype=np.float32) if vectors else np.zeros((size, 0), dtype=np.float32), lexicon,
+        languages=languages or [0] * size,
         sessions=sessions if sessions is not None else [-1] * size,
         created=created if created is not None else [NOW.timestamp() - DAY * (size - i) for i in range(size)],
         subjects=subjects or [None] * size,
@@ -376,6 +378,36 @@ def test_without_an_embedder_for_sentences_only_the_whole_question_counts() -> N
     assert hybrid(corpus, question, query, embed_by_text, NOW).total != pytest.approx(whole)
 
 
+# Languages
+
+
+def test_within_one_language_scores_are_as_over_all() -> None:
+    values = np.array([1.0, 2, 4, 9])
+    for code in (0, 1):
+        codes = np.full(4, code, dtype=np.int8)
+        assert relevance.standard_within(values, codes).tolist() == relevance.standard(values).tolist()
+    assert relevance.standard_within(values[:0], np.zeros(0, dtype=np.int8)).size == 0
+
+
+def test_the_best_of_each_language_stand_out_however_far_apart_the_languages_are() -> None:
+    few, many = np.array([0.9, 0.8] * 50 + [0.97]), np.array([0.3, 0.2] * 50 + [0.37])
+    codes = np.array([1] * 101 + [0] * 101, dtype=np.int8)
+    found = relevance.standard_within(np.concatenate([few, many]), codes)
+    assert sorted(np.argsort(-found)[:2].tolist()) == [100, 201]
+    assert relevance.standard(np.concatenate([few, many]))[201] < 0
+
+
+def test_a_single_memory_of_another_language_is_judged_by_all() -> None:
+    """By itself it would be exactly average, whatever it says: shrunk, most of its difference is left."""
+    values = np.array([0.0, 1, 2, 3, 4, 5, 6, 7, 8, 30])
+    codes = np.array([0] * 9 + [1], dtype=np.int8)
+    assert relevance.standard_within(values, codes).argmax() == 9
+
+
+def test_all_equal_says_nothing_in_any_language() -> None:
+    assert relevance.standard_within(np.ones(4), np.array([0, 0, 1, 1], dtype=np.int8)).tolist() == [0] * 4
+
+
 # The whole
 
 
@@ -423,7 +455,7 @@ def test_the_order_of_the_rows_does_not_matter(seed: int) -> None:
     moved = Corpus(
         vectors=corpus.vectors[order], lengths=corpus.lengths[order], centre=corpus.centre,
         centre_dots=corpus.centre_dots[order], centred_lengths=corpus.centred_lengths[order], lexicon=lexicon,
-        near=place[corpus.near[order]], shares=corpus.shares[order],
+        near=place[corpus.near[order]], shares=corpus.shares[order], languages=corpus.languages[order],
         created=corpus.created[order], subjects=corpus.subjects[order], subject_codes=corpus.subject_codes,
     )  # fmt: skip
     expected = hybrid(corpus, question, query, embed_by_text, NOW).total[order]
