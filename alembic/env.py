@@ -21,6 +21,8 @@ def run() -> None:
             context.run_migrations()
         return
     with engine().connect() as connection:
+        # An index of millions of rows takes minutes, and so does waiting for another copy that is making it.
+        connection.execute(text("SET statement_timeout = 0"))
         connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": MIGRATION_LOCK})
         connection.execute(text(f"SET lock_timeout = '{LOCK_TIMEOUT}'"))
         connection.commit()

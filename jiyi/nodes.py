@@ -52,7 +52,7 @@ def derive(event: MemoryObserved) -> Derived:
 
 def searchable(description: str, utterances: Iterable[Sequence[str]]) -> str:
     """The text that lexical search knows a memory by: its description and, of a conversation, what was said."""
-    return "\n".join([description, *(": ".join(pair) for pair in utterances)])
+    return "\n".join([description, *map(": ".join, utterances)])
 
 
 def text_hash(text: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from functools import lru_cache
 from typing import Literal
 
 import rjieba
@@ -49,6 +50,7 @@ CHINESE_STOP_WORDS = frozenset(
 )
 
 
+@lru_cache(maxsize=8)  # hash, tokens and keywords of a memory each ask for the same text, one after the other
 def normalise(text: str) -> str:
     """NFKC and lower case: full-width and half-width forms, and upper and lower case, become the same text."""
     return unicodedata.normalize("NFKC", text).lower()

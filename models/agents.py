@@ -153,16 +153,21 @@ def counters(connection: Connection, agent_key: UUID) -> tuple[float, int]:
     return row.importance_trigger_curr, row.importance_ele_n
 
 
-def reflected(connection: Connection, group_id: str, agent_id: str, seen: tuple[float, int], *, original: bool) -> bool:
-    """Count anew after a reflection that began with the counters ``seen``. True if another one is due already.
+def reflected(
+    connection: Connection, group_id: str, agent_id: str, seen: tuple[float, int], maximum: float, *, original: bool
+) -> bool:
+    """Count anew after a reflection that began with the counters ``seen`` under the trigger ``maximum``.
+
+    True if another one is due already.
 
     Under the agent's lock, which :func:`models.strength.accumulate` takes before it owes a reflection: so one that
     is called for meanwhile is either seen here or owed afterwards.
     """
     agent = lock_agents(connection, [(group_id, agent_id)])[group_id, agent_id]
-    maximum = agent.settings.over(get_settings()).importance_trigger_max
+    maximum_now = agent.settings.over(get_settings()).importance_trigger_max
+    seen = (seen[0] + maximum_now - maximum, seen[1])  # as ``configure`` has moved what is left
     now = (agent.importance_trigger_curr, agent.importance_ele_n)
-    after = counters_after(now, seen, maximum, original=original)
+    after = counters_after(now, seen, maximum_now, original=original)
     agent.importance_trigger_curr, agent.importance_ele_n = after
     agent.changed = True
     save_agents(connection, [agent])

@@ -136,6 +136,8 @@ _WITH_EXPIRED = text("""
 """)
 _EXPIRED = "group_id = :group AND agent_id = :agent AND archived_at IS NULL AND expires_at IS NOT NULL AND expires_at <= :at"
 _COUNT_EXPIRED = text(f"SELECT count(*) FROM memory_nodes WHERE {_EXPIRED}")
+# Whoever locks many nodes does it in this order (``models.nodes.lock``): nobody waits for somebody who waits for him.
+_IN_ORDER = "ORDER BY node_id FOR NO KEY UPDATE"
 # changed_xid: so that the indexes in the retrieval workers notice.
 _ARCHIVE = "UPDATE memory_nodes n SET archived_at = now(), archived_reason = {reason}, changed_xid = pg_current_xact_id()"
 _EXPIRE = text(f"""
@@ -169,7 +171,11 @@ _JUDGE = text(f"""
     FROM judged
 """)
 _FADE = text(f"""
-    WITH {_JUDGED}, picked AS (SELECT node_id FROM judged WHERE verdict = 'fades' ORDER BY node_count LIMIT :limit)
+    WITH {_JUDGED}, picked AS (
+        SELECT node_id FROM memory_nodes
+        WHERE node_id IN (SELECT node_id FROM judged WHERE verdict = 'fades' ORDER BY node_count LIMIT :limit)
+        {_IN_ORDER}
+    )
     {_ARCHIVE.format(reason="'faded'")}
     FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id
 """)
@@ -181,12 +187,15 @@ _ARCHIVED = text("""
       AND (CAST(:before AS int) IS NULL OR n.node_count < :before)
     ORDER BY n.node_count DESC LIMIT :limit
 """)
-_RESTORE = text("""
+_RESTORE = text(f"""
     WITH picked AS (
-        SELECT node_id FROM memory_nodes
-        WHERE group_id = :group AND archived_at IS NOT NULL
-          AND (node_id = ANY(:ids) OR (cardinality(CAST(:ids AS uuid[])) = 0 AND agent_id = :agent))
-        ORDER BY node_count LIMIT :limit FOR UPDATE
+        SELECT node_id FROM memory_nodes WHERE node_id IN (
+            SELECT node_id FROM memory_nodes
+            WHERE group_id = :group AND archived_at IS NOT NULL
+              AND (node_id = ANY(:ids) OR (cardinality(CAST(:ids AS uuid[])) = 0 AND agent_id = :agent))
+            ORDER BY node_count LIMIT :limit
+        )
+        {_IN_ORDER}
     )
     UPDATE memory_nodes n SET archived_at = NULL, archived_reason = NULL, changed_xid = pg_current_xact_id(),
         expires_at = CASE WHEN n.expires_at > :now THEN n.expires_at END

@@ -53,13 +53,18 @@ def said(connection: Connection, ending: Ended) -> Said:
         found = connection.execute(_OF_SESSION, {**parameters, "session": ending.session_id, "limit": MAX_CHATS}).all()
         rows = [row for row in reversed(found) if ending.partner is None or ending.partner in _people(row)]
     chat_ids = [row.node_id for row in rows]
-    utterances = [(speaker, words) for row in rows for speaker, words in row.filling]
+    utterances = [pair for row in rows for pair in _utterances(row)]
     missing = [chat_id for chat_id in ending.chat_ids if chat_id not in chat_ids]
     return Said(chat_ids, utterances, missing, "" if utterances else _why_nothing(ending, chat_ids))
 
 
 def _people(row: Any) -> set[str]:
-    return {row.subject, row.object, *(speaker for speaker, _ in row.filling)}
+    return {row.subject, row.object, *(speaker for speaker, _ in _utterances(row))}
+
+
+def _utterances(row: Any) -> list[tuple[str, str]]:
+    """(speaker, words). A chat that came with evidence holds that instead: ids."""
+    return [(entry[0], entry[1]) for entry in row.filling if isinstance(entry, list)]
 
 
 def _why_nothing(ending: Ended, chat_ids: list[UUID]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -56,16 +56,24 @@ class Stored:
 class _Rows:
     events: list[tuple[Any, ...]] = field(default_factory=list)
     nodes: list[tuple[Any, ...]] = field(default_factory=list)
-    #: Kind of work → the new nodes that owe it.
-    owed: dict[str, list[UUID]] = field(default_factory=lambda: defaultdict(list))
+    accesses: list[tuple[Any, ...]] = field(default_factory=list)
+    #: (kind of work, node_id, group_id) of the new nodes.
+    owed: list[tuple[str, UUID, str]] = field(default_factory=list)
     #: (event_id, group_id) of the conversations that have ended.
     ended: list[tuple[UUID, str]] = field(default_factory=list)
     #: Large agents → the tokens of their new nodes.
     terms: dict[AgentName, list[list[str]]] = field(default_factory=lambda: defaultdict(list))
 
 
-def store(connection: Connection, events: Sequence[Event]) -> Stored:
+def derive_all(events: Iterable[Event]) -> dict[UUID, Derived]:
+    """What each memory has to have derived, by event id. Needs no database: time to do so while another batch is stored."""
+    return {event.event_id: derive(event) for event in events if isinstance(event, MemoryObserved)}
+
+
+def store(connection: Connection, events: Sequence[Event], derived: Mapping[UUID, Derived] | None = None) -> Stored:
     """Store the events that are new, and what they set off, in the caller's transaction.
+
+    ``derived`` is what :func:`derive_all` gave for the events, if it was called before.
 
     Safe to repeat because an event whose id is in ``events`` already changes nothing.
 
@@ -79,7 +87,7 @@ def store(connection: Connection, events: Sequence[Event]) -> Stored:
     if not fresh:
         return result
     agents = lock_agents(connection, ((event.group_id, event.agent_id) for event in fresh))
-    batch = _Batch(connection, agents, fresh)
+    batch = _Batch(connection, agents, fresh, derive_all(fresh) if derived is None else derived)
     rows = _Rows()
     for event in fresh:
         batch.add(event, rows)
@@ -90,10 +98,9 @@ def store(connection: Connection, events: Sequence[Event]) -> Stored:
     except psycopg.errors.UniqueViolation as error:
         raise CollisionError(str(error)) from None
     copy_rows(raw, "memory_nodes", _NODE_COLUMNS, rows.nodes)
-    connection.execute(_ACCESS, {"ids": [row[0] for row in rows.nodes]})
-    for kind, node_ids in rows.owed.items():
-        connection.execute(_OWE, {"kind": kind, "ids": node_ids})
-        result.owed[kind] = len(node_ids)
+    copy_rows(raw, "node_access", _ACCESS_COLUMNS, rows.accesses)
+    copy_rows(raw, "pending_work", _OWED_COLUMNS, rows.owed)
+    result.owed.update(kind for kind, _, _ in rows.owed)
     work.owe(connection, REFLECT_CONVERSATION, rows.ended)
     if rows.ended:
         result.owed[REFLECT_CONVERSATION] = len(rows.ended)
@@ -109,10 +116,13 @@ def store(connection: Connection, events: Sequence[Event]) -> Stored:
 class _Batch:
     """What has to be known before the first row is made: looked up once for the whole batch."""
 
-    def __init__(self, connection: Connection, agents: dict[AgentName, AgentRow], events: Iterable[Event]) -> None:
+    def __init__(
+        self, connection: Connection, agents: dict[AgentName, AgentRow], events: Iterable[Event],
+        derived: Mapping[UUID, Derived],
+    ) -> None:  # fmt: skip
         self.agents = agents
         observed = [event for event in events if isinstance(event, MemoryObserved)]
-        self.derived = {event.event_id: derive(event) for event in observed}
+        self.derived = derived
         self.depths = _depths(connection, observed)
         self.twins = _twins(connection, agents, observed, self.derived)
         self.latest = _latest(connection, observed)
@@ -165,18 +175,19 @@ class _Batch:
             _json(filling, _EMPTY_LIST), _json(seen.provenance, _EMPTY_OBJECT),
             None if seen.vector is None else to_array(seen.vector), seen.embedding_model, agent.large_from is not None,
         ))  # fmt: skip
+        rows.accesses.append((event.event_id, event.occurred_at))
         if agent.large_from is not None:
             rows.terms[event.group_id, event.agent_id].append(derived.tokens)
         if seen.vector is None:
-            rows.owed[EMBED].append(event.event_id)
+            rows.owed.append((EMBED, event.event_id, event.group_id))
         if seen.node_type == "thought" and not all(node_id in depths for node_id in seen.evidence):
-            rows.owed[DEPTH].append(event.event_id)  # some of its evidence is still on its way
+            rows.owed.append((DEPTH, event.event_id, event.group_id))  # some of its evidence is still on its way
         if not seen.historic and missing(seen, agent.settings, get_settings()):
-            rows.owed[APPRAISE].append(event.event_id)
+            rows.owed.append((APPRAISE, event.event_id, event.group_id))
             return
         for kind in owed_when_complete(seen.node_type, derived.keywords, seen.predicate, seen.object):
             if kind != ACCUMULATE or not seen.historic:
-                rows.owed[kind].append(event.event_id)
+                rows.owed.append((kind, event.event_id, event.group_id))
 
 
 def owed_when_complete(node_type: str, keywords: Sequence[str], predicate: str | None, object_: str | None) -> list[str]:
@@ -202,7 +213,7 @@ def _depths(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[
 
 def _twins(
     connection: Connection, agents: dict[AgentName, AgentRow], observed: Iterable[MemoryObserved],
-    derived: dict[UUID, Derived],
+    derived: Mapping[UUID, Derived],
 ) -> dict[tuple[str, str, str, bytes], UUID]:  # fmt: skip
     """Stored nodes with the content of one of the batch's, for the agents that want each content once."""
     wanted = [event for event in observed if _dedupes(agents[event.group_id, event.agent_id])]
@@ -257,14 +268,6 @@ def _as_it_is(encoded: bytes) -> bytes:
 #: Most nodes have neither evidence nor provenance.
 _EMPTY_LIST, _EMPTY_OBJECT = Jsonb(b"[]", dumps=_as_it_is), Jsonb(b"{}", dumps=_as_it_is)
 
-# These rows follow from the nodes' own, so the database makes them: less to send, and it has the time.
-_ACCESS = text("""
-    INSERT INTO node_access (node_id, last_accessed) SELECT node_id, created_at FROM memory_nodes WHERE node_id = ANY(:ids)
-""")
-_OWE = text("""
-    INSERT INTO pending_work (kind, subject_id, group_id)
-    SELECT :kind, node_id, group_id FROM memory_nodes WHERE node_id = ANY(:ids)
-""")
 # A node outlives the record of its event, which may be pruned.
 _KNOWN = text("""
     SELECT event_id FROM events WHERE event_id = ANY(:ids) UNION SELECT node_id FROM memory_nodes WHERE node_id = ANY(:ids)
@@ -301,3 +304,5 @@ _NODE_COLUMNS = {
     "keywords_lower": "text[]", "tokens": "text", "poignancy": "float8", "is_idle": "bool", "filling": "jsonb",
     "provenance": "jsonb", "embedding": "vector", "embedding_model": "text", "large": "bool",
 }  # fmt: skip
+_ACCESS_COLUMNS = {"node_id": "uuid", "last_accessed": "timestamptz"}
+_OWED_COLUMNS = {"kind": "text", "subject_id": "uuid", "group_id": "text"}

@@ -19,12 +19,14 @@ def delete(connection: Connection, table: str, before: datetime, limit: int) -> 
     return connection.execute(_DELETE[table], {"before": before, "limit": limit}).rowcount
 
 
-#: What may go. An event whose node is missing, or that still owes work, is the only trace of something: it stays.
+#: What may go. An event whose node is missing, or that still owes work or may again (an open dead letter), is the
+#: only trace of something: it stays.
 _OLD = {
     "events": """
         received_at < :before
         AND (outcome <> 'stored' OR EXISTS (SELECT FROM memory_nodes n WHERE n.node_id = t.node_id))
         AND NOT EXISTS (SELECT FROM pending_work p WHERE p.subject_id = t.event_id)
+        AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.subject_id = t.event_id AND d.state = 'open')
     """,
     "dead_letters": "state <> 'open' AND resolved_at < :before",
     # What a job did last stays, however long ago it was.

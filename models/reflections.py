@@ -156,15 +156,27 @@ _LATEST_ACCESSED = text("""
       AND position('idle' in n.embedding_key) = 0 AND n.archived_at IS NULL
     ORDER BY a.last_accessed DESC, n.type = 'thought' DESC, n.node_count LIMIT :count
 """)
+# What stopped it before it began, or when it was to be written, or killed its worker, is known to the work and its letter.
 _FOUND = text("""
     SELECT r.reflection_id, r.agent_id, r.trigger, r.attempts, r.created_at, r.started_at, r.finished_at, r.focal_points,
-        r.thoughts, r.llm, r.error, CASE
-            WHEN r.state IN ('done', 'nothing') OR EXISTS (
-                SELECT FROM pending_work p WHERE (p.kind = 'reflect' AND p.subject_id = a.agent_key)
-                    OR (p.kind = 'reflect_conversation' AND p.subject_id = r.reflection_id)
-            ) THEN r.state ELSE 'given up' END AS state
-    FROM reflections r JOIN agents a USING (group_id, agent_id) WHERE r.group_id = :group AND r.reflection_id = :id
+        r.thoughts, r.llm, coalesce(r.error, CASE WHEN NOT s.ended THEN coalesce(p.last_error, d.reason) END) AS error,
+        CASE WHEN s.ended OR p.kind IS NOT NULL THEN r.state ELSE 'given up' END AS state
+    FROM reflections r JOIN agents a USING (group_id, agent_id)
+    CROSS JOIN LATERAL (
+        SELECT r.state IN ('done', 'nothing') AS ended, r.trigger = 'conversation' AS talked
+    ) AS s
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN talked THEN 'reflect_conversation' ELSE 'reflect' END AS kind,
+            CASE WHEN talked THEN r.reflection_id ELSE a.agent_key END AS subject_id
+    ) AS w
+    LEFT JOIN pending_work p ON p.kind = w.kind AND p.subject_id = w.subject_id
+    LEFT JOIN LATERAL (
+        SELECT reason FROM dead_letters l WHERE l.subject_id = w.subject_id AND l.kind = w.kind
+        ORDER BY letter_id DESC LIMIT 1
+    ) AS d ON p.kind IS NULL
+    WHERE r.group_id = :group AND r.reflection_id = :id
 """)
+# An event may tell of a node of another id, of which it was a repetition; and it may have been pruned.
 _THOUGHTS = text("""
     SELECT n.node_id, n.created_at, n.expires_at, n.description, n.subject, n.predicate, n.object, n.poignancy, n.depth,
         n.provenance ->> 'focal_point' AS focal_point,
@@ -174,8 +186,9 @@ _THOUGHTS = text("""
             FROM jsonb_array_elements_text(n.filling) WITH ORDINALITY AS f(id, place)
             JOIN memory_nodes e ON e.node_id = CAST(f.id AS uuid) AND e.group_id = n.group_id
         ), '[]') AS evidence
-    FROM events t JOIN memory_nodes n ON n.node_id = t.node_id
-    WHERE n.group_id = :group AND t.event_id = ANY(:ids) ORDER BY n.node_count
+    FROM unnest(CAST(:ids AS uuid[])) AS t(event_id) LEFT JOIN events e USING (event_id)
+    JOIN memory_nodes n ON n.node_id = coalesce(e.node_id, t.event_id)
+    WHERE n.group_id = :group ORDER BY n.node_count
 """)
 # The newest memory is found by its number, which is the agent's last one given out: no scan over the memories.
 _QUIET = text("""

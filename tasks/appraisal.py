@@ -9,7 +9,7 @@ from threading import Event
 from uuid import UUID
 
 from jiyi.appraisal import Appraisal, appraise, missing
-from jiyi.errors import JiyiError, LLMUnavailable, ProviderUnavailable
+from jiyi.errors import JiyiError, LLMUnavailable
 from jiyi.llms import LLM, RULES, ForGroup, llm
 from jiyi.settings import get_settings
 from models import appraisal as appraisals
@@ -17,7 +17,7 @@ from models.appraisal import Waiting
 from models.base import unit_of_work
 from models.inbox import APPRAISE
 from tasks.patience import Patient
-from tasks.work import Batch, wake, work_task
+from tasks.work import NOT_THEIR_FAULT, Batch, wake, work_task
 
 #: An answer may take seconds: few memories a batch, so that the first are not kept waiting for the last.
 APPRAISE_BATCH = 16
@@ -48,8 +48,15 @@ def appraise_memories(batch: Batch) -> None:
     with Batch(batch.kind, [node_id for node_id in batch.subject_ids if node_id not in failed]).finish() as (connection, owed):
         kinds = appraisals.write(connection, waiting, {node_id: answered[node_id] for node_id in owed if node_id in answered})
     wake(*kinds)
-    if failures:  # what is away comes first: it is no memory's fault, so no attempt is counted against any
-        raise next((error for _, error in failures if isinstance(error, ProviderUnavailable)), failures[0][1])
+    if not failures:
+        return
+    batch.subject_ids = list(failed)
+    away = [(node_id, error) for node_id, error in failures if isinstance(error, NOT_THEIR_FAULT)]
+    if len(away) == len(failures):
+        raise away[0][1]
+    if away:  # no fault of theirs; while the others' attempt counts, else they would be asked about for ever
+        batch.put_off([node_id for node_id, _ in away], str(away[0][1]))
+    raise next(error for _, error in failures if not isinstance(error, NOT_THEIR_FAULT))
 
 
 def ask(provider: LLM, waiting: Mapping[UUID, Waiting]) -> tuple[dict[UUID, Appraisal], list[tuple[UUID, JiyiError]]]:
@@ -63,7 +70,7 @@ def ask(provider: LLM, waiting: Mapping[UUID, Waiting]) -> tuple[dict[UUID, Appr
             return LLMUnavailable("the LLM is away, or too slow for the whole batch: the rest of it waits")
         try:
             return appraise(ForGroup(provider, node.group_id), node.memory, lacks)
-        except ProviderUnavailable as error:
+        except NOT_THEIR_FAULT as error:
             away.set()
             return error
         except JiyiError as error:

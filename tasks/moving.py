@@ -88,7 +88,7 @@ def _embed(begun: Move, found: list[TextToEmbed]) -> None:
     copies = [(item.node_id, item.reuse) for item in found if item.reuse is not None]
     with unit_of_work() as connection:
         if not moving.is_wanted(connection, begun):
-            raise InvalidRequest([f"to: the move to {begun.model} was cancelled meanwhile"])
+            raise _cancelled(begun)
         moving.put(connection, begun, new, copies)
         moving.set_position(connection, begun, found[-1].node_id)
 
@@ -116,8 +116,11 @@ def _switch(begun: Move) -> MoveState:
     """At the end of a round: what was stored behind it meanwhile is embedded, and the new model becomes the active one."""
     with unit_of_work() as connection:
         moving.hold(connection)
-        if moving.filling(connection) is None:  # somebody else has just done it
+        current = moving.filling(connection)
+        if current is None:  # somebody else has just done it
             return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
+        if current.model != begun.model:
+            raise _cancelled(begun)
         found = moving.to_embed(connection, begun, LAST_MEMORIES + 1)
         if len(found) > LAST_MEMORIES:
             moving.set_position(connection, begun, None)  # another round
@@ -159,6 +162,10 @@ def _fold(last: Move, request: MoveRequest, unfolded: int) -> MoveState:
             return MoveState(phase="waiting", model=last.model, replaces=last.replaces, left=unfolded, wait=wait)
         done = moving.fold(connection, last.model, request.batch)
     return MoveState(phase="folding", model=last.model, replaces=last.replaces, done=done, left=unfolded - done)
+
+
+def _cancelled(begun: Move) -> InvalidRequest:
+    return InvalidRequest([f"to: the move to {begun.model} was cancelled meanwhile"])
 
 
 def _cancel() -> MoveState:

@@ -14,7 +14,6 @@ from sqlalchemy import Connection
 from jiyi import llms, reflection
 from jiyi.agents import AgentSettings, ResolvedSettings
 from jiyi.errors import EvidenceMissing
-from jiyi.llms.questions import A, Question
 from jiyi.reflection import RETRIEVED, Reflection, Retrieve, Statement
 from jiyi.requests import Answer, RetrievalRequest
 from jiyi.settings import get_settings
@@ -25,12 +24,13 @@ from models.base import unit_of_work
 from models.inbox import store
 from models.reflections import REFLECT, REFLECT_CONVERSATION, Begun
 from tasks import access
+from tasks.patience import Patient
 from tasks.retrieval import retrieve
 from tasks.work import Batch, wake, work_task
 
 log = logging.getLogger(__name__)
 
-#: Seconds. The claim is extended before each question, so that it may take longer than a lease: some thirty answers.
+#: Seconds. The claim is extended before questions, so that it may take longer than a lease: some thirty answers.
 REFLECTION_TIME_LIMIT = 900
 
 NOTHING_LATELY = "there are no memories to think about"
@@ -60,21 +60,6 @@ class Whose:
         )  # fmt: skip
 
 
-class Patient:
-    """The LLM for one reflection: extends the claim on the work before each question, as an answer may take its time.
-
-    Says whose question it is, too, for the accounts.
-    """
-
-    def __init__(self, llm: llms.LLM, batch: Batch) -> None:
-        self.model, self.group_id = llm.model, ""
-        self._llm, self._batch = llm, batch
-
-    def ask(self, question: Question[A]) -> A:
-        self._batch.extend()
-        return self._llm.ask(question.model_copy(update={"group_id": self.group_id}))
-
-
 @work_task(REFLECT, queue="reflection", batch=1, time_limit=REFLECTION_TIME_LIMIT)
 def reflect(batch: Batch) -> None:
     """Think about an agent's latest memories; store the thoughts and start counting anew (GA-48).
@@ -99,12 +84,12 @@ def reflect_on_conversation(batch: Batch) -> None:
             _reflect_on_conversation(batch, event_id, Patient(llms.llm(), batch))
 
 
-def _reflect(batch: Batch, agent_key: UUID, llm: Patient) -> None:
+def _reflect(batch: Batch, agent_key: UUID, patient: Patient) -> None:
     with unit_of_work() as connection:
         name = agents.name_of(connection, agent_key)
         if name is not None:
             whose = Whose(*name, _settings(connection, name), reflections.clock(connection, *name))
-            begun = reflections.begin(connection, *name, llm.model)
+            begun = reflections.begin(connection, *name, patient.model)
             seen = agents.counters(connection, agent_key)
             count = reflection.window(seen[1], original=whose.original)
             statements = reflections.latest(connection, *name, count, mode=whose.settings.mode, now=whose.now)
@@ -112,7 +97,7 @@ def _reflect(batch: Batch, agent_key: UUID, llm: Patient) -> None:
         with batch.finish():
             return
     accessed: list[UUID] = []
-    llm.group_id = name[0]
+    llm = llms.ForGroup(patient, whose.group_id)
     with _interrupted(begun):
         made = Reflection([], [])
         if statements:
@@ -120,24 +105,24 @@ def _reflect(batch: Batch, agent_key: UUID, llm: Patient) -> None:
         events = events_of(made.thoughts, whose.origin(begun, llm))
     with _finishing(batch, begun, made, "" if statements else NOTHING_LATELY) as connection:
         kinds = store(connection, events).owed
-        if agents.reflected(connection, *name, seen, original=whose.original):
+        if agents.reflected(connection, *name, seen, whose.settings.importance_trigger_max, original=whose.original):
             batch.again.append(agent_key)
     access.note(*name, list(dict.fromkeys(accessed)), whose.now.timestamp())
     wake(*kinds, *([REFLECT] if batch.again else []))
 
 
-def _reflect_on_conversation(batch: Batch, event_id: UUID, llm: Patient) -> None:
+def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: Patient) -> None:
     with unit_of_work() as connection:
         ended = conversations.ended(connection, event_id)
         if ended is not None:
             name = (ended.group_id, ended.agent_id)
             whose = Whose(*name, _settings(connection, name), ended.occurred_at)
-            begun = reflections.begin_conversation(connection, event_id, *name, llm.model)
+            begun = reflections.begin_conversation(connection, event_id, *name, patient.model)
             said = conversations.said(connection, ended)
     if ended is None:
         with batch.finish():
             return
-    llm.group_id = name[0]
+    llm = llms.ForGroup(patient, whose.group_id)
     with _interrupted(begun):
         if said.missing:  # they were named, so they are on their way
             raise EvidenceMissing(f"chat_ids: {', '.join(map(str, said.missing))}: no such chat of the agent (yet)")
@@ -160,7 +145,7 @@ def _retrieval(whose: Whose, accessed: list[UUID]) -> Retrieve:
     """Retrieval as for any question: all focal texts at once, so on one state of the memory."""
 
     def look_up(texts: list[str]) -> list[list[Statement]]:
-        request = RetrievalRequest(
+        request = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
             group_id=whose.group_id, agent_id=whose.agent_id, focal_texts=texts, top_k=RETRIEVED, now=whose.now, touch=False
         )
         answer = retrieve(request)

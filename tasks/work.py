@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +21,7 @@ from celery import current_app, shared_task
 from kombu.exceptions import OperationalError
 from sqlalchemy import Connection
 
-from jiyi.errors import JiyiError, ProviderUnavailable
+from jiyi.errors import JiyiError, ProviderUnavailable, SettingsError
 from jiyi.settings import get_settings
 from models import keys, work
 from models.base import unit_of_work
@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 #: Between the soft limit, which a task can tidy up after, and the hard one. Seconds.
 SOFT_LIMIT_MARGIN = 5
+#: What subjects are not to blame for: a provider that is away, or one that nobody knows.
+NOT_THEIR_FAULT = (ProviderUnavailable, SettingsError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,17 @@ class Batch:
     #: Subjects for which the same is owed again when this is finished: what called for it came again meanwhile.
     again: list[UUID] = field(default_factory=list)
 
-    def extend(self) -> None:
-        """Claim the subjects for another lease: for handlers that wait for others for longer than one."""
+    def extend(self, seconds: float) -> None:
+        """Claim the subjects for so long from now on: for handlers that wait for others for longer than a lease."""
         with unit_of_work() as connection:
-            work.extend(connection, self.kind, self.subject_ids, get_settings().work_lease_seconds)
+            work.extend(connection, self.kind, self.subject_ids, seconds)
+
+    def put_off(self, subject_ids: Iterable[UUID], reason: str) -> None:
+        """Leave some for later, as their attempt is not to be counted: what they need is away. The others go on."""
+        waiting = set(subject_ids)
+        with unit_of_work() as connection:
+            work.postpone(connection, self.kind, list(waiting), get_settings().work_backoff_seconds, reason)
+        self.subject_ids = [subject_id for subject_id in self.subject_ids if subject_id not in waiting]
 
     @contextmanager
     def finish(self) -> Iterator[tuple[Connection, list[UUID]]]:
@@ -139,31 +148,31 @@ def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: work.Claim) ->
     if claim.attempts > get_settings().work_max_attempts:
         _bury(kind.name, claim.subject_ids, None)
         return 0
+    batch = Batch(kind.name, claim.subject_ids)
     try:
-        handler(Batch(kind.name, claim.subject_ids))
+        handler(batch)
         return len(claim.subject_ids)
-    except ProviderUnavailable as error:  # not the subjects' fault: however long it lasts, none is buried for it
+    except NOT_THEIR_FAULT as error:  # however long it lasts, no subject is buried for it
         log.warning("work %s waits: %s", kind.name, error)
-        with unit_of_work() as connection:
-            work.postpone(connection, kind.name, claim.subject_ids, get_settings().work_backoff_seconds, str(error))
+        batch.put_off(batch.subject_ids, str(error))
         return 0
     except JiyiError as error:  # says what is wrong by itself
-        log.warning("work %s failed for %d subjects, attempt %d: %s", kind.name, len(claim.subject_ids), claim.attempts, error)
-        _give_back(kind.name, claim, error)
+        log.warning("work %s failed for %d subjects, attempt %d: %s", kind.name, len(batch.subject_ids), claim.attempts, error)
+        _give_back(batch, claim.attempts, error)
         return 0
     except Exception as error:  # whatever went wrong is written down, tried again, and in the end buried
-        log.exception("work %s failed for %d subjects, attempt %d", kind.name, len(claim.subject_ids), claim.attempts)
-        _give_back(kind.name, claim, error)
+        log.exception("work %s failed for %d subjects, attempt %d", kind.name, len(batch.subject_ids), claim.attempts)
+        _give_back(batch, claim.attempts, error)
         return 0
 
 
-def _give_back(kind: str, claim: work.Claim, error: Exception) -> None:
+def _give_back(batch: Batch, attempts: int, error: Exception) -> None:
     settings = get_settings()
-    wait = min(settings.work_backoff_seconds * 2 ** (claim.attempts - 1), settings.work_backoff_max_seconds)
+    wait = min(settings.work_backoff_seconds * 2 ** (attempts - 1), settings.work_backoff_max_seconds)
     with unit_of_work() as connection:
-        work.give_back(connection, kind, claim.subject_ids, wait, f"{type(error).__name__}: {error}")
-    if claim.attempts >= settings.work_max_attempts:
-        _bury(kind, claim.subject_ids, "".join(traceback.format_exception(error)))
+        work.give_back(connection, batch.kind, batch.subject_ids, wait, f"{type(error).__name__}: {error}")
+    if attempts >= settings.work_max_attempts:
+        _bury(batch.kind, batch.subject_ids, "".join(traceback.format_exception(error)))
 
 
 def _bury(kind: str, subject_ids: list[UUID], trace: str | None) -> None:

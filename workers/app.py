@@ -10,7 +10,7 @@ from kombu import Exchange, Queue
 from jiyi.settings import get_settings
 from models.queues import task_queues
 from tasks.jobs import beat_schedule
-from workers import watchdog
+from workers import garbage, watchdog
 
 settings = get_settings()
 
@@ -76,3 +76,4 @@ app.conf.update(
 )
 
 watchdog.install()
+garbage.install()

@@ -12,7 +12,7 @@ import signal
 import time
 import traceback
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -23,10 +23,12 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jiyi import events as wire
 from jiyi.events import Event
+from jiyi.nodes import Derived
 from jiyi.settings import Settings, get_settings
 from models import dead, inbox
 from models.base import unit_of_work
 from tasks.work import wake
+from workers import garbage
 from workers.app import app
 from workers.sources import BROKER_ERRORS, Batch, Source, Taken, open_source
 
@@ -40,7 +42,6 @@ FIRST_PAUSE, LAST_PAUSE = 0.5, 10.0
 IDLE_WAIT = 1.0
 #: … and, while a batch is being stored, before it looks whether that is done.
 STORING_WAIT = 0.01
-
 
 DATABASE_ERRORS = (DBAPIError, PoolTimeout, psycopg.Error)
 
@@ -60,6 +61,8 @@ class Opened:
 
     events: list[Event] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
+    #: What follows from the events; None if that failed: the store then finds out which one is to blame.
+    derived: dict[UUID, Derived] | None = None
 
 
 @dataclass(slots=True)
@@ -134,6 +137,8 @@ class Intake:
                 continue
             opened.events.extend(decoded.events)
             opened.rejected.extend(Rejected(*item) for item in decoded.rejected)
+        with suppress(Exception):
+            opened.derived = inbox.derive_all(opened.events)
         return opened
 
     def _problem(self, message: Taken) -> str:
@@ -149,7 +154,7 @@ class Intake:
         pause = FIRST_PAUSE
         while not self.stopping:
             try:
-                stored = store(opened.events, opened.rejected)
+                stored = store(opened.events, opened.rejected, opened.derived)
             except (*DATABASE_ERRORS, inbox.CollisionError) as error:
                 if not passes(error):
                     raise
@@ -172,7 +177,7 @@ def acknowledge(source: Source, batch: Batch) -> None:
     source.acknowledge(batch)
 
 
-def store(events: list[Event], rejected: list[Rejected]) -> inbox.Stored:
+def store(events: list[Event], rejected: list[Rejected], derived: dict[UUID, Derived] | None = None) -> inbox.Stored:
     """Everything of a batch in one transaction; if the database refuses some event, each by itself.
 
     Raises:
@@ -180,7 +185,7 @@ def store(events: list[Event], rejected: list[Rejected]) -> inbox.Stored:
         CollisionError: other intakes keep storing the same events; they are not lost.
     """
     try:
-        return _store_together(events, rejected)
+        return _store_together(events, rejected, derived)
     except Exception as error:  # one event must not block the queue, whatever is wrong with it
         if passes(error):
             raise
@@ -194,12 +199,12 @@ def store(events: list[Event], rejected: list[Rejected]) -> inbox.Stored:
     return total
 
 
-def _store_together(events: list[Event], rejected: list[Rejected]) -> inbox.Stored:
+def _store_together(events: list[Event], rejected: list[Rejected], derived: dict[UUID, Derived] | None) -> inbox.Stored:
     for attempt in range(1, MAX_COLLISIONS + 1):
         try:
             with unit_of_work() as connection:
                 _bury(connection, rejected)
-                return inbox.store(connection, events)
+                return inbox.store(connection, events, derived)
         except inbox.CollisionError as error:
             log.info("%s; starting over, attempt %d", error, attempt)
     raise inbox.CollisionError(f"still colliding after {MAX_COLLISIONS} attempts")
@@ -207,7 +212,7 @@ def _store_together(events: list[Event], rejected: list[Rejected]) -> inbox.Stor
 
 def _store_alone(event: Event) -> inbox.Stored:
     try:
-        return _store_together([event], [])
+        return _store_together([event], [], None)
     except Exception as error:  # kept with its reason; the others go on
         if passes(error):
             raise
@@ -267,6 +272,7 @@ def passes(error: Exception) -> bool:
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     app.loader.import_default_modules()  # the kinds of work, so that it knows which queues to wake
+    garbage.seldom()
     intake = Intake(get_settings())
     signal.signal(signal.SIGTERM, intake.stop)
     signal.signal(signal.SIGINT, intake.stop)

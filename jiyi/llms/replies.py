@@ -9,6 +9,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from jiyi.errors import join_problems, problems_of
+from jiyi.events import unstorable
 from jiyi.llms.questions import A, Question
 
 #: The largest answer that fits a schema has some 20 sentences of 2,000 characters; what is longer is no answer.
@@ -34,7 +35,7 @@ def answer_in(reply: str, question: Question[A]) -> A:
     """The answer in a reply.
 
     Raises:
-        Unusable: it is too long, no JSON, or not the JSON that was asked for.
+        Unusable: it is too long, no JSON, not the JSON that was asked for, or holds what cannot be stored.
     """
     if len(reply) > MAX_REPLY_CHARS:
         raise Unusable(f"it has {len(reply):,} characters, more than {MAX_REPLY_CHARS:,}")
@@ -46,7 +47,7 @@ def answer_in(reply: str, question: Question[A]) -> A:
         answer = cast("A", question.answer.model_validate(content))
     except ValidationError as error:
         raise Unusable(_short(join_problems(problems_of(error)))) from None
-    problems = question.problems(answer)
+    problems = [*unstorable(answer.model_dump()), *question.problems(answer)]
     if problems:
         raise Unusable(_short(join_problems(problems)))
     return answer

@@ -52,11 +52,18 @@ def call(
         Open: it is, and nothing was called.
     """
     # A breaker object holds a lock while it calls; the state is in the storage, so every call gets its own object.
+    storage = _storage(name)
     breaker = pybreaker.CircuitBreaker(
-        fail_max=FAIL_MAX, reset_timeout=reset_seconds, exclude=[blameless], state_storage=_storage(name),
+        fail_max=FAIL_MAX, reset_timeout=reset_seconds, exclude=[blameless], state_storage=storage,
         throw_new_error_on_trip=False,
     )  # fmt: skip
-    return breaker.call(function)
+    try:
+        return breaker.call(function)
+    except Open:
+        opened = storage.opened_at
+        if opened is not None and opened > datetime.now(UTC):  # the clock was set back: it would stay open for as long
+            _forget_when_opened(name)
+        raise
 
 
 def note_error(name: str, message: str) -> None:
@@ -77,7 +84,7 @@ def look(name: str, reset_seconds: float = RESET_SECONDS) -> dict[str, Any]:
     unknown = {"state": "unknown", "failures": None, "until": None, "last_error": None, "last_error_at": None}
     if client is None:
         return unknown
-    prefix = f"{KEY}{name}:{pybreaker.CircuitRedisStorage.BASE_NAMESPACE}:"
+    prefix = _prefix(name)
     try:
         state, failures, opened, error = client.mget(
             prefix + "state", prefix + "fail_counter", prefix + "opened_at", KEY + name + ERROR_SUFFIX
@@ -91,6 +98,23 @@ def look(name: str, reset_seconds: float = RESET_SECONDS) -> dict[str, Any]:
         "state": shown, "failures": int(failures or 0), "until": None if until is None else until.isoformat(),
         "last_error": last.get("error"), "last_error_at": last.get("at"),
     }  # fmt: skip
+
+
+def _prefix(name: str) -> str:
+    """Of the keys that pybreaker writes."""
+    return f"{KEY}{name}:{pybreaker.CircuitRedisStorage.BASE_NAMESPACE}:"
+
+
+def _forget_when_opened(name: str) -> None:
+    """Let the next call through."""
+    with _lock:
+        _local.pop(name, None)
+    client = _valkey()
+    try:
+        if client is not None:
+            client.delete(_prefix(name) + "opened_at")
+    except redis.RedisError:
+        return  # then the next one tries
 
 
 def _storage(name: str) -> pybreaker.CircuitBreakerStorage:

@@ -48,7 +48,7 @@ def retry_after(error: BaseException | None) -> float | None:
 
 def explain(error: Exception, endpoint: Endpoint, seconds: float) -> str:
     """One sentence: who, what, and what to do; ``seconds`` is what one try was given. Never holds the key."""
-    at = f"{endpoint.spec.vendor} ({endpoint.base_url})"
+    at = f"{endpoint.spec.vendor} ({endpoint.address})"
     if isinstance(error, openai.APIStatusError):
         return f"{at} {_of_status(error, endpoint)}"
     if isinstance(error, openai.APITimeoutError):
@@ -78,7 +78,8 @@ def _of_status(error: openai.APIStatusError, endpoint: Endpoint) -> str:
 
 
 def _quote(error: openai.APIStatusError, endpoint: Endpoint) -> str:
-    said = " ".join(str(error.message).split())
+    """The vendor's own words, as far as they can be stored and shown."""
+    said = " ".join("".join(char if char.isprintable() else " " for char in str(error.message)).split())
     if endpoint.api_key is not None:
         said = said.replace(endpoint.api_key.get_secret_value(), "…")
     return said[:MAX_QUOTE]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -40,11 +41,18 @@ class Endpoint:
     purpose: Purpose
     preset: Preset
     spec: Spec
-    base_url: str
+    #: May hold a password or a token: for messages there is ``address``.
+    base_url: str = field(repr=False)
     #: Its text never appears in logs, errors or reprs.
     api_key: SecretStr | None
     #: The setting that chose it, for messages: ``JIYI_EMBEDDER``.
     setting: str
+
+    @property
+    def address(self) -> str:
+        """``base_url`` without what it may hold beside the address."""
+        parts = urlsplit(self.base_url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     @property
     def key_names(self) -> str:

@@ -11,10 +11,11 @@ from sqlalchemy import text
 
 import tasks.appraisal
 import tasks.patience
-from jiyi.errors import BadReply, LLMUnavailable
+from jiyi import llms
+from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.events import Event, build
 from jiyi.llms.questions import Facts, KeywordList, Keywords, Poignancy, Poignant, Question, Triple
-from jiyi.settings import get_settings
+from jiyi.settings import Settings, get_settings
 from models import dead, work
 from models.base import unit_of_work
 from models.inbox import ACCUMULATE, APPRAISE, STRENGTHEN
@@ -24,6 +25,7 @@ from tasks.patience import Patient
 from tasks.upkeep import accumulate, strengthen
 from tests.integration.test_inbox import nodes, observed, owed, rows, save
 from tests.integration.test_work import do, due_now
+from workers.ephemeral import environment
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -231,6 +233,29 @@ def test_an_llm_that_is_away_is_waited_for(group: str, llm: Scripted) -> None:
     assert node_of(event)["poignancy"] == 9
 
 
+def test_a_setting_that_is_wrong_buries_nothing(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody, prompt = mute(group, "Klaus proposes to Maria"), mute(group, "林岚答应周五还书")
+
+    def unknown() -> None:
+        llms.endpoint(Settings(llm="openia"))
+
+    def left(event: Event) -> tuple[object, object]:
+        (row,) = rows("SELECT * FROM pending_work WHERE kind = 'appraise' AND subject_id = :id", id=event.event_id)
+        return row["attempts"], row["last_error"]
+
+    save(nobody)
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks.appraisal, "llm", unknown)
+        appraise_once()
+    assert left(nobody)[0] == 0
+    assert "JIYI_LLM: unknown provider 'openia'" in str(left(nobody)[1])
+    save(prompt)
+    llm.broken[prompt.payload.description] = SettingsError("JIYI_LLM_PROMPTS: poignancy.zh.md must begin with ---")
+    appraise_once()
+    assert left(prompt) == (0, "JIYI_LLM_PROMPTS: poignancy.zh.md must begin with ---")
+    assert node_of(nobody)["poignancy"] == 9
+
+
 def test_when_the_llm_is_away_the_rest_of_the_batch_is_not_tried(
     group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +277,22 @@ def test_a_batch_that_takes_too_long_writes_what_it_has(group: str, llm: Scripte
     (row,) = rows("SELECT * FROM pending_work WHERE kind = 'appraise' AND subject_id = :id", id=event.event_id)
     assert row["attempts"] == 0
     assert "too slow" in str(row["last_error"])
+
+
+def test_answers_that_do_not_fit_count_while_the_rest_waits_for_the_llm(
+    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks.appraisal, "ASK_THREADS", 1)
+    bad, slow = mute(group, "Klaus proposes to Maria"), mute(group, "林岚答应周五还书")
+    save(bad, slow)
+    llm.broken[bad.payload.description] = BadReply("poignancy: 11 is more than 10")
+    llm.broken[slow.payload.description] = LLMUnavailable("too slow")
+    appraise_once()
+    found = {row["subject_id"]: (row["attempts"], row["last_error"]) for row in rows(
+        "SELECT * FROM pending_work WHERE kind = 'appraise' AND group_id = :g", g=group
+    )}  # fmt: skip
+    assert found[slow.event_id] == (0, "too slow")
+    assert found[bad.event_id] == (1, "BadReply: poignancy: 11 is more than 10")
 
 
 def test_answers_that_do_not_fit_end_as_a_dead_letter_and_the_others_are_written(group: str, llm: Scripted) -> None:
@@ -338,10 +379,21 @@ def test_the_claim_is_extended_before_questions_that_may_take_long(
 
     with unit_of_work() as connection:
         work.claim(connection, APPRAISE, 16, 1)
-    patient = Patient(llm, tasks_work.Batch(APPRAISE, [event.event_id]))
     question = Poignancy(agent_id="klaus", text="x")
-    patient.ask(question)
+    Patient(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(question)
     assert left() <= 1  # claimed a moment ago
-    monkeypatch.setattr(tasks.patience, "EXTEND_SECONDS", -1.0)
-    patient.ask(question)
+    monkeypatch.setattr(tasks.patience, "EXTEND_SECONDS", 0.0)
+    Patient(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(question)
     assert left() > get_settings().work_lease_seconds / 2
+
+
+def test_a_claim_lasts_longer_than_the_slowest_question(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = mute(group, "Klaus proposes to Maria")
+    save(event)
+    with unit_of_work() as connection:
+        work.claim(connection, APPRAISE, 16, get_settings().work_lease_seconds)
+    with environment(llm="ollama", llm_timeout="300"):
+        Patient(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(Poignancy(agent_id="klaus", text="x"))
+    (row,) = rows("SELECT due_at - clock_timestamp() AS left FROM pending_work WHERE subject_id = :id AND kind = 'appraise'",
+                  id=event.event_id)  # fmt: skip
+    assert row["left"].total_seconds() > 2 * 300

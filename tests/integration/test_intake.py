@@ -20,6 +20,7 @@ from jiyi import events as wire
 from jiyi.broker import exchange, intake_queue
 from jiyi.events import MemoryObserved
 from jiyi.inspection import ResolveQuery
+from jiyi.nodes import Derived
 from jiyi.settings import Settings, get_settings
 from models import inbox, keys
 from models.base import unit_of_work
@@ -355,11 +356,11 @@ def test_a_database_that_is_away_is_waited_for_and_the_batch_is_stored_once(
     original = intake().store
     in_hand: list[int] = []
 
-    def away_at_first(events: list[wire.Event], rejected: list[object]) -> inbox.Stored:
+    def away_at_first(*arguments: Any) -> inbox.Stored:
         in_hand.append(held(valkey))
         if failures:
             raise failures.pop()
-        return original(events, rejected)
+        return original(*arguments)
 
     monkeypatch.setattr(intake(), "store", away_at_first)
     monkeypatch.setattr(intake(), "FIRST_PAUSE", 0.01)
@@ -378,7 +379,7 @@ def test_what_an_intake_that_stops_could_not_store_stays_on_the_broker(
 ) -> None:
     tried = threading.Event()
 
-    def away(_events: list[wire.Event], _rejected: list[object]) -> inbox.Stored:
+    def away(*_: object) -> inbox.Stored:
         tried.set()
         raise psycopg.OperationalError("gone")
 
@@ -444,18 +445,38 @@ def test_an_event_that_breaks_our_own_code_is_kept_too(
     bad = observed(group, "bad")
     original = inbox.store
 
-    def broken(connection: Any, events: Sequence[wire.Event]) -> inbox.Stored:
+    def broken(connection: Any, events: Sequence[wire.Event], *rest: Any) -> inbox.Stored:
         if bad in events:
             raise kind("cannot be stored")
-        return original(connection, events)
+        return original(connection, events, *rest)
 
     monkeypatch.setattr(inbox, "store", broken)
     check_stored_one_by_one(group, bad, [observed(group, "one"), observed(group, "two")])
 
 
+def test_an_event_from_which_nothing_can_be_derived_is_kept_and_the_others_stored(
+    settings: Settings, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = observed(group, "good"), observed(group, "bad")
+    original = inbox.derive
+
+    def broken(event: wire.MemoryObserved) -> Derived:
+        if event.event_id == bad.event_id:
+            raise ValueError("cannot be derived")
+        return original(event)
+
+    monkeypatch.setattr(inbox, "derive", broken)
+    publish(settings, wire.encode([bad, good]))
+    with reading():
+        letter = until(lambda: letter_with(str(bad.event_id)))
+        until(lambda: nodes(group))
+    assert "cannot be derived" in letter["reason"]
+    assert [node["node_id"] for node in nodes(group)] == [good.event_id]
+
+
 @pytest.mark.usefixtures("database")
 def test_a_database_that_is_away_refuses_nobody(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(_connection: object, _events: object) -> None:
+    def away(*_: object) -> None:
         raise psycopg.OperationalError("gone")
 
     event = observed(group)
@@ -469,8 +490,8 @@ def test_a_database_that_is_away_refuses_nobody(group: str, monkeypatch: pytest.
 def test_a_collision_starts_the_batch_over(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     original, tries = inbox.store, [1, 2]
 
-    def collides(connection: Any, events: Sequence[wire.Event]) -> inbox.Stored:
-        result = original(connection, events)
+    def collides(*arguments: Any) -> inbox.Stored:
+        result = original(*arguments)
         if tries:
             tries.pop()
             raise inbox.CollisionError("meanwhile")

@@ -22,6 +22,7 @@ from jiyi.operations import ArchivedQuery, RestoreQuery, RunJobQuery, ScheduleQu
 from jiyi.requests import RetrievalRequest
 from models import keys, strength, ticks, touches
 from models.base import unit_of_work
+from models.nodes import lock
 from models.valkey import valkey
 from tasks import archival, jobs, maintenance, operations, warming
 from tasks.jobs import JOBS, Job, Run, perform, rehearse
@@ -398,6 +399,38 @@ def test_two_archivings_at_once_archive_each_memory_once(group: str, monkeypatch
     assert sorted(recorded) == sorted(str(event.event_id) for event in events)
 
 
+@pytest.mark.parametrize("way", ["archive", "restore"])
+def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: str, database: Stack, way: str) -> None:
+    # Thoughts' ids are in no order; what locks nodes by the order of their numbers meets what locks them by their ids.
+    ids = sorted((uuid4() for _ in range(3)), reverse=True)
+    save(*(observed(group, f"memory {node_id}", event_id=node_id) for node_id in ids))
+    old(*ids)
+    if way == "restore":
+        run_in(group, archival.archive)
+    assert database.urls is not None
+    url = database.urls.database_url.replace("+psycopg", "")
+
+    def archive_or_restore() -> None:
+        if way == "archive":
+            run_in(group, archival.archive)
+        else:
+            operations.restore(RestoreQuery(group_id=group, agent_id="klaus"))
+
+    def fold() -> None:
+        with unit_of_work() as connection:
+            lock(connection, ids)
+            connection.execute(text("SELECT pg_sleep(0.1)"))
+
+    with psycopg.connect(url) as other, ThreadPoolExecutor(2) as pool:
+        other.execute("SELECT FROM memory_nodes WHERE node_id = %s FOR UPDATE", [ids[1]])
+        both = [pool.submit(archive_or_restore), pool.submit(fold)]
+        time.sleep(0.5)
+        other.commit()
+        for future in both:
+            future.result()
+    assert len(archived(group)) == (3 if way == "archive" else 0)
+
+
 def test_only_the_group_asked_for_is_archived(group: str) -> None:
     other = f"{group}-other"
     events = [observed(name, "memory") for name in (group, other)]
@@ -550,6 +583,24 @@ def test_only_old_rows_that_nothing_needs_are_pruned(group: str, monkeypatch: py
     assert len(nodes(group)) == 7
     assert rows("SELECT 1 AS x FROM audit_log WHERE actor = 'job:prune' AND target = 'events'")
     execute("DELETE FROM job_ticks WHERE job = :j", j=job)
+
+
+def test_an_event_that_a_dead_letter_may_need_again_is_not_pruned(group: str) -> None:
+    ended = build({"type": "session.ended", "group_id": group, "agent_id": "klaus", "session_id": "s"})
+    save(ended)
+    execute("DELETE FROM pending_work WHERE group_id = :g", g=group)
+    execute("UPDATE events SET received_at = '2001-01-01' WHERE group_id = :g", g=group)
+    execute(
+        "INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason) "
+        "VALUES (:l, 'reflect_conversation', :s, :g, 'x')",
+        l=uuid4(), s=ended.event_id, g=group,
+    )  # fmt: skip
+    with environment(prune_events_days="30"):
+        run_in(group, maintenance.prune)
+        assert len(rows("SELECT 1 AS x FROM events WHERE group_id = :g", g=group)) == 1
+        execute("UPDATE dead_letters SET state = 'discarded' WHERE group_id = :g", g=group)
+        run_in(group, maintenance.prune)
+    assert rows("SELECT 1 AS x FROM events WHERE group_id = :g", g=group) == []
 
 
 def test_events_are_not_pruned_unless_asked_to(group: str) -> None:

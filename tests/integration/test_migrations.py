@@ -15,6 +15,9 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
+from models import base
+from workers.ephemeral import environment
+from workers.migrate import upgrade
 from workers.stack import Stack
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -178,3 +181,15 @@ def test_a_lock_that_is_held_fails_the_migration_instead_of_queueing_everybody_b
     assert "lock timeout" in refused.stderr
     assert empty.revision() == REVISIONS[-1]
     assert empty.tables() >= ROWS.keys()
+
+
+def test_a_migration_may_take_longer_than_the_services_statements(empty: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty.query("""
+        CREATE FUNCTION slow() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.4); END';
+        CREATE EVENT TRIGGER slow ON ddl_command_start WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION slow()
+    """)
+    empty.run("upgrade", "0004")
+    monkeypatch.setattr(base, "STATEMENT_TIMEOUT_MS", 300)
+    with environment(database_url=empty.url):
+        upgrade("0005")
+    assert empty.revision() == "0005"

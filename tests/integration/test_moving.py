@@ -165,6 +165,20 @@ def test_a_broken_vendor_is_left_alone_by_all_workers_and_that_is_seen(group: st
     assert "500" in shown["last_error"]
 
 
+def test_a_clock_that_goes_back_does_not_hold_a_vendor_off_for_as_long(group: str, vendor: bad.Vendor) -> None:
+    remember(group, *TEXTS)
+    vendor.otherwise = bad.status(500)
+    while len(vendor.requests) < breakers.FAIL_MAX:
+        run_until_idle(EMBED, embed)
+    (key,) = valkey().scan_iter(match="jiyi:breaker:*opened_at")
+    valkey().incrby(key, 3_600)  # as if the clock had stood there
+    vendor.otherwise = bad.good()
+    embedder = embedder_of("compatible:vendor-model")
+    with pytest.raises(EmbeddingUnavailable, match="is not asked for"):
+        embedder.passages(["tea"])
+    assert embedder.passages(["tea"]).shape[0] == 1
+
+
 def test_a_text_that_the_vendor_refuses_does_not_keep_the_others_waiting(group: str, vendor: bad.Vendor) -> None:
     def reply(request: bad.Request) -> bad.Reply:
         refused = any("forbidden" in each for each in request.texts)
@@ -435,3 +449,22 @@ def test_a_move_ends_although_memories_keep_coming_in(group: str, monkeypatch: p
         raise AssertionError("it never switched")
     finish("hashing:64")
     assert models() == {"hashing-64": 5 + number}
+
+
+def test_a_step_that_comes_after_its_move_was_cancelled_leaves_the_active_model(group: str) -> None:
+    remember(group, *TEXTS)
+    run_until_idle(EMBED, embed)
+    finish("hashing:64", until="filling")
+    with unit_of_work() as connection:
+        begun = moving.filling(connection)
+    assert begun is not None
+    step(cancel=True)
+    step("hashing:32")  # somebody has begun another move meanwhile
+    with pytest.raises(InvalidRequest, match="cancelled meanwhile"):
+        task._switch(begun)
+    with unit_of_work() as connection:
+        used = embedding_models.in_use(connection)
+    assert used is not None
+    assert used.model == "vendor-model"
+    finish("hashing:32")
+    assert set(models()) == {"hashing-32"}

@@ -11,20 +11,24 @@ import pytest
 from sqlalchemy import text
 
 from jiyi import llms
-from jiyi.errors import BadReply, LLMUnavailable
+from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.events import build
 from jiyi.llms.questions import FocalPoints, Insights, Poignancy, Question, Triple
+from jiyi.reasons import ReflectQuery
 from jiyi.settings import get_settings
 from models import reflections, work
 from models.base import unit_of_work
 from models.inbox import ACCUMULATE, EMBED
 from models.reflections import REFLECT, REFLECT_CONVERSATION
+from tasks import patience
 from tasks import work as tasks
 from tasks.embedding import embed
+from tasks.reflecting import reflect_now
 from tasks.reflection import reflect, reflect_on_conversation
 from tasks.upkeep import accumulate
 from tests.integration.test_inbox import nodes, observed, owed, rows, save
 from tests.llms import Scripted
+from workers.ephemeral import environment
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -206,6 +210,20 @@ def test_what_happens_meanwhile_counts_towards_the_next_reflection(group: str, l
     assert REFLECT not in {kind for kind, _ in owed(group)}
 
 
+def test_a_trigger_that_is_set_lower_meanwhile_calls_for_no_second_reflection(group: str, llm: Scripted) -> None:
+    live(group, 40)
+
+    def meanwhile(question: Question[Any]) -> None:
+        if isinstance(question, FocalPoints):
+            settings = {"importance_trigger_max": 50}
+            save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": settings}))
+
+    llm.before = meanwhile
+    assert run() == 1
+    assert counters(group) == (50, 0)
+    assert REFLECT not in {kind for kind, _ in owed(group)}
+
+
 def test_enough_meanwhile_owes_the_next_one_at_once(group: str, llm: Scripted) -> None:
     live(group, 40)
 
@@ -252,7 +270,8 @@ def test_an_attempt_that_was_taken_for_dead_writes_nothing(group: str, llm: Scri
     assert (row["state"], row["attempts"]) == ("done", 2)
 
 
-def test_the_claim_is_extended_while_the_llm_takes_its_time(group: str, llm: Scripted) -> None:
+def test_the_claim_is_extended_while_the_llm_takes_its_time(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "EXTEND_SECONDS", 0.0)
     live(group, 40)
     left = []
 
@@ -272,6 +291,45 @@ def test_the_claim_is_extended_while_the_llm_takes_its_time(group: str, llm: Scr
     llm.before = look
     run()
     assert min(left) > get_settings().work_lease_seconds - 5
+
+
+def test_what_stops_a_reflection_before_or_after_the_llm_is_told_too(
+    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live(group, 1)
+    reflection_id = reflect_now(ReflectQuery(group_id=group, agent_id="klaus"))["reflection_id"]
+
+    def told() -> tuple[str, str | None]:
+        with unit_of_work() as connection:
+            found = reflections.found(connection, group, reflection_id)
+        assert found is not None
+        return found["state"], found["error"]
+
+    def unknown() -> None:
+        raise SettingsError("JIYI_LLM: unknown provider 'openia'")
+
+    def full(*_: object) -> None:
+        raise RuntimeError("the disk is full")
+
+    assert told() == ("owed", None)
+    with monkeypatch.context() as patch:
+        patch.setattr(llms, "llm", unknown)
+        run()
+    assert told() == ("owed", "JIYI_LLM: unknown provider 'openia'")
+    monkeypatch.setattr("tasks.reflection.store", full)
+    run()
+    assert told() == ("running", "RuntimeError: the disk is full")
+    for _ in range(get_settings().work_max_attempts):
+        run()
+    assert told() == ("given up", "RuntimeError: the disk is full")
+
+
+def test_limits_of_what_clients_may_ask_for_are_not_those_of_a_reflection(group: str, llm: Scripted) -> None:
+    live(group, 40)
+    with environment(max_top_k="5", max_focal_texts="1", max_focal_chars="100"):
+        assert run() == 1
+    shown = [question.statements for question in llm.asked if isinstance(question, Insights)]
+    assert [len(statements) for statements in shown] == [30] * 3
 
 
 def test_nothing_but_idle_memories_is_nothing_to_think_about(group: str, llm: Scripted) -> None:
@@ -371,3 +429,28 @@ def test_chats_that_were_named_and_are_late_are_waited_for(group: str, llm: Scri
     chat(group, "late", event_id=chat_id)
     assert converse() == 1
     assert len(thoughts(group)) == 2
+
+
+def test_a_chat_may_name_evidence_instead_of_utterances(group: str, llm: Scripted) -> None:
+    event = observed(group, "klaus and Maria talk", node_type="chat", session_id="s1", evidence=[str(uuid4())])
+    save(event)
+    ended(group, session_id="s1", partner="Maria")
+    assert converse() == 1
+    (row,) = reflection_rows(group)
+    assert (row["state"], row["thoughts"]) == ("nothing", 0)
+    said = chat(group, "bring the map")
+    ended(group, session_id="s1", partner="Maria")
+    assert converse() == 1
+    assert [thought["filling"] for thought in thoughts(group)] == [[str(said)]] * 2
+
+
+def test_a_reflection_shows_its_thoughts_after_their_events_were_pruned(group: str, llm: Scripted) -> None:
+    live(group, 40)
+    run()
+    (row,) = reflection_rows(group)
+    with unit_of_work() as connection:
+        before = reflections.found(connection, group, row["reflection_id"])
+        connection.execute(text("DELETE FROM events WHERE group_id = :g"), {"g": group})
+        after = reflections.found(connection, group, row["reflection_id"])
+    assert before is not None and before["thoughts"]
+    assert after == before

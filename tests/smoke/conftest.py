@@ -33,6 +33,7 @@ SETTINGS = {
     "access_flush_seconds": "0.2",
     "deaf_worker_seconds": "5",
     "embed_batch": "8",
+    "importance_trigger_max": "100000",  # when agents reflect is no part of what must be the same
 }
 #: Name → what the process writes when it is ready.
 PROMPTS = {
@@ -40,6 +41,7 @@ PROMPTS = {
     "retrieval": "ready.",
     "embedding": "ready.",
     "upkeep": "ready.",
+    "reflection": "ready.",
     "beat": "beat: Starting",
 }
 
@@ -99,7 +101,8 @@ def celery_broker_cluster(valkey_node: ValkeyNode) -> CeleryBrokerCluster:
 @pytest.fixture
 def celery_worker_cluster(service_nodes: dict[str, ProcessNode]) -> CeleryWorkerCluster:
     app = importlib.import_module("workers.app").app
-    return CeleryWorkerCluster(*(CeleryTestWorker(service_nodes[name], app) for name in ("retrieval", "embedding", "upkeep")))
+    names = ("retrieval", "embedding", "upkeep", "reflection")
+    return CeleryWorkerCluster(*(CeleryTestWorker(service_nodes[name], app) for name in names))
 
 
 @pytest.fixture

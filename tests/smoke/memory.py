@@ -25,7 +25,10 @@ AGENTS = ("klaus", "林岚", "maria")
 
 
 def life(group: str) -> list[Event]:
-    """The same events for every group: events, thoughts that rest on them and on each other, chats, idle things."""
+    """The same events for every group: events, thoughts that rest on them and on each other, chats, idle things.
+
+    Some bring no importance: it is asked for, and counts as if they had brought it.
+    """
     return [_moment(group, position) for position in range(EVENTS)]
 
 
@@ -41,6 +44,8 @@ def _moment(group: str, position: int) -> Event:
         "poignancy": 1 + position % 4,
     }
     match position % 12:
+        case 1 | 8:
+            del payload["poignancy"]
         case 4 | 5:
             earlier = [event_id(group, position - 3), event_id(group, position - 12)] if position > 12 else []
             payload |= {
@@ -112,7 +117,7 @@ def memory(group: str) -> dict[str, Any]:
         }  # fmt: skip
 
 
-_OWED = text("SELECT count(*) FROM pending_work WHERE group_id = :g AND kind <> 'reflect'")
+_OWED = text("SELECT count(*) FROM pending_work WHERE group_id = :g")
 _NODES = text("SELECT n.*, a.last_accessed FROM memory_nodes n JOIN node_access a USING (node_id) WHERE group_id = :g")
 _STRENGTHS = text("SELECT agent_id, memory_type, keyword, strength FROM kw_strength WHERE group_id = :g")
 _COUNTERS = text("""

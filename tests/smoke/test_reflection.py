@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import text
 
 from jiyi import Client
+from jiyi.settings import get_settings
 from models.base import unit_of_work
 from tests.smoke.conftest import Service
 from tests.smoke.nodes import ProcessNode
-from workers.migrate import CHECKOUT
 from workers.procfile import commands
 
 pytestmark = [pytest.mark.smoke, pytest.mark.timeout(180)]
@@ -39,13 +39,11 @@ FAULTS = {
 
 @pytest.fixture
 def worker(running: Service) -> Iterator[ProcessNode]:
-    """The worker of the queue of reflections, which no other smoke test has."""
-    with unit_of_work() as connection:
-        connection.execute(text("DELETE FROM pending_work WHERE kind = 'reflect'"))  # of the other tests' lives
-    log = running.stack.log_dir / "reflection.log"
-    node = ProcessNode("reflection", commands()["reflection"], log, "ready.", CHECKOUT)
+    """The worker of the queue of reflections, stopped."""
+    node = running.nodes["reflection"]
+    node.kill("SIGTERM")
     yield node
-    node.teardown()
+    running.ensure_running()
 
 
 def test_a_worker_killed_in_the_middle_leaves_one_set_of_thoughts_each(
@@ -78,7 +76,9 @@ def test_a_worker_killed_in_the_middle_leaves_one_set_of_thoughts_each(
     assert sum(row.attempts for row in rows) >= len(AGENTS) + 2  # two of the deaths left a reflection unfinished
     assert {(row.agent_id, row.thoughts) for row in rows} == {(row.agent_id, row.thoughts) for row in found}
     assert all(row.thoughts and row.thoughts == row.different for row in found)
-    assert {(row.importance_trigger_curr, row.importance_ele_n) for row in agents} == {(150, 0)}
+    assert {(row.importance_trigger_curr, row.importance_ele_n) for row in agents} == {
+        (get_settings().importance_trigger_max, 0)
+    }
     assert letters == 0
 
 

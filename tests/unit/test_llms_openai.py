@@ -157,6 +157,13 @@ def test_evidence_that_does_not_exist_is_told(use: Callable[..., llms.LLM], serv
     assert "are no numbers of the statements 0 … 1" in sent(server)["messages"][-1]["content"]
 
 
+@pytest.mark.parametrize("character", ["\\u0000", "\\ud800"])
+def test_what_cannot_be_stored_is_no_answer(use: Callable[..., llms.LLM], server: Vendor, character: str) -> None:
+    server.script(chat(f'{{"keywords": ["tea{character}"]}}'), chat('{"keywords": ["tea"]}'))
+    assert use().ask(Keywords(agent_id="Mira", text="tea")).keywords == ["tea"]
+    assert "keywords.0" in sent(server)["messages"][-1]["content"]
+
+
 def test_after_all_tries_the_error_names_the_prompt_and_the_last_problem(
     use: Callable[..., llms.LLM], server: Vendor, used: list[Usage]
 ) -> None:

@@ -144,6 +144,12 @@ def test_tokens_survive_being_read_again(found: list[str]) -> None:
     assert set(found) <= set(tokens(" ".join(found)))
 
 
+@given(st.text(alphabet="abcxyzXYZ0189 '-_.@:/+,?!\n", max_size=60))
+def test_ascii_is_read_as_any_other_text(text: str) -> None:
+    """It has a way of its own, for its speed. An emoji takes the general one, and gives one token more."""
+    assert tokens(f"kiln {text} 😀") == [*tokens(f"kiln {text}"), "😀"]
+
+
 @pytest.fixture
 def _turns_taken_often() -> Iterator[None]:
     before = sys.getswitchinterval()
