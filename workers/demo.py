@@ -27,11 +27,11 @@ SHOWN = 3
 POLL_SECONDS = 0.2
 THOUGHTS_LOOKED_AT = 500
 
-#: Each about an agent's own diary: Chinese on Chinese, English on English, Chinese on English.
+#: Each about an agent's own diary: Chinese on Chinese, English on English, English on Chinese.
 QUESTIONS = (
     ("林岚", "小满辞工是为了准备考什么？"),
     ("Tomas", "How did Tomas injure himself at the kiln, and which hand was it?"),
-    ("Tomas", "Tomas对什么材料过敏，是谁判断出来的？"),
+    ("林岚", "What was engraved on the farewell present for Xiaoman?"),
 )
 #: Who reflects. With a trigger that the diary does not reach, so that they do it once, when they know all of it: what
 #: they think then does not depend on which half of the diary was stored sooner.
