@@ -63,7 +63,8 @@ def up(*, demo_too: bool, once: bool, verbose: bool) -> int:
     with contextlib.ExitStack() as closing:
         stack = start_stack()
         closing.callback(stack.stop)
-        port = choose_port()
+        with ephemeral.environment(home=str(stack.home)):  # not the settings that another running copy left
+            port = choose_port()
         addresses = {
             "home": str(stack.home), "database_url": stack.urls.database_url, "redis_url": stack.urls.redis_url,
             "broker_url": stack.urls.broker_url, "web_port": str(port),

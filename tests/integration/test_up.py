@@ -172,6 +172,16 @@ def test_two_at_once_without_a_home_take_two_homes_and_two_ports(start: Callable
         until(lambda up=up: answers(up.admin), END_SECONDS)  # type: ignore[misc]
 
 
+def test_a_copy_beside_one_that_runs_already_takes_the_next_home_and_port(start: Callable[..., Up]) -> None:
+    first = start()
+    until(lambda: READY in first.output, READY_SECONDS)  # it has left its addresses by now
+    second = start("--once")
+    assert second.process.wait(READY_SECONDS) == 0, second.output
+    ports = [re.findall(r"http://127.0.0.1:(\d+)/", up.output)[-1] for up in (first, second)]
+    assert ports[0] != ports[1]
+    assert first.process.poll() is None
+
+
 def test_a_port_that_was_asked_for_and_is_taken_is_named_in_one_line(start: Callable[..., Up], place: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
