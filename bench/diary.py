@@ -19,8 +19,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, remember
-from bench.ranking import Figures, figures, mean
+from bench.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, by_kind, remember
+from bench.ranking import Figures
 from bench.service import machine, running
 from jiyi.text import language_of
 
@@ -54,19 +54,11 @@ def read() -> list[Agent]:
     return [Agent(agent_id, memories[agent_id], questions[agent_id]) for agent_id in memories]
 
 
-def summary(answers: list[tuple[Question, list[str]]]) -> dict[str, Figures]:
-    rows = [(question.kind, figures(ranked, question.evidence, RECALLS, NDCGS)) for question, ranked in answers]
-    kinds = sorted({kind for kind, _ in rows})
-    return {"overall": mean([row for _, row in rows])} | {
-        kind: mean([row for other, row in rows if other == kind]) for kind in kinds
-    }
-
-
 def run(console: Console) -> dict[str, dict[str, Figures]]:
     agents = read()
     with running(**SETTINGS) as client:
         keys = remember(client, agents, console)
-        return {relevance: summary(ask(client, agents, keys, relevance, console)) for relevance in RELEVANCES}
+        return {relevance: by_kind(ask(client, agents, keys, relevance, console), RECALLS, NDCGS) for relevance in RELEVANCES}
 
 
 def main() -> None:

@@ -20,8 +20,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, remember
-from bench.ranking import Figures, figures, mean
+from bench.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, by_kind, remember
+from bench.ranking import Figures
 from bench.service import machine, running
 
 CATEGORIES = {1: "multi", 2: "temporal", 3: "open", 4: "single", 5: "adversarial"}
@@ -73,20 +73,14 @@ def read(path: Path, limit: int | None = None) -> list[Agent]:
     return agents
 
 
-def summary(answers: list[tuple[Question, list[str]]]) -> dict[str, Figures]:
-    """Means over all questions, and over each category's."""
-    rows = [(question.kind, figures(ranked, question.evidence, RECALLS, NDCGS)) for question, ranked in answers]
-    kinds = sorted({kind for kind, _ in rows}, key=[*CATEGORIES.values(), *(kind for kind, _ in rows)].index)
-    return {"overall": mean([row for _, row in rows])} | {
-        kind: mean([row for other, row in rows if other == kind]) for kind in kinds
-    }
-
-
 def run(path: Path, limit: int | None, console: Console) -> dict[str, dict[str, Figures]]:
     agents = read(path, limit)
     with running(**SETTINGS) as client:
         keys = remember(client, agents, console)
-        return {relevance: summary(ask(client, agents, keys, relevance, console)) for relevance in RELEVANCES}
+        return {
+            relevance: by_kind(ask(client, agents, keys, relevance, console), RECALLS, NDCGS, list(CATEGORIES.values()))
+            for relevance in RELEVANCES
+        }
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from uuid import UUID
 from rich.console import Console
 from rich.progress import track
 
+from bench.ranking import Figures, figures, mean
 from jiyi import Client
 from jiyi.client import chunks
 
@@ -103,6 +104,17 @@ def ask(
     with ThreadPoolExecutor(THREADS) as pool:
         answers = track(pool.map(answer, requests), description=f"asking ({relevance})", total=len(requests), console=console)
         return [pair for pairs in answers for pair in pairs]
+
+
+def by_kind(
+    answers: Sequence[tuple[Question, list[str]]], recalls: Sequence[int], ndcgs: Sequence[int], order: Sequence[str] = ()
+) -> dict[str, Figures]:
+    """Means over all questions, and over each kind's, kinds in ``order`` first."""
+    rows: dict[str, list[Figures]] = {}
+    for question, ranked in answers:
+        rows.setdefault(question.kind, []).append(figures(ranked, question.evidence, recalls, ndcgs))
+    kinds = sorted(rows, key=[*order, *sorted(rows)].index)
+    return {"overall": mean([row for group in rows.values() for row in group])} | {kind: mean(rows[kind]) for kind in kinds}
 
 
 def _requests(agents: Sequence[Agent]) -> Iterator[tuple[str, list[Question]]]:

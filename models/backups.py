@@ -105,6 +105,8 @@ def verify(path: Path) -> int:
     Raises:
         BackupError: it is not what was written, or ``pg_restore`` cannot read it, or it holds no memories.
     """
+    if not path.is_file():
+        raise BackupError(f"there is no file {path}: give the path of a backup, as `jiyi backup` names it")
     noted = path.with_name(path.name + CHECKSUM)
     if noted.is_file() and noted.read_text(encoding="utf-8").split(maxsplit=1)[:1] != [_sha256(path)]:
         raise BackupError(f"{path} is not what was written: its checksum is not the one in {noted.name}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import psycopg
@@ -14,6 +13,7 @@ from pydantic_core import from_json
 from sqlalchemy import Connection, Engine, MetaData, create_engine, event
 from sqlalchemy.orm import DeclarativeBase
 
+from jiyi.once import once
 from jiyi.settings import get_settings
 
 #: A process runs at most this many threads that touch the database at once (see ``*_threads``).
@@ -41,13 +41,13 @@ class Base(DeclarativeBase):
     metadata = MetaData(naming_convention=NAMING)
 
 
-@lru_cache(maxsize=1)
+@once
 def engine() -> Engine:
     """This process's engine. Created on first use, so always after a fork."""
     return _engine()
 
 
-@lru_cache(maxsize=1)
+@once
 def reading_engine() -> Engine:
     """Like :func:`engine`, for connections that are in no transaction: to switch one back and forth takes time."""
     return _engine(isolation_level="AUTOCOMMIT")

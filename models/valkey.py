@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import redis
 
+from jiyi.once import once
 from jiyi.settings import get_settings
 
 SOCKET_TIMEOUT = 5.0  # seconds; an answer takes a millisecond, so a server that needs five is as good as down
 
 
-@lru_cache(maxsize=1)
+@once
 def valkey() -> redis.Redis:
     """This process's client; thread-safe. Answers are bytes."""
     return redis.Redis.from_url(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from jiyi.embedders import embedder_of
-from jiyi.embedders.choice import chosen, complete, model_of
-from jiyi.errors import InvalidRequest
+from jiyi.embedders.choice import SETTING, chosen, complete, model_of
+from jiyi.errors import InvalidRequest, SettingsError
 from jiyi.moving import TASK, MoveRequest, MoveState
 from jiyi.providers.spec import Spec
 from jiyi.settings import get_settings
@@ -58,7 +58,10 @@ def move(request: MoveRequest) -> MoveState:
 def _target(request: MoveRequest, begun: Move | None) -> Spec:
     settings = get_settings()
     if request.to is not None:
-        return complete(request.to, settings)
+        try:
+            return complete(request.to, settings)
+        except SettingsError as error:  # what was asked for is wrong, not the setting
+            raise InvalidRequest([f"to: {str(error).removeprefix(f'{SETTING}: ')}"]) from None
     return chosen(settings) if begun is None else complete(begun.spec, settings)
 
 

@@ -6,11 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from celery import Celery
 
+from jiyi.once import once
 from jiyi.settings import get_settings
 
 #: Seconds that workers are given for their answers; a broadcast always takes this long.
@@ -55,13 +55,13 @@ class RollCall:
             return [Worker(name, queues, now - at) for name, (queues, at) in sorted(self._answers.items())]
 
 
-@lru_cache(maxsize=1)
+@once
 def roll_call() -> RollCall:
     """This process's roll call."""
     return RollCall(_ask_celery)
 
 
-@lru_cache(maxsize=1)
+@once
 def _celery() -> Celery:
     app = Celery("jiyi-web", broker=get_settings().need("broker_url"), set_as_current=False)
     app.conf.update(

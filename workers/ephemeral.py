@@ -41,11 +41,10 @@ def environment(**settings: str) -> Iterator[None]:
 
 def forget() -> None:
     """Drop what this process keeps of its settings: they have changed."""
-    for pool in (engine, reading_engine):
-        if pool.cache_info().currsize:
-            pool().dispose()
-    if valkey.cache_info().currsize:
-        valkey().close()
+    for pool in (*engine.made(), *reading_engine.made()):
+        pool.dispose()
+    for client in valkey.made():
+        client.close()
     for cached in (get_settings, engine, reading_engine, valkey, embedder, embedder_of):
         cached.cache_clear()
 

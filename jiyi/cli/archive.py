@@ -60,7 +60,7 @@ def list_archived(
     if as_json:
         show.document(page.model_dump(mode="json"))
         return
-    made = show.table(agent, "id", "created", "archived", "why", "imp", "memory", right=["imp"], grow="memory")
+    made = show.table(agent, "id", "created", "archived", "why", "imp", "memory", right=["imp"], grow=["memory"])
     for row in page.rows:
         show.row(
             made, row["node_id"], show.local_date(row["created_at"]), show.local_date(row["archived_at"]),

@@ -43,7 +43,7 @@ def list_letters(
     if as_json:
         show.document(page.model_dump(mode="json"))
         return
-    made = show.table(f"{state} dead letters", "id", "created", "kind", "reason", grow="reason")
+    made = show.table(f"{state} dead letters", "id", "created", "kind", "reason", grow=["reason"])
     for row in page.rows:
         reason = show.cut(row["reason"], 1_000, 1)
         show.row(made, row["letter_id"], show.local_date(row["created_at"]), row["kind"], reason)
@@ -66,7 +66,7 @@ def show_letter(
         show.document(letter)
         return
     console = show.stdout()
-    made = show.table(str(letter_id), "", "", grow="")
+    made = show.table(str(letter_id), "", "", grow=[""])
     made.show_header = False
     for name in ("state", "kind", "group_id", "subject_id", "attempts", "reason"):
         show.row(made, name, letter.get(name))

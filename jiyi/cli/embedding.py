@@ -111,7 +111,7 @@ def _show(progress: Progress, task: TaskID, state: MoveState) -> None:
 
 def tables(found: dict[str, Any]) -> Group:
     vendors = show.table(
-        "embedders", "", "provider", "model", "values", "ready", "calls", right=["values"], grow="ready",
+        "embedders", "", "provider", "model", "values", "ready", "calls", right=["values"], grow=["model", "ready"],
     )  # fmt: skip
     for row in found["vendors"]:
         mark = Text("●", "green") if row["active"] else Text("")

@@ -72,7 +72,7 @@ def keywords(
     if as_json:
         show.document(page.model_dump(mode="json"))
         return
-    made = show.table(agent, "keyword", "type", "strength", "", right=["strength"], grow="keyword")
+    made = show.table(agent, "keyword", "type", "strength", "", right=["strength"], grow=["keyword"])
     best = max((row["strength"] for row in page.rows), default=0)
     for row in page.rows:
         show.row(made, row["keyword"], row["memory_type"], row["strength"], bars.single(row["strength"], best, BAR))
@@ -95,7 +95,7 @@ def agents(
         return
     made = show.table(
         group, "agent", "nodes", "events", "thoughts", "chats", "to reflection", "since", "settings",
-        right=["nodes", "events", "thoughts", "chats", "to reflection"], grow="settings",
+        right=["nodes", "events", "thoughts", "chats", "to reflection"], grow=["settings"],
     )  # fmt: skip
     for row in page.rows:
         counts = row["type_counts"]
@@ -109,7 +109,7 @@ def agents(
 
 
 def _node_table(title: str, rows: list[dict[str, Any]]) -> Table:
-    made = show.table(title, "#", "type", "created", "imp", "seen", "memory", right=["#", "imp", "seen"], grow="memory")
+    made = show.table(title, "#", "type", "created", "imp", "seen", "memory", right=["#", "imp", "seen"], grow=["memory"])
     fixed = [
         [row["node_count"], row["type"], show.local_time(row["created_at"]), row["poignancy"], row["access_count"]]
         for row in rows

@@ -34,7 +34,7 @@ def llms(
 def llms_tables(group: str, found: dict[str, Any], now: datetime) -> Group:
     active = found["active"]
     breaker = active["breaker"] or {}
-    used = show.table("", "", "", grow="")
+    used = show.table("", "", "", grow=[""])
     used.show_header = False
     show.row(used, "LLM", active["model"])
     show.row(used, "breaker", breaker.get("state", "none needed"))

@@ -54,14 +54,14 @@ def block(text: str) -> str:
     return "\n".join("".join(char if char.isprintable() else " " for char in row) for row in text.splitlines())
 
 
-def table(title: str, *columns: str, right: Iterable[str] = (), grow: str | None = None) -> Table:
-    """A table in the house style: ``right``-aligned columns, and one column that may wrap; the others never do."""
+def table(title: str, *columns: str, right: Iterable[str] = (), grow: Iterable[str] = ()) -> Table:
+    """A table in the house style: ``right``-aligned columns, and those that may wrap (``grow``); the others never do."""
     made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     if title:
         made.title, made.title_justify = Text(plain(title), "bold"), "left"
-    aligned = set(right)
+    aligned, wrapped = set(right), set(grow)
     for name in columns:
-        made.add_column(name, justify="right" if name in aligned else "left", no_wrap=name != grow, overflow="fold")
+        made.add_column(name, justify="right" if name in aligned else "left", no_wrap=name not in wrapped, overflow="fold")
     return made
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Protocol
 
 from jiyi.errors import EmbeddingUnavailable, SettingsError
+from jiyi.once import once, once_each
 from jiyi.settings import get_settings
 from jiyi.vectors import Float32
 
@@ -39,7 +39,7 @@ class Embedder(Protocol):
         ...
 
 
-@lru_cache(maxsize=1)
+@once
 def embedder() -> Embedder:
     """The embedder that the settings name: what a deployment begins with. See :func:`embedder_of`.
 
@@ -52,7 +52,7 @@ def embedder() -> Embedder:
     return embedder_of(str(chosen(get_settings())))
 
 
-@lru_cache(maxsize=KEPT)
+@once_each(KEPT)
 def embedder_of(spec: str) -> Embedder:
     """The embedder of this name. Loading a model takes a moment, so a process does it once, on first use.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol
 
 from jiyi.llms.questions import A, Question
+from jiyi.once import once
 from jiyi.providers.spec import Endpoint, parse, resolve
 from jiyi.settings import Settings, get_settings
 
@@ -33,7 +33,7 @@ class LLM(Protocol):
         ...
 
 
-@lru_cache(maxsize=1)
+@once
 def llm() -> LLM:
     """This process's LLM.
 

@@ -13,12 +13,12 @@ import logging
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import pybreaker
 import redis
 
+from jiyi.once import once_each
 from jiyi.settings import get_settings
 
 T = TypeVar("T")
@@ -133,6 +133,6 @@ def _valkey() -> redis.Redis | None:
     return _client(url) if url else None
 
 
-@lru_cache(maxsize=2)
+@once_each(2)
 def _client(url: str) -> redis.Redis:
     return redis.Redis.from_url(url, socket_timeout=VALKEY_TIMEOUT, socket_connect_timeout=VALKEY_TIMEOUT)

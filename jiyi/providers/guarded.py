@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import httpx2
@@ -19,6 +18,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 from tenacity.wait import wait_random_exponential
 
 from jiyi.errors import ProviderUnavailable
+from jiyi.once import once_each
 from jiyi.providers import breakers
 from jiyi.providers.failures import Unusable, explain, is_request_at_fault, is_transient, retry_after
 from jiyi.providers.spec import Endpoint
@@ -123,7 +123,7 @@ class Provider:
         )
 
 
-@lru_cache(maxsize=16)
+@once_each(16)
 def _client(base_url: str, api_key: str) -> openai.OpenAI:
     # Its retries are off: ours also know the breaker and the time that is left.
     return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0)

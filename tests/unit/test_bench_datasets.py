@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bench import locomo, memdaily
+from bench import locomo, memdaily, quality
 from bench.quality import Memory, Question, observation
 
 CONVERSATION = {
@@ -102,7 +102,7 @@ def test_overall_is_a_mean_over_questions_not_over_kinds():
         return Question("?", {"a"}, kind)
 
     answers = [(question("single"), ["a"]), (question("single"), ["a"]), (question("multi"), ["b"])]
-    result = locomo.summary(answers)
+    result = quality.by_kind(answers, locomo.RECALLS, locomo.NDCGS, list(locomo.CATEGORIES.values()))
     assert list(result) == ["overall", "multi", "single"]
     assert result["overall"]["recall@5"] == 0.6667
     assert list(result["overall"]) == ["recall@5", "recall@10", "recall@20", "recall@30", "ndcg@10"]
