@@ -76,7 +76,12 @@ def comparable(nodes):
 def test_jobs_and_the_archive(jiyi, ask, service):
     jobs = {row["job"]: row for row in ask("schedule")}
     assert jobs["archive"]["schedule"] == "daily at 03:00 UTC"
-    assert until(lambda: {row["job"]: row for row in ask("schedule")}["reconcile"]["last"])["state"] == "done"
+
+    def reconciled():
+        last = {row["job"]: row for row in ask("schedule")}["reconcile"]["last"]
+        return last is not None and last["state"] == "done"
+
+    until(reconciled)
     assert "reconcile" in jiyi("schedule")
     ask("observe", "klaus", "Klaus napped", "--at", "2020-01-01")
     ask("observe", "klaus", "Klaus thought of naps", "--type", "thought", "--at", "2020-01-01")
