@@ -1,0 +1,48 @@
+"""Who asks, and what they may do: the one answer for people (signed in) and programs (with a key)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from flask import abort, g
+
+#: ``publish``: events. ``read``: retrieve and look. ``admin``: change and delete within the group.
+#: ``operator``: the whole service: schedules, queues, every group.
+Scope = Literal["publish", "read", "admin", "operator"]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    #: For the audit log: ``user:mia``, ``key:a1b2c3d4 (crawler)``.
+    actor: str
+    scopes: frozenset[Scope]
+    #: Groups that may be seen; None: all.
+    groups: frozenset[str] | None
+
+    def may(self, scope: Scope) -> bool:
+        return scope in self.scopes
+
+    def sees(self, group_id: str) -> bool:
+        return self.groups is None or group_id in self.groups
+
+
+def identify(identity: Identity) -> None:
+    """Called by whoever checked the key or the session, before anything else is done."""
+    g.identity = identity
+
+
+def who() -> Identity:
+    """Who asks. 401 if nobody has said so yet."""
+    identity: Identity | None = g.get("identity")
+    if identity is None:
+        abort(401)
+    return identity
+
+
+def need(scope: Scope) -> Identity:
+    """Who asks; 403 unless they may ``scope``."""
+    identity = who()
+    if not identity.may(scope):
+        abort(403, f"This needs the right “{scope}”.")
+    return identity
