@@ -73,6 +73,8 @@ class Job:
     queue: str
     time_limit: float
     function: Callable[[Run], None]
+    #: A run may begin while an earlier one is under way, or seems to be.
+    overlaps: bool = False
 
     def schedule(self, settings: Settings) -> Schedule:
         value = float(getattr(settings, self.setting))
@@ -159,7 +161,13 @@ JOBS: dict[str, Job] = {}
 
 
 def job(
-    name: str, *, every: str | None = None, at: str | None = None, queue: str = "upkeep", time_limit: float = TIME_LIMIT
+    name: str,
+    *,
+    every: str | None = None,
+    at: str | None = None,
+    queue: str = "upkeep",
+    time_limit: float = TIME_LIMIT,
+    overlaps: bool = False,
 ) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
     """Make a function the job ``name``.
 
@@ -173,12 +181,13 @@ def job(
         at: or the setting that holds the hour of the day, named ``…_hour``; -1: off.
         queue: the Celery queue it runs in.
         time_limit: seconds after which a run stops by itself at the next batch.
+        overlaps: two runs at a time do no harm, so none waits until it is known that another one died.
     """
     setting = every or at
     assert setting is not None
 
     def register(function: Callable[[Run], None]) -> Callable[[Run], None]:
-        known = JOBS[name] = Job(name, setting, queue, time_limit, function)
+        known = JOBS[name] = Job(name, setting, queue, time_limit, function, overlaps)
         hard_limit = time_limit + GRACE
 
         @shared_task(name=task_name(name), time_limit=hard_limit, soft_time_limit=time_limit + 30, ignore_result=True)
@@ -202,7 +211,8 @@ def perform(known: Job, slot: datetime | None = None, group_id: str | None = Non
     if slot is None and not schedule.every:
         return None
     with unit_of_work() as connection:
-        tick = ticks.begin(connection, known.name, slot or schedule.slot(now), known.time_limit + GRACE, alone=slot is None)
+        alone = slot is None and not known.overlaps
+        tick = ticks.begin(connection, known.name, slot or schedule.slot(now), known.time_limit + GRACE, alone=alone)
     if tick is None:
         return None
     counted = {name: value for name, value in tick.summary.items() if name != MORE}

@@ -13,7 +13,8 @@ from tasks.work import KINDS, summary, wake
 PRUNE_BATCH = 1_000
 
 
-@job("reconcile", every="reconcile_seconds", time_limit=60)
+# After a crash of the database it must not take minutes until what was claimed then is woken up.
+@job("reconcile", every="reconcile_seconds", time_limit=60, overlaps=True)
 def reconcile(run: Run) -> None:
     """Wake what is overdue, bury what used up its attempts, write access buffers that were left behind.
 

@@ -53,7 +53,14 @@ def a_job() -> Iterator[Callable[..., Job]]:
     def make(function: Callable[[Run], None], **options: Any) -> Job:
         name = f"test_{uuid4().hex}"
         made.append(name)
-        return Job(name, options.get("setting", "archive_hour"), "upkeep", options.get("time_limit", 60), function)
+        return Job(
+            name,
+            options.get("setting", "archive_hour"),
+            "upkeep",
+            options.get("time_limit", 60),
+            function,
+            options.get("overlaps", False),
+        )
 
     yield make
     with unit_of_work() as connection:
@@ -130,6 +137,19 @@ def test_a_job_is_not_begun_while_it_is_under_way_except_by_hand(a_job: Callable
         assert first.result() is not None
     assert perform(job) is not None
     assert perform(job, NOW) is not None
+
+
+def test_a_job_that_may_overlap_does_not_wait_for_a_run_that_died(a_job: Callable[..., Job]) -> None:
+    assert JOBS["reconcile"].overlaps, "what a crash left claimed would wait for minutes to be woken up"
+    ran = []
+    job = a_job(ran.append, setting="reconcile_seconds", overlaps=True)
+    execute(
+        "INSERT INTO job_ticks (job, slot, state, due_by)"
+        " VALUES (:job, now() - interval '1 hour', 'running', now() + interval '1 hour')",
+        job=job.name,
+    )
+    assert perform(job) is not None
+    assert len(ran) == 1
 
 
 @pytest.mark.parametrize(
