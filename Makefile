@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup run test check bench lock clean
+.PHONY: setup run test check translations bench lock clean
 
 setup: $(STAMP)
 
@@ -18,16 +18,21 @@ run: setup
 	@$(BIN)/python -m workers.up --demo $(if $(ONCE),--once) $(if $(VERBOSE),--verbose)
 
 # One layer after the other: unit tests want no service in their environment, integration tests share one, and the
-# smoke tests kill and restart processes and wait for time-outs.
+# smoke tests kill and restart processes and wait for time-outs, the browser tests look at the admin in Chromium.
 test: setup
 	@$(BIN)/python -m pytest tests/unit -n auto $(ARGS)
 	@$(BIN)/python -m pytest tests/integration -n auto --dist loadgroup $(ARGS)
 	@$(BIN)/python -m pytest tests/smoke -n 2 $(ARGS)
+	@$(BIN)/python -m pytest tests/browser $(ARGS)
 
 check: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/python -m tools.translations --check
+
+translations: setup
+	@$(BIN)/python -m tools.translations
 
 bench: setup
 	@$(BIN)/python -m bench.ingest

@@ -6,6 +6,7 @@ from sqlalchemy import text
 
 from alembic import context
 from models.base import engine
+from models.roles import as_owner
 from models.tables import Base
 
 #: A migration waits this long for a lock, then fails: waiting longer would queue every query behind it.
@@ -20,7 +21,7 @@ def run() -> None:
         with context.begin_transaction():
             context.run_migrations()
         return
-    with engine().connect() as connection:
+    with engine().connect() as connection, as_owner(connection):
         # An index of millions of rows takes minutes, and so does waiting for another copy that is making it.
         connection.execute(text("SET statement_timeout = 0"))
         connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": MIGRATION_LOCK})

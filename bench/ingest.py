@@ -32,6 +32,8 @@ from jiyi.broker import exchange, intake_queue
 from jiyi.events import Event
 from jiyi.settings import get_settings
 from models.base import engine, unit_of_work
+from models.roles import as_owner
+from models.tenancy import for_groups
 from models.inbox import store
 from workers import ephemeral
 
@@ -63,7 +65,7 @@ def made_up(count: int, group_id: str) -> list[Event]:
 
 
 def stored_in(group_id: str) -> int:
-    with unit_of_work() as connection:
+    with for_groups(group_id), unit_of_work() as connection:
         return int(connection.execute(text("SELECT count(*) FROM events WHERE group_id = :g"), {"g": group_id}).scalar_one())
 
 
@@ -119,11 +121,11 @@ def bare_copy(count: int) -> float:
     group_id = f"bench-{uuid4().hex[:8]}"
     made = made_up(count, group_id)
     for start in range(0, count, BATCH):
-        with unit_of_work() as connection:
+        with for_groups(group_id), unit_of_work() as connection:
             store(connection, made[start : start + BATCH])
     tables = ("events", "memory_nodes", "node_access", "pending_work")
     spent = 0.0
-    with engine().connect() as connection:
+    with engine().connect() as connection, as_owner(connection):  # the twins are under no row-level security
         raw: Any = connection.connection.driver_connection
         for table in tables:
             raw.execute(f"CREATE TABLE IF NOT EXISTS bare_{table} (LIKE {table} INCLUDING ALL)")
@@ -143,10 +145,7 @@ def bare_copy(count: int) -> float:
 
 
 def _dump(raw: Any, table: str, group_id: str) -> Iterator[bytes]:
-    where = f"group_id = '{group_id}'"
-    if table == "node_access":
-        where = f"node_id IN (SELECT node_id FROM memory_nodes WHERE {where})"
-    with raw.cursor().copy(f"COPY (SELECT * FROM {table} WHERE {where}) TO STDOUT (FORMAT BINARY)") as copy:
+    with raw.cursor().copy(f"COPY (SELECT * FROM {table} WHERE group_id = '{group_id}') TO STDOUT (FORMAT BINARY)") as copy:
         yield from map(bytes, copy)
 
 

@@ -39,6 +39,7 @@ from jiyi.requests import DEFAULT_TOP_K
 from jiyi.vectors import Float32
 from models.base import unit_of_work
 from models.inbox import store
+from models.roles import as_owner
 
 DIMENSIONS = 384
 VOCABULARY = 5_000
@@ -89,7 +90,7 @@ def fill(made: Iterator[Event]) -> None:
     for batch in chunks(made, BATCH):
         with unit_of_work() as connection:
             store(connection, batch)
-    with unit_of_work() as connection:
+    with unit_of_work() as connection, as_owner(connection):
         connection.execute(text("ANALYZE"))  # as the server does by itself, only later
 
 

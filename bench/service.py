@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from jiyi import Client
+from models.tenancy import whole_service
 from workers import ephemeral
 
 #: More importance than any benchmark's events add up to.
@@ -22,13 +23,15 @@ NEVER = 1_000_000
 def running(names: Sequence[str] | None = None, **settings: str) -> Iterator[Client]:
     """A client of a service of its own, with the processes named; ``settings`` by lower-case name.
 
-    Nothing reflects unless it is asked to: what is measured is what was asked for.
+    Nothing reflects unless it is asked to: what is measured is what was asked for. What looks at the database from
+    outside, as benchmarks do, sees all of it.
     """
     settings.setdefault("importance_trigger_max", str(NEVER))
     with tempfile.TemporaryDirectory(prefix="jiyi-bench-") as folder:
         home = Path(folder)
         with ephemeral.database(home, **settings), ephemeral.processes(home / "log", names), Client("bench") as client:
-            yield client
+            with whole_service():
+                yield client
 
 
 def machine() -> str:

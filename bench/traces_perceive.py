@@ -32,6 +32,7 @@ from jiyi.llms.questions import Poignancy, Poignant, Question
 from jiyi.perceive import Seen, observations
 from models.base import unit_of_work
 from models.inbox import ACCUMULATE, APPRAISE, STRENGTHEN, store
+from models.tenancy import whole_service
 from tasks.upkeep import accumulate, strengthen
 from tasks.work import run_until_idle
 from workers import ephemeral
@@ -86,7 +87,8 @@ def perceive_scenarios(folder: Path) -> list[Scenario]:
     """(name, whether all is as recorded, the named defect that is not copied or None) of each tick, by both rules."""
     with tempfile.TemporaryDirectory(prefix="jiyi-trace-") as home, ephemeral.database(Path(home), embedder="hashing"):
         importlib.import_module("workers.app")  # reads the settings, so not before they are there
-        return replay(folder)
+        with whole_service():
+            return replay(folder)
 
 
 def replay(folder: Path) -> list[Scenario]:

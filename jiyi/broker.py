@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from kombu import Exchange, Queue
@@ -12,6 +13,14 @@ from jiyi.settings import Settings
 
 #: How long a connection is tried: kombu's own intervals are seconds. For ``transport_options``.
 CONNECT_RETRY = {"max_retries": 1, "interval_start": 0.1, "interval_step": 0.2, "interval_max": 0.5}
+
+#: Header of every message: when it was sent, in epoch seconds by the sender's clock.
+PUBLISHED_AT = "published_at"
+
+
+def stamp() -> dict[str, float]:
+    """Headers of a message that is sent now."""
+    return {PUBLISHED_AT: time.time()}
 
 
 def exchange(settings: Settings) -> Exchange:

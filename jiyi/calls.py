@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 from uuid6 import uuid7
 
-from jiyi.broker import CONNECT_RETRY
+from jiyi.broker import CONNECT_RETRY, stamp
 from jiyi.errors import BY_CODE, BrokerUnavailable, JiyiError, NoAnswer, ServiceError, SettingsError
 from jiyi.settings import Settings
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 REPLY_KEY = "jiyi:reply:"
 #: An answer that nobody fetches (a caller that gave up) is gone after this.
 REPLY_SECONDS = 30
+#: What stands around a reply's value (:func:`reply_of`).
+VALUE_OPEN, VALUE_CLOSE = b'{"value":', b"}"
 #: Seconds of one blocking wait, below the socket's own time-out.
 WAIT_SLICE = 2.0
 SOCKET_TIMEOUT = 5.0
@@ -68,19 +70,29 @@ class Caller:
             NoAnswer: nothing came back within ``timeout`` seconds.
             JiyiError: what the service answered instead, as the class of its code.
         """
+        return open_reply(self._reply(task, queue, request, timeout))
+
+    def call_for_json(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> bytes:
+        """The reply's value as JSON, as the worker wrote it. Raises as :meth:`call` does."""
+        reply = self._reply(task, queue, request, timeout)
+        if isinstance(reply, bytes) and reply.startswith(VALUE_OPEN):
+            return reply[len(VALUE_OPEN) : -len(VALUE_CLOSE)]
+        return to_json(open_reply(reply))
+
+    def _reply(self, task: str, queue: str, request: BaseModel, timeout: float | None) -> bytes | str:
         wait = self._settings.request_timeout if timeout is None else timeout
         request_id = str(uuid7())
         try:
             self._celery().send_task(
                 task, args=[request_id, request.model_dump(mode="json", exclude_none=True)], queue=queue,
-                expires=wait, ignore_result=True, retry=False,
+                expires=wait, ignore_result=True, retry=False, headers=stamp(),
             )  # fmt: skip
             found = self._await(reply_key(request_id), wait)
         except (OperationalError, redis.RedisError, OSError) as error:
             raise BrokerUnavailable(f"cannot reach the broker or Valkey: {error}; is the service running?") from error
         if found is None:
             raise NoAnswer(f"no answer to {task} within {wait:g} s: is a worker for the queue {queue!r} running?")
-        return open_reply(found)
+        return found
 
     def _await(self, key: str, wait: float) -> bytes | str | None:
         """In slices, so that a dead connection is noticed long before a long wait is over."""

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from jiyi import events as wire
 from jiyi import inspection, operations
-from jiyi.broker import CONNECT_RETRY, bind_anew, exchange, intake_queue
+from jiyi.broker import CONNECT_RETRY, bind_anew, exchange, intake_queue, stamp
 from jiyi.calls import Caller, retrieval_queue
 from jiyi.errors import (
     BrokerUnavailable,
@@ -31,6 +31,26 @@ from jiyi.errors import (
 )
 from jiyi.events import Event
 from jiyi.inspection import EventState, EventStatesQuery, Page, Query
+from jiyi.keys import key_headers, key_of, service_headers
+from jiyi.knowledge import (
+    Change,
+    DemoteRequest,
+    DigestRequest,
+    DigestsQuery,
+    DigestState,
+    EditRequest,
+    HistoryQuery,
+    Ingested,
+    IngestRequest,
+    KnowledgePage,
+    KnowledgeQuery,
+    Promoted,
+    PromoteRequest,
+    ScreenedQuery,
+    WorkingQuery,
+    WorkingState,
+    ingest_event,
+)
 from jiyi.moving import QUEUE as MOVE_QUEUE
 from jiyi.moving import STEP_SECONDS, MoveRequest, MoveState
 from jiyi.moving import TASK as MOVE_TASK
@@ -38,6 +58,7 @@ from jiyi.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
 from jiyi.reasons import Reasons, ReflectionQuery, ReflectionState, ReflectQuery, WhyQuery
 from jiyi.requests import Answer, RetrievalRequest
 from jiyi.settings import Settings, get_settings
+from jiyi.tiers import MemoryAnswer, MemoryQuery
 
 #: Connections that one process keeps for publishing: more threads than this wait for each other.
 PRODUCERS = 8
@@ -47,6 +68,8 @@ FIRST_POLL = 0.01
 LAST_POLL = 0.5
 #: What a job that is run now may take, in seconds.
 JOB_SECONDS = 600.0
+#: What a digest may take, in seconds: twenty questions to an LLM.
+DIGEST_SECONDS = 120.0
 #: Ids in one question about states.
 STATES_A_CALL = 500
 
@@ -60,6 +83,7 @@ class Client:
     Args:
         group: the group (tenant) to speak for; ``JIYI_GROUP`` unless given.
         settings: where the service is; the environment, or a running embedded copy, unless given.
+        key: an API key with the right to publish, with which events are signed; ``JIYI_KEY`` unless given.
 
     Example::
 
@@ -69,9 +93,10 @@ class Client:
                 print(node.score, node.description)
     """
 
-    def __init__(self, group: str | None = None, *, settings: Settings | None = None) -> None:
+    def __init__(self, group: str | None = None, *, settings: Settings | None = None, key: str | None = None) -> None:
         self.settings = settings or get_settings()
         self.group = group or self.settings.group
+        self._key = key_of(self.settings.key.get_secret_value() if key is None else key)
         self._caller = Caller(self.settings)
         try:
             self._connection = kombu.Connection(
@@ -276,9 +301,100 @@ class Client:
         """One page of a list: ``nodes``, ``keywords``, ``agents``, ``export`` or ``dead_letters``."""
         return Page.model_validate(self.ask(what, _checked(query, group_id=self.group, **fields)))
 
-    def ask(self, what: str, query: Query, timeout: float | None = None) -> Any:
+    def ask(self, what: str, query: BaseModel, timeout: float | None = None) -> Any:
         """Any question of :mod:`jiyi.inspection`."""
         return self._caller.call(f"inspect.{what}", inspection.QUEUE, query, timeout)
+
+    # Three tiers (docs/tiers.md)
+
+    def query_memory(
+        self, query: str, *, group_id: str | None = None, timeout: float | None = None, **options: Any
+    ) -> MemoryAnswer:
+        """What working and long-term memory of the group know about a text, with the state of each tier.
+
+        ``options`` are the other fields of :class:`jiyi.tiers.MemoryQuestion`: ``max_results``, ``order``,
+        ``time_range_days``, ``session_id``, ``web_results`` … Raises as :meth:`retrieve` does, and:
+
+        Raises:
+            TooManyQuestions: the group asks more often than it may.
+        """
+        group = group_id or self.group
+        request = _checked(MemoryQuery, group_id=group, query=query, **options)
+        queue = retrieval_queue(group, "", self.settings.retrieval_shards)
+        return MemoryAnswer.model_validate(self._caller.call("retrieval.memory", queue, request, timeout))
+
+    def ingest(self, content: str, *, wait: bool = True, timeout: float | None = None, **fields: Any) -> Ingested | UUID:
+        """A text for the group's quarantine, and for working memory if the filters let it in (CN-54).
+
+        Args:
+            content: what was said.
+            wait: return the filters' verdict; else at once the entry's id.
+            timeout: seconds for ``wait``; the deployment's request time-out unless given.
+            fields: the other ones of :class:`jiyi.knowledge.IngestBody`: ``session_id``, ``confidence``, ``node_id`` …
+
+        Raises:
+            InvalidRequest: with a sentence per wrong field; nothing was published.
+            BrokerUnavailable: nothing was published.
+            EventRejected, NoAnswer: (``wait``) as :meth:`observe` does.
+        """
+        request = _checked(IngestRequest, group_id=self.group, content=content, **fields)
+        entry_id = self.observe_many([wire.build(ingest_event(request))])[0]
+        return self.screened(entry_id, timeout) if wait else entry_id
+
+    def screened(self, entry_id: UUID | str, timeout: float | None = None) -> Ingested:
+        """What the filters said of a ``node.executed`` event; waits for it. Raises as :meth:`wait_for` does."""
+        limit = self.settings.request_timeout if timeout is None else timeout
+        query = _checked(ScreenedQuery, group_id=self.group, entry_id=entry_id)
+        deadline, pause = time.monotonic() + limit, FIRST_POLL
+        self.wait_for([query.entry_id], limit)
+        while (found := self.ask("screened", query)) is None:
+            if time.monotonic() > deadline:
+                raise NoAnswer(f"{entry_id} is in quarantine, but was not screened within {limit:g} s; it will be")
+            time.sleep(pause)
+            pause = min(pause * 2, LAST_POLL)
+        return Ingested.model_validate(found)
+
+    def promote(self, *entry_ids: UUID | str, text: str | None = None, **fields: Any) -> Promoted:
+        """Make long-term knowledge of entries of quarantine, or of a text, for which the entries stand (CN-34).
+
+        ``fields`` are the other ones of :class:`jiyi.knowledge.PromoteBody`; with ``preview=True`` it only shows the
+        pieces. Promoting again changes nothing.
+        """
+        request = _checked(PromoteRequest, group_id=self.group, entry_ids=list(entry_ids), text=text, **fields)
+        return Promoted.model_validate(self.ask("promote", request))
+
+    def demote(self, *knowledge_ids: UUID | str, reason: str = "") -> list[UUID]:
+        """Take knowledge back; returns what was in force. Its history stays."""
+        request = _checked(DemoteRequest, group_id=self.group, knowledge_ids=list(knowledge_ids), reason=reason)
+        return [UUID(one) for one in self.ask("demote", request)["demoted"]]
+
+    def edit(self, knowledge_id: UUID | str, content: str, *, reason: str = "") -> UUID:
+        """Put knowledge into other words; returns the id of the version that is in force."""
+        request = _checked(EditRequest, group_id=self.group, knowledge_id=knowledge_id, content=content, reason=reason)
+        return UUID(self.ask("edit_knowledge", request)["knowledge_id"])
+
+    def knowledge(self, **wanted: Any) -> KnowledgePage:
+        """A page of what is in the tiers; ``wanted`` are fields of :class:`jiyi.knowledge.KnowledgeFilter`."""
+        return KnowledgePage.model_validate(self.ask("knowledge", _checked(KnowledgeQuery, group_id=self.group, **wanted)))
+
+    def knowledge_history(self, knowledge_id: UUID | str) -> list[Change]:
+        """Who promoted, demoted or edited it, oldest first."""
+        rows = self.ask("knowledge_history", _checked(HistoryQuery, group_id=self.group, knowledge_id=knowledge_id))
+        return [Change.model_validate(row) for row in rows]
+
+    def working(self) -> WorkingState:
+        """What is in working memory now, newest first, and what the filters have counted."""
+        return WorkingState.model_validate(self.ask("working_memory", _checked(WorkingQuery, group_id=self.group)))
+
+    def digest(self, days: float = 7, *, timeout: float = DIGEST_SECONDS) -> DigestState:
+        """Digest the quarantine of the last days now, for those who promote; the weekly job does the same."""
+        request = _checked(DigestRequest, group_id=self.group, days=days)
+        return DigestState.model_validate(self._caller.call("memory.digest", "reflection", request, timeout))
+
+    def digests(self, limit: int = 10) -> list[DigestState]:
+        """The latest digests, newest first."""
+        page = self.ask("digests", _checked(DigestsQuery, group_id=self.group, limit=limit))
+        return [DigestState.model_validate(row) for row in page["rows"]]
 
     # Operating
 
@@ -354,7 +470,17 @@ class Client:
         producer.publish(
             body, exchange=exchange(self.settings), routing_key=routing_key,
             content_type=wire.CONTENT_TYPE, content_encoding="utf-8", delivery_mode="persistent",
+            headers=stamp() | self._signature(body),
         )  # fmt: skip
+
+    def _signature(self, body: bytes) -> dict[str, str]:
+        """The service itself (the demo, an import on its machine) signs where signatures are required and it has no key."""
+        if self._key is not None:
+            return key_headers(self._key, body)
+        secret_key = self.settings.secret_key.get_secret_value()
+        if self.settings.require_signed_events and secret_key:
+            return service_headers(secret_key, self.group, body)
+        return {}
 
 
 _ENVELOPE_FIELDS = wire.MemoryObserved.model_fields.keys() - {"payload"}

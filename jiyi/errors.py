@@ -87,6 +87,12 @@ class LLMUnavailable(ProviderUnavailable):
     code = "llm_unavailable"
 
 
+class SearchUnavailable(ProviderUnavailable):
+    """The search engine cannot be reached, is too slow, refuses, or answers something unusable: there are no results."""
+
+    code = "search_unavailable"
+
+
 class BadReply(JiyiError):
     """The LLM answered, but not what was asked for, even after it was told what is wrong."""
 
@@ -111,6 +117,12 @@ class NotFound(JiyiError, LookupError):
     code = "not_found"
 
 
+class TooManyQuestions(JiyiError):
+    """The group asks its memory more often than the deployment lets it; nothing is wrong with the question."""
+
+    code = "too_many_questions"
+
+
 class ServiceError(JiyiError):
     """The service failed on its side; its log has the details under the id in the message."""
 
@@ -122,8 +134,9 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
     cls.code: cls
     for cls in (
         JiyiError, SettingsError, InvalidEvent, InvalidRequest, BrokerUnavailable, NoAnswer,
-        EventRejected, ProviderUnavailable, EmbeddingUnavailable, TextRefused, LLMUnavailable, BadReply, ModelMismatch,
-        EvidenceMissing, NotFound, ServiceError,
+        EventRejected, ProviderUnavailable, EmbeddingUnavailable, TextRefused, LLMUnavailable, SearchUnavailable,
+        BadReply, ModelMismatch,
+        EvidenceMissing, NotFound, TooManyQuestions, ServiceError,
     )
 }  # fmt: skip
 

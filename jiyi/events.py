@@ -38,6 +38,11 @@ MAX_NAME_CHARS = 200
 MAX_PART_CHARS = 500
 MAX_KEYWORD_CHARS = 200
 MAX_UTTERANCE_CHARS = 20_000
+#: A workflow node's output may be a whole document; what is promoted of it is split.
+MAX_OUTPUT_CHARS = 100_000
+MAX_FLAGS = 20
+#: Calls within calls that an output may come from.
+MAX_DEPTH = 1_000_000
 MAX_PROVENANCE_BYTES = 8_192
 MAX_PROVENANCE_DEPTH = 20
 #: Latest events that a new one may be compared with: the original's are 5 to 8.
@@ -102,6 +107,7 @@ Keyword = Annotated[str, Field(min_length=1, max_length=MAX_KEYWORD_CHARS)]
 Utterance = tuple[Annotated[str, Field(max_length=MAX_NAME_CHARS)], Annotated[str, Field(max_length=MAX_UTTERANCE_CHARS)]]
 Moment = Annotated[AwareDatetime, Field(ge=EARLIEST, le=LATEST)]
 NodeType = Literal["event", "thought", "chat"]
+Flag = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 
 
 class Observation(BaseModel):
@@ -117,22 +123,43 @@ class Observation(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    node_type: NodeType = "event"
-    description: Description
-    embedding_key: Description | None = None
-    subject: Part | None = None
-    predicate: Part | None = None
-    object: Part | None = None
-    keywords: Annotated[list[Keyword], AfterValidator(few_enough_keywords)] | None = None
-    poignancy: float | None = Field(None, ge=1, le=10, allow_inf_nan=False)  # 1 mundane … 10 poignant (GA-49)
-    evidence: Annotated[list[UUID], AfterValidator(few_enough_entries)] = []
-    utterances: Annotated[list[Utterance], AfterValidator(few_enough_entries)] = []
-    retention: int | None = Field(None, ge=1, le=MAX_RETENTION)
-    expires_at: Moment | None = None
-    historic: bool = False
-    vector: Vector | None = None
-    embedding_model: Name | None = None
-    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
+    node_type: NodeType = Field(
+        "event", description="What it is: an `event` that was perceived, a `thought`, or a `chat` (a whole conversation)."
+    )
+    description: Description = Field(description="What happened, in one statement that says who did what, in any language.")
+    embedding_key: Description | None = Field(None, description="The text to be found by, if not the description.")
+    subject: Part | None = Field(None, description="Who or what the statement is about.")
+    predicate: Part | None = Field(None, description="What is said of the subject: a verb, as a rule.")
+    object: Part | None = Field(None, description="Whom or what it concerns.")
+    keywords: Annotated[list[Keyword], AfterValidator(few_enough_keywords)] | None = Field(
+        None, description="Words to be found by; taken from the triple or the description unless given."
+    )
+    poignancy: float | None = Field(
+        None,
+        ge=1,
+        le=10,
+        allow_inf_nan=False,
+        description="How much it matters: 1 mundane … 10 poignant. Found out by the service unless given.",
+    )  # (GA-49)
+    evidence: Annotated[list[UUID], AfterValidator(few_enough_entries)] = Field(
+        [], description="Ids of the memories that a thought rests on."
+    )
+    utterances: Annotated[list[Utterance], AfterValidator(few_enough_entries)] = Field(
+        [], description="What was said in a conversation: [speaker, text] pairs, in order."
+    )
+    retention: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_RETENTION,
+        description="Leave it out if it equals, in its triple, one of the agent's latest so many events.",
+    )
+    expires_at: Moment | None = Field(None, description="When it is no longer to be remembered.")
+    historic: bool = Field(False, description="Brought from elsewhere: does not bring a reflection nearer.")
+    vector: Vector | None = Field(None, description="A vector of one's own; needs embedding_model.")
+    embedding_model: Name | None = Field(None, description="The model that made the vector.")
+    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = Field(
+        {}, description="Where it comes from: any small JSON object."
+    )
 
     @model_validator(mode="after")
     def _vector_names_its_model(self) -> Self:
@@ -169,6 +196,26 @@ class Ending(BaseModel):
 
     partner: Name | None = None
     chat_ids: Annotated[list[UUID], AfterValidator(few_enough_entries)] = []
+
+
+class Execution(BaseModel):
+    """What a node of a workflow put out: the payload of ``node.executed`` (CN-16…CN-18).
+
+    ``metadata`` is the node's own, ``provenance`` what the program that publishes wants to find again. ``flags`` are set by
+    the fact check or the guard against loops (CN-60), see :mod:`jiyi.ingress`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    node_id: Name
+    node_type: Name | None = None
+    node_name: Name | None = None
+    output: Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_OUTPUT_CHARS)]
+    confidence: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
+    flags: Annotated[list[Flag], Field(max_length=MAX_FLAGS)] = []
+    depth: int = Field(0, ge=0, le=MAX_DEPTH)
+    metadata: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
+    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
 
 
 class _Event(BaseModel):
@@ -210,11 +257,24 @@ class SessionEnded(_Event):
         return self
 
 
+class NodeExecuted(_Event):
+    """A node of a workflow has put something out; it goes into quarantine, and into working memory if it may (CN-16)."""
+
+    type: Literal["node.executed"] = "node.executed"
+    payload: Execution
+
+
 #: Every event type there is. A new one is added here, in ``docs/events.md`` and in the intake.
-EVENT_CLASSES: tuple[type[_Event], ...] = (MemoryObserved, AgentConfigured, SessionEnded)
+EVENT_CLASSES: tuple[type[_Event], ...] = (MemoryObserved, AgentConfigured, SessionEnded, NodeExecuted)
+#: What events are made of.
+_MODELS: tuple[type[BaseModel], ...] = (
+    *EVENT_CLASSES, Observation, Configuration, ImportedCounters, Ending, Execution,
+)  # fmt: skip
+#: Of all events and what is in them: names that are ours, whoever sent them.
+FIELD_NAMES = frozenset(name for cls in _MODELS for name in cls.model_fields)
 EVENT_TYPES = tuple(cls.model_fields["type"].default for cls in EVENT_CLASSES)
 
-Event = MemoryObserved | AgentConfigured | SessionEnded
+Event = MemoryObserved | AgentConfigured | SessionEnded | NodeExecuted
 _ONE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
 _MANY: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="type")]])
 

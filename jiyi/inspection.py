@@ -45,10 +45,10 @@ class EventStatesQuery(Query):
 
 class EventState(BaseModel):
     """``unknown``: not arrived yet. ``stored``: a node, not embedded yet. ``retrievable``, ``duplicate`` (of
-    ``node_id``), ``applied`` (settings) and ``dead`` (with the reason) are final."""
+    ``node_id``), ``applied`` (settings), ``erased`` and ``dead`` (with the reason) are final."""
 
     event_id: UUID
-    state: Literal["unknown", "stored", "retrievable", "duplicate", "applied", "dead"]
+    state: Literal["unknown", "stored", "retrievable", "duplicate", "applied", "erased", "dead"]
     node_id: UUID | None = None
     reason: str = ""
 

@@ -57,20 +57,23 @@ class Filters(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    types: Annotated[list[NodeType], Field(min_length=1)] = ["event", "thought"]
-    created_after: AwareDatetime | None = None
-    created_before: AwareDatetime | None = None
-    session_id: Name | None = None
-    #: Any of these, compared in lower case.
-    keywords: Annotated[list[Keyword], Field(max_length=100)] = []
-    #: Least cosine similarity with the focal text, -1 … 1.
-    min_similarity: float | None = Field(None, ge=-1, le=1, allow_inf_nan=False)
-    include_archived: bool = False
-    #: Memories past their expiry (GA-11). The ``stanford`` mode always includes them, as the original does.
-    include_expired: bool = False
+    types: Annotated[list[NodeType], Field(min_length=1)] = Field(["event", "thought"], description="Only these types.")
+    created_after: AwareDatetime | None = Field(None, description="Only what happened at this time or later.")
+    created_before: AwareDatetime | None = Field(None, description="Only what happened before this time.")
+    session_id: Name | None = Field(None, description="Only this session.")
+    keywords: Annotated[list[Keyword], Field(max_length=100)] = Field(
+        [], description="Only memories with any of these keywords, compared in lower case."
+    )
+    min_similarity: float | None = Field(
+        None, ge=-1, le=1, allow_inf_nan=False, description="Least cosine similarity with the focal text, -1 … 1."
+    )
+    include_archived: bool = Field(False, description="Archived memories, too.")
+    include_expired: bool = Field(
+        False, description="Memories past their expiry, too (GA-11). The `stanford` mode always has them, as the original does."
+    )
 
 
-class RetrievalRequest(BaseModel):
+class Question(BaseModel):
     """What matters to this agent now? (GA-01, GA-07)
 
     What is left out comes from the agent's settings, then from the deployment's. ``now`` lets an agent live
@@ -79,24 +82,26 @@ class RetrievalRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    group_id: Name
-    agent_id: Name
-    focal_texts: Annotated[list[FocalText], Field(min_length=1), AfterValidator(_few_enough_focal_texts)]
-    top_k: TopK = DEFAULT_TOP_K
-    mode: Mode | None = None
-    relevance: RelevanceMode | None = None
-    recency_w: Weight | None = None
-    relevance_w: Weight | None = None
-    importance_w: Weight | None = None
-    recency_decay: Decay | None = None
-    filters: Filters = Filters()
-    #: Thins out what says nearly the same, 0 (not at all) … 1; see :func:`jiyi.retrieval.diverse`.
-    diversity: float = Field(0.0, ge=0, le=1, allow_inf_nan=False)
-    now: AwareDatetime | None = None
-    #: Whether what is returned counts as accessed.
-    touch: bool = True
-    vectors: list[Vector] | None = None
-    embedding_model: Name | None = None
+    agent_id: Name = Field(description="Whose memory is asked.")
+    focal_texts: Annotated[list[FocalText], Field(min_length=1), AfterValidator(_few_enough_focal_texts)] = Field(
+        description="What the memories are to be about."
+    )
+    top_k: TopK = Field(DEFAULT_TOP_K, description="Most memories of each answer.")
+    mode: Mode | None = Field(None, description="How recency is measured: by rank, by hours, or as in the original.")
+    relevance: RelevanceMode | None = Field(None, description="How relevance is measured: by meaning, by words, or both.")
+    recency_w: Weight | None = Field(None, description="Weight of recency; 1 unless the agent has its own.")
+    relevance_w: Weight | None = Field(None, description="Weight of relevance; 1 unless the agent has its own.")
+    importance_w: Weight | None = Field(None, description="Weight of importance; 1 unless the agent has its own.")
+    recency_decay: Decay | None = Field(None, description="Decay of recency per rank or per hour.")
+    filters: Filters = Field(Filters(), description="Which memories may be candidates.")
+    #: See :func:`jiyi.retrieval.diverse`.
+    diversity: float = Field(
+        0.0, ge=0, le=1, allow_inf_nan=False, description="Thins out what says nearly the same, 0 (not at all) … 1."
+    )
+    now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
+    touch: bool = Field(True, description="Whether what is returned counts as accessed.")
+    vectors: list[Vector] | None = Field(None, description="The focal texts' own vectors, one each, by embedding_model.")
+    embedding_model: Name | None = Field(None, description="The model that made the vectors.")
 
     @model_validator(mode="after")
     def _storable(self) -> Self:
@@ -115,6 +120,12 @@ class RetrievalRequest(BaseModel):
         if self.vectors is not None and len(self.vectors) != len(self.focal_texts):
             raise ValueError(f"vectors: {len(self.vectors)} given for {len(self.focal_texts)} focal texts; give one each")
         return self
+
+
+class RetrievalRequest(Question):
+    """A question with the group that it is asked for."""
+
+    group_id: Name
 
 
 class ScoreComponent(BaseModel):

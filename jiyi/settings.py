@@ -26,6 +26,8 @@ Dedupe = Literal["off", "exact"]
 #: Where a value that an event does not bring comes from: nowhere, its own text, or the LLM.
 Derive = Literal["off", "llm"]
 DeriveKeywords = Literal["text", "llm"]
+PendingClaims = Literal["refuse", "flag"]
+WebSearchEngine = Literal["off", "tavily", "searxng"]
 
 
 def default_home() -> Path:
@@ -61,13 +63,64 @@ class Settings(BaseSettings):
     redis_url: str = Field(
         "", description="URL of Redis/Valkey for replies and buffers: `redis://host:6379/0` or `unix:///path?db=0`."
     )
-    web_host: str = Field("127.0.0.1", description="Address the admin listens on.")
+    web_host: str = Field(
+        "127.0.0.1",
+        description="Address that the web listens on. Others than this machine's own need `JIYI_SECRET_KEY`, and somebody who can sign in.",
+    )
     web_port: int = Field(
         8765, ge=1, le=65535, description="Port of the admin. An embedded copy takes the next free one unless this is set."
     )
     group: str = Field(
         "default", min_length=1, max_length=128, description="Group (tenant) that the client and the command line speak for."
     )
+
+    # Who may (docs/tenants.md)
+    key: SecretStr = Field(SecretStr(""), description="API key with which the client signs its events, `jiyi_…`.")
+    secret_key: SecretStr = Field(
+        SecretStr(""),
+        description="What the service signs sessions and replayed events with, at least 32 characters, the same in every process. `jiyi up` makes one in its home (`secret_key`).",
+    )
+    require_signed_events: bool = Field(
+        False, description="Whether the intake refuses events that are not signed with a key of their group."
+    )
+    web_hosts: str = Field(
+        "localhost,127.0.0.1,[::1]",
+        min_length=1,
+        description="Names, separated by commas, that the web answers to (`Host`, without the port).",
+    )
+    web_proxies: int = Field(
+        0,
+        ge=0,
+        le=10,
+        description="Reverse proxies in front of the web, whose `X-Forwarded-For` and `X-Forwarded-Proto` count.",
+    )
+    rate_limit: str = Field(
+        "1200/minute",
+        pattern=r"^([1-9][0-9]{0,8}/(second|minute|hour|day))?$",
+        description="Most requests of one API key, such as `20/second`; empty: no limit.",
+    )
+    session_idle_hours: float = Field(
+        12, gt=0, le=8_760, description="Hours without a visit after which a person signs in anew."
+    )
+    session_days: float = Field(7, gt=0, le=365, description="Days after which a person signs in anew in any case.")
+
+    # What the web tells while it happens, and in numbers (docs/stream.md, docs/metrics.md)
+    stream_clients: int = Field(
+        24,
+        ge=0,
+        le=10_000,
+        description="Most live streams that one web process has open; each takes one of its threads.",
+    )
+    stream_clients_per_key: int = Field(
+        8, ge=0, le=10_000, description="Most live streams that one API key, or one person, has open in one web process."
+    )
+    stream_seconds: float = Field(
+        3_600, gt=0, le=86_400, description="Longest that one live stream stays open; the client comes back by itself."
+    )
+    stream_patience_seconds: float = Field(
+        20, gt=0, le=600, description="After this a live stream whose client does not read is cut off."
+    )
+    metrics_open: bool = Field(False, description="Whether `/metrics` answers this machine without an operator's key.")
 
     # Names on the broker
     exchange: str = Field(
@@ -92,6 +145,9 @@ class Settings(BaseSettings):
     max_top_k: int = Field(1_000, ge=1, le=100_000, description="Largest `top_k` of one retrieval.")
     max_page: int = Field(500, ge=1, le=10_000, description="Most rows of one page of any list.")
     request_timeout: float = Field(10.0, gt=0, le=600, description="Seconds that the client waits for an answer.")
+    max_retrievals_waiting: int = Field(
+        200, ge=1, le=1_000_000, description="Retrievals that may wait in a queue before the API refuses more with status 503."
+    )
     publish_timeout: float = Field(5.0, gt=0, le=600, description="Seconds that the client tries to reach the broker.")
 
     # Retrieval (an agent's own settings, then a request's, come before these)
@@ -189,6 +245,25 @@ class Settings(BaseSettings):
     )
     llm_price_out: float = Field(0.0, ge=0, le=10_000, description="Price of a million tokens of answer.")
 
+    # Web search (docs/tiers.md)
+    web_search: WebSearchEngine = Field(
+        "off",
+        description="What searches the web for who asks the memory: `tavily` (needs a key), `searxng` (needs its address).",
+    )
+    web_search_base_url: str = Field(
+        "",
+        pattern=r"^(https?://\S+)?$",
+        description="Address of the search engine. One that is set here may be in a private network.",
+    )
+    web_search_api_key: SecretStr = Field(SecretStr(""), description="Key of the search engine, in place of `TAVILY_API_KEY`.")
+    web_search_timeout: float = Field(5.0, gt=0, le=60, description="Seconds that one web search may take.")
+    web_search_per_session: int = Field(
+        10, ge=0, le=100_000, description="Web searches that one session may make; those answered from the cache do not count."
+    )
+    web_search_cache_seconds: float = Field(
+        300.0, ge=0, le=86_400, description="How long the results of a web search are used again."
+    )
+
     # Workers
     intake_batch: int = Field(256, ge=1, le=10_000, description="Most messages that the intake takes in one transaction.")
     intake_wait_ms: int = Field(
@@ -259,7 +334,41 @@ class Settings(BaseSettings):
         300, ge=2, le=86_400, description="Seconds after which the broker hands a dead worker's task to another one."
     )
 
+    # Working memory and digests (docs/tiers.md)
+    wm_entries: int = Field(50, ge=1, le=1_000, description="Entries of a group's working memory; the oldest of more fall out.")
+    wm_hours: float = Field(24, gt=0, le=8_760, description="How long each entry of working memory lives, in hours.")
+    wm_confidence: float = Field(
+        0.8, ge=0, le=1, description="Outputs with less confidence do not become working memory; those without any may."
+    )
+    wm_min_chars: float = Field(
+        50,
+        ge=0,
+        le=10_000,
+        description="Shorter outputs do not become working memory; a Chinese, Japanese or Korean character counts 2.5.",
+    )
+    wm_max_similarity: float = Field(
+        0,
+        ge=0,
+        le=2,
+        description="Outputs with this cosine or more to an entry of working memory say the same again, and do not enter; 0: the embedding model's own threshold; above 1: only equal texts are refused.",
+    )
+    wm_consistency: bool = Field(
+        False, description="Whether the LLM is asked if an output contradicts itself; until it has answered, the output stays, as unverified."
+    )
+    wm_pending_claims: PendingClaims = Field(
+        "refuse", description="What becomes of outputs with claims that nobody has checked yet: they stay out, or enter with a flag."
+    )
+    memory_queries_per_minute: int = Field(
+        0, ge=0, le=1_000_000, description="Most questions to a group's tiers in a minute, by all who ask for it; 0: no limit."
+    )
+
     # Scheduled jobs (docs/jobs.md)
+    wm_expire_minutes: int = Field(
+        10, ge=0, le=10_080, description="How often entries of working memory past their time are noted as expired and taken out; 0 switches it off."
+    )
+    digest_hours: int = Field(
+        168, ge=0, le=8_760, description="How often each group's quarantine is digested for those who promote; 0 switches it off."
+    )
     expire_minutes: int = Field(
         60, ge=0, le=10_080, description="How often memories past their expiry are archived; 0 switches it off."
     )
@@ -351,7 +460,9 @@ def accepted_form(annotation: Any, metadata: list[Any]) -> str:
         metadata = [*metadata, *more]
     if get_origin(annotation) is Literal:
         return " or ".join(f"`{value}`" for value in get_args(annotation))
-    kind = {int: "integer", float: "number", str: "text", SecretStr: "text", Path: "path"}.get(annotation, str(annotation))
+    kind = {int: "integer", float: "number", bool: "`true` or `false`", str: "text", SecretStr: "text", Path: "path"}.get(
+        annotation, str(annotation)
+    )
     low = next(
         (f"≥ {m.ge:,}" if hasattr(m, "ge") else f"> {m.gt:,}" for m in metadata if hasattr(m, "ge") or hasattr(m, "gt")), ""
     )

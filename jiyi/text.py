@@ -56,6 +56,13 @@ def normalise(text: str) -> str:
     return unicodedata.normalize("NFKC", text).lower()
 
 
+def storable(text: str) -> str:
+    """A text without what the database cannot hold: NUL, halves of surrogate pairs."""
+    if text.isascii():
+        return text.replace("\x00", "")
+    return "".join(char for char in text if char != "\x00" and not "\ud800" <= char <= "\udfff")
+
+
 def language_of(text: str) -> Language:
     """``zh`` if more Chinese characters than words in other letters are in the text, else ``en``.
 

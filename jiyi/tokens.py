@@ -93,6 +93,12 @@ def _word_tokens(word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(token for token, _ in found), tuple(token for token, telling in found if telling)
 
 
+def forget() -> None:
+    """Forget the words that were met: some may be names."""
+    _word_tokens.cache_clear()
+    stem.cache_clear()
+
+
 @lru_cache(maxsize=STEMS_KEPT)
 def stem(word: str) -> str:
     """The stem of a lower-case word, a number without leading zeros. Thread-safe."""

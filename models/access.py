@@ -18,12 +18,15 @@ from uuid6 import uuid7
 from jiyi.settings import get_settings
 from models import keys
 from models.base import unit_of_work
+from models.tenancy import whole_service
 from models.valkey import valkey
 
 #: Most ids written by one statement; a larger buffer takes several.
 FLUSH_IDS = 10_000
 #: A flush that takes longer is dead: its task's limit.
 FLUSH_SECONDS = 60
+#: Times that are kept of each node's accesses, the latest ones.
+RECENT = 20
 #: Bound on the buffers that one call recovers.
 MAX_ORPHANS = 1_000
 
@@ -87,11 +90,12 @@ def _write(handed_over: str) -> Flushed:
     counts = {name: int(count) for name, count in valkey().hgetall(counts_key).items()}
     for start in range(0, len(times), FLUSH_IDS):
         chunk = sorted(times[start : start + FLUSH_IDS])  # in id order: two flushes queue up instead of deadlocking
-        with unit_of_work() as connection:
+        with whole_service(), unit_of_work() as connection:  # the buffer is everybody's
             connection.execute(_WRITE, {
                 "ids": [UUID(name.decode()) for name, _ in chunk],
                 "times": [at for _, at in chunk],
                 "counts": [counts.get(name, 0) for name, _ in chunk],
+                "recent": RECENT,
             })  # fmt: skip
     touches = sum(counts.values())
     with valkey().pipeline(transaction=True) as pipe:
@@ -111,7 +115,9 @@ _TOUCH = """
 """
 _WRITE = text("""
     UPDATE node_access a SET last_accessed = greatest(a.last_accessed, to_timestamp(t.at)),
-        access_count = a.access_count + t.count
+        access_count = a.access_count + t.count,
+        recent = CASE WHEN to_timestamp(t.at) = ANY(a.recent) THEN a.recent  -- of a flush that is repeated
+            ELSE (a.recent || to_timestamp(t.at))[greatest(cardinality(a.recent) + 2 - :recent, 1):] END
     FROM unnest(CAST(:ids AS uuid[]), CAST(:times AS float8[]), CAST(:counts AS int[])) AS t(node_id, at, count)
     WHERE a.node_id = t.node_id
 """)

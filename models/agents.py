@@ -20,6 +20,8 @@ from models.embedding_models import InUse
 
 #: (group_id, agent_id)
 AgentName = tuple[str, str]
+#: (agent_key, generation)
+Identity = tuple[UUID, int]
 
 
 @dataclass(slots=True)
@@ -82,6 +84,13 @@ def lock_agents(connection: Connection, names: Iterable[AgentName]) -> dict[Agen
     return found
 
 
+def make_groups(connection: Connection, group_ids: Iterable[str]) -> None:
+    """Groups without an agent so far: those of workflows."""
+    wanted = sorted(set(group_ids))
+    if wanted:
+        connection.execute(_INSERT_GROUPS, {"groups": wanted})
+
+
 def save_agents(connection: Connection, agents: Iterable[AgentRow]) -> None:
     """Write back what changed of agents that :func:`lock_agents` gave."""
     rows = [
@@ -112,6 +121,9 @@ class Known:
     large: bool = False
     #: The deployment's embedding model, read at the same moment; None while no memory was ever embedded.
     embedding: InUse | None = None
+    #: What an index of its memories was built from: the agent itself, not one of its name that was erased, and how
+    #: often something of it was erased. None for an agent that is not there.
+    identity: Identity | None = None
 
 
 def known(connection: Connection, group_id: str, agent_id: str) -> Known | None:
@@ -119,8 +131,9 @@ def known(connection: Connection, group_id: str, agent_id: str) -> Known | None:
     row = driver(connection).execute(_SETTINGS, {"group": group_id, "agent": agent_id}).fetchone()
     if row is None:
         return None
-    settings, node_count, large, *embedding = row
-    return Known(AgentSettings(**settings), node_count, large, None if embedding[0] is None else InUse(*embedding))
+    settings, node_count, large, key, generation, *embedding = row
+    in_use = None if embedding[0] is None else InUse(*embedding)
+    return Known(AgentSettings(**settings), node_count, large, in_use, (key, generation))
 
 
 def agent_settings(connection: Connection, group_id: str, agent_id: str) -> AgentSettings | None:
@@ -188,7 +201,7 @@ _NAME = text("SELECT group_id, agent_id FROM agents WHERE agent_key = :key")
 _KEY = text("SELECT agent_key FROM agents WHERE group_id = :group AND agent_id = :agent")
 _COUNTERS = text("SELECT importance_trigger_curr, importance_ele_n FROM agents WHERE agent_key = :key")
 _SETTINGS = """
-    SELECT a.settings, a.node_count, a.large_ready_at IS NOT NULL, m.model, m.spec, m.active_since
+    SELECT a.settings, a.node_count, a.large_ready_at IS NOT NULL, a.agent_key, a.generation, m.model, m.spec, m.active_since
     FROM agents a LEFT JOIN embedding_models m ON m.state = 'active'
     WHERE a.group_id = %(group)s AND a.agent_id = %(agent)s
 """

@@ -16,9 +16,10 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from models import audit
+from models.access import RECENT
 from models.agents import AgentName
 
-Reason = Literal["expired", "faded"]
+Reason = Literal["expired", "faded", "chosen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,17 @@ def archive_faded(connection: Connection, agent: AgentName, rules: Rules, limit:
     """
     found = connection.execute(_FADE, {**_bound(agent, rules), "limit": limit}).scalars()
     return _record(connection, agent, list(found), "faded", actor, clock=rules.clock, below=rules.below_poignancy)
+
+
+def archive_chosen(connection: Connection, group_id: str, node_ids: Sequence[UUID], actor: str) -> int:
+    """Archive these memories because somebody said so; returns how many were not archived yet.
+
+    Safe to repeat because what is archived is not found again.
+    """
+    found: dict[str, list[UUID]] = {}
+    for row in connection.execute(_ARCHIVE_CHOSEN, {"group": group_id, "ids": list(node_ids)}):
+        found.setdefault(row.agent_id, []).append(row.node_id)
+    return sum(_record(connection, (group_id, agent_id), ids, "chosen", actor) for agent_id, ids in found.items())
 
 
 def archived(connection: Connection, group_id: str, agent_id: str, before: int | None, limit: int) -> list[dict[str, Any]]:
@@ -179,6 +191,13 @@ _FADE = text(f"""
     {_ARCHIVE.format(reason="'faded'")}
     FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id
 """)
+_ARCHIVE_CHOSEN = text(f"""
+    WITH picked AS (
+        SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) AND archived_at IS NULL {_IN_ORDER}
+    )
+    {_ARCHIVE.format(reason="'chosen'")}
+    FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id, n.agent_id
+""")
 _ARCHIVED = text("""
     SELECT n.node_id, n.agent_id, n.node_count, n.type, n.created_at, n.archived_at, n.archived_reason, n.poignancy,
         n.description, a.last_accessed
@@ -201,4 +220,8 @@ _RESTORE = text(f"""
         expires_at = CASE WHEN n.expires_at > :now THEN n.expires_at END
     FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NOT NULL RETURNING n.node_id, n.agent_id
 """)
-_ACCESSED = text("UPDATE node_access SET last_accessed = greatest(last_accessed, :at) WHERE node_id = ANY(:ids)")
+_ACCESSED = text(f"""
+    UPDATE node_access SET last_accessed = greatest(last_accessed, :at),
+        recent = (recent || CAST(:at AS timestamptz))[greatest(cardinality(recent) + 2 - {RECENT}, 1):]
+    WHERE node_id = ANY(:ids)
+""")

@@ -134,11 +134,18 @@ def revision(path: Path) -> str | None:
     return found.group(1) if found else None
 
 
+def delete(path: Path) -> bool:
+    """Delete a backup of the folder with its checksum; False if it was gone."""
+    was_there = path.exists()
+    path.unlink(missing_ok=True)
+    path.with_name(path.name + CHECKSUM).unlink(missing_ok=True)
+    return was_there
+
+
 def _keep(count: int) -> None:
     """Delete older backups, and what runs that were killed have left long ago."""
     for old in existing()[count:]:
-        old.unlink(missing_ok=True)
-        old.with_name(old.name + CHECKSUM).unlink(missing_ok=True)
+        delete(old)
     for left in folder().glob(f".jiyi-*{PARTIAL}"):
         if time.time() - left.stat().st_mtime > PARTIAL_SECONDS:
             left.unlink(missing_ok=True)

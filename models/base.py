@@ -1,4 +1,8 @@
-"""The connection to PostgreSQL: one engine a process, and the unit of work."""
+"""The connection to PostgreSQL: one engine a process, and the unit of work.
+
+Connections run as the role ``jiyi_service``, which row-level security lets see the rows of the current scope alone
+(``models.tenancy``). The scope is told to PostgreSQL when a transaction begins, whoever begins it.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,12 @@ from psycopg.types.json import set_json_loads
 from pydantic_core import from_json
 from sqlalchemy import Connection, Engine, MetaData, create_engine, event
 from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from jiyi.once import once
 from jiyi.settings import get_settings
+from models import roles
+from models.tenancy import current
 
 #: A process runs at most this many threads that touch the database at once (see ``*_threads``).
 POOL_SIZE = 8
@@ -44,13 +51,17 @@ class Base(DeclarativeBase):
 @once
 def engine() -> Engine:
     """This process's engine. Created on first use, so always after a fork."""
-    return _engine()
+    made = _engine()
+    event.listen(made, "begin", tell_scope)
+    return made
 
 
 @once
 def reading_engine() -> Engine:
     """Like :func:`engine`, for connections that are in no transaction: to switch one back and forth takes time."""
-    return _engine(isolation_level="AUTOCOMMIT")
+    made = _engine(isolation_level="AUTOCOMMIT")
+    event.listen(made, "engine_connect", _tell_session)
+    return made
 
 
 def _engine(**options: Any) -> Engine:
@@ -60,6 +71,7 @@ def _engine(**options: Any) -> Engine:
         max_overflow=POOL_OVERFLOW,
         pool_timeout=POOL_TIMEOUT,
         pool_pre_ping=True,
+        hide_parameters=True,  # values of users have no place in tracebacks, which end up in logs
         connect_args={
             "connect_timeout": CONNECT_TIMEOUT,
             "options": (
@@ -70,6 +82,7 @@ def _engine(**options: Any) -> Engine:
         **options,
     )
     event.listen(made, "connect", _prepare)
+    event.listen(made, "checkout", _confine)
     return made
 
 
@@ -78,6 +91,33 @@ def _prepare(connection: psycopg.Connection, _record: object) -> None:
         register_vector(connection)
     set_json_loads(from_json, connection)  # faster than json.loads, and all JSON that we store is shallow
     connection.rollback()
+
+
+def _confine(connection: psycopg.Connection, record: ConnectionPoolEntry, _proxy: object) -> None:
+    """Once a connection; again for one from before the migration that made row-level security."""
+    if not record.info.get(_CONFINED):
+        record.info[_CONFINED] = roles.confine(connection)
+
+
+def tell_scope(connection: Connection) -> None:
+    """The rest of the transaction is done for the current scope."""
+    scope = current()
+    connection.exec_driver_sql(_TELL, {"groups": list(scope.groups), "whole": _switch(scope.whole_service), "local": True})
+
+
+def _tell_session(connection: Connection) -> None:
+    """Outside of transactions a scope holds until another is told: the same one again costs no trip."""
+    scope = current()
+    if connection.info.get(_TOLD) == scope:
+        return
+    connection.info.pop(_TOLD, None)  # if the next line fails, nobody knows
+    parameters = {"groups": list(scope.groups), "whole": _switch(scope.whole_service), "local": False}
+    driver(connection).execute(_TELL, parameters)
+    connection.info[_TOLD] = scope
+
+
+def _switch(on: bool) -> str:
+    return "on" if on else "off"
 
 
 @contextmanager
@@ -102,3 +142,11 @@ def driver(connection: Connection) -> psycopg.Connection:
     raw = connection.connection.driver_connection
     assert isinstance(raw, psycopg.Connection)
     return raw
+
+
+#: What is noted with each connection: that its role is the service's; the scope that its session was told.
+_CONFINED, _TOLD = "jiyi_confined", "jiyi_scope"
+_TELL = """
+    SELECT set_config('jiyi.groups', %(groups)s::text[]::text, %(local)s),
+        set_config('jiyi.whole_service', %(whole)s, %(local)s)
+"""

@@ -34,11 +34,33 @@ def bury_message(connection: Connection, body: str, reason: str, subject_id: UUI
 
 
 def letters(
-    connection: Connection, group_id: str, state: str, kind: str | None, before: UUID | None, limit: int
-) -> list[dict[str, Any]]:
-    """Newest first. Letters of no known group (a message that is no event) are among every group's."""
-    parameters = {"group": group_id, "state": state, "kind": kind, "before": before, "limit": limit}
+    connection: Connection, group_id: str, state: str, kind: str | None, before: UUID | None, limit: int,
+    words: str | None = None,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Newest first. Letters of no known group (a message that is no event) are among every group's.
+
+    ``words`` stand in the reason, as they are written but for upper and lower case.
+    """
+    like = None if words is None else "%" + words.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_") + "%"
+    parameters = {"group": group_id, "state": state, "kind": kind, "before": before, "limit": limit, "like": like}
     return [dict(row) for row in connection.execute(_LETTERS, parameters).mappings()]
+
+
+def find(connection: Connection, group_id: str, letter_id: UUID) -> dict[str, Any] | None:
+    """One letter of the group, or of no known group, with its whole body."""
+    row = connection.execute(_FIND, {"group": group_id, "id": letter_id}).mappings().one_or_none()
+    return None if row is None else dict(row)
+
+
+def kinds(connection: Connection, group_id: str) -> dict[str, int]:
+    """Open letters by kind."""
+    return {row.kind: row.open for row in connection.execute(_KINDS, {"group": group_id})}
+
+
+def open_ids(connection: Connection, group_id: str, letter_ids: Sequence[UUID], kind: str | None) -> list[UUID]:
+    """What :func:`resolve` would close, of that what may be seen here."""
+    parameters = {"group": group_id, "ids": list(letter_ids), "kind": kind, "limit": MAX_RESOLVED}
+    return list(connection.execute(_OPEN_IDS, parameters).scalars())
 
 
 def resolve(connection: Connection, group_id: str, letter_ids: Sequence[UUID], kind: str | None, *, replay: bool) -> Resolved:
@@ -70,7 +92,22 @@ _LETTERS = text("""
     FROM dead_letters
     WHERE state = :state AND (group_id = :group OR group_id IS NULL) AND (CAST(:kind AS text) IS NULL OR kind = :kind)
       AND (CAST(:before AS uuid) IS NULL OR letter_id < :before)
+      AND (CAST(:like AS text) IS NULL OR reason ILIKE :like)
     ORDER BY letter_id DESC LIMIT :limit
+""")
+_FIND = text("""
+    SELECT letter_id, kind, subject_id, group_id, reason, traceback, body, attempts, state, created_at, resolved_at
+    FROM dead_letters WHERE letter_id = :id AND (group_id = :group OR group_id IS NULL)
+""")
+_KINDS = text("""
+    SELECT kind, count(*) AS open FROM dead_letters
+    WHERE state = 'open' AND (group_id = :group OR group_id IS NULL) GROUP BY kind ORDER BY kind
+""")
+_OPEN_IDS = text("""
+    SELECT letter_id FROM dead_letters
+    WHERE state = 'open' AND (group_id = :group OR group_id IS NULL)
+      AND (letter_id = ANY(:ids) OR (cardinality(CAST(:ids AS uuid[])) = 0 AND kind = :kind))
+    ORDER BY letter_id LIMIT :limit
 """)
 _RESOLVE = text("""
     UPDATE dead_letters SET state = :state, resolved_at = now() WHERE letter_id IN (

@@ -17,6 +17,7 @@ from psycopg import sql
 from sqlalchemy import Connection, text
 
 from models.base import driver, engine
+from models.roles import as_owner
 
 #: Values that pgvector's HNSW can index: as they are, and at half precision.
 MAX_INDEXED, MAX_INDEXED_HALF = 2_000, 4_000
@@ -107,7 +108,7 @@ def build_index(model: str, dimensions: int) -> None:
     kind = indexed_type(dimensions)
     if kind is None:
         return  # searched one by one
-    with engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+    with engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection, as_owner(connection):
         if connection.execute(_VALID, {"name": index_name(model)}).scalar_one_or_none():
             return
         name, operators = sql.Identifier(index_name(model)), sql.SQL(kind.partition("(")[0] + "_cosine_ops")

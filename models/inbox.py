@@ -15,14 +15,16 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, text
 
 from jiyi.appraisal import missing
-from jiyi.events import AgentConfigured, Event, MemoryObserved, SessionEnded
+from jiyi.events import AgentConfigured, Event, MemoryObserved, NodeExecuted, SessionEnded
+from jiyi.ingress import digest_of
 from jiyi.nodes import Derived, counts_for_keywords, depth_of, derive
 from jiyi.settings import get_settings
+from jiyi.tiers import kind_of
 from jiyi.vectors import to_array
-from models import work
-from models.agents import AgentName, AgentRow, lock_agents, save_agents
+from models import erased, work
+from models.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
 from models.base import driver
-from models.copying import copy_rows
+from models.copying import Copy, copy_rows
 from models.enlarging import add_terms
 from models.reflections import REFLECT_CONVERSATION
 
@@ -35,6 +37,9 @@ ENLARGE = "enlarge"
 #: Owed by nodes from before there were tokens (migration 0002).
 TOKENIZE = "tokenize"
 
+#: Owed by an entry of quarantine: may it become working memory?
+INGRESS = "ingress"
+
 #: Subject, predicate, object.
 Triple = tuple[str | None, str | None, str | None]
 
@@ -45,11 +50,31 @@ class CollisionError(Exception):
 
 @dataclass(slots=True)
 class Stored:
-    """What a batch came to: how many events were new, and which kinds of work they set off."""
+    """What a batch came to: how many events were new, and which kinds of work they set off.
+
+    To be told after the commit (``models.news``).
+    """
 
     events: int = 0
     repeated: int = 0
     owed: Counter[str] = field(default_factory=Counter)
+    #: (group_id, agent_id, node_id) of the new nodes.
+    nodes: list[tuple[str, str, UUID]] = field(default_factory=list)
+    #: Ids of the events that were new.
+    fresh: list[UUID] = field(default_factory=list)
+    #: Agents whose settings have changed.
+    configured: list[AgentName] = field(default_factory=list)
+    #: Of events that became dead letters the groups that they say they are of, as far as that can be read.
+    refused: list[str | None] = field(default_factory=list)
+
+    def add(self, other: Stored) -> None:
+        self.events += other.events
+        self.repeated += other.repeated
+        self.owed += other.owed
+        self.nodes += other.nodes
+        self.fresh += other.fresh
+        self.configured += other.configured
+        self.refused += other.refused
 
 
 @dataclass(slots=True)
@@ -61,6 +86,7 @@ class _Rows:
     owed: list[tuple[str, UUID, str]] = field(default_factory=list)
     #: (event_id, group_id) of the conversations that have ended.
     ended: list[tuple[UUID, str]] = field(default_factory=list)
+    quarantined: list[tuple[Any, ...]] = field(default_factory=list)
     #: Large agents → the tokens of their new nodes.
     terms: dict[AgentName, list[list[str]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -83,24 +109,34 @@ def store(connection: Connection, events: Sequence[Event], derived: Mapping[UUID
     unique = {event.event_id: event for event in events}
     known = set(connection.execute(_KNOWN, {"ids": list(unique)}).scalars())
     fresh = [event for event_id, event in unique.items() if event_id not in known]
-    result = Stored(events=len(fresh), repeated=len(events) - len(fresh))
+    result = Stored(events=len(fresh), repeated=len(events) - len(fresh), fresh=[event.event_id for event in fresh])
     if not fresh:
         return result
-    agents = lock_agents(connection, ((event.group_id, event.agent_id) for event in fresh))
-    batch = _Batch(connection, agents, fresh, derive_all(fresh) if derived is None else derived)
     rows = _Rows()
+    if refused := erased.refused(connection, fresh):
+        rows.events = [_erased_row(event) for event in fresh if event.event_id in refused]
+        fresh = [event for event in fresh if event.event_id not in refused]
+    # Nodes of workflows are no agents: what they say is nobody's memory yet, and waits for no agent's lock.
+    make_groups(connection, (event.group_id for event in fresh if isinstance(event, NodeExecuted)))
+    own = ((event.group_id, event.agent_id) for event in fresh if not isinstance(event, NodeExecuted))
+    agents = lock_agents(connection, own)
+    batch = _Batch(connection, agents, fresh, derive_all(fresh) if derived is None else derived)
     for event in fresh:
         batch.add(event, rows)
     save_agents(connection, agents.values())
-    raw = driver(connection)
     try:
-        copy_rows(raw, "events", _EVENT_COLUMNS, rows.events)
+        copy_rows(driver(connection), [
+            Copy("events", _EVENT_COLUMNS, rows.events), Copy("memory_nodes", _NODE_COLUMNS, rows.nodes),
+            Copy("node_access", _ACCESS_COLUMNS, rows.accesses), Copy("quarantine_logs", _QUARANTINE_COLUMNS, rows.quarantined),
+            Copy("pending_work", _OWED_COLUMNS, rows.owed),
+        ])  # fmt: skip
     except psycopg.errors.UniqueViolation as error:
+        if error.diag.table_name != "events":
+            raise
         raise CollisionError(str(error)) from None
-    copy_rows(raw, "memory_nodes", _NODE_COLUMNS, rows.nodes)
-    copy_rows(raw, "node_access", _ACCESS_COLUMNS, rows.accesses)
-    copy_rows(raw, "pending_work", _OWED_COLUMNS, rows.owed)
     result.owed.update(kind for kind, _, _ in rows.owed)
+    result.nodes = [(row[1], row[2], row[0]) for row in rows.nodes]
+    result.configured = list({(event.group_id, event.agent_id) for event in fresh if isinstance(event, AgentConfigured)})
     work.owe(connection, REFLECT_CONVERSATION, rows.ended)
     if rows.ended:
         result.owed[REFLECT_CONVERSATION] = len(rows.ended)
@@ -128,6 +164,9 @@ class _Batch:
         self.latest = _latest(connection, observed)
 
     def add(self, event: Event, rows: _Rows) -> None:
+        if isinstance(event, NodeExecuted):
+            _add_output(event, rows)
+            return
         agent = self.agents[event.group_id, event.agent_id]
         if isinstance(event, AgentConfigured):
             agent.configure(event.payload)
@@ -175,7 +214,7 @@ class _Batch:
             _json(filling, _EMPTY_LIST), _json(seen.provenance, _EMPTY_OBJECT),
             None if seen.vector is None else to_array(seen.vector), seen.embedding_model, agent.large_from is not None,
         ))  # fmt: skip
-        rows.accesses.append((event.event_id, event.occurred_at))
+        rows.accesses.append((event.event_id, event.group_id, event.occurred_at))
         if agent.large_from is not None:
             rows.terms[event.group_id, event.agent_id].append(derived.tokens)
         if seen.vector is None:
@@ -246,6 +285,18 @@ def _latest(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[
     return latest
 
 
+def _add_output(event: NodeExecuted, rows: _Rows) -> None:
+    """Into quarantine, whatever it says, with all that came with it (CN-16, CN-18)."""
+    said = event.payload
+    rows.events.append(_event_row(event, "applied", None))
+    rows.quarantined.append((
+        event.event_id, event.group_id, event.agent_id, event.session_id, said.node_id, said.node_type, said.node_name,
+        kind_of(said.node_type, said.metadata), said.output, digest_of(said.output), said.confidence, list(said.flags),
+        said.depth, _json(said.metadata, _EMPTY_OBJECT), _json(said.provenance, _EMPTY_OBJECT), event.occurred_at,
+    ))  # fmt: skip
+    rows.owed.append((INGRESS, event.event_id, event.group_id))
+
+
 def _event_row(event: Event, outcome: str, node_id: UUID | None) -> tuple[Any, ...]:
     if isinstance(event, AgentConfigured):
         payload = event.payload.model_dump_json(exclude_unset=True).encode()
@@ -254,6 +305,14 @@ def _event_row(event: Event, outcome: str, node_id: UUID | None) -> tuple[Any, .
     return (
         event.event_id, event.type, event.version, event.group_id, event.agent_id, event.session_id,
         event.correlation_id, event.occurred_at, Jsonb(payload, dumps=_as_it_is), outcome, node_id,
+    )  # fmt: skip
+
+
+def _erased_row(event: Event) -> tuple[Any, ...]:
+    """What is kept of an event about something that is being erased: that it came."""
+    return (
+        event.event_id, event.type, event.version, event.group_id, "", None, None, event.occurred_at, _EMPTY_OBJECT,
+        "erased", None,
     )  # fmt: skip
 
 
@@ -268,10 +327,8 @@ def _as_it_is(encoded: bytes) -> bytes:
 #: Most nodes have neither evidence nor provenance.
 _EMPTY_LIST, _EMPTY_OBJECT = Jsonb(b"[]", dumps=_as_it_is), Jsonb(b"{}", dumps=_as_it_is)
 
-# A node outlives the record of its event, which may be pruned.
-_KNOWN = text("""
-    SELECT event_id FROM events WHERE event_id = ANY(:ids) UNION SELECT node_id FROM memory_nodes WHERE node_id = ANY(:ids)
-""")
+# Of all groups' events and nodes: a node outlives the record of its event, which may be pruned.
+_KNOWN = text("SELECT jiyi_taken(CAST(:ids AS uuid[]))")
 _DEPTHS = text("SELECT group_id, agent_id, node_id, depth FROM memory_nodes WHERE node_id = ANY(:ids)")
 _TWINS = text("""
     SELECT DISTINCT ON (n.group_id, n.agent_id, n.type, n.content_hash)
@@ -304,5 +361,11 @@ _NODE_COLUMNS = {
     "keywords_lower": "text[]", "tokens": "text", "poignancy": "float8", "is_idle": "bool", "filling": "jsonb",
     "provenance": "jsonb", "embedding": "vector", "embedding_model": "text", "large": "bool",
 }  # fmt: skip
-_ACCESS_COLUMNS = {"node_id": "uuid", "last_accessed": "timestamptz"}
+_ACCESS_COLUMNS = {"node_id": "uuid", "group_id": "text", "last_accessed": "timestamptz"}
+_QUARANTINE_COLUMNS = {
+    "entry_id": "uuid", "group_id": "text", "agent_id": "text", "session_id": "text", "node_id": "text",
+    "node_type": "text", "node_name": "text", "kind": "text", "content": "text", "content_hash": "bytea",
+    "confidence": "float8", "flags": "text[]", "depth": "int4", "metadata": "jsonb", "provenance": "jsonb",
+    "created_at": "timestamptz",
+}  # fmt: skip
 _OWED_COLUMNS = {"kind": "text", "subject_id": "uuid", "group_id": "text"}

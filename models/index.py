@@ -27,6 +27,7 @@ from jiyi.settings import Mode
 from jiyi.text import normalise
 from jiyi.vectors import Float32
 from models import touches
+from models.agents import Identity
 from models.base import driver
 from models.columns import Columns
 
@@ -69,6 +70,7 @@ class AgentIndex:
         self.key = key
         self.lock = RLock()
         self._statistics = statistics
+        self._identity: Identity | None = None
         self._start_over()
 
     def _start_over(self) -> None:
@@ -92,6 +94,15 @@ class AgentIndex:
         self._moved: set[int] = set()
         #: What is shown of nodes that were retrieved lately: (xid of the row, its fields), see ``models.candidates``.
         self.described: OrderedDict[UUID, tuple[int, dict[str, Any]]] = OrderedDict()
+
+    def belong_to(self, identity: Identity | None) -> None:
+        """Start over unless this was built from the same agent, and nothing of it was erased since.
+
+        A row that is gone from the database is nothing that :meth:`refresh` could notice.
+        """
+        if identity != self._identity:
+            self._start_over()
+            self._identity = identity
 
     @property
     def size(self) -> int:

@@ -10,6 +10,7 @@ import os
 import platform
 import time
 from collections import OrderedDict
+from collections.abc import Collection
 from datetime import datetime
 from threading import Lock
 from typing import cast
@@ -88,6 +89,13 @@ def reports() -> dict[str, dict[str, int]]:
     names = sorted(cast("list[bytes]", list(valkey().scan_iter(keys.indexes("*"), count=1_000))))
     told = [(name, cast("bytes | None", valkey().get(name))) for name in names]
     return {name.decode().removeprefix(keys.indexes("")): json.loads(one) for name, one in told if one is not None}
+
+
+def forget(group_id: str, agent_ids: Collection[str]) -> dict[str, int]:
+    """Drop these agents' indexes, with the memories that they remember to show; returns how much."""
+    with _lock:
+        dropped = [_indexes.pop(key) for key in list(_indexes) if key.group_id == group_id and key.agent_id in agent_ids]
+    return {"indexes": len(dropped), "memories": sum(index.size for index in dropped)}
 
 
 def forget_all() -> None:

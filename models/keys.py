@@ -15,7 +15,19 @@
 | ``jiyi:indexes:<host>:<pid>`` | string, JSON | retrieval worker: what it holds | ``REPORT_LIVES`` (``models.indexes``) |
 | ``jiyi:breaker:<purpose>:<vendor>:<model>:pybreaker:*`` | strings, a circuit breaker | workers (``jiyi.providers``) | – |
 | ``jiyi:breaker:<purpose>:<vendor>:<model>:error`` | string, JSON: a provider's last error | workers | a week |
+| ``jiyi:guesses:name:<sha256>``, ``jiyi:guesses:address:<address>`` | string, wrong passwords | web | ``WINDOW_SECONDS`` (``models.guesses``) |
+| ``LIMITS:LIMITER/…`` | string, requests of one API key, by Flask-Limiter | web | the limit's own span |
 | ``jiyi:counters`` | hash, name → number | workers | for good |
+| ``jiyi:stream:<group>`` | stream, what has changed (``models.stream``) | everybody | a day after the last |
+| ``jiyi:meters:<minute>`` | hash, what was done in that minute (``models.meters``) | everybody | 25 hours |
+| ``jiyi:meters:total`` | hash, the same since the beginning | everybody | for good |
+| ``jiyi:wm:order:<group>`` | sorted set, entry id → when it was said: working memory | workers | ``models.working`` |
+| ``jiyi:wm:entries:<group>`` | hash, entry id → JSON | workers | the same |
+| ``jiyi:wm:whole:<group>`` | string, how many they are; without it both are made anew | workers | the same |
+| ``jiyi:asked:<minute>:<group>`` | string, questions to the group's tiers | retrieval worker | two minutes |
+| ``jiyi:wm:stats:<group>`` | hash, name → number | workers | for good |
+| ``jiyi:canary:queue:<queue>`` | hash, signs of life (``models.canaries``) | beat, workers | a day after the last |
+| ``jiyi:canary:beat`` | string, epoch seconds | beat | a day |
 | ``_kombu.binding.*``, queue names, ``unacked*`` | kombu's own | kombu | – |
 """
 
@@ -43,6 +55,14 @@ def access_flush(flush_id: UUID) -> str:
     return f"{ACCESS_FLUSH}{flush_id}"
 
 
+def guesses_by_name(digest: str) -> str:
+    return f"jiyi:guesses:name:{digest}"
+
+
+def guesses_by_address(address: str) -> str:
+    return f"jiyi:guesses:address:{address}"
+
+
 def intakes(queue: str) -> str:
     return f"jiyi:intakes:{queue}"
 
@@ -57,6 +77,38 @@ def intake_alive(intake: str) -> str:
 
 
 TOUCHED = "jiyi:touched:"
+METERS_TOTAL = "jiyi:meters:total"
+BEAT = "jiyi:canary:beat"
+
+
+def stream(group_id: str) -> str:
+    return f"jiyi:stream:{group_id}"
+
+
+def meters(minute: int) -> str:
+    """``minute``: minutes since the epoch."""
+    return f"jiyi:meters:{minute}"
+
+
+def canary(queue: str) -> str:
+    return f"jiyi:canary:queue:{queue}"
+
+
+WORKING = "jiyi:wm:"
+
+
+def working(group_id: str) -> tuple[str, str, str]:
+    """A group's working memory: its order, its entries, and the mark that they are whole."""
+    return f"{WORKING}order:{group_id}", f"{WORKING}entries:{group_id}", f"{WORKING}whole:{group_id}"
+
+
+def working_stats(group_id: str) -> str:
+    return f"{WORKING}stats:{group_id}"
+
+
+def memory_queries(group_id: str, minute: int) -> str:
+    """``minute``: minutes since the epoch."""
+    return f"jiyi:asked:{minute}:{group_id}"
 
 
 def indexes(worker: str) -> str:

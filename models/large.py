@@ -103,8 +103,11 @@ class _Search:
         weights = self._rare(tokens)
         if not weights:
             return []
-        matches = sql.SQL("AND string_to_array(n.tokens, ' ') && %(terms)s")
-        return self._ids(matches, _BY_WORDS, max(WITH_WORDS, self._top_k), terms=list(weights), weights=list(weights.values()))
+        parameters = _UNFILTERED | self._parameters | {
+            "terms": list(weights), "weights": list(weights.values()), "limit": max(WITH_WORDS, self._top_k),
+        }  # fmt: skip
+        with self._raw.cursor(binary=True) as cursor:
+            return [row[0] for row in cursor.execute(_WITH_WORDS.format(self._where), parameters)]
 
     def around(self, node_ids: Sequence[UUID]) -> list[UUID]:
         """What came right before and after in the same session."""
@@ -178,13 +181,18 @@ def _conditions(key: Keyed, filters: Filters, now: datetime) -> tuple[sql.Compos
         ("n.created_at > %(after)s", "after", filters.created_after),
         ("n.created_at < %(before)s", "before", filters.created_before),
         ("n.session_id = %(session)s", "session", filters.session_id),
-        ("n.keywords_lower && %(keywords)s", "keywords", [keyword.lower() for keyword in filters.keywords] or None),
+        (
+            "n.node_id IN (SELECT jiyi_with_keywords(%(group)s, %(agent)s, %(keywords)s))",
+            "keywords",
+            [keyword.lower() for keyword in filters.keywords] or None,
+        ),
         ("(n.expires_at IS NULL OR n.expires_at > %(now)s)", "now", None if filters.include_expired else now),
     ]
     for condition, name, value in optional:
         if value is not None:
             conditions.append(condition)
             parameters[name] = value
+    parameters["archived"] = filters.include_archived
     if not filters.include_archived:
         conditions.append("n.archived_at IS NULL")
     return sql.SQL(" AND ").join(sql.SQL(condition) for condition in conditions), parameters
@@ -197,10 +205,15 @@ _BESIDE = sql.SQL("""
     ORDER BY v.embedding <=> %(vector)s LIMIT %(limit)s
 """)
 _COMPARABLE = sql.SQL("AND n.embedding_model = {} AND vector_dims(n.embedding) = {}")
-_BY_WORDS = sql.SQL("""(
-    SELECT sum(weight) FROM unnest(%(terms)s::text[], %(weights)s::float8[]) AS w(term, weight)
-    WHERE term = ANY(string_to_array(n.tokens, ' '))
-) DESC, n.node_count DESC""")
+# The words' index is asked by a function of the tables' owner (see migration 0008), which knows the filters, too.
+_WITH_WORDS = sql.SQL("""
+    SELECT n.node_id FROM jiyi_with_terms(
+        %(group)s, %(agent)s, %(terms)s, %(weights)s, %(types)s, %(after)s, %(before)s, %(session)s, %(keywords)s, %(now)s,
+        %(archived)s, %(limit)s
+    ) WITH ORDINALITY AS found(node_id, place) JOIN memory_nodes n USING (node_id) WHERE {} ORDER BY place
+""")
+#: Filters that were not given.
+_UNFILTERED: Parameters = {"after": None, "before": None, "session": None, "keywords": None, "now": None}
 _AROUND = sql.SQL("""
     SELECT n.node_id FROM memory_nodes o CROSS JOIN unnest(%(distances)s::int[]) AS away
     JOIN memory_nodes n ON n.group_id = o.group_id AND n.agent_id = o.agent_id AND n.session_id = o.session_id

@@ -88,7 +88,7 @@ _RELATED = text(f"""
         SELECT {_NODE_COLUMNS}, row_number() OVER (PARTITION BY n.type ORDER BY n.node_count DESC) AS place
         FROM memory_nodes n JOIN node_access a USING (node_id)
         WHERE n.group_id = :group AND n.agent_id = :agent AND n.type IN ('event', 'thought')
-          AND n.keywords_lower && CAST(:keywords AS text[])
+          AND n.node_id IN (SELECT jiyi_with_keywords(:group, :agent, CAST(:keywords AS text[])))
     )
     SELECT * FROM found WHERE place <= :limit ORDER BY node_count DESC
 """)
@@ -121,13 +121,13 @@ _EVENTS = text("""
         ELSE e.payload END AS payload,
         CASE WHEN :vectors THEN n.embedding END AS embedding, n.embedding_model
     FROM events e LEFT JOIN memory_nodes n ON n.node_id = e.node_id AND e.outcome = 'stored'
-    WHERE e.group_id = :group AND (CAST(:agent AS text) IS NULL OR e.agent_id = :agent)
+    WHERE e.group_id = :group AND e.outcome <> 'erased' AND (CAST(:agent AS text) IS NULL OR e.agent_id = :agent)
       AND (CAST(:after AS bigint) IS NULL OR e.position > :after)
     ORDER BY e.position LIMIT :limit
 """)
 _GROUP_COUNTS = text("""
     SELECT (SELECT count(*) FROM agents WHERE group_id = :group) AS agents,
-        (SELECT count(*) FROM events WHERE group_id = :group) AS events,
+        (SELECT count(*) FROM events WHERE group_id = :group AND outcome <> 'erased') AS events,
         count(*) AS nodes, count(*) FILTER (WHERE type = 'event') AS event_nodes,
         count(*) FILTER (WHERE type = 'thought') AS thought_nodes, count(*) FILTER (WHERE type = 'chat') AS chat_nodes,
         count(*) FILTER (WHERE embedding IS NULL) AS not_embedded, count(*) FILTER (WHERE is_idle) AS idle,

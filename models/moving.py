@@ -17,7 +17,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from jiyi.vectors import Float32
-from models import nodes
+from models import knowledge, nodes
 from models.nodes import TextToEmbed
 
 #: Where a round through all nodes begins.
@@ -107,6 +107,7 @@ def switch(connection: Connection, move: Move) -> None:
     """Make the new model the active one; only under :func:`hold`, with nothing left to embed."""
     connection.execute(_RETIRE)
     connection.execute(_ACTIVATE, {"model": move.model})
+    knowledge.owe_all(connection, move.model)  # found by its words until it is embedded anew
 
 
 def seconds_since_switch(connection: Connection) -> float:
@@ -160,13 +161,13 @@ _TO_EMBED = text(f"""
 """)
 # A vector of a move that was given up may still be there: it is replaced. FOR KEY SHARE: the node stays until then.
 _PUT = text("""
-    INSERT INTO next_vectors (node_id, model, embedding)
-    SELECT node_id, :model, :vector FROM memory_nodes WHERE node_id = :id FOR KEY SHARE
+    INSERT INTO next_vectors (node_id, group_id, model, embedding)
+    SELECT node_id, group_id, :model, :vector FROM memory_nodes WHERE node_id = :id FOR KEY SHARE
     ON CONFLICT (node_id) DO UPDATE SET model = excluded.model, embedding = excluded.embedding
 """)
 _COPY = text("""
-    INSERT INTO next_vectors (node_id, model, embedding)
-    SELECT n.node_id, :model, v.embedding
+    INSERT INTO next_vectors (node_id, group_id, model, embedding)
+    SELECT n.node_id, n.group_id, :model, v.embedding
     FROM unnest(CAST(:ids AS uuid[]), CAST(:others AS uuid[])) AS pair(node_id, other_id)
         JOIN next_vectors v ON v.node_id = pair.other_id AND v.model = :model
         JOIN memory_nodes n ON n.node_id = pair.node_id

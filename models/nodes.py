@@ -20,6 +20,8 @@ class TextToEmbed:
     embedding_key: str
     key_hash: bytes
     reuse: UUID | None
+    group_id: str = ""
+    agent_id: str = ""
 
 
 def lock(connection: Connection, node_ids: Sequence[UUID]) -> None:
@@ -29,7 +31,9 @@ def lock(connection: Connection, node_ids: Sequence[UUID]) -> None:
 
 def texts_to_embed(connection: Connection, node_ids: Sequence[UUID], model: str) -> list[TextToEmbed]:
     rows = connection.execute(_TEXTS, {"ids": list(node_ids), "model": model})
-    return [TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse) for row in rows]
+    return [
+        TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse, row.group_id, row.agent_id) for row in rows
+    ]
 
 
 def fill_embeddings(connection: Connection, node_ids: Sequence[UUID], vectors: Sequence[Float32], model: str) -> None:
@@ -62,7 +66,7 @@ _FILL_TOKENS = text("""
     UPDATE memory_nodes SET tokens = :tokens, changed_xid = pg_current_xact_id() WHERE node_id = :id
 """)
 _TEXTS = text("""
-    SELECT n.node_id, n.embedding_key, n.key_hash, (
+    SELECT n.node_id, n.group_id, n.agent_id, n.embedding_key, n.key_hash, (
         SELECT o.node_id FROM memory_nodes o
         WHERE o.group_id = n.group_id AND o.key_hash = n.key_hash AND o.embedding_model = :model
           AND o.embedding IS NOT NULL LIMIT 1

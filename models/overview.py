@@ -77,9 +77,9 @@ _AGENT = text("""
 """)
 _NODE = text("""
     SELECT n.node_id, n.group_id, n.agent_id, n.session_id, n.type, n.node_count, n.type_count, n.depth, n.created_at,
-        n.stored_at, n.expires_at, n.archived_at, n.subject, n.predicate, n.object, n.description, n.embedding_key,
-        n.keywords, n.poignancy, n.is_idle, n.filling, n.provenance, n.embedding_model,
-        vector_dims(n.embedding) AS dimensions, a.last_accessed, a.access_count
+        n.stored_at, n.expires_at, n.archived_at, n.archived_reason, n.subject, n.predicate, n.object, n.description,
+        n.embedding_key, n.keywords, n.poignancy, n.is_idle, n.filling, n.provenance, n.embedding_model,
+        vector_dims(n.embedding) AS dimensions, a.last_accessed, a.access_count, a.recent
     FROM memory_nodes n LEFT JOIN node_access a USING (node_id)
     WHERE n.group_id = :group AND n.node_id = :id
 """)

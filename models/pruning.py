@@ -20,11 +20,11 @@ def delete(connection: Connection, table: str, before: datetime, limit: int) -> 
 
 
 #: What may go. An event whose node is missing, or that still owes work or may again (an open dead letter), is the
-#: only trace of something: it stays.
+#: only trace of something: it stays. So does what is left of an erased one, which keeps it from coming back.
 _OLD = {
     "events": """
         received_at < :before
-        AND (outcome <> 'stored' OR EXISTS (SELECT FROM memory_nodes n WHERE n.node_id = t.node_id))
+        AND outcome <> 'erased' AND (outcome <> 'stored' OR EXISTS (SELECT FROM memory_nodes n WHERE n.node_id = t.node_id))
         AND NOT EXISTS (SELECT FROM pending_work p WHERE p.subject_id = t.event_id)
         AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.subject_id = t.event_id AND d.state = 'open')
     """,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import sql
 
-from models import backups, pgtools
+from models import backups, pgtools, roles
 from models.pgtools import BackupError
 
 #: Where the tables wait that are being replaced.
@@ -72,6 +72,9 @@ def _load(connection: psycopg.Connection, path: Path) -> None:
     # Transactions of another server may be ahead of this one's; the indexes in memory would read such rows every time.
     connection.execute("UPDATE memory_nodes SET changed_xid = pg_current_xact_id() WHERE changed_xid > pg_current_xact_id()")
     connection.execute("ANALYZE")
+    if roles.is_secured(connection):  # a backup has no roles, and none of their rights
+        with connection.transaction():
+            roles.establish(connection)
 
 
 def _refuse_company(connection: psycopg.Connection) -> None:
@@ -94,13 +97,15 @@ def _tables(connection: psycopg.Connection, schema: str) -> list[str]:
 
 
 def _move(connection: psycopg.Connection, source: str, target: str) -> None:
-    """All tables, with their indexes and sequences; extensions stay where they are."""
+    """All tables, with their indexes and sequences, and our functions; extensions stay where they are."""
     with connection.transaction():
         connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(target)))
         for table in _tables(connection, source):
             connection.execute(
                 sql.SQL("ALTER TABLE {} SET SCHEMA {}").format(sql.Identifier(source, table), sql.Identifier(target))
             )
+        for function in _functions(connection, source):
+            connection.execute(sql.SQL("ALTER FUNCTION {} SET SCHEMA {}").format(sql.SQL(function), sql.Identifier(target)))
         if source == ASIDE:
             connection.execute(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(source)))
 
@@ -109,10 +114,26 @@ def _drop_tables(connection: psycopg.Connection) -> None:
     with connection.transaction():
         for table in _tables(connection, "public"):
             connection.execute(sql.SQL("DROP TABLE {} CASCADE").format(sql.Identifier("public", table)))
+        for function in _functions(connection, "public"):
+            connection.execute(sql.SQL("DROP FUNCTION {} CASCADE").format(sql.SQL(function)))
+
+
+def _functions(connection: psycopg.Connection, schema: str) -> list[LiteralString]:
+    """Those that are no extension's, each with its schema and its arguments' types, quoted as needed."""
+    found: list[tuple[Any, ...]] = connection.execute(_FUNCTIONS, {"schema": schema}).fetchall()
+    return [name for (name,) in found]
 
 
 _OTHERS = """
     SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+"""
+# Its own name and arguments only: psycopg's Identifier knows no signatures.
+_FUNCTIONS = """
+    SELECT format('%%I.%%I(%%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))
+    FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+    WHERE n.nspname = %(schema)s AND p.proname LIKE 'jiyi\\_%%'
+        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
+    ORDER BY 1
 """
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = %(schema)s ORDER BY tablename"

@@ -19,8 +19,13 @@ def stored(connection: Connection) -> dict[str, Any]:
         "owed": {row["kind"]: row["owed"] for row in work},
         "overdue": {row["kind"]: row["overdue"] for row in work if row["overdue"]},
         "lag_seconds": max((row["lag"] for row in work), default=0.0),
-        "dead_letters": connection.execute(_DEAD).scalar_one(),
+        "dead_letters": open_letters(connection),
     }
+
+
+def open_letters(connection: Connection) -> int:
+    """Of all groups that may be seen, and of none."""
+    return int(connection.execute(_DEAD).scalar_one())
 
 
 def queued() -> dict[str, Any]:

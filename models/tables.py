@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from pgvector.sqlalchemy import VECTOR
-from sqlalchemy import BigInteger, CheckConstraint, Double, ForeignKey, ForeignKeyConstraint, Identity, Index, Text, text
+from sqlalchemy import BigInteger, CheckConstraint, Double, ForeignKey, ForeignKeyConstraint, Identity, Index, Text, Uuid, text
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, TIMESTAMP
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import UserDefinedType
@@ -64,6 +64,8 @@ class Agent(Base):
     #: it afterwards; ready when all have it and the indexes are made (``models/enlarging.py``).
     large_from: Mapped[int | None]
     large_ready_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    #: Raised by every erasure: an index in memory from before starts over (``models/agents.py``).
+    generation: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
 
 
@@ -72,7 +74,7 @@ class StoredEvent(Base):
 
     __tablename__ = "events"
     __table_args__ = (
-        CheckConstraint("outcome IN ('stored', 'duplicate', 'applied')", name="outcome"),
+        CheckConstraint("outcome IN ('stored', 'duplicate', 'applied', 'erased')", name="outcome"),
         Index(None, "group_id", "position"),
     )
 
@@ -89,7 +91,8 @@ class StoredEvent(Base):
     received_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     #: What was sent, less the vector (which the node keeps).
     payload: Mapped[dict[str, Any]] = mapped_column(JSONB)
-    #: ``stored``: became a node; ``duplicate``: it would repeat one (``dedupe``, ``retention``); ``applied``: settings.
+    #: ``stored``: became a node; ``duplicate``: it would repeat one (``dedupe``, ``retention``); ``applied``: settings;
+    #: ``erased``: only the id is left, so that the event cannot come back.
     outcome: Mapped[str] = mapped_column(Text)
     node_id: Mapped[UUID | None]
 
@@ -144,7 +147,7 @@ class MemoryNode(Base):
     stored_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     expires_at: Mapped[datetime | None] = mapped_column(Timestamp)
     archived_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    #: ``expired`` or ``faded`` (``models.archiving``).
+    #: ``expired``, ``faded`` or ``chosen`` by somebody (``models.archiving``).
     archived_reason: Mapped[str | None] = mapped_column(Text)
     subject: Mapped[str | None] = mapped_column(Text)
     predicate: Mapped[str | None] = mapped_column(Text)
@@ -204,6 +207,8 @@ class NextVector(Base):
     __tablename__ = "next_vectors"
 
     node_id: Mapped[UUID] = mapped_column(ForeignKey("memory_nodes.node_id", ondelete="CASCADE"), primary_key=True)
+    #: The node's, for row-level security.
+    group_id: Mapped[str] = mapped_column(Text)
     model: Mapped[str] = mapped_column(Text)
     embedding: Mapped[Any] = mapped_column(VECTOR())
 
@@ -215,8 +220,12 @@ class NodeAccess(Base):
     __table_args__ = (HOT,)
 
     node_id: Mapped[UUID] = mapped_column(ForeignKey("memory_nodes.node_id", ondelete="CASCADE"), primary_key=True)
+    #: The node's, for row-level security.
+    group_id: Mapped[str] = mapped_column(Text)
     last_accessed: Mapped[datetime] = mapped_column(Timestamp)
     access_count: Mapped[int] = mapped_column(server_default=text("0"))
+    #: The last times at which it was accessed, in the order in which they were written (``models.access.RECENT``).
+    recent: Mapped[list[datetime]] = mapped_column(ARRAY(Timestamp), server_default=text("'{}'"))
 
 
 class KeywordStrength(Base):
@@ -392,3 +401,239 @@ class Reflection(Base):
     thoughts: Mapped[int] = mapped_column(server_default=text("0"))
     llm: Mapped[str | None] = mapped_column(Text)
     error: Mapped[str | None] = mapped_column(Text)
+
+
+class ApiKey(Base):
+    """A program's key: what it may do, in one group (operators' keys: in all). Its secret is known to nobody here."""
+
+    __tablename__ = "api_keys"
+    __table_args__ = (
+        CheckConstraint("scopes <@ ARRAY['publish', 'read', 'admin', 'operator'] AND cardinality(scopes) > 0", name="scopes"),
+        CheckConstraint("(group_id IS NULL) = ('operator' = ANY(scopes))", name="group"),
+        Index(None, "group_id", "created_at"),
+    )
+
+    #: Part of the key; may be shown.
+    key_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    #: None: an operator's.
+    group_id: Mapped[str | None] = mapped_column(ForeignKey("groups.group_id", ondelete="CASCADE"))
+    name: Mapped[str] = mapped_column(Text)
+    scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    #: SHA-256 of the secret.
+    secret_hash: Mapped[bytes] = mapped_column(BYTEA)
+    #: Derived from the secret, to check signatures of messages (``jiyi.keys``).
+    signing_key: Mapped[bytes] = mapped_column(BYTEA)
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    created_by: Mapped[str] = mapped_column(Text)
+    expires_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    revoked_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    #: Up to a minute older than the truth.
+    last_used_at: Mapped[datetime | None] = mapped_column(Timestamp)
+
+
+class User(Base):
+    """A person who signs in to the admin. Nobody is deleted, so that the audit log goes on making sense."""
+
+    __tablename__ = "users"
+    __table_args__ = (CheckConstraint("role IN ('operator', 'admin', 'viewer')", name="role"),)
+
+    user_id: Mapped[UUID] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(Text, unique=True)
+    #: scrypt, in werkzeug's form.
+    password_hash: Mapped[str] = mapped_column(Text)
+    role: Mapped[str] = mapped_column(Text)
+    #: None: all.
+    groups: Mapped[list[str] | None] = mapped_column(ARRAY(Text))
+    #: A session carries the epoch it began in and ends with it.
+    epoch: Mapped[int] = mapped_column(server_default=text("0"))
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    last_seen_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    disabled_at: Mapped[datetime | None] = mapped_column(Timestamp)
+
+
+class ErasureRow(Base):
+    """An erasure, under way or done (``models.erasing``). At its end nothing is left of names but their hashes."""
+
+    __tablename__ = "erasures"
+    __table_args__ = (
+        CheckConstraint("kind IN ('agent', 'person', 'nodes')", name="kind"),
+        CheckConstraint("state IN ('owed', 'running', 'incomplete', 'done')", name="state"),
+        Index(None, "group_id", "erasure_id"),
+        Index("erasures_open_idx", "group_id", postgresql_where=text("state <> 'done'")),
+    )
+
+    erasure_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(Text)
+    #: Whom or what it is about (``jiyi.erasure.Erasure``); at the end hashes and numbers.
+    what: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    state: Mapped[str] = mapped_column(Text, server_default=text("'owed'"))
+    #: The step that comes next, where it stopped in it, and what the steps before it counted.
+    step: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    place: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    requested_by: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    finished_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    report: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+
+
+class ErasingId(Base):
+    """A memory, event or reflection that an erasure under way has found."""
+
+    __tablename__ = "erasing_ids"
+    __table_args__ = (Index(None, "subject_id"),)
+
+    erasure_id: Mapped[UUID] = mapped_column(ForeignKey("erasures.erasure_id", ondelete="CASCADE"), primary_key=True)
+    subject_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    agent_id: Mapped[str] = mapped_column(Text)
+
+
+class QuarantineLog(Base):
+    """What a node of a workflow put out. Kept until it is deleted, never retrieved (CN-16).
+
+    Working memory has it too while ``working_until`` is to come and ``expired_at`` is not set: the list in Valkey is made
+    from here when it is lost.
+    """
+
+    __tablename__ = "quarantine_logs"
+    __table_args__ = (
+        CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name="embedding_has_model"),
+        Index("quarantine_logs_group_id_created_at_entry_id_idx", "group_id", "created_at", "entry_id"),
+        Index("quarantine_logs_group_id_received_at_idx", "group_id", "received_at"),
+        Index(
+            "quarantine_logs_working_idx", "group_id", "working_until",
+            postgresql_where=text("working_until IS NOT NULL AND expired_at IS NULL"),
+        ),
+    )  # fmt: skip
+
+    #: The id of the event that it came with.
+    entry_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    #: Who spoke; no agent with memories of its own has to have this name.
+    agent_id: Mapped[str] = mapped_column(Text)
+    session_id: Mapped[str | None] = mapped_column(Text)
+    node_id: Mapped[str] = mapped_column(Text)
+    node_type: Mapped[str | None] = mapped_column(Text)
+    node_name: Mapped[str | None] = mapped_column(Text)
+    #: ``statement`` or ``verdict``.
+    kind: Mapped[str] = mapped_column(Text)
+    content: Mapped[str] = mapped_column(Text)
+    #: Equal for texts that differ only in case, width or spaces (``jiyi.ingress.digest_of``).
+    content_hash: Mapped[bytes] = mapped_column(BYTEA)
+    confidence: Mapped[float | None]
+    #: As they came, and those that the filters added.
+    flags: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'::text[]"))
+    depth: Mapped[int] = mapped_column(server_default=text("0"))
+    #: ``metadata`` is SQLAlchemy's own name.
+    node_metadata: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=EMPTY_OBJECT)
+    provenance: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    created_at: Mapped[datetime] = mapped_column(Timestamp)
+    received_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    #: When the filters have decided; ``rejected_reason`` is NULL for what they let in.
+    screened_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    rejected_reason: Mapped[str | None] = mapped_column(Text)
+    rejected_details: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    #: When it leaves working memory at the latest.
+    working_until: Mapped[datetime | None] = mapped_column(Timestamp)
+    embedding: Mapped[Any | None] = mapped_column(VECTOR())
+    embedding_model: Mapped[str | None] = mapped_column(Text)
+    #: When it left working memory: its time was over, newer entries took its place, or the LLM found a contradiction.
+    expired_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    promoted_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    deleted_at: Mapped[datetime | None] = mapped_column(Timestamp)
+
+
+class KnowledgeRow(Base):
+    """A piece of what somebody promoted: long-term memory of a group, or of one of its agents (CN-32, CN-34)."""
+
+    __tablename__ = "knowledge"
+    __table_args__ = (
+        CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name="embedding_has_model"),
+        Index(
+            "knowledge_known_idx", "group_id", text("coalesce(agent_id, '')"), "content_hash", unique=True,
+            postgresql_where=text("demoted_at IS NULL"),
+        ),
+        Index("knowledge_group_id_promoted_at_knowledge_id_idx", "group_id", "promoted_at", "knowledge_id"),
+    )  # fmt: skip
+
+    #: Follows from group, agent and content (``jiyi.promotion.knowledge_id``).
+    knowledge_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    #: NULL: the whole group's.
+    agent_id: Mapped[str | None] = mapped_column(Text)
+    session_id: Mapped[str | None] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(Text)
+    content: Mapped[str] = mapped_column(Text)
+    content_hash: Mapped[bytes] = mapped_column(BYTEA)
+    #: What it is found by while it has no vector of the model in use (``jiyi.tokens``), between spaces.
+    tokens: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    embedding: Mapped[Any | None] = mapped_column(VECTOR())
+    embedding_model: Mapped[str | None] = mapped_column(Text)
+    source_metadata: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=EMPTY_OBJECT)
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    promoted_at: Mapped[datetime] = mapped_column(Timestamp)
+    #: Taken back, or put into other words: not retrieved any more.
+    demoted_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    replaced_by: Mapped[UUID | None]
+
+
+class KnowledgeChange(Base):
+    """Who promoted, demoted or edited knowledge, and what it said before and after."""
+
+    __tablename__ = "knowledge_history"
+    __table_args__ = (
+        Index(
+            "knowledge_history_group_id_knowledge_id_history_id_idx", "group_id", "knowledge_id", "history_id",
+        ),
+    )  # fmt: skip
+
+    history_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    knowledge_id: Mapped[UUID]
+    #: ``promoted``, ``demoted`` or ``edited``.
+    action: Mapped[str] = mapped_column(Text)
+    actor: Mapped[str] = mapped_column(Text)
+    reason: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    before: Mapped[str | None] = mapped_column(Text)
+    after: Mapped[str | None] = mapped_column(Text)
+
+
+class DigestRow(Base):
+    """What a group's quarantine was about in a span of time (CN-38)."""
+
+    __tablename__ = "digests"
+    __table_args__ = (Index("digests_group_id_digest_id_idx", "group_id", "digest_id"),)
+
+    digest_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    since: Mapped[datetime] = mapped_column(Timestamp)
+    until: Mapped[datetime] = mapped_column(Timestamp)
+    #: Entries there were; of these too old to be looked at, and in clusters beyond those shown.
+    entries: Mapped[int]
+    older: Mapped[int] = mapped_column(server_default=text("0"))
+    left_out: Mapped[int] = mapped_column(server_default=text("0"))
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    created_by: Mapped[str] = mapped_column(Text)
+
+
+class DigestItemRow(Base):
+    """A cluster of a digest: entries that say similar things, and what they come to."""
+
+    __tablename__ = "digest_items"
+
+    digest_id: Mapped[UUID] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    group_id: Mapped[str] = mapped_column(Text)
+    topic: Mapped[str] = mapped_column(Text)
+    summary: Mapped[str] = mapped_column(Text)
+    keywords: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'::text[]"))
+    #: Those that are alike, the most central first; and those that the summary rests on.
+    entry_ids: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=text("'{}'::uuid[]"))
+    evidence: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=text("'{}'::uuid[]"))
+    sessions: Mapped[int] = mapped_column(server_default=text("1"))
+    first_at: Mapped[datetime] = mapped_column(Timestamp)
+    last_at: Mapped[datetime] = mapped_column(Timestamp)
+    #: What summed it up.
+    llm: Mapped[str | None] = mapped_column(Text)

@@ -7,7 +7,7 @@ for the whole service. What says nothing sees nothing. ``models.base`` tells Pos
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -28,20 +28,23 @@ def current() -> Scope:
     return _scope.get()
 
 
-@contextmanager
-def for_groups(*group_ids: str) -> Iterator[None]:
+def for_groups(*group_ids: str) -> AbstractContextManager[None]:
     """What is done within is done for these groups alone."""
-    token = _scope.set(Scope(groups=tuple(dict.fromkeys(group_ids))))
-    try:
-        yield
-    finally:
-        _scope.reset(token)
+    return within(Scope(groups=tuple(sorted(set(group_ids)))))
+
+
+def whole_service() -> AbstractContextManager[None]:
+    """What is done within may look across groups: scheduled jobs, claims of work, the operator's overview.
+
+    ``tests/unit/test_tenancy.py`` names the modules that may call it.
+    """
+    return within(Scope(whole_service=True))
 
 
 @contextmanager
-def whole_service() -> Iterator[None]:
-    """What is done within may look across groups: scheduled jobs, claims of work, the operator's overview."""
-    token = _scope.set(Scope(whole_service=True))
+def within(scope: Scope) -> Iterator[None]:
+    """What is done within is done for a scope that was the current one before, perhaps in another thread."""
+    token = _scope.set(scope)
     try:
         yield
     finally:

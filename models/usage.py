@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.llms.usage import Usage
 from models.base import unit_of_work
+from models.tenancy import for_groups, whole_service
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +22,8 @@ def record(used: Usage) -> None:
     Never raises: an answer that was paid for is not thrown away because it could not be counted.
     """
     try:
-        with unit_of_work() as connection:
+        # Threads that ask have no scope of their own; what was asked for no group is the whole service's.
+        with for_groups(used.group_id) if used.group_id else whole_service(), unit_of_work() as connection:
             add(connection, used)
     except SQLAlchemyError as error:
         log.warning("usage of %s by %s was not counted: %s", used.prompt, used.model, error)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 from uuid6 import uuid7
 
 from models.base import engine
@@ -22,6 +24,8 @@ class Claim:
 
     subject_ids: list[UUID]
     attempts: int
+    #: Whose they are.
+    groups: frozenset[str] = frozenset()
 
 
 def owe(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
@@ -38,9 +42,11 @@ def claim(connection: Connection, kind: str, limit: int, lease_seconds: float) -
     worker, or spoils its batch, is counted by itself and takes no other subject along.
     """
     rows = connection.execute(_CLAIM, {"kind": kind, "limit": limit, "lease": lease_seconds}).all()
-    together = [row.subject_id for row in rows if row.attempts == 1]
-    alone = [Claim([row.subject_id], row.attempts) for row in rows if row.attempts > 1]
-    return [Claim(together, 1), *alone] if together else alone
+    together = [row for row in rows if row.attempts == 1]
+    alone = [Claim([row.subject_id], row.attempts, frozenset([row.group_id])) for row in rows if row.attempts > 1]
+    if not together:
+        return alone
+    return [Claim([row.subject_id for row in together], 1, frozenset(row.group_id for row in together)), *alone]
 
 
 @contextmanager
@@ -71,15 +77,17 @@ def renew(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> Non
     connection.execute(_RENEW, {"kind": kind, "ids": list(subject_ids)})
 
 
-def settle(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> None:
-    """The effect is written: the rows go, in the same transaction."""
-    connection.execute(_SETTLE, {"kind": kind, "ids": list(subject_ids)})
+def settle(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> dict[str, int]:
+    """The effect is written: the rows go, in the same transaction. Returns how many by group."""
+    return _by_group(connection.execute(_SETTLE, {"kind": kind, "ids": list(subject_ids)}))
 
 
-def give_back(connection: Connection, kind: str, subject_ids: Sequence[UUID], wait_seconds: float, error: str) -> None:
-    """The attempt failed: due again after ``wait_seconds``."""
+def give_back(
+    connection: Connection, kind: str, subject_ids: Sequence[UUID], wait_seconds: float, error: str
+) -> dict[str, int]:
+    """The attempt failed: due again after ``wait_seconds``. Returns how many by group."""
     parameters = {"kind": kind, "ids": list(subject_ids), "wait": wait_seconds, "error": error[:MAX_ERROR_CHARS]}
-    connection.execute(_GIVE_BACK, parameters)
+    return _by_group(connection.execute(_GIVE_BACK, parameters))
 
 
 def postpone(connection: Connection, kind: str, subject_ids: Sequence[UUID], wait_seconds: float, reason: str) -> None:
@@ -89,8 +97,8 @@ def postpone(connection: Connection, kind: str, subject_ids: Sequence[UUID], wai
 
 
 def bury_exhausted(connection: Connection, kind: str, max_attempts: int, traceback: str | None = None,
-                   subject_ids: Sequence[UUID] | None = None) -> int:  # fmt: skip
-    """Move due rows that used up their attempts to the dead letters; returns how many."""
+                   subject_ids: Sequence[UUID] | None = None) -> dict[str, int]:  # fmt: skip
+    """Move due rows that used up their attempts to the dead letters; returns how many by group."""
     parameters = {
         "kind": kind,
         "max_attempts": max_attempts,
@@ -100,12 +108,16 @@ def bury_exhausted(connection: Connection, kind: str, max_attempts: int, traceba
     rows = connection.execute(_EXHAUSTED, parameters).mappings().all()
     if rows:
         connection.execute(_BURY, [{**row, "letter_id": uuid7(), "kind": kind} for row in rows])
-    return len(rows)
+    return dict(Counter(row["group_id"] for row in rows))
 
 
 def due_counts(connection: Connection) -> dict[str, int]:
     """Overdue rows by kind."""
     return {row.kind: row.due for row in connection.execute(_DUE)}
+
+
+def _by_group(rows: Iterable[Row[Any]]) -> dict[str, int]:
+    return dict(Counter(row.group_id for row in rows))
 
 
 # Session-level, so that a lost connection lets go; the number is of this application's own making.
@@ -122,7 +134,7 @@ _CLAIM = text("""
     )
     UPDATE pending_work p SET attempts = attempts + 1, due_at = clock_timestamp() + make_interval(secs => :lease)
     FROM due WHERE p.kind = due.kind AND p.subject_id = due.subject_id
-    RETURNING p.subject_id, p.attempts
+    RETURNING p.subject_id, p.attempts, p.group_id
 """)
 _LOCK = text("""
     SELECT subject_id FROM pending_work WHERE kind = :kind AND subject_id = ANY(:ids) ORDER BY subject_id FOR UPDATE
@@ -135,10 +147,10 @@ _RENEW = text("""
     UPDATE pending_work SET attempts = 0, due_at = clock_timestamp(), last_error = NULL, created_at = clock_timestamp()
     WHERE kind = :kind AND subject_id = ANY(:ids)
 """)
-_SETTLE = text("DELETE FROM pending_work WHERE kind = :kind AND subject_id = ANY(:ids)")
+_SETTLE = text("DELETE FROM pending_work WHERE kind = :kind AND subject_id = ANY(:ids) RETURNING group_id")
 _GIVE_BACK = text("""
     UPDATE pending_work SET due_at = clock_timestamp() + make_interval(secs => :wait), last_error = :error
-    WHERE kind = :kind AND subject_id = ANY(:ids)
+    WHERE kind = :kind AND subject_id = ANY(:ids) RETURNING group_id
 """)
 _POSTPONE = text("""
     UPDATE pending_work SET attempts = attempts - 1, last_error = :error,

@@ -11,6 +11,7 @@ from jiyi.providers.spec import parse
 from jiyi.settings import get_settings
 from models import embedding_models, moving
 from models.base import unit_of_work
+from models.tenancy import whole_service
 from tasks.inspection import inspects
 
 
@@ -18,7 +19,7 @@ from tasks.inspection import inspects
 def embedders(query: ask.EmbeddersQuery) -> dict[str, Any]:  # noqa: ARG001 - the whole service's
     settings = get_settings()
     named = chosen(settings)
-    with unit_of_work() as connection:
+    with whole_service(), unit_of_work() as connection:  # counts only
         used = embedding_models.in_use(connection)
         begun = moving.filling(connection)
         models = embedding_models.all_models(connection)

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from jiyi.embedders import Embedder, embedder, embedder_of
 from jiyi.embedders.choice import chosen
 from jiyi.settings import get_settings
-from models import embedding_models, nodes
+from models import embedding_models, news, nodes
 from models.base import unit_of_work
 from models.inbox import EMBED
 from tasks.work import Batch, work_task
@@ -34,6 +34,7 @@ def embed(batch: Batch) -> None:
         new = [item for item in wanted if item.key_hash in vectors and item.node_id in set(owed)]
         ids = [item.node_id for item in new]
         nodes.fill_embeddings(connection, ids, [vectors[item.key_hash] for item in new], engine.model)
+    news.retrievable([(item.group_id, item.agent_id, item.node_id) for item in wanted if item.node_id in set(owed)])
 
 
 def in_use(connection: Connection) -> tuple[Embedder, str]:

@@ -1,4 +1,8 @@
-"""Answers to the questions of :mod:`jiyi.inspection`."""
+"""Answers to the questions of :mod:`jiyi.inspection`.
+
+Whoever may use the broker is trusted with dead letters of no known group, such as a message that is no event: the
+questions about them look across groups, and their statements' own conditions keep to the group and to those letters.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,16 @@ from pydantic_core import to_jsonable_python
 from sqlalchemy import Connection
 
 from jiyi import inspection as ask
-from jiyi.broker import bind_anew, exchange, intake_queue
-from jiyi.errors import NotFound
+from jiyi.broker import bind_anew, exchange, intake_queue, stamp
+from jiyi.errors import NotFound, SettingsError
 from jiyi.events import CONTENT_TYPE
+from jiyi.keys import service_headers
 from jiyi.settings import get_settings
 from jiyi.vectors import to_bytes, to_text
-from models import dead, indexes, keys, listing
+from models import dead, indexes, keys, listing, news
 from models.agents import agent_settings
 from models.base import unit_of_work
+from models.tenancy import whole_service
 from models.valkey import valkey
 from tasks.answering import answers
 from tasks.work import wake
@@ -42,7 +48,7 @@ def _page(rows: list[dict[str, Any]], limit: int, cursor: str) -> dict[str, Any]
 
 @inspects("event_states", ask.EventStatesQuery)
 def event_states(query: ask.EventStatesQuery) -> list[dict[str, Any]]:
-    with unit_of_work() as connection:
+    with whole_service(), unit_of_work() as connection:
         return listing.event_states(connection, query.group_id, query.event_ids)
 
 
@@ -94,7 +100,7 @@ def export(query: ask.ExportQuery) -> dict[str, Any]:
 
 @inspects("stats", ask.StatsQuery)
 def stats(query: ask.StatsQuery) -> dict[str, Any]:
-    with unit_of_work() as connection:
+    with whole_service(), unit_of_work() as connection:  # the work owed by kind is all groups'
         counts, owed = listing.group_counts(connection, query.group_id), listing.work_owed(connection)
     counters = {name.decode(): int(value) for name, value in valkey().hgetall(keys.COUNTERS).items()}
     return {
@@ -105,7 +111,7 @@ def stats(query: ask.StatsQuery) -> dict[str, Any]:
 
 @inspects("dead_letters", ask.DeadLettersQuery)
 def dead_letters(query: ask.DeadLettersQuery) -> dict[str, Any]:
-    with unit_of_work() as connection:
+    with whole_service(), unit_of_work() as connection:
         rows = dead.letters(connection, query.group_id, query.state, query.kind, query.before, query.limit)
     return _page(rows, query.limit, "letter_id")
 
@@ -113,25 +119,35 @@ def dead_letters(query: ask.DeadLettersQuery) -> dict[str, Any]:
 @inspects("resolve", ask.ResolveQuery)
 def resolve(query: ask.ResolveQuery) -> dict[str, Any]:
     """Replayed events go through the exchange again, like new ones, before their letters close."""
-    with unit_of_work() as connection:
+    with whole_service(), unit_of_work() as connection:
         resolved = dead.resolve(connection, query.group_id, query.letter_ids, query.kind, replay=query.action == "replay")
         if query.letter_ids and not resolved.count:
             raise NotFound("letter_ids: none of these is an open dead letter of this group")
-        _publish(resolved.bodies)
+        _publish(resolved.bodies, query.group_id)
     wake(*resolved.kinds)
+    news.resolved(query.group_id, resolved.count, "replayed" if query.action == "replay" else "discarded")
     return {"resolved": resolved.count}
 
 
-def _publish(bodies: list[str]) -> None:
-    """Refused bodies, as they came, to the exchange: what has been mended since passes, the rest comes back."""
+def _publish(bodies: list[str], group_id: str) -> None:
+    """Refused bodies, as they came, to the exchange: what has been mended since passes, the rest comes back.
+
+    Who signed them has no part in it: the service signs, for the group of whoever replays, so that a message that was
+    refused because it is another group's is refused again.
+    """
     settings = get_settings()
+    secret_key = settings.secret_key.get_secret_value()
+    if bodies and settings.require_signed_events and not secret_key:
+        raise SettingsError("JIYI_SECRET_KEY is not set for this worker, so that it cannot sign what is replayed")
     with current_app.producer_or_acquire() as producer:
-        for body in bodies:
+        for text in bodies:
+            body = text.encode()
             bind_anew(intake_queue(settings), producer.channel)
             producer.publish(
-                body.encode(), exchange=exchange(settings), routing_key="replayed", content_type=CONTENT_TYPE,
+                body, exchange=exchange(settings), routing_key="replayed", content_type=CONTENT_TYPE,
                 content_encoding="utf-8", retry=True,
                 retry_policy={"max_retries": 3},
+                headers=stamp() | (service_headers(secret_key, group_id, body) if secret_key else {}),
             )  # fmt: skip
 
 

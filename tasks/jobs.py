@@ -4,6 +4,8 @@ A job is a function of a :class:`Run`, which gives it bounded transactions and c
 of ``job_ticks``: beat asks often, and the row of a slot says whether there is anything to do. So two beats, a beat
 that was down at the hour, and a clock that goes backwards are harmless; a run that fails, dies or does not get
 through says so in its row and is taken up again.
+
+A run works for the whole service, or for the one group that it was asked to see to.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -21,9 +23,10 @@ from sqlalchemy import Connection, text
 
 from jiyi.errors import JiyiError
 from jiyi.settings import Settings, get_settings
-from models import agents, ticks
+from models import agents, meters, ticks
 from models.agents import AgentName
 from models.base import unit_of_work
+from models.tenancy import for_groups, whole_service
 from models.ticks import MORE, Tick
 
 log = logging.getLogger(__name__)
@@ -107,6 +110,10 @@ class Run:
     def actor(self) -> str:
         """For the audit log."""
         return f"job:{self.job}"
+
+    def scope(self) -> AbstractContextManager[None]:
+        """Whose rows it may see."""
+        return whole_service() if self.group_id is None else for_groups(self.group_id)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -229,18 +236,22 @@ def perform(known: Job, slot: datetime | None = None, group_id: str | None = Non
 def rehearse(known: Job, group_id: str | None = None) -> dict[str, Any]:
     """What a run would do now. Changes nothing, and no tick is written."""
     run = Run(known.name, datetime.now(UTC), dry=True, group_id=group_id, deadline=time.monotonic() + known.time_limit)
-    known.function(run)
+    with run.scope():
+        known.function(run)
     return run.summary
 
 
 def _attempt(known: Job, run: Run) -> str | None:
     """None, or a sentence about what went wrong."""
     try:
-        known.function(run)
+        with run.scope():
+            known.function(run)
     except JiyiError as error:  # says what is wrong by itself
+        meters.failing()
         log.warning("job %s failed: %s", known.name, error)
         return str(error)
     except Exception as error:  # whatever it was is written down, seen, and tried again
+        meters.failing()
         log.exception("job %s failed", known.name)
         cause = getattr(error, "orig", None) or error
         return f"{type(cause).__name__}: {str(cause).strip().partition(chr(10))[0]}"

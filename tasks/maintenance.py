@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from jiyi.settings import get_settings
-from models import access, audit, pruning, snapshot, strength_check, ticks, work
+from models import access, audit, news, pruning, snapshot, strength_check, ticks, work
 from tasks.jobs import Run, job
 from tasks.work import KINDS, summary, wake
 
@@ -25,8 +25,11 @@ def reconcile(run: Run) -> None:
     if run.dry:
         return
     with run.transaction() as connection:
-        run.count(buried=sum(work.bury_exhausted(connection, kind, get_settings().work_max_attempts) for kind in KINDS))
+        buried = {kind: work.bury_exhausted(connection, kind, get_settings().work_max_attempts) for kind in KINDS}
+        run.count(buried=sum(sum(groups.values()) for groups in buried.values()))
         run.summary["jobs_found_dead"] = ticks.bury_dead(connection)
+    for kind, groups in buried.items():
+        news.opened(kind, groups)
     wake(*due)
     run.count(accesses_recovered=access.recover().nodes)
 
@@ -73,7 +76,7 @@ def prune(run: Run) -> None:
         run.count(**{table: deleted})
         if deleted and table == "events":
             with run.transaction() as connection:
-                audit.record(connection, group_id=None, actor=run.actor, action="prune", target=table, count=deleted,
+                audit.record(connection, group_id=run.group_id, actor=run.actor, action="prune", target=table, count=deleted,
                              before=before)  # fmt: skip
 
 

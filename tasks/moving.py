@@ -15,8 +15,10 @@ from models import embedding_models, enlarging, moving, work
 from models.base import unit_of_work
 from models.embedding_models import InUse
 from models.inbox import ENLARGE
+from models.knowledge import EMBED_KNOWLEDGE
 from models.moving import Move
 from models.nodes import TextToEmbed
+from models.tenancy import whole_service
 from tasks.answering import answers
 from tasks.work import wake
 
@@ -33,8 +35,11 @@ def move(request: MoveRequest) -> MoveState:
     Safe to repeat because each step looks at what there is: memories that have the new model's vector are passed by,
     and the switch happens once.
     """
-    if request.cancel:
-        return _cancel()
+    with whole_service():  # a deployment moves with all its groups
+        return _cancel() if request.cancel else _step(request)
+
+
+def _step(request: MoveRequest) -> MoveState:
     with unit_of_work() as connection:
         used, begun, last = embedding_models.in_use(connection), moving.filling(connection), moving.finished(connection)
     if used is None:
@@ -130,6 +135,7 @@ def _switch(begun: Move) -> MoveState:
             return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
         moving.put(connection, begun, _vectors(begun, found), [])
         moving.switch(connection, begun)
+    wake(EMBED_KNOWLEDGE)
     return MoveState(phase="waiting", model=begun.model, replaces=begun.replaces, done=len(found))
 
 

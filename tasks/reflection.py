@@ -18,10 +18,10 @@ from jiyi.reflection import RETRIEVED, Reflection, Retrieve, Statement
 from jiyi.requests import Answer, RetrievalRequest
 from jiyi.settings import get_settings
 from jiyi.thoughts import Origin, events_of
-from models import agents, conversations, reflections
+from models import agents, conversations, news, reflections, stream
 from models.agents import AgentName
 from models.base import unit_of_work
-from models.inbox import store
+from models.inbox import Stored, store
 from models.reflections import REFLECT, REFLECT_CONVERSATION, Begun
 from tasks import access
 from tasks.patience import Patient
@@ -104,11 +104,12 @@ def _reflect(batch: Batch, agent_key: UUID, patient: Patient) -> None:
             made = reflection.reflect(name[1], statements, llm, _retrieval(whose, accessed), original=whose.original)
         events = events_of(made.thoughts, whose.origin(begun, llm))
     with _finishing(batch, begun, made, "" if statements else NOTHING_LATELY) as connection:
-        kinds = store(connection, events).owed
+        kept = store(connection, events)
         if agents.reflected(connection, *name, seen, whose.settings.importance_trigger_max, original=whose.original):
             batch.again.append(agent_key)
     access.note(*name, list(dict.fromkeys(accessed)), whose.now.timestamp())
-    wake(*kinds, *([REFLECT] if batch.again else []))
+    wake(*kept.owed, *([REFLECT] if batch.again else []))
+    _tell(*name, begun, kept)
 
 
 def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: Patient) -> None:
@@ -133,8 +134,14 @@ def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: Patient) -> 
             )
         events = events_of(thoughts, whose.origin(begun, llm, ended.session_id))
     with _finishing(batch, begun, Reflection([], thoughts), "" if thoughts else said.nothing) as connection:
-        kinds = store(connection, events).owed
-    wake(*kinds)
+        kept = store(connection, events)
+    wake(*kept.owed)
+    _tell(*name, begun, kept)
+
+
+def _tell(group_id: str, agent_id: str, begun: Begun, kept: Stored) -> None:
+    news.stored(kept)
+    stream.publish(group_id, "reflection.done", agent=agent_id, id=begun.reflection_id, thoughts=len(kept.nodes))
 
 
 def _settings(connection: Connection, name: AgentName) -> ResolvedSettings:

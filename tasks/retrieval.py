@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
+from redis.client import Pipeline
 from sqlalchemy import Connection
 
 from jiyi import relevance
@@ -25,7 +26,7 @@ from jiyi.scoring import Component, Floats
 from jiyi.settings import RelevanceMode, get_settings
 from jiyi.tokens import tokens
 from jiyi.vectors import Float32, to_array
-from models import agents, candidates, indexes, large, touches
+from models import agents, candidates, indexes, large, meters, stream, touches
 from models.agents import Known
 from models.base import reading
 from models.embedding_models import InUse
@@ -65,7 +66,15 @@ class Found:
     debug: Debug
 
 
-@answers("retrieval.retrieve", RetrievalRequest)
+def _tell(pipe: Pipeline, request: RetrievalRequest, answer: Answer, seconds: float) -> None:
+    """Whoever watches the group learns of it; no trip of its own."""
+    meters.retrieved(seconds)
+    found = sum(len(group.retrieved_nodes) for group in answer.groups)
+    told = {"agent": request.agent_id, "found": found, "ms": round(seconds * 1_000, 1)}
+    stream.publish_many(pipe, [(request.group_id, "retrieval.answered", told)])
+
+
+@answers("retrieval.retrieve", RetrievalRequest, tell=_tell)
 def retrieve(request: RetrievalRequest) -> Answer | Answered:
     """Answer a :class:`RetrievalRequest` with an :class:`Answer`; where it touches memories, with what that takes.
 
@@ -104,6 +113,7 @@ def _index(connection: Connection, asked: Asked, agent: Known) -> Iterator[Agent
     archived = request.filters.include_archived
     index = indexes.index_of(request.group_id, request.agent_id, asked.model, archived=archived)
     with index.lock:
+        index.belong_to(agent.identity)
         index.refresh(connection)
         yield index
 

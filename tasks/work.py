@@ -4,6 +4,8 @@ Work is owed by rows of ``pending_work``; a message only says "look". A handler 
 of subjects that nobody else works on, computes, and writes inside :meth:`Batch.finish`, which also
 deletes the rows: effect and receipt in one transaction. So a message that is lost, repeated or late
 changes nothing, and a handler needs no care of its own beyond writing inside ``finish``.
+
+Claims look across groups. A handler works for the groups of its subjects: it sees no rows of others.
 """
 
 from __future__ import annotations
@@ -16,16 +18,16 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-import redis
-from celery import current_app, shared_task
-from kombu.exceptions import OperationalError
+from celery import shared_task
 from sqlalchemy import Connection
 
 from jiyi.errors import JiyiError, ProviderUnavailable, SettingsError
 from jiyi.settings import get_settings
-from models import keys, work
+from models import keys, meters, news, waking, work
 from models.base import unit_of_work
+from models.tenancy import Scope, current, for_groups, whole_service, within
 from models.valkey import valkey
+from models.waking import task_name, wake
 
 log = logging.getLogger(__name__)
 
@@ -54,16 +56,18 @@ class Batch:
     subject_ids: list[UUID]
     #: Subjects for which the same is owed again when this is finished: what called for it came again meanwhile.
     again: list[UUID] = field(default_factory=list)
+    #: Whose the subjects are; a handler's threads have no scope of their own.
+    scope: Scope = field(default_factory=current)
 
     def extend(self, seconds: float) -> None:
         """Claim the subjects for so long from now on: for handlers that wait for others for longer than a lease."""
-        with unit_of_work() as connection:
+        with within(self.scope), unit_of_work() as connection:
             work.extend(connection, self.kind, self.subject_ids, seconds)
 
     def put_off(self, subject_ids: Iterable[UUID], reason: str) -> None:
         """Leave some for later, as their attempt is not to be counted: what they need is away. The others go on."""
         waiting = set(subject_ids)
-        with unit_of_work() as connection:
+        with within(self.scope), unit_of_work() as connection:
             work.postpone(connection, self.kind, list(waiting), get_settings().work_backoff_seconds, reason)
         self.subject_ids = [subject_id for subject_id in self.subject_ids if subject_id not in waiting]
 
@@ -74,12 +78,13 @@ class Batch:
         At its end they are no longer owed. A subject that another worker settled meanwhile (a lease that
         ran out) is not among them, so its effect is not written twice.
         """
-        with unit_of_work() as connection:
+        with within(self.scope), unit_of_work() as connection:
             owed = work.lock_owed(connection, self.kind, self.subject_ids)
             yield connection, owed
             again = [subject_id for subject_id in owed if subject_id in self.again]
             work.renew(connection, self.kind, again)
-            work.settle(connection, self.kind, [subject_id for subject_id in owed if subject_id not in again])
+            settled = work.settle(connection, self.kind, [subject_id for subject_id in owed if subject_id not in again])
+        news.worked(self.kind, settled)
 
 
 #: Every kind of work there is a task for. A kind that is owed but not here waits (design §3).
@@ -101,6 +106,7 @@ def work_task(
     """
 
     def register(handler: Callable[[Batch], None]) -> Callable[[Batch], None]:
+        waking.register(name, queue)
         kind = KINDS[name] = Kind(name, queue, batch, alone)
 
         @shared_task(
@@ -115,10 +121,6 @@ def work_task(
         return handler
 
     return register
-
-
-def task_name(kind: str) -> str:
-    return f"work.{kind}"
 
 
 def run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
@@ -137,11 +139,15 @@ def run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
 
 
 def _run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
-    with unit_of_work() as connection:
+    with whole_service(), unit_of_work() as connection:
         claims = work.claim(connection, kind.name, kind.batch, get_settings().work_lease_seconds)
     if sum(len(claim.subject_ids) for claim in claims) == kind.batch:
         wake(kind.name)  # there is probably more, and another worker may be free
-    return sum(_attempt(kind, handler, claim) for claim in claims)
+    settled = 0
+    for claim in claims:
+        with for_groups(*claim.groups):
+            settled += _attempt(kind, handler, claim)
+    return settled
 
 
 def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: work.Claim) -> int:
@@ -170,27 +176,17 @@ def _give_back(batch: Batch, attempts: int, error: Exception) -> None:
     settings = get_settings()
     wait = min(settings.work_backoff_seconds * 2 ** (attempts - 1), settings.work_backoff_max_seconds)
     with unit_of_work() as connection:
-        work.give_back(connection, batch.kind, batch.subject_ids, wait, f"{type(error).__name__}: {error}")
+        groups = work.give_back(connection, batch.kind, batch.subject_ids, wait, f"{type(error).__name__}: {error}")
+    meters.failing()
+    news.failed(batch.kind, groups, error, attempts)
     if attempts >= settings.work_max_attempts:
         _bury(batch.kind, batch.subject_ids, "".join(traceback.format_exception(error)))
 
 
 def _bury(kind: str, subject_ids: list[UUID], trace: str | None) -> None:
     with unit_of_work() as connection:
-        work.bury_exhausted(connection, kind, get_settings().work_max_attempts, trace, subject_ids)
-
-
-def wake(*kinds: str) -> None:
-    """Tell the workers that there is work of these kinds, after the commit that made it.
-
-    Never raises for a broker that is down: the reconciler wakes what stays overdue.
-    """
-    try:
-        for kind in kinds:
-            if kind in KINDS and valkey().set(keys.wake(kind), 1, nx=True, ex=keys.WAKE_SECONDS):
-                current_app.send_task(task_name(kind), queue=KINDS[kind].queue, expires=keys.WAKE_SECONDS, retry=False)
-    except (redis.RedisError, OperationalError, OSError) as error:
-        log.warning("could not wake %s: %s; the reconciler will", ", ".join(kinds), error)
+        buried = work.bury_exhausted(connection, kind, get_settings().work_max_attempts, trace, subject_ids)
+    news.opened(kind, buried)
 
 
 def run_until_idle(kind: str, handler: Callable[[Batch], None], limit: int = 1_000) -> int:

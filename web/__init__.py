@@ -1,10 +1,14 @@
-"""The admin: what the service is doing and what its agents remember. Read-only for now."""
+"""The web: the admin's pages for people, the API for programs."""
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
+
 from flask import Flask
 
-from web import errors, pages, security, show
+from jiyi import discreet
+from web import admin, errors, languages, preferences, probes, security, show
 from web.urls import NameConverter
 
 #: Seconds that a browser keeps a static file; short, because our own stylesheet has no version in its name.
@@ -13,12 +17,19 @@ STATIC_SECONDS = 300
 
 def create_app() -> Flask:
     """The WSGI app. Reaches for nothing that could be dead until a page is asked for."""
+    discreet.install()
     app = Flask(__name__)
     app.config.update(SEND_FILE_MAX_AGE_DEFAULT=STATIC_SECONDS, PROVIDE_AUTOMATIC_OPTIONS=False)
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     app.url_map.converters["name"] = NameConverter
+    languages.register(app)
     security.guard(app)
+    preferences.register(app)
     errors.register(app)
     show.register(app)
-    app.register_blueprint(pages.blueprint)
+    app.register_blueprint(probes.blueprint)
+    for name in ("web.signin", "web.limits", "web.api", "web.stream", "web.metrics"):
+        if find_spec(name) is not None:
+            import_module(name).register(app)
+    admin.register(app)
     return app

@@ -6,17 +6,30 @@ import logging
 
 from flask import Flask, Response
 from flask.typing import ResponseReturnValue
+from flask_babel import gettext as _
+from flask_babel import lazy_gettext
 from werkzeug.exceptions import HTTPException, InternalServerError
 
 from web.answers import answer
+from web.api.problems import answer_to, is_api
 from web.sources import Unanswered
 
 log = logging.getLogger("jiyi.web")
 
-TITLES = {400: "That cannot be asked", 404: "Not found", 405: "This admin only shows", 503: "No answer"}
+TITLES = {
+    400: lazy_gettext("That cannot be asked"),
+    401: lazy_gettext("Not signed in"),
+    403: lazy_gettext("Not allowed"),
+    404: lazy_gettext("Not found"),
+    405: lazy_gettext("Not done this way"),
+    413: lazy_gettext("Too large"),
+    429: lazy_gettext("Too often"),
+    503: lazy_gettext("No answer"),
+}
 MESSAGES = {
-    404: "There is nothing at this address. It may have been removed, or the address is incomplete.",
-    405: "Nothing can be changed here; only GET is answered.",
+    404: lazy_gettext("There is nothing at this address. It may have been removed, or the address is incomplete."),
+    405: lazy_gettext("This address does not answer to this kind of request."),
+    413: lazy_gettext("What was sent is larger than is taken here."),
 }
 
 
@@ -27,21 +40,30 @@ def register(app: Flask) -> None:
 
 
 def _refused(error: HTTPException) -> ResponseReturnValue:
+    if is_api():
+        return answer_to(error)
     if error.response is not None or error.code is None or error.code < 400:
         return error.get_response()  # a redirect
     message = error.description or error.name
     if error.description == type(error).description:  # werkzeug's own words
         message = MESSAGES.get(error.code, message)
-    return _page(error.code, TITLES.get(error.code, error.name), message or error.name)
+    return _page(error.code, str(TITLES.get(error.code, error.name)), str(message or error.name))
 
 
 def _unanswered(error: Unanswered) -> Response:
-    return _page(503, TITLES[503], f"The {error.source} did not answer: {error.reason}. Try again in a moment.")
+    if is_api():
+        return answer_to(error)
+    return _page(
+        503, str(TITLES[503]),
+        _("The %(source)s did not answer: %(reason)s. Try again in a moment.", source=error.source, reason=error.reason),
+    )  # fmt: skip
 
 
 def _failed(error: Exception) -> Response:
+    if is_api():
+        return answer_to(error)
     log.error("a page failed", exc_info=error)
-    return _page(InternalServerError.code, "Something failed here", "The log of the process `web` has the details.")
+    return _page(InternalServerError.code, _("Something failed here"), _("The log of the process `web` has the details."))
 
 
 def _page(code: int, title: str, message: str) -> Response:

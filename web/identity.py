@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from flask import abort, g
+from flask_babel import gettext as _
 
 #: ``publish``: events. ``read``: retrieve and look. ``admin``: change and delete within the group.
 #: ``operator``: the whole service: schedules, queues, every group.
@@ -32,17 +33,23 @@ def identify(identity: Identity) -> None:
     g.identity = identity
 
 
+def identity() -> Identity | None:
+    """Who asks, if anybody has said so yet."""
+    known: Identity | None = g.get("identity")
+    return known
+
+
 def who() -> Identity:
     """Who asks. 401 if nobody has said so yet."""
-    identity: Identity | None = g.get("identity")
-    if identity is None:
+    known = identity()
+    if known is None:
         abort(401)
-    return identity
+    return known
 
 
 def need(scope: Scope) -> Identity:
     """Who asks; 403 unless they may ``scope``."""
-    identity = who()
-    if not identity.may(scope):
-        abort(403, f"This needs the right “{scope}”.")
-    return identity
+    known = who()
+    if not known.may(scope):
+        abort(403, _("This needs the right “%(right)s”.", right=scope))
+    return known

@@ -1,18 +1,22 @@
-"""What every request and answer passes through while there is no sign-in: loopback only, own pages only."""
+"""What every request and answer passes through: own names only, bounded bodies, headers that keep browsers strict."""
 
 from __future__ import annotations
 
 import re
+import secrets
+from functools import lru_cache
 
 from flask import Flask, Response, abort, request
+from werkzeug.middleware.proxy_fix import ProxyFix
 
 from jiyi.errors import SettingsError
-from jiyi.settings import Settings
+from jiyi.settings import Settings, get_settings
 
+#: Addresses that only this machine reaches.
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-#: Another name in ``Host`` means that a foreign site's name was made to point here (DNS rebinding).
-OWN_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
+OWN_MACHINE = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
+#: A year, for which a browser comes by https only.
+HSTS = "max-age=31536000"
 
 HEADERS = {
     # Pico draws its check marks and arrows with data: images.
@@ -29,27 +33,48 @@ HEADERS = {
 }
 
 
-def refuse_foreign_address(settings: Settings) -> None:
-    """Raises :class:`SettingsError` unless the admin is to listen on this machine only."""
-    if settings.web_host not in LOOPBACK:
+def refuse_open_door(settings: Settings, *, somebody_signs_in: bool) -> None:
+    """Raises :class:`SettingsError` if others reach the web, but nobody has a password yet."""
+    if settings.web_host not in LOOPBACK and not somebody_signs_in:
         raise SettingsError(
-            f"JIYI_WEB_HOST: {settings.web_host!r} is not this machine alone, and the admin has no sign-in yet, so that "
-            f"anybody who reaches it could read every memory; use one of {', '.join(LOOPBACK)}"
+            f"JIYI_WEB_HOST: {settings.web_host!r} is not this machine alone, and nobody can sign in yet: add somebody first "
+            f"with `jiyi users add NAME --role operator`, or use one of {', '.join(LOOPBACK)}"
         )
 
 
+def is_own_machine(host: str) -> bool:
+    return OWN_MACHINE.fullmatch(host) is not None
+
+
 def guard(app: Flask) -> None:
+    settings = get_settings()
+    # Without a secret of its own (tests) sessions end with the process; `web.serve` insists on one.
+    app.secret_key = settings.secret_key.get_secret_value() or secrets.token_hex()
+    app.config["MAX_CONTENT_LENGTH"] = settings.max_message_bytes
+    if settings.web_proxies:
+        # Not the Host: a proxy passes on that of the request, or sets its own.
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.web_proxies, x_proto=settings.web_proxies, x_host=0)  # type: ignore[method-assign]
     app.before_request(_refuse_foreign_host)
     app.after_request(_add_headers)
 
 
+@lru_cache(maxsize=8)
+def _allowed(names: str) -> re.Pattern[str]:
+    alternatives = "|".join(re.escape(name.strip()) for name in names.split(",") if name.strip())
+    return re.compile(rf"({alternatives})(:[0-9]{{1,5}})?", re.IGNORECASE)
+
+
 def _refuse_foreign_host() -> None:
-    if not OWN_HOST.fullmatch(request.headers.get("Host", "")):
-        abort(400, "This admin answers only to localhost, 127.0.0.1 and [::1].")
+    """Another name means that a foreign site's name was made to point here (DNS rebinding)."""
+    names = get_settings().web_hosts
+    if not _allowed(names).fullmatch(request.headers.get("Host", "")):
+        abort(400, f"This web answers to the names {names.replace(',', ', ')} only (JIYI_WEB_HOSTS).")
 
 
 def _add_headers(response: Response) -> Response:
     response.headers.update(HEADERS)
+    if request.is_secure:
+        response.headers["Strict-Transport-Security"] = HSTS
     if request.endpoint != "static":
         response.headers["Cache-Control"] = "no-store"
     return response

@@ -1,4 +1,4 @@
-"""``python -m web.serve``: the admin under gunicorn, one process with a few threads."""
+"""``python -m web.serve``: the web under gunicorn, one process with many threads."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ import sys
 from typing import Any
 
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
+from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.errors import SettingsError
+from jiyi.keys import need_secret_key
 from jiyi.settings import Settings, get_settings
-from web import create_app
-from web.security import refuse_foreign_address
+from models import users
+from models.base import engine, unit_of_work
+from models.tenancy import whole_service
+from web import create_app, stream
+from web.security import LOOPBACK, refuse_open_door
+from web.sources import one_line
 
-THREADS = 4
+#: Requests at a time. Most of them wait: for an answer of a worker, or, as streams do, for news.
+THREADS = 64
 BACKLOG = 128
+#: Seconds that a program's connection is kept open for its next request.
+KEEPALIVE_SECONDS = 75
+#: Bytes of a request's first line, gunicorn's maximum: questions may name many events (``web.api.events``).
+REQUEST_LINE = 8_190
 #: Seconds that requests under way get when the process is told to stop.
 GRACEFUL_SECONDS = 5
 
@@ -31,7 +42,9 @@ class _Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             self.cfg.set(name, value)
 
     def load(self) -> Any:
-        return create_app()
+        app = create_app()
+        stream.end_with_process()
+        return app
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -58,11 +71,28 @@ def listen(settings: Settings) -> socket.socket:
     return sock
 
 
+def somebody_signs_in() -> bool:
+    """Raises :class:`SettingsError` when the database does not tell: then the door stays shut."""
+    try:
+        with whole_service(), unit_of_work() as connection:
+            return users.any_at_all(connection)
+    except SQLAlchemyError as error:
+        raise SettingsError(
+            f"JIYI_WEB_HOST is not this machine alone, and the database does not tell whether anybody can sign in: "
+            f"{one_line(error)}"
+        ) from None
+    finally:
+        for pool in engine.made():  # gunicorn forks: its worker opens connections of its own
+            pool.dispose()
+        engine.cache_clear()
+
+
 def main() -> int:
     try:
         settings = get_settings()
-        refuse_foreign_address(settings)
+        need_secret_key(settings)
         settings.need("database_url"), settings.need("broker_url"), settings.need("redis_url")
+        refuse_open_door(settings, somebody_signs_in=settings.web_host in LOOPBACK or somebody_signs_in())
         sock = listen(settings)
     except SettingsError as error:
         print(f"web: {error}", file=sys.stderr)  # noqa: T201
@@ -75,6 +105,8 @@ def main() -> int:
         "workers": 1,
         "threads": THREADS,
         "graceful_timeout": GRACEFUL_SECONDS,
+        "keepalive": KEEPALIVE_SECONDS,
+        "limit_request_line": REQUEST_LINE,
         "loglevel": "warning",
         "proc_name": "jiyi-web",
         "control_socket_disable": True,  # it would be a file in the home directory, shared by all copies

@@ -8,20 +8,38 @@ from datetime import UTC, datetime
 from typing import Any
 
 from flask import Flask
+from flask_babel import gettext as _
+from flask_babel import lazy_gettext
 
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_UNITS = (
+    (86_400, lazy_gettext("%(count)d d")), (3_600, lazy_gettext("%(count)d h")), (60, lazy_gettext("%(count)d min")),
+    (1, lazy_gettext("%(count)d s")),
+)  # fmt: skip
 
 
 def age(seconds: float | None) -> str:
     """``3 s``, ``5 min``, ``2 h``, ``4 d``: the largest unit that fits."""
     if seconds is None:
         return "–"
-    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), (1, "s"))
-    return f"{int(seconds // size)} {unit}"
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), _UNITS[-1])
+    return str(unit) % {"count": seconds // size}
 
 
 def ago(then: datetime | None) -> str:
-    return "–" if then is None else f"{age(seconds_since(then))} ago"
+    return "–" if then is None else _("%(age)s ago", age=age(seconds_since(then)))
+
+
+def since(then: datetime) -> str:
+    return age(seconds_since(then))
+
+
+def duration(seconds: float | None) -> str:
+    """Short times too: ``4 ms``, ``1.2 s``, ``5 min``."""
+    if seconds is None:
+        return "–"
+    if seconds < 1:
+        return str(_("%(count)s ms", count=number(round(seconds * 1_000))))
+    return str(_("%(count)s s", count=number(round(seconds, 1)))) if seconds < 60 else age(seconds)
 
 
 def seconds_since(then: datetime) -> float:
@@ -53,7 +71,7 @@ def readable_body(body: str | None) -> str:
 def summary(value: Mapping[str, Any]) -> str:
     """What a job did, without what it found none of."""
     parts = (f"{name.replace('_', ' ')}: {_plain(item)}" for name, item in value.items() if item)
-    return ", ".join(parts) or "nothing to do"
+    return ", ".join(parts) or _("nothing to do")
 
 
 def _plain(item: Any) -> str:
@@ -62,8 +80,33 @@ def _plain(item: Any) -> str:
     return ", ".join(f"{name} {count}" for name, count in item.items()) if isinstance(item, Mapping) else str(item)
 
 
+#: What the service calls in one word, for people.
+_WORDS = {
+    "event": lazy_gettext("event"), "thought": lazy_gettext("thought"), "chat": lazy_gettext("chat"),
+    "operator": lazy_gettext("operator"), "admin": lazy_gettext("admin"), "viewer": lazy_gettext("viewer"),
+    "publish": lazy_gettext("publish"), "read": lazy_gettext("read"),
+    "open": lazy_gettext("open"), "replayed": lazy_gettext("replayed"), "discarded": lazy_gettext("discarded"),
+    "alive": lazy_gettext("valid"), "expired": lazy_gettext("expired"), "revoked": lazy_gettext("revoked"),
+    "ok": lazy_gettext("ok"), "unknown": lazy_gettext("unknown"), "attention": lazy_gettext("attention"),
+    "unreachable": lazy_gettext("unreachable"),
+    "running": lazy_gettext("running"), "done": lazy_gettext("done"), "failed": lazy_gettext("failed"),
+    "owed": lazy_gettext("owed"), "incomplete": lazy_gettext("incomplete"), "agent": lazy_gettext("agent"),
+    "person": lazy_gettext("person"), "nodes": lazy_gettext("memories"),
+    "waiting": lazy_gettext("waiting"), "dry run": lazy_gettext("dry run"),
+}  # fmt: skip
+
+
+def word(name: str) -> str:
+    return str(_WORDS.get(name, name))
+
+
+def person(actor: str) -> str:
+    """``user:mia`` → ``mia``."""
+    return actor.removeprefix("user:")
+
+
 def register(app: Flask) -> None:
     app.jinja_env.filters.update(
         age=age, ago=ago, moment=moment, number=number, pretty_json=pretty_json, readable_body=readable_body,
-        summary=summary,
+        since=since, duration=duration, summary=summary, person=person, word=word, node_type=word, role=word,
     )  # fmt: skip

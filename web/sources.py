@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Late
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Generic, TypeVar
@@ -58,13 +59,15 @@ class Source:
 
     def begin(self, question: Callable[[], T], patience: float = PATIENCE) -> Callable[[], T]:
         """Ask now; the answer is fetched by calling what is returned, which raises :class:`Unanswered`."""
-        future = self._threads.submit(question)
+        future = self._threads.submit(copy_context().run, question)  # who asks, and for whom, goes along
         deadline = time.monotonic() + patience
 
         def answer() -> T:
             try:
                 return future.result(max(0.0, deadline - time.monotonic()))
-            except Late:
+            except Late as error:
+                if future.done() and not future.cancelled():  # not our time-out, but the source's own
+                    raise Unanswered(self.name, one_line(error)) from error
                 future.cancel()
                 raise Unanswered(self.name, f"no answer within {patience:g} s") from None
             except FAILURES as error:
@@ -105,6 +108,22 @@ def from_database(question: Callable[[Connection], T]) -> T:
     return source("database").ask(reading(question))
 
 
+def writing(change: Callable[[Connection], T]) -> Callable[[], T]:
+    """The change, made in a transaction of its own."""
+
+    def act() -> T:
+        with base.unit_of_work() as connection:
+            connection.execute(_SHORT, {"timeout": STATEMENT_TIMEOUT})
+            return change(connection)
+
+    return act
+
+
+def to_database(change: Callable[[Connection], T]) -> T:
+    """Let ``change`` write. It may be done even where nobody waited for the end."""
+    return source("database").ask(writing(change))
+
+
 def one_line(error: BaseException) -> str:
     """The first line of the underlying error: without SQLAlchemy's statement, parameters and links."""
     cause = getattr(error, "orig", None) or error
@@ -112,6 +131,7 @@ def one_line(error: BaseException) -> str:
     return lines[0][:MAX_REASON_CHARS]
 
 
+_SHORT = text("SELECT set_config('statement_timeout', :timeout, true)")
 _SHORT_AND_READ_ONLY = text("""
     SELECT set_config('statement_timeout', :timeout, true), set_config('transaction_read_only', 'on', true)
 """)

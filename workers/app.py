@@ -7,10 +7,12 @@ from importlib import import_module
 from celery import Celery
 from kombu import Exchange, Queue
 
+from jiyi import discreet
 from jiyi.settings import get_settings
 from models.queues import task_queues
+from tasks import canaries
 from tasks.jobs import beat_schedule
-from workers import garbage, watchdog
+from workers import garbage, meters, watchdog
 
 settings = get_settings()
 
@@ -31,7 +33,7 @@ TRANSPORT_OPTIONS = {
 }
 
 #: Modules with scheduled jobs. Loaded at once, because beat's schedule is made of what they register.
-JOB_MODULES = ["tasks.maintenance", "tasks.archival", "tasks.backups", "tasks.reflecting", "tasks.warming"]
+JOB_MODULES = ["tasks.maintenance", "tasks.archival", "tasks.backups", "tasks.reflecting", "tasks.warming", "tasks.digests"]
 
 app = Celery("jiyi", broker=settings.need("broker_url"))
 app.set_default()  # for every thread: the current app is otherwise one thread's own
@@ -51,6 +53,11 @@ app.conf.update(
         "tasks.inspection",
         "tasks.usage",
         "tasks.operations",
+        "tasks.erasing",
+        "tasks.tenants",
+        "tasks.canaries",
+        "tasks.tiers",
+        "tasks.promotion",
         *JOB_MODULES,
     ],
     task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in task_queues()],
@@ -71,9 +78,11 @@ app.conf.update(
     broker_connection_max_retries=None,  # a broker may stay away for long; workers wait
     broker_transport_options=TRANSPORT_OPTIONS,
     timezone="UTC",
-    beat_scheduler="celery.beat:Scheduler",  # ticks are rows in job_ticks, so no file has to survive
-    beat_schedule=beat_schedule(settings),
+    beat_scheduler="workers.beat:CanaryScheduler",  # ticks are rows in job_ticks, so no file has to survive
+    beat_schedule=beat_schedule(settings) | canaries.beat_schedule(),
 )
 
+discreet.install()
 watchdog.install()
+meters.install()
 garbage.install()

@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from jiyi.cli import show
 from jiyi.cli.shell import Session, tell
 from jiyi.errors import JiyiError
 from jiyi.settings import get_settings
-from models import backups, restoring
+from models import backups, ledger, restoring
+from models.base import unit_of_work
 from models.pgtools import BackupError
+from models.tenancy import whole_service
 from workers import ephemeral
 from workers.migrate import revisions, upgrade
 from workers.stack import Stack, StackError
@@ -66,8 +69,31 @@ def restore(path: Path, *, force: bool) -> dict[str, Any]:
     with database(may_be_new=True):
         rows = restoring.restore(path, force=force)
         upgrade()
+        again = _erase_again(path)
     held = ", ".join(f"{count:,} {table}" for table, count in rows.items() if count and table not in restoring.NO_DATA)
-    return {"file": str(path), "rows": rows, "text": f"restored from {path}: {held or 'no data'}"}
+    return {
+        "file": str(path),
+        "rows": rows,
+        "erasures": again,
+        "text": f"restored from {path}: {held or 'no data'}{_told(again)}",
+    }
+
+
+def _erase_again(path: Path) -> dict[str, int]:
+    """What was erased after the backup was made: agents are owed to be erased again."""
+    made_at = backups.made_at(path) if backups.NAME.fullmatch(path.name) else datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    with whole_service(), unit_of_work() as connection:
+        return ledger.apply_again(connection, made_at)
+
+
+def _told(again: dict[str, int]) -> str:
+    agents = f". {again['agents']} agents erased since are erased again when the service runs" if again["agents"] else ""
+    if not again["others"]:
+        return agents
+    return (
+        f"{agents}. {again['others']} erasures of persons or memories since cannot be repeated, because nobody kept whom "
+        "they were about: ask for them again with `jiyi erase` (their ids are in erasures.jsonl beside the backups)"
+    )
 
 
 @contextmanager

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import os
+import secrets
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +19,7 @@ from jiyi.inspection import AgentsQuery
 from jiyi.settings import get_settings
 from models.base import engine, reading_engine
 from models.valkey import valkey
+from models.waking import own_app
 from workers.migrate import CHECKOUT, upgrade
 from workers.procfile import commands
 from workers.stack import Stack
@@ -45,7 +49,7 @@ def forget() -> None:
         pool.dispose()
     for client in valkey.made():
         client.close()
-    for cached in (get_settings, engine, reading_engine, valkey, embedder, embedder_of):
+    for cached in (get_settings, engine, reading_engine, valkey, own_app, embedder, embedder_of):
         cached.cache_clear()
 
 
@@ -55,7 +59,7 @@ def database(home: Path, **settings: str) -> Iterator[Stack]:
     with Stack(home) as stack:
         urls = stack.urls
         addresses = {"database_url": urls.database_url, "redis_url": urls.redis_url, "broker_url": urls.broker_url}
-        with environment(home=str(home), **addresses, **settings):
+        with environment(**{"secret_key": secrets.token_hex(), **settings}, home=str(home), **addresses):
             upgrade()
             yield stack
 
@@ -83,6 +87,41 @@ def processes(logs: Path, names: Sequence[str] | None = None) -> Iterator[dict[s
                 process.wait(STOP_SECONDS)
             process.kill()
             process.wait()
+
+
+@contextmanager
+def served(logs: Path, **settings: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """The web as in production, on a port of this machine that nobody uses: the port, once it answers there.
+
+    Raises:
+        TimeoutError: it does not come up; with what it wrote.
+    """
+    with environment(web_port=str(free_port()), **settings):
+        port = get_settings().web_port
+        with processes(logs, ["web"]) as started:
+            deadline = time.monotonic() + START_SECONDS
+            while not answers(port):
+                if started["web"].poll() is not None or time.monotonic() > deadline:
+                    raise TimeoutError(f"no web on port {port}: {(logs / 'web.log').read_text(encoding='utf-8')}")
+                time.sleep(0.05)
+            yield port, started["web"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_SECONDS)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def start(name: str, logs: Path) -> subprocess.Popen[bytes]:

@@ -22,14 +22,17 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jiyi import events as wire
+from jiyi.discreet import fields_in
 from jiyi.events import Event
 from jiyi.nodes import Derived
 from jiyi.settings import Settings, get_settings
-from models import dead, inbox
-from models.base import unit_of_work
+from models import dead, inbox, news
+from models.base import tell_scope, unit_of_work
+from models.tenancy import for_groups, whole_service
 from tasks.work import wake
 from workers import garbage
 from workers.app import app
+from workers.signatures import Signatures
 from workers.sources import BROKER_ERRORS, Batch, Source, Taken, open_source
 
 log = logging.getLogger("jiyi.intake")
@@ -53,6 +56,12 @@ class Rejected:
     body: str
     reason: str
     traceback: str | None = None
+    #: Whether the group that it names may be believed; else it is kept under none.
+    believed: bool = True
+
+    def identity(self) -> tuple[UUID | None, str | None]:
+        event_id, group_id = identity(self.body)
+        return event_id, group_id if self.believed else None
 
 
 @dataclass(slots=True)
@@ -84,6 +93,7 @@ class Intake:
         self.settings = settings
         self.stopping = False
         self._storer = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self._signatures = Signatures(settings)
 
     def stop(self, *_: object) -> None:
         self.stopping = True
@@ -122,9 +132,16 @@ class Intake:
         if storing.result.result():
             acknowledge(source, storing.batch)
 
-    def _open(self, batch: Batch) -> Opened:
+    def _open(self, batch: Batch) -> Opened | None:
+        """What a batch holds; None when the intake is to stop, and its messages are to be delivered again."""
+        if not self._know_signers(batch):
+            return None
         opened = Opened()
         for message in batch.messages:
+            problem = self._signatures.problem(message)
+            if problem:
+                opened.rejected.append(Rejected(readable(message.body), problem, believed=False))
+                continue
             problem = self._problem(message)
             if problem:
                 opened.rejected.append(Rejected(readable(message.body), problem))
@@ -135,11 +152,37 @@ class Intake:
                 log.exception("a message could not be opened")
                 opened.rejected.append(Rejected(readable(message.body), f"cannot be opened: {error!r}", traceback.format_exc()))
                 continue
+            rejected = [Rejected(*item) for item in decoded.rejected]
+            signed_for = self._signatures.group(message)
+            if signed_for is not None:
+                foreign = {event.group_id for event in decoded.events} - {signed_for}
+                if foreign:
+                    problem = f"signed for the group {signed_for!r}, but of the group {min(foreign)!r}"
+                    opened.rejected.append(Rejected(readable(message.body), problem, believed=False))
+                    continue
+                for item in rejected:
+                    item.believed = identity(item.body)[1] == signed_for
             opened.events.extend(decoded.events)
-            opened.rejected.extend(Rejected(*item) for item in decoded.rejected)
+            opened.rejected.extend(rejected)
         with suppress(Exception):
             opened.derived = inbox.derive_all(opened.events)
         return opened
+
+    def _know_signers(self, batch: Batch) -> bool:
+        """Have the keys at hand that the batch is signed with. False: not, because the intake is to stop."""
+        pause = FIRST_PAUSE
+        while not self.stopping:
+            try:
+                self._signatures.look_up(batch.messages)
+            except DATABASE_ERRORS as error:
+                if not passes(error):
+                    raise
+                log.warning("the database is away: %s; signatures wait; trying again in %.1f s", error, pause)
+                self._sleep(pause)
+                pause = min(pause * 2, LAST_PAUSE)
+            else:
+                return True
+        return False
 
     def _problem(self, message: Taken) -> str:
         if len(message.body) > self.settings.max_message_bytes:
@@ -163,6 +206,9 @@ class Intake:
                 pause = min(pause * 2, LAST_PAUSE)
             else:
                 wake(*stored.owed)
+                news.stored(stored)
+                if opened.rejected:
+                    news.refused(item.identity()[1] for item in opened.rejected)
                 return True
         return False
 
@@ -190,20 +236,23 @@ def store(events: list[Event], rejected: list[Rejected], derived: dict[UUID, Der
         if passes(error):
             raise
         log.warning("a batch of %d events was refused (%s); storing one by one", len(events), error)
-    with unit_of_work() as connection:
+    with whole_service(), unit_of_work() as connection:
         _bury(connection, rejected)
     total = inbox.Stored()
     for event in events:
-        one = _store_alone(event)
-        total = inbox.Stored(total.events + one.events, total.repeated + one.repeated, total.owed + one.owed)
+        total.add(_store_alone(event))
     return total
 
 
 def _store_together(events: list[Event], rejected: list[Rejected], derived: dict[UUID, Derived] | None) -> inbox.Stored:
     for attempt in range(1, MAX_COLLISIONS + 1):
         try:
-            with unit_of_work() as connection:
-                _bury(connection, rejected)
+            with for_groups(*(event.group_id for event in events)), unit_of_work() as connection:
+                if rejected:  # of groups that they only claim to be of, or of none
+                    with whole_service():
+                        tell_scope(connection)
+                        _bury(connection, rejected)
+                    tell_scope(connection)
                 return inbox.store(connection, events, derived)
         except inbox.CollisionError as error:
             log.info("%s; starting over, attempt %d", error, attempt)
@@ -217,15 +266,17 @@ def _store_alone(event: Event) -> inbox.Stored:
         if passes(error):
             raise
         body = wire.encode([event]).decode()
-        with unit_of_work() as connection:
+        with whole_service(), unit_of_work() as connection:
             _bury(connection, [Rejected(body, f"the database refused it: {error}", traceback.format_exc())])
+        news.refused([event.group_id])
         return inbox.Stored()
 
 
 def _bury(connection: Connection, rejected: list[Rejected]) -> None:
     for item in rejected:
-        log.warning("refused an event: %s", item.reason)
-        event_id, group_id = identity(item.body)
+        event_id, group_id = item.identity()
+        # What was refused, and why, is in the dead letter: a log holds nobody's words.
+        log.warning("refused event %s: %s", event_id or "(no id)", fields_in(item.reason, wire.FIELD_NAMES))
         dead.bury_message(connection, item.body, item.reason, event_id, group_id, item.traceback)
 
 

@@ -32,7 +32,14 @@ SETTINGS = {
     "jit": "off",  # compiling costs more than our short queries take.
     "timezone": "UTC",  # storage is UTC everywhere.
     "log_timezone": "UTC",
-    "log_min_messages": "warning",  # the log is shown to people when a start fails: keep it short.
+    # The log is shown to people when a start fails, and holds nobody's words: errors of statements quote values.
+    "log_min_messages": "log",  # starts, stops, crashes, what is fatal; no errors of statements (these rank below).
+    "log_min_error_statement": "panic",  # no text of a statement that failed.
+    "log_error_verbosity": "terse",  # no DETAIL, which quotes rows, and no CONTEXT.
+    "log_parameter_max_length": "0",  # no values of parameters, whatever else is switched on.
+    "log_parameter_max_length_on_error": "0",  # the same.
+    "log_statement": "none",  # an administrator may switch it on, and knows what that means.
+    "log_min_duration_statement": "-1",  # the same.
 }
 
 

@@ -22,6 +22,7 @@ import redis
 from kombu.exceptions import OperationalError
 
 from jiyi.broker import intake_queue
+from jiyi.keys import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
 from jiyi.settings import Settings
 from models import keys
 from models.queues import redis_address
@@ -37,11 +38,21 @@ SOCKET_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
+class Signature:
+    """Who says to have signed a message. ``group_id``: for which group, where it is the service itself."""
+
+    key_id: str
+    value: str
+    group_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Taken:
-    """One message as it came."""
+    """One message as it came; ``signature`` is what its headers say, unchecked."""
 
     body: bytes
     content_type: str
+    signature: Signature | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +170,10 @@ class KombuSource:
             return None
         messages = self._taken[:limit]
         del self._taken[:limit]
-        return Batch([Taken(_bytes(message.body), str(message.content_type)) for message in messages], messages)
+        taken = [
+            Taken(_bytes(message.body), str(message.content_type), signature_of(message.headers)) for message in messages
+        ]  # fmt: skip
+        return Batch(taken, messages)
 
     def acknowledge(self, batch: Batch) -> None:
         for message in batch.receipt:
@@ -174,9 +188,17 @@ def _opened(raw: bytes) -> Taken:
     try:
         message = json.loads(raw)
         body, encoding = message["body"], message.get("properties", {}).get("body_encoding")
-        return Taken(base64.b64decode(body) if encoding == "base64" else _bytes(body), str(message.get("content-type")))
+        opened = base64.b64decode(body) if encoding == "base64" else _bytes(body)
+        return Taken(opened, str(message.get("content-type")), signature_of(message.get("headers")))
     except (ValueError, KeyError, TypeError, AttributeError):
         return Taken(raw, "unknown")
+
+
+def signature_of(headers: Any) -> Signature | None:
+    """Of a message's headers; None if there is neither key nor signature among them."""
+    if not headers or not (SIGNATURE_HEADER in headers or KEY_HEADER in headers):
+        return None
+    return Signature(*(str(headers.get(name, "")) for name in (KEY_HEADER, SIGNATURE_HEADER, GROUP_HEADER)))
 
 
 def _bytes(body: bytes | str) -> bytes:

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from jiyi.errors import JiyiError, SettingsError
 from jiyi.settings import RUN_ENV, default_home, get_settings
-from workers import demo, ephemeral
+from workers import demo, ephemeral, first
 from workers.migrate import upgrade
 from workers.procfile import commands
 from workers.stack import HomeInUse, Stack, StackError
@@ -69,20 +69,22 @@ def up(*, demo_too: bool, once: bool, verbose: bool) -> int:
             "home": str(stack.home), "database_url": stack.urls.database_url, "redis_url": stack.urls.redis_url,
             "broker_url": stack.urls.broker_url, "web_port": str(port),
         }  # fmt: skip
-        with ephemeral.environment(**addresses):
+        # The secret is for the processes only: the note that other programs find has no need of it.
+        with ephemeral.environment(**addresses, secret_key=first.secret_key(stack.home)):
             upgrade()
+            password = first.first_person()
             admin = f"http://{get_settings().web_host}:{port}/"
             stack.announce(admin)
             note = leave_addresses(stack.home, addresses)
             try:
-                work = foreground(admin, stack, demo_too=demo_too, once=once)
+                work = foreground(admin, password, stack, demo_too=demo_too, once=once)
                 return run(commands(), dict(os.environ), quiet=not verbose, on_started=work, stack=stack)
             finally:
                 note.unlink(missing_ok=True)
 
 
-def foreground(admin: str, stack: Stack, *, demo_too: bool, once: bool) -> Callable[[], int | None]:
-    """What is done once the processes have been started."""
+def foreground(admin: str, password: str | None, stack: Stack, *, demo_too: bool, once: bool) -> Callable[[], int | None]:
+    """What is done once the processes have been started. ``password``: of the first person, if that is new."""
 
     def work() -> int | None:
         with console.status("starting the workers …"):
@@ -90,6 +92,7 @@ def foreground(admin: str, stack: Stack, *, demo_too: bool, once: bool) -> Calla
         if demo_too:
             demo.play(console)
         console.print(f"\n[bold]Admin[/bold]  {admin}")
+        console.print(signing_in(password), soft_wrap=True, markup=False)
         console.print(f"Data   {stack.home}", soft_wrap=True)
         console.print(f"Logs   {stack.log_dir}", soft_wrap=True)
         if once:
@@ -98,6 +101,16 @@ def foreground(admin: str, stack: Stack, *, demo_too: bool, once: bool) -> Calla
         return None
 
     return work
+
+
+def signing_in(password: str | None) -> str:
+    """How to get in. The password is told this once: what is kept does not show it."""
+    if password is None:
+        return f"Sign in  as before; a new password: jiyi users passwd {first.ADMIN}"
+    return (
+        f"Sign in  name: {first.ADMIN}  password: {password}\n"
+        f"         shown only this once; set your own: jiyi users passwd {first.ADMIN}"
+    )
 
 
 def start_stack() -> Stack:

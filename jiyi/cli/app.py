@@ -12,9 +12,11 @@ from jiyi.cli import (
     dead,
     doctor,
     embedding,
+    erasing,
     exporting,
     importing,
     jobs,
+    keys,
     listing,
     llms,
     reflecting,
@@ -23,6 +25,8 @@ from jiyi.cli import (
     show,
     stats,
     telling,
+    tiers,
+    users,
 )
 from jiyi.cli.shell import Commands, Session
 
@@ -59,11 +63,16 @@ for command, panel in (
     (listing.nodes, LOOKING), (listing.keywords, LOOKING), (listing.related, LOOKING), (listing.agents, LOOKING),
     (stats.stats, LOOKING), (llms.llms, LOOKING), (jobs.schedule, LOOKING), (embedding.embedders, LOOKING),
     (service.up, RUNNING), (embedding.reembed, RUNNING), (jobs.run_job, RUNNING),
+    (tiers.ingest, TALKING), (tiers.recall, TALKING), (tiers.promote, TALKING), (tiers.demote, TALKING), (tiers.edit, TALKING),
+    (tiers.quarantine, LOOKING), (tiers.working, LOOKING), (tiers.knowledge, LOOKING), (tiers.digest, LOOKING),
+    (erasing.erase, RUNNING), (erasing.erasures, LOOKING),
     (service.backup, RUNNING), (service.restore, RUNNING),
 ):  # fmt: skip
     app.command(rich_help_panel=panel)(command)
 app.add_typer(dead.app, name="dead", rich_help_panel=LOOKING)
 app.add_typer(doctor.app, name="doctor", rich_help_panel=LOOKING)
+app.add_typer(keys.app, name="keys", rich_help_panel=RUNNING)
+app.add_typer(users.app, name="users", rich_help_panel=RUNNING)
 app.add_typer(archive.app, name="archive", rich_help_panel=RUNNING)
 app.add_typer(importing.app, name="import", rich_help_panel=RUNNING)
 app.add_typer(exporting.app, name="export", rich_help_panel=RUNNING)

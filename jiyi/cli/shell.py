@@ -74,7 +74,9 @@ def group_first(args: list[str]) -> list[str]:
     others: list[str] = []
     rest = iter(args[:end])
     for arg in rest:
-        if arg in ("--group", "-g"):
+        if arg == "users" and not others:  # its own --group says whom somebody may see
+            others += [arg, *rest]
+        elif arg in ("--group", "-g"):
             first += [arg, *([value] if (value := next(rest, None)) is not None else [])]
         elif arg.startswith("--group="):
             first.append(arg)

@@ -13,6 +13,14 @@ _known: OrderedDict[tuple[str, str], Float32] = OrderedDict()
 _lock = Lock()
 
 
+def forget() -> int:
+    """Forget all questions: they may name whom an erasure is about. Returns how many."""
+    with _lock:
+        count = len(_known)
+        _known.clear()
+    return count
+
+
 def query_vector(embedder: Embedder, text: str) -> Float32:
     """The vector to search with, from memory if it was asked for lately. Raises :class:`EmbeddingUnavailable`."""
     key = (embedder.model, text)

@@ -12,8 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jiyi.text import Language
 
-__all__ = ["A", "Facts", "FocalPoints", "Insight", "InsightList", "Insights", "KeywordList", "Keywords", "Language", "Memo",
-           "OneSentence", "Planning", "Poignancy", "Poignant", "Points", "Question", "Triple"]  # fmt: skip
+__all__ = ["A", "Checked", "Consistency", "Digest", "Digested", "Facts", "FocalPoints", "Insight", "InsightList", "Insights",
+           "KeywordList", "Keywords", "Language", "Memo", "OneSentence", "Planning", "Poignancy", "Poignant", "Points",
+           "Question", "Triple"]  # fmt: skip
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -158,6 +159,40 @@ class Memo(Question[OneSentence]):
     answer: ClassVar[type[BaseModel]] = OneSentence
 
     utterances: list[tuple[str, str]] = Field(min_length=1)
+
+
+class Digested(BaseModel):
+    topic: ShortName
+    summary: Sentence
+    #: Numbers of the statements that it rests on.
+    evidence: list[int] = Field(min_length=1)
+
+
+class Digest(Question[Digested]):
+    """What do these outputs of a workflow, which say similar things, come to (CN-38)?"""
+
+    prompt: ClassVar[str] = "digest"
+    answer: ClassVar[type[BaseModel]] = Digested
+
+    statements: list[str] = Field(min_length=1)
+
+    def problems(self, answer: Digested) -> list[str]:
+        wrong = [number for number in answer.evidence if not 0 <= number < len(self.statements)]
+        return [f"evidence: {wrong} are no numbers of the statements 0 … {len(self.statements) - 1}"] if wrong else []
+
+
+class Checked(BaseModel):
+    verdict: Literal["consistent", "inconsistent", "unknown"]
+    why: str = Field(max_length=MAX_ANSWER_CHARS)
+
+
+class Consistency(Question[Checked]):
+    """Does the text contradict itself, or state what obviously cannot be so (CN-25)?"""
+
+    prompt: ClassVar[str] = "consistency"
+    answer: ClassVar[type[BaseModel]] = Checked
+
+    text: str
 
 
 def _too_many(field: str, given: int, wanted: int) -> list[str]:

@@ -13,7 +13,8 @@ import logging
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from itertools import islice
+from typing import Any, TypeVar, cast
 
 import pybreaker
 import redis
@@ -29,6 +30,8 @@ ERROR_SUFFIX = ":error"
 ERROR_SECONDS = 7 * 86_400
 #: Failures in a row after which nobody calls any more.
 FAIL_MAX = 5
+#: Breakers that are listed at most; there is one for each model in use.
+MAX_BREAKERS = 1_000
 #: Seconds until one call is let through again, to see.
 RESET_SECONDS = 30.0
 #: Seconds for Valkey's part of a call, which stands before a call that takes longer anyway.
@@ -98,6 +101,25 @@ def look(name: str, reset_seconds: float = RESET_SECONDS) -> dict[str, Any]:
         "state": shown, "failures": int(failures or 0), "until": None if until is None else until.isoformat(),
         "last_error": last.get("error"), "last_error_at": last.get("at"),
     }  # fmt: skip
+
+
+def states() -> dict[str, str]:
+    """The state of every breaker that there is, by its name: ``closed``, ``open`` or ``half-open``.
+
+    Raises:
+        RedisError: Valkey is away.
+    """
+    client = _valkey()
+    if client is None:
+        return {}
+    end = f":{pybreaker.CircuitRedisStorage.BASE_NAMESPACE}:state"
+    names = sorted(cast("list[bytes]", list(islice(client.scan_iter(match=f"{KEY}*{end}", count=1_000), MAX_BREAKERS))))
+    found = cast("list[bytes | None]", client.mget(names)) if names else []
+    return {
+        name.decode().removeprefix(KEY).removesuffix(end): state.decode()
+        for name, state in zip(names, found, strict=True)
+        if state is not None
+    }
 
 
 def _prefix(name: str) -> str:

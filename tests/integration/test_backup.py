@@ -93,7 +93,22 @@ def structure(url: str) -> list[tuple[Any, ...]]:
         url,
         "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint "
         "WHERE connamespace = 'public'::regnamespace ORDER BY 1, 2",
-    )
+    ) + _execute(url, _SECURITY)  # fmt: skip
+
+
+#: Policies, functions with who may call them, and what the service's role may do.
+_SECURITY = """
+    SELECT 'policy', tablename, policyname, qual || with_check FROM pg_policies
+    UNION ALL SELECT 'table', relname, relrowsecurity::text, (
+        SELECT string_agg(a.privilege_type, ' ' ORDER BY a.privilege_type)
+        FROM aclexplode(relacl) a JOIN pg_roles r ON r.oid = a.grantee WHERE r.rolname = 'jiyi_service'
+    ) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+    UNION ALL SELECT 'function', proname, prosrc, (
+        SELECT string_agg(coalesce(r.rolname, 'everybody'), ' ' ORDER BY r.rolname)
+        FROM aclexplode(proacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
+    ) FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND starts_with(proname, 'jiyi_')
+    ORDER BY 1, 2, 3
+"""
 
 
 def fill() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
@@ -13,6 +12,8 @@ from sqlalchemy import text
 from jiyi.events import Event, build
 from models.base import unit_of_work
 from models.inbox import ACCUMULATE, APPRAISE, EMBED, STRENGTHEN, CollisionError, store
+from models.tenancy import for_groups
+from tests.integration.threads import Threads
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -24,7 +25,7 @@ def observed(group: str, description: str = "Klaus is reading a book", agent_id:
 
 
 def save(*events: Event) -> object:
-    with unit_of_work() as connection:
+    with for_groups(*(event.group_id for event in events)), unit_of_work() as connection:
         return store(connection, events)
 
 
@@ -124,7 +125,7 @@ def test_numbers_have_no_gap_under_concurrent_writers_of_one_agent(group: str) -
             kinds = ("event", "thought", "chat")
             save(*(observed(group, f"{writer}.{batch}.{i}", node_type=kinds[i % 3]) for i in range(size)))
 
-    with ThreadPoolExecutor(writers) as pool:
+    with Threads(writers) as pool:
         list(pool.map(write, range(writers)))
     stored = nodes(group)
     total = writers * batches * size
@@ -142,7 +143,7 @@ def test_concurrent_writers_of_many_agents_do_not_deadlock(group: str) -> None:
         for batch in range(5):
             save(*(observed(group, f"{writer}.{batch}", agent_id=agent) for agent in order))
 
-    with ThreadPoolExecutor(4) as pool:
+    with Threads(4) as pool:
         list(pool.map(write, range(4)))
     assert len(nodes(group)) == 4 * 5 * len(agents)
 
@@ -151,7 +152,7 @@ def test_two_intakes_with_the_same_event_collide_and_one_repeats(group: str) -> 
     event = observed(group)
     with unit_of_work() as first:
         store(first, [event])
-        with ThreadPoolExecutor(1) as pool:
+        with Threads(1) as pool:
             second = pool.submit(save, event)
             threading.Event().wait(0.2)
             first.commit()

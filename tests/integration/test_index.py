@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -28,6 +27,7 @@ from tasks import access
 from tasks.answering import Answered
 from tasks.retrieval import retrieve
 from tests.integration.test_inbox import observed, save
+from tests.integration.threads import Threads
 from workers.ephemeral import environment
 from workers.stack import Stack
 
@@ -393,7 +393,7 @@ def test_concurrent_retrievals_while_others_write_are_consistent(group: str, mon
     first = some(0, 50)
     save(*first)
     save(*(made(f"{group}-other", f"memory of word{i}", vector=[1, i, 1]) for i in range(50)))
-    with ThreadPoolExecutor(9) as pool:
+    with Threads(9) as pool:
         writer = pool.submit(write)
         readers = [pool.submit(ask, thread) for thread in range(8)]
         try:

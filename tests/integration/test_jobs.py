@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -27,6 +26,7 @@ from models.valkey import valkey
 from tasks import archival, jobs, maintenance, operations, warming
 from tasks.jobs import JOBS, Job, Run, perform, rehearse
 from tests.integration.test_inbox import nodes, observed, rows, save
+from tests.integration.threads import Threads
 from workers.ephemeral import environment
 from workers.stack import Stack
 
@@ -95,7 +95,7 @@ def test_a_slot_is_run_once_and_leaves_a_row(a_job: Callable[..., Job]) -> None:
 def test_many_beats_at_once_run_a_slot_once(a_job: Callable[..., Job]) -> None:
     ran = []
     job = a_job(lambda run: (time.sleep(0.1), ran.append(run))[0])
-    with ThreadPoolExecutor(6) as pool:
+    with Threads(6) as pool:
         begun = [future.result() for future in [pool.submit(perform, job) for _ in range(6)]]
     assert len(ran) == 1
     assert sum(tick is not None for tick in begun) == 1
@@ -128,7 +128,7 @@ def test_a_job_is_not_begun_while_it_is_under_way_except_by_hand(a_job: Callable
         go_on.wait(10)
 
     job = a_job(slow, setting="reconcile_seconds")
-    with ThreadPoolExecutor(1) as pool:
+    with Threads(1) as pool:
         first = pool.submit(perform, job, NOW - timedelta(hours=1))
         started.wait(10)
         go_on_later = perform(job)
@@ -412,7 +412,7 @@ def test_two_archivings_at_once_archive_each_memory_once(group: str, monkeypatch
     events = [observed(group, f"memory {i}") for i in range(40)]
     save(*events)
     old(*(event.event_id for event in events))
-    with ThreadPoolExecutor(3) as pool:
+    with Threads(3) as pool:
         for future in [pool.submit(run_in, group, archival.archive) for _ in range(3)]:
             future.result()
     recorded = [node_id for entry in audit_of(group) for node_id in entry["details"]["node_ids"]]
@@ -441,7 +441,7 @@ def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: 
             lock(connection, ids)
             connection.execute(text("SELECT pg_sleep(0.1)"))
 
-    with psycopg.connect(url) as other, ThreadPoolExecutor(2) as pool:
+    with psycopg.connect(url) as other, Threads(2) as pool:
         other.execute("SELECT FROM memory_nodes WHERE node_id = %s FOR UPDATE", [ids[1]])
         both = [pool.submit(archive_or_restore), pool.submit(fold)]
         time.sleep(0.5)
@@ -541,7 +541,7 @@ def test_memories_that_are_still_to_be_counted_are_no_drift(group: str, kind: st
 def test_two_repairs_at_once_repair_once(group: str) -> None:
     save(*(observed(group, f"memory {i}", keywords=[f"word{i}", "all"]) for i in range(30)))
     execute("DELETE FROM pending_work WHERE group_id = :g", g=group)
-    with ThreadPoolExecutor(4) as pool:
+    with Threads(4) as pool:
         for future in [pool.submit(run_in, group, maintenance.recompute_kw_strength) for _ in range(4)]:
             future.result()
     assert strengths(group) == {("event", "all"): 30} | {("event", f"word{i}"): 1 for i in range(30)}
@@ -554,7 +554,7 @@ def test_what_is_counted_during_a_repair_stays_counted(group: str, database: Sta
     execute("UPDATE kw_strength SET strength = 5 WHERE group_id = :g", g=group)
     save(second)
     assert database.urls is not None
-    with psycopg.connect(database.urls.database_url.replace("+psycopg", "")) as other, ThreadPoolExecutor(1) as pool:
+    with psycopg.connect(database.urls.database_url.replace("+psycopg", "")) as other, Threads(1) as pool:
         other.execute("DELETE FROM pending_work WHERE subject_id = %s", [second.event_id])
         other.execute("UPDATE kw_strength SET strength = strength + 1 WHERE group_id = %s", [group])
         repair = pool.submit(run_in, group, maintenance.recompute_kw_strength)  # waits for the row
@@ -690,7 +690,7 @@ def test_a_dry_run_of_each_job_works_and_leaves_no_trace(group: str, name: str) 
     def everything() -> list[Any]:
         tables = ("memory_nodes", "node_access", "kw_strength", "events", "dead_letters", "audit_log")
         return [rows(f"SELECT * FROM {table} t WHERE group_id = :g ORDER BY 1", g=group) if table != "node_access" else
-                rows("SELECT a.* FROM node_access a JOIN memory_nodes USING (node_id) WHERE group_id = :g ORDER BY 1", g=group)
+                rows("SELECT * FROM node_access WHERE group_id = :g ORDER BY 1", g=group)
                 for table in tables]  # fmt: skip
 
     save(observed(group, "memory", keywords=["tea"]), thought(group, "gone", occurred_at=NOW - timedelta(days=99)))

@@ -179,8 +179,11 @@ def test_a_lock_that_is_held_fails_the_migration_instead_of_queueing_everybody_b
         refused = empty.alembic("downgrade", "base")
     assert refused.returncode != 0
     assert "lock timeout" in refused.stderr
-    assert empty.revision() == REVISIONS[-1]
+    stopped_at = empty.revision()  # what came before it, and needs no lock on the table, is done
+    assert stopped_at not in (None, "0001")
     assert empty.tables() >= ROWS.keys()
+    empty.run("upgrade", "head")
+    assert empty.revision() == REVISIONS[-1]
 
 
 def test_a_migration_may_take_longer_than_the_services_statements(empty: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from jiyi.requests import FocalAnswer, RetrievalRequest
 from models import embedding_models, indexes, moving
 from models.base import unit_of_work
 from models.inbox import EMBED, store
+from models.roles import as_owner
 from models.valkey import valkey
 from tasks import moving as task
 from tasks.embedders import embedders
@@ -58,7 +59,7 @@ def _fresh(_own: None, vendor: bad.Vendor) -> None:
     vendor.otherwise = bad.good()
     vendor._script.clear()
     vendor.requests.clear()
-    with unit_of_work() as connection:
+    with unit_of_work() as connection, as_owner(connection):
         connection.execute(text("TRUNCATE groups, events, memory_nodes, embedding_models, pending_work, dead_letters CASCADE"))
     valkey().flushdb()
     embedder_of.cache_clear()

@@ -151,7 +151,7 @@ def test_a_bad_reply_keeps_nothing_and_the_next_attempt_makes_one_set(
     assert thoughts(group) == []
     assert counters(group) == before
     assert (
-        rows("SELECT * FROM node_access a JOIN memory_nodes USING (node_id) WHERE group_id = :g AND access_count > 0", g=group)
+        rows("SELECT * FROM node_access WHERE group_id = :g AND access_count > 0", g=group)
         == []
     )
     llm.before = lambda question: None

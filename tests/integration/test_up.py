@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -142,6 +143,7 @@ def test_the_demo_answers_three_questions_names_the_admin_and_ends_and_so_it_doe
     start: Callable[..., Up], place: Path
 ) -> None:
     thoughts: list[str] = []
+    passwords: list[list[str]] = []
     for _ in range(2):
         up = start("--demo", "--once", JIYI_HOME=place / "h")
         assert up.finished() == 0, up.output
@@ -153,10 +155,16 @@ def test_the_demo_answers_three_questions_names_the_admin_and_ends_and_so_it_doe
         assert "thought · importance" in thoughts[-1]
         assert "event · 2026-0" in thoughts[-1]
         assert up.admin
+        passwords.append(re.findall(r"name: admin +password: (\S{20})$", up.output, re.MULTILINE))
+        assert "jiyi users passwd admin" in up.output
         assert str(place / "h") in up.output
         assert "Traceback" not in up.output
         assert not mentioning(place)
     assert thoughts[0] == thoughts[1]  # they are remembered, not thought again
+    assert [len(told) for told in passwords] == [1, 0]  # shown once
+    secret = place / "h" / "secret_key"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert secret.read_text() not in (place / "output-0").read_text()
 
 
 def test_two_at_once_without_a_home_take_two_homes_and_two_ports(start: Callable[..., Up], place: Path) -> None:

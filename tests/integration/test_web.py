@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -22,21 +21,16 @@ from models.base import unit_of_work
 from models.inbox import store
 from models.queues import redis_address
 from models.work import settle
-from web import create_app, health, serve, show, workers
-from web.security import refuse_foreign_address
+from web import health, serve, show, workers
+from web.security import refuse_open_door
 
 AGENT = "林岚"
 
 
 @pytest.fixture
-def browser(database: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[FlaskClient]:
-    workers.roll_call.cache_clear()
-    monkeypatch.setattr(workers, "ANSWER_SECONDS", 0.1)
-    app = create_app()
-    app.config["PROPAGATE_EXCEPTIONS"] = False
-    with app.test_client() as client:
-        yield client
-    workers.roll_call.cache_clear()
+def browser(signed_in: FlaskClient) -> FlaskClient:
+    """An operator's."""
+    return signed_in
 
 
 def observe(group: str, agent: str = AGENT, event_id: UUID | None = None, **payload: Any) -> UUID:
@@ -113,11 +107,11 @@ def test_pages_of_an_agent_have_no_gaps_and_no_duplicates(browser: FlaskClient, 
             if (before := found["next"]) is None:
                 break
         assert seen == list(expected)
-        assert pages == -(-len(expected) // 50)
+        assert pages == -(-len(expected) // 20)
     html = page(browser, f"/agents/{group}/{AGENT}")
     following = re.search(r'href="([^"]+before=\d+)"', html)
     assert following is not None
-    assert "第 70 天" in page(browser, following[1].replace("&amp;", "&"))
+    assert "第 100 天" in page(browser, following[1].replace("&amp;", "&"))
 
 
 def test_an_agent_page_shows_keywords_with_their_strength(browser: FlaskClient, group: str) -> None:
@@ -129,7 +123,7 @@ def test_an_agent_page_shows_keywords_with_their_strength(browser: FlaskClient, 
         )  # fmt: skip
     html = page(browser, f"/agents/{group}/{AGENT}")
     assert '<progress class="event" value="9" max="9"' in html
-    assert "poignancy 7" in html
+    assert "importance 7" in html
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", ".", "x.json", "50% off", "a%2Fb", "%2Ejson", "空 格?#&", '"><b>'])
@@ -195,7 +189,7 @@ def test_dead_letters_are_paged_and_counted(browser: FlaskClient, group: str) ->
     assert found["open"] >= 53
     html = page(browser, "/dead", group=group)
     assert "reason 52" in html
-    assert "坏" in html
+    assert "坏" in page(browser, f"/dead/{found['letters'][0]['letter_id']}", group=group)
     assert state_of(data(browser, "/overview.json", group=group), "Dead letters") == "attention"
 
 
@@ -238,12 +232,9 @@ def test_what_is_not_there_is_told_in_both_forms(browser: FlaskClient, path: str
         assert answer.json["error"]["code"] == status
 
 
-def test_nothing_can_be_changed(browser: FlaskClient) -> None:
+def test_pages_are_only_looked_at(browser: FlaskClient) -> None:
     for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"):
         assert browser.open("/", method=method).status_code == 405
-    for rule in create_app().url_map.iter_rules():
-        assert rule.methods is not None
-        assert rule.methods <= {"GET", "HEAD", "OPTIONS"}, rule
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:8765", "[::1]:8765"])
@@ -278,7 +269,7 @@ def test_a_failure_shows_no_stack_trace(browser: FlaskClient, monkeypatch: pytes
     def fail(*_: object) -> None:
         raise RuntimeError("hunter2")
 
-    monkeypatch.setattr("web.pages.gather", fail)
+    monkeypatch.setattr("web.admin.overview.gather", fail)
     for path in ("/", "/overview.json"):
         answer = browser.get(path)
         assert answer.status_code == 500
@@ -310,9 +301,9 @@ def test_a_dead_broker_and_valkey_are_told_with_the_reason(
     browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
-    monkeypatch.setattr("web.overview.valkey", lambda: nowhere)
-    monkeypatch.setattr("web.pages.valkey", lambda: nowhere)
-    monkeypatch.setattr("models.queues._client", lambda _: nowhere)
+    monkeypatch.setattr("web.admin.overview.valkey", lambda: nowhere)
+    monkeypatch.setattr("web.probes.valkey", lambda: nowhere)
+    monkeypatch.setattr("models.queues.broker_client", lambda _: nowhere)
     found = data(browser, "/overview.json", group=group)
     assert state_of(found, "Valkey") == "unreachable"
     assert state_of(found, "Intake") == "unknown"
@@ -386,11 +377,14 @@ def test_a_broker_address_is_rewritten_for_redis_or_unknown(broker: str, address
     assert redis_address(broker) == address
 
 
-def test_it_listens_on_this_machine_only() -> None:
-    refuse_foreign_address(get_settings().model_copy(update={"web_host": "::1"}))
+def test_it_listens_to_others_only_when_somebody_can_sign_in() -> None:
+    for host in ("::1", "127.0.0.1", "localhost"):
+        refuse_open_door(get_settings().model_copy(update={"web_host": host}), somebody_signs_in=False)
     for host in ("0.0.0.0", "192.168.1.5", "::", "example.org"):
-        with pytest.raises(SettingsError, match=r"JIYI_WEB_HOST.*no sign-in"):
-            refuse_foreign_address(get_settings().model_copy(update={"web_host": host}))
+        settings = get_settings().model_copy(update={"web_host": host})
+        refuse_open_door(settings, somebody_signs_in=True)
+        with pytest.raises(SettingsError, match=r"JIYI_WEB_HOST.*nobody can sign in.*jiyi users add"):
+            refuse_open_door(settings, somebody_signs_in=False)
 
 
 def test_a_taken_port_is_one_clear_sentence() -> None:

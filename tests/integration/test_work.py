@@ -142,7 +142,7 @@ def test_a_worker_that_dies_each_time_is_counted_and_its_subject_buried(group: s
             assert work.claim(connection, EMBED, 10, 60)
     due_now(EMBED)
     with unit_of_work() as connection:
-        assert work.bury_exhausted(connection, EMBED, get_settings().work_max_attempts) == 1
+        assert work.bury_exhausted(connection, EMBED, get_settings().work_max_attempts) == {group: 1}
         (letter,) = dead.letters(connection, group, "open", EMBED, None, 10)
     assert "died" in letter["reason"]
 

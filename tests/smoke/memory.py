@@ -13,6 +13,7 @@ from jiyi import Client
 from jiyi.errors import BrokerUnavailable
 from jiyi.events import Event, build
 from models.base import unit_of_work
+from models.tenancy import for_groups
 
 EVENTS = 240
 MESSAGE = 6
@@ -89,7 +90,7 @@ def settled(group: str, supervise: Callable[[], None] = lambda: None) -> dict[st
     deadline = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
         supervise()
-        with unit_of_work() as connection:
+        with for_groups(group), unit_of_work() as connection:
             events = connection.execute(text("SELECT count(*) FROM events WHERE group_id = :g"), {"g": group}).scalar_one()
             owed = connection.execute(_OWED, {"g": group}).scalar_one()
         if events >= EVENTS and not owed:
@@ -100,7 +101,7 @@ def settled(group: str, supervise: Callable[[], None] = lambda: None) -> dict[st
 
 def memory(group: str) -> dict[str, Any]:
     """All that must be the same however the events arrived: not the order of arrival, nor times of our clock."""
-    with unit_of_work() as connection:
+    with for_groups(group), unit_of_work() as connection:
         nodes = connection.execute(_NODES, {"g": group}).mappings().all()
         return {
             "nodes": sorted(
@@ -118,7 +119,7 @@ def memory(group: str) -> dict[str, Any]:
 
 
 _OWED = text("SELECT count(*) FROM pending_work WHERE group_id = :g")
-_NODES = text("SELECT n.*, a.last_accessed FROM memory_nodes n JOIN node_access a USING (node_id) WHERE group_id = :g")
+_NODES = text("SELECT n.*, a.last_accessed FROM memory_nodes n JOIN node_access a USING (node_id) WHERE n.group_id = :g")
 _STRENGTHS = text("SELECT agent_id, memory_type, keyword, strength FROM kw_strength WHERE group_id = :g")
 _COUNTERS = text("""
     SELECT agent_id, node_count, type_counts::text, importance_trigger_curr, importance_ele_n FROM agents WHERE group_id = :g

@@ -12,6 +12,7 @@ from sqlalchemy import text
 from jiyi import Client
 from jiyi.settings import get_settings
 from models.base import unit_of_work
+from models.tenancy import for_groups
 from tests.smoke.conftest import Service
 from tests.smoke.nodes import ProcessNode
 from workers.procfile import commands
@@ -66,7 +67,7 @@ def test_a_worker_killed_in_the_middle_leaves_one_set_of_thoughts_each(
         assert time.monotonic() < deadline, worker.logs()
         time.sleep(0.2)
     _nothing_owed(group)
-    with unit_of_work() as connection:
+    with for_groups(group), unit_of_work() as connection:
         found = connection.execute(_THOUGHTS, {"g": group}).all()
         rows = connection.execute(_REFLECTIONS, {"g": group}).all()
         agents = connection.execute(_AGENTS, {"g": group}).all()
@@ -85,7 +86,7 @@ def test_a_worker_killed_in_the_middle_leaves_one_set_of_thoughts_each(
 def _nothing_owed(group: str) -> None:
     deadline = time.monotonic() + SECONDS
     while True:
-        with unit_of_work() as connection:
+        with for_groups(group), unit_of_work() as connection:
             owed = connection.execute(text("SELECT kind FROM pending_work WHERE group_id = :g"), {"g": group}).scalars().all()
         if not owed:
             return

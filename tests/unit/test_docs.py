@@ -49,7 +49,10 @@ def section(text: str, heading: str) -> str:
 # docs/events.md
 
 
-@pytest.mark.parametrize("example", blocks(read("events.md"), "json"))
+EXAMPLES = [(example, json.loads(example)) for example in blocks(read("events.md"), "json")]
+
+
+@pytest.mark.parametrize("example", [text for text, _ in EXAMPLES])
 def test_every_example_of_an_event_is_valid_and_says_nothing_that_is_ignored(example: str) -> None:
     decoded = wire.decode(example.encode())
     assert decoded.rejected == []
@@ -73,6 +76,7 @@ def test_every_type_has_an_example_in_english_and_one_in_chinese() -> None:
         ("memory.observed", [wire.Observation]),
         ("agent.configured", [wire.Configuration, wire.ImportedCounters]),
         ("session.ended", [wire.Ending]),
+        ("node.executed", [wire.Execution]),
     ],
 )
 def test_the_tables_name_exactly_the_fields_there_are(heading: str, models: list[type[BaseModel]]) -> None:
@@ -86,7 +90,7 @@ def test_all_event_types_have_the_envelope_that_is_described() -> None:
 
 def test_required_fields_and_defaults_are_as_the_tables_say() -> None:
     text = read("events.md")
-    models = [wire.MemoryObserved, wire.Observation, wire.Configuration, wire.ImportedCounters]
+    models = [wire.MemoryObserved, wire.Observation, wire.Configuration, wire.ImportedCounters, wire.Execution]
     required = {name for model in models for name, field in model.model_fields.items() if field.is_required()} | {"type"}
     stated = {
         row.split("`")[1] for row in text.splitlines() if row.startswith("| `") and row.split("|")[4].strip() == "required"

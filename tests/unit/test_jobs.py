@@ -157,7 +157,7 @@ def test_a_job_that_failed_needs_attention() -> None:
     assert health.schedule(get_settings(), ticks, "").state == "ok"
     ticks.append({"job": "verify_backup", "slot": NOON, "state": "failed", "error": "there is no backup"})
     found = health.schedule(get_settings(), ticks, "")
-    assert (found.state, found.detail) == ("attention", "verify_backup: there is no backup")
+    assert (found.state, found.detail) == ("attention", "failed: verify_backup")
 
 
 def test_a_summary_in_one_line() -> None:

@@ -359,7 +359,7 @@ def test_there_is_a_rule_for_every_question() -> None:
         cls for cls in vars(ask).values() if isinstance(cls, type) and issubclass(cls, Question) and hasattr(cls, "prompt")
     ]
     assert set(RULES) == set(asked)
-    assert len(asked) == 7
+    assert len(asked) == 9
 
 
 def test_a_question_without_a_rule_is_a_mistake_of_ours() -> None:

@@ -26,8 +26,8 @@ def leave_addresses(home: Path, text: str) -> None:
 
 #: Free text is never wrong by itself.
 FREE = {
-    "backup_dir", "broker_url", "database_url", "embedder_api_key", "home", "llm", "llm_api_key", "llm_base_url",
-    "llm_prompts", "redis_url", "web_host",
+    "backup_dir", "broker_url", "database_url", "embedder_api_key", "home", "key", "llm", "llm_api_key", "llm_base_url",
+    "llm_prompts", "redis_url", "secret_key", "web_host", "web_hosts", "web_search_api_key",
 }  # fmt: skip
 CHECKED = sorted(Settings.model_fields.keys() - FREE)
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from jiyi.llms import questions as ask
 from jiyi.llms.questions import A, Question
-from jiyi.llms.rules import conversations, insights, poignancy, triples
+from jiyi.llms.rules import conversations, digests, insights, poignancy, triples
 from jiyi.text import keywords_ranked
 
 #: Kept with what is made from the answers; goes up when they change.
@@ -41,6 +41,12 @@ def _keywords(question: ask.Keywords) -> ask.KeywordList:
     return ask.KeywordList(keywords=keywords_ranked(question.text)[: ask.MAX_KEYWORDS])
 
 
+def _consistency(question: ask.Consistency) -> ask.Checked:
+    """Words do not show whether a text is right: no rule pretends to know (CN-25, fail-open)."""
+    why = "没有配置大语言模型，无法检查。" if question.language == "zh" else "There is no LLM that could tell."
+    return ask.Checked(verdict="unknown", why=why)
+
+
 RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Poignancy: _poignancy,
     ask.Triple: triples.triple,
@@ -49,4 +55,6 @@ RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Insights: insights.insights,
     ask.Planning: conversations.planning,
     ask.Memo: conversations.memo,
+    ask.Digest: digests.digest,
+    ask.Consistency: _consistency,
 }

@@ -1,0 +1,1 @@
+"""Runnable examples, each by itself: ``python -m examples.debate``."""

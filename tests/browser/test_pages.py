@@ -1,0 +1,48 @@
+"""Every page, as it is met: in both languages, on a desk and on a telephone, light and dark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.conftest import DESKTOP, PHONE, Open
+from tests.browser.town import Town
+
+LOOKS = Path(__file__).with_name("looks.js").read_text(encoding="utf-8")
+#: A page that is not there is part of the walk, and browsers report it.
+REFUSED = "404"
+FEWEST_PAGES = 15
+
+
+def pages_of(page: Page, town: Town) -> dict[str, str]:
+    """Every page of the navigation, and those behind them; title → address."""
+    page.goto(f"/?group={town.group}")
+    links = page.locator(".beside-page nav a").evaluate_all("all => all.map((a) => [a.textContent, a.getAttribute('href')])")
+    assert len(links) >= FEWEST_PAGES, "pages are missing from the navigation"
+    return dict(links) | town.paths() | {"the API": "/api/docs"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"locale": "en-GB", "viewport": DESKTOP}, id="english-desk"),
+        pytest.param({"locale": "en-GB", "viewport": PHONE}, id="english-phone"),
+        pytest.param({"locale": "zh-CN", "viewport": DESKTOP}, id="chinese-desk"),
+        pytest.param({"locale": "zh-CN", "viewport": PHONE, "color_scheme": "dark"}, id="chinese-phone-dark"),
+        pytest.param({"locale": "en-GB", "viewport": DESKTOP, "color_scheme": "dark"}, id="english-desk-dark"),
+    ],
+)
+def test_no_page_has_errors_or_cannot_be_read(open_browser: Open, town: Town, options: dict[str, Any]) -> None:
+    page = open_browser(**options)
+    page.watch.expected = (REFUSED,)
+    asked = {"language": options["locale"][:2], "phone": options["viewport"] == PHONE}
+    wrong: list[str] = []
+    for name, path in pages_of(page, town).items():
+        page.goto(path)
+        if name == "the API":
+            continue
+        wrong += [f"{name}: {defect}" for defect in page.evaluate(LOOKS, asked) + page.watch.take()]
+    assert not wrong, "\n".join(wrong)

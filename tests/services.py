@@ -1,0 +1,69 @@
+"""What tests of a real service share: its settings, its PostgreSQL, Valkey and workers, and people who sign in.
+
+A folder's conftest imports the fixtures that it offers.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from uuid import uuid4
+
+import pytest
+
+from jiyi import keys
+from models import users
+from models.base import unit_of_work
+from models.tenancy import whole_service
+from models.users import User
+from workers import ephemeral
+from workers.stack import Stack
+
+#: Small and quick: the machinery is under test, not the patience.
+SETTINGS = {
+    "embedder": "hashing",
+    "reconcile_seconds": "2",
+    "work_backoff_seconds": "0.2",
+    "access_flush_seconds": "0.2",
+    "intake_redelivery_seconds": "2",
+    "secret_key": "only-for-tests-" + "x" * 32,
+}
+#: Of everybody that :func:`somebody` makes.
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(scope="session")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """An embedded, migrated database and Valkey; ``JIYI_…`` point to them."""
+    with ephemeral.database(tmp_path_factory.mktemp("stack"), **SETTINGS) as stack:
+        importlib.import_module("workers.app")  # the Celery app reads the settings, so not before they are there
+        yield stack
+
+
+@pytest.fixture(autouse=True)
+def _sees_everything() -> Iterator[None]:
+    """Tests look at what was stored for whomever. Tasks, answers, jobs and the intake choose their scopes themselves."""
+    with whole_service():
+        yield
+
+
+@pytest.fixture(scope="session")
+def _workers(database: Stack) -> Iterator[None]:
+    with ephemeral.processes(database.log_dir):
+        yield
+
+
+@lru_cache(maxsize=1)
+def password_hash() -> str:
+    return keys.hash_password(PASSWORD)
+
+
+def somebody(role: str = "operator", groups: Sequence[str] | None = None) -> User:
+    """A new person with :data:`PASSWORD`."""
+    name = f"{role}-{uuid4().hex[:8]}"
+    with whole_service(), unit_of_work() as connection:
+        users.create(connection, name=name, password_hash=password_hash(), role=role, groups=groups, actor="test")
+        user = users.by_name(connection, name)
+    assert user is not None
+    return user

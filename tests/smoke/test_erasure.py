@@ -1,0 +1,54 @@
+"""An erasure ends complete, whatever dies in its middle."""
+
+from __future__ import annotations
+
+import time
+from uuid import UUID
+
+import pytest
+from sqlalchemy import text
+
+from jiyi import Client
+from jiyi.erasure import EraseQuery, Erasure, ErasureQuery
+from models.base import unit_of_work
+from models.tenancy import whole_service
+from tests.smoke.conftest import Service
+
+pytestmark = [pytest.mark.smoke, pytest.mark.timeout(240)]
+
+EVENTS = 3_000
+PATIENCE_SECONDS = 150.0
+
+
+def counted(statement: str, group: str) -> int:
+    with whole_service(), unit_of_work() as connection:
+        return int(connection.execute(text(statement), {"g": group}).scalar_one())
+
+
+def test_a_worker_killed_in_the_middle(running: Service, client: Client, group: str) -> None:
+    observations = [
+        {"agent_id": "klaus", "description": f"Maria Lopez says {number}" if number % 2 else f"Klaus reads {number}",
+         "poignancy": 1, "historic": True}
+        for number in range(EVENTS)
+    ]  # fmt: skip
+    ids = client.observe_many(observations)
+    client.wait_for(ids[-1:], timeout=60)
+    left = "SELECT count(*) FROM memory_nodes WHERE group_id = :g AND description LIKE 'Maria%'"
+    assert counted(left, group) == EVENTS / 2
+    asked = client.ask("erase", EraseQuery(group_id=group, what=Erasure(person="Maria Lopez")))
+    query = ErasureQuery(group_id=group, erasure_id=UUID(asked["erasure_id"]))
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while counted(left, group) == EVENTS / 2:  # until the first batch is gone
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    running.nodes["upkeep"].kill("SIGKILL")
+    between = counted(left, group)
+    running.nodes["upkeep"].start()
+    while (state := client.ask("erasure", query))["state"] != "done":
+        assert time.monotonic() < deadline, state
+        time.sleep(0.2)
+    assert between > 0, "it was killed after the last memory had gone: the fault was not met"
+    assert counted(left, group) == 0
+    assert state["report"]["left"] == 0
+    assert state["report"]["erased"]["memory_nodes"] == EVENTS / 2
+    assert counted("SELECT count(*) FROM memory_nodes WHERE group_id = :g", group) == EVENTS / 2

@@ -1,0 +1,31 @@
+"""The pages in Chinese: nothing is forgotten, and what is compiled is what is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools import translations
+
+AGAIN = "run `python -m tools.translations` and translate what it names"
+
+
+@pytest.mark.parametrize("language", translations.LANGUAGES)
+def test_every_message_is_translated(language: str) -> None:
+    catalog = translations.current(language)
+    assert len(catalog) > 300, "the messages were not found"
+    assert [message.id for message in translations.missing(catalog)] == [], AGAIN
+
+
+@pytest.mark.parametrize("language", translations.LANGUAGES)
+def test_the_files_are_those_of_the_code(language: str) -> None:
+    catalog = translations.current(language)
+    source, compiled = translations.files(language)
+    assert source.read_bytes() == translations.as_po(catalog), AGAIN
+    assert compiled.read_bytes() == translations.as_mo(catalog), AGAIN
+
+
+def test_a_translation_that_lost_a_value_is_missing() -> None:
+    catalog = translations.current("zh")
+    catalog["%(count)s open"].string = "待处理"
+    catalog["Menu"].string = ""
+    assert {message.id for message in translations.missing(catalog)} == {"%(count)s open", "Menu"}

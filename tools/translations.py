@@ -1,0 +1,107 @@
+"""The translations of the pages: ``python -m tools.translations``.
+
+Collects every message of ``web`` into ``web/translations/zh/LC_MESSAGES/messages.po``, keeps what is translated, drops
+what is no longer used, compiles ``messages.mo`` beside it, and names what has no translation yet. ``--check`` writes
+nothing and fails if there is anything to do; a unit test does the same.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+
+from babel.messages.catalog import Catalog, Message
+from babel.messages.extract import extract_from_dir
+from babel.messages.frontend import parse_mapping_cfg
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po, write_po
+
+#: A value that is put into a message.
+VALUE = re.compile(r"%\(\w+\)[sd]")
+CHECKOUT = Path(__file__).resolve().parents[1]
+LANGUAGES = ("zh",)
+KEYWORDS: dict[str, tuple[int, ...] | None] = {
+    "_": None, "gettext": None, "lazy_gettext": None, "ngettext": (1, 2), "lazy_ngettext": (1, 2),
+}  # fmt: skip
+
+
+class Pages(Catalog):
+    """Without dates, versions and names in its header: the same messages make the same files, whenever and by whatever."""
+
+    @property
+    def mime_headers(self) -> list[tuple[str, str]]:
+        said = ("Language", "Plural-Forms", "MIME-Version", "Content-Type", "Content-Transfer-Encoding")
+        return [(name, value) for name, value in super().mime_headers if name in said]
+
+
+def files(language: str) -> tuple[Path, Path]:
+    folder = CHECKOUT / "web" / "translations" / language / "LC_MESSAGES"
+    return folder / "messages.po", folder / "messages.mo"
+
+
+def messages() -> Catalog:
+    """Every message of the code and the templates, in the order of its text."""
+    with (CHECKOUT / "babel.cfg").open(encoding="utf-8") as file:
+        methods, options = parse_mapping_cfg(file)
+    found = Catalog(charset="utf-8")
+    for _name, _line, message, _comments, context in extract_from_dir(CHECKOUT / "web", methods, options, KEYWORDS):
+        found.add(message, context=context)
+    return found
+
+
+def current(language: str) -> Pages:
+    """What is translated, with everything that is in the code now and nothing else."""
+    path = files(language)[0]
+    known = read_po(io.BytesIO(path.read_bytes()) if path.exists() else io.BytesIO(), locale=language)
+    made = Pages(locale=language, charset="utf-8", fuzzy=False, header_comment="# See tools/translations.py.")
+    for message in messages():
+        if message.id:
+            old = known.get(message.id, message.context)
+            made.add(message.id, None if old is None else old.string)
+    return made
+
+
+def missing(catalog: Catalog) -> list[Message]:
+    """Messages without a translation, or with one that lacks a value that belongs into it."""
+    return [message for message in catalog if message.id and not _whole(message)]
+
+
+def as_po(catalog: Catalog) -> bytes:
+    written = io.BytesIO()
+    write_po(written, catalog, width=0, sort_output=True, omit_header=False)
+    return written.getvalue()
+
+
+def as_mo(catalog: Catalog) -> bytes:
+    written = io.BytesIO()
+    write_mo(written, catalog)
+    return written.getvalue()
+
+
+def main() -> int:
+    check, failed = "--check" in sys.argv, False
+    for language in LANGUAGES:
+        catalog = current(language)
+        for path, content in zip(files(language), (as_po(catalog), as_mo(catalog)), strict=True):
+            if check:
+                failed |= not path.exists() or path.read_bytes() != content
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+        for message in missing(catalog):
+            print(f"{language}: not translated: {message.id!r}", file=sys.stderr)
+            failed = True
+    return int(failed)
+
+
+def _whole(message: Message) -> bool:
+    """Of a message with a plural the plural counts: ``a minute`` has no number in it."""
+    wanted = message.id[-1] if isinstance(message.id, list | tuple) else message.id
+    strings = message.string if isinstance(message.string, list | tuple) else [message.string]
+    return all(each and set(VALUE.findall(each)) == set(VALUE.findall(wanted)) for each in strings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""Changes that pages make, and questions to workers: what is refused is told, and nothing is waited for too long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+from uuid import UUID
+
+from flask import abort, request
+from flask_babel import gettext as _
+from sqlalchemy import Connection
+
+from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, NoAnswer, NotFound
+from jiyi.inspection import QUEUE, Query
+from models.base import unit_of_work
+from web.admin.asking import caller, changing
+from web.sources import Unanswered, source
+
+T = TypeVar("T")
+
+#: Seconds that a page waits for a worker to do something. The message expires then: nobody does it later.
+WORKER_TIMEOUT = 8.0
+WORKER_PATIENCE = 9.0
+
+
+def chosen_ids(name: str, most: int = 1_000) -> list[UUID]:
+    """What was ticked in a form; 400 for what is no id, or too much at a time."""
+    values = request.form.getlist(name)
+    if len(values) > most:
+        abort(400, _("At most %(most)s at a time.", most=f"{most:,}"))
+    try:
+        return [UUID(value) for value in values]
+    except ValueError:
+        abort(400, f"{name}: must be ids.")
+
+
+def change(step: Callable[[Connection], T]) -> T:
+    """``step`` in a transaction. 400 or 404 with its words if it refuses, and nothing is changed."""
+
+    def attempted() -> T | JiyiError:
+        try:
+            with unit_of_work() as connection:
+                return step(connection)
+        except (InvalidRequest, NotFound) as error:
+            return error
+
+    done = changing(attempted)
+    if isinstance(done, JiyiError):
+        _refuse(done)
+    return done
+
+
+def ask_worker(what: str, query: Query, timeout: float = WORKER_TIMEOUT) -> Any:
+    """The answer of a worker. Raises :class:`Unanswered`; 400 or 404 with the worker's words if it refuses."""
+
+    def attempted() -> Any:
+        try:
+            return caller().call(f"inspect.{what}", QUEUE, query, timeout)
+        except (InvalidRequest, NotFound) as error:
+            return error
+
+    answer = source("inspection worker").begin(attempted, max(timeout + 1, WORKER_PATIENCE))()
+    if isinstance(answer, JiyiError):
+        _refuse(answer)
+    return answer
+
+
+def have_done(what: str, query: Query) -> Any:
+    """Let a worker change something. 503 if none answers: nothing is changed then, now or later."""
+    try:
+        return ask_worker(what, query)
+    except Unanswered as error:
+        cause = error.__cause__
+        if isinstance(cause, NoAnswer | BrokerUnavailable) or cause is None:
+            abort(503, _("No worker answered, so nothing was changed. See whether the queue “inspection” is read."))
+        raise
+
+
+def _refuse(error: JiyiError) -> NoReturn:
+    abort(404 if isinstance(error, NotFound) else 400, str(error))

@@ -1,0 +1,194 @@
+"""What stands around every page: for whom it is, of which group, and the way to the other pages.
+
+Whoever asks is known before a page begins (``web.signin``); here the page's group is chosen and checked, and PostgreSQL
+is told that nothing of another group is to be seen while the page is made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from flask import Flask, Response, abort, current_app, g, request, url_for
+from flask_babel import LazyString, lazy_gettext
+from sqlalchemy import Connection
+
+from jiyi.settings import get_settings
+from models import overview
+from models.tenancy import for_groups, whole_service
+from web.answers import wants_json
+from web.identity import Identity, Scope, identity, need, who
+from web.sources import attempt, reading, source
+
+#: The parts of the navigation, in their order. The first has no title of its own.
+SECTIONS: dict[str, LazyString | None] = {
+    "overview": None,
+    "memory": lazy_gettext("Memory"),
+    "tiers": lazy_gettext("Tiers"),
+    "running": lazy_gettext("Running"),
+    "access": lazy_gettext("Access"),
+}
+COOKIE = "jiyi_group"
+COOKIE_SECONDS = 365 * 86_400
+#: Seconds that the list of groups is kept by an app, and that a page waits for it.
+GROUPS_KEPT = 2.0
+GROUPS_PATIENCE = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An entry of the navigation. ``scope`` is needed for every route of its module."""
+
+    section: str
+    title: LazyString
+    #: Of the page that the entry leads to.
+    endpoint: str
+    scope: Scope = "read"
+    #: The whole service's: the chosen group makes no difference.
+    of_service: bool = False
+
+
+def register(app: Flask, modules: list[ModuleType]) -> None:
+    pages: list[Page] = [page for module in modules for page in module.PAGES]
+    needed: dict[str, Scope] = {module.blueprint.name: module.PAGES[0].scope for module in modules if module.PAGES}
+    admin = {module.blueprint.name for module in modules}
+    app.extensions["jiyi.groups"] = _Groups()
+
+    def enter() -> None:
+        if request.blueprint in admin:
+            need("read")
+            need(needed.get(str(request.blueprint), "read"))
+            scope = ExitStack()
+            scope.enter_context(for_groups(group()))
+            g.scope = scope
+
+    app.before_request(enter)
+    app.after_request(_leave)
+    app.teardown_request(lambda _: _close_scope())
+    app.context_processor(lambda: _surroundings(pages))
+
+
+def group() -> str:
+    """The group of this page: the address says, else the cookie, else it is the configured or the first one.
+
+    404 for one that may not be seen: to whom it is closed, it does not exist.
+    """
+    if "group" not in g:
+        g.group = _chosen(who())
+    return str(g.group)
+
+
+@contextmanager
+def across_groups() -> Iterator[None]:
+    """What an operator sees of all groups, anybody else of theirs: letters of no known group, queues, schedules."""
+    if who().may("operator"):
+        with whole_service():
+            yield
+    else:
+        yield
+
+
+def groups() -> list[str]:
+    """The groups to choose from; empty when the database does not answer."""
+    known = who().groups
+    return current_app.extensions["jiyi.groups"].read() if known is None else sorted(known)
+
+
+def storable(*names: str) -> None:
+    """404 for a name that PostgreSQL cannot hold: NUL, or half a surrogate pair. Nothing is called so."""
+    for name in names:
+        if "\x00" in name or any("\ud800" <= character <= "\udfff" for character in name):
+            abort(404)
+
+
+def asked(name: str, longest: int = 1_000) -> str | None:
+    """A parameter of the address, or None. 404 if nothing can be called so."""
+    value = request.args.get(name) or None
+    storable(value or "")
+    if value is not None and len(value) > longest:
+        abort(400, f"{name}: longer than {longest:,} characters.")
+    return value
+
+
+def wants_fragment() -> bool:
+    """Whether htmx asks, for a part of a page."""
+    return request.headers.get("HX-Request") == "true"
+
+
+def _chosen(identity: Identity) -> str:
+    named = (request.view_args or {}).get("group") or asked("group")
+    if named:
+        storable(named)
+        if not identity.sees(named):
+            abort(404, f"There is no group “{named}”.")
+        return str(named)
+    kept = request.cookies.get(COOKIE, "")
+    if kept and "\x00" not in kept and identity.sees(kept):
+        return kept
+    configured, known = get_settings().group, groups()
+    return configured if configured in known or not known else known[0]
+
+
+class _Groups:
+    """All groups of the service, asked again after ``GROUPS_KEPT`` seconds; one that is new may be missing as long."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._asked_at = float("-inf")
+
+    def read(self) -> list[str]:
+        if time.monotonic() - self._asked_at > GROUPS_KEPT:
+            with whole_service():
+                found = attempt(source("database").begin(reading(_all_groups), GROUPS_PATIENCE))
+            self._names, self._asked_at = found.value or [], time.monotonic()
+        return self._names
+
+
+def _all_groups(connection: Connection) -> list[str]:
+    return overview.groups(connection)
+
+
+def _leave(response: Response) -> Response:
+    _close_scope()
+    if request.args.get("group") and "group" in g and not wants_json():
+        response.set_cookie(COOKIE, g.group, max_age=COOKIE_SECONDS, samesite="Lax", httponly=True)
+    return response
+
+
+def _close_scope() -> None:
+    scope: ExitStack | None = g.pop("scope", None)
+    if scope is not None:
+        scope.close()
+
+
+def _surroundings(pages: list[Page]) -> dict[str, Any]:
+    known, chosen = identity(), g.get("group")
+    around: dict[str, Any] = {"identity": known, "group": chosen, "groups": [], "navigation": []}
+    if known is not None and not wants_fragment():
+        around["groups"] = groups() if chosen else []
+        around["navigation"] = _navigation(known, pages, chosen)
+    return around
+
+
+def _navigation(identity: Identity, pages: list[Page], chosen: str | None) -> list[dict[str, Any]]:
+    """The pages that this person may open, by section."""
+    return [
+        {
+            "name": section,
+            "title": title,
+            "pages": [
+                {
+                    "title": page.title,
+                    "url": url_for(page.endpoint, group=chosen),
+                    "current": request.blueprint == page.endpoint.partition(".")[0],
+                }
+                for page in pages
+                if page.section == section and identity.may(page.scope)
+            ],
+        }
+        for section, title in SECTIONS.items()
+    ]

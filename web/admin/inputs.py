@@ -1,0 +1,92 @@
+"""Parameters of an address, checked: what cannot be meant is answered with 400 and the parameter's name."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from flask import abort, request
+
+from web.admin.frame import asked
+
+#: PostgreSQL's ``integer`` and ``bigint``.
+MAX_INTEGER = 2**31 - 1
+MAX_BIGINT = 2**63 - 1
+
+
+def whole(name: str, most: int = MAX_INTEGER) -> int | None:
+    """A whole number from 1, or None."""
+    text = asked(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
+        abort(400, f"{name}: must be a whole number from 1 to {most}.")
+    return int(text)
+
+
+def decimal(name: str, least: float, most: float) -> float | None:
+    text = asked(name, 40)
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not least <= value <= most:  # NaN is within nothing
+        abort(400, f"{name}: must be a number from {least:g} to {most:g}.")
+    return value
+
+
+def choice(name: str, allowed: Sequence[str]) -> str | None:
+    value = asked(name)
+    if value is not None and value not in allowed:
+        abort(400, f"{name}: must be one of {', '.join(allowed)}.")
+    return value
+
+
+def choices(name: str, allowed: Sequence[str]) -> list[str]:
+    """All values given under one name, in the order of those allowed."""
+    given = {value for value in request.args.getlist(name) if value}
+    if given - set(allowed):
+        abort(400, f"{name}: must be among {', '.join(allowed)}.")
+    return [value for value in allowed if value in given]
+
+
+def moment(name: str, *, end: bool = False) -> datetime | None:
+    """A day (``2026-03-02``: its beginning, with ``end`` the beginning of the next one) or a time, UTC unless it says."""
+    text = asked(name, 40)
+    if text is None:
+        return None
+    try:
+        value = datetime.fromisoformat(text)
+        value = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return value + timedelta(days=1) if end and len(text) == len("2026-03-02") else value
+    except (ValueError, OverflowError):
+        abort(400, f"{name}: must be a day (2026-03-02) or a time (2026-03-02T07:15).")
+
+
+def identifier(name: str) -> UUID | None:
+    text = asked(name, 40)
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        abort(400, f"{name}: must be an id.")
+
+
+def packed(at: datetime, id_: UUID) -> str:
+    """A place in a list that is ordered by a time and an id, for an address."""
+    return urlsafe_b64encode(f"{at.isoformat()} {id_}".encode()).decode().rstrip("=")
+
+
+def unpacked(name: str = "before") -> tuple[datetime, UUID] | None:
+    text = asked(name, 200)
+    if text is None:
+        return None
+    try:
+        at, _, id_ = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode().partition(" ")
+        then = datetime.fromisoformat(at)
+        return then if then.tzinfo else then.replace(tzinfo=UTC), UUID(id_)
+    except ValueError:
+        abort(400, f"{name}: must be what the page before it gave.")

@@ -1,0 +1,63 @@
+"""The REST API ``/api/v1``, for programs: identified by keys, never by cookies. A module a kind of thing.
+
+Every operation is told to ``web.api.registry``; its route, its checks, the OpenAPI document and the tests follow from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from flask import Blueprint, Flask, Response
+from flask.typing import ResponseReturnValue
+from werkzeug.routing import BaseConverter
+
+from web.api import agents, docs, erasures, events, knowledge, memories, memory_node, retrieval, service, tiers
+from web.api.openapi import TAGS
+from web.api.problems import answer_to
+from web.api.registry import OPERATIONS, PREFIX, Operation
+from web.api.running import run
+from web.keys import identify_by_key
+
+#: Their import is what registers their operations.
+MODULES = (events, retrieval, memories, agents, tiers, memory_node, knowledge, service, erasures)
+OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
+
+
+class AnythingConverter(BaseConverter):
+    """A name with whatever characters: slashes, too, once they are no longer percent-encoded, as servers hand them over."""
+
+    regex = ".+?"
+    part_isolating = False
+
+
+def register(app: Flask) -> None:
+    app.url_map.converters["anything"] = AnythingConverter
+    app.register_blueprint(_blueprint())
+    app.register_blueprint(docs.blueprint)
+
+
+def _blueprint() -> Blueprint:
+    blueprint = Blueprint("api", __name__, url_prefix=PREFIX)
+    blueprint.before_request(_identify)
+    blueprint.register_error_handler(Exception, _problem)
+    for operation in OPERATIONS:
+        blueprint.add_url_rule(operation.path, operation.id, _view(operation), methods=[operation.method])
+    return blueprint
+
+
+def _view(operation: Operation) -> Callable[..., Response]:
+    @wraps(operation.handler)
+    def view(**parts: Any) -> Response:
+        return run(operation, **parts)
+
+    return view
+
+
+def _identify() -> None:
+    identify_by_key()
+
+
+def _problem(error: Exception) -> ResponseReturnValue:
+    return answer_to(error)

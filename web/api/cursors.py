@@ -1,0 +1,45 @@
+"""Opaque cursors: where a page ended, for whoever asks for the next one."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Annotated, Any, TypeVar
+from uuid import UUID
+
+from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+from jiyi.events import unstorable
+from jiyi.http import FieldProblem
+from web.api.problems import Refused
+
+T = TypeVar("T")
+
+#: What PostgreSQL's ``integer`` holds.
+Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+NUMBER: TypeAdapter[tuple[Number]] = TypeAdapter(tuple[Number])
+NAME: TypeAdapter[tuple[str]] = TypeAdapter(tuple[str])
+ID: TypeAdapter[tuple[UUID]] = TypeAdapter(tuple[UUID])
+TIME_AND_ID: TypeAdapter[tuple[AwareDatetime, UUID]] = TypeAdapter(tuple[AwareDatetime, UUID])
+KEYWORD: TypeAdapter[tuple[Number, str, str]] = TypeAdapter(tuple[Number, str, str])
+
+
+def encode(*place: Any) -> str:
+    return base64.urlsafe_b64encode(to_json(place)).decode().rstrip("=")
+
+
+def decode(cursor: str, form: TypeAdapter[T]) -> T | None:
+    """The place, or None for the first page. A cursor that is not of this list is refused."""
+    if not cursor:
+        return None
+    try:
+        content = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars="-_", validate=True)
+        place = form.validate_json(content)
+    except (binascii.Error, ValueError, ValidationError):
+        place = None
+    if place is None or any(True for _ in unstorable(place)):
+        problem = FieldProblem(field="after", message="is no cursor of this list; give `next` of the page before")
+        raise Refused(422, f"after: {problem.message}", [problem])
+    return place

@@ -1,0 +1,70 @@
+"""The document for Dify's custom tools: fewer operations, and only what its import understands.
+
+Dify reads the first server, wants an ``operationId``, follows a reference only for a whole body, makes one parameter of
+each property at the top of a body and knows text, number and boolean (docs/dify.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jiyi import __version__
+from jiyi.events import CONTENT_TYPE
+from web.api import openapi
+from web.api.registry import OPERATIONS, Operation
+
+Json = dict[str, Any]
+
+DESCRIPTION = "Long-term memory: remember what happened, recall what matters."
+SIMPLE = ("string", "integer", "number", "boolean")
+#: Keywords of a schema that Dify, or the LLM behind it, makes something of.
+KEPT = ("type", "description", "default", "enum", "format", "minimum", "maximum", "maxLength")
+
+
+def document(root: str) -> Json:
+    """The document of the service at ``root``, for Dify."""
+    schemas: Json = openapi.document(root)["components"]["schemas"]
+    paths: dict[str, Json] = {}
+    for operation in OPERATIONS:
+        if operation.flat is not None:
+            paths.setdefault(operation.url, {})[operation.method.lower()] = _operation(operation, schemas)
+    return {
+        "openapi": "3.0.3",
+        "info": {"title": "Jiyi", "version": __version__, "description": DESCRIPTION},
+        "servers": [{"url": root.rstrip("/")}],
+        "paths": paths,
+        "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+        "security": [{"key": []}],
+    }  # fmt: skip
+
+
+def _operation(operation: Operation, schemas: Json) -> Json:
+    kept = operation.flat or ()
+    parameters = [
+        {**parameter, "schema": flat(parameter["schema"], schemas)}
+        for parameter in openapi.parameters(operation, schemas)
+        if parameter["in"] == "path" or parameter["name"] in kept
+    ]
+    found: Json = {
+        "operationId": operation.id, "summary": operation.summary, "description": operation.description,
+        "parameters": parameters, "responses": {str(operation.status): {"description": operation.summary}},
+    }  # fmt: skip
+    body = operation.flat_body or operation.body
+    if body is not None:
+        schema = schemas[body.__name__]
+        properties = {name: flat(property_, schemas) for name, property_ in schema["properties"].items() if name in kept}
+        required = [name for name in kept if name in schema.get("required", []) or name == "focal_text"]
+        content = {"schema": {"type": "object", "properties": properties, "required": required}}
+        found["requestBody"] = {"required": True, "content": {CONTENT_TYPE: content}}
+    return found
+
+
+def flat(schema: Json, schemas: Json) -> Json:
+    """A simple type, without null: what may be left out is left out."""
+    schema = openapi.not_null(schema)
+    if "$ref" in schema:
+        schema = {**schemas[schema["$ref"].rpartition("/")[2]], **schema}
+    found = {name: schema[name] for name in KEPT if schema.get(name) is not None}
+    if found.get("type") not in SIMPLE:
+        found = {"type": "string", "description": found.get("description", "")}
+    return found

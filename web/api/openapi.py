@@ -1,0 +1,209 @@
+"""The OpenAPI 3.1 document, made of the operations and of pydantic's own schemas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic.json_schema import models_json_schema
+
+from jiyi import __version__
+from jiyi.events import CONTENT_TYPE, MAX_NAME_CHARS, NOT_BLANK
+from jiyi.http import Problem
+from jiyi.settings import get_settings
+from web.api import problems
+from web.api.registry import OPERATIONS, PREFIX, Operation
+from web.api.running import GROUP_HEADER
+
+Json = dict[str, Any]
+#: (model, mode) → where its schema is.
+Refs = dict[Any, Json]
+
+REF = "#/components/schemas/{model}"
+TITLE = "Jiyi 记忆"
+DESCRIPTION = """Memory for AI agents: tell it what happened, ask it what matters now.
+
+Send `Authorization: Bearer jiyi_…` with every request. The key says which group (tenant) it speaks for and what it may:
+`publish` events, `read` memories, `admin` the group, or (an `operator`'s key) all of the service. Whatever is not of the
+key's group is not found. Errors are problem details (RFC 9457)."""
+TAGS = {
+    "events": "What happened: told in, and followed.",
+    "retrieval": "What matters now.",
+    "memories": "Memories one by one, and what they rest on.",
+    "agents": "Who remembers, and with which settings.",
+    "reflections": "What agents concluded from their memories.",
+    "tiers": "What a workflow's nodes say: quarantine, working memory, long-term memory.",
+    "service": "Counts, queues, dead letters, scheduled jobs.",
+    "erasure": "Erasing for good.",
+}
+PART_TEXTS = {
+    "node_id": "Id of a memory, which is that of its event.", "event_id": "Id of an event.",
+    "letter_id": "Id of a dead letter.", "entry_id": "Id of an entry of quarantine, which is that of its event.",
+    "knowledge_id": "Id of a piece of long-term memory.", "digest_id": "Id of a digest.",
+    "reflection_id": "Id of a reflection.", "erasure_id": "Id of an erasure.",
+    "agent_id": "Name of an agent. What has a meaning in addresses is percent-encoded: a/b is a%2Fb.",
+    "session_id": "Name of a session, percent-encoded.", "job": "Name of a job, such as `snapshot`: see list_schedules.",
+}  # fmt: skip
+#: Limits that settings decide, and so no model can say: property → keyword of JSON schema, setting.
+LIMITS = {
+    "top_k": ("maximum", "max_top_k"), "limit": ("maximum", "max_page"), "description": ("maxLength", "max_description_chars"),
+    "embedding_key": ("maxLength", "max_description_chars"), "focal_text": ("maxLength", "max_focal_chars"),
+    "focal_texts": ("maxItems", "max_focal_texts"), "keywords": ("maxItems", "max_keywords"),
+    "evidence": ("maxItems", "max_evidence"), "utterances": ("maxItems", "max_evidence"),
+    "chat_ids": ("maxItems", "max_evidence"), "events": ("maxItems", "max_events_per_message"),
+}  # fmt: skip
+VECTOR = {"anyOf": [
+    {"type": "array", "items": {"type": "number"}, "minItems": 1},
+    {"type": "string", "contentEncoding": "base64", "description": "Little-endian float32."},
+]}  # fmt: skip
+#: How the live stream, which is no operation of the registry, is told of.
+STREAM = {
+    "get": {
+        "operationId": "stream", "tags": ["service"], "summary": "Watch what changes",
+        "description": "Server-sent events of the key's group, as they happen; `Last-Event-ID` goes on where one was cut "
+                       "off. Only ids, names of agents, counts and durations go over it. Needs the right `read`.",
+        "parameters": [{
+            "name": "Last-Event-ID", "in": "header", "required": False, "schema": {"type": "string"},
+            "description": "The last id that was received.",
+        }],
+        "responses": {
+            "200": {
+                "description": "A stream that does not end.",
+                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            },
+        },
+    }
+}  # fmt: skip
+
+#: Numbers of requirements, and double back quotes, mean something in the code only.
+_CODES = re.compile(r" ?\((?:GA|CN|DA|ZC|K)-[^)]*\)")
+
+
+def document(root: str) -> Json:
+    """The document of the service at ``root`` (scheme, host, port)."""
+    refs, schemas = _schemas()
+    paths: dict[str, Json] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.url, {})[operation.method.lower()] = _operation(operation, refs, schemas)
+    paths[f"{PREFIX}/stream"] = STREAM
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": TITLE, "version": __version__, "description": DESCRIPTION, "license": {"name": "Apache-2.0",
+                 "identifier": "Apache-2.0"}},
+        "servers": [{"url": root.rstrip("/")}],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "security": [{"key": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key, `jiyi_…`."}},
+            "schemas": schemas,
+            "responses": {f"Problem{status}": _problem(status) for status in problems.TITLES},
+        },
+    }  # fmt: skip
+
+
+def example_of(operation: Operation) -> Json:
+    """The examples of a body as OpenAPI has them."""
+    return {name: {"summary": name, "value": value} for name, value in operation.examples.items()}
+
+
+def parameters(operation: Operation, schemas: Json) -> list[Json]:
+    """The path's parts and the query's fields."""
+    found: list[Json] = [
+        {
+            "name": name, "in": "path", "required": True, "description": PART_TEXTS[name],
+            "schema": {"type": "string", "format": "uuid"} if converter == "uuid" else _NAME,
+        }
+        for name, converter in operation.parts.items()
+    ]  # fmt: skip
+    if operation.query is None:
+        return found
+    schema = operation.query.model_json_schema(ref_template=REF)
+    schemas.update({name: _clean(one) for name, one in schema.pop("$defs", {}).items() if name not in schemas})
+    first: Json = next(iter(operation.examples.values()), {})
+    for name, property_ in _clean(schema)["properties"].items():
+        text = property_.pop("description", "")
+        found.append({
+            "name": name, "in": "query", "required": name in schema.get("required", []), "description": text,
+            "schema": not_null(property_), **({"example": first[name]} if name in first else {}),
+        })  # fmt: skip
+    return found
+
+
+def not_null(schema: Json) -> Json:
+    """The schema without the possibility of null."""
+    options = [option for option in schema.get("anyOf", []) if option.get("type") != "null"]
+    rest = {name: value for name, value in schema.items() if name != "anyOf" and not (name == "default" and value is None)}
+    return {**rest, **options[0]} if len(options) == 1 else {**rest, **({"anyOf": options} if options else {})}
+
+
+_NAME = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS, "pattern": NOT_BLANK}
+
+
+def _operation(operation: Operation, refs: Refs, schemas: Json) -> Json:
+    answer: Json = {"schema": refs[operation.answer, "serialization"]}
+    if operation.answer_example is not None:
+        answer["example"] = operation.answer_example
+    responses: Json = {str(operation.status): {"description": operation.summary, "content": {CONTENT_TYPE: answer}}}
+    for status in operation.statuses:
+        if status != operation.status:
+            responses[str(status)] = {"$ref": f"#/components/responses/Problem{status}"}
+    found: Json = {
+        "operationId": operation.id, "tags": [operation.tag], "summary": operation.summary,
+        "description": f"{operation.description} Needs the right `{operation.scope}`.",
+        "parameters": parameters(operation, schemas), "responses": responses,
+    }  # fmt: skip
+    if operation.scope == "operator":
+        found["parameters"].append(_GROUP)
+    if operation.body is not None:
+        content = {"schema": refs[operation.body, "validation"], "examples": example_of(operation)}
+        found["requestBody"] = {"required": operation.body_required, "content": {CONTENT_TYPE: content}}
+    return found
+
+
+_GROUP = {
+    "name": GROUP_HEADER, "in": "header", "required": False, "schema": {"type": "string", "maxLength": MAX_NAME_CHARS},
+    "description": "Which group an operator's key speaks for; the deployment's own unless given.",
+}  # fmt: skip
+
+
+def _problem(status: int) -> Json:
+    content = {problems.MEDIA_TYPE: {"schema": {"$ref": REF.format(model="Problem")}}}
+    return {"description": f"{problems.TITLES[status]}. {problems.MEANINGS[status]}", "content": content}
+
+
+def _schemas() -> tuple[Refs, Json]:
+    """(model, mode) → a reference, and the schemas by name."""
+    wanted: list[Any] = [(operation.answer, "serialization") for operation in OPERATIONS]
+    wanted += [(operation.body, "validation") for operation in OPERATIONS if operation.body is not None]
+    refs, defined = models_json_schema([*dict.fromkeys(wanted), (Problem, "serialization")], ref_template=REF)
+    return {key: dict(ref) for key, ref in refs.items()}, {name: _clean(one) for name, one in defined["$defs"].items()}
+
+
+def _clean(schema: Any) -> Any:
+    """Without titles that only repeat a name, and with the limits that the settings have."""
+    if isinstance(schema, list):
+        return [_clean(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    cleaned = {name: _clean(value) for name, value in schema.items() if name != "title" or not isinstance(value, str)}
+    if isinstance(text := cleaned.get("description"), str):
+        cleaned["description"] = " ".join(_CODES.sub("", text).replace("``", "`").split())
+    if cleaned.get("format") == "binary":  # pydantic's word for a vector (jiyi.vectors)
+        return VECTOR
+    for name, (keyword, setting) in LIMITS.items():
+        property_ = cleaned.get("properties", {}).get(name) if isinstance(cleaned.get("properties"), dict) else None
+        for typed in _typed(property_, keyword):
+            typed[keyword] = getattr(get_settings(), setting)
+    return cleaned
+
+
+def _typed(schema: Any, keyword: str) -> Iterator[Json]:
+    """The schema, or those of its options, to which a keyword applies and which do not have it."""
+    kind = {"maximum": "integer", "maxLength": "string", "maxItems": "array"}[keyword]
+    if isinstance(schema, dict):
+        if schema.get("type") == kind and keyword not in schema and "enum" not in schema:
+            yield schema
+        for option in schema.get("anyOf", []):
+            yield from _typed(option, keyword)

@@ -1,0 +1,100 @@
+"""How often a key may ask: counted in Valkey, so that several web processes count together (Flask-Limiter).
+
+While Valkey is away each process counts by itself: programs go on, and the log says so once.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+
+from flask import Flask, Response, current_app, g
+from flask_limiter import Limiter, RateLimitExceeded, RequestLimit
+from werkzeug.exceptions import TooManyRequests
+
+from jiyi.settings import get_settings
+
+#: Seconds; an answer takes a millisecond, and a request has better to do than to wait to be counted.
+SOCKET_TIMEOUT = 1
+#: Requests of one address without a good key: whoever tries keys, or has forgotten to change an old one.
+REFUSED = "120/minute"
+
+
+class Limits:
+    """Of one app."""
+
+    def __init__(self, app: Flask) -> None:
+        settings = get_settings()
+        limiter = Limiter(
+            lambda: str(g.limited),
+            app=app,
+            storage_uri=storage_uri(settings.redis_url),
+            storage_options={"socket_timeout": SOCKET_TIMEOUT, "socket_connect_timeout": SOCKET_TIMEOUT},
+            strategy="fixed-window",
+            in_memory_fallback_enabled=True,
+        )
+        limiter.logger = logging.getLogger("jiyi.web")
+        self._limiter = limiter
+        # Who asks is known late, so it is not the routes that are limited but these two, which are called then.
+        self._count = limiter.shared_limit(settings.rate_limit, scope="key")(_one_more) if settings.rate_limit else None
+        self._count_refused = limiter.shared_limit(REFUSED, scope="refused")(_one_more_refused)
+
+    def count(self, key_id: str) -> None:
+        """One more request. Raises :class:`TooManyRequests`."""
+        if self._count is not None:
+            self._hit(self._count, f"key:{key_id}", "This key has asked too often.")
+
+    def count_refused(self, address: str) -> None:
+        """One more request that is to be refused. Raises :class:`TooManyRequests`."""
+        self._hit(self._count_refused, f"address:{address}", "Too many requests without a good key.")
+
+    def _hit(self, count: Callable[[], None], who: str, refusal: str) -> None:
+        g.limited = who
+        try:
+            count()
+        except RateLimitExceeded:
+            g.rate = self._limiter.current_limit
+            seconds = _seconds_left(g.rate)
+            raise TooManyRequests(f"{refusal} Ask again in {seconds} s.", retry_after=seconds) from None
+        g.rate = self._limiter.current_limit
+
+
+def _one_more() -> None:
+    """Of a key."""
+
+
+def _one_more_refused() -> None:
+    """Of an address."""
+
+
+def register(app: Flask) -> None:
+    app.after_request(_tell)
+    app.extensions["jiyi.limits"] = Limits(app)
+
+
+def limits() -> Limits:
+    found: Limits = current_app.extensions["jiyi.limits"]
+    return found
+
+
+def storage_uri(redis_url: str) -> str:
+    """As the package `limits` writes it; an app that knows no Valkey counts by itself."""
+    return f"redis+{redis_url}" if redis_url.startswith("unix:") else redis_url or "memory://"
+
+
+def _seconds_left(rate: RequestLimit | None) -> int:
+    if rate is None:
+        return 1
+    # Of two clocks, in whole seconds: never more than the whole span.
+    return min(max(1, math.ceil(rate.reset_at - time.time())), rate.limit.get_expiry())
+
+
+def _tell(response: Response) -> Response:
+    rate: RequestLimit | None = g.get("rate")
+    if rate is not None:
+        response.headers["RateLimit-Limit"] = str(rate.limit.amount)
+        response.headers["RateLimit-Remaining"] = str(max(0, rate.remaining))
+        response.headers["RateLimit-Reset"] = str(_seconds_left(rate))
+    return response
