@@ -21,18 +21,26 @@ from jiyi.middleware import MemoryMiddleware
 State = dict[str, Any]
 Step = Callable[[State], str]
 
-#: Seconds that outputs get to become working memory before the next step looks: a few milliseconds would do.
+#: Seconds; a few milliseconds would do.
 SETTLE_SECONDS = 1.0
 
 
-def run(steps: Sequence[tuple[str, Step]], state: State, history: MemoryRetrievalNode, memory: MemoryMiddleware) -> State:
+def pause() -> None:
+    """In place of the seconds that an LLM takes: what was said becomes working memory meanwhile."""
+    time.sleep(SETTLE_SECONDS)
+
+
+def run(
+    steps: Sequence[tuple[str, Step]], state: State, history: MemoryRetrievalNode, memory: MemoryMiddleware,
+    between: Callable[[], object] = pause,
+) -> State:  # fmt: skip
     """Each step knows what the group knows, and what it says becomes known."""
     for name, step in steps:
         state = history.process(state)  # adds history_context; never raises
         output = step(state)
         memory.after_node(name, output, group_id=state["group_id"], session_id=state["session_id"])  # never waits
         memory.flush()
-        time.sleep(SETTLE_SECONDS)
+        between()
         state = {**state, name: output}
     return state
 

@@ -41,7 +41,8 @@ MAX_HEADING_CHARS = 200
 TimeRange = Annotated[
     Days,
     WithJsonSchema({"anyOf": [
-        {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_DAYS}, {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?[dh]$"},
+        {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_DAYS},
+        {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?[dh]$"},
     ]}),
 ]  # fmt: skip
 

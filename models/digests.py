@@ -96,6 +96,7 @@ def listed(
 _UNDIGESTED = """
     promoted_at IS NULL AND deleted_at IS NULL
     AND (rejected_reason IS NULL OR rejected_reason <> ALL (CAST(:worthless AS text[])))
+    AND NOT flags && ARRAY['refuted', 'runaway'] -- whatever else it was refused for
 """
 _GROUPS = text(f"""
     SELECT g.group_id FROM groups g

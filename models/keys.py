@@ -15,7 +15,7 @@
 | ``jiyi:indexes:<host>:<pid>`` | string, JSON | retrieval worker: what it holds | ``REPORT_LIVES`` (``models.indexes``) |
 | ``jiyi:breaker:<purpose>:<vendor>:<model>:pybreaker:*`` | strings, a circuit breaker | workers (``jiyi.providers``) | – |
 | ``jiyi:breaker:<purpose>:<vendor>:<model>:error`` | string, JSON: a provider's last error | workers | a week |
-| ``jiyi:guesses:name:<sha256>``, ``jiyi:guesses:address:<address>`` | string, wrong passwords | web | ``WINDOW_SECONDS`` (``models.guesses``) |
+| ``jiyi:guesses:name:<sha256>``, ``jiyi:guesses:address:<address>`` | string, wrong passwords | web | ``models.guesses`` |
 | ``LIMITS:LIMITER/…`` | string, requests of one API key, by Flask-Limiter | web | the limit's own span |
 | ``jiyi:counters`` | hash, name → number | workers | for good |
 | ``jiyi:stream:<group>`` | stream, what has changed (``models.stream``) | everybody | a day after the last |

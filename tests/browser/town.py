@@ -49,8 +49,8 @@ class Town:
     def paths(self) -> dict[str, str]:
         """The pages that the navigation does not lead to at once."""
         return {
-            "memory": f"/memories/{self.group}/{self.memory}", "thought": f"/memories/{self.group}/{self.thought}",
-            "why": f"/memories/{self.group}/{self.memory}?focal=bees&agent=Tomas",
+            "memory": f"/nodes/{self.group}/{self.memory}", "thought": f"/nodes/{self.group}/{self.thought}",
+            "why": f"/nodes/{self.group}/{self.memory}?focal=bees&agent=Tomas",
             "event": f"/events/{self.group}/{self.event}", "letter": f"/dead/{self.letter}?group={self.group}",
             "agent": f"/agents/{self.group}/Tomas", "agent in Chinese": f"/agents/{self.group}/林岚",
             "reflection": f"/reflections/{self.group}/{self.reflection}",
@@ -59,7 +59,7 @@ class Town:
             "answers": f"/playground?group={self.group}&agent=Tomas&focal=bees&compare=1&b.recency_w=3",
             "found": f"/memories?group={self.group}&q=bees", "nothing found": f"/memories?group={self.group}&q=qwertz",
             "discarded": f"/dead?group={self.group}&state=discarded", "account": f"/account?group={self.group}",
-            "refused": f"/memories/{self.group}/{uuid4()}",
+            "refused": f"/nodes/{self.group}/{uuid4()}",
         }  # fmt: skip
 
 

@@ -13,11 +13,12 @@ import redis
 from sqlalchemy import create_engine, text
 
 from jiyi import Client
+from jiyi.errors import BrokerUnavailable
 from jiyi.ingress import SENTENCES
 from jiyi.knowledge import PromoteBody
 from jiyi.memory_node import format_history
 from jiyi.tiers import MemoryAnswer
-from models import audit, base, digests, knowledge, working
+from models import audit, base, digests, knowledge, memory, working
 from models.base import unit_of_work
 from models.tenancy import for_groups
 from tests.integration.conftest import Browser, SignIn
@@ -394,11 +395,6 @@ def test_asking_shows_the_list_and_the_very_text(viewer: Browser, group: str, mo
 
     def answered(what: str, queue: str, query: Any, timeout: float) -> Any:
         asked.append(query)
-        return tasks("tiers").query_memory.__wrapped__(query).model_dump(mode="json") if False else _answer(query)
-
-    def _answer(query: Any) -> Any:
-        from models import memory
-
         with for_groups(query.group_id):
             return memory.query_memory(query).model_dump(mode="json")
 
@@ -435,8 +431,6 @@ def test_with_valkey_away_the_pages_say_what_is_left(viewer: Browser, group: str
     assert [entry["content"] for entry in data(viewer, "/working.json", group=group)["entries"]] == [TEXTS[0]]
 
     def unreachable(*_: Any) -> Any:
-        from jiyi.errors import BrokerUnavailable
-
         raise BrokerUnavailable("cannot reach it")
 
     monkeypatch.setattr(recall, "caller", lambda: type("Caller", (), {"call": staticmethod(unreachable)}))

@@ -25,6 +25,7 @@ from models.base import unit_of_work
 from models.inbox import store
 from models.tenancy import for_groups
 from web.api import OPERATIONS, running
+from web.api import digests as web_digests
 from web.api.registry import PREFIX, Operation
 from web.identity import Identity
 
@@ -57,7 +58,7 @@ class Other:
         said, also = (
             build({
                 "type": "node.executed", "group_id": group, "agent_id": AGENT, "session_id": SESSION,
-                "payload": {"node_id": f"node-{SECRET}", "output": f"{SECRET} says the {which} time what nobody else is to know."},
+                "payload": {"node_id": f"node-{SECRET}", "output": f"{SECRET} says for the {which} time what is nobody's."},
             })
             for which in ("first", "second")
         )  # fmt: skip
@@ -76,8 +77,9 @@ class Other:
             erasure = erasing.request(connection, group, Erasure(node_ids=[thought.event_id]), "test")
             store(connection, [said, also])
             done = knowledge.promote(connection, group, PromoteBody(entry_ids=[said.event_id]), "test")
-            connection.exec_driver_sql("UPDATE quarantine_logs SET working_until = now() + interval '1 day', screened_at = now() "
-                                       "WHERE entry_id = %s", (said.event_id,))  # fmt: skip
+            connection.exec_driver_sql(
+                "UPDATE quarantine_logs SET working_until = now() + interval '1 day' WHERE entry_id = %s", (said.event_id,)
+            )
             digest_id = digests.store(connection, group, EARLY, EARLY, 0, Digest(()), [], SECRET)
         self.ids = {
             "node_id": [seen.event_id, thought.event_id], "event_id": [seen.event_id, UUID(refused["event_id"])],
@@ -89,6 +91,12 @@ class Other:
     @property
     def everything(self) -> list[Any]:
         return [value for values in self.ids.values() for value in values]
+
+
+@pytest.fixture(autouse=True)
+def _nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are no workers."""
+    monkeypatch.setattr(web_digests, "DIGEST_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -126,7 +134,7 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
     "list_erasures": lambda _: [{}],
     "run_job": lambda _: [{}],
     "query_memory": lambda _: [{"query": SECRET, "timeout": 0.05, "relevance_threshold": -1, "max_results": 100}],
-    "ingest_memory": lambda _: [{"content": "x", "confidence": 1}],
+    "ingest_memory": lambda other: [{"content": "x", "group_id": other.group}],
     "run_memory_node": lambda other: [
         {"inputs": {"topic": SECRET, **named}, "properties": {"timeout": 0.05, "relevance_threshold": -1, "max_results": 100}}
         for named in ({}, {"group_id": other.group})
@@ -139,7 +147,8 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
     "edit_knowledge": lambda _: [{"content": "x"}],
     "list_quarantine": lambda _: [{}, {"q": SECRET}, {"session_id": SESSION}, {"reason": "too_short"}],
     "promote_memory": lambda other: [
-        {"entry_ids": [str(value) for value in other.ids["entry_id"]], **more} for more in ({}, {"preview": True}, {"text": "x"})
+        {"entry_ids": [str(value) for value in other.ids["entry_id"]], **more}
+        for more in ({}, {"preview": True}, {"text": "x"})
     ],
     "demote_memory": lambda other: [{"knowledge_ids": [str(value) for value in other.ids["knowledge_id"]]}],
     "digest_quarantine": lambda _: [{"days": 7}],

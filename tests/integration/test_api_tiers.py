@@ -262,6 +262,8 @@ def test_cn45_postgresql_away_working_memory_still_answers_and_says_so(
     assert api.get("/memory/working")["source"] == "valkey"
     api.ask("POST", "/memory/ingest?wait=0", 503, json={"content": SAID})
     api.ask("POST", "/memory/promote", 503, json={"text": SAID})
+    monkeypatch.setattr("web.keys.AWAY_SECONDS", 0)  # not for ever: nobody could revoke a key
+    api.get("/memory/working", 503)
 
 
 def test_both_away_the_workflow_goes_on_with_an_empty_history_and_an_error_event(

@@ -126,3 +126,17 @@ def test_what_is_wrong_is_said(client: Client, jiyi: Callable[..., str]) -> None
             change()
     assert "no knowledge" in jiyi("demote", uuid4(), code=1)
     assert client.digests() == []
+
+
+def test_outputs_are_exported_and_can_be_published_again(client: Client, jiyi: Callable[..., str]) -> None:
+    done = client.ingest(FOR, session_id="s1", metadata={"round": 2})
+    (line,) = [one for one in jiyi("export", "jsonl").splitlines() if one.startswith("{")]
+    exported = json.loads(line)
+    assert (exported["type"], exported["payload"]["output"]) == ("node.executed", FOR)
+    exported.update(event_id=str(uuid4()), group_id=f"{client.group}-copy")
+    with Client(f"{client.group}-copy") as copy:
+        (entry_id,) = copy.observe_many([exported])
+        assert copy.screened(entry_id).accepted
+        (row,) = copy.knowledge().rows
+    assert (row.content, row.session_id, row.metadata) == (FOR, "s1", {"round": 2})
+    assert row.entry_id != str(done.entry_id)  # type: ignore[union-attr]

@@ -13,7 +13,7 @@ from flask import Blueprint, Flask, Response
 from flask.typing import ResponseReturnValue
 from werkzeug.routing import BaseConverter
 
-from web.api import agents, docs, erasures, events, knowledge, memories, memory_node, retrieval, service, tiers
+from web.api import agents, digests, docs, erasures, events, knowledge, memories, memory_node, retrieval, service, tiers
 from web.api.openapi import TAGS
 from web.api.problems import answer_to
 from web.api.registry import OPERATIONS, PREFIX, Operation
@@ -21,7 +21,7 @@ from web.api.running import run
 from web.keys import identify_by_key
 
 #: Their import is what registers their operations.
-MODULES = (events, retrieval, memories, agents, tiers, memory_node, knowledge, service, erasures)
+MODULES = (events, retrieval, memories, agents, tiers, memory_node, knowledge, digests, service, erasures)
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 
 

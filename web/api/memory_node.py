@@ -39,7 +39,7 @@ _HISTORY = "## History\n\n### Record 1 (relevance: 1.00)\nThe clay shrinks more 
             {"event": "memory_retrieved", "timestamp": "2026-03-02T09:00:00.02Z", "node_id": "load-history",
              "data": {"count": 1, "hot": 1, "cold": 0, "external": 0}},
             {"event": "node_state_change", "timestamp": "2026-03-02T09:00:00.02Z", "node_id": "load-history",
-             "data": {"status": "completed", "context_length": 87, "context_tokens": 22}},
+             "data": {"status": "completed", "context_length": 87, "context_tokens": 31}},
         ],
     },
 )  # fmt: skip

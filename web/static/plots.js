@@ -42,7 +42,7 @@
   };
 
   const options = (item, data, width) => ({
-    width, height: 150, legend: { show: false }, padding: [8, 8, 0, 0],
+    width, height: 150, legend: { show: false }, padding: [8, 18, 0, 0],
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
     scales: { y: { range: (_chart, _least, most) => [0, Math.max(most ?? 0, 1) * 1.08] } },
     series: [{}, ...item.spec.columns.map((one) => ({
