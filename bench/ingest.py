@@ -32,9 +32,9 @@ from jiyi.broker import exchange, intake_queue
 from jiyi.events import Event
 from jiyi.settings import get_settings
 from models.base import engine, unit_of_work
+from models.inbox import store
 from models.roles import as_owner
 from models.tenancy import for_groups
-from models.inbox import store
 from workers import ephemeral
 
 BATCH = 500

@@ -29,9 +29,11 @@ def running(names: Sequence[str] | None = None, **settings: str) -> Iterator[Cli
     settings.setdefault("importance_trigger_max", str(NEVER))
     with tempfile.TemporaryDirectory(prefix="jiyi-bench-") as folder:
         home = Path(folder)
-        with ephemeral.database(home, **settings), ephemeral.processes(home / "log", names), Client("bench") as client:
-            with whole_service():
-                yield client
+        with (
+            ephemeral.database(home, **settings), ephemeral.processes(home / "log", names), Client("bench") as client,
+            whole_service(),
+        ):  # fmt: skip
+            yield client
 
 
 def machine() -> str:

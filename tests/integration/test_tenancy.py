@@ -341,10 +341,9 @@ def test_a_query_that_forgot_its_condition_gives_away_nothing(
     with whole_service(), unit_of_work() as connection:  # so the test can fail: without row-level security it is given away
         everything = repr(ask(connection, ours, secrets[theirs]))
         others = ask(connection, "no such group", secrets[theirs])
-    if question not in ("related", "counts"):  # the first is bound by a function, the second names nobody
-        assert theirs in everything
-    if question == "counts":
-        assert others
+    if question != "related":  # that one is bound by a function
+        # Pages are bounded: among all the rows of the other tests, theirs need not be on the first.
+        assert theirs in everything or any(flatten(others))
     with for_groups(ours), unit_of_work() as connection:
         for group in groups:
             assert theirs not in repr(ask(connection, group, secrets[theirs]))

@@ -63,6 +63,7 @@ def test_cn16_quarantine_is_no_memory_and_its_nodes_are_no_agents(group: str) ->
     assert [item.content for item in found.results] == [TEXTS[0]]  # what was refused is not found
 
 
+@pytest.mark.usefixtures("nothing_owed")
 def test_an_event_that_comes_twice_or_after_its_record_was_pruned_is_stored_once(group: str) -> None:
     event = output(group, TEXTS[0])
     save(event)

@@ -13,8 +13,8 @@ from models import roles
 from models.tenancy import Scope, current, for_groups, whole_service, within
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-#: What is searched for calls. Benchmarks and tests look at everything.
-FOLDERS = ("jiyi", "models", "tasks", "workers", "web", "tools", "alembic")
+#: What is searched for uses. Benchmarks, tools and tests look at everything.
+FOLDERS = ("jiyi", "models", "tasks", "workers", "web", "alembic")
 NOBODY = Scope()
 
 #: Modules that may call ``whole_service()``, and why. Whoever adds one says why.

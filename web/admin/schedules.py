@@ -38,6 +38,8 @@ PURPOSES = {
     "backup": lazy_gettext("Backs the database up to a new file, and deletes the oldest of too many."),
     "verify_backup": lazy_gettext("Looks whether there is a backup that is young enough and can be read."),
     "reflect": lazy_gettext("Lets agents reflect that have new events and have been left in peace for a while."),
+    "digest": lazy_gettext("Digests what came into each group's quarantine: in clusters, with words for people."),
+    "expire_working_memory": lazy_gettext("Takes out of working memory what has been there for its time."),
     "warm": lazy_gettext("Has the indexes of the agents that were asked last brought up to date."),
 }
 #: Seconds that the page waits for a worker to tell of the schedule, before it shows what the database knows.
