@@ -353,10 +353,12 @@ class Settings(BaseSettings):
         description="Outputs with this cosine or more to an entry of working memory say the same again, and do not enter; 0: the embedding model's own threshold; above 1: only equal texts are refused.",
     )
     wm_consistency: bool = Field(
-        False, description="Whether the LLM is asked if an output contradicts itself; until it has answered, the output stays, as unverified."
+        False,
+        description="Whether the LLM is asked if an output contradicts itself; until it has answered, the output stays, as unverified.",
     )
     wm_pending_claims: PendingClaims = Field(
-        "refuse", description="What becomes of outputs with claims that nobody has checked yet: they stay out, or enter with a flag."
+        "refuse",
+        description="What becomes of outputs with claims that nobody has checked yet: they stay out, or enter with a flag.",
     )
     memory_queries_per_minute: int = Field(
         0, ge=0, le=1_000_000, description="Most questions to a group's tiers in a minute, by all who ask for it; 0: no limit."
@@ -364,10 +366,16 @@ class Settings(BaseSettings):
 
     # Scheduled jobs (docs/jobs.md)
     wm_expire_minutes: int = Field(
-        10, ge=0, le=10_080, description="How often entries of working memory past their time are noted as expired and taken out; 0 switches it off."
+        10,
+        ge=0,
+        le=10_080,
+        description="How often entries of working memory past their time are noted as expired and taken out; 0 switches it off.",
     )
     digest_hours: int = Field(
-        168, ge=0, le=8_760, description="How often each group's quarantine is digested for those who promote; 0 switches it off."
+        168,
+        ge=0,
+        le=8_760,
+        description="How often each group's quarantine is digested for those who promote; 0 switches it off.",
     )
     expire_minutes: int = Field(
         60, ge=0, le=10_080, description="How often memories past their expiry are archived; 0 switches it off."

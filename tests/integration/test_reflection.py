@@ -150,10 +150,7 @@ def test_a_bad_reply_keeps_nothing_and_the_next_attempt_makes_one_set(
     assert (row["state"], row["error"]) == ("waiting", "no insights in it")
     assert thoughts(group) == []
     assert counters(group) == before
-    assert (
-        rows("SELECT * FROM node_access WHERE group_id = :g AND access_count > 0", g=group)
-        == []
-    )
+    assert rows("SELECT * FROM node_access WHERE group_id = :g AND access_count > 0", g=group) == []
     llm.before = lambda question: None
     assert run() == 1
     (row,) = reflection_rows(group)
