@@ -388,3 +388,10 @@ def test_promotions_are_told_without_a_word_of_what_they_say(group: str) -> None
     news.promoted(group, promote(group, text=TEXTS[3]))  # known: no news
     (told,) = stream.read(group, "0")
     assert (told.kind, str(done.pieces[0].knowledge_id) in told.data, "bowls" in told.data) == ("memory.promoted", True, False)
+
+
+def test_cn33_a_group_is_found_by_an_index_and_compared_exactly() -> None:
+    """Instead of ivfflat over all groups, which loses results behind a filter: see docs/decisions.md."""
+    indexed = [row["indexdef"] for row in rows("SELECT indexdef FROM pg_indexes WHERE tablename = 'knowledge'")]
+    assert any("btree (group_id" in one for one in indexed)
+    assert not any("ivfflat" in one or "hnsw" in one for one in indexed)

@@ -324,7 +324,7 @@ def test_a_hanging_database_does_not_hold_the_page(browser: FlaskClient, group: 
         assert reason == "no answer within 0.3 s"
 
 
-def test_it_is_ready_when_the_database_and_valkey_answer(browser: FlaskClient) -> None:
+def test_cn58_it_is_ready_when_the_database_and_valkey_answer(browser: FlaskClient) -> None:
     assert browser.get("/readyz").json == {"status": "ready", "database": "ok", "valkey": "ok"}
     assert browser.get("/healthz").json == {"status": "up"}
 

@@ -97,6 +97,13 @@ def test_cn04_without_a_memory_or_a_question_the_node_skips() -> None:
 # The output
 
 
+def test_cn14_the_memory_behind_it_can_be_swapped() -> None:
+    """Anything with ``query_memory`` will do, and each node asks the one that it was given."""
+    first, second = Memory(), Memory(MemoryAnswer(results=[COLD], tiers=OK))
+    assert run(memory=first)[0]["history_context"] != run(memory=second)[0]["history_context"]
+    assert len(first.asked) == len(second.asked) == 1
+
+
 def test_cn07_nothing_but_the_history_is_added() -> None:
     inputs = {"topic": "glaze", "group_id": "g", "nested": {"a": [1]}, "history_context": "old", 7: object()}
     before = copy.copy(inputs)
