@@ -23,7 +23,7 @@ test: setup
 	@$(BIN)/python -m pytest tests/unit -n auto $(ARGS)
 	@$(BIN)/python -m pytest tests/integration -n auto --dist loadgroup $(ARGS)
 	@$(BIN)/python -m pytest tests/smoke -n 2 $(ARGS)
-	@$(BIN)/python -m pytest tests/browser $(ARGS)
+	@$(BIN)/python -m pytest tests/browser -n 1 $(ARGS)
 
 check: setup
 	@$(BIN)/ruff check .
