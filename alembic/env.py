@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlalchemy import text
 
 from alembic import context
-from models.base import engine
-from models.roles import as_owner
-from models.tables import Base
+from models.db.connection import engine
+from models.db.roles import as_owner
+from models.db.tables import Base
 
 #: A migration waits this long for a lock, then fails: waiting longer would queue every query behind it.
 LOCK_TIMEOUT = "4s"

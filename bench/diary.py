@@ -22,7 +22,7 @@ from rich.table import Table
 from bench.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, by_kind, remember
 from bench.ranking import Figures
 from bench.service import machine, running
-from jiyi.text import language_of
+from jiyi.text.words import language_of
 
 DIARY = Path(__file__).resolve().parents[1] / "examples" / "diary"
 RECALLS, NDCGS = (5, 10), (10,)
@@ -41,16 +41,17 @@ def read() -> list[Agent]:
             language[event["event_id"]] = language_of(seen["description"])
             memories[event["agent_id"]].append(
                 Memory(
-                    key=event["event_id"], text=seen["description"], occurred_at=datetime.fromisoformat(event["occurred_at"]),
-                    session_id=event.get("session_id"), subject=seen.get("subject"),
+                    key=event["event_id"],
+                    text=seen["description"],
+                    occurred_at=datetime.fromisoformat(event["occurred_at"]),
+                    session_id=event.get("session_id"),
+                    subject=seen.get("subject"),
                 )
-            )  # fmt: skip
+            )
     questions: dict[str, list[Question]] = defaultdict(list)
     for row in lines("questions.jsonl"):
         answered_in = "+".join(sorted({language[key] for key in row["evidence"]}))
-        questions[row["agent_id"]].append(
-            Question(row["question"], set(row["evidence"]), f"{row['language']} on {answered_in}")
-        )  # fmt: skip
+        questions[row["agent_id"]].append(Question(row["question"], set(row["evidence"]), f"{row['language']} on {answered_in}"))
     return [Agent(agent_id, memories[agent_id], questions[agent_id]) for agent_id in memories]
 
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from jiyi.embedders import Embedder, embedder
-from jiyi.vectors import Float32
+from jiyi.protocol.vectors import Float32
+from jiyi.providers.embedders import Embedder, embedder
 
 
 def vectors(engine: Embedder, texts: list[str], questions: AbstractSet[str]) -> list[Float32]:
@@ -57,10 +57,14 @@ class _Handler(BaseHTTPRequestHandler):
         with self.server.one_at_a_time:
             made = vectors(self.server.engine, texts, self.server.questions)
         as_text = request.get("encoding_format") == "base64"
-        body = json.dumps({
-            "object": "list", "model": self.server.engine.model, "usage": {"prompt_tokens": 0, "total_tokens": 0},
-            "data": [{"object": "embedding", "index": i, "embedding": _form(v, as_text)} for i, v in enumerate(made)],
-        }).encode()  # fmt: skip
+        body = json.dumps(
+            {
+                "object": "list",
+                "model": self.server.engine.model,
+                "usage": {"prompt_tokens": 0, "total_tokens": 0},
+                "data": [{"object": "embedding", "index": i, "embedding": _form(v, as_text)} for i, v in enumerate(made)],
+            }
+        ).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

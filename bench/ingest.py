@@ -27,14 +27,15 @@ from rich.table import Table
 from sqlalchemy import text
 
 from bench.service import machine, running
-from jiyi import Client, events
-from jiyi.broker import exchange, intake_queue
-from jiyi.events import Event
+from jiyi import Client
+from jiyi.protocol import events
+from jiyi.protocol.broker import exchange, intake_queue
+from jiyi.protocol.events import Event
 from jiyi.settings import get_settings
-from models.base import engine, unit_of_work
-from models.inbox import store
-from models.roles import as_owner
-from models.tenancy import for_groups
+from models.db.connection import engine, unit_of_work
+from models.db.roles import as_owner
+from models.db.scope import for_groups
+from models.memory.inbox import store
 from workers import ephemeral
 
 BATCH = 500
@@ -53,15 +54,24 @@ SENTENCES = (
 def made_up(count: int, group_id: str) -> list[Event]:
     """Events like those of real agents: a sentence, a triple, two keywords, an importance."""
     return [
-        events.build({
-            "type": "memory.observed", "group_id": group_id, "agent_id": f"agent-{i % AGENTS}", "session_id": f"s-{i // 50}",
-            "payload": {
-                "description": f"{SENTENCES[i % len(SENTENCES)]} ({i})", "subject": f"agent-{i % AGENTS}", "predicate": "is",
-                "object": f"thing {i % 97}", "keywords": [f"agent-{i % AGENTS}", f"thing {i % 97}"], "poignancy": 1 + i % 10,
-            },
-        })
+        events.build(
+            {
+                "type": "memory.observed",
+                "group_id": group_id,
+                "agent_id": f"agent-{i % AGENTS}",
+                "session_id": f"s-{i // 50}",
+                "payload": {
+                    "description": f"{SENTENCES[i % len(SENTENCES)]} ({i})",
+                    "subject": f"agent-{i % AGENTS}",
+                    "predicate": "is",
+                    "object": f"thing {i % 97}",
+                    "keywords": [f"agent-{i % AGENTS}", f"thing {i % 97}"],
+                    "poignancy": 1 + i % 10,
+                },
+            }
+        )
         for i in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def stored_in(group_id: str) -> int:
@@ -187,9 +197,7 @@ def main() -> None:
         table.add_column(column, justify="right")
     for name, reference in (("single", "bare kombu consumer"), ("batched", "bare COPY")):
         row = result[name]
-        table.add_row(
-            f"{name} (against {reference})", f"{row['events_per_s']:,}", f"{row['reference_per_s']:,}", f"{row['ratio']:.2f}"
-        )
+        table.add_row(f"{name} (against {reference})", f"{row['events_per_s']:,}", f"{row['reference_per_s']:,}", f"{row['ratio']:.2f}")
     Console().print(table)
 
 

@@ -31,15 +31,16 @@ from sqlalchemy import text
 
 from bench.ranking import quantile
 from bench.service import machine, running
-from jiyi import Client, events
-from jiyi.client import chunks
-from jiyi.embedders import embedder
-from jiyi.events import Event
-from jiyi.requests import DEFAULT_TOP_K
-from jiyi.vectors import Float32
-from models.base import unit_of_work
-from models.inbox import store
-from models.roles import as_owner
+from jiyi import Client
+from jiyi.client.client import chunks
+from jiyi.protocol import events
+from jiyi.protocol.events import Event
+from jiyi.protocol.retrieval import DEFAULT_TOP_K
+from jiyi.protocol.vectors import Float32
+from jiyi.providers.embedders import embedder
+from models.db.connection import unit_of_work
+from models.db.roles import as_owner
+from models.memory.inbox import store
 
 DIMENSIONS = 384
 VOCABULARY = 5_000
@@ -76,14 +77,22 @@ def sentences(random: Random, count: int, words: int) -> list[str]:
 
 def made_up(random: Random, agent_id: str, vectors: Float32, model: str) -> Iterator[Event]:
     for i, (description, vector) in enumerate(zip(sentences(random, len(vectors), WORDS_A_TEXT), vectors, strict=True)):
-        yield events.build({
-            "type": "memory.observed", "group_id": "bench", "agent_id": agent_id, "session_id": f"s-{i // SESSION}",
-            "payload": {
-                # historic: nothing but the memories themselves is to be stored
-                "description": description, "poignancy": 1 + i % 10, "historic": True,
-                "vector": vector.tobytes(), "embedding_model": model,
-            },
-        })  # fmt: skip
+        yield events.build(
+            {
+                "type": "memory.observed",
+                "group_id": "bench",
+                "agent_id": agent_id,
+                "session_id": f"s-{i // SESSION}",
+                "payload": {
+                    # historic: nothing but the memories themselves is to be stored
+                    "description": description,
+                    "poignancy": 1 + i % 10,
+                    "historic": True,
+                    "vector": vector.tobytes(),
+                    "embedding_model": model,
+                },
+            }
+        )
 
 
 def fill(made: Iterator[Event]) -> None:
@@ -135,9 +144,13 @@ def measure(client: Client, size: int, count: int) -> dict[str, float]:
         after_write.append(ask(question))
     median = quantile(spent, 0.5)
     figures = {
-        "p50_ms": median, "p95_ms": quantile(spent, 0.95), "after_write_p50_ms": quantile(after_write, 0.5), "cold_ms": cold,
-        "numpy_p50_ms": reference, "ratio": median / reference,
-    }  # fmt: skip
+        "p50_ms": median,
+        "p95_ms": quantile(spent, 0.95),
+        "after_write_p50_ms": quantile(after_write, 0.5),
+        "cold_ms": cold,
+        "numpy_p50_ms": reference,
+        "ratio": median / reference,
+    }
     return {name: round(value, 2) for name, value in figures.items()}
 
 
@@ -162,9 +175,11 @@ def plot(result: dict[str, Any], path: Path, console: Console) -> None:
     sizes = sorted(int(name) for name in result if name.isdigit())
     figure, axes = plt.subplots(figsize=(7, 4), dpi=150)
     for name, label, style in (
-        ("p50_ms", "median", "o-"), ("p95_ms", "95th percentile", "o--"), ("after_write_p50_ms", "after a write", "s:"),
+        ("p50_ms", "median", "o-"),
+        ("p95_ms", "95th percentile", "o--"),
+        ("after_write_p50_ms", "after a write", "s:"),
         ("numpy_p50_ms", "numpy alone", "x-"),
-    ):  # fmt: skip
+    ):
         axes.plot(sizes, [result[str(size)][name] for size in sizes], style, label=label)
     axes.plot(list(GOALS), list(GOALS.values()), "k_", markersize=14, label="goal for the median")
     axes.set(xscale="log", yscale="log", xlabel="memories of one agent", ylabel="milliseconds", title="One retrieval")
@@ -183,9 +198,15 @@ def table_of(result: dict[str, Any]) -> Table:
     for size in sorted(int(name) for name in result if name.isdigit()):
         row = result[str(size)]
         table.add_row(
-            f"{size:,}", f"{row['p50_ms']:.1f}", str(GOALS.get(size, "–")), f"{row['p95_ms']:.1f}",
-            f"{row['after_write_p50_ms']:.1f}", f"{row['cold_ms']:.0f}", f"{row['numpy_p50_ms']:.2f}", f"{row['ratio']:.1f}",
-        )  # fmt: skip
+            f"{size:,}",
+            f"{row['p50_ms']:.1f}",
+            str(GOALS.get(size, "–")),
+            f"{row['p95_ms']:.1f}",
+            f"{row['after_write_p50_ms']:.1f}",
+            f"{row['cold_ms']:.0f}",
+            f"{row['numpy_p50_ms']:.2f}",
+            f"{row['ratio']:.1f}",
+        )
     return table
 
 

@@ -27,8 +27,8 @@ from rich.table import Table
 from bench.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, remember
 from bench.ranking import DECIMALS, figures, mean
 from bench.service import machine, running
-from jiyi.client import chunks
-from jiyi.embedders import embedder
+from jiyi.client.client import chunks
+from jiyi.providers.embedders import embedder
 
 RECALL = 5
 SEED = 20240401
@@ -65,9 +65,7 @@ def _key(agent_id: str, mid: Any) -> str:
 
 
 def _memory(agent_id: str, message: dict[str, Any]) -> Memory:
-    return Memory(
-        _key(agent_id, message["mid"]), message["message"], moment(message["time"]), provenance={"place": message["place"]}
-    )
+    return Memory(_key(agent_id, message["mid"]), message["message"], moment(message["time"]), provenance={"place": message["place"]})
 
 
 def _question(agent_id: str, row: dict[str, Any], kind: str) -> Question:
@@ -97,10 +95,7 @@ def with_vectors(agents: Sequence[Agent], console: Console) -> list[Agent]:
     for batch in track(list(chunks(texts, EMBED_BATCH)), description=f"embedding {len(texts):,} texts", console=console):
         vectors.update((text, vector.tobytes()) for text, vector in zip(batch, engine.passages(batch), strict=True))
     return [
-        replace(
-            agent,
-            memories=[replace(memory, vector=vectors[memory.text], embedding_model=engine.model) for memory in agent.memories],
-        )
+        replace(agent, memories=[replace(memory, vector=vectors[memory.text], embedding_model=engine.model) for memory in agent.memories])
         for agent in agents
     ]
 

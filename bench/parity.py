@@ -26,9 +26,10 @@ from rich.progress import track
 from rich.table import Table
 
 from bench.service import machine, running
-from jiyi import Client, stanford
-from jiyi.inspection import AgentsQuery, KeywordsQuery, NodesQuery
-from jiyi.stanford import Memory
+from jiyi import Client
+from jiyi.memory import stanford
+from jiyi.memory.stanford import Memory
+from jiyi.protocol.queries import AgentsQuery, KeywordsQuery, NodesQuery
 
 IMPORT_SECONDS = 300
 #: ada-002's; the made-up vectors of the edge cases have as many.
@@ -67,9 +68,7 @@ def find(root: Path, name: str) -> Path:
 def load(folder: Path, *, made_up: bool) -> Memory:
     memory = stanford.read(folder)
     if made_up:
-        memory = replace(
-            memory, vectors={node["embedding_key"]: made_up_vector(node["embedding_key"]) for node in memory.nodes}
-        )
+        memory = replace(memory, vectors={node["embedding_key"]: made_up_vector(node["embedding_key"]) for node in memory.nodes})
     return memory
 
 
@@ -81,9 +80,16 @@ def compare(client: Client, memory: Memory, agent_id: str, case: dict[str, Any])
     """(same order, same set, largest score error) of one case."""
     vectors = [made_up_vector(text) if case["made_up"] else memory.vectors[text] for text in case["focal_texts"]]
     answer = client.retrieve(
-        agent_id, case["focal_texts"], top_k=case["n"], mode="stanford", now=memory.now or datetime.now(UTC), touch=False,
-        vectors=vectors, embedding_model=stanford.ORIGINAL_MODEL, timeout=60,
-    )  # fmt: skip
+        agent_id,
+        case["focal_texts"],
+        top_k=case["n"],
+        mode="stanford",
+        now=memory.now or datetime.now(UTC),
+        touch=False,
+        vectors=vectors,
+        embedding_model=stanford.ORIGINAL_MODEL,
+        timeout=60,
+    )
     same_order, same_set, error = True, True, 0.0
     for group, expected in zip(answer.groups, case["expected"], strict=True):
         got = [(node.provenance["node_id"], node.score) for node in group.retrieved_nodes]
@@ -165,7 +171,7 @@ def settle(client: Client) -> None:
     """Wait until the keyword strengths are counted, too."""
     import time
 
-    from jiyi.inspection import StatsQuery
+    from jiyi.protocol.queries import StatsQuery
 
     deadline = time.monotonic() + IMPORT_SECONDS
     while time.monotonic() < deadline:
@@ -188,8 +194,12 @@ def main() -> None:
     table = Table(title=f"Parity with the original · {machine()}")
     for name in ("cases", "same_order", "same_set", "max_score_error"):
         table.add_column(name, justify="right")
-    table.add_row(*(f"{result[name]:.2g}" if name == "max_score_error" else str(result[name]) for name in
-                    ("cases", "same_order", "same_set", "max_score_error")))  # fmt: skip
+    table.add_row(
+        *(
+            f"{result[name]:.2g}" if name == "max_score_error" else str(result[name])
+            for name in ("cases", "same_order", "same_set", "max_score_error")
+        )
+    )
     console = Console()
     console.print(table)
     for name, checks in result["stored"].items():

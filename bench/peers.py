@@ -35,7 +35,7 @@ from bench.quality import OPTIONS, RELEVANCES, REQUEST_SECONDS, TOP_K, Agent, re
 from bench.ranking import DECIMALS, figures, mean, quantile
 from bench.service import machine
 from jiyi import Client
-from jiyi.embedders import embedder
+from jiyi.providers.embedders import embedder
 from jiyi.settings import get_settings
 from workers import ephemeral
 
@@ -95,11 +95,14 @@ def measure_peer(peer: Peer, agents: Sequence[Agent], given: dict[str, Any], log
         for agent in track(agents, description=f"{peer.title}: remembering", console=console):
             rows = [
                 {
-                    "key": memory.key, "text": memory.text, "time": memory.occurred_at.isoformat(),
-                    "session": memory.session_id, "speaker": memory.subject,
+                    "key": memory.key,
+                    "text": memory.text,
+                    "time": memory.occurred_at.isoformat(),
+                    "session": memory.session_id,
+                    "speaker": memory.subject,
                 }
                 for memory in agent.memories
-            ]  # fmt: skip
+            ]
             spent += running.say({"remember": agent.agent_id, "memories": rows})["seconds"]
 
         def ask(agent: Agent, question: str) -> tuple[list[str], float]:
@@ -142,15 +145,21 @@ def run(path: Path, limit: int, only: Sequence[str], console: Console) -> dict[s
                     own = home / peer.name
                     own.mkdir()
                     given = {
-                        "database_url": new_database(f"peer_{peer.name}"), "embeddings_url": address,
-                        "model": embedder().model, "dimensions": embedder().dimensions, "folder": str(own),
-                    }  # fmt: skip
+                        "database_url": new_database(f"peer_{peer.name}"),
+                        "embeddings_url": address,
+                        "model": embedder().model,
+                        "dimensions": embedder().dimensions,
+                        "folder": str(own),
+                    }
                     rows[peer.title] = measure_peer(peer, agents, given, home / f"{peer.name}.log", console)
     return {
-        "systems": rows, "machine": machine(), "conversations": len(agents),
-        "memories": sum(len(agent.memories) for agent in agents), "questions": sum(len(agent.questions) for agent in agents),
+        "systems": rows,
+        "machine": machine(),
+        "conversations": len(agents),
+        "memories": sum(len(agent.memories) for agent in agents),
+        "questions": sum(len(agent.questions) for agent in agents),
         "versions": {peer.name: list(peer.requirements) for peer in PEERS},
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from rich.progress import track
 
 from bench.ranking import Figures, figures, mean
 from jiyi import Client
-from jiyi.client import chunks
+from jiyi.client.client import chunks
 
 RELEVANCES = ("hybrid", "dense", "lexical")
 TOP_K = 30
@@ -65,12 +65,14 @@ class Agent:
 def observation(agent_id: str, memory: Memory) -> dict[str, Any]:
     """The arguments of ``Client.observe`` for one memory."""
     optional = {
-        "session_id": memory.session_id, "subject": memory.subject,
-        "vector": memory.vector, "embedding_model": memory.embedding_model,
-    }  # fmt: skip
-    return {
-        "agent_id": agent_id, "description": memory.text, "occurred_at": memory.occurred_at, "provenance": memory.provenance,
-    } | {name: value for name, value in optional.items() if value is not None}  # fmt: skip
+        "session_id": memory.session_id,
+        "subject": memory.subject,
+        "vector": memory.vector,
+        "embedding_model": memory.embedding_model,
+    }
+    return {"agent_id": agent_id, "description": memory.text, "occurred_at": memory.occurred_at, "provenance": memory.provenance} | {
+        name: value for name, value in optional.items() if value is not None
+    }
 
 
 def remember(client: Client, agents: Sequence[Agent], console: Console) -> dict[UUID, str]:
@@ -93,9 +95,13 @@ def ask(
     def answer(request: tuple[str, list[Question]]) -> list[tuple[Question, list[str]]]:
         agent_id, questions = request
         found = client.retrieve(
-            agent_id, [question.text for question in questions], now=questions[0].now, timeout=REQUEST_SECONDS,
-            relevance=relevance, **OPTIONS,
-        )  # fmt: skip
+            agent_id,
+            [question.text for question in questions],
+            now=questions[0].now,
+            timeout=REQUEST_SECONDS,
+            relevance=relevance,
+            **OPTIONS,
+        )
         # A memory of the service's own making is nobody's evidence, but takes its place.
         ranked = [[keys.get(node.node_id, "") for node in group.retrieved_nodes] for group in found.groups]
         return list(zip(questions, ranked, strict=True))

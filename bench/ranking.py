@@ -29,9 +29,7 @@ def _discount(place: int) -> float:
 
 def figures(ranked: Sequence[str], evidence: AbstractSet[str], recalls: Iterable[int], ndcgs: Iterable[int] = ()) -> Figures:
     """``{"recall@5": …, "ndcg@10": …}`` of one question."""
-    return {f"recall@{k}": recall_at(k, ranked, evidence) for k in recalls} | {
-        f"ndcg@{k}": ndcg_at(k, ranked, evidence) for k in ndcgs
-    }
+    return {f"recall@{k}": recall_at(k, ranked, evidence) for k in recalls} | {f"ndcg@{k}": ndcg_at(k, ranked, evidence) for k in ndcgs}
 
 
 def mean(questions: Sequence[Mapping[str, float]]) -> Figures:

@@ -33,9 +33,9 @@ from bench.latency import QUESTIONS, WORDS_A_QUESTION, WORDS_A_TEXT, fill, made_
 from bench.ranking import quantile
 from bench.service import machine, running
 from jiyi import Client
-from jiyi.embedders import Embedder, embedder_of
 from jiyi.errors import JiyiError
-from models.base import unit_of_work
+from jiyi.providers.embedders import Embedder, embedder_of
+from models.db.connection import unit_of_work
 
 FROM = "hashing:256"
 AGENT = "agent"
@@ -165,11 +165,19 @@ def run(nodes: int, to: str, kills: int, console: Console) -> dict[str, Any]:
     for line in [*seen.errors[:5], *seen.short[:5], *mistakes[:5]]:
         console.print(line, markup=False)
     return {
-        "memories": nodes, "told_meanwhile": told.retrievable, "killed": killed, "seconds": round(spent, 1),
-        "retrievals": len(seen.seconds), "by_model": dict(seen.models), "errors": len(seen.errors), "short": len(seen.short),
-        "wrong": len(mistakes), "p50_ms": round(quantile(seen.seconds, 0.5) * 1000, 1),
-        "p95_ms": round(quantile(seen.seconds, 0.95) * 1000, 1), "machine": machine(),
-    }  # fmt: skip
+        "memories": nodes,
+        "told_meanwhile": told.retrievable,
+        "killed": killed,
+        "seconds": round(spent, 1),
+        "retrievals": len(seen.seconds),
+        "by_model": dict(seen.models),
+        "errors": len(seen.errors),
+        "short": len(seen.short),
+        "wrong": len(mistakes),
+        "p50_ms": round(quantile(seen.seconds, 0.5) * 1000, 1),
+        "p95_ms": round(quantile(seen.seconds, 0.95) * 1000, 1),
+        "machine": machine(),
+    }
 
 
 def table_of(result: dict[str, Any]) -> Table:

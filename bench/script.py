@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jiyi.errors import BadReply
-from jiyi.llms import questions as ask
+from jiyi.providers.llms import questions as ask
 
 #: The last line of a prompt's list is empty; the list of statements ends with it.
 _NUMBERED = re.compile(r"^\s*\d+\. ")

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from jiyi import Client
-from models.tenancy import whole_service
+from models.db.scope import whole_service
 from workers import ephemeral
 
 #: More importance than any benchmark's events add up to.
@@ -29,10 +29,7 @@ def running(names: Sequence[str] | None = None, **settings: str) -> Iterator[Cli
     settings.setdefault("importance_trigger_max", str(NEVER))
     with tempfile.TemporaryDirectory(prefix="jiyi-bench-") as folder:
         home = Path(folder)
-        with (
-            ephemeral.database(home, **settings), ephemeral.processes(home / "log", names), Client("bench") as client,
-            whole_service(),
-        ):  # fmt: skip
+        with ephemeral.database(home, **settings), ephemeral.processes(home / "log", names), Client("bench") as client, whole_service():
             yield client
 
 

@@ -30,11 +30,12 @@ from sqlalchemy import text
 
 from bench.latency import unit_vectors
 from bench.service import machine, running
-from jiyi import Client, events
-from jiyi.events import Event
-from jiyi.vectors import Float32
-from models.base import unit_of_work
-from models.inbox import store
+from jiyi import Client
+from jiyi.protocol import events
+from jiyi.protocol.events import Event
+from jiyi.protocol.vectors import Float32
+from models.db.connection import unit_of_work
+from models.memory.inbox import store
 
 TENANTS = 200
 MEMORIES = 100
@@ -90,9 +91,15 @@ def ask_all(client: Client, tenants: dict[str, Tenant], console: Console, *, exa
         client.group = group_id
         for query in unit_vectors(random, QUERIES, DIMENSIONS):
             answer = client.retrieve(
-                AGENT, "what is near", vectors=[query.tobytes()], embedding_model=MODEL, relevance="dense",
-                recency_w=0, importance_w=0, top_k=TOP_K,
-            )  # fmt: skip
+                AGENT,
+                "what is near",
+                vectors=[query.tobytes()],
+                embedding_model=MODEL,
+                relevance="dense",
+                recency_w=0,
+                importance_w=0,
+                top_k=TOP_K,
+            )
             if answer.debug.exact != exact:
                 raise RuntimeError(f"{group_id} was answered by the other path")
             found = set(answer.accessed_ids)

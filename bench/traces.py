@@ -23,10 +23,10 @@ from rich.table import Table
 
 from bench import traces_perceive
 from bench.script import Call, Differs, Replay, conversation, memory_of, pools_of
-from jiyi import reflection
 from jiyi.errors import BadReply
-from jiyi.reflection import Reflection, Statement
-from jiyi.thoughts import Origin, events_of
+from jiyi.reflection import reflect
+from jiyi.reflection.reflect import Reflection, Statement
+from jiyi.reflection.thoughts import Origin, events_of
 
 NAMESPACE = UUID("5f6a2f6c-54c0-5d5f-9d1e-3b6f6f2f5a77")
 AGENT = "Maria Lopez"
@@ -81,19 +81,17 @@ def replay(scenario: dict[str, Any], everything: list[dict[str, Any]], *, strict
     calls = [Call.of(raw) for raw in scenario["calls"]]
     llm = Replay(calls, [Call.of(raw) for other in everything for raw in other["calls"]], strict=strict)
     try:
-        if reflection.is_due(curr):
+        if reflect.is_due(curr):
             pools = pools_of(scenario, everything)
-            window = reflection.window(ele_n, original=True)
-            latest = [
-                Statement(uuid5(NAMESPACE, f"latest {n}"), text) for n, text in enumerate(memory_of(everything)[-window:])
-            ]
-            outcome.reflection = reflection.reflect(AGENT, latest, llm, _retrieval(pools, llm, outcome), original=True)
-            outcome.counters = reflection.counters_after((curr, ele_n), (curr, ele_n), MAXIMUM, original=True)
+            window = reflect.window(ele_n, original=True)
+            latest = [Statement(uuid5(NAMESPACE, f"latest {n}"), text) for n, text in enumerate(memory_of(everything)[-window:])]
+            outcome.reflection = reflect.reflect(AGENT, latest, llm, _retrieval(pools, llm, outcome), original=True)
+            outcome.counters = reflect.counters_after((curr, ele_n), (curr, ele_n), MAXIMUM, original=True)
         if scenario["tag"].startswith("chat_end"):
             said = conversation(everything) if scenario["tag"] != "chat_end_no_chat_node" else []
             if said:
                 chats = [uuid5(NAMESPACE, "chat")]
-                outcome.conversation = reflection.reflect_on_conversation(AGENT, chats, said, llm, original=True)
+                outcome.conversation = reflect.reflect_on_conversation(AGENT, chats, said, llm, original=True)
     except BadReply as error:
         outcome = Outcome((curr, ele_n), error=f"{type(error).__name__}: {error}")  # a failed reflection keeps nothing
     if strict:
@@ -101,15 +99,14 @@ def replay(scenario: dict[str, Any], everything: list[dict[str, Any]], *, strict
     return outcome
 
 
-def _retrieval(pools: list[list[str]], llm: Replay, outcome: Outcome) -> reflection.Retrieve:
+def _retrieval(pools: list[list[str]], llm: Replay, outcome: Outcome) -> reflect.Retrieve:
     """The recorded memories of each focal point; each gets an id that says where it stood."""
 
     def look_up(points: list[str]) -> list[list[Statement]]:
         for point in points:
             llm.embedded(point)
         order = list(dict.fromkeys(points))
-        found = {point: [Statement(uuid5(NAMESPACE, f"{n} {i}"), text) for i, text in enumerate(pools[n])]
-                 for n, point in enumerate(order)}  # fmt: skip
+        found = {point: [Statement(uuid5(NAMESPACE, f"{n} {i}"), text) for i, text in enumerate(pools[n])] for n, point in enumerate(order)}
         for n, point in enumerate(order):
             outcome.places.update({statement.node_id: (n, i) for i, statement in enumerate(found[point])})
         return [found[point] for point in points]
@@ -135,11 +132,17 @@ def differences(scenario: dict[str, Any], outcome: Outcome) -> list[str]:
     for event, node in zip(events_of(outcome.thoughts, origin), recorded, strict=True):
         made = event.payload
         ours = {
-            "description": made.description, "subject": made.subject, "predicate": made.predicate, "object": made.object,
-            "poignancy": made.poignancy, "keywords": sorted(made.keywords), "type": made.node_type,
-            "created": event.occurred_at.strftime(TIME_FORMAT), "expiration": made.expires_at.strftime(TIME_FORMAT),
+            "description": made.description,
+            "subject": made.subject,
+            "predicate": made.predicate,
+            "object": made.object,
+            "poignancy": made.poignancy,
+            "keywords": sorted(made.keywords),
+            "type": made.node_type,
+            "created": event.occurred_at.strftime(TIME_FORMAT),
+            "expiration": made.expires_at.strftime(TIME_FORMAT),
             "embedding_key": made.embedding_key or made.description,
-        }  # fmt: skip
+        }
         found += [f"{name} {value!r}, recorded {node[name]!r}" for name, value in ours.items() if value != node[name]]
         if len(made.evidence) != len(node["filling"]):
             found.append(f"evidence {len(made.evidence)}, recorded {node['filling']}")
@@ -244,20 +247,24 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args()
-    parts = [
-        reflect_scenarios(options.folder / "trace_reflect.json"),
-        perceive_scenarios(options.folder),
-    ]
+    parts = [reflect_scenarios(options.folder / "trace_reflect.json"), perceive_scenarios(options.folder)]
     report = Report(
         [name for part in parts for name in part.matched],
         {name: defect for part in parts for name, defect in part.exceptions.items()},
         {name: reason for part in parts for name, reason in part.failed.items()},
     )
     if options.json:
-        print(json.dumps({
-            "scenarios": report.scenarios, "matched": len(report.matched),
-            "exceptions": [f"{name} ({defect})" for name, defect in report.exceptions.items()], "failed": report.failed,
-        }, ensure_ascii=False))  # fmt: skip
+        print(
+            json.dumps(
+                {
+                    "scenarios": report.scenarios,
+                    "matched": len(report.matched),
+                    "exceptions": [f"{name} ({defect})" for name, defect in report.exceptions.items()],
+                    "failed": report.failed,
+                },
+                ensure_ascii=False,
+            )
+        )
     else:
         _show(report)
     return 1 if report.failed else 0

@@ -1,6 +1,6 @@
 """The recorded ticks of the original's ``perceive``, replayed: the same memories, counters and keyword strengths?
 
-Each tick's sight goes through :mod:`jiyi.perceive`, the intake's own ``store`` and the tasks, in a database of its own,
+Each tick's sight goes through :mod:`jiyi.memory.perceive`, the intake's own ``store`` and the tasks, in a database of its own,
 with a scripted LLM that gives the recorded replies. It runs twice: with ``stanford=True`` every text must be the
 original's; with Jiyi's own rules the texts that the original garbles (Q5) are listed as what is not copied.
 
@@ -26,15 +26,15 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import text
 
-import tasks.appraisal
-from jiyi import events as wire
-from jiyi.llms.questions import Poignancy, Poignant, Question
-from jiyi.perceive import Seen, observations
-from models.base import unit_of_work
-from models.inbox import ACCUMULATE, APPRAISE, STRENGTHEN, store
-from models.tenancy import whole_service
-from tasks.upkeep import accumulate, strengthen
-from tasks.work import run_until_idle
+from jiyi.memory.perceive import Seen, observations
+from jiyi.protocol import events as wire
+from jiyi.providers.llms.questions import Poignancy, Poignant, Question
+from models.db.connection import unit_of_work
+from models.db.scope import whole_service
+from models.memory.inbox import ACCUMULATE, APPRAISE, STRENGTHEN, store
+from tasks.framework.work import run_until_idle
+from tasks.memory import appraisal as appraisal_tasks
+from tasks.memory.upkeep import accumulate, strengthen
 from workers import ephemeral
 
 TRACE = "trace_perceive.json"
@@ -123,17 +123,29 @@ def _verdict(name: str, step: Mapping[str, Any], differing: set[str], *, stanfor
 def _tick(group: str, trace: Mapping[str, Any], step: Mapping[str, Any], *, stanford: bool) -> list[UUID]:
     """The ids that the original would return: of the new events."""
     made = observations(
-        AGENT, sight(step), utterances=[(speaker, said) for speaker, said in trace["chat"]],
-        bandwidth=trace["att_bandwidth"], retention=trace["retention"], stanford=stanford,
-    )  # fmt: skip
+        AGENT,
+        sight(step),
+        utterances=[(speaker, said) for speaker, said in trace["chat"]],
+        bandwidth=trace["att_bandwidth"],
+        retention=trace["retention"],
+        stanford=stanford,
+    )
     at = datetime.fromisoformat(step["time"]).replace(tzinfo=UTC)
     observed = []
     for item in made:
         payload = {name: value for name, value in item.items() if name not in ("agent_id", "event_id")}
-        observed.append(wire.build({
-            "type": "memory.observed", "group_id": group, "agent_id": AGENT, "event_id": item["event_id"],
-            "occurred_at": at, "payload": payload,
-        }))  # fmt: skip
+        observed.append(
+            wire.build(
+                {
+                    "type": "memory.observed",
+                    "group_id": group,
+                    "agent_id": AGENT,
+                    "event_id": item["event_id"],
+                    "occurred_at": at,
+                    "payload": payload,
+                }
+            )
+        )
     with unit_of_work() as connection:
         store(connection, observed)
     run_until_idle(APPRAISE, tasks.appraisal.appraise_memories)
@@ -158,9 +170,12 @@ def _differences(group: str, step: Mapping[str, Any], returned: list[UUID], aske
         times = (node["created_at"] == node["last_accessed"], node["created_at"].strftime("%Y-%m-%d %H:%M:%S"))
         filling = [names.get(UUID(part), part) if isinstance(part, str) else part for part in node["filling"]]
         if (
-            any(node[key] != expected[key] for key in same) or times != (True, expected["created"]) or node["expires_at"]
-            or sorted(node["keywords"]) != expected["keywords"] or filling != expected["filling"]
-        ):  # fmt: skip
+            any(node[key] != expected[key] for key in same)
+            or times != (True, expected["created"])
+            or node["expires_at"]
+            or sorted(node["keywords"]) != expected["keywords"]
+            or filling != expected["filling"]
+        ):
             yield "nodes"
     calls = [tuple(call[:2]) for call in poignancy_calls(step)]
     if Counter(asked) != Counter(calls):
@@ -192,8 +207,7 @@ def _put_start(group: str, trace: Mapping[str, Any]) -> None:
         )
         for keyword, strength in _strengths_before(trace).items():
             connection.execute(
-                text("INSERT INTO kw_strength VALUES (:g, :a, 'event', :k, :s)"),
-                {"g": group, "a": AGENT, "k": keyword, "s": strength},
+                text("INSERT INTO kw_strength VALUES (:g, :a, 'event', :k, :s)"), {"g": group, "a": AGENT, "k": keyword, "s": strength}
             )
 
 
@@ -201,10 +215,11 @@ def _strengths_before(trace: Mapping[str, Any]) -> Counter[str]:
     """The strengths at the end, less one for each keyword of each recorded event that is not idle."""
     brought = Counter(
         keyword.lower()
-        for step in trace["steps"] for node in step["new_nodes"]
+        for step in trace["steps"]
+        for node in step["new_nodes"]
         if node["type"] == "event" and f"{node['predicate']} {node['object']}" != "is idle"
         for keyword in node["keywords"]
-    )  # fmt: skip
+    )
     return Counter(trace["kw_strength_event"]) - brought
 
 
@@ -213,8 +228,10 @@ def _nodes(group: str, step: Mapping[str, Any]) -> list[dict[str, Any]]:
     at = datetime.fromisoformat(step["time"]).replace(tzinfo=UTC)
     return _rows(
         "SELECT n.*, a.last_accessed FROM memory_nodes n JOIN node_access a USING (node_id) "
-        "WHERE n.group_id = :g AND n.created_at = :at ORDER BY n.node_count", g=group, at=at,
-    )  # fmt: skip
+        "WHERE n.group_id = :g AND n.created_at = :at ORDER BY n.node_count",
+        g=group,
+        at=at,
+    )
 
 
 def _strengths(group: str) -> dict[str, int]:

@@ -1,10 +1,10 @@
-"""How much each weight of ``jiyi.relevance`` matters: retrieval quality with each one changed, the rest as shipped.
+"""How much each weight of ``jiyi.retrieval.relevance`` matters: retrieval quality with each one changed, the rest as shipped.
 
     python -m bench.tune LOCOMO.json MEMDAILY.json [--json]
 
 No service: texts are embedded once by the local embedder (kept in ``tune.npz`` below ``$JIYI_BENCH_CACHE``),
 memories have the times, sessions and subjects that the benchmarks publish, and everything is ranked by
-``jiyi.relevance.hybrid`` alone. Each constant is halved, doubled and switched off. Figures are recall@10 on LoCoMo
+``jiyi.retrieval.relevance.hybrid`` alone. Each constant is halved, doubled and switched off. Figures are recall@10 on LoCoMo
 (mean over its questions) and recall@5 on MemDaily (mean over its kinds).
 """
 
@@ -32,15 +32,15 @@ from bench import locomo, memdaily
 from bench.environments import cache
 from bench.quality import Agent, Question
 from bench.ranking import DECIMALS, recall_at
-from jiyi import lexicon, relevance
-from jiyi.client import chunks
-from jiyi.embedders.local import LocalEmbedder
-from jiyi.relevance import Corpus
-from jiyi.scoring import best
-from jiyi.text import is_idle
-from jiyi.tokens import tokens
-from jiyi.vectors import Float32
-from models.index import CENTRE_STEPS
+from jiyi.client.client import chunks
+from jiyi.protocol.vectors import Float32
+from jiyi.providers.embedders.local import LocalEmbedder
+from jiyi.retrieval import lexicon, relevance
+from jiyi.retrieval.relevance import Corpus
+from jiyi.retrieval.scoring import best
+from jiyi.text.tokens import tokens
+from jiyi.text.words import is_idle
+from models.retrieval.agent_index import CENTRE_STEPS
 
 LOCOMO_RECALL, MEMDAILY_RECALL = 10, memdaily.RECALL
 EMBED_BATCH = 64
@@ -126,9 +126,7 @@ class Vectors:
             "passage": [memory.text for agent in agents for memory in agent.memories],
             "query": asked + [sentence for text in asked for sentence in relevance.sentences_of(text)],
         }
-        missing = {
-            kind: sorted({text for text in texts if _key(kind, text) not in self._known}) for kind, texts in wanted.items()
-        }
+        missing = {kind: sorted({text for text in texts if _key(kind, text) not in self._known}) for kind, texts in wanted.items()}
         if any(missing.values()):
             self._embed(missing, console)
             self._save()
@@ -142,9 +140,7 @@ class Vectors:
     def _embed(self, missing: Mapping[str, Sequence[str]], console: Console) -> None:
         engine = LocalEmbedder()
         passages, queries = missing["passage"], missing["query"]
-        for batch in track(
-            list(chunks(passages, EMBED_BATCH)), description=f"embedding {len(passages):,} texts", console=console
-        ):
+        for batch in track(list(chunks(passages, EMBED_BATCH)), description=f"embedding {len(passages):,} texts", console=console):
             for text, vector in zip(batch, engine.passages(batch), strict=True):
                 self._known[_key("passage", text)] = vector
         for text in track(queries, description=f"embedding {len(queries):,} questions", console=console):
@@ -171,7 +167,7 @@ def _cache_file() -> Path:
 
 
 def corpus_of(agent: Agent, vectors: Vectors) -> Corpus:
-    """What the service would make of the agent's memories (``models.index``), row by row as they are published."""
+    """What the service would make of the agent's memories (``models.retrieval.agent_index``), row by row as they are published."""
     memories = agent.memories
     table = np.stack([vectors.passage(memory.text) for memory in memories])
     step = max(1, 1 << max(len(memories).bit_length() - CENTRE_STEPS.bit_length(), 0))
@@ -180,12 +176,14 @@ def corpus_of(agent: Agent, vectors: Vectors) -> Corpus:
         words.add(tokens(memory.text))
     codes: dict[str, int] = {}
     return Corpus.of(
-        table, words, languages=[relevance.language_code(" ".join(tokens(memory.text))) for memory in memories],
+        table,
+        words,
+        languages=[relevance.language_code(" ".join(tokens(memory.text))) for memory in memories],
         sessions=[codes.setdefault(memory.session_id, len(codes)) if memory.session_id else -1 for memory in memories],
         created=[memory.occurred_at.timestamp() for memory in memories],
         subjects=[memory.subject for memory in memories],
         trusted=np.arange(len(memories) - len(memories) % step),
-    )  # fmt: skip
+    )
 
 
 def ranked(corpus: Corpus, agent: Agent, question: Question, vectors: Vectors, count: int) -> list[str]:

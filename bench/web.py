@@ -38,15 +38,16 @@ from sqlalchemy import text
 from bench.latency import DIMENSIONS, QUESTIONS, SEED, WORDS_A_QUESTION, fill, made_up, sentences, unit_vectors
 from bench.ranking import quantile
 from bench.service import machine, running
-from jiyi import Client, keys
-from jiyi.embedders import embedder
-from jiyi.http import EventsBody
+from jiyi import Client
+from jiyi.accounts import keys
+from jiyi.protocol.rest import EventsBody
+from jiyi.providers.embedders import embedder
 from jiyi.settings import get_settings
-from models import api_keys
-from models.base import unit_of_work
-from models.inbox import store
-from models.tenancy import for_groups
-from web.api.storing import tell
+from models.accounts import api_keys
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups
+from models.memory.inbox import store
+from web.api.memory.storing import tell
 from workers import ephemeral
 
 GROUP, AGENT = "bench", "klaus"
@@ -87,8 +88,12 @@ class Connection:
 
 
 def observation(number: int) -> dict[str, Any]:
-    return {"agent_id": f"writer-{number % WRITERS}", "description": SENTENCE.format(number), "poignancy": 4,
-            "keywords": ["klaus", "gentrification"]}  # fmt: skip
+    return {
+        "agent_id": f"writer-{number % WRITERS}",
+        "description": SENTENCE.format(number),
+        "poignancy": 4,
+        "keywords": ["klaus", "gentrification"],
+    }
 
 
 def over_http(work: str, connection: Connection, questions: Sequence[str]) -> Ask:
@@ -153,10 +158,7 @@ def measure(asks: Sequence[Ask], seconds: float) -> dict[str, float]:
 
     with ThreadPoolExecutor(len(asks)) as pool:
         spent = [one for thread in pool.map(run, asks) for one in thread]
-    return {
-        "p50_ms": round(quantile(spent, 0.5), 2), "p95_ms": round(quantile(spent, 0.95), 2),
-        "per_s": round(len(spent) / seconds, 1),
-    }  # fmt: skip
+    return {"p50_ms": round(quantile(spent, 0.5), 2), "p95_ms": round(quantile(spent, 0.95), 2), "per_s": round(len(spent) / seconds, 1)}
 
 
 def settle(seconds: float = START_SECONDS) -> None:
@@ -179,9 +181,7 @@ def make_key() -> str:
     key = keys.make()
     told = api_keys.Registration(key.key_id, key.secret_hash, key.signing_key)
     with unit_of_work() as connection:
-        api_keys.create(
-            connection, told, group_id=GROUP, name="bench", scopes=["publish", "read"], expires_at=None, actor="bench"
-        )
+        api_keys.create(connection, told, group_id=GROUP, name="bench", scopes=["publish", "read"], expires_at=None, actor="bench")
     return str(key)
 
 
@@ -201,9 +201,12 @@ def served() -> Iterator[None]:
 
 def run(clients: Sequence[int], memories: int, seconds: float, console: Console) -> dict[str, Any]:
     settings = {
-        "embedder": "hashing", "hashing_dimensions": str(DIMENSIONS), "web_port": str(free_port()), "rate_limit": "",
+        "embedder": "hashing",
+        "hashing_dimensions": str(DIMENSIONS),
+        "web_port": str(free_port()),
+        "rate_limit": "",
         "secret_key": "x" * 32,
-    }  # fmt: skip
+    }
     found: dict[str, Any] = {name: {} for name in WORK}
     with running(**settings) as client, served():
         random = np.random.default_rng(SEED)
@@ -228,9 +231,12 @@ def run(clients: Sequence[int], memories: int, seconds: float, console: Console)
                 beside = row.get("stored", row["client"])
                 found[work][str(number)] = {**row, "ratio_p50": round(row["http"]["p50_ms"] / beside["p50_ms"], 2)}
     return found | {
-        "memories": memories, "seconds": seconds, "cpus": os.cpu_count(), "machine": machine(),
+        "memories": memories,
+        "seconds": seconds,
+        "cpus": os.cpu_count(),
+        "machine": machine(),
         "date": datetime.now(UTC).date().isoformat(),
-    }  # fmt: skip
+    }
 
 
 def table_of(result: dict[str, Any]) -> Table:

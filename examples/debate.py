@@ -3,8 +3,8 @@
     python -m examples.debate
 
 Shall the pottery fire its cups once or twice? Two speakers and a judge, three rounds. Before each speaks,
-:class:`jiyi.memory_node.MemoryRetrievalNode` brings what the group knows (``history_context``); after each,
-:class:`jiyi.middleware.MemoryMiddleware` remembers what was said. The speakers are a few lines of Python instead of an LLM,
+:class:`jiyi.tiers.memory_node.MemoryRetrievalNode` brings what the group knows (``history_context``); after each,
+:class:`jiyi.tiers.middleware.MemoryMiddleware` remembers what was said. The speakers are a few lines of Python instead of an LLM,
 and know of each other's words only what their history has.
 
 Days later a second session finds the verdict, which somebody has promoted meanwhile; another group finds nothing.
@@ -28,9 +28,9 @@ from rich.text import Text
 
 from examples.service import service
 from jiyi import Client
-from jiyi.memory_node import MemoryRetrievalNode, NodeEvent
-from jiyi.middleware import MemoryMiddleware
-from jiyi.tiers import Item, MemoryAnswer
+from jiyi.protocol.tiers import Item, MemoryAnswer
+from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent
+from jiyi.tiers.middleware import MemoryMiddleware
 
 TOPIC = "Shall the pottery fire its cups once or twice? 杯子烧一次还是两次？"
 #: Seconds until what was said has to be in working memory; it takes a fraction of one.
@@ -43,7 +43,7 @@ LATER = timedelta(days=3)
 OPENINGS = (
     ("proponent", 0.92, "Fire the cups once: the new clay shrinks slowly, so the glaze holds, and all are ready on Friday."),
     ("opponent", 0.88, "先素烧一次再上釉：厚杯子的芯子第一次烧不透，湿气会在第二天把釉面顶裂，上个月裂了十一只。"),
-)  # fmt: skip
+)
 #: A remark that nobody has checked, and one too short to mean anything: they are kept, but never shown to an agent.
 DOUBTFUL = ("proponent", 0.4, "Somebody at the market said that the neighbours fire everything once, and never had a crack.")
 SHORT = ("opponent", 0.99, "Hear, hear.")

@@ -15,8 +15,8 @@ from uuid import uuid4
 
 from examples.service import service
 from jiyi import Client
-from jiyi.memory_node import MemoryRetrievalNode
-from jiyi.middleware import MemoryMiddleware
+from jiyi.tiers.memory_node import MemoryRetrievalNode
+from jiyi.tiers.middleware import MemoryMiddleware
 
 State = dict[str, Any]
 Step = Callable[[State], str]
@@ -31,9 +31,12 @@ def pause() -> None:
 
 
 def run(
-    steps: Sequence[tuple[str, Step]], state: State, history: MemoryRetrievalNode, memory: MemoryMiddleware,
+    steps: Sequence[tuple[str, Step]],
+    state: State,
+    history: MemoryRetrievalNode,
+    memory: MemoryMiddleware,
     between: Callable[[], object] = pause,
-) -> State:  # fmt: skip
+) -> State:
     """Each step knows what the group knows, and what it says becomes known."""
     for name, step in steps:
         state = history.process(state)  # adds history_context; never raises

@@ -3,7 +3,7 @@
 ``from jiyi import Client`` is what an agent's program needs. Importing this package connects to nothing.
 """
 
-from jiyi.client import Client
+from jiyi.client.client import Client
 from jiyi.errors import JiyiError
 
 __version__ = "0.1.0"

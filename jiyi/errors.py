@@ -133,12 +133,26 @@ class ServiceError(JiyiError):
 BY_CODE: Mapping[str, type[JiyiError]] = {
     cls.code: cls
     for cls in (
-        JiyiError, SettingsError, InvalidEvent, InvalidRequest, BrokerUnavailable, NoAnswer,
-        EventRejected, ProviderUnavailable, EmbeddingUnavailable, TextRefused, LLMUnavailable, SearchUnavailable,
-        BadReply, ModelMismatch,
-        EvidenceMissing, NotFound, TooManyQuestions, ServiceError,
+        JiyiError,
+        SettingsError,
+        InvalidEvent,
+        InvalidRequest,
+        BrokerUnavailable,
+        NoAnswer,
+        EventRejected,
+        ProviderUnavailable,
+        EmbeddingUnavailable,
+        TextRefused,
+        LLMUnavailable,
+        SearchUnavailable,
+        BadReply,
+        ModelMismatch,
+        EvidenceMissing,
+        NotFound,
+        TooManyQuestions,
+        ServiceError,
     )
-}  # fmt: skip
+}
 
 
 def join_problems(problems: Sequence[str]) -> str:

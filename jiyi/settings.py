@@ -54,15 +54,12 @@ class Settings(BaseSettings):
     # Addresses
     home: Path = Field(default_factory=default_home, description="Where an embedded copy keeps its data, sockets and logs.")
     database_url: str = Field(
-        "",
-        description="SQLAlchemy URL of PostgreSQL ≥ 16 with pgvector ≥ 0.8.5, e.g. `postgresql+psycopg://user:secret@host/jiyi`.",
+        "", description="SQLAlchemy URL of PostgreSQL ≥ 16 with pgvector ≥ 0.8.5, e.g. `postgresql+psycopg://user:secret@host/jiyi`."
     )
     broker_url: str = Field(
         "", description="kombu URL of the broker: `redis://host:6379/0`, `redis+socket:///path`, or `amqp://…` for RabbitMQ."
     )
-    redis_url: str = Field(
-        "", description="URL of Redis/Valkey for replies and buffers: `redis://host:6379/0` or `unix:///path?db=0`."
-    )
+    redis_url: str = Field("", description="URL of Redis/Valkey for replies and buffers: `redis://host:6379/0` or `unix:///path?db=0`.")
     web_host: str = Field(
         "127.0.0.1",
         description="Address that the web listens on. Others than this machine's own need `JIYI_SECRET_KEY`, and somebody who can sign in.",
@@ -89,27 +86,19 @@ class Settings(BaseSettings):
         description="Names, separated by commas, that the web answers to (`Host`, without the port).",
     )
     web_proxies: int = Field(
-        0,
-        ge=0,
-        le=10,
-        description="Reverse proxies in front of the web, whose `X-Forwarded-For` and `X-Forwarded-Proto` count.",
+        0, ge=0, le=10, description="Reverse proxies in front of the web, whose `X-Forwarded-For` and `X-Forwarded-Proto` count."
     )
     rate_limit: str = Field(
         "1200/minute",
         pattern=r"^([1-9][0-9]{0,8}/(second|minute|hour|day))?$",
         description="Most requests of one API key, such as `20/second`; empty: no limit.",
     )
-    session_idle_hours: float = Field(
-        12, gt=0, le=8_760, description="Hours without a visit after which a person signs in anew."
-    )
+    session_idle_hours: float = Field(12, gt=0, le=8_760, description="Hours without a visit after which a person signs in anew.")
     session_days: float = Field(7, gt=0, le=365, description="Days after which a person signs in anew in any case.")
 
     # What the web tells while it happens, and in numbers (docs/stream.md, docs/metrics.md)
     stream_clients: int = Field(
-        24,
-        ge=0,
-        le=10_000,
-        description="Most live streams that one web process has open; each takes one of its threads.",
+        24, ge=0, le=10_000, description="Most live streams that one web process has open; each takes one of its threads."
     )
     stream_clients_per_key: int = Field(
         8, ge=0, le=10_000, description="Most live streams that one API key, or one person, has open in one web process."
@@ -117,26 +106,18 @@ class Settings(BaseSettings):
     stream_seconds: float = Field(
         3_600, gt=0, le=86_400, description="Longest that one live stream stays open; the client comes back by itself."
     )
-    stream_patience_seconds: float = Field(
-        20, gt=0, le=600, description="After this a live stream whose client does not read is cut off."
-    )
+    stream_patience_seconds: float = Field(20, gt=0, le=600, description="After this a live stream whose client does not read is cut off.")
     metrics_open: bool = Field(False, description="Whether `/metrics` answers this machine without an operator's key.")
 
     # Names on the broker
-    exchange: str = Field(
-        "memory.events", min_length=1, max_length=128, description="Topic exchange that events are published to."
-    )
+    exchange: str = Field("memory.events", min_length=1, max_length=128, description="Topic exchange that events are published to.")
     intake_queue: str = Field("memory.intake", min_length=1, max_length=128, description="Durable queue that the intake reads.")
 
     # Limits
-    max_description_chars: int = Field(
-        20_000, ge=100, le=200_000, description="Longest description of one memory, in characters."
-    )
+    max_description_chars: int = Field(20_000, ge=100, le=200_000, description="Longest description of one memory, in characters.")
     max_keywords: int = Field(64, ge=1, le=1_000, description="Most keywords of one memory.")
     max_evidence: int = Field(1_000, ge=1, le=10_000, description="Most entries of one memory's evidence list or conversation.")
-    max_events_per_message: int = Field(
-        500, ge=1, le=10_000, description="Most events in one message; `observe_many` splits larger lists."
-    )
+    max_events_per_message: int = Field(500, ge=1, le=10_000, description="Most events in one message; `observe_many` splits larger lists.")
     max_message_bytes: int = Field(
         16 * 1024 * 1024, ge=1024, le=256 * 1024 * 1024, description="Largest message body that the intake reads, in bytes."
     )
@@ -163,21 +144,17 @@ class Settings(BaseSettings):
     relevance_w: Weight = Field(1.0, description="Weight of relevance, before the fixed gain 3.")
     importance_w: Weight = Field(1.0, description="Weight of importance, before the fixed gain 2.")
     recency_decay: Decay = Field(0.99, description="Decay per rank (`recent`, `stanford`) or per hour (`elapsed`).")
-    dedupe: Dedupe = Field(
-        "off", description="`exact` stores an agent's identical memory once; `off` keeps each, as the original does."
-    )
+    dedupe: Dedupe = Field("off", description="`exact` stores an agent's identical memory once; `off` keeps each, as the original does.")
     importance_trigger_max: int = Field(
         150, ge=1, le=1_000_000, description="Poignancy that an agent's events add up to before a reflection is owed."
     )
 
     # What is derived of a memory whose event does not bring it
     derive_poignancy: Derive = Field(
-        "llm",
-        description="Importance of events that bring none: `llm` asks for it (1 for what is idle), `off` lets it count 0.",
+        "llm", description="Importance of events that bring none: `llm` asks for it (1 for what is idle), `off` lets it count 0."
     )
     derive_triple: Derive = Field(
-        "off",
-        description="Subject, predicate and object of events that lack one of them: `llm` asks for them, `off` leaves them empty.",
+        "off", description="Subject, predicate and object of events that lack one of them: `llm` asks for them, `off` leaves them empty."
     )
     derive_keywords: DeriveKeywords = Field(
         "text",
@@ -219,9 +196,7 @@ class Settings(BaseSettings):
         max_length=200,
         description="What answers questions about memories: `rules` (no model, nothing to configure), or `vendor:model` such as `openai:gpt-4o-mini` (`docs/llms.md`).",
     )
-    llm_base_url: str = Field(
-        "", description="Address of the LLM's API, in place of the vendor's own; `compatible` has none and needs it."
-    )
+    llm_base_url: str = Field("", description="Address of the LLM's API, in place of the vendor's own; `compatible` has none and needs it.")
     llm_api_key: SecretStr = Field(
         SecretStr(""), description="Key of the LLM's API, in place of the vendor's own variable such as `OPENAI_API_KEY`."
     )
@@ -238,62 +213,44 @@ class Settings(BaseSettings):
     )
     llm_prompts: str = Field("", description="Folder with prompt files of your own, which come before Jiyi's (`docs/llms.md`).")
     llm_price_in: float = Field(
-        0.0,
-        ge=0,
-        le=10_000,
-        description="Price of a million tokens of prompt, in any currency; 0: unknown, no cost is counted.",
+        0.0, ge=0, le=10_000, description="Price of a million tokens of prompt, in any currency; 0: unknown, no cost is counted."
     )
     llm_price_out: float = Field(0.0, ge=0, le=10_000, description="Price of a million tokens of answer.")
 
     # Web search (docs/tiers.md)
     web_search: WebSearchEngine = Field(
-        "off",
-        description="What searches the web for who asks the memory: `tavily` (needs a key), `searxng` (needs its address).",
+        "off", description="What searches the web for who asks the memory: `tavily` (needs a key), `searxng` (needs its address)."
     )
     web_search_base_url: str = Field(
-        "",
-        pattern=r"^(https?://\S+)?$",
-        description="Address of the search engine. One that is set here may be in a private network.",
+        "", pattern=r"^(https?://\S+)?$", description="Address of the search engine. One that is set here may be in a private network."
     )
     web_search_api_key: SecretStr = Field(SecretStr(""), description="Key of the search engine, in place of `TAVILY_API_KEY`.")
     web_search_timeout: float = Field(5.0, gt=0, le=60, description="Seconds that one web search may take.")
     web_search_per_session: int = Field(
         10, ge=0, le=100_000, description="Web searches that one session may make; those answered from the cache do not count."
     )
-    web_search_cache_seconds: float = Field(
-        300.0, ge=0, le=86_400, description="How long the results of a web search are used again."
-    )
+    web_search_cache_seconds: float = Field(300.0, ge=0, le=86_400, description="How long the results of a web search are used again.")
 
     # Workers
     intake_batch: int = Field(256, ge=1, le=10_000, description="Most messages that the intake takes in one transaction.")
     intake_wait_ms: int = Field(
-        50,
-        ge=1,
-        le=10_000,
-        description="On brokers other than Redis: longest that the intake waits to fill a batch, in milliseconds.",
+        50, ge=1, le=10_000, description="On brokers other than Redis: longest that the intake waits to fill a batch, in milliseconds."
     )
     intake_redelivery_seconds: int = Field(
         30, ge=1, le=3_600, description="After this a message that a dead intake held is delivered again."
     )
     reconcile_seconds: int = Field(30, ge=1, le=3_600, description="How often overdue work is woken up.")
     embed_batch: int = Field(64, ge=1, le=2_048, description="Texts that one embedding task takes at once.")
-    access_flush_seconds: float = Field(
-        1.0, gt=0, le=60, description="How often buffered accesses are written to the database."
-    )
+    access_flush_seconds: float = Field(1.0, gt=0, le=60, description="How often buffered accesses are written to the database.")
     work_backoff_seconds: float = Field(
         5.0, gt=0, le=3_600, description="Wait before work that failed is tried again; doubles with each attempt."
     )
     work_backoff_max_seconds: float = Field(600.0, gt=0, le=86_400, description="Longest wait between two attempts.")
     work_lease_seconds: float = Field(
-        120.0,
-        ge=1,
-        le=3_600,
-        description="After this a dead worker's claim on work runs out. Must exceed the longest task (90 s).",
+        120.0, ge=1, le=3_600, description="After this a dead worker's claim on work runs out. Must exceed the longest task (90 s)."
     )
     work_max_attempts: int = Field(8, ge=1, le=100, description="Attempts after which work moves to the dead letters.")
-    query_cache: int = Field(
-        10_000, ge=0, le=10_000_000, description="Vectors of questions that one retrieval worker remembers."
-    )
+    query_cache: int = Field(10_000, ge=0, le=10_000_000, description="Vectors of questions that one retrieval worker remembers.")
     retrieval_threads: int = Field(4, ge=1, le=64, description="Retrievals that one retrieval worker answers at a time.")
     upkeep_threads: int = Field(2, ge=1, le=64, description="Tasks that one upkeep worker runs at a time.")
     reflection_threads: int = Field(2, ge=1, le=64, description="Reflections that one reflection worker runs at a time.")
@@ -341,10 +298,7 @@ class Settings(BaseSettings):
         0.8, ge=0, le=1, description="Outputs with less confidence do not become working memory; those without any may."
     )
     wm_min_chars: float = Field(
-        50,
-        ge=0,
-        le=10_000,
-        description="Shorter outputs do not become working memory; a Chinese, Japanese or Korean character counts 2.5.",
+        50, ge=0, le=10_000, description="Shorter outputs do not become working memory; a Chinese, Japanese or Korean character counts 2.5."
     )
     wm_max_similarity: float = Field(
         0,
@@ -357,8 +311,7 @@ class Settings(BaseSettings):
         description="Whether the LLM is asked if an output contradicts itself; until it has answered, the output stays, as unverified.",
     )
     wm_pending_claims: PendingClaims = Field(
-        "refuse",
-        description="What becomes of outputs with claims that nobody has checked yet: they stay out, or enter with a flag.",
+        "refuse", description="What becomes of outputs with claims that nobody has checked yet: they stay out, or enter with a flag."
     )
     memory_queries_per_minute: int = Field(
         0, ge=0, le=1_000_000, description="Most questions to a group's tiers in a minute, by all who ask for it; 0: no limit."
@@ -372,14 +325,9 @@ class Settings(BaseSettings):
         description="How often entries of working memory past their time are noted as expired and taken out; 0 switches it off.",
     )
     digest_hours: int = Field(
-        168,
-        ge=0,
-        le=8_760,
-        description="How often each group's quarantine is digested for those who promote; 0 switches it off.",
+        168, ge=0, le=8_760, description="How often each group's quarantine is digested for those who promote; 0 switches it off."
     )
-    expire_minutes: int = Field(
-        60, ge=0, le=10_080, description="How often memories past their expiry are archived; 0 switches it off."
-    )
+    expire_minutes: int = Field(60, ge=0, le=10_080, description="How often memories past their expiry are archived; 0 switches it off.")
     archive_hour: Hour = Field(3, description="Hour of the day (UTC) at which faded memories are archived; -1 switches it off.")
     archive_after_days: float = Field(
         90, ge=1, le=36_500, description="A memory fades when it was not accessed for so long, in its agent's own time."
@@ -405,12 +353,8 @@ class Settings(BaseSettings):
     )
     backup_hours: int = Field(0, ge=0, le=8_760, description="How often the database is backed up by a job; 0 switches it off.")
     backup_dir: str = Field("", description="Folder of the backups. `$JIYI_HOME/backups` unless set.")
-    backup_keep: int = Field(
-        7, ge=1, le=10_000, description="Backups that are kept in that folder; the oldest of more are deleted."
-    )
-    verify_backup_hour: Hour = Field(
-        6, description="Hour of the day (UTC) at which the newest backup is looked at; -1 switches it off."
-    )
+    backup_keep: int = Field(7, ge=1, le=10_000, description="Backups that are kept in that folder; the oldest of more are deleted.")
+    verify_backup_hour: Hour = Field(6, description="Hour of the day (UTC) at which the newest backup is looked at; -1 switches it off.")
     backup_max_age_days: float = Field(
         7, gt=0, le=3_650, description="A service older than this needs a backup that is younger, or the check fails."
     )
@@ -424,10 +368,13 @@ class Settings(BaseSettings):
 
     @classmethod
     def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource, dotenv_settings: PydanticBaseSettingsSource,
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:  # fmt: skip
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
         running_copy = DotEnvSettingsSource(settings_cls, env_file=default_home() / RUN_ENV)
         return init_settings, env_settings, running_copy
 
@@ -445,7 +392,7 @@ class Settings(BaseSettings):
 @lru_cache(maxsize=1)
 def get_settings() -> Settings:
     """This process's settings, read once. Raises :class:`SettingsError` naming each wrong variable."""
-    from jiyi.embedders.choice import chosen  # late: it is about settings itself
+    from jiyi.providers.embedders.choice import chosen  # late: it is about settings itself
 
     try:
         settings = Settings()
@@ -471,9 +418,7 @@ def accepted_form(annotation: Any, metadata: list[Any]) -> str:
     kind = {int: "integer", float: "number", bool: "`true` or `false`", str: "text", SecretStr: "text", Path: "path"}.get(
         annotation, str(annotation)
     )
-    low = next(
-        (f"≥ {m.ge:,}" if hasattr(m, "ge") else f"> {m.gt:,}" for m in metadata if hasattr(m, "ge") or hasattr(m, "gt")), ""
-    )
+    low = next((f"≥ {m.ge:,}" if hasattr(m, "ge") else f"> {m.gt:,}" for m in metadata if hasattr(m, "ge") or hasattr(m, "gt")), "")
     high = next((f"≤ {m.le:,}" for m in metadata if hasattr(m, "le")), "")
     return ", ".join(part for part in (kind, low, high) if part)
 
@@ -481,17 +426,19 @@ def accepted_form(annotation: Any, metadata: list[Any]) -> str:
 def documentation() -> str:
     """The text of ``docs/configuration.md``."""
     lines = [
-        "# Settings", "",
-        "Generated by `python -m jiyi.settings > docs/configuration.md`; a test keeps it true.", "",
+        "# Settings",
+        "",
+        "Generated by `python -m jiyi.settings > docs/configuration.md`; a test keeps it true.",
+        "",
         "Every setting is an environment variable. An embedded copy (`jiyi up`, `make run`) sets the three",
-        "addresses itself and leaves them in `$JIYI_HOME/run/jiyi.env`, where the command line finds them.", "",
-        "| variable | default | accepts | what it does |", "|---|---|---|---|",
-    ]  # fmt: skip
+        "addresses itself and leaves them in `$JIYI_HOME/run/jiyi.env`, where the command line finds them.",
+        "",
+        "| variable | default | accepts | what it does |",
+        "|---|---|---|---|",
+    ]
     for name, field in Settings.model_fields.items():
         default = "the user's data directory" if name == "home" else f"`{field.default}`" if str(field.default) else "–"
-        lines.append(
-            f"| `{PREFIX}{name.upper()}` | {default} | {accepted_form(field.annotation, field.metadata)} | {field.description} |"
-        )
+        lines.append(f"| `{PREFIX}{name.upper()}` | {default} | {accepted_form(field.annotation, field.metadata)} | {field.description} |")
     return "\n".join(lines) + "\n"
 
 

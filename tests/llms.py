@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jiyi.llms import questions as ask
-from jiyi.llms.questions import Question
+from jiyi.providers.llms import questions as ask
+from jiyi.providers.llms.questions import Question
 
 
 class Scripted:
@@ -26,10 +26,12 @@ class Scripted:
                 return ask.Points(questions=[f"What of {text}?" for text in question.statements[-question.count :]])
             case ask.Insights():
                 last = len(question.statements) - 1
-                return ask.InsightList(insights=[
-                    ask.Insight(text=f"It matters: {question.focal_point}", evidence=[0, last, 0]),
-                    ask.Insight(text=f"desk {question.focal_point.strip('?').split()[-1]} is idle", evidence=[last]),
-                ])  # fmt: skip
+                return ask.InsightList(
+                    insights=[
+                        ask.Insight(text=f"It matters: {question.focal_point}", evidence=[0, last, 0]),
+                        ask.Insight(text=f"desk {question.focal_point.strip('?').split()[-1]} is idle", evidence=[last]),
+                    ]
+                )
             case ask.Triple():
                 return ask.Facts(subject=question.agent_id, predicate="thinks of", object="books")
             case ask.Poignancy():

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from jiyi.embedders.hashing import HashingEmbedder
+from jiyi.providers.embedders.hashing import HashingEmbedder
 
 #: Values of the vectors that a good reply has.
 SIZE = 16
@@ -75,9 +75,8 @@ def _embeddings(request: Request, vectors: list[list[float]], **more: Any) -> Re
 def good(size: int = SIZE, **more: Any) -> Script:
     """Embeddings (texts that share words come close), or a chat completion that says ``ok``."""
     return lambda request: (
-        chat("ok")(request) if request.path.endswith("chat/completions")
-        else _embeddings(request, vectors_of(request.texts, size), **more)
-    )  # fmt: skip
+        chat("ok")(request) if request.path.endswith("chat/completions") else _embeddings(request, vectors_of(request.texts, size), **more)
+    )
 
 
 def shuffled(size: int = SIZE) -> Script:
@@ -93,11 +92,16 @@ def shuffled(size: int = SIZE) -> Script:
 
 def chat(content: str, finish: str = "stop") -> Script:
     """A chat completion whose message is ``content``: prose, JSON, wrong JSON, as the test needs."""
-    return lambda request: _json({
-        "id": "1", "object": "chat.completion", "created": 1, "model": request.body.get("model"),
-        "choices": [{"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content}}],
-        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
-    })  # fmt: skip
+    return lambda request: _json(
+        {
+            "id": "1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": request.body.get("model"),
+            "choices": [{"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content}}],
+            "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+        }
+    )
 
 
 def status(code: int, message: str = "no", *, retry_after: str | None = None) -> Script:
@@ -149,9 +153,7 @@ def cut(after: int = 0) -> Script:
 
 
 def huge(megabytes: int) -> Script:
-    return lambda _: Reply(
-        body=b'{"data": "' + b"x" * (megabytes * 2**20) + b'"}', headers={"Content-Type": "application/json"}
-    )
+    return lambda _: Reply(body=b'{"data": "' + b"x" * (megabytes * 2**20) + b'"}', headers={"Content-Type": "application/json"})
 
 
 def broken(how: str, size: int = SIZE) -> Script:

@@ -12,13 +12,13 @@ from uuid import uuid4
 
 import pytest
 
-from jiyi import keys
-from models import users
-from models.base import unit_of_work
-from models.tenancy import whole_service
-from models.users import User
+from jiyi.accounts import keys
+from models.accounts import users
+from models.accounts.users import User
+from models.db.connection import unit_of_work
+from models.db.scope import whole_service
 from workers import ephemeral
-from workers.stack import Stack
+from workers.embedded.stack import Stack
 
 #: Small and quick: the machinery is under test, not the patience.
 SETTINGS = {

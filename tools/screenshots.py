@@ -24,10 +24,10 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from rich.console import Console
 
 from jiyi import Client
-from jiyi.inspection import NodesQuery
+from jiyi.protocol.queries import NodesQuery
 from jiyi.settings import get_settings
-from models.tenancy import whole_service
-from workers import demo, ephemeral, first
+from models.db.scope import whole_service
+from workers import bootstrap, demo, ephemeral
 from workers.migrate import CHECKOUT
 
 #: Nobody waits for a page with a larger one.
@@ -62,7 +62,7 @@ class Pictures:
         self._browser, self._address, self._folder = browser, address, folder
         page = self._page()
         page.goto("/sign-in")
-        page.get_by_label("Name").fill(first.ADMIN)
+        page.get_by_label("Name").fill(bootstrap.ADMIN)
         page.get_by_label("Password").fill(password)
         page.get_by_role("button", name="Sign in").click()
         page.wait_for_url("**/")
@@ -174,12 +174,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="jiyi-pictures-") as name:
         home = Path(name)
         home.chmod(0o711)  # under root PostgreSQL has a user of its own
-        with (
-            ephemeral.database(home, group=demo.GROUP, importance_trigger_max=NEVER),
-            ephemeral.processes(home / "log"),
-            whole_service(),
-        ):
-            password = first.first_person() or ""
+        with ephemeral.database(home, group=demo.GROUP, importance_trigger_max=NEVER), ephemeral.processes(home / "log"), whole_service():
+            password = bootstrap.first_person() or ""
             live(options.minutes)
             demo.play(console)
             send_broken()

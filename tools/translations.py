@@ -23,8 +23,12 @@ VALUE = re.compile(r"%\(\w+\)[sd]")
 CHECKOUT = Path(__file__).resolve().parents[1]
 LANGUAGES = ("zh",)
 KEYWORDS: dict[str, tuple[int, ...] | None] = {
-    "_": None, "gettext": None, "lazy_gettext": None, "ngettext": (1, 2), "lazy_ngettext": (1, 2),
-}  # fmt: skip
+    "_": None,
+    "gettext": None,
+    "lazy_gettext": None,
+    "ngettext": (1, 2),
+    "lazy_ngettext": (1, 2),
+}
 
 
 class Pages(Catalog):

@@ -7,8 +7,9 @@ from importlib.util import find_spec
 
 from flask import Flask
 
-from jiyi import discreet
-from web import admin, errors, languages, preferences, probes, security, show
+from jiyi.operations import log_redaction
+from web import admin, errors, languages, preferences, security, show
+from web.operations import probes
 from web.urls import NameConverter
 
 #: Seconds that a browser keeps a static file; short, because our own stylesheet has no version in its name.
@@ -17,7 +18,7 @@ STATIC_SECONDS = 300
 
 def create_app() -> Flask:
     """The WSGI app. Reaches for nothing that could be dead until a page is asked for."""
-    discreet.install()
+    log_redaction.install()
     app = Flask(__name__)
     app.config.update(SEND_FILE_MAX_AGE_DEFAULT=STATIC_SECONDS, PROVIDE_AUTOMATIC_OPTIONS=False)
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
@@ -28,7 +29,7 @@ def create_app() -> Flask:
     errors.register(app)
     show.register(app)
     app.register_blueprint(probes.blueprint)
-    for name in ("web.signin", "web.limits", "web.api", "web.stream", "web.metrics"):
+    for name in ("web.accounts.signin", "web.accounts.rate_limits", "web.api", "web.stream.routes", "web.operations.metrics"):
         if find_spec(name) is not None:
             import_module(name).register(app)
     admin.register(app)

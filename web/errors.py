@@ -54,9 +54,10 @@ def _unanswered(error: Unanswered) -> Response:
     if is_api():
         return answer_to(error)
     return _page(
-        503, str(TITLES[503]),
+        503,
+        str(TITLES[503]),
         _("The %(source)s did not answer: %(reason)s. Try again in a moment.", source=error.source, reason=error.reason),
-    )  # fmt: skip
+    )
 
 
 def _failed(error: Exception) -> Response:

@@ -10,10 +10,7 @@ from flask import Flask, Response, redirect, request
 from web import languages
 
 #: Cookie → parameter of the link that sets it → what it may be; ``auto`` forgets the choice.
-CHOICES = {
-    languages.COOKIE: ("language", (*languages.LANGUAGES, "auto")),
-    "jiyi_theme": ("theme", ("light", "dark", "auto")),
-}
+CHOICES = {languages.COOKIE: ("language", (*languages.LANGUAGES, "auto")), "jiyi_theme": ("theme", ("light", "dark", "auto"))}
 #: Seconds that a browser keeps a choice: a year.
 KEPT_SECONDS = 365 * 86_400
 
@@ -33,9 +30,9 @@ def link(**choice: str) -> str:
 
 def register(app: Flask) -> None:
     app.before_request(_choose)
-    app.context_processor(lambda: {
-        "language": languages.language(), "languages": languages.LANGUAGES, "theme": theme(), "preference": link,
-    })  # fmt: skip
+    app.context_processor(
+        lambda: {"language": languages.language(), "languages": languages.LANGUAGES, "theme": theme(), "preference": link}
+    )
 
 
 def _choose() -> Response | None:

@@ -11,22 +11,23 @@ from typing import Any
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
 from sqlalchemy.exc import SQLAlchemyError
 
+from jiyi.accounts.keys import need_secret_key
 from jiyi.errors import SettingsError
-from jiyi.keys import need_secret_key
 from jiyi.settings import Settings, get_settings
-from models import users
-from models.base import engine, unit_of_work
-from models.tenancy import whole_service
-from web import create_app, stream
+from models.accounts import users
+from models.db.connection import engine, unit_of_work
+from models.db.scope import whole_service
+from web import create_app
 from web.security import LOOPBACK, refuse_open_door
 from web.sources import one_line
+from web.stream import routes
 
 #: Requests at a time. Most of them wait: for an answer of a worker, or, as streams do, for news.
 THREADS = 64
 BACKLOG = 128
 #: Seconds that a program's connection is kept open for its next request.
 KEEPALIVE_SECONDS = 75
-#: Bytes of a request's first line, gunicorn's maximum: questions may name many events (``web.api.events``).
+#: Bytes of a request's first line, gunicorn's maximum: questions may name many events (``web.api.memory.events``).
 REQUEST_LINE = 8_190
 #: Seconds that requests under way get when the process is told to stop.
 GRACEFUL_SECONDS = 5
@@ -43,7 +44,7 @@ class _Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
 
     def load(self) -> Any:
         app = create_app()
-        stream.end_with_process()
+        routes.end_with_process()
         return app
 
 
@@ -78,8 +79,7 @@ def somebody_signs_in() -> bool:
             return users.any_at_all(connection)
     except SQLAlchemyError as error:
         raise SettingsError(
-            f"JIYI_WEB_HOST is not this machine alone, and the database does not tell whether anybody can sign in: "
-            f"{one_line(error)}"
+            f"JIYI_WEB_HOST is not this machine alone, and the database does not tell whether anybody can sign in: {one_line(error)}"
         ) from None
     finally:
         for pool in engine.made():  # gunicorn forks: its worker opens connections of its own
@@ -99,18 +99,20 @@ def main() -> int:
         return 1
     host = f"[{settings.web_host}]" if ":" in settings.web_host else settings.web_host
     print(f"web: admin at http://{host}:{settings.web_port}/", file=sys.stderr, flush=True)  # noqa: T201
-    _Server({
-        "bind": f"fd://{sock.detach()}",
-        "worker_class": "gthread",
-        "workers": 1,
-        "threads": THREADS,
-        "graceful_timeout": GRACEFUL_SECONDS,
-        "keepalive": KEEPALIVE_SECONDS,
-        "limit_request_line": REQUEST_LINE,
-        "loglevel": "warning",
-        "proc_name": "jiyi-web",
-        "control_socket_disable": True,  # it would be a file in the home directory, shared by all copies
-    }).run()  # fmt: skip
+    _Server(
+        {
+            "bind": f"fd://{sock.detach()}",
+            "worker_class": "gthread",
+            "workers": 1,
+            "threads": THREADS,
+            "graceful_timeout": GRACEFUL_SECONDS,
+            "keepalive": KEEPALIVE_SECONDS,
+            "limit_request_line": REQUEST_LINE,
+            "loglevel": "warning",
+            "proc_name": "jiyi-web",
+            "control_socket_disable": True,  # it would be a file in the home directory, shared by all copies
+        }
+    ).run()
     return 0
 
 

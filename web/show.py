@@ -12,9 +12,11 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 
 _UNITS = (
-    (86_400, lazy_gettext("%(count)d d")), (3_600, lazy_gettext("%(count)d h")), (60, lazy_gettext("%(count)d min")),
+    (86_400, lazy_gettext("%(count)d d")),
+    (3_600, lazy_gettext("%(count)d h")),
+    (60, lazy_gettext("%(count)d min")),
     (1, lazy_gettext("%(count)d s")),
-)  # fmt: skip
+)
 
 
 def age(seconds: float | None) -> str:
@@ -82,18 +84,35 @@ def _plain(item: Any) -> str:
 
 #: What the service calls in one word, for people.
 _WORDS = {
-    "event": lazy_gettext("event"), "thought": lazy_gettext("thought"), "chat": lazy_gettext("chat"),
-    "operator": lazy_gettext("operator"), "admin": lazy_gettext("admin"), "viewer": lazy_gettext("viewer"),
-    "publish": lazy_gettext("publish"), "read": lazy_gettext("read"),
-    "open": lazy_gettext("open"), "replayed": lazy_gettext("replayed"), "discarded": lazy_gettext("discarded"),
-    "alive": lazy_gettext("valid"), "expired": lazy_gettext("expired"), "revoked": lazy_gettext("revoked"),
-    "ok": lazy_gettext("ok"), "unknown": lazy_gettext("unknown"), "attention": lazy_gettext("attention"),
+    "event": lazy_gettext("event"),
+    "thought": lazy_gettext("thought"),
+    "chat": lazy_gettext("chat"),
+    "operator": lazy_gettext("operator"),
+    "admin": lazy_gettext("admin"),
+    "viewer": lazy_gettext("viewer"),
+    "publish": lazy_gettext("publish"),
+    "read": lazy_gettext("read"),
+    "open": lazy_gettext("open"),
+    "replayed": lazy_gettext("replayed"),
+    "discarded": lazy_gettext("discarded"),
+    "alive": lazy_gettext("valid"),
+    "expired": lazy_gettext("expired"),
+    "revoked": lazy_gettext("revoked"),
+    "ok": lazy_gettext("ok"),
+    "unknown": lazy_gettext("unknown"),
+    "attention": lazy_gettext("attention"),
     "unreachable": lazy_gettext("unreachable"),
-    "running": lazy_gettext("running"), "done": lazy_gettext("done"), "failed": lazy_gettext("failed"),
-    "owed": lazy_gettext("owed"), "incomplete": lazy_gettext("incomplete"), "agent": lazy_gettext("agent"),
-    "person": lazy_gettext("person"), "nodes": lazy_gettext("memories"),
-    "waiting": lazy_gettext("waiting"), "dry run": lazy_gettext("dry run"),
-}  # fmt: skip
+    "running": lazy_gettext("running"),
+    "done": lazy_gettext("done"),
+    "failed": lazy_gettext("failed"),
+    "owed": lazy_gettext("owed"),
+    "incomplete": lazy_gettext("incomplete"),
+    "agent": lazy_gettext("agent"),
+    "person": lazy_gettext("person"),
+    "nodes": lazy_gettext("memories"),
+    "waiting": lazy_gettext("waiting"),
+    "dry run": lazy_gettext("dry run"),
+}
 
 
 def word(name: str) -> str:
@@ -107,6 +126,17 @@ def person(actor: str) -> str:
 
 def register(app: Flask) -> None:
     app.jinja_env.filters.update(
-        age=age, ago=ago, moment=moment, number=number, pretty_json=pretty_json, readable_body=readable_body,
-        since=since, duration=duration, summary=summary, person=person, word=word, node_type=word, role=word,
-    )  # fmt: skip
+        age=age,
+        ago=ago,
+        moment=moment,
+        number=number,
+        pretty_json=pretty_json,
+        readable_body=readable_body,
+        since=since,
+        duration=duration,
+        summary=summary,
+        person=person,
+        word=word,
+        node_type=word,
+        role=word,
+    )

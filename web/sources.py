@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.errors import JiyiError
-from models import base
+from models.db import connection as base
 
 T = TypeVar("T")
 log = logging.getLogger("jiyi.web")

@@ -7,12 +7,12 @@ from importlib import import_module
 from celery import Celery
 from kombu import Exchange, Queue
 
-from jiyi import discreet
+from jiyi.operations import log_redaction
 from jiyi.settings import get_settings
-from models.queues import task_queues
-from tasks import canaries
-from tasks.jobs import beat_schedule
-from workers import garbage, meters, watchdog
+from models.queue.broker_queues import task_queues
+from tasks.framework.jobs import beat_schedule
+from tasks.operations import canaries
+from workers import gc_tuning, task_meters, watchdog
 
 settings = get_settings()
 
@@ -33,7 +33,14 @@ TRANSPORT_OPTIONS = {
 }
 
 #: Modules with scheduled jobs. Loaded at once, because beat's schedule is made of what they register.
-JOB_MODULES = ["tasks.maintenance", "tasks.archival", "tasks.backups", "tasks.reflecting", "tasks.warming", "tasks.digests"]
+JOB_MODULES = [
+    "tasks.operations.maintenance",
+    "tasks.memory.archive",
+    "tasks.operations.backups",
+    "tasks.reflection.schedule",
+    "tasks.retrieval.warm",
+    "tasks.tiers.digests",
+]
 
 app = Celery("jiyi", broker=settings.need("broker_url"))
 app.set_default()  # for every thread: the current app is otherwise one thread's own
@@ -41,23 +48,23 @@ for module in JOB_MODULES:
     import_module(module)
 app.conf.update(
     include=[
-        "tasks.appraisal",
-        "tasks.embedding",
-        "tasks.moving",
-        "tasks.embedders",
-        "tasks.upkeep",
-        "tasks.reflection",
-        "tasks.retrieval",
-        "tasks.recall",
-        "tasks.access",
-        "tasks.inspection",
-        "tasks.usage",
-        "tasks.operations",
-        "tasks.erasing",
-        "tasks.tenants",
-        "tasks.canaries",
-        "tasks.tiers",
-        "tasks.promotion",
+        "tasks.memory.appraisal",
+        "tasks.memory.embedding",
+        "tasks.operations.reembedding",
+        "tasks.operations.embedders",
+        "tasks.memory.upkeep",
+        "tasks.reflection.reflect",
+        "tasks.retrieval.retrieve",
+        "tasks.retrieval.recall",
+        "tasks.memory.access",
+        "tasks.framework.inspection",
+        "tasks.operations.llm_usage",
+        "tasks.operations.jobs",
+        "tasks.erasure",
+        "tasks.accounts",
+        "tasks.operations.canaries",
+        "tasks.tiers.screening",
+        "tasks.tiers.knowledge",
         *JOB_MODULES,
     ],
     task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in task_queues()],
@@ -82,7 +89,7 @@ app.conf.update(
     beat_schedule=beat_schedule(settings) | canaries.beat_schedule(),
 )
 
-discreet.install()
+log_redaction.install()
 watchdog.install()
-meters.install()
-garbage.install()
+task_meters.install()
+gc_tuning.install()

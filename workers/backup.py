@@ -14,17 +14,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from jiyi.cli import show
+from jiyi.cli import output
 from jiyi.cli.shell import Session, tell
 from jiyi.errors import JiyiError
 from jiyi.settings import get_settings
-from models import backups, ledger, restoring
-from models.base import unit_of_work
-from models.pgtools import BackupError
-from models.tenancy import whole_service
+from models.db.connection import unit_of_work
+from models.db.scope import whole_service
+from models.erasure import ledger
+from models.operations import backups
+from models.operations import restore as restoring
+from models.operations.pg_tools import BackupError
 from workers import ephemeral
+from workers.embedded.stack import Stack, StackError
 from workers.migrate import revisions, upgrade
-from workers.stack import Stack, StackError
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,9 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     text = done.pop("text")
     if options.json:
-        show.document(done)
+        output.document(done)
     else:
-        show.line(text)
+        output.line(text)
     return 0
 
 
@@ -56,9 +58,12 @@ def back_up(path: Path | None) -> dict[str, Any]:
     with database():
         made = backups.make(path, keep=get_settings().backup_keep if path is None else None)
     return {
-        "file": str(made.path), "bytes": made.bytes, "sha256": made.sha256, "made_at": made.made_at.isoformat(),
+        "file": str(made.path),
+        "bytes": made.bytes,
+        "sha256": made.sha256,
+        "made_at": made.made_at.isoformat(),
         "text": f"{made.path} ({made.bytes / 1e6:,.1f} MB)",
-    }  # fmt: skip
+    }
 
 
 def restore(path: Path, *, force: bool) -> dict[str, Any]:
@@ -71,12 +76,7 @@ def restore(path: Path, *, force: bool) -> dict[str, Any]:
         upgrade()
         again = _erase_again(path)
     held = ", ".join(f"{count:,} {table}" for table, count in rows.items() if count and table not in restoring.NO_DATA)
-    return {
-        "file": str(path),
-        "rows": rows,
-        "erasures": again,
-        "text": f"restored from {path}: {held or 'no data'}{_told(again)}",
-    }
+    return {"file": str(path), "rows": rows, "erasures": again, "text": f"restored from {path}: {held or 'no data'}{_told(again)}"}
 
 
 def _erase_again(path: Path) -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from celery.beat import Scheduler
 
-from models import canaries
+from models.operations import canaries
 
 log = logging.getLogger("jiyi.beat")
 

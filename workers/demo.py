@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from jiyi import Client
-from jiyi.cli.reflecting import thought_trees
-from jiyi.cli.retrieving import focal_table
-from jiyi.client import chunks
-from jiyi.inspection import NodesQuery, StatsQuery
-from jiyi.reasons import NewThought
+from jiyi.cli.reflection import thought_trees
+from jiyi.cli.retrieval import focal_table
+from jiyi.client.client import chunks
+from jiyi.protocol.queries import NodesQuery, StatsQuery
+from jiyi.protocol.reflection import NewThought
 from workers.migrate import CHECKOUT
 
 DIARY = CHECKOUT / "examples" / "diary" / "events.jsonl"
@@ -91,6 +91,8 @@ def await_counted(client: Client) -> None:
 
 def _patient(agent: str) -> dict[str, object]:
     return {
-        "type": "agent.configured", "event_id": uuid5(NAMESPACE, f"{agent}/configured"), "agent_id": agent,
+        "type": "agent.configured",
+        "event_id": uuid5(NAMESPACE, f"{agent}/configured"),
+        "agent_id": agent,
         "payload": {"importance_trigger_max": TRIGGER},
-    }  # fmt: skip
+    }

@@ -13,16 +13,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from jiyi import Client
-from jiyi.embedders import embedder, embedder_of
 from jiyi.errors import JiyiError
-from jiyi.inspection import AgentsQuery
+from jiyi.protocol.queries import AgentsQuery
+from jiyi.providers.embedders import embedder, embedder_of
 from jiyi.settings import get_settings
-from models.base import engine, reading_engine
-from models.valkey import valkey
-from models.waking import own_app
+from models.db.connection import engine, reading_engine
+from models.db.valkey import valkey
+from models.queue.wakeups import own_app
+from workers.embedded.stack import Stack
 from workers.migrate import CHECKOUT, upgrade
 from workers.procfile import commands
-from workers.stack import Stack
 
 START_SECONDS = 60
 STOP_SECONDS = 15

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from jiyi.calls import retrieval_queues
+from jiyi.client.calls import retrieval_queues
 from jiyi.settings import get_settings
 
 #: Chatter between workers that nobody listens to, and a look at every other worker at start.
@@ -20,7 +20,7 @@ def commands() -> dict[str, list[str]]:
     settings = get_settings()
     first, *more = retrieval_queues(settings.retrieval_shards)
     return {
-        "intake": [sys.executable, "-m", "workers.intake"],
+        "intake": [sys.executable, "-m", "workers.intake.consumer"],
         "retrieval": _worker("retrieval", f"{first},inspection", "threads", settings.retrieval_threads),
         **{queue.replace(".", "-"): _worker(queue, queue, "threads", settings.retrieval_threads) for queue in more},
         # solo: one batch at a time is as fast as the model goes, and a process that used it must not fork.
@@ -39,9 +39,15 @@ def _celery() -> list[str]:
 
 def _worker(name: str, queues: str, pool: str, concurrency: int) -> list[str]:
     return [
-        *_celery(), "worker", f"--hostname={name}@%h", f"--queues={queues}", f"--pool={pool}",
-        f"--concurrency={concurrency}", "--loglevel=INFO", *QUIET,
-    ]  # fmt: skip
+        *_celery(),
+        "worker",
+        f"--hostname={name}@%h",
+        f"--queues={queues}",
+        f"--pool={pool}",
+        f"--concurrency={concurrency}",
+        "--loglevel=INFO",
+        *QUIET,
+    ]
 
 
 def main() -> None:

@@ -20,11 +20,11 @@ from rich.console import Console
 
 from jiyi.errors import JiyiError, SettingsError
 from jiyi.settings import RUN_ENV, default_home, get_settings
-from workers import demo, ephemeral, first
+from workers import bootstrap, demo, ephemeral
+from workers.embedded.stack import HomeInUse, Stack, StackError
 from workers.migrate import upgrade
 from workers.procfile import commands
-from workers.stack import HomeInUse, Stack, StackError
-from workers.supervise import run
+from workers.supervision.supervise import run
 
 #: Copies that may stand side by side without being told where.
 MAX_COPIES = 9
@@ -66,13 +66,16 @@ def up(*, demo_too: bool, once: bool, verbose: bool) -> int:
         with ephemeral.environment(home=str(stack.home)):  # not the settings that another running copy left
             port = choose_port()
         addresses = {
-            "home": str(stack.home), "database_url": stack.urls.database_url, "redis_url": stack.urls.redis_url,
-            "broker_url": stack.urls.broker_url, "web_port": str(port),
-        }  # fmt: skip
+            "home": str(stack.home),
+            "database_url": stack.urls.database_url,
+            "redis_url": stack.urls.redis_url,
+            "broker_url": stack.urls.broker_url,
+            "web_port": str(port),
+        }
         # The secret is for the processes only: the note that other programs find has no need of it.
-        with ephemeral.environment(**addresses, secret_key=first.secret_key(stack.home)):
+        with ephemeral.environment(**addresses, secret_key=bootstrap.secret_key(stack.home)):
             upgrade()
-            password = first.first_person()
+            password = bootstrap.first_person()
             admin = f"http://{get_settings().web_host}:{port}/"
             stack.announce(admin)
             note = leave_addresses(stack.home, addresses)
@@ -106,10 +109,10 @@ def foreground(admin: str, password: str | None, stack: Stack, *, demo_too: bool
 def signing_in(password: str | None) -> str:
     """How to get in. The password is told this once: what is kept does not show it."""
     if password is None:
-        return f"Sign in  as before; a new password: jiyi users passwd {first.ADMIN}"
+        return f"Sign in  as before; a new password: jiyi users passwd {bootstrap.ADMIN}"
     return (
-        f"Sign in  name: {first.ADMIN}  password: {password}\n"
-        f"         shown only this once; set your own: jiyi users passwd {first.ADMIN}"
+        f"Sign in  name: {bootstrap.ADMIN}  password: {password}\n"
+        f"         shown only this once; set your own: jiyi users passwd {bootstrap.ADMIN}"
     )
 
 
@@ -155,9 +158,7 @@ def choose_port() -> int:
                     return port
             except OSError as error:
                 if asked_for:
-                    raise SettingsError(
-                        f"JIYI_WEB_PORT: port {port} cannot be used ({error.strerror}); choose another one"
-                    ) from None
+                    raise SettingsError(f"JIYI_WEB_PORT: port {port} cannot be used ({error.strerror}); choose another one") from None
     raise SettingsError(f"JIYI_WEB_PORT: no free port from {settings.web_port} on; choose one")
 
 

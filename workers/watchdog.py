@@ -18,7 +18,7 @@ import redis
 from celery import signals
 
 from jiyi.settings import get_settings
-from models.queues import redis_address
+from models.queue.broker_queues import redis_address
 
 log = logging.getLogger("jiyi.watchdog")
 
@@ -67,9 +67,7 @@ class Watchdog:
             elif waiting_since is None:
                 waiting_since = now
             elif now - max(waiting_since, self._heard) > seconds:
-                log.critical(
-                    "messages have waited for %.0f s, and this idle worker received none: ending it", now - waiting_since
-                )
+                log.critical("messages have waited for %.0f s, and this idle worker received none: ending it", now - waiting_since)
                 os._exit(EX_TEMPFAIL)  # its main thread hears nothing, so it cannot be asked to stop; it holds no work
 
 
@@ -77,11 +75,7 @@ def install() -> None:
     """Watch the worker of this process, once it is ready."""
     watchdog = Watchdog()
     # Kept by us: Celery's signals hold weak references.
-    handlers = {
-        signals.task_received: watchdog.received,
-        signals.task_prerun: watchdog.begun,
-        signals.task_postrun: watchdog.ended,
-    }
+    handlers = {signals.task_received: watchdog.received, signals.task_prerun: watchdog.begun, signals.task_postrun: watchdog.ended}
     for signal, handler in handlers.items():
         signal.connect(handler, weak=False)
 

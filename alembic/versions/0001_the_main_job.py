@@ -88,9 +88,7 @@ def upgrade() -> None:
         sa.Column("agent_key", sa.Uuid(), nullable=False),
         sa.Column("settings", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'::jsonb"), nullable=False),
         sa.Column("node_count", sa.Integer(), server_default=sa.text("0"), nullable=False),
-        sa.Column(
-            "type_counts", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'::jsonb"), nullable=False
-        ),
+        sa.Column("type_counts", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'::jsonb"), nullable=False),
         sa.Column("importance_trigger_curr", sa.Double(), nullable=False),
         sa.Column("importance_ele_n", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("created_at", postgresql.TIMESTAMP(timezone=True), server_default=sa.text("now()"), nullable=False),
@@ -108,10 +106,7 @@ def upgrade() -> None:
         sa.Column("strength", sa.Integer(), nullable=False),
         sa.CheckConstraint("memory_type IN ('event', 'thought')", name=op.f("kw_strength_memory_type_check")),
         sa.ForeignKeyConstraint(
-            ["group_id", "agent_id"],
-            ["agents.group_id", "agents.agent_id"],
-            name=op.f("kw_strength_group_id_fkey"),
-            ondelete="CASCADE",
+            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], name=op.f("kw_strength_group_id_fkey"), ondelete="CASCADE"
         ),
         sa.PrimaryKeyConstraint("group_id", "agent_id", "memory_type", "keyword", name=op.f("kw_strength_pkey")),
         postgresql_with={"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0.02},
@@ -146,28 +141,17 @@ def upgrade() -> None:
         sa.Column("embedding", VECTOR(), nullable=True),
         sa.Column("embedding_model", sa.Text(), nullable=True),
         sa.CheckConstraint("type IN ('event', 'thought', 'chat')", name=op.f("memory_nodes_type_check")),
-        sa.CheckConstraint(
-            "(embedding IS NULL) = (embedding_model IS NULL)", name=op.f("memory_nodes_embedding_has_model_check")
-        ),
+        sa.CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name=op.f("memory_nodes_embedding_has_model_check")),
         sa.ForeignKeyConstraint(
-            ["group_id", "agent_id"],
-            ["agents.group_id", "agents.agent_id"],
-            name=op.f("memory_nodes_group_id_fkey"),
-            ondelete="CASCADE",
+            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], name=op.f("memory_nodes_group_id_fkey"), ondelete="CASCADE"
         ),
         sa.PrimaryKeyConstraint("node_id", name=op.f("memory_nodes_pkey")),
     )
     op.create_index(
-        op.f("memory_nodes_group_id_agent_id_content_hash_idx"),
-        "memory_nodes",
-        ["group_id", "agent_id", "content_hash"],
-        unique=False,
+        op.f("memory_nodes_group_id_agent_id_content_hash_idx"), "memory_nodes", ["group_id", "agent_id", "content_hash"], unique=False
     )
     op.create_index(
-        op.f("memory_nodes_group_id_agent_id_node_count_idx"),
-        "memory_nodes",
-        ["group_id", "agent_id", "node_count"],
-        unique=True,
+        op.f("memory_nodes_group_id_agent_id_node_count_idx"), "memory_nodes", ["group_id", "agent_id", "node_count"], unique=True
     )
     op.create_index(
         op.f("memory_nodes_group_id_agent_id_type_type_count_idx"),
@@ -188,9 +172,7 @@ def upgrade() -> None:
         sa.Column("node_id", sa.Uuid(), nullable=False),
         sa.Column("last_accessed", postgresql.TIMESTAMP(timezone=True), nullable=False),
         sa.Column("access_count", sa.Integer(), server_default=sa.text("0"), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["node_id"], ["memory_nodes.node_id"], name=op.f("node_access_node_id_fkey"), ondelete="CASCADE"
-        ),
+        sa.ForeignKeyConstraint(["node_id"], ["memory_nodes.node_id"], name=op.f("node_access_node_id_fkey"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("node_id", name=op.f("node_access_pkey")),
         postgresql_with={"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0.02},
     )
@@ -198,9 +180,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_table("node_access")
-    op.drop_index(
-        "memory_nodes_vector_by_text_idx", table_name="memory_nodes", postgresql_where=sa.text("embedding IS NOT NULL")
-    )
+    op.drop_index("memory_nodes_vector_by_text_idx", table_name="memory_nodes", postgresql_where=sa.text("embedding IS NOT NULL"))
     op.drop_index("memory_nodes_keywords_idx", table_name="memory_nodes", postgresql_using="gin")
     op.drop_index(op.f("memory_nodes_group_id_agent_id_type_type_count_idx"), table_name="memory_nodes")
     op.drop_index(op.f("memory_nodes_group_id_agent_id_node_count_idx"), table_name="memory_nodes")

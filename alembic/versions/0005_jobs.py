@@ -38,13 +38,17 @@ def upgrade() -> None:
 
     op.add_column("memory_nodes", sa.Column("archived_reason", sa.Text(), nullable=True))
     op.create_index(
-        "memory_nodes_expiring_idx", "memory_nodes", ["group_id", "agent_id", "expires_at"],
+        "memory_nodes_expiring_idx",
+        "memory_nodes",
+        ["group_id", "agent_id", "expires_at"],
         postgresql_where=sa.text("archived_at IS NULL AND expires_at IS NOT NULL"),
-    )  # fmt: skip
+    )
     op.create_index(
-        "memory_nodes_archived_idx", "memory_nodes", ["group_id", "agent_id", "node_count"],
+        "memory_nodes_archived_idx",
+        "memory_nodes",
+        ["group_id", "agent_id", "node_count"],
         postgresql_where=sa.text("archived_at IS NOT NULL"),
-    )  # fmt: skip
+    )
 
 
 def downgrade() -> None:

@@ -31,21 +31,21 @@ def upgrade() -> None:
         sa.Column("thoughts", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("llm", sa.Text()),
         sa.Column("error", sa.Text()),
-        sa.CheckConstraint(
-            "trigger IN ('importance', 'schedule', 'request', 'conversation')", name=op.f("reflections_trigger_check")
-        ),
+        sa.CheckConstraint("trigger IN ('importance', 'schedule', 'request', 'conversation')", name=op.f("reflections_trigger_check")),
         sa.CheckConstraint("state IN ('owed', 'running', 'waiting', 'done', 'nothing')", name=op.f("reflections_state_check")),
         sa.ForeignKeyConstraint(
-            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"],
-            name=op.f("reflections_group_id_fkey"), ondelete="CASCADE",
+            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], name=op.f("reflections_group_id_fkey"), ondelete="CASCADE"
         ),
         sa.PrimaryKeyConstraint("reflection_id", name=op.f("reflections_pkey")),
-    )  # fmt: skip
+    )
     op.create_index("reflections_group_id_agent_id_created_at_idx", "reflections", ["group_id", "agent_id", "created_at"])
     op.create_index(
-        "reflections_one_open_idx", "reflections", ["group_id", "agent_id"], unique=True,
+        "reflections_one_open_idx",
+        "reflections",
+        ["group_id", "agent_id"],
+        unique=True,
         postgresql_where=sa.text("trigger <> 'conversation' AND state IN ('owed', 'running', 'waiting')"),
-    )  # fmt: skip
+    )
     # Reflections that were owed before there was a task for them are done by the new workers like all work owed.
 
 

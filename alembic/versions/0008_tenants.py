@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from alembic import op
-from models import roles
-from models.base import driver
+from models.db import roles
+from models.db.connection import driver
 
 revision = "0008"
 down_revision = "0007"
@@ -20,9 +20,20 @@ depends_on = None
 
 #: Every table with rows of tenants. Those without: embedding_models, job_ticks.
 TABLES = (
-    "groups", "agents", "events", "memory_nodes", "next_vectors", "node_access", "kw_strength", "term_frequencies",
-    "pending_work", "dead_letters", "llm_usage", "audit_log", "reflections",
-)  # fmt: skip
+    "groups",
+    "agents",
+    "events",
+    "memory_nodes",
+    "next_vectors",
+    "node_access",
+    "kw_strength",
+    "term_frequencies",
+    "pending_work",
+    "dead_letters",
+    "llm_usage",
+    "audit_log",
+    "reflections",
+)
 #: Tables that had no group of their own: their rows have their node's.
 BESIDE_NODES = ("node_access", "next_vectors")
 
@@ -73,9 +84,7 @@ FUNCTIONS = f"""
 def upgrade() -> None:
     op.add_column(
         "node_access",
-        sa.Column(
-            "recent", postgresql.ARRAY(postgresql.TIMESTAMP(timezone=True)), server_default=sa.text("'{}'"), nullable=False
-        ),
+        sa.Column("recent", postgresql.ARRAY(postgresql.TIMESTAMP(timezone=True)), server_default=sa.text("'{}'"), nullable=False),
     )
     op.execute(FUNCTIONS)
     for table in BESIDE_NODES:

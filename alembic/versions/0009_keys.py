@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from alembic import op
-from models.roles import isolate
+from models.db.roles import isolate
 
 revision = "0009"
 down_revision = "0008"
@@ -33,8 +33,7 @@ def upgrade() -> None:
         sa.Column("revoked_at", TIMESTAMP, nullable=True),
         sa.Column("last_used_at", TIMESTAMP, nullable=True),
         sa.CheckConstraint(
-            "scopes <@ ARRAY['publish', 'read', 'admin', 'operator'] AND cardinality(scopes) > 0",
-            name=op.f("api_keys_scopes_check"),
+            "scopes <@ ARRAY['publish', 'read', 'admin', 'operator'] AND cardinality(scopes) > 0", name=op.f("api_keys_scopes_check")
         ),
         sa.CheckConstraint("(group_id IS NULL) = ('operator' = ANY(scopes))", name=op.f("api_keys_group_check")),
         sa.ForeignKeyConstraint(["group_id"], ["groups.group_id"], name=op.f("api_keys_group_id_fkey"), ondelete="CASCADE"),

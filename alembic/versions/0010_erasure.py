@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from alembic import op
-from models.roles import isolate
+from models.db.roles import isolate
 
 revision = "0010"
 down_revision = "0009"
@@ -45,9 +45,7 @@ def upgrade() -> None:
         sa.Column("subject_id", sa.Uuid(), nullable=False),
         sa.Column("group_id", sa.Text(), nullable=False),
         sa.Column("agent_id", sa.Text(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["erasure_id"], ["erasures.erasure_id"], name=op.f("erasing_ids_erasure_id_fkey"), ondelete="CASCADE"
-        ),
+        sa.ForeignKeyConstraint(["erasure_id"], ["erasures.erasure_id"], name=op.f("erasing_ids_erasure_id_fkey"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("erasure_id", "subject_id", name=op.f("erasing_ids_pkey")),
     )
     op.create_index("erasing_ids_subject_id_idx", "erasing_ids", ["subject_id"])

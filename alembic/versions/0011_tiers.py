@@ -7,7 +7,7 @@ from pgvector.sqlalchemy import VECTOR
 from sqlalchemy.dialects import postgresql
 
 from alembic import op
-from models.roles import isolate
+from models.db.roles import isolate
 
 revision = "0011"
 down_revision = "0010"
@@ -57,14 +57,10 @@ def upgrade() -> None:
         sa.Column("expired_at", TIMESTAMP, nullable=True),
         sa.Column("promoted_at", TIMESTAMP, nullable=True),
         sa.Column("deleted_at", TIMESTAMP, nullable=True),
-        sa.CheckConstraint(
-            "(embedding IS NULL) = (embedding_model IS NULL)", name=op.f("quarantine_logs_embedding_has_model_check")
-        ),
+        sa.CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name=op.f("quarantine_logs_embedding_has_model_check")),
         sa.PrimaryKeyConstraint("entry_id", name=op.f("quarantine_logs_pkey")),
     )
-    op.create_index(
-        "quarantine_logs_group_id_created_at_entry_id_idx", "quarantine_logs", ["group_id", "created_at", "entry_id"]
-    )
+    op.create_index("quarantine_logs_group_id_created_at_entry_id_idx", "quarantine_logs", ["group_id", "created_at", "entry_id"])
     op.create_index("quarantine_logs_group_id_received_at_idx", "quarantine_logs", ["group_id", "received_at"])
     op.create_index(
         "quarantine_logs_working_idx",
@@ -114,9 +110,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("history_id", name=op.f("knowledge_history_pkey")),
     )
     op.create_index(
-        "knowledge_history_group_id_knowledge_id_history_id_idx",
-        "knowledge_history",
-        ["group_id", "knowledge_id", "history_id"],
+        "knowledge_history_group_id_knowledge_id_history_id_idx", "knowledge_history", ["group_id", "knowledge_id", "history_id"]
     )
     op.create_table(
         "digests",

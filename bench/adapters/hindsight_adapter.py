@@ -64,20 +64,15 @@ class Hindsight:
 
     def remember(self, agent: str, memories: list[dict[str, str]]) -> None:
         contents = [
-            {"content": row["text"], "event_date": datetime.fromisoformat(row["time"]), "document_id": row["key"]}
-            for row in memories
+            {"content": row["text"], "event_date": datetime.fromisoformat(row["time"]), "document_id": row["key"]} for row in memories
         ]
         for start in range(0, len(contents), BATCH):
             self._call(
-                self.engine.retain_batch_async(
-                    bank_id=agent, contents=contents[start : start + BATCH], request_context=self.context
-                )
+                self.engine.retain_batch_async(bank_id=agent, contents=contents[start : start + BATCH], request_context=self.context)
             )
 
     def ask(self, agent: str, question: str, top_k: int) -> list[str]:
-        found = self._call(
-            self.engine.recall_async(bank_id=agent, query=question, max_tokens=MAX_TOKENS, request_context=self.context)
-        )
+        found = self._call(self.engine.recall_async(bank_id=agent, query=question, max_tokens=MAX_TOKENS, request_context=self.context))
         return [fact.document_id for fact in found.results[:top_k]]
 
     def close(self) -> None:

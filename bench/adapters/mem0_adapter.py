@@ -16,18 +16,21 @@ class Mem0:
 
         logging.disable(logging.WARNING)
         openai = {"api_key": "none", "openai_base_url": given["embeddings_url"]}
-        self.memory = Memory.from_config({
-            "vector_store": {
-                "provider": "pgvector",
-                "config": {
-                    "connection_string": given["database_url"], "collection_name": "bench",
-                    "embedding_model_dims": given["dimensions"],
+        self.memory = Memory.from_config(
+            {
+                "vector_store": {
+                    "provider": "pgvector",
+                    "config": {
+                        "connection_string": given["database_url"],
+                        "collection_name": "bench",
+                        "embedding_model_dims": given["dimensions"],
+                    },
                 },
-            },
-            "embedder": {"provider": "openai", "config": {**openai, "model": given["model"]}},
-            "llm": {"provider": "openai", "config": openai},  # never called
-            "history_db_path": f"{given['folder']}/history.db",
-        })  # fmt: skip
+                "embedder": {"provider": "openai", "config": {**openai, "model": given["model"]}},
+                "llm": {"provider": "openai", "config": openai},  # never called
+                "history_db_path": f"{given['folder']}/history.db",
+            }
+        )
 
     def remember(self, agent: str, memories: list[dict[str, str]]) -> None:
         for row in memories:

@@ -7,38 +7,25 @@ from typing import Annotated
 import typer
 
 import jiyi
-from jiyi.cli import (
-    archive,
-    dead,
-    doctor,
-    embedding,
-    erasing,
-    exporting,
-    importing,
-    jobs,
-    keys,
-    listing,
-    llms,
-    reflecting,
-    retrieving,
-    service,
-    show,
-    stats,
-    telling,
-    tiers,
-    users,
-)
+from jiyi.cli import erasure, output, reflection, retrieval, tiers
+from jiyi.cli.accounts import keys, users
+from jiyi.cli.memory import archive, export, importing, lists, observe
+from jiyi.cli.operations import dead_letters, doctor, embedders, jobs, llms, service, stats
 from jiyi.cli.shell import Commands, Session
 
 app = typer.Typer(
-    name="jiyi", cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True,
+    name="jiyi",
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=True,
     context_settings={"help_option_names": ["--help", "-h"]},
-)  # fmt: skip
+)
 
 
 def _version(value: bool) -> None:
     if value:
-        show.line(f"jiyi {jiyi.__version__}")
+        output.line(f"jiyi {jiyi.__version__}")
         raise typer.Exit
 
 
@@ -58,21 +45,42 @@ def root(
 
 TALKING, LOOKING, RUNNING = "Tell and ask", "Look inside", "Run and move"
 for command, panel in (
-    (telling.observe, TALKING), (retrieving.retrieve, TALKING), (telling.configure, TALKING),
-    (reflecting.end_session, TALKING), (reflecting.reflect, TALKING), (reflecting.why, LOOKING),
-    (listing.nodes, LOOKING), (listing.keywords, LOOKING), (listing.related, LOOKING), (listing.agents, LOOKING),
-    (stats.stats, LOOKING), (llms.llms, LOOKING), (jobs.schedule, LOOKING), (embedding.embedders, LOOKING),
-    (service.up, RUNNING), (embedding.reembed, RUNNING), (jobs.run_job, RUNNING),
-    (tiers.ingest, TALKING), (tiers.recall, TALKING), (tiers.promote, TALKING), (tiers.demote, TALKING), (tiers.edit, TALKING),
-    (tiers.quarantine, LOOKING), (tiers.working, LOOKING), (tiers.knowledge, LOOKING), (tiers.digest, LOOKING),
-    (erasing.erase, RUNNING), (erasing.erasures, LOOKING),
-    (service.backup, RUNNING), (service.restore, RUNNING),
-):  # fmt: skip
+    (observe.observe, TALKING),
+    (retrieval.retrieve, TALKING),
+    (observe.configure, TALKING),
+    (reflection.end_session, TALKING),
+    (reflection.reflect, TALKING),
+    (reflection.why, LOOKING),
+    (lists.nodes, LOOKING),
+    (lists.keywords, LOOKING),
+    (lists.related, LOOKING),
+    (lists.agents, LOOKING),
+    (stats.stats, LOOKING),
+    (llms.llms, LOOKING),
+    (jobs.schedule, LOOKING),
+    (embedders.embedders, LOOKING),
+    (service.up, RUNNING),
+    (embedders.reembed, RUNNING),
+    (jobs.run_job, RUNNING),
+    (tiers.ingest, TALKING),
+    (tiers.recall, TALKING),
+    (tiers.promote, TALKING),
+    (tiers.demote, TALKING),
+    (tiers.edit, TALKING),
+    (tiers.quarantine, LOOKING),
+    (tiers.working, LOOKING),
+    (tiers.knowledge, LOOKING),
+    (tiers.digest, LOOKING),
+    (erasure.erase, RUNNING),
+    (erasure.erasures, LOOKING),
+    (service.backup, RUNNING),
+    (service.restore, RUNNING),
+):
     app.command(rich_help_panel=panel)(command)
-app.add_typer(dead.app, name="dead", rich_help_panel=LOOKING)
+app.add_typer(dead_letters.app, name="dead", rich_help_panel=LOOKING)
 app.add_typer(doctor.app, name="doctor", rich_help_panel=LOOKING)
 app.add_typer(keys.app, name="keys", rich_help_panel=RUNNING)
 app.add_typer(users.app, name="users", rich_help_panel=RUNNING)
 app.add_typer(archive.app, name="archive", rich_help_panel=RUNNING)
 app.add_typer(importing.app, name="import", rich_help_panel=RUNNING)
-app.add_typer(exporting.app, name="export", rich_help_panel=RUNNING)
+app.add_typer(export.app, name="export", rich_help_panel=RUNNING)

@@ -13,8 +13,8 @@ import typer
 from pydantic import BaseModel, ValidationError
 from typer.core import TyperGroup
 
-from jiyi.cli import show
-from jiyi.client import Client
+from jiyi.cli import output
+from jiyi.client.client import Client
 from jiyi.errors import InvalidRequest, JiyiError, SettingsError, problems_of
 from jiyi.settings import get_settings
 
@@ -86,10 +86,10 @@ def group_first(args: list[str]) -> list[str]:
 
 
 def tell(error: JiyiError, session: Session | None) -> None:
-    show.notice(f"jiyi: {error}")
+    output.notice(f"jiyi: {error}")
     if session is not None and session.json:
         problems = list(getattr(error, "problems", []))
-        show.document({"error": {"code": error.code, "message": str(error), "problems": problems}})
+        output.document({"error": {"code": error.code, "message": str(error), "problems": problems}})
 
 
 def _answer_in_json(ctx: typer.Context, value: bool) -> bool:
@@ -99,15 +99,12 @@ def _answer_in_json(ctx: typer.Context, value: bool) -> bool:
 
 
 Json = Annotated[
-    bool,
-    typer.Option(
-        "--json", help="Print one JSON document instead.", callback=_answer_in_json, is_eager=True, show_default=False
-    ),
+    bool, typer.Option("--json", help="Print one JSON document instead.", callback=_answer_in_json, is_eager=True, show_default=False)
 ]
 
 
 class NodeKind(StrEnum):
-    """:data:`jiyi.events.NodeType` for options that may be repeated: typer has lists of enumerations only."""
+    """:data:`jiyi.protocol.events.NodeType` for options that may be repeated: typer has lists of enumerations only."""
 
     EVENT = "event"
     THOUGHT = "thought"

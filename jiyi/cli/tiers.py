@@ -11,11 +11,11 @@ from uuid import UUID
 import typer
 from rich.table import Table
 
-from jiyi.cli import show
+from jiyi.cli import output
 from jiyi.cli.shell import Json, connect, given
-from jiyi.inspection import DEFAULT_PAGE
-from jiyi.knowledge import DigestState, Ingested, Knowledge, KnowledgePage, Promoted
-from jiyi.tiers import Kind, MemoryAnswer, Order
+from jiyi.protocol.knowledge import DigestState, Ingested, Knowledge, KnowledgePage, Promoted
+from jiyi.protocol.queries import DEFAULT_PAGE
+from jiyi.protocol.tiers import Kind, MemoryAnswer, Order
 
 #: Lines of an entry before it is cut.
 MAX_LINES = 3
@@ -46,11 +46,11 @@ def ingest(
     if not isinstance(done, Ingested):
         done = Ingested(entry_id=done, accepted=False, message="not screened yet")
     if as_json:
-        show.document(done.model_dump(mode="json") if wait else {"entry_id": str(done.entry_id)})
+        output.document(done.model_dump(mode="json") if wait else {"entry_id": str(done.entry_id)})
         return
-    show.line(str(done.entry_id))
+    output.line(str(done.entry_id))
     if wait:
-        show.notice("in working memory" if done.accepted else f"in quarantine only: {done.message}")
+        output.notice("in working memory" if done.accepted else f"in quarantine only: {done.message}")
 
 
 def recall(
@@ -71,7 +71,7 @@ def recall(
     with connect(ctx) as client:
         answer = client.query_memory(query, order=order, include_verdicts=verdicts, web_results=web, **options)
     if as_json:
-        show.document(answer.model_dump(mode="json"))
+        output.document(answer.model_dump(mode="json"))
         return
     _show_answer(answer)
 
@@ -109,16 +109,14 @@ def working(ctx: typer.Context, as_json: Json = False) -> None:
         state = client.working()
         group = client.group
     if as_json:
-        show.document(state.model_dump(mode="json"))
+        output.document(state.model_dump(mode="json"))
         return
-    made = show.table(f"{group}: working memory", "id", "said", "until", "by", "entry", grow=["entry"])
-    fixed = [
-        (item.item_id, show.local_time(item.created_at), show.local_time(item.expires_at), item.agent_id) for item in state.rows
-    ]
+    made = output.table(f"{group}: working memory", "id", "said", "until", "by", "entry", grow=["entry"])
+    fixed = [(item.item_id, output.local_time(item.created_at), output.local_time(item.expires_at), item.agent_id) for item in state.rows]
     _fill(made, fixed, [item.content for item in state.rows])
-    show.stdout().print(made)
+    output.stdout().print(made)
     refused = ", ".join(f"{reason} {count:,}" for reason, count in state.rejections.items())
-    show.notice(f"refused so far: {refused}" if refused else "nothing was refused so far")
+    output.notice(f"refused so far: {refused}" if refused else "nothing was refused so far")
 
 
 def promote(
@@ -135,7 +133,7 @@ def promote(
     with connect(ctx) as client:
         done = client.promote(*(entries or []), text=text, kind=kind, note=note, preview=preview, **given(agent_id=agent))
     if as_json:
-        show.document(done.model_dump(mode="json"))
+        output.document(done.model_dump(mode="json"))
         return
     _show_promoted(done, preview=preview)
 
@@ -150,12 +148,12 @@ def demote(
     with connect(ctx) as client:
         gone = client.demote(*ids, reason=reason)
     if as_json:
-        show.document({"demoted": [str(one) for one in gone]})
+        output.document({"demoted": [str(one) for one in gone]})
         return
     for one in gone:
-        show.line(str(one))
+        output.line(str(one))
     if len(gone) < len(ids):
-        show.notice(f"{len(ids) - len(gone):,} had been taken back before")
+        output.notice(f"{len(ids) - len(gone):,} had been taken back before")
 
 
 def edit(
@@ -169,9 +167,9 @@ def edit(
     with connect(ctx) as client:
         became = client.edit(knowledge_id, content, reason=reason)
     if as_json:
-        show.document({"knowledge_id": str(became)})
+        output.document({"knowledge_id": str(became)})
         return
-    show.line(str(became))
+    output.line(str(became))
 
 
 def digest(
@@ -184,10 +182,10 @@ def digest(
     with connect(ctx) as client:
         found = client.digests(1) if last else [client.digest(days)]
     if as_json:
-        show.document(found[0].model_dump(mode="json") if found else None)
+        output.document(found[0].model_dump(mode="json") if found else None)
         return
     if not found:
-        show.notice("there is no digest yet")
+        output.notice("there is no digest yet")
         return
     _show_digest(found[0])
 
@@ -197,18 +195,18 @@ def _list(ctx: typer.Context, layer: str, as_json: bool, **wanted: Any) -> None:
         page = client.knowledge(layer=layer, **wanted)
         group = client.group
     if as_json:
-        show.document(page.model_dump(mode="json"))
+        output.document(page.model_dump(mode="json"))
         return
-    show.stdout().print(_page(f"{group}: {layer}", page))
+    output.stdout().print(_page(f"{group}: {layer}", page))
     counts = ", ".join(f"{name} {count:,}" for name, count in page.counts.items())
-    show.notice(counts if page.rows else f"nothing here ({counts})")
+    output.notice(counts if page.rows else f"nothing here ({counts})")
     if page.next is not None:
-        show.notice(f"more: --offset {page.next}")
+        output.notice(f"more: --offset {page.next}")
 
 
 def _page(title: str, page: KnowledgePage) -> Table:
-    made = show.table(title, "id", "said", "by", "state", "entry", grow=["entry"])
-    fixed = [(row.entry_id, show.local_time(row.created_at), row.agent_id, _state(row)) for row in page.rows]
+    made = output.table(title, "id", "said", "by", "state", "entry", grow=["entry"])
+    fixed = [(row.entry_id, output.local_time(row.created_at), row.agent_id, _state(row)) for row in page.rows]
     _fill(made, fixed, [row.content for row in page.rows])
     return made
 
@@ -222,60 +220,54 @@ def _state(row: Knowledge) -> str:
 def _fill(made: Table, fixed: list[tuple[Any, ...]], texts: list[str]) -> None:
     """Rows whose last cell takes what the others leave."""
     names = [str(column.header) for column in made.columns]
-    widths = [
-        max([len(name), *(show.cell_text(row[place]).cell_len for row in fixed)]) for place, name in enumerate(names[:-1])
-    ]
-    room = max(show.room(show.stdout().width, *widths), LEAST_ROOM)
+    widths = [max([len(name), *(output.cell_text(row[place]).cell_len for row in fixed)]) for place, name in enumerate(names[:-1])]
+    room = max(output.room(output.stdout().width, *widths), LEAST_ROOM)
     for cells, content in zip(fixed, texts, strict=True):
-        show.row(made, *cells, show.cut(content, room, MAX_LINES))
+        output.row(made, *cells, output.cut(content, room, MAX_LINES))
 
 
 def _show_answer(answer: MemoryAnswer) -> None:
-    made = show.table("", "score", "from", "when", "by", "memory", right=["score"], grow=["memory"])
+    made = output.table("", "score", "from", "when", "by", "memory", right=["score"], grow=["memory"])
     sources = {"hot": "working", "cold": "long-term", "external": "web"}
     fixed = [
         (
-            f"{item.score:.2f}", sources[item.source] + ("" if item.verified or item.source != "hot" else " (unverified)"),
-            _when(item.created_at), item.agent_id,
+            f"{item.score:.2f}",
+            sources[item.source] + ("" if item.verified or item.source != "hot" else " (unverified)"),
+            _when(item.created_at),
+            item.agent_id,
         )
         for item in answer.results
-    ]  # fmt: skip
+    ]
     _fill(made, fixed, [item.content for item in answer.results])
     if answer.results:
-        show.stdout().print(made)
+        output.stdout().print(made)
     else:
-        show.notice("nothing is known about this")
+        output.notice("nothing is known about this")
     for tier in answer.tiers:
         if tier.message or tier.state != "ok":
-            show.notice(f"{tier.tier} {tier.state}: {tier.message}")
+            output.notice(f"{tier.tier} {tier.state}: {tier.message}")
 
 
 def _when(value: datetime | None) -> str:
-    return show.local_time(value)
+    return output.local_time(value)
 
 
 def _show_promoted(done: Promoted, *, preview: bool) -> None:
-    made = show.table(
-        "would be stored" if preview else "known now", "id", "tokens", "", "piece", right=["tokens"], grow=["piece"]
-    )
+    made = output.table("would be stored" if preview else "known now", "id", "tokens", "", "piece", right=["tokens"], grow=["piece"])
     fixed = [(piece.knowledge_id, piece.tokens, "known already" if piece.known else "new") for piece in done.pieces]
     _fill(made, fixed, [piece.content for piece in done.pieces])
-    show.stdout().print(made)
+    output.stdout().print(made)
     if done.already:
-        show.notice(f"{len(done.already):,} of the entries were promoted before")
+        output.notice(f"{len(done.already):,} of the entries were promoted before")
 
 
 def _show_digest(found: DigestState) -> None:
-    span = f"{show.local_date(found.since)} … {show.local_date(found.until)}, {found.entries:,} entries"
-    made = show.table(
-        span, "#", "entries", "sessions", "topic", "summary", right=["#", "entries", "sessions"], grow=["summary"]
-    )
-    fixed = [
-        (item.number, len(item.entry_ids), item.sessions, show.cut(item.topic, LEAST_ROOM, MAX_LINES)) for item in found.items
-    ]
+    span = f"{output.local_date(found.since)} … {output.local_date(found.until)}, {found.entries:,} entries"
+    made = output.table(span, "#", "entries", "sessions", "topic", "summary", right=["#", "entries", "sessions"], grow=["summary"])
+    fixed = [(item.number, len(item.entry_ids), item.sessions, output.cut(item.topic, LEAST_ROOM, MAX_LINES)) for item in found.items]
     _fill(made, fixed, [item.summary for item in found.items])
     if found.items:
-        show.stdout().print(made)
-        show.notice("promote one: jiyi digest --last --json gives the ids of its entries")
+        output.stdout().print(made)
+        output.notice("promote one: jiyi digest --last --json gives the ids of its entries")
     else:
-        show.notice("there is nothing to promote")
+        output.notice("there is nothing to promote")

@@ -3,7 +3,7 @@
 Their state is in Valkey, with the last error beside it. While Valkey is away a process keeps a state of its own:
 that the breaker cannot be shared is no reason not to call.
 
-This part of the library writes these keys itself, since it may not import ``models`` (see ``models/keys.py``).
+This part of the library writes these keys itself, since it may not import ``models`` (see ``models/db/valkey_keys.py``).
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ _lock = threading.Lock()
 logging.getLogger("pybreaker").setLevel(logging.CRITICAL)
 
 
-def call(
-    name: str, function: Callable[[], T], *, blameless: Callable[[BaseException], bool], reset_seconds: float = RESET_SECONDS
-) -> T:
+def call(name: str, function: Callable[[], T], *, blameless: Callable[[BaseException], bool], reset_seconds: float = RESET_SECONDS) -> T:
     """``function()``, unless the breaker ``name`` is open; exceptions that are ``blameless`` count as successes.
 
     Raises:
@@ -57,9 +55,8 @@ def call(
     # A breaker object holds a lock while it calls; the state is in the storage, so every call gets its own object.
     storage = _storage(name)
     breaker = pybreaker.CircuitBreaker(
-        fail_max=FAIL_MAX, reset_timeout=reset_seconds, exclude=[blameless], state_storage=storage,
-        throw_new_error_on_trip=False,
-    )  # fmt: skip
+        fail_max=FAIL_MAX, reset_timeout=reset_seconds, exclude=[blameless], state_storage=storage, throw_new_error_on_trip=False
+    )
     try:
         return breaker.call(function)
     except Open:
@@ -98,9 +95,12 @@ def look(name: str, reset_seconds: float = RESET_SECONDS) -> dict[str, Any]:
     shown = state.decode() if isinstance(state, bytes) else "closed"
     until = datetime.fromtimestamp(int(opened), UTC) + timedelta(seconds=reset_seconds) if opened and shown == "open" else None
     return {
-        "state": shown, "failures": int(failures or 0), "until": None if until is None else until.isoformat(),
-        "last_error": last.get("error"), "last_error_at": last.get("at"),
-    }  # fmt: skip
+        "state": shown,
+        "failures": int(failures or 0),
+        "until": None if until is None else until.isoformat(),
+        "last_error": last.get("error"),
+        "last_error_at": last.get("at"),
+    }
 
 
 def states() -> dict[str, str]:

@@ -49,9 +49,7 @@ class Patience:
 class Provider:
     """One vendor's endpoint. Thread-safe."""
 
-    def __init__(
-        self, endpoint: Endpoint, unavailable: type[ProviderUnavailable], reset_seconds: float = breakers.RESET_SECONDS
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, unavailable: type[ProviderUnavailable], reset_seconds: float = breakers.RESET_SECONDS) -> None:
         self.endpoint = endpoint
         self._unavailable = unavailable
         self._reset_seconds = reset_seconds
@@ -90,9 +88,8 @@ class Provider:
 
     def _try(self, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         return breakers.call(
-            self.endpoint.breaker, lambda: self._ask(path, body, seconds), blameless=is_request_at_fault,
-            reset_seconds=self._reset_seconds,
-        )  # fmt: skip
+            self.endpoint.breaker, lambda: self._ask(path, body, seconds), blameless=is_request_at_fault, reset_seconds=self._reset_seconds
+        )
 
     def _ask(self, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         key = self.endpoint.api_key
@@ -117,10 +114,7 @@ class Provider:
     def _why_open(self) -> str:
         seen = breakers.look(self.endpoint.breaker, self._reset_seconds)
         last = f"; the last: {seen['last_error']}" if seen["last_error"] else ""
-        return (
-            f"{self.endpoint.spec.vendor} is not asked for {self._reset_seconds:g} s after "
-            f"{breakers.FAIL_MAX} failures in a row{last}"
-        )
+        return f"{self.endpoint.spec.vendor} is not asked for {self._reset_seconds:g} s after {breakers.FAIL_MAX} failures in a row{last}"
 
 
 @once_each(16)

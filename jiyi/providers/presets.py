@@ -37,39 +37,70 @@ PRESETS = {
     preset.name: preset
     for preset in (
         Preset(
-            name="openai", base_url="https://api.openai.com/v1", key_variables=("OPENAI_API_KEY",),
-            embedding_model="text-embedding-3-small", dimensions=1_536, max_texts=2_048,
-            chat_model="gpt-4.1-mini", structured="schema",
+            name="openai",
+            base_url="https://api.openai.com/v1",
+            key_variables=("OPENAI_API_KEY",),
+            embedding_model="text-embedding-3-small",
+            dimensions=1_536,
+            max_texts=2_048,
+            chat_model="gpt-4.1-mini",
+            structured="schema",
         ),
         Preset(
-            name="gemini", base_url="https://generativelanguage.googleapis.com/v1beta/openai/",
-            key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"), embedding_model="gemini-embedding-001", dimensions=3_072,
-            max_texts=100, max_tokens=2_048, chat_model="gemini-3.5-flash", structured="schema",
+            name="gemini",
+            base_url="https://generativelanguage.googleapis.com/v1beta/openai/",
+            key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            embedding_model="gemini-embedding-001",
+            dimensions=3_072,
+            max_texts=100,
+            max_tokens=2_048,
+            chat_model="gemini-3.5-flash",
+            structured="schema",
         ),
         Preset(
-            name="ollama", base_url="http://localhost:11434/v1", key_variables=("OLLAMA_API_KEY",), needs_key=False,
-            embedding_model="bge-m3", dimensions=1_024, chat_model="qwen3", structured="schema",
+            name="ollama",
+            base_url="http://localhost:11434/v1",
+            key_variables=("OLLAMA_API_KEY",),
+            needs_key=False,
+            embedding_model="bge-m3",
+            dimensions=1_024,
+            chat_model="qwen3",
+            structured="schema",
         ),
         Preset(
-            name="deepseek", base_url="https://api.deepseek.com", key_variables=("DEEPSEEK_API_KEY",),
-            chat_model="deepseek-v4-flash", structured="object", no_embeddings="DeepSeek offers no embeddings",
+            name="deepseek",
+            base_url="https://api.deepseek.com",
+            key_variables=("DEEPSEEK_API_KEY",),
+            chat_model="deepseek-v4-flash",
+            structured="object",
+            no_embeddings="DeepSeek offers no embeddings",
         ),
         Preset(
-            name="dashscope", base_url="https://dashscope.aliyuncs.com/compatible-mode/v1",
-            key_variables=("DASHSCOPE_API_KEY",), embedding_model="text-embedding-v4", dimensions=1_024, max_texts=10,
-            chat_model="qwen-plus", structured="object",
+            name="dashscope",
+            base_url="https://dashscope.aliyuncs.com/compatible-mode/v1",
+            key_variables=("DASHSCOPE_API_KEY",),
+            embedding_model="text-embedding-v4",
+            dimensions=1_024,
+            max_texts=10,
+            chat_model="qwen-plus",
+            structured="object",
         ),
         Preset(
-            name="siliconflow", base_url="https://api.siliconflow.cn/v1", key_variables=("SILICONFLOW_API_KEY",),
+            name="siliconflow",
+            base_url="https://api.siliconflow.cn/v1",
+            key_variables=("SILICONFLOW_API_KEY",),
             # The model's own 4,096 values fill an index four times as fast; it is trained to be cut.
-            embedding_model="Qwen/Qwen3-Embedding-8B@1024", dimensions=1_024, max_texts=32,
-            chat_model="deepseek-ai/DeepSeek-V3.2", structured="object",
+            embedding_model="Qwen/Qwen3-Embedding-8B@1024",
+            dimensions=1_024,
+            max_texts=32,
+            chat_model="deepseek-ai/DeepSeek-V3.2",
+            structured="object",
         ),
         # Anything else that speaks the protocol: vLLM, TEI, LM Studio, a gateway. Nothing is known of it; 512 tokens
         # are what the smallest common models read.
         Preset(name="compatible", key_variables=("COMPATIBLE_API_KEY",), needs_key=False, max_tokens=512, max_texts=32),
     )
-}  # fmt: skip
+}
 
 #: Other names for the same vendor (CN-48).
 ALIASES = {"google": "gemini", "openai-compatible": "compatible"}

@@ -84,9 +84,7 @@ def parse(text: str, setting: str, local: Collection[str] = ()) -> Spec:
     return Spec(vendor, base, int(size))
 
 
-def resolve(
-    spec: Spec, purpose: Purpose, setting: str, base_url: str = "", api_key: SecretStr | str = ""
-) -> Endpoint:  # fmt: skip
+def resolve(spec: Spec, purpose: Purpose, setting: str, base_url: str = "", api_key: SecretStr | str = "") -> Endpoint:
     """Where to call the vendor of ``spec``: its defaults filled in, its key found.
 
     A key that is missing is said when the vendor is called, so that everything else goes on without it.

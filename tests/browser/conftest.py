@@ -17,11 +17,11 @@ if "CI" not in os.environ:  # in CI a missing service is a failure
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from jiyi import Client
-from models.users import User
+from models.accounts.users import User
 from tests.browser.town import Town, build
 from tests.services import PASSWORD, _sees_everything, _workers, database, somebody
 from workers import ephemeral
-from workers.stack import Stack
+from workers.embedded.stack import Stack
 
 __all__ = ["_sees_everything", "_workers", "database"]
 

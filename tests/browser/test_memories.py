@@ -9,7 +9,7 @@ from uuid import uuid4
 from playwright.sync_api import Page, expect
 
 from jiyi import Client
-from models.users import User
+from models.accounts.users import User
 from tests.browser.conftest import Open
 from tests.browser.town import bury
 
@@ -108,9 +108,12 @@ def test_other_weights_bring_another_order_at_once_and_beside_the_first(page: Pa
 
 def letter_of(group: str, description: str) -> dict[str, Any]:
     return {
-        "type": "memory.observed", "event_id": str(uuid4()), "group_id": group, "agent_id": "Tomas",
+        "type": "memory.observed",
+        "event_id": str(uuid4()),
+        "group_id": group,
+        "agent_id": "Tomas",
         "payload": {"description": description, "poignancy": 5},
-    }  # fmt: skip
+    }
 
 
 def test_a_dead_letter_is_tried_again_and_somebody_has_done_it(page: Page, client: Client, group: str, operator: User) -> None:

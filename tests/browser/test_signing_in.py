@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from models.guesses import MAX_BY_NAME
+from models.accounts.login_attempts import MAX_BY_NAME
 from tests.browser.conftest import Open, enter
 from tests.services import PASSWORD, somebody
 

@@ -10,11 +10,13 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import text
 
-from jiyi import Client, keys
-from jiyi.inspection import NodesQuery
-from models import api_keys, dead
-from models.base import unit_of_work
-from models.tenancy import whole_service
+from jiyi import Client
+from jiyi.accounts import keys
+from jiyi.protocol.queries import NodesQuery
+from models.accounts import api_keys
+from models.db.connection import unit_of_work
+from models.db.scope import whole_service
+from models.queue import dead_letters
 
 BEGIN = datetime(2026, 3, 2, 7, 0, tzinfo=UTC)
 WAIT_SECONDS = 60
@@ -22,17 +24,22 @@ WAIT_SECONDS = 60
 UNRULY = "A" * 180 + " <script>alert('记')</script> https://example.org/" + "path/" * 40 + " שלום עולם"
 DIARY = {
     "林岚": [
-        ("林岚早上六点起来揉面，烤了第一炉酸面包", 4), ("小满说她下个月要辞工去考教师资格证", 8),
-        ("周师傅送来一箱秋梨，林岚打算做梨酱", 3), ("下午下大雨，店里只来了三个客人", 2),
-        ("林岚给小满包了一个红包，祝她考试顺利", 7), ("新的烤箱坏了，修理工明天才来", 6),
+        ("林岚早上六点起来揉面，烤了第一炉酸面包", 4),
+        ("小满说她下个月要辞工去考教师资格证", 8),
+        ("周师傅送来一箱秋梨，林岚打算做梨酱", 3),
+        ("下午下大雨，店里只来了三个客人", 2),
+        ("林岚给小满包了一个红包，祝她考试顺利", 7),
+        ("新的烤箱坏了，修理工明天才来", 6),
     ],
     "Tomas": [
         ("Tomas fired the kiln at dawn and burned his left hand on the door", 8),
         ("Mara promised to bring a swarm of bees to the orchard on Sunday", 7),
-        ("Tomas glazed forty cups in celadon green", 3), ("The bees settled in the third hive, near the pear tree", 6),
-        ("A customer from Lisbon ordered a hundred plates", 9), ("Rain all day; Tomas mended the roof of the shed", 4),
+        ("Tomas glazed forty cups in celadon green", 3),
+        ("The bees settled in the third hive, near the pear tree", 6),
+        ("A customer from Lisbon ordered a hundred plates", 9),
+        ("Rain all day; Tomas mended the roof of the shed", 4),
     ],
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,33 +56,48 @@ class Town:
     def paths(self) -> dict[str, str]:
         """The pages that the navigation does not lead to at once."""
         return {
-            "memory": f"/nodes/{self.group}/{self.memory}", "thought": f"/nodes/{self.group}/{self.thought}",
+            "memory": f"/nodes/{self.group}/{self.memory}",
+            "thought": f"/nodes/{self.group}/{self.thought}",
             "why": f"/nodes/{self.group}/{self.memory}?focal=bees&agent=Tomas",
-            "event": f"/events/{self.group}/{self.event}", "letter": f"/dead/{self.letter}?group={self.group}",
-            "agent": f"/agents/{self.group}/Tomas", "agent in Chinese": f"/agents/{self.group}/林岚",
+            "event": f"/events/{self.group}/{self.event}",
+            "letter": f"/dead/{self.letter}?group={self.group}",
+            "agent": f"/agents/{self.group}/Tomas",
+            "agent in Chinese": f"/agents/{self.group}/林岚",
             "reflection": f"/reflections/{self.group}/{self.reflection}",
             "queue": f"/queues/embedding?group={self.group}",
             "work": f"/work/test-town?group={self.group}",
             "answers": f"/playground?group={self.group}&agent=Tomas&focal=bees&compare=1&b.recency_w=3",
-            "found": f"/memories?group={self.group}&q=bees", "nothing found": f"/memories?group={self.group}&q=qwertz",
-            "discarded": f"/dead?group={self.group}&state=discarded", "account": f"/account?group={self.group}",
+            "found": f"/memories?group={self.group}&q=bees",
+            "nothing found": f"/memories?group={self.group}&q=qwertz",
+            "discarded": f"/dead?group={self.group}&state=discarded",
+            "account": f"/account?group={self.group}",
             "refused": f"/nodes/{self.group}/{uuid4()}",
-        }  # fmt: skip
+        }
 
 
 def build(group: str) -> Town:
     events = [
         {
-            "agent_id": agent, "description": description, "poignancy": poignancy, "session_id": f"day {place // 3}",
-            "occurred_at": BEGIN + timedelta(hours=7 * place), "event_id": uuid4(),
+            "agent_id": agent,
+            "description": description,
+            "poignancy": poignancy,
+            "session_id": f"day {place // 3}",
+            "occurred_at": BEGIN + timedelta(hours=7 * place),
+            "event_id": uuid4(),
         }
-        for agent, diary in DIARY.items() for place, (description, poignancy) in enumerate(diary)
-    ]  # fmt: skip
+        for agent, diary in DIARY.items()
+        for place, (description, poignancy) in enumerate(diary)
+    ]
     events.append({"agent_id": "Tomas", "description": UNRULY, "poignancy": 5, "event_id": uuid4()})
-    events.append({
-        "agent_id": "Tomas", "node_type": "chat", "description": "Tomas and Mara talk about bees", "event_id": uuid4(),
-        "utterances": [("Mara", "They swarm in May."), ("Tomas", "蜜蜂？")],
-    })  # fmt: skip
+    events.append(
+        {
+            "agent_id": "Tomas",
+            "node_type": "chat",
+            "description": "Tomas and Mara talk about bees",
+            "event_id": uuid4(),
+            "utterances": [("Mara", "They swarm in May."), ("Tomas", "蜜蜂？")],
+        }
+    )
     with Client(group) as client, whole_service():
         ids = client.observe_many(events)
         client.wait_for(ids, WAIT_SECONDS)
@@ -93,9 +115,14 @@ def build(group: str) -> Town:
             {"id": uuid4(), "group": group, "error": UNRULY},
         )
         api_keys.create(
-            connection, api_keys.Registration(key.key_id, key.secret_hash, key.signing_key), group_id=group,
-            name="crawler", scopes=["publish", "read"], expires_at=None, actor="test",
-        )  # fmt: skip
+            connection,
+            api_keys.Registration(key.key_id, key.secret_hash, key.signing_key),
+            group_id=group,
+            name="crawler",
+            scopes=["publish", "read"],
+            expires_at=None,
+            actor="test",
+        )
     thought = thoughts[0]["node_id"] if isinstance(thoughts[0], dict) else thoughts[0].node_id
     return Town(group, found.node_id, thought, ids[0], letter, reflection.reflection_id)
 
@@ -103,7 +130,11 @@ def build(group: str) -> Town:
 def bury(group: str, reason: str, event: dict[str, Any] | None = None, traceback: str | None = None) -> UUID:
     """An open letter of the intake, with the event that it could not take."""
     with whole_service(), unit_of_work() as connection:
-        dead.bury_message(connection, json.dumps(event or {"n": "坏"}), reason, uuid4(), group, traceback)
-        return UUID(str(connection.execute(
-            text("SELECT letter_id FROM dead_letters WHERE group_id = :group ORDER BY letter_id DESC LIMIT 1"), {"group": group}
-        ).scalar_one()))  # fmt: skip
+        dead_letters.bury_message(connection, json.dumps(event or {"n": "坏"}), reason, uuid4(), group, traceback)
+        return UUID(
+            str(
+                connection.execute(
+                    text("SELECT letter_id FROM dead_letters WHERE group_id = :group ORDER BY letter_id DESC LIMIT 1"), {"group": group}
+                ).scalar_one()
+            )
+        )

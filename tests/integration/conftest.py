@@ -18,14 +18,17 @@ from flask.testing import FlaskClient
 from itsdangerous import URLSafeTimedSerializer
 from sqlalchemy import text
 
-from jiyi import Client, keys
-from models import api_keys
-from models.base import unit_of_work
-from models.tenancy import whole_service
+from jiyi import Client
+from jiyi.accounts import keys
+from models.accounts import api_keys
+from models.db.connection import unit_of_work
+from models.db.scope import whole_service
 from tests.services import PASSWORD, SETTINGS, _sees_everything, _workers, database, password_hash, somebody
-from web import create_app, sessions, workers
+from web import create_app
+from web.accounts import sessions
+from web.operations import roll_call
 from web.sources import source
-from workers.stack import Stack
+from workers.embedded.stack import Stack
 
 __all__ = ["PASSWORD", "SETTINGS", "_sees_everything", "_workers", "database", "password_hash"]
 
@@ -71,12 +74,12 @@ class Browser(FlaskClient):
 @pytest.fixture
 def web_app(database: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
     """The web as it is served, which does not wait long for workers. Configure it before the first request."""
-    workers.roll_call.cache_clear()
-    monkeypatch.setattr(workers, "ANSWER_SECONDS", 0.1)
+    roll_call.roll_call.cache_clear()
+    monkeypatch.setattr(roll_call, "ANSWER_SECONDS", 0.1)
     app = create_app()
     app.config["PROPAGATE_EXCEPTIONS"] = False
     yield app
-    workers.roll_call.cache_clear()
+    roll_call.roll_call.cache_clear()
     source("notes")._threads.shutdown()  # what nobody waits for ends before the next test begins
     source.cache_clear()
 
@@ -123,9 +126,8 @@ def api_key(database: Stack) -> Callable[..., str]:
         registration = api_keys.Registration(key.key_id, key.secret_hash, key.signing_key)
         with whole_service(), unit_of_work() as connection:
             api_keys.create(
-                connection, registration, group_id=group_id, name="test", scopes=scopes or ["read"], expires_at=expires_at,
-                actor="test",
-            )  # fmt: skip
+                connection, registration, group_id=group_id, name="test", scopes=scopes or ["read"], expires_at=expires_at, actor="test"
+            )
         return str(key)
 
     return make

@@ -1,4 +1,4 @@
-"""Threads that see what the test sees: a thread has no scope of its own (``models.tenancy``)."""
+"""Threads that see what the test sees: a thread has no scope of its own (``models.db.scope``)."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ from pytest_celery import CeleryBrokerCluster, CeleryTestBroker, CeleryTestWorke
 from jiyi import Client
 from tests.smoke.nodes import ProcessNode, ValkeyNode
 from workers import ephemeral
+from workers.embedded.stack import Stack
 from workers.migrate import CHECKOUT
 from workers.procfile import commands
-from workers.stack import Stack
 
 #: Short enough that a test need not wait for what takes minutes in production.
 SETTINGS = {
@@ -49,9 +49,7 @@ PROMPTS = {
 class Service:
     """The nodes of one running service. ``stack`` holds PostgreSQL (and a Valkey that nobody uses)."""
 
-    def __init__(
-        self, stack: Stack, broker: CeleryBrokerCluster, workers: CeleryWorkerCluster, nodes: dict[str, ProcessNode]
-    ) -> None:
+    def __init__(self, stack: Stack, broker: CeleryBrokerCluster, workers: CeleryWorkerCluster, nodes: dict[str, ProcessNode]) -> None:
         self.stack, self.broker, self.workers, self.nodes = stack, broker, workers, nodes
 
     def restart_database(self) -> None:
@@ -85,9 +83,7 @@ def valkey_node(smoke_stack: Stack) -> Iterator[ValkeyNode]:
 @pytest.fixture(scope="session")
 def service_nodes(smoke_stack: Stack, valkey_node: ValkeyNode) -> Iterator[dict[str, ProcessNode]]:
     logs = smoke_stack.log_dir
-    nodes = {
-        name: ProcessNode(name, commands()[name], logs / f"{name}.log", prompt, CHECKOUT) for name, prompt in PROMPTS.items()
-    }
+    nodes = {name: ProcessNode(name, commands()[name], logs / f"{name}.log", prompt, CHECKOUT) for name, prompt in PROMPTS.items()}
     yield nodes
     for node in nodes.values():
         node.teardown()
@@ -107,9 +103,11 @@ def celery_worker_cluster(service_nodes: dict[str, ProcessNode]) -> CeleryWorker
 
 @pytest.fixture
 def running(
-    smoke_stack: Stack, celery_broker_cluster: CeleryBrokerCluster, celery_worker_cluster: CeleryWorkerCluster,
+    smoke_stack: Stack,
+    celery_broker_cluster: CeleryBrokerCluster,
+    celery_worker_cluster: CeleryWorkerCluster,
     service_nodes: dict[str, ProcessNode],
-) -> Service:  # fmt: skip
+) -> Service:
     service = Service(smoke_stack, celery_broker_cluster, celery_worker_cluster, service_nodes)
     service.ensure_running()
     return service

@@ -11,9 +11,9 @@ from sqlalchemy import text
 
 from jiyi import Client
 from jiyi.errors import BrokerUnavailable
-from jiyi.events import Event, build
-from models.base import unit_of_work
-from models.tenancy import for_groups
+from jiyi.protocol.events import Event, build
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups
 
 EVENTS = 240
 MESSAGE = 6
@@ -49,19 +49,21 @@ def _moment(group: str, position: int) -> Event:
             del payload["poignancy"]
         case 4 | 5:
             earlier = [event_id(group, position - 3), event_id(group, position - 12)] if position > 12 else []
-            payload |= {
-                "node_type": "thought",
-                "description": f"{agent} understands something ({position})",
-                "evidence": earlier,
-            }
+            payload |= {"node_type": "thought", "description": f"{agent} understands something ({position})", "evidence": earlier}
         case 7:
             payload |= {"node_type": "chat", "utterances": [[agent, "你好"], ["Isabella", "hello"]]}
         case 9:
             payload |= {"description": "desk is idle", "subject": "desk", "predicate": "is", "object": "idle", "poignancy": 1}
-    return build({
-        "type": "memory.observed", "event_id": event_id(group, position), "group_id": group, "agent_id": agent,
-        "occurred_at": f"2026-03-02T08:{position // 60:02}:{position % 60:02}+00:00", "payload": payload,
-    })  # fmt: skip
+    return build(
+        {
+            "type": "memory.observed",
+            "event_id": event_id(group, position),
+            "group_id": group,
+            "agent_id": agent,
+            "occurred_at": f"2026-03-02T08:{position // 60:02}:{position % 60:02}+00:00",
+            "payload": payload,
+        }
+    )
 
 
 def messages(group: str) -> Iterator[list[Event]]:
@@ -105,17 +107,25 @@ def memory(group: str) -> dict[str, Any]:
         nodes = connection.execute(_NODES, {"g": group}).mappings().all()
         return {
             "nodes": sorted(
-                (n["agent_id"], n["type"], n["description"], n["depth"], n["poignancy"], n["is_idle"], tuple(n["keywords"]),
-                 n["embedding"].to_numpy().tobytes(), n["created_at"], n["last_accessed"])
+                (
+                    n["agent_id"],
+                    n["type"],
+                    n["description"],
+                    n["depth"],
+                    n["poignancy"],
+                    n["is_idle"],
+                    tuple(n["keywords"]),
+                    n["embedding"].to_numpy().tobytes(),
+                    n["created_at"],
+                    n["last_accessed"],
+                )
                 for n in nodes
             ),
-            "numbers": {
-                agent: sorted(n["node_count"] for n in nodes if n["agent_id"] == agent) for agent in AGENTS
-            },
+            "numbers": {agent: sorted(n["node_count"] for n in nodes if n["agent_id"] == agent) for agent in AGENTS},
             "strengths": sorted(map(tuple, connection.execute(_STRENGTHS, {"g": group}))),
             "counters": sorted(map(tuple, connection.execute(_COUNTERS, {"g": group}))),
             "dead": connection.execute(_DEAD, {"g": group}).scalar_one(),
-        }  # fmt: skip
+        }
 
 
 _OWED = text("SELECT count(*) FROM pending_work WHERE group_id = :g")

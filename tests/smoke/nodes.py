@@ -51,9 +51,8 @@ class ProcessNode(CeleryTestContainer):
         self._log.write_bytes(b"")
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
-                list(command or self._command), cwd=self._cwd, stdout=output, stderr=subprocess.STDOUT,
-                env={**os.environ, **(extra or {})},
-            )  # fmt: skip
+                list(command or self._command), cwd=self._cwd, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **(extra or {})}
+            )
         self.ready()
 
     def ready(self) -> bool:
@@ -103,7 +102,20 @@ class ValkeyNode(ProcessNode):
     def __init__(self, folder: Path) -> None:
         self.socket = folder / "v.sock"
         command = [
-            str(get_binary_path()), "--port", "0", "--unixsocket", str(self.socket), "--dir", str(folder),
-            "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--maxmemory-policy", "noeviction",
-        ]  # fmt: skip
+            str(get_binary_path()),
+            "--port",
+            "0",
+            "--unixsocket",
+            str(self.socket),
+            "--dir",
+            str(folder),
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "always",
+            "--save",
+            "",
+            "--maxmemory-policy",
+            "noeviction",
+        ]
         super().__init__("valkey", command, folder / "valkey.log", "Ready to accept connections", folder)

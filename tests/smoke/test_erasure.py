@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import text
 
 from jiyi import Client
-from jiyi.erasure import EraseQuery, Erasure, ErasureQuery
-from models.base import unit_of_work
-from models.tenancy import whole_service
+from jiyi.erasure.names import EraseQuery, Erasure, ErasureQuery
+from models.db.connection import unit_of_work
+from models.db.scope import whole_service
 from tests.smoke.conftest import Service
 
 pytestmark = [pytest.mark.smoke, pytest.mark.timeout(240)]
@@ -27,10 +27,14 @@ def counted(statement: str, group: str) -> int:
 
 def test_a_worker_killed_in_the_middle(running: Service, client: Client, group: str) -> None:
     observations = [
-        {"agent_id": "klaus", "description": f"Maria Lopez says {number}" if number % 2 else f"Klaus reads {number}",
-         "poignancy": 1, "historic": True}
+        {
+            "agent_id": "klaus",
+            "description": f"Maria Lopez says {number}" if number % 2 else f"Klaus reads {number}",
+            "poignancy": 1,
+            "historic": True,
+        }
         for number in range(EVENTS)
-    ]  # fmt: skip
+    ]
     ids = client.observe_many(observations)
     client.wait_for(ids[-1:], timeout=60)
     left = "SELECT count(*) FROM memory_nodes WHERE group_id = :g AND description LIKE 'Maria%'"

@@ -12,12 +12,12 @@ import pytest
 import redis
 
 from jiyi import Client
-from jiyi.broker import exchange, intake_queue
 from jiyi.errors import EventRejected
-from jiyi.inspection import DeadLettersQuery
+from jiyi.protocol.broker import exchange, intake_queue
+from jiyi.protocol.queries import DeadLettersQuery
 from jiyi.settings import get_settings
-from models.queues import in_hand
-from models.valkey import valkey
+from models.db.valkey import valkey
+from models.queue.broker_queues import in_hand
 from tests.smoke.conftest import Service
 from tests.smoke.memory import EVENTS, life, messages, publish, settled
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.smoke, pytest.mark.timeout(180)]
 
 #: Ends the intake as a power cut would, after the commit of its first batch and before it acknowledges.
 DIES_BEFORE_ACKNOWLEDGING = (
-    "import os, workers.intake as i; i.acknowledge = lambda source, batch: os.kill(os.getpid(), 9); i.main()"
+    "import os, workers.intake.consumer as i; i.acknowledge = lambda source, batch: os.kill(os.getpid(), 9); i.main()"
 )
 
 
@@ -66,9 +66,7 @@ def test_worker_killed_with_work_in_hand(running: Service, client: Client, group
     assert settled(group) == expected
 
 
-def test_intake_killed_between_commit_and_acknowledgement(
-    running: Service, client: Client, group: str, expected: dict[str, Any]
-) -> None:
+def test_intake_killed_between_commit_and_acknowledgement(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
     intake = running.nodes["intake"]
     intake.kill("SIGTERM")
     intake.start(command=[sys.executable, "-c", DIES_BEFORE_ACKNOWLEDGING])
@@ -145,9 +143,7 @@ def test_database_restart(running: Service, client: Client, group: str, expected
     assert settled(group) == expected
 
 
-def test_database_away_while_everything_is_published(
-    running: Service, client: Client, group: str, expected: dict[str, Any]
-) -> None:
+def test_database_away_while_everything_is_published(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
     running.stack.stop()
     try:
         for batch in messages(group):
@@ -162,9 +158,13 @@ def _publish_raw(body: bytes) -> None:
     settings = get_settings()
     with kombu.Connection(settings.broker_url) as connection, connection.Producer() as producer:
         producer.publish(
-            body, exchange=exchange(settings), routing_key="memory.observed", content_type="application/json",
-            content_encoding="binary", declare=[intake_queue(settings)],
-        )  # fmt: skip
+            body,
+            exchange=exchange(settings),
+            routing_key="memory.observed",
+            content_type="application/json",
+            content_encoding="binary",
+            declare=[intake_queue(settings)],
+        )
 
 
 def _nothing_in_hand() -> None:

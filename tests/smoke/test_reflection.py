@@ -11,8 +11,8 @@ from sqlalchemy import text
 
 from jiyi import Client
 from jiyi.settings import get_settings
-from models.base import unit_of_work
-from models.tenancy import for_groups
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups
 from tests.smoke.conftest import Service
 from tests.smoke.nodes import ProcessNode
 from workers.procfile import commands
@@ -24,9 +24,7 @@ EVENTS = 12
 SECONDS = 60
 
 #: The worker as it is, but that it dies …
-START = (
-    "import os, sys; sys.argv[0] = 'celery'; import tasks.reflection as r; {fault}; from celery.__main__ import main; main()"
-)
+START = "import os, sys; sys.argv[0] = 'celery'; import tasks.reflection.reflect as r; {fault}; from celery.__main__ import main; main()"
 FAULTS = {
     # … before the second answer of the LLM,
     "asking": "asked = []; real = r.Patient.ask; "
@@ -77,9 +75,7 @@ def test_a_worker_killed_in_the_middle_leaves_one_set_of_thoughts_each(
     assert sum(row.attempts for row in rows) >= len(AGENTS) + 2  # two of the deaths left a reflection unfinished
     assert {(row.agent_id, row.thoughts) for row in rows} == {(row.agent_id, row.thoughts) for row in found}
     assert all(row.thoughts and row.thoughts == row.different for row in found)
-    assert {(row.importance_trigger_curr, row.importance_ele_n) for row in agents} == {
-        (get_settings().importance_trigger_max, 0)
-    }
+    assert {(row.importance_trigger_curr, row.importance_ele_n) for row in agents} == {(get_settings().importance_trigger_max, 0)}
     assert letters == 0
 
 

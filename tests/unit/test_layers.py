@@ -35,9 +35,9 @@ def imported(source: str, package: str) -> set[str]:
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("import models.base", {"models"}),
+        ("import models.db.connection", {"models"}),
         ("from models import base", {"models"}),
-        ("def f():\n    from tasks.work import wake", {"tasks"}),
+        ("def f():\n    from tasks.framework.work import wake", {"tasks"}),
         ("from . import x", {"jiyi"}),
         ("x = 1", set()),
     ],
@@ -63,7 +63,9 @@ def test_importing_jiyi_loads_no_database_and_no_celery() -> None:
 
 
 def test_importing_jiyi_reads_no_settings() -> None:
-    code = "import os; os.environ['JIYI_WEB_PORT'] = 'no'; import jiyi, jiyi.events, jiyi.requests, jiyi.inspection"
+    code = (
+        "import os; os.environ['JIYI_WEB_PORT'] = 'no'; import jiyi, jiyi.protocol.events, jiyi.protocol.retrieval, jiyi.protocol.queries"
+    )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
 
 

@@ -26,9 +26,22 @@ def leave_addresses(home: Path, text: str) -> None:
 
 #: Free text is never wrong by itself.
 FREE = {
-    "backup_dir", "broker_url", "database_url", "embedder_api_key", "home", "key", "llm", "llm_api_key", "llm_base_url",
-    "llm_prompts", "redis_url", "secret_key", "web_host", "web_hosts", "web_search_api_key",
-}  # fmt: skip
+    "backup_dir",
+    "broker_url",
+    "database_url",
+    "embedder_api_key",
+    "home",
+    "key",
+    "llm",
+    "llm_api_key",
+    "llm_base_url",
+    "llm_prompts",
+    "redis_url",
+    "secret_key",
+    "web_host",
+    "web_hosts",
+    "web_search_api_key",
+}
 CHECKED = sorted(Settings.model_fields.keys() - FREE)
 
 
@@ -42,12 +55,27 @@ def test_a_wrong_value_is_refused_with_the_name_of_its_variable(name: str, confi
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("web_port", 0), ("web_port", 65_536), ("group", ""), ("exchange", ""), ("max_top_k", 0), ("recency_w", -0.1),
-        ("recency_w", "nan"), ("relevance_w", "inf"), ("importance_w", 101), ("recency_decay", 0), ("recency_decay", 1.01),
-        ("recency_decay", "nan"), ("request_timeout", 0), ("intake_batch", 0), ("max_message_bytes", 1_023),
-        ("embed_batch", 2.5), ("mode", "RECENT"), ("mode", ""), ("retrieval_threads", ""),
+        ("web_port", 0),
+        ("web_port", 65_536),
+        ("group", ""),
+        ("exchange", ""),
+        ("max_top_k", 0),
+        ("recency_w", -0.1),
+        ("recency_w", "nan"),
+        ("relevance_w", "inf"),
+        ("importance_w", 101),
+        ("recency_decay", 0),
+        ("recency_decay", 1.01),
+        ("recency_decay", "nan"),
+        ("request_timeout", 0),
+        ("intake_batch", 0),
+        ("max_message_bytes", 1_023),
+        ("embed_batch", 2.5),
+        ("mode", "RECENT"),
+        ("mode", ""),
+        ("retrieval_threads", ""),
     ],
-)  # fmt: skip
+)
 def test_a_value_out_of_bounds_is_refused(name: str, value: object, configure: Configure) -> None:
     with pytest.raises(SettingsError, match=f"^JIYI_{name.upper()}: "):
         configure(**{name: value})
@@ -55,14 +83,7 @@ def test_a_value_out_of_bounds_is_refused(name: str, value: object, configure: C
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("web_port", 65_535),
-        ("recency_w", 0),
-        ("importance_w", 100),
-        ("recency_decay", 1),
-        ("group", "组"),
-        ("mode", "stanford"),
-    ],
+    [("web_port", 65_535), ("recency_w", 0), ("importance_w", 100), ("recency_decay", 1), ("group", "组"), ("mode", "stanford")],
 )
 def test_a_value_at_its_bound_is_accepted(name: str, value: object, configure: Configure) -> None:
     assert getattr(configure(**{name: value}), name) == value

@@ -21,11 +21,29 @@ from web.admin import frame
 #: In the order of the navigation.
 MODULES = (
     "overview",
-    "memories", "playground", "agents", "reflections", "archive", "events",
-    "tiers", "quarantine", "working", "knowledge", "promotion", "digests", "recall",
-    "queues", "work", "letters", "schedules",
-    "keys", "people", "erasure", "audit", "account",
-)  # fmt: skip
+    "memories",
+    "playground",
+    "agents",
+    "reflections",
+    "archive",
+    "events",
+    "tiers",
+    "quarantine",
+    "working",
+    "knowledge",
+    "promotion",
+    "digests",
+    "recall",
+    "queues",
+    "work",
+    "letters",
+    "schedules",
+    "keys",
+    "people",
+    "erasure",
+    "audit",
+    "account",
+)
 
 
 def register(app: Flask) -> None:

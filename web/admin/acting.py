@@ -11,8 +11,8 @@ from flask_babel import gettext as _
 from sqlalchemy import Connection
 
 from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, NoAnswer, NotFound
-from jiyi.inspection import QUEUE, Query
-from models.base import unit_of_work
+from jiyi.protocol.queries import QUEUE, Query
+from models.db.connection import unit_of_work
 from web.admin.asking import caller, changing
 from web.sources import Unanswered, source
 

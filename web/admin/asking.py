@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from jiyi.calls import Caller, retrieval_queue
+from jiyi.client.calls import Caller, retrieval_queue
 from jiyi.once import once
-from jiyi.requests import Answer, RetrievalRequest
+from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.settings import get_settings
 from web.sources import source
 

@@ -12,15 +12,15 @@ from flask_babel import lazy_gettext
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from jiyi.erasure import DryRun, EraseQuery, Erasure
+from jiyi.erasure.names import DryRun, EraseQuery, Erasure
 from jiyi.errors import problems_of
-from models import erasing
-from models.waking import wake
+from models.erasure import erasures
+from models.queue.wakeups import wake
+from web.accounts.identity import who
 from web.admin import frame, inputs
 from web.admin.acting import ask_worker, change
 from web.admin.frame import Page
 from web.answers import answer
-from web.identity import who
 from web.sources import from_database
 
 blueprint = Blueprint("erasure", __name__)
@@ -58,8 +58,8 @@ def begin() -> ResponseReturnValue:
     what, group, actor = _asked(), frame.group(), who().actor
     if request.form.get("again", "").strip() != what.names[0]:
         abort(400, _("Type the name exactly as it stands above. Nothing was erased."))
-    erasure_id = change(lambda connection: erasing.request(connection, group, what, actor))
-    wake(erasing.ERASE)
+    erasure_id = change(lambda connection: erasures.request(connection, group, what, actor))
+    wake(erasures.ERASE)
     address = url_for("erasure.one", erasure_id=erasure_id, group=group)
     if frame.wants_fragment():
         return Response("", 204, {"HX-Redirect": address})
@@ -97,7 +97,7 @@ def _listed() -> dict[str, Any]:
     group, before = frame.group(), inputs.identifier("before")
 
     def question(connection: Connection) -> list[dict[str, Any]]:
-        return erasing.listed(connection, group, before, PER_PAGE + 1)
+        return erasures.listed(connection, group, before, PER_PAGE + 1)
 
     found = from_database(question)
     shown = found[:PER_PAGE]
@@ -107,7 +107,7 @@ def _listed() -> dict[str, Any]:
 
 def _one(erasure_id: UUID) -> dict[str, Any]:
     group = frame.group()
-    found = from_database(lambda connection: erasing.state(connection, group, erasure_id))
+    found = from_database(lambda connection: erasures.state(connection, group, erasure_id))
     if found is None:
         abort(404, _("There is no erasure %(id)s in the group “%(group)s”.", id=erasure_id, group=group))
     return {"group": group, "erasure": _known(found)}

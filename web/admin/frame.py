@@ -1,6 +1,6 @@
 """What stands around every page: for whom it is, of which group, and the way to the other pages.
 
-Whoever asks is known before a page begins (``web.signin``); here the page's group is chosen and checked, and PostgreSQL
+Whoever asks is known before a page begins (``web.accounts.signin``); here the page's group is chosen and checked, and PostgreSQL
 is told that nothing of another group is to be seen while the page is made.
 """
 
@@ -18,10 +18,10 @@ from flask_babel import LazyString, lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
-from models import overview
-from models.tenancy import for_groups, whole_service
+from models.db.scope import for_groups, whole_service
+from models.memory import overview
+from web.accounts.identity import Identity, Scope, identity, need, who
 from web.answers import wants_json
-from web.identity import Identity, Scope, identity, need, who
 from web.sources import attempt, reading, source
 
 #: The parts of the navigation, in their order. The first has no title of its own.

@@ -13,15 +13,17 @@ from flask import Blueprint, Flask, Response
 from flask.typing import ResponseReturnValue
 from werkzeug.routing import BaseConverter
 
-from web.api import agents, digests, docs, erasures, events, knowledge, memories, memory_node, retrieval, service, tiers
+from web.accounts.api_keys import identify_by_key
+from web.api import docs, erasure, operations, retrieval
+from web.api.memory import agents, events, memories
 from web.api.openapi import TAGS
 from web.api.problems import answer_to
 from web.api.registry import OPERATIONS, PREFIX, Operation
 from web.api.running import run
-from web.keys import identify_by_key
+from web.api.tiers import digests, knowledge, memory_node, query
 
 #: Their import is what registers their operations.
-MODULES = (events, retrieval, memories, agents, tiers, memory_node, knowledge, digests, service, erasures)
+MODULES = (events, retrieval, memories, agents, query, memory_node, knowledge, digests, operations, erasure)
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 
 

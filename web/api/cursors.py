@@ -10,8 +10,8 @@ from uuid import UUID
 from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from jiyi.events import unstorable
-from jiyi.http import FieldProblem
+from jiyi.protocol.events import unstorable
+from jiyi.protocol.rest import FieldProblem
 from web.api.problems import Refused
 
 T = TypeVar("T")

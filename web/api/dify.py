@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from jiyi import __version__
-from jiyi.events import CONTENT_TYPE
+from jiyi.protocol.events import CONTENT_TYPE
 from web.api import openapi
 from web.api.registry import OPERATIONS, Operation
 
@@ -35,7 +35,7 @@ def document(root: str) -> Json:
         "paths": paths,
         "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
         "security": [{"key": []}],
-    }  # fmt: skip
+    }
 
 
 def _operation(operation: Operation, schemas: Json) -> Json:
@@ -46,9 +46,12 @@ def _operation(operation: Operation, schemas: Json) -> Json:
         if parameter["in"] == "path" or parameter["name"] in kept
     ]
     found: Json = {
-        "operationId": operation.id, "summary": operation.summary, "description": operation.description,
-        "parameters": parameters, "responses": {str(operation.status): {"description": operation.summary}},
-    }  # fmt: skip
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "description": operation.description,
+        "parameters": parameters,
+        "responses": {str(operation.status): {"description": operation.summary}},
+    }
     body = operation.flat_body or operation.body
     if body is not None:
         schema = schemas[body.__name__]

@@ -30,14 +30,19 @@ def openapi_json() -> Response:
 def page() -> str:
     document = _document(request.host_url)
     schemas = document["components"]["schemas"]
-    described = [
-        {"operation": operation, "told": document["paths"][operation.url][operation.method.lower()]} for operation in OPERATIONS
-    ]
+    described = [{"operation": operation, "told": document["paths"][operation.url][operation.method.lower()]} for operation in OPERATIONS]
     return render_template(
-        "api_docs.html", document=document, described=described, tags=openapi.TAGS, titles=problems.TITLES,
-        meanings=problems.MEANINGS, pretty=_pretty, marked=marked,
-        fields_of=lambda schema: fields_of(schema, schemas), type_of=lambda schema: type_of(schema, schemas),
-    )  # fmt: skip
+        "api_docs.html",
+        document=document,
+        described=described,
+        tags=openapi.TAGS,
+        titles=problems.TITLES,
+        meanings=problems.MEANINGS,
+        pretty=_pretty,
+        marked=marked,
+        fields_of=lambda schema: fields_of(schema, schemas),
+        type_of=lambda schema: type_of(schema, schemas),
+    )
 
 
 def fields_of(schema: dict[str, Any], schemas: dict[str, Any]) -> list[dict[str, Any]]:
@@ -47,11 +52,13 @@ def fields_of(schema: dict[str, Any], schemas: dict[str, Any]) -> list[dict[str,
         schema = _resolved(options[-1], schemas)
     return [
         {
-            "name": name, "type": type_of(property_, schemas), "required": name in schema.get("required", []),
+            "name": name,
+            "type": type_of(property_, schemas),
+            "required": name in schema.get("required", []),
             "description": property_.get("description", ""),
         }
         for name, property_ in schema.get("properties", {}).items()
-    ]  # fmt: skip
+    ]
 
 
 def type_of(schema: dict[str, Any], schemas: dict[str, Any]) -> str:

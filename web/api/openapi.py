@@ -9,8 +9,8 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from jiyi import __version__
-from jiyi.events import CONTENT_TYPE, MAX_NAME_CHARS, NOT_BLANK
-from jiyi.http import Problem
+from jiyi.protocol.events import CONTENT_TYPE, MAX_NAME_CHARS, NOT_BLANK
+from jiyi.protocol.rest import Problem
 from jiyi.settings import get_settings
 from web.api import problems
 from web.api.registry import OPERATIONS, PREFIX, Operation
@@ -38,43 +38,60 @@ TAGS = {
     "erasure": "Erasing for good.",
 }
 PART_TEXTS = {
-    "node_id": "Id of a memory, which is that of its event.", "event_id": "Id of an event.",
-    "letter_id": "Id of a dead letter.", "entry_id": "Id of an entry of quarantine, which is that of its event.",
-    "knowledge_id": "Id of a piece of long-term memory.", "digest_id": "Id of a digest.",
-    "reflection_id": "Id of a reflection.", "erasure_id": "Id of an erasure.",
+    "node_id": "Id of a memory, which is that of its event.",
+    "event_id": "Id of an event.",
+    "letter_id": "Id of a dead letter.",
+    "entry_id": "Id of an entry of quarantine, which is that of its event.",
+    "knowledge_id": "Id of a piece of long-term memory.",
+    "digest_id": "Id of a digest.",
+    "reflection_id": "Id of a reflection.",
+    "erasure_id": "Id of an erasure.",
     "agent_id": "Name of an agent. What has a meaning in addresses is percent-encoded: a/b is a%2Fb.",
-    "session_id": "Name of a session, percent-encoded.", "job": "Name of a job, such as `snapshot`: see list_schedules.",
-}  # fmt: skip
+    "session_id": "Name of a session, percent-encoded.",
+    "job": "Name of a job, such as `snapshot`: see list_schedules.",
+}
 #: Limits that settings decide, and so no model can say: property → keyword of JSON schema, setting.
 LIMITS = {
-    "top_k": ("maximum", "max_top_k"), "limit": ("maximum", "max_page"), "description": ("maxLength", "max_description_chars"),
-    "embedding_key": ("maxLength", "max_description_chars"), "focal_text": ("maxLength", "max_focal_chars"),
-    "focal_texts": ("maxItems", "max_focal_texts"), "keywords": ("maxItems", "max_keywords"),
-    "evidence": ("maxItems", "max_evidence"), "utterances": ("maxItems", "max_evidence"),
-    "chat_ids": ("maxItems", "max_evidence"), "events": ("maxItems", "max_events_per_message"),
-}  # fmt: skip
-VECTOR = {"anyOf": [
-    {"type": "array", "items": {"type": "number"}, "minItems": 1},
-    {"type": "string", "contentEncoding": "base64", "description": "Little-endian float32."},
-]}  # fmt: skip
+    "top_k": ("maximum", "max_top_k"),
+    "limit": ("maximum", "max_page"),
+    "description": ("maxLength", "max_description_chars"),
+    "embedding_key": ("maxLength", "max_description_chars"),
+    "focal_text": ("maxLength", "max_focal_chars"),
+    "focal_texts": ("maxItems", "max_focal_texts"),
+    "keywords": ("maxItems", "max_keywords"),
+    "evidence": ("maxItems", "max_evidence"),
+    "utterances": ("maxItems", "max_evidence"),
+    "chat_ids": ("maxItems", "max_evidence"),
+    "events": ("maxItems", "max_events_per_message"),
+}
+VECTOR = {
+    "anyOf": [
+        {"type": "array", "items": {"type": "number"}, "minItems": 1},
+        {"type": "string", "contentEncoding": "base64", "description": "Little-endian float32."},
+    ]
+}
 #: How the live stream, which is no operation of the registry, is told of.
 STREAM = {
     "get": {
-        "operationId": "stream", "tags": ["service"], "summary": "Watch what changes",
+        "operationId": "stream",
+        "tags": ["service"],
+        "summary": "Watch what changes",
         "description": "Server-sent events of the key's group, as they happen; `Last-Event-ID` goes on where one was cut "
-                       "off. Only ids, names of agents, counts and durations go over it. Needs the right `read`.",
-        "parameters": [{
-            "name": "Last-Event-ID", "in": "header", "required": False, "schema": {"type": "string"},
-            "description": "The last id that was received.",
-        }],
+        "off. Only ids, names of agents, counts and durations go over it. Needs the right `read`.",
+        "parameters": [
+            {
+                "name": "Last-Event-ID",
+                "in": "header",
+                "required": False,
+                "schema": {"type": "string"},
+                "description": "The last id that was received.",
+            }
+        ],
         "responses": {
-            "200": {
-                "description": "A stream that does not end.",
-                "content": {"text/event-stream": {"schema": {"type": "string"}}},
-            },
+            "200": {"description": "A stream that does not end.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
         },
     }
-}  # fmt: skip
+}
 
 #: Numbers of requirements, and double back quotes, mean something in the code only.
 _CODES = re.compile(r" ?\((?:GA|CN|DA|ZC|K)-[^)]*\)")
@@ -89,8 +106,12 @@ def document(root: str) -> Json:
     paths[f"{PREFIX}/stream"] = STREAM
     return {
         "openapi": "3.1.0",
-        "info": {"title": TITLE, "version": __version__, "description": DESCRIPTION, "license": {"name": "Apache-2.0",
-                 "identifier": "Apache-2.0"}},
+        "info": {
+            "title": TITLE,
+            "version": __version__,
+            "description": DESCRIPTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
         "servers": [{"url": root.rstrip("/")}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "security": [{"key": []}],
@@ -100,7 +121,7 @@ def document(root: str) -> Json:
             "schemas": schemas,
             "responses": {f"Problem{status}": _problem(status) for status in problems.TITLES},
         },
-    }  # fmt: skip
+    }
 
 
 def example_of(operation: Operation) -> Json:
@@ -112,11 +133,14 @@ def parameters(operation: Operation, schemas: Json) -> list[Json]:
     """The path's parts and the query's fields."""
     found: list[Json] = [
         {
-            "name": name, "in": "path", "required": True, "description": PART_TEXTS[name],
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": PART_TEXTS[name],
             "schema": {"type": "string", "format": "uuid"} if converter == "uuid" else _NAME,
         }
         for name, converter in operation.parts.items()
-    ]  # fmt: skip
+    ]
     if operation.query is None:
         return found
     schema = operation.query.model_json_schema(ref_template=REF)
@@ -124,10 +148,16 @@ def parameters(operation: Operation, schemas: Json) -> list[Json]:
     first: Json = next(iter(operation.examples.values()), {})
     for name, property_ in _clean(schema)["properties"].items():
         text = property_.pop("description", "")
-        found.append({
-            "name": name, "in": "query", "required": name in schema.get("required", []), "description": text,
-            "schema": not_null(property_), **({"example": first[name]} if name in first else {}),
-        })  # fmt: skip
+        found.append(
+            {
+                "name": name,
+                "in": "query",
+                "required": name in schema.get("required", []),
+                "description": text,
+                "schema": not_null(property_),
+                **({"example": first[name]} if name in first else {}),
+            }
+        )
     return found
 
 
@@ -150,10 +180,13 @@ def _operation(operation: Operation, refs: Refs, schemas: Json) -> Json:
         if status != operation.status:
             responses[str(status)] = {"$ref": f"#/components/responses/Problem{status}"}
     found: Json = {
-        "operationId": operation.id, "tags": [operation.tag], "summary": operation.summary,
+        "operationId": operation.id,
+        "tags": [operation.tag],
+        "summary": operation.summary,
         "description": f"{operation.description} Needs the right `{operation.scope}`.",
-        "parameters": parameters(operation, schemas), "responses": responses,
-    }  # fmt: skip
+        "parameters": parameters(operation, schemas),
+        "responses": responses,
+    }
     if operation.scope == "operator":
         found["parameters"].append(_GROUP)
     if operation.body is not None:
@@ -163,9 +196,12 @@ def _operation(operation: Operation, refs: Refs, schemas: Json) -> Json:
 
 
 _GROUP = {
-    "name": GROUP_HEADER, "in": "header", "required": False, "schema": {"type": "string", "maxLength": MAX_NAME_CHARS},
+    "name": GROUP_HEADER,
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "maxLength": MAX_NAME_CHARS},
     "description": "Which group an operator's key speaks for; the deployment's own unless given.",
-}  # fmt: skip
+}
 
 
 def _problem(status: int) -> Json:
@@ -190,7 +226,7 @@ def _clean(schema: Any) -> Any:
     cleaned = {name: _clean(value) for name, value in schema.items() if name != "title" or not isinstance(value, str)}
     if isinstance(text := cleaned.get("description"), str):
         cleaned["description"] = " ".join(_CODES.sub("", text).replace("``", "`").split())
-    if cleaned.get("format") == "binary":  # pydantic's word for a vector (jiyi.vectors)
+    if cleaned.get("format") == "binary":  # pydantic's word for a vector (jiyi.protocol.vectors)
         return VECTOR
     for name, (keyword, setting) in LIMITS.items():
         property_ = cleaned.get("properties", {}).get(name) if isinstance(cleaned.get("properties"), dict) else None

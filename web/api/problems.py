@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from jiyi.errors import InvalidEvent, InvalidRequest, JiyiError, join_problems, problems_of
-from jiyi.http import FieldProblem, Problem
+from jiyi.protocol.rest import FieldProblem, Problem
 from web.sources import Unanswered
 
 log = logging.getLogger("jiyi.web")
@@ -24,22 +24,39 @@ DOCS = "/api/docs"
 RETRY_SECONDS = 1
 #: The API's statuses of a :class:`JiyiError`, by its code; a code that is not here is a failure of ours.
 STATUSES: Mapping[str, int] = {
-    "invalid_event": 422, "invalid_request": 422, "model_mismatch": 422, "event_rejected": 422, "text_refused": 422,
-    "not_found": 404, "too_many_questions": 429,
-    "broker_unavailable": 503, "provider_unavailable": 503, "embedding_unavailable": 503, "llm_unavailable": 503,
+    "invalid_event": 422,
+    "invalid_request": 422,
+    "model_mismatch": 422,
+    "event_rejected": 422,
+    "text_refused": 422,
+    "not_found": 404,
+    "too_many_questions": 429,
+    "broker_unavailable": 503,
+    "provider_unavailable": 503,
+    "embedding_unavailable": 503,
+    "llm_unavailable": 503,
     "no_answer": 504,
-}  # fmt: skip
+}
 TITLES: Mapping[int, str] = {
-    400: "Not readable", 401: "No valid key", 403: "Not allowed with this key", 404: "Not found", 405: "Wrong method",
-    409: "In conflict with what is there", 413: "Too large", 415: "Not JSON", 422: "Not acceptable", 429: "Too many requests",
-    500: "The service failed", 503: "Not available now", 504: "No answer in time",
-}  # fmt: skip
+    400: "Not readable",
+    401: "No valid key",
+    403: "Not allowed with this key",
+    404: "Not found",
+    405: "Wrong method",
+    409: "In conflict with what is there",
+    413: "Too large",
+    415: "Not JSON",
+    422: "Not acceptable",
+    429: "Too many requests",
+    500: "The service failed",
+    503: "Not available now",
+    504: "No answer in time",
+}
 #: What each kind means and what to do about it: the docs page shows it.
 MEANINGS: Mapping[int, str] = {
     400: "The request could not be read: its body is no JSON (or no UTF-8, or nested too deeply), or it came for another host.",
     401: "The header `Authorization: Bearer jiyi_…` is missing, or the key is unknown, expired or revoked.",
-    403: "The key is valid, but has not the right that this operation needs. Things of other groups are not forbidden but "
-         "not found.",
+    403: "The key is valid, but has not the right that this operation needs. Things of other groups are not forbidden but not found.",
     404: "There is no such thing in the key's group, or no such address.",
     405: "The address exists, but not for this method; the header `Allow` names those it has.",
     409: "An id that was given is taken by something else; choose another.",
@@ -49,9 +66,9 @@ MEANINGS: Mapping[int, str] = {
     429: "The key has asked more often than it may; the header `Retry-After` says when to go on.",
     500: "A failure of the service's own. Its log has the details.",
     503: "The database, the broker or the embedding model is away, or too many retrievals wait; `Retry-After` says when to "
-         "ask again. Nothing was changed.",
+    "ask again. Nothing was changed.",
     504: "No worker answered within the time given; it may be slow or away. Reading again is harmless.",
-}  # fmt: skip
+}
 
 
 class Refused(Exception):
@@ -87,13 +104,9 @@ def answer_to(error: Exception) -> Response:
             return problem(500, "The log of the process `web` has the details.")
 
 
-def problem(
-    status: int, detail: str, errors: Iterable[FieldProblem] = (), headers: Mapping[str, str] | None = None
-) -> Response:  # fmt: skip
+def problem(status: int, detail: str, errors: Iterable[FieldProblem] = (), headers: Mapping[str, str] | None = None) -> Response:
     title = TITLES.get(status, "Refused")
-    body = Problem(
-        type=f"{DOCS}#problem-{status}", title=title, status=status, detail=detail, instance=request.path, errors=list(errors)
-    )
+    body = Problem(type=f"{DOCS}#problem-{status}", title=title, status=status, detail=detail, instance=request.path, errors=list(errors))
     return Response(to_json(body), status, mimetype=MEDIA_TYPE, headers=dict(headers or {}))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from web.identity import Scope
+from web.accounts.identity import Scope
 
 PREFIX = "/api/v1"
 

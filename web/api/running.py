@@ -11,12 +11,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from jiyi.events import CONTENT_TYPE, NUL_ESCAPE, unstorable
+from jiyi.protocol.events import CONTENT_TYPE, NUL_ESCAPE, unstorable
 from jiyi.settings import get_settings
-from models.tenancy import for_groups
+from models.db.scope import for_groups
+from web.accounts.identity import Identity, need
 from web.api.problems import Refused, field_problem, refusal_of
 from web.api.registry import Operation
-from web.identity import Identity, need
 
 CHUNK = 65_536
 #: An operator's key says with it which group it speaks for.

@@ -1,0 +1,1 @@
+"""API keys, signatures and passwords."""

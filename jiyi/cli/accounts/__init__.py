@@ -1,0 +1,1 @@
+"""Commands for API keys and people."""

@@ -1,0 +1,129 @@
+"""``jiyi keys``: what programs need to use the REST API, and to sign their events."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from jiyi.accounts import keys
+from jiyi.accounts.keys import SCOPES, KeyText
+from jiyi.cli import output
+from jiyi.cli.shell import Json, checked, connect, session
+from jiyi.protocol import accounts
+from jiyi.protocol.accounts import Key
+
+app = typer.Typer(no_args_is_help=True, help="API keys: who may use the REST API, and sign events.")
+
+UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+DEFAULT_SCOPES = ["publish", "read"]
+SHOWN_ONCE = "this is the only time that it is shown; the service keeps nothing that it follows from"
+
+
+def duration(text: str | timedelta) -> timedelta:
+    """``90d``, ``24h``, ``30m``, ``2w``. For ``typer.Option(parser=…)``."""
+    if isinstance(text, timedelta):
+        return text
+    found = re.fullmatch(r"([0-9]{1,6})([mhdw])", text)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no duration, such as 90d, 24h or 30m")
+    return timedelta(seconds=int(found[1]) * UNITS[found[2]])
+
+
+@app.command()
+def create(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="What it is for, such as crawler.")],
+    scopes: Annotated[
+        list[str] | None,
+        typer.Option("--scope", help=f"What it may: {', '.join(SCOPES)}. May be repeated.", show_default=" and ".join(DEFAULT_SCOPES)),
+    ] = None,
+    expires: Annotated[
+        timedelta | None, typer.Option(parser=duration, metavar="90d", help="How long it works.", show_default="for good")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """A new key for the group (--group), shown once. With the scope operator it is for all groups."""
+    key = keys.make()
+    with connect(ctx) as client:
+        query = checked(
+            accounts.CreateKeyQuery,
+            group_id=client.group,
+            key=accounts.NewKey.of(key),
+            name=name,
+            scopes=scopes or DEFAULT_SCOPES,
+            expires_at=None if expires is None else datetime.now(UTC) + expires,
+        )
+        made = Key.model_validate(client.ask("create_key", query))
+    _tell(key, made, as_json=as_json)
+
+
+@app.command("list")
+def list_keys(ctx: typer.Context, as_json: Json = False) -> None:
+    """Keys and when they were used: of the group, if one is given with --group, else all."""
+    with connect(ctx) as client:
+        query = checked(accounts.KeysQuery, group_id=client.group, all_groups=session(ctx).group is None)
+        found = accounts.rows(client.ask("keys", query), Key)
+    if as_json:
+        output.document([key.model_dump(mode="json") for key in found])
+        return
+    if not found:
+        output.notice("no keys; make one with `jiyi keys create NAME`")
+        return
+    now = datetime.now(UTC)
+    made = output.table("", "id", "group", "name", "may", "state", "expires", "used", grow=["group", "name", "may"], right=["used"])
+    for key in found:
+        group = Text("all", "dim") if key.group_id is None else key.group_id
+        output.row(
+            made,
+            key.key_id,
+            group,
+            key.name,
+            " ".join(key.scopes),
+            key.state,
+            None if key.expires_at is None else output.local_date(key.expires_at),
+            "never" if key.last_used_at is None else f"{output.age(key.last_used_at, now)} ago",
+        )
+    output.stdout().print(made)
+
+
+@app.command()
+def revoke(ctx: typer.Context, key_id: Annotated[str, typer.Argument(metavar="ID", help="Its id.")], as_json: Json = False) -> None:
+    """End a key, for good. It may work for five more seconds."""
+    with connect(ctx) as client:
+        query = checked(accounts.RevokeKeyQuery, group_id=client.group, key_id=key_id)
+        found = Key.model_validate(client.ask("revoke_key", query))
+    if as_json:
+        output.document(found.model_dump(mode="json"))
+        return
+    output.line(f"{found.key_id} ({found.name}) is revoked")
+
+
+@app.command()
+def rotate(
+    ctx: typer.Context,
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="The id of the key to replace.")],
+    grace: Annotated[
+        timedelta, typer.Option(parser=duration, metavar="24h", help="How long the old one works on.", show_default="24h")
+    ] = timedelta(hours=24),
+    as_json: Json = False,
+) -> None:
+    """A new key with the same rights, shown once; the old one works on for a while."""
+    key = keys.make()
+    with connect(ctx) as client:
+        query = checked(accounts.RotateKeyQuery, group_id=client.group, key_id=key_id, key=accounts.NewKey.of(key), grace=grace)
+        made = Key.model_validate(client.ask("rotate_key", query))
+    _tell(key, made, as_json=as_json)
+
+
+def _tell(key: KeyText, made: Key, *, as_json: bool) -> None:
+    if as_json:
+        output.document({"key": str(key), **made.model_dump(mode="json")})
+        return
+    output.line(str(key))
+    where = "every group" if made.group_id is None else f"the group {made.group_id}"
+    until = "" if made.expires_at is None else f" until {output.local_time(made.expires_at)}"
+    output.notice(f"{made.name}: may {', '.join(made.scopes)} in {where}{until}; {SHOWN_ONCE}")

@@ -1,0 +1,179 @@
+"""``jiyi erase`` and ``jiyi erasures``: everything of an agent, of a person, or of single memories goes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+from rich.table import Table
+
+from jiyi.cli import output
+from jiyi.cli.shell import Json, checked, connect, given
+from jiyi.client.client import Client
+from jiyi.erasure.names import DryRun, EraseQuery, Erasure, ErasureQuery, ErasuresQuery, ErasureState
+from jiyi.errors import JiyiError
+from jiyi.protocol.queries import DEFAULT_PAGE
+
+#: Seconds that the command waits: a worker that died is waited for until its last report expires.
+PATIENCE = 900.0
+POLL_SECONDS = 0.5
+#: Seconds for the answer to a dry run, which looks through everything.
+LOOK_SECONDS = 60.0
+SHOWN_HASH = 12
+
+
+class ErasureOpen(JiyiError):
+    """An erasure has not ended in the time given; it goes on by itself."""
+
+    code = "erasure_open"
+
+
+def erase(
+    ctx: typer.Context,
+    agent: Annotated[str | None, typer.Option("--agent", help="Everything of this agent.")] = None,
+    person: Annotated[str | None, typer.Option("--person", help="Everything that names this person.")] = None,
+    alias: Annotated[list[str] | None, typer.Option("--alias", help="Another name of the person. May be repeated.")] = None,
+    node: Annotated[list[UUID] | None, typer.Option("--node", help="Id of a memory. May be repeated.")] = None,
+    delete_backups: Annotated[bool, typer.Option("--delete-backups", help="Delete the backups of before, and make a new one.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only tell what would go.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it is done.")] = True,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait.")] = PATIENCE,
+    as_json: Json = False,
+) -> None:
+    """Erase an agent, a person or memories, with everything derived from them. Cannot be undone.
+
+    Asks for the name first. A person is found by every name that is given, as whole words; in Chinese, Japanese and
+    the like wherever the characters stand.
+    """
+    what = checked(Erasure, **given(agent_id=agent, person=person, aliases=alias, node_ids=node), delete_backups=delete_backups)
+    with connect(ctx) as client:
+        if dry_run:
+            found = client.ask("erase", checked(EraseQuery, group_id=client.group, what=what, dry_run=True), LOOK_SECONDS)
+            _show_dry_run(DryRun.model_validate(found), as_json=as_json)
+            return
+        if not yes:
+            _confirm(what)
+        done = client.ask("erase", checked(EraseQuery, group_id=client.group, what=what))
+        state = _state(client, UUID(done["erasure_id"]))
+        if wait:
+            state = _wait(client, state, timeout)
+    _show(state, as_json=as_json)
+    if wait and state.state != "done":
+        raise ErasureOpen(f"the erasure {state.erasure_id} is {state.state}, at {state.step!r}, and goes on: see `jiyi erasures`")
+
+
+def erasures(
+    ctx: typer.Context,
+    limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
+    before: Annotated[UUID | None, typer.Option(help="Only older than this one: the next page.")] = None,
+    as_json: Json = False,
+) -> None:
+    """The group's erasures, newest first. Of names only hashes are kept."""
+    with connect(ctx) as client:
+        page = client.page("erasures", ErasuresQuery, limit=limit, **given(before=before))
+    if as_json:
+        output.document(page.model_dump(mode="json"))
+        return
+    made = output.table("erasures", "id", "asked", "by", "kind", "whom", "state", "step", "left", right=["left"])
+    for row in page.rows:
+        report = row["report"] or {}
+        whom = ", ".join(name[:SHOWN_HASH] for name in row["what"].get("names", [])) or None
+        output.row(
+            made,
+            row["erasure_id"],
+            output.local_time(row["created_at"]),
+            row["requested_by"],
+            row["kind"],
+            whom,
+            row["state"],
+            row["step"] if row["state"] != "done" else None,
+            report.get("left"),
+        )
+    if page.rows:
+        output.stdout().print(made)
+    else:
+        output.notice("nothing was erased")
+    if page.next is not None:
+        output.notice(f"more: --before {page.next}")
+
+
+def _confirm(what: Erasure) -> None:
+    """Only who types the name means it."""
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("erasing without a terminal to ask at needs --yes")
+    name = what.names[0] if what.names else str(len(what.node_ids))
+    asked = "the name" if what.names else "the number of memories"
+    if typer.prompt(f"This cannot be undone. Type {asked} ({name}) to erase", err=True) != name:
+        output.notice("nothing was erased")
+        raise typer.Exit(1)
+
+
+def _state(client: Client, erasure_id: UUID) -> ErasureState:
+    return ErasureState.model_validate(client.ask("erasure", checked(ErasureQuery, group_id=client.group, erasure_id=erasure_id)))
+
+
+def _wait(client: Client, state: ErasureState, timeout: float) -> ErasureState:
+    until = time.monotonic() + timeout
+    with output.progress(counted=False) as progress:
+        task = progress.add_task("erasing", total=None)
+        while state.state != "done" and time.monotonic() < until:
+            progress.update(task, description=f"{state.state}: {state.step or 'waits for a worker'}")
+            time.sleep(POLL_SECONDS)
+            state = _state(client, state.erasure_id)
+    return state
+
+
+def _show(state: ErasureState, *, as_json: bool) -> None:
+    if as_json:
+        output.document(state.model_dump(mode="json"))
+        return
+    if state.report is None:
+        output.line(str(state.erasure_id))
+        return
+    output.stdout().print(report_table(state.report))
+    for place, where in state.report["places"].items():
+        output.notice(f"left in {place}: {', '.join(where)}")
+    left = state.report["backups_left"]
+    if left["holding_it"]:
+        hours = left["gone_after_hours"]
+        until = "they stay until somebody deletes them" if hours is None else f"the last goes after about {hours:,} h"
+        output.notice(f"{left['holding_it']:,} backups in {left['folder']} still hold it; {until}. See --delete-backups")
+    output.line(f"{state.erasure_id} {state.state}, report sha256 {state.report['sha256']}")
+
+
+def report_table(report: dict[str, Any]) -> Table:
+    """Where something was erased, changed or looked through, and how much."""
+    looked = report["looked_through"]
+    columns = ["erased", "changed", "looked through", "left"]
+    made = output.table("", "place", *columns, right=columns)
+    erased, scrubbed, places = report.get("erased", {}), report.get("scrubbed", {}), report["places"]
+    for table in sorted({*looked["tables"], *erased, *scrubbed}):
+        output.row(
+            made, table, erased.get(table) or None, scrubbed.get(table) or None, looked["tables"].get(table, 0), len(places.get(table, []))
+        )
+    output.row(made, "valkey", sum(report.get("valkey", {}).values()), None, looked["keys"], len(places.get("valkey", [])))
+    dropped = sum(one.get("indexes", 0) for one in report["workers"].values())
+    output.row(made, f"indexes of {len(report['workers'])} workers", dropped, None, None, None)
+    output.row(made, "log files", None, None, looked["log_files"], len(places.get("logs", [])))
+    return made
+
+
+def _show_dry_run(found: DryRun, *, as_json: bool) -> None:
+    if as_json:
+        output.document(found.model_dump(mode="json"))
+        return
+    made = output.table("would be erased", "what", "how many", right=["how many"])
+    for name, count in found.counts.items():
+        output.row(made, name.replace("_", " "), count)
+    output.stdout().print(made)
+    for agent_id in found.agents:
+        output.notice(f"the whole agent {agent_id}")
+    if found.examples:
+        some = output.table("some of the memories", "id", "agent", "type", "memory", grow=["memory"])
+        for one in found.examples:
+            output.row(some, one.node_id, one.agent_id, one.type, output.cut(one.description, 1_000, 1))
+        output.stdout().print(some)

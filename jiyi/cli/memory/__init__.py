@@ -1,0 +1,1 @@
+"""Commands for memories: observe, list, import, export, archive."""

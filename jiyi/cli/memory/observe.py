@@ -1,0 +1,104 @@
+"""``jiyi observe`` and ``jiyi configure``: telling the service what happened."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from jiyi.cli import output
+from jiyi.cli.memory.publish import publish, wait_for
+from jiyi.cli.shell import Json, connect, given, moment
+from jiyi.cli.shell import session as session_of
+from jiyi.client.client import Client
+from jiyi.errors import InvalidEvent
+from jiyi.protocol import events as wire
+from jiyi.protocol.events import Event, NodeType
+from jiyi.settings import Dedupe, Mode
+
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it has its effect.")]
+Agent = Annotated[str, typer.Argument(help="Whose memory.")]
+
+
+def observe(
+    ctx: typer.Context,
+    agent: Agent,
+    text: Annotated[str, typer.Argument(help="What happened, one statement; - reads one a line from stdin.")],
+    node_type: Annotated[NodeType, typer.Option("--type", help="What it is.")] = "event",
+    poignancy: Annotated[float | None, typer.Option(help="1 mundane … 10 poignant.")] = None,
+    keyword: Annotated[list[str] | None, typer.Option(help="Instead of those found in the text; may be repeated.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Of the statement.")] = None,
+    predicate: Annotated[str | None, typer.Option(help="Of the statement.")] = None,
+    object_: Annotated[str | None, typer.Option("--object", help="Of the statement.")] = None,
+    session: Annotated[str | None, typer.Option(help="Name of the session it belongs to.")] = None,
+    evidence: Annotated[list[UUID] | None, typer.Option(help="Id of an event that a thought rests on; may be repeated.")] = None,
+    at: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="When it happened; now unless given.")] = None,
+    wait: Wait = True,
+    as_json: Json = False,
+) -> None:
+    """Tell what an agent perceived, thought or said; prints the new memory's id."""
+    payload = given(
+        node_type=node_type, poignancy=poignancy, keywords=keyword, subject=subject, predicate=predicate, object=object_, evidence=evidence
+    )
+    lines = [row.strip() for row in sys.stdin] if text == "-" else [text]
+    with connect(ctx) as client:
+        envelope = given(type="memory.observed", group_id=client.group, agent_id=agent, session_id=session, occurred_at=at)
+        built = []
+        for number, description in enumerate(lines, start=1):
+            if description or text != "-":
+                where = f"line {number}: " if text == "-" else ""
+                built.append(_build({**envelope, "payload": {**payload, "description": description}}, where))
+        _send(ctx, client, built, wait=wait, as_json=as_json)
+
+
+def configure(
+    ctx: typer.Context,
+    agent: Annotated[str, typer.Argument(help="Whose settings.")],
+    mode: Annotated[Mode | None, typer.Option(help="How recency is measured.")] = None,
+    recency_w: Annotated[float | None, typer.Option(help="Weight of recency.")] = None,
+    relevance_w: Annotated[float | None, typer.Option(help="Weight of relevance.")] = None,
+    importance_w: Annotated[float | None, typer.Option(help="Weight of importance.")] = None,
+    recency_decay: Annotated[float | None, typer.Option(help="Decay per rank, or per hour in mode elapsed.")] = None,
+    dedupe: Annotated[Dedupe | None, typer.Option(help="exact stores an identical memory once.")] = None,
+    importance_trigger_max: Annotated[int | None, typer.Option(help="Poignancy that adds up to before a reflection is owed.")] = None,
+    wait: Wait = True,
+    as_json: Json = False,
+) -> None:
+    """Set an agent's own settings; prints the event's id. What is not given stays as it is."""
+    payload = given(
+        mode=mode,
+        recency_w=recency_w,
+        relevance_w=relevance_w,
+        importance_w=importance_w,
+        recency_decay=recency_decay,
+        dedupe=dedupe,
+        importance_trigger_max=importance_trigger_max,
+    )
+    if not payload:
+        raise typer.BadParameter("give at least one setting; `jiyi configure --help` lists them")
+    with connect(ctx) as client:
+        event = _build({"type": "agent.configured", "group_id": client.group, "agent_id": agent, "payload": payload}, "")
+        _send(ctx, client, [event], wait=wait, as_json=as_json)
+
+
+def _build(event: dict[str, object], where: str) -> Event:
+    try:
+        return wire.build(event)
+    except InvalidEvent as error:
+        raise InvalidEvent([where + problem.removeprefix("payload.") for problem in error.problems]) from None
+
+
+def _send(ctx: typer.Context, client: Client, events: list[Event], *, wait: bool, as_json: bool) -> None:
+    """The ids come out before the waiting: they hold even if the waiting fails."""
+    publish(client, events)
+    if not as_json:
+        for event in events:
+            output.line(str(event.event_id))
+        sys.stdout.flush()
+    if wait:
+        wait_for(client, events, client.settings.request_timeout)
+    if session_of(ctx).json:
+        output.document({"event_ids": [str(event.event_id) for event in events]})

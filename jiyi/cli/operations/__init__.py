@@ -1,0 +1,1 @@
+"""Commands that operate the service: queues, jobs, models, backups."""

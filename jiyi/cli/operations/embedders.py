@@ -1,0 +1,140 @@
+"""``jiyi embedders`` and ``jiyi reembed``: which model makes the vectors, and moving to another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group
+from rich.progress import Progress, TaskID
+from rich.text import Text
+
+from jiyi.cli import output
+from jiyi.cli.shell import Json, checked, connect
+from jiyi.client.client import Client
+from jiyi.errors import BrokerUnavailable, NoAnswer, ProviderUnavailable
+from jiyi.protocol import queries
+from jiyi.protocol.reembedding import DEFAULT_BATCH, MoveState
+
+#: Steps that may fail in a row before the command gives up, and seconds between them: a worker or a provider that
+#: restarts is back by then.
+MAX_FAILURES, RETRY_SECONDS = 5, 3.0
+#: Phases that embed memories: at the switch, the last ones.
+EMBEDS = ("filling", "waiting")
+#: Longest pause between two looks at a move that waits, in seconds.
+LONGEST_PAUSE = 1.0
+
+
+def embedders(ctx: typer.Context, as_json: Json = False) -> None:
+    """Which embedders there are, which one is in use, and how many memories each model has embedded."""
+    with connect(ctx) as client:
+        found = client.ask("embedders", checked(queries.EmbeddersQuery, group_id=client.group))
+    if as_json:
+        output.document(found)
+        return
+    output.stdout().print(tables(found))
+
+
+def reembed(
+    ctx: typer.Context,
+    to: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="Where to, as in JIYI_EMBEDDER.", show_default="what it names at the service")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, max=10_000, help="Memories of one step.")] = DEFAULT_BATCH,
+    all_models: Annotated[bool, typer.Option("--all-models", help="Take imported vectors of other models along.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="End a move that has not switched yet.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Move the whole service to another embedding model while it runs.
+
+    May be stopped at any point; started again, it goes on. The service switches when all memories are embedded.
+    """
+    embedded = 0
+    with connect(ctx) as client:
+        if cancel:
+            state = client.move_embeddings(cancel=True)
+        else:
+            with output.progress() as progress:
+                task = progress.add_task("embedding", total=None)
+                for state in steps(client, to=to, batch=batch, everything=all_models):
+                    embedded += state.done if state.phase in EMBEDS else 0
+                    _show(progress, task, state)
+    if as_json:
+        output.document({**state.model_dump(exclude={"left", "wait", "done"}), "embedded": embedded})
+    elif cancel:
+        output.line(f"the move to {state.model} is cancelled; nothing has changed")
+    else:
+        output.line(f"{embedded:,} memories embedded; the service uses {state.model}")
+
+
+def steps(client: Client, **fields: Any) -> Iterator[MoveState]:
+    """Every step's state, until the move is done.
+
+    Raises what the last of several failures in a row was.
+    """
+    failures = 0
+    phase = ""
+    while True:
+        try:
+            # Counting takes a look at every memory: at the beginning only.
+            state = client.move_embeddings(count=not phase, **fields)
+        except (ProviderUnavailable, NoAnswer, BrokerUnavailable) as error:
+            failures += 1
+            if failures >= MAX_FAILURES:
+                output.notice("what is embedded stays: start the command again to go on")
+                raise
+            output.notice(f"jiyi: {error} (trying again)")
+            time.sleep(RETRY_SECONDS)
+            continue
+        failures, phase = 0, state.phase
+        yield state
+        if state.phase == "done":
+            return
+        time.sleep(min(state.wait, LONGEST_PAUSE))
+
+
+def _show(progress: Progress, task: TaskID, state: MoveState) -> None:
+    words = {
+        "filling": f"embedding with {state.model}",
+        "waiting": "switched; the last questions by the old model end",
+        "folding": "putting the vectors in place",
+        "done": "done",
+        "cancelled": "cancelled",
+    }
+    before = progress.tasks[0]
+    if before.description != words[state.phase]:
+        total = None if state.left is None else state.left + state.done
+        progress.update(task, description=words[state.phase], completed=state.done, total=total)
+    else:
+        progress.advance(task, state.done)
+
+
+def tables(found: dict[str, Any]) -> Group:
+    vendors = output.table("embedders", "", "provider", "model", "values", "ready", "calls", right=["values"], grow=["model", "ready"])
+    for row in found["vendors"]:
+        mark = Text("●", "green") if row["active"] else Text("")
+        output.row(vendors, mark, row["vendor"], row["model"], row["dimensions"], row["ready"], _calls(row["breaker"]))
+    models = output.table("memories by model (whole service)", "model", "state", "memories", right=["memories"])
+    for row in found["models"]:
+        beside = row["beside"] if row["state"] == "filling" else 0  # else its memories are counted with their nodes
+        output.row(models, row["model"], row["state"] or "imported", row["memories"] + beside)
+    if not found["models"]:
+        output.row(models, "none yet")
+    notes = [Text(output.plain(note), "yellow") for note in found["notes"]]
+    errors = [
+        Text(output.plain(f"{row['vendor']}: {row['breaker']['last_error']}"), "dim")
+        for row in found["vendors"]
+        if row["breaker"] and row["breaker"]["last_error"]
+    ]
+    return Group(vendors, *([""] if errors else []), *errors, "", models, *([""] if notes else []), *notes)
+
+
+def _calls(breaker: dict[str, Any] | None) -> str | None:
+    """The breaker's state in words."""
+    if breaker is None:
+        return None
+    words = {"closed": "let through", "open": "held back", "half-open": "one let through"}
+    failures = f", {breaker['failures']} failed" if breaker["failures"] else ""
+    return words.get(breaker["state"], "unknown") + failures

@@ -1,0 +1,105 @@
+"""``jiyi schedule`` and ``jiyi run-job``: what runs by itself, and how it went."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from jiyi.cli import output
+from jiyi.cli.shell import Json, checked, connect
+from jiyi.client.client import JOB_SECONDS
+from jiyi.errors import JiyiError
+from jiyi.protocol.operations import ScheduleQuery, Tick
+
+#: Beat looks once a minute: a job that is due for less is not late.
+LATE_SECONDS = 90
+
+
+class JobFailed(JiyiError):
+    """A job was run, and failed."""
+
+    code = "job_failed"
+
+
+def schedule(ctx: typer.Context, as_json: Json = False) -> None:
+    """Scheduled jobs of the service: how often, the last run, the next one."""
+    with connect(ctx) as client:
+        found = client.ask("schedule", checked(ScheduleQuery, group_id=client.group))
+    if as_json:
+        output.document(found)
+        return
+    output.stdout().print(schedule_table(found, datetime.now(UTC)))
+    for row in found:
+        if row["last"] is not None and row["last"]["error"]:
+            output.notice(f"{row['job']}: {row['last']['error']}")
+
+
+def schedule_table(rows: list[dict[str, Any]], now: datetime) -> Table:
+    made = output.table("", "job", "runs", "last", "state", "took", "next", "result", right=["last", "took", "next"], grow="result")
+    for row in rows:
+        last = row["last"] or {}
+        output.row(
+            made,
+            row["job"],
+            row["schedule"],
+            output.age(last.get("started_at"), now),
+            last.get("state"),
+            None if last.get("seconds") is None else f"{last['seconds']:.1f} s",
+            upcoming(row["next"], now),
+            last.get("error") or brief(last.get("summary", {})),
+        )
+    return made
+
+
+def upcoming(at: str | None, now: datetime) -> str | None:
+    """``in 3 m``, ``due``, or how late it is."""
+    if at is None:
+        return None
+    moment = datetime.fromisoformat(at)
+    if moment > now:
+        return f"in {output.age(now, moment)}"
+    return "due" if (now - moment).total_seconds() < LATE_SECONDS else f"{output.age(moment, now)} late"
+
+
+def brief(summary: dict[str, Any], *, zeros: bool = False) -> str:
+    """A summary in a line: numbers, and whatever else is short; nothing that is empty, nor (``zeros``) zero."""
+    parts = []
+    for name, value in summary.items():
+        number = isinstance(value, int | float)
+        text = f"{value:,}" if number else _short(value)
+        if text and (value or (zeros and number)):
+            parts.append(f"{name.replace('_', ' ')} {text}")
+    return " · ".join(parts)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {each}" for key, each in value.items() if isinstance(each, int | float) and each)
+    return "" if isinstance(value, list) or value is None else str(value)
+
+
+def run_job(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="As `jiyi schedule` lists it.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only tell what it would do.")] = False,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for its end.")] = JOB_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Run a scheduled job now, for the whole service, and wait for its end."""
+    with connect(ctx) as client:
+        tick = client.run_job(name, dry_run=dry_run, timeout=timeout)
+    finish(tick, as_json=as_json)
+
+
+def finish(tick: Tick, *, as_json: bool) -> None:
+    """Show a run that has ended. Raises :class:`JobFailed`."""
+    if tick.state == "failed":
+        raise JobFailed(f"{tick.job} failed: {tick.error}")
+    if as_json:
+        output.document(tick.model_dump(mode="json"))
+        return
+    took = "" if tick.seconds is None else f" in {tick.seconds:.1f} s"
+    output.line(f"{tick.job}: {tick.state}{took}: {brief(tick.summary, zeros=True) or 'nothing to do'}")

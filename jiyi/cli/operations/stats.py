@@ -1,0 +1,70 @@
+"""``jiyi stats``: the group in numbers, and what the service still owes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+from rich.console import Group
+from rich.table import Table
+
+from jiyi.cli import output
+from jiyi.cli.shell import Json, checked, connect
+from jiyi.protocol import queries
+
+#: Counts of the group in the order shown; what a newer service adds comes after them.
+NAMES = {
+    "agents": "agents",
+    "events": "events",
+    "nodes": "memories",
+    "event_nodes": "… events",
+    "thought_nodes": "… thoughts",
+    "chat_nodes": "… chats",
+    "not_embedded": "not embedded yet",
+    "idle": "idle",
+    "archived": "archived",
+    "dead_letters": "open dead letters",
+}
+
+
+def stats(ctx: typer.Context, as_json: Json = False) -> None:
+    """Counts of the group, work owed, and counters of the service."""
+    with connect(ctx) as client:
+        found = client.ask("stats", checked(queries.StatsQuery, group_id=client.group))
+        group = client.group
+    if as_json:
+        output.document(found)
+        return
+    output.stdout().print(stats_tables(group, found, datetime.now(UTC)))
+
+
+def stats_tables(group: str, found: dict[str, Any], now: datetime) -> Group:
+    counters = {**found.get("counters", {}), "accesses not written yet": found.get("access_buffered")}
+    parts = [_counts(f"group {group}", {NAMES.get(name, name): value for name, value in found["group"].items()})]
+    owed = output.table(
+        "work owed (whole service)", "kind", "owed", "overdue", "retried", "oldest", right=["owed", "overdue", "retried", "oldest"]
+    )
+    for row in found["work_owed"]:
+        output.row(owed, row["kind"], row["owed"], row["overdue"], row["retried"], output.age(row["oldest"], now))
+    if not found["work_owed"]:
+        output.row(owed, "nothing")
+    return Group(*parts, "", owed, "", _counts("counters (whole service)", counters), "", _indexes(found.get("indexes", {})))
+
+
+def _indexes(found: dict[str, Any]) -> Table:
+    made = output.table(
+        "indexes in the retrieval workers", "worker", "agents", "memories", "MiB", "of", right=["agents", "memories", "MiB", "of"]
+    )
+    for worker, held in found.items():
+        output.row(made, worker, held["indexes"], held["memories"], *(f"{held[name] / 2**20:,.0f}" for name in ("bytes", "limit_bytes")))
+    if not found:
+        output.row(made, "none lately")
+    return made
+
+
+def _counts(title: str, counts: dict[str, Any]) -> Table:
+    made = output.table(title, "what", "count", right=["count"])
+    for name, value in counts.items():
+        output.row(made, name, value)
+    return made

@@ -1,0 +1,140 @@
+"""How things look: documents and tables on stdout, notices and progress on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+#: Narrower than this, tables put some columns below others.
+WIDE = 100
+#: Cells between two columns.
+GAP = 2
+UNKNOWN = "–"
+
+
+def stdout() -> Console:
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def stderr() -> Console:
+    return Console(stderr=True, markup=False, highlight=False, emoji=False)
+
+
+def document(content: Any) -> None:
+    """The one JSON document of a run."""
+    sys.stdout.write(json.dumps(content, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None) + "\n")
+
+
+def line(text: str) -> None:
+    """One line of plain output, never wrapped: for ids and other things that are piped on."""
+    stdout().print(Text(plain(text)), soft_wrap=True)
+
+
+def notice(text: str) -> None:
+    """One line on stderr, never wrapped."""
+    stderr().print(Text(plain(text)), soft_wrap=True)
+
+
+def plain(text: str) -> str:
+    """One line without control characters: a memory must not be able to move the cursor or set colours."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+
+
+def block(text: str) -> str:
+    """Several lines, each without control characters, indents kept."""
+    return "\n".join("".join(char if char.isprintable() else " " for char in row) for row in text.splitlines())
+
+
+def table(title: str, *columns: str, right: Iterable[str] = (), grow: Iterable[str] = ()) -> Table:
+    """A table in the house style: ``right``-aligned columns, and those that may wrap (``grow``); the others never do."""
+    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    if title:
+        made.title, made.title_justify = Text(plain(title), "bold"), "left"
+    aligned, wrapped = set(right), set(grow)
+    for name in columns:
+        made.add_column(name, justify="right" if name in aligned else "left", no_wrap=name not in wrapped, overflow="fold")
+    return made
+
+
+def room(console_width: int, *columns: int) -> int:
+    """Cells that are left for one more column beside those of these widths."""
+    return max(console_width - sum(columns) - GAP * len(columns), 2)
+
+
+def row(made: Table, *cells: object) -> None:
+    made.add_row(*(cell if isinstance(cell, Text) else cell_text(cell) for cell in cells))
+
+
+def cell_text(value: object) -> Text:
+    if value is None:
+        return Text(UNKNOWN, "dim")
+    if isinstance(value, float):
+        return Text(f"{value:g}")
+    if isinstance(value, int):
+        return Text(f"{value:,}")
+    return Text(plain(str(value)))
+
+
+def cut(text: str, width: int, lines: int) -> Text:
+    """``text`` wrapped to ``width`` cells, at most ``lines`` of them; ``…`` stands for what was cut."""
+    wrapped = Text(plain(text)).wrap(stdout(), max(width, 2))
+    kept = list(wrapped[:lines])
+    for piece in kept:
+        piece.rstrip()
+    if len(wrapped) > lines:
+        kept[-1].truncate(max(width, 2) - 1)
+        kept[-1].rstrip()  # half of a wide character leaves a space
+        kept[-1].append("…")
+    return Text("\n").join(kept)
+
+
+def local_date(value: str | datetime | None) -> str:
+    return UNKNOWN if value is None else f"{_moment(value):%Y-%m-%d}"
+
+
+def local_time(value: str | datetime | None) -> str:
+    return UNKNOWN if value is None else f"{_moment(value):%Y-%m-%d %H:%M}"
+
+
+def age(value: str | datetime | None, now: datetime) -> str:
+    """How long ago, in the largest unit of which there is one: ``3 m``."""
+    if value is None:
+        return UNKNOWN
+    seconds = max(0, int((now - _moment(value)).total_seconds()))
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def _moment(value: str | datetime) -> datetime:
+    return (datetime.fromisoformat(value) if isinstance(value, str) else value).astimezone()
+
+
+def meter(values: Sequence[tuple[str, Any]]) -> Text:
+    """``name value · name value``, for footers."""
+    return Text(" · ").join(Text(plain(f"{name} {value}")) for name, value in values)
+
+
+def progress(*, counted: bool = True) -> Progress:
+    """Progress on stderr; shown to people only, never written to a log."""
+    console = stderr()
+    last = (BarColumn(bar_width=24), MofNCompleteColumn()) if counted else (TextColumn("{task.completed:,}"),)
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        *last,
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )

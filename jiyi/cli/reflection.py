@@ -1,0 +1,157 @@
+"""``jiyi reflect`` and ``jiyi why``: thoughts, and what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+from rich.tree import Tree
+
+from jiyi.cli import output
+from jiyi.cli.shell import Json, connect, given
+from jiyi.errors import JiyiError
+from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, MAX_DEPTH, MAX_LIMIT, NewThought, Reasons, ReflectionState
+
+#: Seconds that a reflection may take before the command stops waiting; some thirty answers of an LLM.
+PATIENCE = 300.0
+#: Evidence of a new thought that is listed; `jiyi why` shows the rest.
+SHOWN_EVIDENCE = 3
+COLOURS = {"thought": "magenta", "event": "", "chat": "cyan"}
+
+
+class ReflectionFailed(JiyiError):
+    """A reflection was given up."""
+
+    code = "reflection_failed"
+
+
+def reflect(
+    ctx: typer.Context,
+    agent: Annotated[str, typer.Argument(help="Who is to reflect.")],
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it is done.")] = True,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait.")] = PATIENCE,
+    as_json: Json = False,
+) -> None:
+    """Let an agent reflect on what it has met lately; shows the thoughts with what they rest on."""
+    with connect(ctx) as client, output.progress(counted=False) as progress:
+        progress.add_task(f"{agent} reflects", total=None)
+        found = client.reflect(agent, wait=wait, timeout=timeout)
+    if as_json:
+        output.document(found.model_dump(mode="json"))
+    else:
+        output.stdout().print(reflection_view(found))
+    if found.state == "given up":
+        raise ReflectionFailed(f"the reflection was given up: {found.error}; see `jiyi dead list --kind reflect`")
+
+
+def end_session(
+    ctx: typer.Context,
+    agent: Annotated[str, typer.Argument(help="Whose conversation.")],
+    session: Annotated[str, typer.Argument(help="Name of the session that has ended.")],
+    partner: Annotated[str | None, typer.Option(help="Only the conversation with this one.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell that a conversation is over: the agent keeps two thoughts of it. Prints the event's id."""
+    with connect(ctx) as client:
+        event_id = client.end_session(agent, session, **given(partner=partner))
+    if as_json:
+        output.document({"event_ids": [str(event_id)]})
+    else:
+        output.line(str(event_id))
+
+
+def why(
+    ctx: typer.Context,
+    node: Annotated[UUID, typer.Argument(help="Id of the memory.", metavar="NODE")],
+    depth: Annotated[int, typer.Option(min=0, max=MAX_DEPTH, help="Levels of evidence.")] = DEFAULT_DEPTH,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Memories shown at most.")] = DEFAULT_LIMIT,
+    as_json: Json = False,
+) -> None:
+    """What a thought rests on, down to what happened."""
+    with connect(ctx) as client:
+        found = client.why(node, depth=depth, limit=limit)
+    if as_json:
+        output.document(found.model_dump(mode="json"))
+    else:
+        output.stdout().print(why_tree(found))
+
+
+def reflection_view(found: ReflectionState) -> Group:
+    """A reflection's thoughts, each as a tree over its evidence, below the question that it answers."""
+    parts: list[RenderableType] = thought_trees(found.thoughts)
+    if found.error:
+        parts.append(Text(output.plain(found.error), "yellow"))
+    counted = [("state", found.state), ("thoughts", len(found.thoughts)), ("llm", found.llm or output.UNKNOWN)]
+    footer = output.meter([("reflection", found.reflection_id), *counted])
+    footer.stylize("dim")
+    return Group(*parts, footer)
+
+
+def thought_trees(thoughts: Sequence[NewThought], *, ids: bool = True, evidence: int = SHOWN_EVIDENCE) -> list[RenderableType]:
+    """Thoughts below the questions that they answer, each with the first of its evidence."""
+    parts: list[RenderableType] = []
+    for asked, answers in groupby(thoughts, key=lambda thought: thought.focal_point):
+        if asked:
+            parts.append(Text.assemble("▸ ", (output.plain(asked), "bold")))
+        parts += [_thought_tree(thought, evidence, ids=ids) for thought in answers]
+    return parts
+
+
+def why_tree(found: Reasons) -> Tree:
+    """The evidence as a tree. A memory that many rest on is unfolded once, where it is nearest to the top."""
+    unfolded = _nearest(found)
+
+    def grow(branch: Tree, node_id: UUID) -> None:
+        for evidence in found.nodes[node_id].evidence:
+            reason = found.nodes.get(evidence)
+            if reason is None:
+                gone = evidence in found.missing
+                word = "no memory of this group (any more)" if gone else "not shown: see --depth, --limit"
+                branch.add(Text(f"{evidence}  {word}", "dim"))
+                continue
+            label = _label(reason.type, reason.description, output.local_date(reason.created_at))
+            if (node_id, evidence) in unfolded:
+                grow(branch.add(label), evidence)
+            else:
+                branch.add(Text.assemble(label, (" · unfolded elsewhere" if reason.evidence else "", "dim")))
+
+    top = found.nodes[found.node_id]
+    label = _label(top.type, top.description, output.local_date(top.created_at))
+    if point := top.provenance.get("focal_point"):
+        label = Text.assemble(label, (f"\nasked: {output.plain(str(point))}", "dim"))
+    if made := [str(top.provenance[name]) for name in ("llm", "prompt") if name in top.provenance]:
+        label = Text.assemble(label, (f"\nmade with {output.plain(' '.join(made))}", "dim"))
+    tree = Tree(label, guide_style="dim")
+    grow(tree, found.node_id)
+    return tree
+
+
+def _nearest(found: Reasons) -> set[tuple[UUID, UUID]]:
+    """For each memory beneath the top the one (what rests on it, it) by which it is reached first, level by level."""
+    met, order, edges = {found.node_id}, [found.node_id], set()
+    for node_id in order:  # grows while it is walked through
+        for evidence in found.nodes[node_id].evidence:
+            if evidence in found.nodes and evidence not in met:
+                met.add(evidence)
+                order.append(evidence)
+                edges.add((node_id, evidence))
+    return edges
+
+
+def _thought_tree(thought: NewThought, shown: int, *, ids: bool) -> Tree:
+    note = f"importance {thought.poignancy or 0:g}"
+    tree = Tree(_label("thought", thought.description, f"{note} · {thought.node_id}" if ids else note), guide_style="dim")
+    for evidence in thought.evidence[:shown]:
+        tree.add(_label(evidence.type, evidence.description, output.local_date(evidence.created_at)))
+    if len(thought.evidence) > shown:
+        tree.add(Text(f"… and {len(thought.evidence) - shown} more", "dim"))
+    return tree
+
+
+def _label(kind: str, description: str, note: str) -> Text:
+    return Text.assemble((output.plain(description), COLOURS.get(kind, "")), (f"  {kind} · {note}", "dim"))

@@ -1,0 +1,163 @@
+"""``jiyi retrieve``: what matters now, and why."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from jiyi.cli import bars, output
+from jiyi.cli.shell import Json, NodeKind, checked, connect, given, moment
+from jiyi.protocol.retrieval import Filters, FocalAnswer, RetrievedNode
+from jiyi.settings import Mode
+
+#: Cells of a bar where there is room, and where there is not.
+WIDE_BAR, NARROW_BAR = 20, 14
+#: Lines that a long description takes before it is cut.
+MAX_LINES = 3
+SCORING = "Scoring (instead of the agent's own settings)"
+FILTERS = "Which memories are candidates"
+
+
+def retrieve(
+    ctx: typer.Context,
+    agent: Annotated[str, typer.Argument(help="Whose memories.")],
+    focal: Annotated[list[str], typer.Argument(help="What they should matter for; one table each.", metavar="FOCAL…")],
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many memories.")] = 10,
+    mode: Annotated[Mode | None, typer.Option(help="How recency is measured.", rich_help_panel=SCORING)] = None,
+    recency_w: Annotated[float | None, typer.Option(help="Weight of recency.", rich_help_panel=SCORING)] = None,
+    relevance_w: Annotated[float | None, typer.Option(help="Weight of relevance.", rich_help_panel=SCORING)] = None,
+    importance_w: Annotated[float | None, typer.Option(help="Weight of importance.", rich_help_panel=SCORING)] = None,
+    decay: Annotated[float | None, typer.Option(help="Decay of recency.", rich_help_panel=SCORING)] = None,
+    now: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="The time it is.", rich_help_panel=SCORING)] = None,
+    types: Annotated[list[NodeKind] | None, typer.Option("--type", help="Instead of event and thought.", rich_help_panel=FILTERS)] = None,
+    session: Annotated[str | None, typer.Option(help="Of this session only.", rich_help_panel=FILTERS)] = None,
+    after: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created after.", rich_help_panel=FILTERS)] = None,
+    before: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created before.", rich_help_panel=FILTERS)] = None,
+    keyword: Annotated[list[str] | None, typer.Option(help="With any of these.", rich_help_panel=FILTERS)] = None,
+    min_similarity: Annotated[float | None, typer.Option(help="Least cosine with the focal text.", rich_help_panel=FILTERS)] = None,
+    archived: Annotated[bool, typer.Option("--archived", help="Archived ones too.", rich_help_panel=FILTERS)] = False,
+    expired: Annotated[bool, typer.Option("--expired", help="Expired ones too.", rich_help_panel=FILTERS)] = False,
+    diversity: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Thin out what says nearly the same: 0 to 1.", rich_help_panel=SCORING)
+    ] = None,
+    no_touch: Annotated[bool, typer.Option("--no-touch", help="Do not count this as an access.")] = False,
+    as_json: Json = False,
+) -> None:
+    """The memories that matter most for a text, with what each score is made of."""
+    filters = given(
+        types=types,
+        session_id=session,
+        created_after=after,
+        created_before=before,
+        keywords=keyword,
+        min_similarity=min_similarity,
+        include_archived=archived,
+        include_expired=expired,
+    )
+    options = given(
+        mode=mode,
+        recency_w=recency_w,
+        relevance_w=relevance_w,
+        importance_w=importance_w,
+        recency_decay=decay,
+        now=now,
+        diversity=diversity,
+    )
+    with connect(ctx) as client:
+        answer = client.retrieve(agent, focal, top_k=top_k, touch=not no_touch, filters=checked(Filters, **filters), **options)
+    if as_json:
+        output.document(answer.model_dump(mode="json"))
+    else:
+        console = output.stdout()
+        for position, group in enumerate(answer.groups):
+            console.print(*([""] if position else []), focal_table(group, console.width), sep="\n")
+    if "error" in (answer.status, *(group.status for group in answer.groups)):
+        raise typer.Exit(1)
+
+
+def focal_table(group: FocalAnswer, width: int) -> Group:
+    """One focal text's memories as a table that fits ``width`` cells."""
+    title = Text.assemble("▸ ", (output.plain(group.focal_text), "bold"))
+    if not group.retrieved_nodes:
+        return Group(title, Text(f"{group.status}: {output.plain(group.message)}", "yellow"))
+    made = _wide(group.retrieved_nodes, width) if width >= output.WIDE else _narrow(group.retrieved_nodes, width)
+    return Group(title, made, bars.legend(), footer(group))
+
+
+def footer(group: FocalAnswer) -> Text:
+    debug = group.debug
+    values: list[tuple[str, object]] = [
+        ("candidates", f"{debug.total_candidates:,}"),
+        ("mode", debug.mode),
+        ("scores of all", f"{debug.min_score or 0:.2f} … {debug.max_score or 0:.2f}"),
+    ]
+    if debug.without_comparable_vector:
+        values.append(("without a comparable vector", f"{debug.without_comparable_vector:,}"))
+    text = output.meter(values)
+    text.stylize("dim")
+    return text
+
+
+def _table(*columns: tuple[str, int, bool], rest: int) -> Table:
+    made = output.table("")
+    for name, cells, right in columns:
+        made.add_column(name, min_width=cells, max_width=cells, no_wrap=True, justify="right" if right else "left")
+    made.add_column("memory", min_width=rest, max_width=rest, overflow="fold")
+    return made
+
+
+def _contributions(node: RetrievedNode) -> tuple[float, float, float]:
+    return node.recency.contribution, node.relevance.contribution, node.importance.contribution
+
+
+def _wide(nodes: list[RetrievedNode], width: int) -> Table:
+    """One line a memory, the long ones more."""
+    columns = [
+        ("#", 3, True),
+        ("score", 5, True),
+        ("", WIDE_BAR, False),
+        ("rec", 4, True),
+        ("rel", 4, True),
+        ("imp", 4, True),
+        ("type", 7, False),
+        ("created", 10, False),
+    ]
+    rest = output.room(width, *(cells for _, cells, _ in columns))
+    made = _table(*columns, rest=rest)
+    for rank, node in enumerate(nodes, start=1):
+        parts = _contributions(node)
+        numbers = [Text(f"{part:.2f}", colour) for part, (_, colour) in zip(parts, bars.PARTS.values(), strict=True)]
+        made.add_row(
+            str(rank),
+            f"{node.score:.2f}",
+            bars.stacked(*parts, best=nodes[0].score, width=WIDE_BAR),
+            *numbers,
+            node.type,
+            output.local_date(node.created_at),
+            output.cut(node.description, rest, MAX_LINES),
+        )
+    return made
+
+
+def _narrow(nodes: list[RetrievedNode], width: int) -> Table:
+    """Two lines a memory: the numbers below the bar, the date below the type."""
+    columns = [("#", 3, True), ("score", 5, True), (" rec  rel  imp", NARROW_BAR, False), ("created", 10, False)]
+    rest = output.room(width, *(cells for _, cells, _ in columns))
+    made = _table(*columns, rest=rest)
+    for rank, node in enumerate(nodes, start=1):
+        parts = _contributions(node)
+        bar = bars.stacked(*parts, best=nodes[0].score, width=NARROW_BAR)
+        numbers = Text(" ").join(Text(f"{part:.2f}", colour) for part, (_, colour) in zip(parts, bars.PARTS.values(), strict=True))
+        made.add_row(
+            str(rank),
+            f"{node.score:.2f}",
+            Text.assemble(bar, "\n", numbers),
+            f"{node.type}\n{output.local_date(node.created_at)}",
+            output.cut(node.description, rest, MAX_LINES),
+        )
+    return made

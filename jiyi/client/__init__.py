@@ -1,0 +1,1 @@
+"""The client library: what an agent's program uses."""

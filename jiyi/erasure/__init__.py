@@ -1,0 +1,1 @@
+"""Erasure: how a person's names are recognised in a text."""

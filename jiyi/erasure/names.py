@@ -1,0 +1,219 @@
+"""What is to be erased, how a person's names are recognised in a text, and what is told of it (``docs/tenants.md``)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from jiyi.protocol.events import Name
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Query
+from jiyi.protocol.retrieval import all_storable
+from jiyi.text.words import CJK
+
+#: A single character is part of too many words.
+MIN_NAME_CHARS = 2
+MAX_NAMES = 20
+#: Most memories that are named one by one.
+MAX_NODES = 1_000
+#: Memories that a dry run shows.
+EXAMPLES = 10
+
+Kind = Literal["agent", "person", "nodes"]
+#: ``owed``: no worker has begun; ``incomplete``: something was found left, it is tried again; ``done``: nothing is left.
+State = Literal["owed", "running", "incomplete", "done"]
+
+#: Scripts that put no space between words: a name in them is found wherever its characters are.
+UNSPACED = (
+    CJK + "\U00020000-\U0003ffff\u3040-\u30ff\u31f0-\u31ff\u1100-\u11ff\uac00-\ud7af"  # Chinese, Japanese, Korean
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+)
+#: Stands between the columns of a row that is read as text: neither white space nor part of a word.
+APART = "\x01"
+#: What may stand between the parts of a name: ``Maria Lopez``, ``maria-lopez``, ``maria_lopez``, 玛丽亚·洛佩斯.
+_BETWEEN = r"[\s_\-.·・•‧]+"
+_LETTER = rf"[^\W_{UNSPACED}]"
+_STARTS, _ENDS = re.compile(_LETTER), re.compile(rf"{_LETTER}\Z")
+#: A character as JSON and Python write it where only ASCII is allowed; in a text within a text with more backslashes.
+_ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2}))")
+
+
+def _a_name(text: str) -> str:
+    if sum(char.isalnum() for char in text) < MIN_NAME_CHARS:
+        raise ValueError(f"{MIN_NAME_CHARS} letters or digits at least: shorter names are part of too many words")
+    return text
+
+
+PersonName = Annotated[Name, AfterValidator(_a_name)]
+
+
+def folded(text: str) -> str:
+    """NFKC, without regard to upper and lower case."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def unescaped(text: str) -> str:
+    """The text with escapes, as JSON and Python write them, as what they stand for."""
+    if "\\" not in text:
+        return text
+    plain = _ESCAPE.sub(_char, text)
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # pairs become one character
+
+
+def _char(match: re.Match[str]) -> str:
+    code = int(next(digits for digits in match.groups() if digits), 16)
+    return chr(code) if code <= 0x10FFFF else match.group()
+
+
+class Names:
+    """A person's names, to be looked for in texts."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = sorted({folded(name) for name in names})
+        self._pattern = re.compile("|".join(map(_pattern, self.names)))
+
+    def found_in(self, text: str | None) -> bool:
+        """Whether one of them stands in the text: as whole words, or, in scripts without spaces, anywhere."""
+        if not text:
+            return False
+        if self._pattern.search(folded(text)):
+            return True
+        plain = unescaped(text)
+        return plain != text and self._pattern.search(folded(plain)) is not None
+
+
+def _pattern(name: str) -> str:
+    inside = _BETWEEN.join(re.escape(part) for part in re.split(_BETWEEN, name) if part)
+    before = rf"(?<!{_LETTER})" if _STARTS.match(name) else ""
+    after = rf"(?!{_LETTER})" if _ENDS.search(name) else ""
+    return f"{before}{inside}{after}"
+
+
+class Whom:
+    """Whom an erasure is about: a person, by their names wherever they stand; agents, where something says it is of one."""
+
+    def __init__(self, names: Iterable[str] = (), agents: Iterable[str] = ()) -> None:
+        names, self.agents = list(names), list(agents)
+        self.person = Names(names) if names else None
+        self._agents = re.compile(_of_agent(self.agents)) if self.agents else None
+
+    def names_person(self, text: str | None) -> bool:
+        return self.person is not None and self.person.found_in(text)
+
+    def names_agent(self, text: str | None) -> bool:
+        if self._agents is None or not text:
+            return False
+        return (self._agents.search(text) or self._agents.search(unescaped(text))) is not None
+
+    def is_named_in(self, text: str | None) -> bool:
+        return self.names_person(text) or self.names_agent(text)
+
+
+def _of_agent(agents: Iterable[str]) -> str:
+    """As a whole value between columns; in JSON as an agent, as the key of what is an agent's, or after its group."""
+    agents = list(agents)
+    plain = "|".join(map(re.escape, agents))
+    quoted = "|".join(re.escape(json.dumps(agent_id, ensure_ascii=False)) for agent_id in agents)
+    return (
+        rf"(?:\A|{APART})(?:{plain})(?:{APART}|\Z)"
+        rf'|"(?:agent|agent_id|persona_name)"\s*:\s*(?:{quoted})|(?:{quoted})\s*:|\["[^"]*",\s*(?:{quoted})\]'
+    )
+
+
+def hash_of(name: str) -> str:
+    """What is kept of a name: enough to tell whether another one is the same."""
+    return hashlib.sha256(folded(name).strip().encode()).hexdigest()
+
+
+class Erasure(BaseModel):
+    """What is to be erased: an agent, or a person by all of their names, or single memories."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    agent_id: Name | None = None
+    person: PersonName | None = None
+    #: Other names of the person: short forms, other spellings, other scripts.
+    aliases: list[PersonName] = Field(default_factory=list, max_length=MAX_NAMES)
+    node_ids: list[UUID] = Field(default_factory=list, max_length=MAX_NODES)
+    #: Delete the backups of before, and make a new one.
+    delete_backups: bool = False
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> Self:
+        if (self.agent_id is not None) + (self.person is not None) + bool(self.node_ids) != 1:
+            raise ValueError("give one of agent_id, person and node_ids")
+        if self.aliases and self.person is None:
+            raise ValueError("aliases: only a person has other names")
+        return all_storable(self)
+
+    @property
+    def kind(self) -> Kind:
+        if self.agent_id is not None:
+            return "agent"
+        return "nodes" if self.person is None else "person"
+
+    @property
+    def names(self) -> list[str]:
+        """Of the agent, or all of the person's."""
+        if self.agent_id is not None:
+            return [self.agent_id]
+        return [] if self.person is None else [self.person, *self.aliases]
+
+
+class EraseQuery(Query):
+    """Erase this, or (``dry_run``) tell what would go."""
+
+    what: Erasure
+    dry_run: bool = False
+
+
+class ErasureQuery(Query):
+    """How far is this erasure?"""
+
+    erasure_id: UUID
+
+
+class ErasuresQuery(Query):
+    """The group's erasures, newest first; ``before`` is the last page's smallest id."""
+
+    before: UUID | None = None
+    limit: PageSize = DEFAULT_PAGE
+
+
+class ErasureState(BaseModel):
+    """An erasure. ``what`` holds no names, only their hashes."""
+
+    erasure_id: UUID
+    group_id: str
+    kind: Kind
+    state: State
+    step: str
+    what: dict[str, Any] = {}
+    requested_by: str
+    created_at: datetime
+    finished_at: datetime | None = None
+    report: dict[str, Any] | None = None
+
+
+class Example(BaseModel):
+    """A memory that a dry run found."""
+
+    node_id: UUID
+    agent_id: str
+    type: str
+    description: str
+
+
+class DryRun(BaseModel):
+    """What would be erased: how much by kind, whole agents by name, and some of the memories."""
+
+    counts: dict[str, int]
+    agents: list[str]
+    examples: list[Example]

@@ -1,0 +1,1 @@
+"""How events become memory nodes, without I/O."""

@@ -1,0 +1,1 @@
+"""Operating the service: what of it needs no I/O."""

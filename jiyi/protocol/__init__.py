@@ -1,0 +1,1 @@
+"""The contract between programs and the service: events, requests, answers, REST bodies and the broker's declarations."""

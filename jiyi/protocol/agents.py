@@ -1,0 +1,50 @@
+"""What can be set for one agent. A field that is not set falls back to the deployment's setting."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jiyi.settings import Decay, Dedupe, Derive, DeriveKeywords, Mode, Settings, Weight
+
+
+class AgentSettings(BaseModel):
+    """Per-agent settings (GA-36). ``None`` means: not set here.
+
+    The two counters are set by imports only: they continue a reflection count begun elsewhere (GA-48).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mode: Mode | None = None
+    recency_w: Weight | None = None
+    relevance_w: Weight | None = None
+    importance_w: Weight | None = None
+    recency_decay: Decay | None = None
+    dedupe: Dedupe | None = None
+    importance_trigger_max: int | None = Field(None, ge=1, le=1_000_000)
+    derive_poignancy: Derive | None = None
+    derive_triple: Derive | None = None
+    derive_keywords: DeriveKeywords | None = None
+
+    def over(self, settings: Settings) -> ResolvedSettings:
+        """These settings, with the deployment's for what is not set."""
+        return ResolvedSettings(
+            **{name: getattr(settings, name) if (value := getattr(self, name)) is None else value for name in ResolvedSettings.model_fields}
+        )
+
+
+class ResolvedSettings(BaseModel):
+    """An agent's settings with nothing left open."""
+
+    model_config = ConfigDict(frozen=True)
+
+    mode: Mode
+    recency_w: float
+    relevance_w: float
+    importance_w: float
+    recency_decay: float
+    dedupe: Dedupe
+    importance_trigger_max: int
+    derive_poignancy: Derive
+    derive_triple: Derive
+    derive_keywords: DeriveKeywords

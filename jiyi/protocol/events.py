@@ -1,0 +1,391 @@
+"""The events that agent programs publish: one model a type, and their form on the wire.
+
+A message holds one event as a JSON object, or several as ``{"events": […]}``. Unknown fields are
+ignored, so that a newer client may talk to an older service. ``docs/events.md`` shows every type.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic_core import to_json
+from uuid6 import uuid7
+
+from jiyi.errors import InvalidEvent, problems_of, readable_part
+from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.vectors import Vector
+from jiyi.settings import Settings, get_settings
+
+CONTENT_TYPE = "application/json"
+#: Names end up in indexes and log lines: long enough for a path or an address, no longer.
+MAX_NAME_CHARS = 200
+#: Subjects may be whole paths of a simulated world (``world:sector:arena:object``).
+MAX_PART_CHARS = 500
+MAX_KEYWORD_CHARS = 200
+MAX_UTTERANCE_CHARS = 20_000
+#: A workflow node's output may be a whole document; what is promoted of it is split.
+MAX_OUTPUT_CHARS = 100_000
+MAX_FLAGS = 20
+#: Calls within calls that an output may come from.
+MAX_DEPTH = 1_000_000
+MAX_PROVENANCE_BYTES = 8_192
+MAX_PROVENANCE_DEPTH = 20
+#: Latest events that a new one may be compared with: the original's are 5 to 8.
+MAX_RETENTION = 100
+#: What is within can be shifted by days and time zones without leaving Python's calendar.
+EARLIEST, LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
+#: What stands around the events of one message.
+MANY_OPEN, MANY_CLOSE = b'{"events":[', b"]}"
+FRAME_BYTES = len(MANY_OPEN) + len(MANY_CLOSE)
+#: Something else than white space. A pattern, because it is checked without leaving pydantic's core.
+NOT_BLANK = r"\S"
+#: How JSON spells NUL; pydantic's JSON parser itself refuses halves of surrogate pairs.
+NUL_ESCAPE = b"\\u0000"
+
+
+def within_description_limit(text: str) -> str:
+    limit = get_settings().max_description_chars
+    if len(text) > limit:
+        raise ValueError(
+            f"{len(text):,} characters are more than {limit:,}; split the text into several memories, or raise JIYI_MAX_DESCRIPTION_CHARS"
+        )
+    return text
+
+
+def few_enough_keywords(keywords: list[str]) -> list[str]:
+    limit = get_settings().max_keywords
+    if len(keywords) > limit:
+        raise ValueError(f"{len(keywords):,} keywords are more than {limit:,}; send the most telling ones")
+    return keywords
+
+
+def few_enough_entries(entries: list[Any]) -> list[Any]:
+    limit = get_settings().max_evidence
+    if len(entries) > limit:
+        raise ValueError(f"{len(entries):,} entries are more than {limit:,}; split the memory")
+    return entries
+
+
+def small_enough(value: dict[str, Any]) -> dict[str, Any]:
+    if value:
+        _plain_json(value, MAX_PROVENANCE_DEPTH)
+        if len(to_json(value)) > MAX_PROVENANCE_BYTES:
+            raise ValueError(f"larger than {MAX_PROVENANCE_BYTES:,} bytes as JSON")
+    return value
+
+
+def _plain_json(value: Any, depth: int) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("every number in it must be finite")
+    if isinstance(value, dict | list | tuple):
+        if not depth:
+            raise ValueError(f"nested deeper than {MAX_PROVENANCE_DEPTH} levels")
+        for item in value.values() if isinstance(value, dict) else value:
+            _plain_json(item, depth - 1)
+
+
+Name = Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_NAME_CHARS)]
+Part = Annotated[str, Field(max_length=MAX_PART_CHARS)]
+Description = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(within_description_limit)]
+Keyword = Annotated[str, Field(min_length=1, max_length=MAX_KEYWORD_CHARS)]
+Utterance = tuple[Annotated[str, Field(max_length=MAX_NAME_CHARS)], Annotated[str, Field(max_length=MAX_UTTERANCE_CHARS)]]
+Moment = Annotated[AwareDatetime, Field(ge=EARLIEST, le=LATEST)]
+NodeType = Literal["event", "thought", "chat"]
+Flag = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+
+
+class Observation(BaseModel):
+    """What was perceived, thought or said: the payload of ``memory.observed`` (GA-08, GA-09).
+
+    ``embedding_key`` is the text that is embedded; the description unless given (GA-12).
+    ``evidence`` names the events a thought rests on (or the conversation an event belongs to), and
+    ``utterances`` holds a conversation; the original keeps both in one field, ``filling``.
+    ``retention`` leaves out what equals, in subject, predicate and object, one of the agent's latest so many events.
+    ``historic`` memories were counted where they come from: they do not bring a reflection nearer (imports).
+    A ``vector`` of one's own (imports) needs the name of the model that made it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    node_type: NodeType = Field(
+        "event", description="What it is: an `event` that was perceived, a `thought`, or a `chat` (a whole conversation)."
+    )
+    description: Description = Field(description="What happened, in one statement that says who did what, in any language.")
+    embedding_key: Description | None = Field(None, description="The text to be found by, if not the description.")
+    subject: Part | None = Field(None, description="Who or what the statement is about.")
+    predicate: Part | None = Field(None, description="What is said of the subject: a verb, as a rule.")
+    object: Part | None = Field(None, description="Whom or what it concerns.")
+    keywords: Annotated[list[Keyword], AfterValidator(few_enough_keywords)] | None = Field(
+        None, description="Words to be found by; taken from the triple or the description unless given."
+    )
+    poignancy: float | None = Field(
+        None,
+        ge=1,
+        le=10,
+        allow_inf_nan=False,
+        description="How much it matters: 1 mundane … 10 poignant. Found out by the service unless given.",
+    )  # (GA-49)
+    evidence: Annotated[list[UUID], AfterValidator(few_enough_entries)] = Field(
+        [], description="Ids of the memories that a thought rests on."
+    )
+    utterances: Annotated[list[Utterance], AfterValidator(few_enough_entries)] = Field(
+        [], description="What was said in a conversation: [speaker, text] pairs, in order."
+    )
+    retention: int | None = Field(
+        None, ge=1, le=MAX_RETENTION, description="Leave it out if it equals, in its triple, one of the agent's latest so many events."
+    )
+    expires_at: Moment | None = Field(None, description="When it is no longer to be remembered.")
+    historic: bool = Field(False, description="Brought from elsewhere: does not bring a reflection nearer.")
+    vector: Vector | None = Field(None, description="A vector of one's own; needs embedding_model.")
+    embedding_model: Name | None = Field(None, description="The model that made the vector.")
+    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = Field(
+        {}, description="Where it comes from: any small JSON object."
+    )
+
+    @model_validator(mode="after")
+    def _vector_names_its_model(self) -> Self:
+        if (self.vector is None) != (self.embedding_model is None):
+            raise ValueError("vector and embedding_model belong together: give both or neither")
+        return self
+
+    @model_validator(mode="after")
+    def _retention_has_a_triple(self) -> Self:
+        if self.retention is not None and not (self.subject and self.predicate and self.object):
+            raise ValueError("retention compares subject, predicate and object: give all three with it")
+        return self
+
+
+class ImportedCounters(BaseModel):
+    """Reflection counters that an import continues (GA-48)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    importance_trigger_curr: float = Field(ge=-1_000_000, le=1_000_000)
+    importance_ele_n: int = Field(ge=0, le=1_000_000_000)
+
+
+class Configuration(AgentSettings):
+    """The payload of ``agent.configured``: fields that are given replace the agent's own."""
+
+    counters: ImportedCounters | None = None
+
+
+class Ending(BaseModel):
+    """Which conversation it was: all chats of the event's session, those with ``partner`` only, or those named."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    partner: Name | None = None
+    chat_ids: Annotated[list[UUID], AfterValidator(few_enough_entries)] = []
+
+
+class Execution(BaseModel):
+    """What a node of a workflow put out: the payload of ``node.executed`` (CN-16…CN-18).
+
+    ``metadata`` is the node's own, ``provenance`` what the program that publishes wants to find again. ``flags`` are set by
+    the fact check or the guard against loops (CN-60), see :mod:`jiyi.tiers.screening`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    node_id: Name
+    node_type: Name | None = None
+    node_name: Name | None = None
+    output: Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_OUTPUT_CHARS)]
+    confidence: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
+    flags: Annotated[list[Flag], Field(max_length=MAX_FLAGS)] = []
+    depth: int = Field(0, ge=0, le=MAX_DEPTH)
+    metadata: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
+    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    event_id: UUID = Field(default_factory=uuid7)
+    version: Literal[1] = 1
+    occurred_at: Moment = Field(default_factory=lambda: datetime.now(UTC))
+    group_id: Name
+    agent_id: Name
+    session_id: Name | None = None
+    correlation_id: Name | None = None
+
+
+class MemoryObserved(_Event):
+    """An agent perceived, thought or said something; it becomes one memory."""
+
+    type: Literal["memory.observed"] = "memory.observed"
+    payload: Observation
+
+
+class AgentConfigured(_Event):
+    """Somebody changed an agent's settings."""
+
+    type: Literal["agent.configured"] = "agent.configured"
+    payload: Configuration
+
+
+class SessionEnded(_Event):
+    """An agent's conversation is over: what of it is worth remembering? (GA-48, chat end)"""
+
+    type: Literal["session.ended"] = "session.ended"
+    payload: Ending = Ending()
+
+    @model_validator(mode="after")
+    def _names_the_conversation(self) -> Self:
+        if self.session_id is None and not self.payload.chat_ids:
+            raise ValueError("session_id: required, unless payload.chat_ids names the chats")
+        return self
+
+
+class NodeExecuted(_Event):
+    """A node of a workflow has put something out; it goes into quarantine, and into working memory if it may (CN-16)."""
+
+    type: Literal["node.executed"] = "node.executed"
+    payload: Execution
+
+
+#: Every event type there is. A new one is added here, in ``docs/events.md`` and in the intake.
+EVENT_CLASSES: tuple[type[_Event], ...] = (MemoryObserved, AgentConfigured, SessionEnded, NodeExecuted)
+#: What events are made of.
+_MODELS: tuple[type[BaseModel], ...] = (*EVENT_CLASSES, Observation, Configuration, ImportedCounters, Ending, Execution)
+#: Of all events and what is in them: names that are ours, whoever sent them.
+FIELD_NAMES = frozenset(name for cls in _MODELS for name in cls.model_fields)
+EVENT_TYPES = tuple(cls.model_fields["type"].default for cls in EVENT_CLASSES)
+
+Event = MemoryObserved | AgentConfigured | SessionEnded | NodeExecuted
+_ONE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
+_MANY: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="type")]])
+
+
+def build(event: dict[str, Any]) -> Event:
+    """A validated event from plain data; raises :class:`InvalidEvent` with a sentence per wrong field."""
+    try:
+        built = _ONE.validate_python(event)
+    except ValidationError as error:
+        raise InvalidEvent(problems_of(error)) from None
+    problems = list(unstorable(built.model_dump()))
+    if problems:
+        raise InvalidEvent(problems)
+    return built
+
+
+def unstorable(value: Any, path: str = "") -> Iterator[str]:
+    """Texts that PostgreSQL cannot hold (NUL) or that are no UTF-8 (half of a surrogate pair), by their path.
+
+    Looked for here rather than by each field's validator: a message's bytes show at once that it has none.
+    """
+    if isinstance(value, str):
+        if "\x00" in value:
+            yield f"{path}: contains a NUL character (\\u0000); remove it"
+        elif not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            yield f"{path}: contains half of a surrogate pair; send valid Unicode"
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            here = f"{path}.{readable_part(key)}".lstrip(".")
+            yield from unstorable(key, here)
+            yield from unstorable(item, here)
+    elif isinstance(value, list | tuple):
+        for position, item in enumerate(value):
+            yield from unstorable(item, f"{path}.{position}")
+
+
+def encode(events: Sequence[Event]) -> bytes:
+    """The body of one message."""
+    return _framed([_encode_one(event) for event in events])
+
+
+def messages(events: Iterable[Event], settings: Settings) -> Iterator[tuple[list[Event], bytes]]:
+    """The events in as few messages as the intake's limits allow, in order, each with its body.
+
+    Raises:
+        InvalidEvent: an event by itself is larger than a message may be.
+    """
+    held: list[Event] = []
+    bodies: list[bytes] = []
+    size = FRAME_BYTES
+    for event in events:
+        body = _encode_one(event)
+        if len(body) + FRAME_BYTES > settings.max_message_bytes:
+            raise InvalidEvent([f"{len(body):,} bytes are more than a message may have, {settings.max_message_bytes:,}"])
+        if held and (len(held) == settings.max_events_per_message or size + len(body) > settings.max_message_bytes):
+            yield held, _framed(bodies)
+            held, bodies, size = [], [], FRAME_BYTES
+        held.append(event)
+        bodies.append(body)
+        size += len(body) + 1
+    if held:
+        yield held, _framed(bodies)
+
+
+def _encode_one(event: Event) -> bytes:
+    if isinstance(event, AgentConfigured):  # here None says "not set any more", and has to arrive
+        envelope = event.model_dump(mode="json", exclude_none=True, exclude={"payload"})
+        return to_json({**envelope, "payload": event.payload.model_dump(mode="json", exclude_unset=True)})
+    return _ONE.dump_json(event, exclude_none=True)
+
+
+def _framed(bodies: Sequence[bytes]) -> bytes:
+    return bodies[0] if len(bodies) == 1 else MANY_OPEN + b",".join(bodies) + MANY_CLOSE
+
+
+class Decoded(BaseModel):
+    """What a message held: the good events, and for each bad one its JSON text and the reason."""
+
+    events: list[Event] = []
+    rejected: list[tuple[str, str]] = []
+
+
+def decode(body: bytes) -> Decoded:
+    """The events of a message body. Never raises: what cannot be read is in ``rejected``."""
+    if NUL_ESCAPE in body:
+        return _decode_one_by_one(body)
+    try:
+        if body.startswith(MANY_OPEN) and body.endswith(MANY_CLOSE):
+            events = _MANY.validate_json(body[len(MANY_OPEN) - 1 : 1 - len(MANY_CLOSE)])
+        else:
+            events = [_ONE.validate_json(body)]
+    except ValidationError:
+        return _decode_one_by_one(body)
+    if len(events) > get_settings().max_events_per_message or not all(map(_has_identity, events)):
+        return _decode_one_by_one(body)
+    return Decoded.model_construct(events=events, rejected=[])
+
+
+def _has_identity(event: Event) -> bool:
+    """Without an id of its own a second delivery could not be told from a second event."""
+    return "event_id" in event.model_fields_set
+
+
+def _decode_one_by_one(body: bytes) -> Decoded:
+    """The slow way, for a message of which some part is wrong: one bad event must not take the others along."""
+    text = body.decode("utf-8", errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        return Decoded.model_construct(events=[], rejected=[(text, f"not JSON: {error}")])
+    items = message.get("events") if isinstance(message, dict) and "events" in message else [message]
+    if not isinstance(items, list):
+        return Decoded.model_construct(events=[], rejected=[(text, "events: must be a list of events")])
+    limit = get_settings().max_events_per_message
+    if len(items) > limit:
+        return Decoded.model_construct(events=[], rejected=[(text, f"events: {len(items):,} are more than {limit:,} in one message")])
+    decoded = Decoded.model_construct(events=[], rejected=[])
+    for item in items:
+        try:
+            event = build(item)
+        except InvalidEvent as error:
+            decoded.rejected.append((json.dumps(item, ensure_ascii=True), str(error)))
+            continue
+        if _has_identity(event):
+            decoded.events.append(event)
+        else:
+            reason = "event_id: required, but missing: without it a second delivery would be a second event"
+            decoded.rejected.append((json.dumps(item, ensure_ascii=True), reason))
+    return decoded

@@ -1,0 +1,110 @@
+"""Asking for a reflection, and asking why: what a memory rests on. Answered by workers, like inspections."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from jiyi.protocol.events import Name
+from jiyi.protocol.queries import Query
+
+#: Levels of evidence that are shown, and memories of them all, unless asked otherwise.
+DEFAULT_DEPTH, DEFAULT_LIMIT = 5, 100
+MAX_DEPTH, MAX_LIMIT = 20, 1_000
+
+
+class ReflectQuery(Query):
+    """Let an agent reflect now. Answered at once, with the id of the reflection that it owes."""
+
+    agent_id: Name
+
+
+class ReflectionQuery(Query):
+    """How far is a reflection, and what has come of it?"""
+
+    reflection_id: UUID
+
+
+class Evidence(BaseModel):
+    """A memory that a thought rests on."""
+
+    node_id: UUID
+    type: str
+    created_at: datetime
+    description: str
+
+
+class NewThought(BaseModel):
+    """A thought with its evidence."""
+
+    node_id: UUID
+    created_at: datetime
+    expires_at: datetime | None
+    description: str
+    subject: str | None
+    predicate: str | None
+    object: str | None
+    poignancy: float | None
+    depth: int
+    focal_point: str | None
+    evidence: list[Evidence]
+
+
+class ReflectionState(BaseModel):
+    """``owed`` → ``running`` (→ ``waiting`` → ``running``) → ``done``, ``nothing`` to think about, or ``given up``.
+
+    ``error`` says why it waits, was given up or came to nothing.
+    """
+
+    reflection_id: UUID
+    agent_id: str
+    trigger: Literal["importance", "schedule", "request", "conversation"]
+    state: Literal["owed", "running", "waiting", "done", "nothing", "given up"]
+    attempts: int
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    focal_points: list[str]
+    llm: str | None
+    error: str | None
+    thoughts: list[NewThought]
+
+    @property
+    def final(self) -> bool:
+        return self.state in ("done", "nothing", "given up")
+
+
+class WhyQuery(Query):
+    """What does a memory rest on? At most ``depth`` levels and ``limit`` memories."""
+
+    node_id: UUID
+    depth: int = Field(DEFAULT_DEPTH, ge=0, le=MAX_DEPTH)
+    limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT)
+
+
+class Reason(BaseModel):
+    """A memory, and the ids of those that it rests on. Memories that are not there, or not shown, are ids only."""
+
+    node_id: UUID
+    agent_id: str
+    type: str
+    created_at: datetime
+    depth: int
+    poignancy: float | None
+    description: str
+    provenance: dict[str, Any]
+    evidence: list[UUID]
+
+
+class Reasons(BaseModel):
+    """Each memory once, however often others rest on it: what rests on itself ends here."""
+
+    node_id: UUID
+    nodes: dict[UUID, Reason]
+    #: Named as evidence, but no memories of this group.
+    missing: list[UUID]
+    #: Not looked at, because of the depth or the limit asked for.
+    beyond: list[UUID]

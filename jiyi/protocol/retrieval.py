@@ -1,0 +1,228 @@
+"""What one asks of the service and what comes back: the retrieval's request and answer."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self, TypeVar
+from uuid import UUID
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+
+from jiyi.protocol.events import NOT_BLANK, Keyword, Name, NodeType, unstorable
+from jiyi.protocol.vectors import Vector
+from jiyi.settings import Decay, Mode, RelevanceMode, Weight, get_settings
+
+DEFAULT_TOP_K = 30  # GA-01
+
+M = TypeVar("M", bound=BaseModel)
+
+Status = Literal["ok", "no_candidates", "error"]
+
+
+def _within_focal_limit(text: str) -> str:
+    limit = get_settings().max_focal_chars
+    if len(text) > limit:
+        raise ValueError(f"{len(text):,} characters are more than {limit:,}; ask with a summary")
+    return text
+
+
+def _few_enough_focal_texts(texts: list[str]) -> list[str]:
+    limit = get_settings().max_focal_texts
+    if len(texts) > limit:
+        raise ValueError(f"{len(texts):,} focal texts are more than {limit:,}; ask in several requests")
+    return texts
+
+
+def _within_top_k(top_k: int) -> int:
+    limit = get_settings().max_top_k
+    if top_k > limit:
+        raise ValueError(f"{top_k:,} is more than {limit:,}; raise JIYI_MAX_TOP_K if you need so many")
+    return top_k
+
+
+def all_storable(request: M) -> M:
+    """Refuse texts that the database could not compare with anything: NUL, halves of surrogate pairs."""
+    problems = list(unstorable(request.model_dump(exclude={"vectors"})))
+    if problems:
+        raise ValueError("; ".join(problems))
+    return request
+
+
+FocalText = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(_within_focal_limit)]
+TopK = Annotated[int, Field(ge=1), AfterValidator(_within_top_k)]
+
+
+class Filters(BaseModel):
+    """Which memories may be candidates; all given filters must hold. They come before the scoring."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    types: Annotated[list[NodeType], Field(min_length=1)] = Field(["event", "thought"], description="Only these types.")
+    created_after: AwareDatetime | None = Field(None, description="Only what happened at this time or later.")
+    created_before: AwareDatetime | None = Field(None, description="Only what happened before this time.")
+    session_id: Name | None = Field(None, description="Only this session.")
+    keywords: Annotated[list[Keyword], Field(max_length=100)] = Field(
+        [], description="Only memories with any of these keywords, compared in lower case."
+    )
+    min_similarity: float | None = Field(
+        None, ge=-1, le=1, allow_inf_nan=False, description="Least cosine similarity with the focal text, -1 … 1."
+    )
+    include_archived: bool = Field(False, description="Archived memories, too.")
+    include_expired: bool = Field(
+        False, description="Memories past their expiry, too (GA-11). The `stanford` mode always has them, as the original does."
+    )
+
+
+class Question(BaseModel):
+    """What matters to this agent now? (GA-01, GA-07)
+
+    What is left out comes from the agent's settings, then from the deployment's. ``now`` lets an agent live
+    in simulated time (K-02). ``vectors`` brings the focal texts' own vectors, one each, by ``embedding_model``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    agent_id: Name = Field(description="Whose memory is asked.")
+    focal_texts: Annotated[list[FocalText], Field(min_length=1), AfterValidator(_few_enough_focal_texts)] = Field(
+        description="What the memories are to be about."
+    )
+    top_k: TopK = Field(DEFAULT_TOP_K, description="Most memories of each answer.")
+    mode: Mode | None = Field(None, description="How recency is measured: by rank, by hours, or as in the original.")
+    relevance: RelevanceMode | None = Field(None, description="How relevance is measured: by meaning, by words, or both.")
+    recency_w: Weight | None = Field(None, description="Weight of recency; 1 unless the agent has its own.")
+    relevance_w: Weight | None = Field(None, description="Weight of relevance; 1 unless the agent has its own.")
+    importance_w: Weight | None = Field(None, description="Weight of importance; 1 unless the agent has its own.")
+    recency_decay: Decay | None = Field(None, description="Decay of recency per rank or per hour.")
+    filters: Filters = Field(Filters(), description="Which memories may be candidates.")
+    #: See :func:`jiyi.retrieval.ranking.diverse`.
+    diversity: float = Field(0.0, ge=0, le=1, allow_inf_nan=False, description="Thins out what says nearly the same, 0 (not at all) … 1.")
+    now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
+    touch: bool = Field(True, description="Whether what is returned counts as accessed.")
+    vectors: list[Vector] | None = Field(None, description="The focal texts' own vectors, one each, by embedding_model.")
+    embedding_model: Name | None = Field(None, description="The model that made the vectors.")
+
+    @model_validator(mode="after")
+    def _storable(self) -> Self:
+        return all_storable(self)
+
+    @model_validator(mode="after")
+    def _original_is_not_thinned(self) -> Self:
+        if self.mode == "stanford" and self.diversity:
+            raise ValueError("diversity: the stanford mode ranks as the original does, which thins nothing: leave one out")
+        return self
+
+    @model_validator(mode="after")
+    def _vectors_match_texts(self) -> Self:
+        if (self.vectors is None) != (self.embedding_model is None):
+            raise ValueError("vectors: needs embedding_model, and the other way round: give both or neither")
+        if self.vectors is not None and len(self.vectors) != len(self.focal_texts):
+            raise ValueError(f"vectors: {len(self.vectors)} given for {len(self.focal_texts)} focal texts; give one each")
+        return self
+
+
+class RetrievalRequest(Question):
+    """A question with the group that it is asked for."""
+
+    group_id: Name
+
+
+class ScoreComponent(BaseModel):
+    """One part of a score: as measured, stretched to [0, 1] over the candidates, weighted, and what it came to."""
+
+    raw: float
+    normalised: float
+    #: Setting × fixed gain.
+    weight: float
+    contribution: float
+
+
+class RelevanceParts(BaseModel):
+    """What relevance is made of: cosine and BM25 as measured; the rest in standard scores added to their sum.
+
+    ``second_hop``: like the best memories found. ``neighbours``: what was said right before and after.
+    ``named``: the question names the memory's subject or day. None where it played no part.
+    """
+
+    dense: float | None = None
+    lexical: float | None = None
+    second_hop: float | None = None
+    neighbours: float | None = None
+    named: float | None = None
+
+
+class RetrievedNode(BaseModel):
+    """A memory, with the reason why it was retrieved (GA-03)."""
+
+    node_id: UUID
+    agent_id: str
+    session_id: str | None
+    type: NodeType
+    node_count: int
+    depth: int
+    created_at: datetime
+    last_accessed: datetime
+    expires_at: datetime | None
+    subject: str | None
+    predicate: str | None
+    object: str | None
+    description: str
+    embedding_key: str
+    poignancy: float | None
+    keywords: list[str]
+    filling: list[Any]
+    provenance: dict[str, Any]
+    score: float
+    recency: ScoreComponent
+    relevance: ScoreComponent
+    importance: ScoreComponent
+    relevance_parts: RelevanceParts = RelevanceParts()
+
+
+class Debug(BaseModel):
+    """GA-04; minimum and maximum are over all candidates, not only those returned."""
+
+    total_candidates: int = 0
+    retrieved_count: int = 0
+    min_score: float | None = None
+    max_score: float | None = None
+    mode: str = ""
+    embedding_model: str = ""
+    #: How relevance was measured; ``lexical`` also where vectors were asked for, but are not to be had: see ``note``.
+    relevance: str = ""
+    note: str = ""
+    #: Whether every memory that the filters allow was a candidate: of a large agent only those likely to be the best are.
+    exact: bool = True
+    #: Candidates without a vector by this model: their cosine counts as 0 (GA-45).
+    without_comparable_vector: int = 0
+
+
+class FocalAnswer(BaseModel):
+    """The ranked memories for one focal text. All five fields of GA-02 are always there."""
+
+    focal_text: str
+    status: Status
+    message: str = ""
+    retrieved_nodes: list[RetrievedNode] = []
+    accessed_ids: list[UUID] = []
+    debug: Debug = Debug()
+
+
+class Answer(BaseModel):
+    """One group a focal text, in the order asked. ``status`` is ``ok`` if any group's is."""
+
+    status: Status
+    message: str = ""
+    groups: list[FocalAnswer]
+
+    @property
+    def retrieved_nodes(self) -> list[RetrievedNode]:
+        """The first focal text's memories: all there are when one was asked about."""
+        return self.groups[0].retrieved_nodes
+
+    @property
+    def accessed_ids(self) -> list[UUID]:
+        return self.groups[0].accessed_ids
+
+    @property
+    def debug(self) -> Debug:
+        return self.groups[0].debug

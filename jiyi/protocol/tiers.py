@@ -1,0 +1,153 @@
+"""Asking working and long-term memory together: the question, and the answer with the state of each tier (CN-40…CN-46).
+
+Quarantine is no tier that can be asked (CN-13, CN-16). A tier that failed is reported beside what the others found (K-33).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field, model_validator
+
+from jiyi.protocol.events import Name
+from jiyi.protocol.retrieval import FocalText, all_storable
+from jiyi.retrieval.thresholds import NO_THRESHOLD
+
+#: The tiers that answer questions, and the web beside them (CN-53).
+Tier = Literal["working", "longterm", "web"]
+#: What the originals call where an item comes from (CN-44); ``external`` is the web, which is nobody's memory.
+Source = Literal["hot", "cold", "external"]
+Kind = Literal["statement", "verdict"]
+Order = Literal["tier", "score"]
+
+#: Items of working memory in an answer, its newest (CN-40, K-09); of long-term memory unless ``max_results`` is given (CN-46).
+HOT_LIMIT, COLD_LIMIT = 10, 5
+#: What working memory says counts as wholly relevant (CN-40, K-06).
+HOT_SCORE = 1.0
+MAX_RESULTS = 100
+MAX_WEB_RESULTS = 10
+MAX_DAYS = 36_500
+
+Threshold = Annotated[float, Field(ge=NO_THRESHOLD, le=1, allow_inf_nan=False)]
+Days = Annotated[float, Field(gt=0, le=MAX_DAYS, allow_inf_nan=False)]
+
+
+class MemoryQuestion(BaseModel):
+    """What do the group's working and long-term memory know about this?"""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    query: FocalText = Field(description="What to look for: a question, a topic, or a text that is worked on.")
+    max_results: int | None = Field(
+        None, ge=1, le=MAX_RESULTS, description="Items in all (K-07). Unless given: 10 of working memory and 5 of long-term memory."
+    )
+    order: Order = Field("tier", description="`tier`: working memory first; `score`: the most similar first (K-05).")
+    relevance_threshold: Threshold | None = Field(
+        None, description="Least similarity of long-term memories; -1: any. The embedding model's own unless given (K-08)."
+    )
+    time_range_days: Days | None = Field(None, description="Only what is not older than so many days.")
+    include_verdicts: bool = Field(True, description="Whether what decided something is among it.")
+    session_id: Name | None = Field(
+        None, description="Only what this session said. Unless given: what any session of the group said (K-21, CN-59)."
+    )
+    agent_id: Name | None = Field(
+        None, description="Also what is known to this agent alone. Unless given: only what is the whole group's (CN-32)."
+    )
+    web_results: int = Field(0, ge=0, le=MAX_WEB_RESULTS, description="Besides, at most so many results of a web search (CN-53).")
+    now: AwareDatetime | None = Field(None, description="The present, for those who live in simulated time.")
+
+    @model_validator(mode="after")
+    def _storable(self) -> Self:
+        return all_storable(self)
+
+    def since(self, now: datetime) -> datetime | None:
+        """The oldest time that an item may have."""
+        if self.time_range_days is None:
+            return None
+        try:
+            return now - timedelta(days=self.time_range_days)
+        except OverflowError:  # before the calendar begins, in simulated time
+            return None
+
+    @property
+    def cold_limit(self) -> int:
+        """Long-term memories to look for: more than that can never be shown."""
+        return COLD_LIMIT if self.max_results is None else self.max_results
+
+
+class MemoryQuery(MemoryQuestion):
+    """A question with the group that it is asked for (CN-03)."""
+
+    group_id: Name
+
+
+class Item(BaseModel):
+    """Something remembered, or found on the web."""
+
+    model_config = ConfigDict(frozen=True)
+
+    item_id: str
+    source: Source
+    content: str
+    #: 1.0 for working memory (CN-40), the cosine for long-term memory (CN-41), the search engine's for the web.
+    score: float
+    #: With the question, where there are vectors to compare.
+    similarity: float | None = None
+    kind: Kind = "statement"
+    #: When it was said; of long-term memories, when it was promoted.
+    created_at: datetime | None = None
+    expires_at: datetime | None = None
+    session_id: str | None = None
+    #: None: the group's (CN-32).
+    agent_id: str | None = None
+    #: Promoted, or at least checked. What is not is shown as temporary (CN-30).
+    verified: bool = False
+    metadata: dict[str, Any] = {}
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def temporary(self) -> bool:
+        return self.source == "hot"
+
+
+class TierStatus(BaseModel):
+    """How one tier fared. ``skipped`` ones were not asked, ``message`` says why, or what went wrong."""
+
+    tier: Tier
+    state: Literal["ok", "failed", "skipped"]
+    #: Items that it gave, and those of them that are in the answer.
+    found: int = 0
+    shown: int = 0
+    seconds: float = 0.0
+    message: str = ""
+
+
+class MemoryAnswer(BaseModel):
+    """The items in the order asked for, and every tier's state."""
+
+    results: list[Item] = []
+    tiers: list[TierStatus] = []
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def status(self) -> Literal["ok", "partial", "failed"]:
+        """``partial``: a tier failed, and another answered (CN-45). ``failed``: none answered."""
+        failed, answered = bool(self.failures), any(tier.state == "ok" for tier in self.tiers)
+        return "ok" if not failed else "partial" if answered else "failed"
+
+    @property
+    def failures(self) -> list[TierStatus]:
+        return [tier for tier in self.tiers if tier.state == "failed"]
+
+
+#: Types of nodes whose output decides something.
+VERDICT_NODES = frozenset({"verdict", "vote", "judge", "adjudicator", "decision"})
+
+
+def kind_of(node_type: str | None, metadata: dict[str, Any]) -> Kind:
+    """Whether an output is a verdict: it says so itself, or its node decides (CN-11, ``include_verdicts``)."""
+    said = metadata.get("kind")
+    if said in ("verdict", "statement"):
+        return "verdict" if said == "verdict" else "statement"
+    return "verdict" if metadata.get("verdict") is True or (node_type or "").lower() in VERDICT_NODES else "statement"

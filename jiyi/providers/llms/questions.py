@@ -1,0 +1,217 @@
+"""What is asked of an LLM, each question with the form its answer must have.
+
+A question carries data only; how it is put into words is the prompt file's business (``jiyi/llms/prompts``), or
+nobody's: the ``rules`` provider answers from the data itself. Memories in a question are data, never instructions.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jiyi.text.words import Language
+
+__all__ = [
+    "A",
+    "Checked",
+    "Consistency",
+    "Digest",
+    "Digested",
+    "Facts",
+    "FocalPoints",
+    "Insight",
+    "InsightList",
+    "Insights",
+    "KeywordList",
+    "Keywords",
+    "Language",
+    "Memo",
+    "OneSentence",
+    "Planning",
+    "Poignancy",
+    "Poignant",
+    "Points",
+    "Question",
+    "Triple",
+]
+
+A = TypeVar("A", bound=BaseModel)
+
+#: Characters of any one text in an answer: a sentence or two, not an essay.
+MAX_ANSWER_CHARS = 2_000
+MAX_NAME_CHARS = 200
+MAX_KEYWORDS = 8
+
+Sentence = Annotated[str, Field(pattern=r"\S", max_length=MAX_ANSWER_CHARS)]
+ShortName = Annotated[str, Field(pattern=r"\S", max_length=MAX_NAME_CHARS)]
+
+
+class Question(BaseModel, Generic[A]):
+    """One question; ``prompt`` names its prompt file, ``answer`` is the schema of what must come back."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompt: ClassVar[str]
+    answer: ClassVar[type[BaseModel]]
+
+    agent_id: str
+    language: Language = "en"
+    #: Whose usage it counts as; the LLM is not told.
+    group_id: str = ""
+
+    def problems(self, answer: A) -> list[str]:  # noqa: ARG002 - for subclasses
+        """What is wrong with an answer that fits the schema, seen against what was asked; empty if nothing."""
+        return []
+
+
+class Poignant(BaseModel):
+    #: 1 (brushing teeth) … 10 (a break-up), GA-49.
+    poignancy: int = Field(ge=1, le=10, strict=True)
+
+
+class Poignancy(Question[Poignant]):
+    """How poignant is what happened for the agent?"""
+
+    prompt: ClassVar[str] = "poignancy"
+    answer: ClassVar[type[BaseModel]] = Poignant
+
+    kind: Literal["event", "thought", "chat"] = "event"
+    text: str
+    #: Who the agent is, where that is known.
+    about: str = ""
+
+
+class Facts(BaseModel):
+    subject: ShortName
+    predicate: ShortName
+    object: ShortName
+
+
+class Triple(Question[Facts]):
+    """Who does what to whom, in three parts?"""
+
+    prompt: ClassVar[str] = "triple"
+    answer: ClassVar[type[BaseModel]] = Facts
+
+    text: str
+
+
+class KeywordList(BaseModel):
+    keywords: list[ShortName] = Field(max_length=MAX_KEYWORDS)
+
+
+class Keywords(Question[KeywordList]):
+    """Which words would one look for this under?"""
+
+    prompt: ClassVar[str] = "keywords"
+    answer: ClassVar[type[BaseModel]] = KeywordList
+
+    text: str
+
+
+class Points(BaseModel):
+    questions: list[Sentence] = Field(min_length=1)
+
+
+class FocalPoints(Question[Points]):
+    """What are the most salient high-level questions that the statements raise?"""
+
+    prompt: ClassVar[str] = "focal_points"
+    answer: ClassVar[type[BaseModel]] = Points
+
+    statements: list[str] = Field(min_length=1)
+    count: int = Field(ge=1)
+
+    def problems(self, answer: Points) -> list[str]:
+        return _too_many("questions", len(answer.questions), self.count)
+
+
+class Insight(BaseModel):
+    text: Sentence
+    #: Numbers of the statements that it rests on, as they were numbered in the question: from 0.
+    evidence: list[int] = Field(min_length=1)
+
+
+class InsightList(BaseModel):
+    insights: list[Insight] = Field(min_length=1)
+
+
+class Insights(Question[InsightList]):
+    """What follows from the statements, at a higher level, and from which of them?"""
+
+    prompt: ClassVar[str] = "insights"
+    answer: ClassVar[type[BaseModel]] = InsightList
+
+    focal_point: str
+    statements: list[str] = Field(min_length=1)
+    count: int = Field(ge=1)
+
+    def problems(self, answer: InsightList) -> list[str]:
+        found = _too_many("insights", len(answer.insights), self.count)
+        for place, insight in enumerate(answer.insights):
+            wrong = [number for number in insight.evidence if not 0 <= number < len(self.statements)]
+            if wrong:
+                found.append(f"insights.{place}.evidence: {wrong} are no numbers of the statements 0 … {len(self.statements) - 1}")
+        return found
+
+
+class OneSentence(BaseModel):
+    sentence: Sentence
+
+
+class Planning(Question[OneSentence]):
+    """What of this conversation should the agent remember for its planning?"""
+
+    prompt: ClassVar[str] = "planning"
+    answer: ClassVar[type[BaseModel]] = OneSentence
+
+    #: (speaker, what was said)
+    utterances: list[tuple[str, str]] = Field(min_length=1)
+
+
+class Memo(Question[OneSentence]):
+    """What of this conversation was interesting to the agent?"""
+
+    prompt: ClassVar[str] = "memo"
+    answer: ClassVar[type[BaseModel]] = OneSentence
+
+    utterances: list[tuple[str, str]] = Field(min_length=1)
+
+
+class Digested(BaseModel):
+    topic: ShortName
+    summary: Sentence
+    #: Numbers of the statements that it rests on.
+    evidence: list[int] = Field(min_length=1)
+
+
+class Digest(Question[Digested]):
+    """What do these outputs of a workflow, which say similar things, come to (CN-38)?"""
+
+    prompt: ClassVar[str] = "digest"
+    answer: ClassVar[type[BaseModel]] = Digested
+
+    statements: list[str] = Field(min_length=1)
+
+    def problems(self, answer: Digested) -> list[str]:
+        wrong = [number for number in answer.evidence if not 0 <= number < len(self.statements)]
+        return [f"evidence: {wrong} are no numbers of the statements 0 … {len(self.statements) - 1}"] if wrong else []
+
+
+class Checked(BaseModel):
+    verdict: Literal["consistent", "inconsistent", "unknown"]
+    why: str = Field(max_length=MAX_ANSWER_CHARS)
+
+
+class Consistency(Question[Checked]):
+    """Does the text contradict itself, or state what obviously cannot be so (CN-25)?"""
+
+    prompt: ClassVar[str] = "consistency"
+    answer: ClassVar[type[BaseModel]] = Checked
+
+    text: str
+
+
+def _too_many(field: str, given: int, wanted: int) -> list[str]:
+    return [f"{field}: {given} given, {wanted} asked for"] if given > wanted else []

@@ -1,0 +1,60 @@
+"""The ``rules`` provider: no model, no network. It answers from the words of what it is asked about.
+
+Every answer is made of the texts in the question, the same each time. It knows no more than they say: its insights
+say what comes up again and again, not what follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from jiyi.providers.llms import questions as ask
+from jiyi.providers.llms.questions import A, Question
+from jiyi.providers.llms.rules import conversations, digests, insights, poignancy, triples
+from jiyi.text.words import keywords_ranked
+
+#: Kept with what is made from the answers; goes up when they change.
+MODEL = "rules-1"
+
+
+class Rules:
+    """Thread-safe: it has no state."""
+
+    model = MODEL
+
+    def ask(self, question: Question[A]) -> A:
+        """An answer at once. Raises :class:`TypeError` for a question that there is no rule for."""
+        rule = RULES.get(type(question))
+        if rule is None:
+            raise TypeError(f"the rules have no answer to {type(question).__name__}")
+        return cast("A", rule(question))
+
+
+def _poignancy(question: ask.Poignancy) -> ask.Poignant:
+    return ask.Poignant(poignancy=poignancy.weigh(question).poignancy)
+
+
+def _keywords(question: ask.Keywords) -> ask.KeywordList:
+    return ask.KeywordList(keywords=keywords_ranked(question.text)[: ask.MAX_KEYWORDS])
+
+
+def _consistency(question: ask.Consistency) -> ask.Checked:
+    """Words do not show whether a text is right: no rule pretends to know (CN-25, fail-open)."""
+    why = "没有配置大语言模型，无法检查。" if question.language == "zh" else "There is no LLM that could tell."
+    return ask.Checked(verdict="unknown", why=why)
+
+
+RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
+    ask.Poignancy: _poignancy,
+    ask.Triple: triples.triple,
+    ask.Keywords: _keywords,
+    ask.FocalPoints: insights.focal_points,
+    ask.Insights: insights.insights,
+    ask.Planning: conversations.planning,
+    ask.Memo: conversations.memo,
+    ask.Digest: digests.digest,
+    ask.Consistency: _consistency,
+}

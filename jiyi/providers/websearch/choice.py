@@ -1,0 +1,50 @@
+"""Which search engine the settings mean (CN-51, CN-52)."""
+
+from __future__ import annotations
+
+import os
+
+from pydantic import SecretStr
+
+from jiyi.once import once
+from jiyi.providers.websearch import SETTING, WebSearch
+from jiyi.providers.websearch.keeping import MemoryCache, MemoryQuota
+from jiyi.providers.websearch.searching import Searcher
+from jiyi.settings import Settings, get_settings
+
+#: Where a key is looked for after the setting (CN-51).
+TAVILY_KEY = "TAVILY_API_KEY"
+
+
+@once
+def searcher() -> Searcher:
+    """This process's, with a cache and a quota of its own."""
+    settings = get_settings()
+    engine, why_none = chosen(settings)
+    return Searcher(engine, MemoryCache(settings.web_search_cache_seconds), MemoryQuota(settings.web_search_per_session), why_none)
+
+
+def chosen(settings: Settings) -> tuple[WebSearch | None, str]:
+    """The engine, or None and what to set to have one.
+
+    Raises:
+        SearchUnavailable: the address that is set is none.
+    """
+    name, base_url, seconds = settings.web_search, settings.web_search_base_url, settings.web_search_timeout
+    if name == "off":
+        return None, f"no web search is set up: set {SETTING} to tavily or searxng"
+    from jiyi.providers.websearch.fetching import Address  # the HTTP client is the service's
+
+    if name == "searxng":
+        from jiyi.providers.websearch.searxng import SearXNG
+
+        if not base_url:
+            return None, f"SearXNG has no address: set {SETTING}_BASE_URL to yours, like http://searxng:8080"
+        return SearXNG(Address(base_url, trusted=True, setting=f"{SETTING}_BASE_URL"), seconds), ""
+    from jiyi.providers.websearch.tavily import BASE_URL, Tavily
+
+    key = settings.web_search_api_key.get_secret_value().strip() or os.environ.get(TAVILY_KEY, "").strip()
+    if not key:
+        return None, f"Tavily needs a key: set {SETTING}_API_KEY or {TAVILY_KEY}"
+    address = Address(base_url or BASE_URL, trusted=bool(base_url), setting=f"{SETTING}_BASE_URL")
+    return Tavily(address, SecretStr(key), seconds), ""

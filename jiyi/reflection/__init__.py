@@ -1,0 +1,1 @@
+"""How memories become thoughts, without I/O."""

@@ -1,0 +1,1 @@
+"""Retrieval as pure functions of arrays: relevance, scoring and ranking."""

@@ -1,0 +1,359 @@
+"""How relevant each memory of an agent is to a question: dense and lexical, and what stands around it (design §7).
+
+Cosine and BM25 are put on one scale (standard scores over the agent's memories; cosine's within each language) and
+summed with weights. On top come
+
+* a **second hop**: memories like the best ones found so far, which answers "where does the person with this phone
+  number work?" when one memory has the number and another the work;
+* **neighbours**: a share of the scores of what was said right before and after, fading with the time between;
+* what the question **names**: a memory's subject, a day.
+
+A question of several sentences is also scored sentence by sentence; each memory counts with its best one.
+All arrays are over the rows of a :class:`Corpus`. ``bench/tune.py`` has the weights' sensitivity.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.protocol.vectors import Float32
+from jiyi.retrieval.lexicon import Lexicon
+from jiyi.retrieval.scoring import MIN_NORM, Floats
+from jiyi.text.dates import named_spans
+from jiyi.text.tokens import tokens
+from jiyi.text.words import language_of, normalise
+
+Rows = NDArray[np.intp]
+
+#: Share of BM25 in the sum with cosine.
+LEXICAL_SHARE = 0.5
+#: Weight of the second hop, and how many of the best memories it starts from.
+HOP_WEIGHT = 0.5
+HOP_FROM = 2
+#: The second hop is worked out for this many of the best memories; for the rest of a large agent it is nothing.
+HOP_POOL = 1_000
+#: Share of a neighbour's score, by how far away it is in the session.
+NEIGHBOUR_SHARES = (0.5, 0.25)
+#: Before and after, at each distance.
+NEIGHBOURS = 2 * len(NEIGHBOUR_SHARES)
+#: Seconds after which a neighbour counts e times less: a conversation goes on, a diary does not.
+NEIGHBOUR_FADES = 900.0
+#: Standard scores that a memory gains when the question names its subject, or its day.
+SUBJECT_BONUS = 1.0
+DAY_BONUS = 1.0
+#: Weight of the best single sentence beside the whole question: who asks two things wants both answered.
+SENTENCE_WEIGHT = 4.0
+MAX_SENTENCES = 8
+#: Fewer tokens say too little to be looked for alone.
+MIN_SENTENCE_TOKENS = 3
+#: Memories beyond which the mean vector is trusted as much as none: few memories say little about their own mean.
+CENTRE_PRIOR = 50
+#: Memories of a language as many as which its own mean and spread are trusted as much as those of all languages.
+LANGUAGE_PRIOR = 5.0
+#: Subjects are looked up by runs of up to this many words, or characters of Chinese.
+MAX_SUBJECT_WORDS = 4
+MAX_SUBJECT_CHARS = 8
+
+_SENTENCE_END = re.compile(r"[。！？!?；;：\n]+|: |(?:另外|此外|还有|\balso\b|\band also\b)[，,]?")
+
+
+@dataclass(slots=True)
+class Corpus:
+    """An agent's memories as columns, ``n`` rows."""
+
+    #: ``(n, d)``; a row of zeros where there is no comparable vector.
+    vectors: Float32
+    #: Lengths of the rows, 0 where there is none.
+    lengths: Floats
+    #: Mean direction of the memories, shrunk towards nothing when they are few: ``(d,)``.
+    centre: Float32
+    #: ``unit row · centre``, and the length of ``unit row - centre``.
+    centre_dots: Floats
+    centred_lengths: Floats
+    lexicon: Lexicon
+    #: ``(n, NEIGHBOURS)``: rows close by in the same session, -1 where there is none, and the share of their scores.
+    near: NDArray[np.int32]
+    shares: Floats
+    #: Code of each row's language, see :func:`language_code`.
+    languages: NDArray[np.int8]
+    #: When each was created, epoch seconds.
+    created: Floats
+    #: Row → code of its subject, -1 without; and the codes by normalised name.
+    subjects: NDArray[np.int32]
+    subject_codes: dict[str, int]
+
+    @classmethod
+    def of(
+        cls,
+        vectors: Float32,
+        lexicon: Lexicon,
+        languages: Sequence[int],
+        sessions: Sequence[int],
+        created: Sequence[float],
+        subjects: Sequence[str | None],
+        trusted: Rows | None = None,
+    ) -> Corpus:
+        """Of memories in the order in which they came; ``trusted`` ones make the centre, by default all with a vector."""
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+        centre = centre_of(vectors, lengths, np.flatnonzero(lengths > MIN_NORM) if trusted is None else trusted)
+        times = np.array(created, dtype=np.float64)
+        near, shares = neighbours_of(np.array(sessions, dtype=np.int32), times, np.arange(len(times)))
+        codes: dict[str, int] = {}
+        coded = [codes.setdefault(normalise(name), len(codes)) if name else -1 for name in subjects]
+        return cls(
+            vectors,
+            lengths,
+            centre,
+            *lie_of(vectors, lengths, centre),
+            lexicon,
+            near,
+            shares,
+            np.array(languages, dtype=np.int8),
+            times,
+            np.array(coded, dtype=np.int32),
+            codes,
+        )
+
+    def __len__(self) -> int:
+        return int(self.created.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Relevance:
+    """``total`` and what it is made of; dense and lexical as measured, the rest in standard scores."""
+
+    total: Floats
+    dense: Floats | None
+    lexical: Floats | None
+    second_hop: Floats | None
+    neighbours: Floats | None
+    named: Floats | None
+
+
+def centre_of(vectors: Float32, lengths: Floats, rows: Rows) -> Float32:
+    """The mean of ``m`` of the rows, each made one long, shrunk by ``m / (m + CENTRE_PRIOR)``: shape ``(d,)``.
+
+    Embeddings of one model share a large common direction; without it, what is left tells memories apart.
+    Rows without a length must not be among them.
+    """
+    weights = np.zeros(len(vectors), dtype=np.float32)
+    weights[rows] = 1 / lengths[rows]
+    return np.asarray(weights @ vectors / (rows.size + CENTRE_PRIOR) if rows.size else vectors[:0].sum(axis=0), np.float32)
+
+
+def lie_of(vectors: Float32, lengths: Floats, centre: Float32) -> tuple[Floats, Floats]:
+    """``unit row · centre`` and the length of ``unit row - centre``, of each row; 0 and what follows from it without one."""
+    dots = np.zeros(len(vectors), dtype=np.float64)
+    np.divide(vectors @ centre, lengths, out=dots, where=lengths > MIN_NORM)
+    return dots, np.sqrt(np.maximum(1 - 2 * dots + float(centre @ centre), 0))
+
+
+def neighbours_of(sessions: NDArray[np.int32], created: Floats, node_count: NDArray[np.int64]) -> tuple[NDArray[np.int32], Floats]:
+    """For each row, which rows of the same session (below 0 is none) are close, and the share of their scores.
+
+    Returns two arrays of shape ``(n, NEIGHBOURS)``: for each distance the row before and the row after, -1 where
+    there is none; and their shares, faded by the time between, 0 where there is none.
+    """
+    order = np.lexsort((node_count, created, sessions))
+    ordered = sessions[order]
+    near = np.full((sessions.size, NEIGHBOURS), -1, np.int32)
+    shares = np.zeros((sessions.size, NEIGHBOURS))
+    for distance, share in enumerate(NEIGHBOUR_SHARES, start=1):
+        same = (ordered[distance:] == ordered[:-distance]) & (ordered[distance:] >= 0)
+        first, second = order[:-distance][same], order[distance:][same]
+        faded = share * np.exp(-np.abs(created[second] - created[first]) / NEIGHBOUR_FADES)
+        near[second, 2 * distance - 2], near[first, 2 * distance - 1] = first, second
+        shares[second, 2 * distance - 2], shares[first, 2 * distance - 1] = faded, faded
+    return near, shares
+
+
+def dense(corpus: Corpus, query: Float32) -> Floats:
+    """Cosine of each row with the query; 0 for rows without a vector."""
+    length = float(np.linalg.norm(query))
+    similarity = np.zeros(len(corpus), dtype=np.float64)
+    if length > MIN_NORM and corpus.vectors.shape[1]:
+        products = corpus.vectors @ query.astype(np.float32, copy=False)
+        np.divide(products, corpus.lengths * length, out=similarity, where=corpus.lengths > MIN_NORM)
+    return similarity
+
+
+def hybrid(corpus: Corpus, text: str, query: Float32 | None, embed: Callable[[str], Float32] | None, now: datetime) -> Relevance:
+    """Relevance of every row to a question.
+
+    Args:
+        corpus: the agent's memories.
+        text: the question.
+        query: its vector, shape ``(d,)``; None when there is none, then only words count.
+        embed: gives the vectors of the question's sentences; None leaves sentences out.
+        now: what "yesterday" is measured from.
+    """
+    whole_dense = None if query is None else dense(corpus, query)
+    whole_tokens = tokens(text)
+    whole_lexical = corpus.lexicon.bm25(whole_tokens)
+    score, hop = _scored(corpus, whole_dense, query, whole_lexical)
+    sentences = sentences_of(text) if query is None or embed is not None else []
+    if len(sentences) > 1:
+        parts = [_sentence_score(corpus, sentence, None if query is None else embed) for sentence in sentences]
+        score = score + SENTENCE_WEIGHT * np.max(parts, axis=0)
+    near = neighbours(corpus, score)
+    named = SUBJECT_BONUS * names_subject(corpus, text) + DAY_BONUS * names_day(corpus, text, now)
+    return Relevance(score + near + named, whole_dense, whole_lexical, hop, near, named)
+
+
+def sentences_of(text: str) -> list[str]:
+    """The parts of a question that ask something by themselves, at most ``MAX_SENTENCES``."""
+    parts = (part.strip(" ，,") for part in _SENTENCE_END.split(text))
+    return [part for part in parts if len(tokens(part)) >= MIN_SENTENCE_TOKENS][:MAX_SENTENCES]
+
+
+def standard(values: Floats) -> Floats:
+    """Standard scores; all equal gives 0. Empty stays empty."""
+    if not values.size:
+        return values
+    deviation = values.std()
+    if deviation < MIN_NORM:
+        return np.zeros_like(values)
+    return np.asarray((values - values.mean()) / deviation, dtype=np.float64)
+
+
+def language_code(text: str) -> int:
+    """1 for Chinese, 0 for anything else."""
+    return int(language_of(text) == "zh")
+
+
+def standard_within(values: Floats, groups: NDArray[np.int8]) -> Floats:
+    """Standard scores within each group; of a small group, shrunk towards those over all.
+
+    Embeddings of one language lie closer together than those of one meaning do: a Chinese question is more like any
+    Chinese memory than like the English one that answers it. Compared with others of their own language, memories that
+    answer stand out in both.
+    """
+    codes = np.flatnonzero(np.bincount(groups)) if groups.size else groups
+    if codes.size <= 1:
+        return standard(values)
+    mean, variance = values.mean(), values.var()
+    found = np.zeros_like(values)
+    for code in codes:
+        rows = groups == code
+        count, mine = int(np.count_nonzero(rows)), values[rows]
+        centre = (mine.sum() + LANGUAGE_PRIOR * mean) / (count + LANGUAGE_PRIOR)
+        spread = (np.square(mine - centre).sum() + LANGUAGE_PRIOR * variance) / (count + LANGUAGE_PRIOR)
+        if spread > MIN_NORM**2:
+            found[rows] = (mine - centre) / np.sqrt(spread)
+    return found
+
+
+def neighbours(corpus: Corpus, score: Floats) -> Floats:
+    """What each row gains from those right before and after it in its session."""
+    return np.asarray(np.einsum("ij,ij->i", corpus.shares, score[corpus.near]), dtype=np.float64)
+
+
+def names_subject(corpus: Corpus, text: str) -> Floats:
+    """1 for rows whose subject the question names, else 0."""
+    codes = {corpus.subject_codes[name] for name in _possible_names(normalise(text)) if name in corpus.subject_codes}
+    if not codes:
+        return np.zeros(len(corpus))
+    return np.isin(corpus.subjects, list(codes)).astype(np.float64)
+
+
+def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:
+    """1 for rows from a day, month or year that the question names, else 0."""
+    found = np.zeros(len(corpus), dtype=bool)
+    for start, end in named_spans(text, now):
+        found |= (corpus.created >= start.timestamp()) & (corpus.created < end.timestamp())
+    return found.astype(np.float64)
+
+
+def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats) -> tuple[Floats, Floats]:
+    """The weighted sum with its second hop, and the hop by itself."""
+    if cosine is None or query is None:
+        first = standard(lexical)
+    else:
+        first = (1 - LEXICAL_SHARE) * _dense_score(corpus, cosine, query) + LEXICAL_SHARE * standard(lexical)
+    hop = HOP_WEIGHT * _second_hop(corpus, first, with_vectors=query is not None)
+    return standard(first) + hop, hop
+
+
+def _dense_score(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
+    return standard_within(_centred(corpus, cosine, query), corpus.languages)
+
+
+def _sentence_score(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | None) -> Floats:
+    query = None if embed is None else embed(sentence)
+    cosine = None if query is None else dense(corpus, query)
+    return _scored(corpus, cosine, query, corpus.lexicon.bm25(tokens(sentence)))[0]
+
+
+def _centred(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
+    """Cosine after the common direction is taken away, worked out from what is known already."""
+    unit = query / np.float32(max(float(np.linalg.norm(query)), MIN_NORM))
+    across = float(unit @ corpus.centre)
+    square = float(corpus.centre @ corpus.centre)
+    length = float(np.linalg.norm(unit - corpus.centre))
+    centred = np.zeros(len(corpus), dtype=np.float64)
+    has = (corpus.lengths > MIN_NORM) & (corpus.centred_lengths * length > MIN_NORM)
+    np.divide(cosine - corpus.centre_dots - across + square, corpus.centred_lengths * length, out=centred, where=has)
+    return centred
+
+
+def _second_hop(corpus: Corpus, first: Floats, *, with_vectors: bool) -> Floats:
+    """How like the best ones each of the better memories is, in standard scores; the best counts most."""
+    everyone = len(corpus) <= HOP_POOL
+    pool = np.arange(len(corpus)) if everyone else _highest(first, HOP_POOL)
+    start = _highest(first, HOP_FROM) if everyone else pool[:HOP_FROM]
+    likeness = np.zeros(pool.size, dtype=np.float64)
+    by_vector = _centred_likeness(corpus, start, pool) if with_vectors else None
+    for place, row in enumerate(start):
+        alike = standard(corpus.lexicon.likeness(int(row))[pool])
+        if by_vector is not None:
+            alike = (1 - LEXICAL_SHARE) * standard(by_vector[place]) + LEXICAL_SHARE * alike
+        likeness += alike / (place + 1)
+    hop = np.zeros(len(corpus), dtype=np.float64)
+    hop[pool] = standard(likeness)
+    return hop
+
+
+def _centred_likeness(corpus: Corpus, start: Rows, pool: Rows) -> Floats:
+    """Centred cosine of each of ``start`` with each of ``pool``, shape ``(len(start), len(pool))``; 0 without a vector."""
+    lengths, dots, centred_lengths = corpus.lengths[pool], corpus.centre_dots[pool], corpus.centred_lengths[pool]
+    vectors = corpus.vectors if pool.size == len(corpus) else corpus.vectors[pool]  # a copy takes longer than the rest
+    cosine = _quotient(corpus.vectors[start] @ vectors.T, np.outer(corpus.lengths[start], lengths))
+    products = cosine - dots - corpus.centre_dots[start, None] + float(corpus.centre @ corpus.centre)
+    centred = _quotient(products, np.outer(corpus.centred_lengths[start], centred_lengths))
+    centred[:, lengths <= MIN_NORM] = 0
+    centred[corpus.lengths[start] <= MIN_NORM] = 0
+    return centred
+
+
+def _quotient(products: NDArray[np.floating], scale: Floats) -> Floats:
+    """0 where the scale says that there is nothing to compare."""
+    found = np.zeros(scale.shape, dtype=np.float64)
+    np.divide(products, scale, out=found, where=scale > MIN_NORM)
+    return found
+
+
+def _highest(values: Floats, count: int) -> Rows:
+    """Positions of the ``count`` highest values, highest first; the earlier position on ties."""
+    if values.size <= count:
+        return np.argsort(-values, kind="stable")
+    # A partition takes any of those that are equal to the lowest.
+    lowest = np.partition(values, values.size - count)[values.size - count]
+    above, equal = np.flatnonzero(values > lowest), np.flatnonzero(values == lowest)
+    pool = np.concatenate([above, equal[: count - above.size]])
+    return pool[np.lexsort((pool, -values[pool]))]
+
+
+def _possible_names(text: str) -> set[str]:
+    # Also without the Chinese around them: in Anna和王小明 there is an Anna.
+    kinds = [re.findall(rf"[^\W_{apart}]+(?:['’._-][^\W_{apart}]+)*", text) for apart in ("", "\u3400-\u9fff")]
+    names = {" ".join(words[i : i + n]) for words in kinds for n in range(1, MAX_SUBJECT_WORDS + 1) for i in range(len(words) - n + 1)}
+    possessives = {name.removesuffix("'s").removesuffix("’s") for name in names}
+    runs = re.findall(r"[\u3400-\u9fff·]+", text)
+    characters = {run[i : i + n] for run in runs for n in range(2, MAX_SUBJECT_CHARS + 1) for i in range(len(run) - n + 1)}
+    return names | possessives | characters

@@ -1,0 +1,1 @@
+"""Text: tokens, words, dates, splitting and token budgets, for Chinese and English alike."""

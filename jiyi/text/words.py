@@ -1,0 +1,118 @@
+"""Which words matter in a text, in Chinese and in English alike; and what counts as idle."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from functools import lru_cache
+from typing import Literal
+
+import rjieba
+
+Language = Literal["zh", "en"]
+
+#: Keywords taken from a text that brings none of its own: enough to find it by, few enough to mean something.
+MAX_EXTRACTED_KEYWORDS = 8
+#: A single Latin letter or CJK character is rarely a word worth indexing.
+MIN_KEYWORD_CHARS = 2
+#: Longer ones do not fit into the database's index of keywords.
+MAX_KEYWORD_CHARS = 200
+
+CJK = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_CJK_RUN = re.compile(rf"[{CJK}]+")
+#: Words with inner marks stay whole: it's, INV-2093, a.b@example.org.
+_WORD = re.compile(rf"[^\W_{CJK}]+(?:[-'’_.@/][^\W_{CJK}]+)*")
+#: Capitalised within a sentence, or with capitals only: mostly names.
+_NAME = re.compile(r"(?<=[^\W_] )[A-Z][\w'’-]+|\b[A-Z]{2,}\b")
+
+#: A short statement that some object is idle, and nothing else. "An idle thought", "the kiln is idle too
+#: often" and 我下午空闲 (I am free) are memories like any other (GA-20, K-03): a wrong match hides a memory.
+_IDLE = re.compile(
+    r"^\s*(?:(?:\S+\s+){1,6}(?:is|are)\s+)?idle[.!]?\s*$"
+    r"|^[^,，。;；\s]{1,12}(?:闲置(?:着|中|状态)?|处于空闲(?:状态)?|空闲(?:中|状态))[。.!！]?\s*$",
+    re.IGNORECASE,
+)
+
+ENGLISH_STOP_WORDS = frozenset(
+    """a about above after again against all also am an and any are as at be because been before being below
+    between both but by can could did do does doing down during each few for from further get got had has have
+    having he her here hers herself him himself his how i if in into is it it's its itself just me more most my
+    myself no nor not now of off on once only or other our ours ourselves out over own same she should so some
+    such than that the their theirs them themselves then there these they this those through to too under until
+    up very was we were what when where which while who whom why will with would you your yours yourself
+    yourselves""".split()
+)
+CHINESE_STOP_WORDS = frozenset(
+    """一个 一些 一下 一样 一直 一起 这个 这些 这样 这里 那个 那些 那样 那里 什么 怎么 怎样 为什么 哪里 哪个 我们
+    你们 他们 她们 它们 自己 大家 因为 所以 但是 不过 如果 虽然 然后 而且 或者 以及 还是 就是 只是 可以 可能 应该
+    已经 正在 没有 不是 不能 不会 非常 比较 有点 觉得 现在 时候 之后 之前 以后 以前 关于 对于 通过 进行""".split()
+)
+
+
+@lru_cache(maxsize=8)  # hash, tokens and keywords of a memory each ask for the same text, one after the other
+def normalise(text: str) -> str:
+    """NFKC and lower case: full-width and half-width forms, and upper and lower case, become the same text."""
+    return unicodedata.normalize("NFKC", text).lower()
+
+
+def storable(text: str) -> str:
+    """A text without what the database cannot hold: NUL, halves of surrogate pairs."""
+    if text.isascii():
+        return text.replace("\x00", "")
+    return "".join(char for char in text if char != "\x00" and not "\ud800" <= char <= "\udfff")
+
+
+def language_of(text: str) -> Language:
+    """``zh`` if more Chinese characters than words in other letters are in the text, else ``en``.
+
+    Characters against words, not against letters: 她在读 Neuromancer is Chinese, though most of its letters are not.
+    """
+    chinese = sum(map(len, _CJK_RUN.findall(text)))
+    return "zh" if chinese > len(_WORD.findall(text)) else "en"
+
+
+def is_idle(description: str, predicate: str | None = None, object: str | None = None) -> bool:  # noqa: A002
+    """Whether a memory only says that something is idle: such memories are stored, but not retrieved."""
+    if predicate is not None and object is not None:
+        return f"{predicate} {object}".lower() == "is idle"
+    return _IDLE.search(description) is not None
+
+
+def last_segment(path: str) -> str:
+    """The object in ``world:sector:arena:object``, which is what a keyword names (GA-18)."""
+    return path.rsplit(":", 1)[-1].strip()
+
+
+def keywords_of(description: str, subject: str | None, object: str | None) -> list[str]:  # noqa: A002
+    """Keywords of a memory that brings none: subject and object if it has them (GA-18), else words of its text."""
+    named = [segment[:MAX_KEYWORD_CHARS] for part in (subject, object) if part and (segment := last_segment(part))]
+    if named:
+        return list(dict.fromkeys(named))
+    return list(dict.fromkeys(words_of(description)))[:MAX_EXTRACTED_KEYWORDS]
+
+
+def keywords_ranked(text: str) -> list[str]:
+    """All keywords of a text, the most telling first.
+
+    What is repeated comes before what is not, then names, identifiers and numbers with letters, then longer words
+    (two Chinese characters say about as much as six letters); equals stand as in the text.
+    """
+    counts = Counter(words_of(text))
+    names = {match.group().lower() for match in _NAME.finditer(unicodedata.normalize("NFKC", text))}
+
+    def weight(word: str) -> tuple[int, bool, bool]:
+        named = word in names or any(char.isdigit() for char in word)
+        return counts[word], named, len(word) >= (3 if _CJK_RUN.match(word) else 6)
+
+    return sorted(counts, key=weight, reverse=True)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text that could be keywords, normalised, in order, with repetitions."""
+    text = normalise(text)
+    found = [
+        (match.start(), word) for match in _CJK_RUN.finditer(text) for word in rjieba.cut(match.group()) if word not in CHINESE_STOP_WORDS
+    ]
+    found += [(match.start(), match.group()) for match in _WORD.finditer(text) if match.group() not in ENGLISH_STOP_WORDS]
+    return [word for _, word in sorted(found, key=lambda item: item[0]) if MIN_KEYWORD_CHARS <= len(word) <= MAX_KEYWORD_CHARS]

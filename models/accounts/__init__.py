@@ -1,0 +1,1 @@
+"""Groups' keys, people, sign-in attempts and the audit log."""

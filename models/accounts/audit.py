@@ -1,0 +1,67 @@
+"""The audit log: who changed memories otherwise than by events."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from pydantic_core import to_jsonable_python
+from sqlalchemy import Connection, bindparam, text
+from sqlalchemy.dialects.postgresql import JSONB
+from uuid6 import uuid7
+
+#: Who a change from the command line or the admin is put down to, until people have names here.
+OPERATOR = "operator"
+
+
+def record(connection: Connection, *, group_id: str | None, actor: str, action: str, target: str, **details: Any) -> None:
+    """Write one row, in the transaction of the change itself. ``details`` may hold ids and times."""
+    connection.execute(
+        _RECORD,
+        {
+            "audit_id": uuid7(),
+            "group_id": group_id,
+            "actor": actor,
+            "action": action,
+            "target": target,
+            "details": to_jsonable_python(details),
+        },
+    )
+
+
+def entries(
+    connection: Connection,
+    group_id: str | None,
+    before: UUID | None,
+    limit: int,
+    *,
+    actor: str | None = None,
+    action: str | None = None,
+    target: str | None = None,
+) -> list[dict[str, Any]]:
+    """Newest first, of a group or of the whole service. ``actor`` and ``target`` are beginnings."""
+    parameters = {"group": group_id, "before": before, "limit": limit, "actor": actor, "action": action, "target": target}
+    return [dict(row) for row in connection.execute(_ENTRIES, parameters).mappings()]
+
+
+def actions(connection: Connection, group_id: str | None) -> list[str]:
+    """What has been done at all, by name."""
+    return list(connection.execute(_ACTIONS, {"group": group_id}).scalars())
+
+
+_ENTRIES = text("""
+    SELECT audit_id, at, group_id, actor, action, target, details FROM audit_log
+    WHERE (CAST(:group AS text) IS NULL OR group_id = :group)
+      AND (CAST(:before AS uuid) IS NULL OR audit_id < :before)
+      AND (CAST(:actor AS text) IS NULL OR starts_with(actor, :actor))
+      AND (CAST(:action AS text) IS NULL OR action = :action)
+      AND (CAST(:target AS text) IS NULL OR starts_with(target, :target))
+    ORDER BY audit_id DESC LIMIT :limit
+""")
+_ACTIONS = text("""
+    SELECT DISTINCT action FROM audit_log WHERE CAST(:group AS text) IS NULL OR group_id = :group ORDER BY action LIMIT 100
+""")
+_RECORD = text("""
+    INSERT INTO audit_log (audit_id, group_id, actor, action, target, details)
+    VALUES (:audit_id, :group_id, :actor, :action, :target, :details)
+""").bindparams(bindparam("details", type_=JSONB))

@@ -1,0 +1,85 @@
+"""Passwords that were tried at the sign-in page: counted in Valkey by name and by address, so that nobody guesses on.
+
+A guess is counted before the password is looked at: however many are made at a time, no more than the bound get through.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address, ip_network
+
+import redis
+
+from models.db import valkey_keys
+from models.db.valkey import valkey
+
+#: Wrong passwords for one name within the window; then the name waits until the window ends.
+MAX_BY_NAME = 5
+#: From one address, whatever the names: a household or an office behind one router mistypes more often.
+MAX_BY_ADDRESS = 20
+WINDOW_SECONDS = 900
+#: The part of an IPv6 address that one subscriber has for himself.
+SUBSCRIBER_BITS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """``wait`` seconds until the next one is looked at; 0: this one is."""
+
+    wait: int
+    #: The first that is not looked at: worth a note, the others are not.
+    first_refused: bool = False
+
+
+def count(name: str, address: str) -> Guess:
+    """One more guess. Raises ``redis.RedisError``: then nobody signs in, or guessing would be free."""
+    with valkey().pipeline(transaction=True) as pipe:
+        for key in _keys(name, address):
+            pipe.set(key, 0, ex=WINDOW_SECONDS, nx=True)
+            pipe.incr(key)
+            pipe.ttl(key)
+        _, by_name, name_wait, _, by_address, address_wait = pipe.execute()
+    waits = [0]
+    if by_name > MAX_BY_NAME:
+        waits.append(max(1, name_wait))
+    if by_address > MAX_BY_ADDRESS:
+        waits.append(max(1, address_wait))
+    first = by_name == MAX_BY_NAME + 1 or by_address == MAX_BY_ADDRESS + 1
+    return Guess(max(waits), first_refused=first)
+
+
+def give_back(name: str, address: str) -> None:
+    """The guess was none: it could not be looked at, or it was right."""
+    with valkey().pipeline(transaction=True) as pipe:
+        for key in _keys(name, address):
+            pipe.set(key, 0, ex=WINDOW_SECONDS, nx=True)  # it may have gone meanwhile, and must not come back for good
+            pipe.decr(key)
+        pipe.execute()
+
+
+def forgive(name: str) -> None:
+    """Those before were the person's own: the password has come, or there is a new one. Without Valkey they go by
+    themselves, later."""
+    with suppress(redis.RedisError):
+        valkey().delete(valkey_keys.guesses_by_name(_digest(name)))
+
+
+def _keys(name: str, address: str) -> tuple[str, str]:
+    return valkey_keys.guesses_by_name(_digest(name)), valkey_keys.guesses_by_address(_subscriber(address))
+
+
+def _digest(name: str) -> str:
+    """What was typed may be anything, a password too: Valkey does not learn it."""
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _subscriber(address: str) -> str:
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return "unknown"
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
+        return str(ip_network((parsed, SUBSCRIBER_BITS), strict=False).network_address)
+    return str(parsed)

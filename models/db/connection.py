@@ -1,0 +1,152 @@
+"""The connection to PostgreSQL: one engine a process, and the unit of work.
+
+Connections run as the role ``jiyi_service``, which row-level security lets see the rows of the current scope alone
+(``models.db.scope``). The scope is told to PostgreSQL when a transaction begins, whoever begins it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from pgvector.psycopg import register_vector
+from psycopg.types.json import set_json_loads
+from pydantic_core import from_json
+from sqlalchemy import Connection, Engine, MetaData, create_engine, event
+from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from jiyi.once import once
+from jiyi.settings import get_settings
+from models.db import roles
+from models.db.scope import current
+
+#: A process runs at most this many threads that touch the database at once (see ``*_threads``).
+POOL_SIZE = 8
+POOL_OVERFLOW = 8
+#: Seconds to wait for a free connection before the caller is told that the pool is exhausted.
+POOL_TIMEOUT = 10
+CONNECT_TIMEOUT = 5
+#: No statement of ours takes minutes; one that does is stuck and must let its locks go.
+STATEMENT_TIMEOUT_MS = 60_000
+LOCK_TIMEOUT_MS = 10_000
+IDLE_IN_TRANSACTION_MS = 60_000
+
+#: Names that alembic can rely on when it drops or alters a constraint.
+NAMING = {
+    "ix": "%(table_name)s_%(column_0_N_name)s_idx",
+    "uq": "%(table_name)s_%(column_0_N_name)s_key",
+    "ck": "%(table_name)s_%(constraint_name)s_check",
+    "fk": "%(table_name)s_%(column_0_name)s_fkey",
+    "pk": "%(table_name)s_pkey",
+}
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(naming_convention=NAMING)
+
+
+@once
+def engine() -> Engine:
+    """This process's engine. Created on first use, so always after a fork."""
+    made = _engine()
+    event.listen(made, "begin", tell_scope)
+    return made
+
+
+@once
+def reading_engine() -> Engine:
+    """Like :func:`engine`, for connections that are in no transaction: to switch one back and forth takes time."""
+    made = _engine(isolation_level="AUTOCOMMIT")
+    event.listen(made, "engine_connect", _tell_session)
+    return made
+
+
+def _engine(**options: Any) -> Engine:
+    made = create_engine(
+        get_settings().need("database_url"),
+        pool_size=POOL_SIZE,
+        max_overflow=POOL_OVERFLOW,
+        pool_timeout=POOL_TIMEOUT,
+        pool_pre_ping=True,
+        hide_parameters=True,  # values of users have no place in tracebacks, which end up in logs
+        connect_args={
+            "connect_timeout": CONNECT_TIMEOUT,
+            "options": (
+                f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c lock_timeout={LOCK_TIMEOUT_MS} "
+                f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_MS} -c timezone=UTC"
+            ),
+        },
+        **options,
+    )
+    event.listen(made, "connect", _prepare)
+    event.listen(made, "checkout", _confine)
+    return made
+
+
+def _prepare(connection: psycopg.Connection, _record: object) -> None:
+    if psycopg.types.TypeInfo.fetch(connection, "vector") is not None:  # absent before the first migration
+        register_vector(connection)
+    set_json_loads(from_json, connection)  # faster than json.loads, and all JSON that we store is shallow
+    connection.rollback()
+
+
+def _confine(connection: psycopg.Connection, record: ConnectionPoolEntry, _proxy: object) -> None:
+    """Once a connection; again for one from before the migration that made row-level security."""
+    if not record.info.get(_CONFINED):
+        record.info[_CONFINED] = roles.confine(connection)
+
+
+def tell_scope(connection: Connection) -> None:
+    """The rest of the transaction is done for the current scope."""
+    scope = current()
+    connection.exec_driver_sql(_TELL, {"groups": list(scope.groups), "whole": _switch(scope.whole_service), "local": True})
+
+
+def _tell_session(connection: Connection) -> None:
+    """Outside of transactions a scope holds until another is told: the same one again costs no trip."""
+    scope = current()
+    if connection.info.get(_TOLD) == scope:
+        return
+    connection.info.pop(_TOLD, None)  # if the next line fails, nobody knows
+    parameters = {"groups": list(scope.groups), "whole": _switch(scope.whole_service), "local": False}
+    driver(connection).execute(_TELL, parameters)
+    connection.info[_TOLD] = scope
+
+
+def _switch(on: bool) -> str:
+    return "on" if on else "off"
+
+
+@contextmanager
+def unit_of_work() -> Iterator[Connection]:
+    """One transaction: committed at the end of the block, rolled back when it raises."""
+    with engine().begin() as connection:
+        yield connection
+
+
+@contextmanager
+def reading() -> Iterator[Connection]:
+    """For questions: each statement stands alone, which saves BEGIN and COMMIT, two trips to the server.
+
+    At our isolation level (read committed) each sees what is committed when it begins in a transaction, too.
+    """
+    with reading_engine().connect() as connection:
+        yield connection
+
+
+def driver(connection: Connection) -> psycopg.Connection:
+    """The psycopg connection beneath, for COPY and binary results, inside the same transaction."""
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, psycopg.Connection)
+    return raw
+
+
+#: What is noted with each connection: that its role is the service's; the scope that its session was told.
+_CONFINED, _TOLD = "jiyi_confined", "jiyi_scope"
+_TELL = """
+    SELECT set_config('jiyi.groups', %(groups)s::text[]::text, %(local)s),
+        set_config('jiyi.whole_service', %(whole)s, %(local)s)
+"""

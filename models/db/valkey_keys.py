@@ -1,0 +1,126 @@
+"""Every key that Jiyi uses in Redis/Valkey, and every place that may write it.
+
+| pattern | type | written by | lives |
+|---|---|---|---|
+| ``jiyi:reply:<request id>`` | list, one JSON answer | retrieval worker | ``REPLY_SECONDS`` (``jiyi.client.calls``) |
+| ``jiyi:wake:<kind>`` | string | whoever wakes work; deleted by the worker that claims | ``WAKE_SECONDS`` |
+| ``jiyi:access`` | sorted set, node id → latest access (epoch seconds) | retrieval worker | until flushed |
+| ``jiyi:access:count`` | hash, node id → accesses | retrieval worker | until flushed |
+| ``jiyi:access:flush:<uuid>``, ``…:count`` | the two above, handed over | flush task | until written to the database |
+| ``jiyi:access:due`` | string | retrieval worker, to queue one flush a second | the flush interval |
+| ``jiyi:intake:hold:<queue>:<intake>:<0 or 1>`` | list, messages in hand | intake | until stored |
+| ``jiyi:intakes:<queue>`` | set, names of the queue's intakes | intake | – |
+| ``jiyi:intake:alive:<intake>`` | string | intake | ``JIYI_INTAKE_REDELIVERY_SECONDS`` |
+| ``jiyi:touched:<group>:<agent>`` | stream, recent accesses | retrieval workers | an hour after the last |
+| ``jiyi:indexes:<host>:<pid>`` | string, JSON | retrieval worker: what it holds | ``REPORT_LIVES`` (``models.retrieval.index_cache``) |
+| ``jiyi:breaker:<purpose>:<vendor>:<model>:pybreaker:*`` | strings, a circuit breaker | workers (``jiyi.providers``) | – |
+| ``jiyi:breaker:<purpose>:<vendor>:<model>:error`` | string, JSON: a provider's last error | workers | a week |
+| ``jiyi:guesses:name:<sha256>``, ``jiyi:guesses:address:<address>`` | string, wrong passwords | web | ``models.accounts.login_attempts`` |
+| ``LIMITS:LIMITER/…`` | string, requests of one API key, by Flask-Limiter | web | the limit's own span |
+| ``jiyi:counters`` | hash, name → number | workers | for good |
+| ``jiyi:stream:<group>`` | stream, what has changed (``models.queue.stream``) | everybody | a day after the last |
+| ``jiyi:meters:<minute>`` | hash, what was done in that minute (``models.operations.meters``) | everybody | 25 hours |
+| ``jiyi:meters:total`` | hash, the same since the beginning | everybody | for good |
+| ``jiyi:wm:order:<group>`` | sorted set, entry id → when it was said: working memory | workers | ``models.tiers.working`` |
+| ``jiyi:wm:entries:<group>`` | hash, entry id → JSON | workers | the same |
+| ``jiyi:wm:whole:<group>`` | string, how many they are; without it both are made anew | workers | the same |
+| ``jiyi:asked:<minute>:<group>`` | string, questions to the group's tiers | retrieval worker | two minutes |
+| ``jiyi:wm:stats:<group>`` | hash, name → number | workers | for good |
+| ``jiyi:canary:queue:<queue>`` | hash, signs of life (``models.operations.canaries``) | beat, workers | a day after the last |
+| ``jiyi:canary:beat`` | string, epoch seconds | beat | a day |
+| ``_kombu.binding.*``, queue names, ``unacked*`` | kombu's own | kombu | – |
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+ACCESS = "jiyi:access"
+ACCESS_COUNT = "jiyi:access:count"
+ACCESS_DUE = "jiyi:access:due"
+ACCESS_FLUSH = "jiyi:access:flush:"
+COUNT_SUFFIX = ":count"
+COUNTERS = "jiyi:counters"
+
+
+#: A wake-up flag outlives the message it stands for only if that message was lost.
+WAKE_SECONDS = 30
+
+
+def wake(kind: str) -> str:
+    return f"jiyi:wake:{kind}"
+
+
+def access_flush(flush_id: UUID) -> str:
+    return f"{ACCESS_FLUSH}{flush_id}"
+
+
+def guesses_by_name(digest: str) -> str:
+    return f"jiyi:guesses:name:{digest}"
+
+
+def guesses_by_address(address: str) -> str:
+    return f"jiyi:guesses:address:{address}"
+
+
+def intakes(queue: str) -> str:
+    return f"jiyi:intakes:{queue}"
+
+
+def intake_holds(queue: str, intake: str) -> tuple[str, str]:
+    """Where an intake keeps what it has in hand: one batch being stored, one being taken."""
+    return f"jiyi:intake:hold:{queue}:{intake}:0", f"jiyi:intake:hold:{queue}:{intake}:1"
+
+
+def intake_alive(intake: str) -> str:
+    return f"jiyi:intake:alive:{intake}"
+
+
+TOUCHED = "jiyi:touched:"
+METERS_TOTAL = "jiyi:meters:total"
+BEAT = "jiyi:canary:beat"
+
+
+def stream(group_id: str) -> str:
+    return f"jiyi:stream:{group_id}"
+
+
+def meters(minute: int) -> str:
+    """``minute``: minutes since the epoch."""
+    return f"jiyi:meters:{minute}"
+
+
+def canary(queue: str) -> str:
+    return f"jiyi:canary:queue:{queue}"
+
+
+WORKING = "jiyi:wm:"
+
+
+def working(group_id: str) -> tuple[str, str, str]:
+    """A group's working memory: its order, its entries, and the mark that they are whole."""
+    return f"{WORKING}order:{group_id}", f"{WORKING}entries:{group_id}", f"{WORKING}whole:{group_id}"
+
+
+def working_stats(group_id: str) -> str:
+    return f"{WORKING}stats:{group_id}"
+
+
+def memory_queries(group_id: str, minute: int) -> str:
+    """``minute``: minutes since the epoch."""
+    return f"jiyi:asked:{minute}:{group_id}"
+
+
+def indexes(worker: str) -> str:
+    return f"jiyi:indexes:{worker}"
+
+
+def touched(group_id: str, agent_id: str) -> str:
+    # Names may hold colons: lengths keep two different pairs from sharing a key.
+    return f"{TOUCHED}{len(group_id)}:{group_id}:{agent_id}"
+
+
+def touched_agent(key: str) -> tuple[str, str]:
+    """(group_id, agent_id) of a key that :func:`touched` made."""
+    length, _, names = key.removeprefix(TOUCHED).partition(":")
+    return names[: int(length)], names[int(length) + 1 :]

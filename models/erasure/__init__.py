@@ -1,0 +1,1 @@
+"""Erasure: what it is about, how it is deleted, and the proof that nothing is left."""

@@ -1,0 +1,125 @@
+"""What Valkey and the workers' memory keep of what was erased."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, cast
+
+from jiyi.erasure.names import Whom
+from models.db import valkey_keys
+from models.db.valkey import valkey
+from models.erasure import tiers
+from models.erasure.matching import UUIDS
+from models.memory import access
+from models.retrieval import index_cache
+
+#: Keys read with one SCAN, and at most looked through.
+SCAN_COUNT, MAX_KEYS = 1_000, 1_000_000
+#: Elements of a key read at once, and at most.
+ELEMENTS, MAX_ELEMENTS = 1_000, 1_000_000
+#: Characters of a value that are looked at: none of ours is longer but messages in hand.
+MAX_VALUE = 16 * 1024 * 1024
+
+#: What holds texts of users, or names: anything else under ``jiyi:`` holds numbers and names of our own.
+REPLIES, STREAMS, BREAKERS = "jiyi:reply:", "jiyi:stream:", "jiyi:breaker:"
+
+
+def this_worker() -> str:
+    """As ``models.retrieval.index_cache`` reports it."""
+    return f"{platform.node()}:{os.getpid()}"
+
+
+def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom: Whom) -> dict[str, int]:
+    """Take the memories and the agents' names out of every buffer. Safe to repeat: what is gone is not found.
+
+    The accesses of other memories are written to the database first: nobody is asked twice what was accessed when.
+    """
+    access.flush()
+    gone = {"access_buffer": 0, "touched": 0, "stream": 0, "replies": 0, "errors": 0}
+    ids = list(node_ids)
+    for start in range(0, len(ids), ELEMENTS):
+        gone["access_buffer"] += _take_out(ids[start : start + ELEMENTS])
+    for agent_id in touched:
+        gone["touched"] += valkey().delete(valkey_keys.touched(group_id, agent_id))
+    gone["stream"] = _clear_stream(group_id, set(ids), whom)
+    gone["replies"] = _delete_found(REPLIES, set(ids), whom)
+    gone["errors"] = _delete_found(BREAKERS, set(ids), whom)
+    gone["working_memory"] = tiers.clear_valkey(group_id)
+    return gone
+
+
+def _take_out(ids: Sequence[str]) -> int:
+    """Of the buffer of accesses, and of those that are being written."""
+    handed_over = [key.decode() for key in valkey().scan_iter(match=f"{valkey_keys.ACCESS_FLUSH}*", count=SCAN_COUNT)]
+    times = [valkey_keys.ACCESS, *(key for key in handed_over if not key.endswith(valkey_keys.COUNT_SUFFIX))]
+    with valkey().pipeline(transaction=False) as pipe:
+        for key in times:
+            pipe.zrem(key, *ids)
+        for key in times:
+            pipe.hdel(key + valkey_keys.COUNT_SUFFIX, *ids)
+        return sum(pipe.execute()[: len(times)])
+
+
+def _clear_stream(group_id: str, ids: set[str], whom: Whom) -> int:
+    key = valkey_keys.stream(group_id)
+    entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(key, count=MAX_ELEMENTS))
+    gone = [place for place, fields in entries if any(names(one, ids, whom) for pair in fields.items() for one in pair)]
+    if gone:
+        valkey().xdel(key, *gone)
+    return len(gone)
+
+
+def _delete_found(pattern: str, ids: set[str], whom: Whom) -> int:
+    found = 0
+    for key in valkey().scan_iter(match=f"{pattern}*", count=SCAN_COUNT):
+        if any(names(value, ids, whom) for value in contents(key)):
+            found += valkey().delete(key)
+    return found
+
+
+def names(value: bytes, ids: set[str], whom: Whom) -> bool:
+    """Whether a value has one of the ids in it, or names whom it is about."""
+    text = value[:MAX_VALUE].decode("utf-8", "replace")
+    return whom.is_named_in(text) or any(found in ids for found in UUIDS.findall(text))
+
+
+def contents(key: bytes) -> Iterator[bytes]:
+    """Everything that a key holds, whatever its type: names of fields, members, values."""
+    client = valkey()
+    match cast("bytes", client.type(key)):
+        case b"string":
+            yield cast("bytes | None", client.get(key)) or b""
+        case b"list":
+            for start in range(0, MAX_ELEMENTS, ELEMENTS):
+                found = cast("list[bytes]", client.lrange(key, start, start + ELEMENTS - 1))
+                yield from found
+                if len(found) < ELEMENTS:
+                    return
+        case b"hash":
+            for field, value in client.hscan_iter(key, count=ELEMENTS):
+                yield from (field, value)
+        case b"set":
+            yield from client.sscan_iter(key, count=ELEMENTS)
+        case b"zset":
+            yield from (member for member, _ in client.zscan_iter(key, count=ELEMENTS))
+        case b"stream":
+            for _, fields in cast("list[tuple[bytes, dict[bytes, bytes]]]", client.xrange(key, count=MAX_ELEMENTS)):
+                for pair in fields.items():
+                    yield from pair
+
+
+def missing_workers(answered: Iterable[str]) -> list[str]:
+    """Workers that have reported indexes lately and have not answered yet. A dead one's report expires."""
+    return sorted(set(index_cache.reports()) - set(answered))
+
+
+def answers_of(replies: Iterable[dict[str, Any]] | None) -> dict[str, dict[str, int]]:
+    """Replies of Celery's remote control: worker, as it reports itself → what it dropped."""
+    found = {}
+    for reply in replies or []:
+        for answer in reply.values():
+            if isinstance(answer, dict) and "worker" in answer:
+                found[str(answer["worker"])] = {name: int(number) for name, number in answer["dropped"].items()}
+    return found

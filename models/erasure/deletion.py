@@ -1,0 +1,220 @@
+"""What an erasure has noted goes, in batches: each leaves the rest as if it had never been there.
+
+Locks are taken in one order, as the tasks take them: work owed, agents, memories.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from jiyi.erasure.names import Whom
+from models.erasure import tiers
+from models.erasure.erasures import ERASE
+from models.erasure.matching import APART, UUIDS
+from models.memory.agents import AgentName
+from models.retrieval.enlargement import ALL_TERMS
+
+#: Memories of one transaction: each takes its vector out of an index, and holds up its agent's other writers.
+BATCH = 500
+#: Events made tombstones in one transaction.
+EVENTS_PAGE = 5_000
+#: Rows of other tables that are looked through at once.
+PAGE = 1_000
+
+
+def delete_noted(connection: Connection, erasure_id: UUID, group_id: str, after: UUID) -> tuple[UUID | None, Counter[str], set[str]]:
+    """The next batch: where it ends (None: there was none), how many rows of what went, and whose memories they were."""
+    page = {"erasure": erasure_id, "group": group_id, "after": after, "limit": BATCH}
+    ids = list(connection.execute(_NOTED, page).scalars())
+    if not ids:
+        return None, Counter(), set()
+    these = {"group": group_id, "ids": ids, "kind": ERASE}
+    gone: Counter[str] = Counter()
+    gone["pending_work"] = connection.execute(_DELETE_WORK, these).rowcount
+    agents = set(connection.execute(_RAISE, these).scalars())
+    connection.execute(_LOCK, these)
+    connection.execute(_LESS_TERMS, these | {"all": ALL_TERMS})
+    gone["next_vectors"] = connection.execute(_DELETE_NEXT, these).rowcount
+    gone["node_access"] = connection.execute(_DELETE_ACCESS, these).rowcount
+    nodes = list(connection.execute(_DELETE_NODES, these).scalars())
+    gone["memory_nodes"] = len(nodes)
+    gone["reflections"] = connection.execute(_DELETE_REFLECTIONS, these).rowcount
+    gone["dead_letters"] = connection.execute(_DELETE_LETTERS, these).rowcount
+    gone["events"] = connection.execute(_ERASE_EVENTS, these).rowcount
+    gone.update(tiers.delete(connection, group_id, ids))
+    connection.execute(_REMEMBER, these | {"ids": nodes})
+    return ids[-1], gone, agents
+
+
+def erase_repetitions(connection: Connection, erasure_id: UUID, group_id: str, after: int) -> tuple[int | None, int]:
+    """Events of the next page that only repeated something noted; where the page ends (None: at the end), how many."""
+    parameters = {"erasure": erasure_id, "group": group_id, "after": after, "limit": EVENTS_PAGE}
+    row = connection.execute(_ERASE_REPETITIONS, parameters).one()
+    return row.last, row.erased
+
+
+def delete_agent(connection: Connection, name: AgentName) -> Counter[str]:
+    """The agent itself, and what is kept of it as a whole. Its memories have gone before."""
+    parameters = {"group": name[0], "agent": name[1]}
+    gone: Counter[str] = Counter()
+    for table, statement in _DELETE_AGENT.items():
+        gone[table] += connection.execute(statement, parameters).rowcount
+    return gone
+
+
+def recount(connection: Connection, group_id: str, agent_id: str) -> None:
+    """What is counted of an agent that lost memories, beside its keywords.
+
+    Numbers of memories are never given out twice, so those stay. Of the events since the last reflection no more can be
+    left than there are; how much importance has added up stays as it is.
+    """
+    parameters = {"group": group_id, "agent": agent_id}
+    connection.execute(_DELETE_EMPTY_TERMS, parameters)
+    connection.execute(_FEWER_EVENTS, parameters)
+
+
+def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> Counter[str]:
+    """Go through the smaller tables for what still names whom it is about. Letters go, other rows lose their texts."""
+    gone: Counter[str] = Counter()
+    for table, (look, change) in _SCRUB.items():
+        after: str = ""
+        while rows := connection.execute(look, {"group": group_id, "after": after, "limit": PAGE}).all():
+            found = [row.key for row in rows if whom.is_named_in(row.content) or not ids.isdisjoint(UUIDS.findall(row.content))]
+            if found:
+                gone[table] += connection.execute(change, {"group": group_id, "keys": found}).rowcount
+            after = rows[-1].key
+    return gone
+
+
+_NOTED = text("""
+    SELECT subject_id FROM erasing_ids WHERE erasure_id = :erasure AND group_id = :group AND subject_id > :after
+    ORDER BY subject_id LIMIT :limit
+""")
+_DELETE_WORK = text("""
+    DELETE FROM pending_work WHERE (kind, subject_id) IN (
+        SELECT kind, subject_id FROM pending_work WHERE subject_id = ANY(:ids) AND kind <> :kind
+        ORDER BY kind, subject_id FOR UPDATE
+    )
+""")
+_RAISE = text("""
+    UPDATE agents SET generation = generation + 1 WHERE (group_id, agent_id) IN (
+        SELECT a.group_id, a.agent_id FROM agents a
+        WHERE a.group_id = :group AND a.agent_id IN (SELECT agent_id FROM memory_nodes WHERE node_id = ANY(:ids))
+        ORDER BY a.group_id, a.agent_id FOR NO KEY UPDATE
+    ) RETURNING agent_id
+""")
+_LOCK = text("SELECT FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) ORDER BY node_id FOR UPDATE")
+# As models/retrieval/enlargement.py has counted them: each text's terms once, and all of them under the empty one.
+_LESS_TERMS = text("""
+    WITH texts AS (
+        SELECT n.agent_id, CASE WHEN n.node_count <= a.large_from THEN 'at first' ELSE 'since' END AS counted,
+            string_to_array(n.tokens, ' ') AS terms
+        FROM memory_nodes n JOIN agents a USING (group_id, agent_id)
+        WHERE n.group_id = :group AND n.node_id = ANY(:ids) AND a.large_from IS NOT NULL AND n.tokens <> ''
+    ), less AS (
+        SELECT agent_id, counted, term, count(*) AS texts
+            FROM texts CROSS JOIN LATERAL (SELECT DISTINCT unnest(terms) AS term) AS distinct_terms GROUP BY 1, 2, 3
+        UNION ALL SELECT agent_id, counted, :all, sum(cardinality(terms)) FROM texts GROUP BY 1, 2
+    )
+    UPDATE term_frequencies t SET texts = t.texts - less.texts FROM less
+    WHERE t.group_id = :group AND t.agent_id = less.agent_id AND t.term = less.term AND t.counted = less.counted
+""")
+_DELETE_NEXT = text("""
+    DELETE FROM next_vectors v USING memory_nodes n
+    WHERE n.group_id = :group AND v.node_id = n.node_id AND n.node_id = ANY(:ids)
+""")
+_DELETE_ACCESS = text("""
+    DELETE FROM node_access a USING memory_nodes n
+    WHERE n.group_id = :group AND a.node_id = n.node_id AND n.node_id = ANY(:ids)
+""")
+_DELETE_NODES = text("DELETE FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) RETURNING node_id")
+_DELETE_REFLECTIONS = text("DELETE FROM reflections WHERE group_id = :group AND reflection_id = ANY(:ids)")
+_DELETE_LETTERS = text("DELETE FROM dead_letters WHERE group_id = :group AND subject_id = ANY(:ids)")
+_BLANK = "outcome = 'erased', payload = '{}', agent_id = '', session_id = NULL, correlation_id = NULL, node_id = NULL"
+_ERASE_EVENTS = text(f"""
+    UPDATE events SET {_BLANK} WHERE group_id = :group AND event_id = ANY(:ids) AND outcome <> 'erased'
+""")
+# The event of an old node may have been pruned: from now on it has to be known again.
+_REMEMBER = text("""
+    INSERT INTO events (event_id, type, version, group_id, agent_id, occurred_at, payload, outcome)
+    SELECT id, 'memory.observed', 1, :group, '', now(), '{}', 'erased' FROM unnest(CAST(:ids AS uuid[])) AS n(id)
+    ON CONFLICT DO NOTHING
+""")
+_ERASE_REPETITIONS = text(f"""
+    WITH page AS (
+        SELECT event_id, node_id, position FROM events WHERE group_id = :group AND position > :after
+        ORDER BY position LIMIT :limit
+    ), erased AS (
+        UPDATE events e SET {_BLANK} FROM page JOIN erasing_ids n ON n.erasure_id = :erasure AND n.subject_id = page.node_id
+        WHERE e.event_id = page.event_id AND e.outcome <> 'erased' RETURNING 1
+    )
+    SELECT CASE WHEN count(*) = :limit THEN max(position) END AS last, (SELECT count(*) FROM erased) AS erased FROM page
+""")
+_DELETE_EMPTY_TERMS = text("DELETE FROM term_frequencies WHERE group_id = :group AND agent_id = :agent AND texts <= 0")
+_FEWER_EVENTS = text("""
+    UPDATE agents a SET importance_ele_n = least(a.importance_ele_n, (
+        SELECT count(*) FROM memory_nodes n WHERE n.group_id = a.group_id AND n.agent_id = a.agent_id AND n.type = 'event'
+    )) WHERE a.group_id = :group AND a.agent_id = :agent
+""")
+_OF_AGENT = "group_id = :group AND agent_id = :agent"
+_KEY = f"(SELECT agent_key FROM agents WHERE {_OF_AGENT})"
+_DELETE_AGENT = {
+    "pending_work": text(f"DELETE FROM pending_work WHERE subject_id = {_KEY}"),
+    "dead_letters": text(f"DELETE FROM dead_letters WHERE subject_id = {_KEY}"),
+    "kw_strength": text(f"DELETE FROM kw_strength WHERE {_OF_AGENT}"),
+    "term_frequencies": text(f"DELETE FROM term_frequencies WHERE {_OF_AGENT}"),
+    "reflections": text(f"DELETE FROM reflections WHERE {_OF_AGENT}"),
+    "agents": text(f"DELETE FROM agents WHERE {_OF_AGENT}"),
+}
+#: Table → its rows as (key, content), and what becomes of those that are found. Keys as text: they only have to sort.
+_SCRUB = {
+    table: (
+        text(
+            f"SELECT {key} AS key, concat_ws({APART}, {content}) AS content FROM {table} WHERE {whose} AND {key} > :after "
+            f"ORDER BY 1 LIMIT :limit"
+        ),
+        text(f"{change} WHERE {whose} AND {key} = ANY(:keys)"),
+    )
+    for table, key, content, whose, change in (
+        (
+            "dead_letters",
+            "letter_id::text",
+            "reason, traceback, body",
+            "(group_id = :group OR group_id IS NULL)",
+            "DELETE FROM dead_letters",
+        ),
+        (
+            "reflections",
+            "reflection_id::text",
+            "focal_points::text, error",
+            "group_id = :group",
+            "UPDATE reflections SET focal_points = '[]', error = NULL",
+        ),
+        ("pending_work", "kind || '/' || subject_id::text", "last_error", "group_id = :group", "UPDATE pending_work SET last_error = NULL"),
+        (
+            "audit_log",
+            "audit_id::text",
+            "target, details::text",
+            "(group_id = :group OR group_id IS NULL)",
+            "UPDATE audit_log SET target = '', details = '{}'",
+        ),
+        (
+            "digest_items",
+            "digest_id::text || '/' || number::text",
+            "topic, summary, array_to_string(keywords, ' ')",
+            "group_id = :group",
+            "DELETE FROM digest_items",
+        ),
+        ("knowledge_history", "history_id::text", "reason", "group_id = :group", "UPDATE knowledge_history SET reason = ''"),
+        (
+            "job_ticks",
+            "job || '/' || slot::text",
+            "summary::text, error",
+            "state <> 'running' AND CAST(:group AS text) = :group",
+            "UPDATE job_ticks SET summary = '{}', error = NULL",
+        ),
+    )
+}

@@ -1,0 +1,210 @@
+"""What an erasure is about: memories, events and reflections, found page by page and noted by their ids.
+
+Names are looked for in Python, by the same rules as afterwards in the proof (:class:`jiyi.erasure.names.Names`): what
+PostgreSQL takes for a word, or for the lower case of a letter, depends on how the database was made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from jiyi.erasure.names import Erasure, Names, hash_of
+from models.erasure import tiers
+
+#: Rows looked through in one transaction.
+PAGE = 5_000
+#: As SQL has it: no name is found across it.
+APART = "E'\\x01'"
+#: Ids within texts.
+UUIDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def is_agent(connection: Connection, group_id: str, agent_id: str) -> bool:
+    return connection.execute(_IS_AGENT, {"group": group_id, "agent": agent_id}).scalar_one_or_none() is not None
+
+
+def known_nodes(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[UUID]:
+    return list(connection.execute(_KNOWN_NODES, {"group": group_id, "ids": list(node_ids)}).scalars())
+
+
+def agents_of(connection: Connection, group_id: str, what: dict[str, Any], asked: Erasure | None) -> list[str]:
+    """Agents that go as a whole: the one that is named, or those whose name has the person's in it."""
+    everyone: list[str] = list(connection.execute(_AGENTS, {"group": group_id}).scalars())
+    if asked is None:  # only the hash is known
+        return [agent_id for agent_id in everyone if hash_of(agent_id) in what.get("names", [])]
+    if asked.agent_id is not None:
+        return [asked.agent_id]
+    names = Names(asked.names) if asked.kind == "person" else None
+    return [] if names is None else [agent_id for agent_id in everyone if names.found_in(agent_id)]
+
+
+def note_agent(connection: Connection, erasure_id: UUID, group_id: str, agent_id: str) -> int:
+    """All memories, events and reflections of an agent. Safe to repeat because an id is noted once."""
+    connection.execute(_TAKE_YOUR_TIME)
+    parameters = {"erasure": erasure_id, "group": group_id, "agent": agent_id}
+    noted = sum(connection.execute(statement, parameters).rowcount for statement in _NOTE_AGENT)
+    return noted + tiers.note_agent(connection, erasure_id, group_id, agent_id)
+
+
+def note_nodes(connection: Connection, erasure_id: UUID, group_id: str, node_ids: Sequence[UUID]) -> int:
+    """Those of the memories that are the group's."""
+    parameters = {"erasure": erasure_id, "group": group_id, "ids": list(node_ids)}
+    return connection.execute(_NOTE_NODES, parameters).rowcount
+
+
+def note_events(connection: Connection, erasure_id: UUID, group_id: str, names: Names, after: int) -> int | None:
+    """Those of the next page of events that name the person, and what became of them; the last position, None at the end."""
+    rows = connection.execute(_EVENTS, {"group": group_id, "after": after, "limit": PAGE}).all()
+    found = [row.event_id for row in rows if names.found_in(row.content)]
+    connection.execute(_NOTE_EVENTS, {"erasure": erasure_id, "group": group_id, "ids": found})
+    return rows[-1].position if len(rows) == PAGE else None
+
+
+def note_named(connection: Connection, erasure_id: UUID, group_id: str, names: Names, after: tuple[str, int]) -> tuple[str, int] | None:
+    """Those of the next page of memories that name the person; where the page ends, None at the end of all."""
+    rows = _page(connection, group_id, after)
+    note_nodes(connection, erasure_id, group_id, [row.node_id for row in rows if names.found_in(row.content)])
+    return (rows[-1].agent_id, rows[-1].node_count) if len(rows) == PAGE else None
+
+
+def note_resting(connection: Connection, erasure_id: UUID, group_id: str) -> int:
+    """What rests on something noted, one level: call it until it finds nothing.
+
+    Evidence of a thought, and of what came of a reflection on a conversation that is noted.
+    """
+    connection.execute(_TAKE_YOUR_TIME)
+    noted = connection.execute(_NOTE_RESTING, {"erasure": erasure_id, "group": group_id}).rowcount
+    return noted + tiers.note_resting(connection, erasure_id, group_id)
+
+
+def rehearse(connection: Connection, group_id: str, request: Erasure) -> dict[str, Any]:
+    """What the steps would note: counts, agents, and the ids of nodes. Changes nothing."""
+    agents = agents_of(connection, group_id, {}, request)
+    parameters = {"group": group_id, "agents": agents}
+    nodes = set(connection.execute(_NODES_OF, parameters).scalars()) | set(known_nodes(connection, group_id, request.node_ids))
+    events = set(connection.execute(_EVENTS_OF, parameters).scalars())
+    letters = 0
+    if request.kind == "person":
+        names = Names(request.names)
+        events |= {row.event_id for row in _all_events(connection, group_id) if names.found_in(row.content)}
+        nodes |= {row.node_id for row in _all_nodes(connection, group_id) if names.found_in(row.content)}
+        letters = sum(names.found_in(row.content) for row in connection.execute(_LETTERS, {"group": group_id}))
+    nodes |= set(known_nodes(connection, group_id, list(events)))
+    directly = len(nodes)
+    while more := set(connection.execute(_RESTING_ON, {"group": group_id, "ids": list(nodes | events)}).scalars()) - nodes:
+        nodes |= more
+    outputs, known = _in_tiers(connection, group_id, request, agents, events)
+    events |= set(connection.execute(_EVENTS_OF_NODES, {"group": group_id, "ids": [*nodes, *outputs]}).scalars())
+    counts = {
+        "memories": len(nodes),
+        "resting_on_others": len(nodes) - directly,
+        "events": len(events),
+        "dead_letters": letters,
+        "outputs": len(outputs),
+        "knowledge": len(known),
+    }
+    return {"counts": counts, "agents": agents, "nodes": nodes}
+
+
+def _in_tiers(
+    connection: Connection, group_id: str, request: Erasure, agents: Sequence[str], events: set[UUID]
+) -> tuple[set[UUID], set[UUID]]:
+    """Outputs in quarantine, and knowledge, that would go."""
+    of_agents = tiers.ids_of_agents(connection, group_id, agents)
+    named = tiers.named(connection, group_id, Names(request.names)) if request.kind == "person" else {}
+    outputs = {*of_agents["quarantine_logs"], *named.get("quarantine_logs", [])}
+    known = {*of_agents["knowledge"], *named.get("knowledge", []), *named.get("knowledge_history", [])}
+    return outputs, known | tiers.resting_on(connection, group_id, [*outputs, *known, *events])
+
+
+def examples(connection: Connection, group_id: str, node_ids: set[UUID], limit: int) -> list[dict[str, Any]]:
+    some = sorted(node_ids)[:limit]
+    return [dict(row) for row in connection.execute(_EXAMPLES, {"group": group_id, "ids": some}).mappings()]
+
+
+def _page(connection: Connection, group_id: str, after: tuple[str, int]) -> list[Any]:
+    parameters = {"group": group_id, "agent": after[0], "count": after[1], "limit": PAGE}
+    return list(connection.execute(_NODES, parameters).all())
+
+
+def _all_nodes(connection: Connection, group_id: str) -> Iterator[Any]:
+    after = ("", 0)
+    while rows := _page(connection, group_id, after):
+        yield from rows
+        after = (rows[-1].agent_id, rows[-1].node_count)
+
+
+def _all_events(connection: Connection, group_id: str) -> Iterator[Any]:
+    after = 0
+    while rows := connection.execute(_EVENTS, {"group": group_id, "after": after, "limit": PAGE}).all():
+        yield from rows
+        after = rows[-1].position
+
+
+#: A million rows take seconds, on a busy server minutes.
+_TAKE_YOUR_TIME = text("SET LOCAL statement_timeout = '30min'")
+# Who speaks in a workflow, or has knowledge of their own, is an agent here, with or without memories.
+_EVERYONE = """
+    SELECT agent_id FROM agents WHERE group_id = :group UNION SELECT agent_id FROM quarantine_logs WHERE group_id = :group
+    UNION SELECT agent_id FROM knowledge WHERE group_id = :group AND agent_id IS NOT NULL
+"""
+_IS_AGENT = text(f"SELECT 1 FROM ({_EVERYONE}) everyone WHERE agent_id = :agent")
+_AGENTS = text(f"SELECT agent_id FROM ({_EVERYONE}) everyone ORDER BY agent_id")
+_KNOWN_NODES = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
+_NODES_OF = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND agent_id = ANY(:agents)")
+_EVENTS_OF = text("SELECT event_id FROM events WHERE group_id = :group AND agent_id = ANY(:agents)")
+_EVENTS_OF_NODES = text("""
+    SELECT event_id FROM events WHERE group_id = :group AND (event_id = ANY(:ids) OR node_id = ANY(:ids))
+""")
+_NODES = text(f"""
+    SELECT node_id, agent_id, node_count, concat_ws({APART}, agent_id, session_id, subject, predicate, object, description,
+        embedding_key, array_to_string(keywords, {APART}), filling::text, provenance::text) AS content
+    FROM memory_nodes WHERE group_id = :group AND (agent_id, node_count) > (:agent, :count)
+    ORDER BY agent_id, node_count LIMIT :limit
+""")
+_EVENTS = text(f"""
+    SELECT event_id, position, concat_ws({APART}, agent_id, session_id, correlation_id, payload::text) AS content
+    FROM events WHERE group_id = :group AND position > :after AND outcome <> 'erased' ORDER BY position LIMIT :limit
+""")
+_LETTERS = text(f"""
+    SELECT concat_ws({APART}, reason, body, traceback) AS content FROM dead_letters WHERE group_id = :group OR group_id IS NULL
+""")
+_NOTE = "INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)"
+_ONCE = "ON CONFLICT DO NOTHING"
+_NOTE_AGENT = [
+    text(f"{_NOTE} SELECT :erasure, {key}, :group, :agent FROM {table} WHERE group_id = :group AND agent_id = :agent {_ONCE}")
+    for table, key in (("memory_nodes", "node_id"), ("events", "event_id"), ("reflections", "reflection_id"))
+]
+_NOTE_NODES = text(f"""
+    {_NOTE} SELECT :erasure, node_id, :group, agent_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) {_ONCE}
+""")
+_NOTE_EVENTS = text(f"""
+    {_NOTE} SELECT :erasure, event_id, :group, agent_id FROM events WHERE group_id = :group AND event_id = ANY(:ids) {_ONCE}
+""")
+# An event's node has its id. That of a repetition goes by what it says itself.
+_NOTE_RESTING = text(f"""
+    WITH noted AS (SELECT subject_id FROM erasing_ids WHERE erasure_id = :erasure), found AS (
+        SELECT n.node_id FROM memory_nodes n JOIN noted ON n.node_id = noted.subject_id WHERE n.group_id = :group
+        UNION SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)
+            JOIN noted ON noted.subject_id::text = f.id WHERE n.group_id = :group
+        UNION SELECT n.node_id FROM memory_nodes n JOIN noted ON noted.subject_id::text = n.provenance ->> 'reflection'
+            JOIN reflections r ON r.reflection_id = noted.subject_id WHERE n.group_id = :group
+    )
+    {_NOTE} SELECT :erasure, n.node_id, :group, n.agent_id FROM memory_nodes n JOIN found USING (node_id)
+    WHERE n.group_id = :group {_ONCE}
+""")
+_RESTING_ON = text("""
+    SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)
+        JOIN unnest(CAST(:ids AS uuid[])) AS noted(id) ON noted.id::text = f.id WHERE n.group_id = :group
+    UNION SELECT n.node_id FROM memory_nodes n JOIN unnest(CAST(:ids AS uuid[])) AS noted(id)
+        ON noted.id::text = n.provenance ->> 'reflection' WHERE n.group_id = :group
+""")
+_EXAMPLES = text("""
+    SELECT node_id, agent_id, type, description FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)
+    ORDER BY node_id
+""")

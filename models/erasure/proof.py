@@ -1,0 +1,196 @@
+"""Whether anything is left of what was erased: every table, every key in Valkey, the log files, the backups.
+
+The tables come from the database's own catalogue, so that a new one cannot be forgotten; those that are not looked
+through are named here, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from psycopg import sql
+from sqlalchemy import Connection
+
+from jiyi.erasure.names import Whom
+from jiyi.settings import get_settings
+from models.db import valkey_keys
+from models.db.connection import driver
+from models.db.valkey import valkey
+from models.erasure.caches import MAX_KEYS, SCAN_COUNT, contents, names
+from models.erasure.matching import UUIDS
+from models.operations import backups
+
+#: Tables that hold no memories, or the erasure itself.
+NOT_MEMORIES = {
+    "alembic_version": "the schema's revision",
+    "api_keys": "keys of programs, named by operators",
+    "embedding_models": "names of models",
+    "erasing_ids": "the erasure's own list of ids",
+    "erasures": "the erasure itself: its names go with its end",
+    "groups": "names of tenants",
+    "users": "accounts of the admin",
+}
+#: Columns whose values are names of agents.
+AGENT_COLUMNS = ("agent_id", "persona_name")
+#: Columns that hold a tenant's name, or numbers only: no texts of users.
+NOT_TEXTS = {"group_id", "embedding", "key_hash", "content_hash"}
+#: Ids that stay: a tombstone has its event's, that is what it is there for; an erasure still owes itself.
+OWN_IDS = {"events": {"event_id"}}
+#: Tables of the service's own records, which name agents in texts. Elsewhere an agent's name is somebody's word.
+NAMING_AGENTS = {"audit_log", "dead_letters", "job_ticks"}
+#: Rows read at once.
+PAGE = 5_000
+#: Places that a report names of each table.
+MAX_PLACES = 20
+#: Characters of a line of a log that are looked at.
+MAX_LINE = 100_000
+
+
+@dataclass(slots=True)
+class Proof:
+    """What was looked through, and what was found: nothing, if all went well."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+    keys: int = 0
+    log_files: int = 0
+    left: Counter[str] = field(default_factory=Counter)
+    places: dict[str, list[str]] = field(default_factory=dict)
+
+    def found(self, where: str, place: str) -> None:
+        self.left[where] += 1
+        places = self.places.setdefault(where, [])
+        if len(places) < MAX_PLACES:
+            places.append(place)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return {
+            "looked_through": {"tables": dict(sorted(self.rows.items())), "keys": self.keys, "log_files": self.log_files},
+            "not_looked_through": NOT_MEMORIES,
+            "left": sum(self.left.values()),
+            "places": self.places,
+        }
+
+
+def tables(connection: Connection) -> dict[str, list[tuple[str, str]]]:
+    """Every table of the schema with its columns: (name, type)."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for table, column, kind in driver(connection).execute(_CATALOGUE):
+        found.setdefault(table, []).append((column, kind))
+    return found
+
+
+def look_through_tables(connection: Connection, proof: Proof, group_id: str, whom: Whom, ids: set[str]) -> None:
+    """Rows of the group, and of the whole service, as text; ids of what was erased in columns of ids.
+
+    A tombstone has the id of its event: that is what it is there for.
+    """
+    for table, columns in tables(connection).items():
+        if table in NOT_MEMORIES:
+            continue
+        proof.rows[table] = 0  # an empty table was looked through, too
+        for row in _rows(connection, table, columns, group_id):
+            proof.rows[table] += 1
+            place, agent_id, text = row
+            named = agent_id in whom.agents or (table in NAMING_AGENTS and whom.names_agent(text))
+            if named or whom.names_person(text) or not ids.isdisjoint(UUIDS.findall(text)):
+                proof.found(table, place)
+
+
+def _rows(connection: Connection, table: str, columns: list[tuple[str, str]], group_id: str) -> Iterator[Any]:
+    """(place, agent, text) of each row. Read by a cursor of the server: a table may be larger than memory."""
+    known = {name for name, _ in columns}
+    left_out = NOT_TEXTS | OWN_IDS.get(table, set())
+    texts = [name for name, kind in columns if name not in left_out and kind not in ("vector", "bytea")]
+    agent = next((name for name in AGENT_COLUMNS if name in known), None)
+    query = sql.SQL("SELECT ctid::text, {}, concat_ws(E'\\x01', {}) FROM {} {}").format(
+        sql.SQL("NULL::text") if agent is None else sql.Identifier(agent),
+        sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in texts),
+        sql.Identifier(table),
+        sql.SQL("WHERE group_id = {} OR group_id IS NULL").format(sql.Literal(group_id)) if "group_id" in known else sql.SQL(""),
+    )
+    with driver(connection).cursor(name=f"proof_{table}") as cursor:
+        cursor.itersize = PAGE
+        yield from cursor.execute(query)
+
+
+def look_through_valkey(proof: Proof, group_id: str, whom: Whom, ids: set[str]) -> None:
+    """Every key of ours: its name and all that it holds, whatever its type."""
+    own = {f":{len(group_id)}:{group_id}:{agent_id}" for agent_id in whom.agents}
+    for count, key in enumerate(valkey().scan_iter(match="jiyi:*", count=SCAN_COUNT)):
+        if count >= MAX_KEYS:
+            proof.found("valkey", f"more than {MAX_KEYS:,} keys: not all were looked at")
+            return
+        proof.keys += 1
+        name = key.decode("utf-8", "replace")
+        if name.startswith(_OF_OTHERS) and f":{group_id}" not in name:
+            continue
+        if name.startswith(valkey_keys.WORKING) and name.split(":", 3)[-1] != group_id:
+            continue
+        if any(name.endswith(one) for one in own) or whom.names_person(name) or any(names(one, ids, whom) for one in contents(key)):
+            proof.found("valkey", ":".join(name.split(":")[:2]))
+
+
+def log_files() -> list[Path]:
+    """Those of the embedded copy, as far as they are on this machine."""
+    folder = get_settings().home / "log"
+    return sorted(path for path in folder.rglob("*.log*") if path.is_file()) if folder.is_dir() else []
+
+
+def blank_logs(whom: Whom) -> int:
+    """Overwrite lines that name the person, from before logs held no names; returns how many.
+
+    In place and of the same length: other processes go on writing at the end.
+    """
+    blanked = 0
+    for path in log_files() if whom.person is not None else []:
+        with suppress(PermissionError), path.open("r+b") as file:
+            start = 0
+            for line in iter(file.readline, b""):
+                if whom.names_person(line[:MAX_LINE].decode("utf-8", "replace")):
+                    file.seek(start)
+                    file.write(b"-" * len(line.rstrip(b"\r\n")))
+                    file.seek(start + len(line))
+                    blanked += 1
+                start += len(line)
+    return blanked
+
+
+def look_through_logs(proof: Proof, whom: Whom) -> None:
+    """The log files of the embedded copy, where this process can read them. Agents' names are no secret there."""
+    for path in log_files() if whom.person is not None else []:
+        proof.log_files += 1
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            for number, line in enumerate(lines, 1):
+                if whom.names_person(line[:MAX_LINE]):
+                    proof.found("logs", f"{path.name}:{number}")
+
+
+def backups_before(moment: datetime) -> list[Path]:
+    """Backups that still hold what was erased at that moment, newest first."""
+    return [path for path in backups.existing() if backups.made_at(path) <= moment]
+
+
+def backups_left(moment: datetime) -> dict[str, Any]:
+    """How many there are, and when the last of them will have gone by itself."""
+    found = backups_before(moment)
+    settings = get_settings()
+    later = len(backups.existing()) - len(found)
+    hours = max(settings.backup_keep - later, 0) * settings.backup_hours if found and settings.backup_hours else None
+    return {"folder": str(backups.folder()), "holding_it": len(found), "gone_after_hours": hours}
+
+
+#: Keys of one group each, whose names say which.
+_OF_OTHERS = ("jiyi:stream:", "jiyi:touched:")
+_CATALOGUE = """
+    SELECT c.relname, a.attname, format_type(a.atttypid, NULL) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'm') AND a.attnum > 0
+      AND NOT a.attisdropped
+    ORDER BY c.relname, a.attnum
+"""

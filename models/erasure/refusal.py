@@ -1,0 +1,78 @@
+"""What must not come back: events that arrive about what is being erased, and thoughts that rest on what was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from jiyi.erasure.names import Erasure, Names
+from jiyi.protocol.events import Event, MemoryObserved
+
+#: Any number that no other advisory lock of ours uses. Held by all who store; alone by an erasure, for a moment.
+STORING = 7_461_904
+
+
+def refused(connection: Connection, events: Sequence[Event]) -> set[UUID]:
+    """Ids of the events that are to be kept as erased, and nothing more.
+
+    Those about an agent or a person whose erasure is under way, and thoughts whose evidence was erased: a reflection
+    takes minutes, and what it started from may go meanwhile. The caller's transaction may go on to store the others:
+    an erasure waits for it before it looks for what there is.
+    """
+    connection.execute(_STORING, {"key": STORING})
+    evidence = {node_id for event in events if isinstance(event, MemoryObserved) for node_id in event.payload.evidence}
+    groups = sorted({event.group_id for event in events})
+    # After the lock, in a statement of its own: it sees every erasure that did not wait for this transaction.
+    row = connection.execute(_LOOK, {"groups": groups, "evidence": list(evidence)}).one()
+    if not row.under_way and not row.gone:
+        return set()
+    about = [_about(one) for one in row.under_way or []]
+    gone = set(row.gone or [])
+    found: set[UUID] = set()
+    for event in events:
+        rests_on = event.payload.evidence if isinstance(event, MemoryObserved) else []
+        if any(one(event) for one in about) or not (gone | found).isdisjoint(rests_on):
+            found.add(event.event_id)
+    return found
+
+
+def _about(row: dict[str, Any]) -> Any:
+    """A function that tells whether an event is about what this erasure erases."""
+    what = Erasure.model_validate(row["what"]["asked"]) if "asked" in row["what"] else None
+    agents = {*row["agents"], *([what.agent_id] if what is not None and what.agent_id is not None else [])}
+    names = Names(what.names) if what is not None and what.kind == "person" else None
+    group = row["group_id"]
+
+    def is_about(event: Event) -> bool:
+        if event.group_id != group:
+            return False
+        return event.agent_id in agents or (names is not None and names.found_in(_text_of(event)))
+
+    return is_about
+
+
+def _text_of(event: Event) -> str:
+    return event.model_dump_json(exclude={"group_id": True, "payload": {"vector"}})
+
+
+def wait_for_storing(connection: Connection) -> None:
+    """Return when every transaction that may not have seen an erasure has ended."""
+    connection.execute(_WAIT, {"key": STORING})
+
+
+_STORING = text("SELECT pg_advisory_xact_lock_shared(:key)")
+_WAIT = text("SELECT pg_advisory_xact_lock(:key)")
+_LOOK = text("""
+    SELECT (
+        SELECT jsonb_agg(jsonb_build_object(
+            'group_id', group_id, 'what', what, 'agents', coalesce(place -> 'agents', '[]'::jsonb)
+        )) FROM erasures WHERE group_id = ANY(:groups) AND state <> 'done'
+    ) AS under_way, (
+        SELECT array_agg(id) FROM unnest(CAST(:evidence AS uuid[])) AS e(id)
+        WHERE EXISTS (SELECT FROM events WHERE event_id = e.id AND outcome = 'erased')
+           OR EXISTS (SELECT FROM erasing_ids WHERE subject_id = e.id)
+    ) AS gone
+""")

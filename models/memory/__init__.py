@@ -1,0 +1,1 @@
+"""Events, memory nodes, agents, keywords, access times and the archive."""

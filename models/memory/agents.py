@@ -1,0 +1,238 @@
+"""Agents: made on their first event, their settings, their numbering."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, bindparam, text
+from sqlalchemy.dialects.postgresql import JSONB
+from uuid6 import uuid7
+
+from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.events import Configuration
+from jiyi.reflection.reflect import counters_after, is_due
+from jiyi.settings import get_settings
+from models.db.connection import driver
+from models.operations.embedding_models import InUse
+
+#: (group_id, agent_id)
+AgentName = tuple[str, str]
+#: (agent_key, generation)
+Identity = tuple[UUID, int]
+
+
+@dataclass(slots=True)
+class AgentRow:
+    """An agent's row, locked by the transaction that holds it: numbers are given out in memory, written once."""
+
+    group_id: str
+    agent_id: str
+    agent_key: UUID
+    settings: AgentSettings
+    node_count: int
+    type_counts: dict[str, int]
+    importance_trigger_curr: float
+    importance_ele_n: int
+    #: See ``tables.Agent``.
+    large_from: int | None = None
+    changed: bool = False
+
+    @property
+    def outgrows(self) -> bool:
+        """Whether it is to become large, and is not on its way yet."""
+        return self.large_from is None and self.node_count > get_settings().index_max_nodes
+
+    def number(self, node_type: str) -> tuple[int, int]:
+        """The next (node_count, type_count) of this agent (GA-15)."""
+        self.changed = True
+        self.node_count += 1
+        self.type_counts[node_type] = self.type_counts.get(node_type, 0) + 1
+        return self.node_count, self.type_counts[node_type]
+
+    def configure(self, configuration: Configuration) -> None:
+        """Replace the settings that are given. A new trigger maximum keeps what was added up so far."""
+        self.changed = True
+        before = self.settings.over(get_settings()).importance_trigger_max
+        given = configuration.model_dump(exclude_unset=True, exclude={"counters"})
+        self.settings = AgentSettings(**{**self.settings.model_dump(exclude_none=True), **given})
+        self.importance_trigger_curr += self.settings.over(get_settings()).importance_trigger_max - before
+        if configuration.counters is not None:
+            self.importance_trigger_curr = configuration.counters.importance_trigger_curr
+            self.importance_ele_n = configuration.counters.importance_ele_n
+
+
+def lock_agents(connection: Connection, names: Iterable[AgentName]) -> dict[AgentName, AgentRow]:
+    """The named agents, made if absent, locked until the transaction ends.
+
+    Always in the same order, so that two intakes with the same agents queue up instead of deadlocking.
+    """
+    wanted = sorted(set(names))
+    parameters = {
+        "groups": [group_id for group_id, _ in wanted],
+        "agents": [agent_id for _, agent_id in wanted],
+        "keys": [uuid7() for _ in wanted],
+        "trigger": get_settings().importance_trigger_max,
+    }
+    found = _select_locked(connection, parameters)
+    if len(found) < len(wanted):
+        connection.execute(_INSERT_GROUPS, parameters)
+        connection.execute(_INSERT_AGENTS, parameters)
+        found = _select_locked(connection, parameters)
+    return found
+
+
+def make_groups(connection: Connection, group_ids: Iterable[str]) -> None:
+    """Groups without an agent so far: those of workflows."""
+    wanted = sorted(set(group_ids))
+    if wanted:
+        connection.execute(_INSERT_GROUPS, {"groups": wanted})
+
+
+def save_agents(connection: Connection, agents: Iterable[AgentRow]) -> None:
+    """Write back what changed of agents that :func:`lock_agents` gave."""
+    rows = [
+        {
+            "group": agent.group_id,
+            "agent": agent.agent_id,
+            "settings": agent.settings.model_dump(exclude_none=True),
+            "node_count": agent.node_count,
+            "type_counts": agent.type_counts,
+            "curr": agent.importance_trigger_curr,
+            "ele_n": agent.importance_ele_n,
+        }
+        for agent in agents
+        if agent.changed
+    ]
+    if rows:
+        connection.execute(_SAVE, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a retrieval has to know of an agent."""
+
+    settings: AgentSettings
+    #: Memories it ever had.
+    node_count: int = 0
+    #: Whether it is served from the database's own indexes (``models/retrieval/large_agents.py``).
+    large: bool = False
+    #: The deployment's embedding model, read at the same moment; None while no memory was ever embedded.
+    embedding: InUse | None = None
+    #: What an index of its memories was built from: the agent itself, not one of its name that was erased, and how
+    #: often something of it was erased. None for an agent that is not there.
+    identity: Identity | None = None
+
+
+def known(connection: Connection, group_id: str, agent_id: str) -> Known | None:
+    """None for an agent that no event has named yet."""
+    row = driver(connection).execute(_SETTINGS, {"group": group_id, "agent": agent_id}).fetchone()
+    if row is None:
+        return None
+    settings, node_count, large, key, generation, *embedding = row
+    in_use = None if embedding[0] is None else InUse(*embedding)
+    return Known(AgentSettings(**settings), node_count, large, in_use, (key, generation))
+
+
+def agent_settings(connection: Connection, group_id: str, agent_id: str) -> AgentSettings | None:
+    """The agent's own settings, or None for an agent that no event has named yet."""
+    agent = known(connection, group_id, agent_id)
+    return None if agent is None else agent.settings
+
+
+def names(connection: Connection, group_id: str | None, after: AgentName, limit: int) -> list[AgentName]:
+    """The next agents after this one, of one group or (None) of all: for jobs that see to each."""
+    parameters = {"group": group_id, "after_group": after[0], "after_agent": after[1], "limit": limit}
+    return [(row.group_id, row.agent_id) for row in connection.execute(_NAMES, parameters)]
+
+
+def name_of(connection: Connection, agent_key: UUID) -> AgentName | None:
+    """Which agent the key stands for; None if it was erased."""
+    row = connection.execute(_NAME, {"key": agent_key}).one_or_none()
+    return None if row is None else (row.group_id, row.agent_id)
+
+
+def key_of(connection: Connection, group_id: str, agent_id: str) -> UUID | None:
+    """What stands for the agent in ``pending_work``."""
+    key: UUID | None = connection.execute(_KEY, {"group": group_id, "agent": agent_id}).scalar_one_or_none()
+    return key
+
+
+def counters(connection: Connection, agent_key: UUID) -> tuple[float, int]:
+    """What is left until a reflection is owed, and the events since the last one (GA-48)."""
+    row = connection.execute(_COUNTERS, {"key": agent_key}).one()
+    return row.importance_trigger_curr, row.importance_ele_n
+
+
+def reflected(connection: Connection, group_id: str, agent_id: str, seen: tuple[float, int], maximum: float, *, original: bool) -> bool:
+    """Count anew after a reflection that began with the counters ``seen`` under the trigger ``maximum``.
+
+    True if another one is due already.
+
+    Under the agent's lock, which :func:`models.memory.strength.accumulate` takes before it owes a reflection: so one that
+    is called for meanwhile is either seen here or owed afterwards.
+    """
+    agent = lock_agents(connection, [(group_id, agent_id)])[group_id, agent_id]
+    maximum_now = agent.settings.over(get_settings()).importance_trigger_max
+    seen = (seen[0] + maximum_now - maximum, seen[1])  # as ``configure`` has moved what is left
+    now = (agent.importance_trigger_curr, agent.importance_ele_n)
+    after = counters_after(now, seen, maximum_now, original=original)
+    agent.importance_trigger_curr, agent.importance_ele_n = after
+    agent.changed = True
+    save_agents(connection, [agent])
+    return is_due(after[0])
+
+
+def _select_locked(connection: Connection, parameters: dict[str, Any]) -> dict[AgentName, AgentRow]:
+    return {
+        (row.group_id, row.agent_id): AgentRow(
+            row.group_id,
+            row.agent_id,
+            row.agent_key,
+            AgentSettings(**row.settings),
+            row.node_count,
+            dict(row.type_counts),
+            row.importance_trigger_curr,
+            row.importance_ele_n,
+            row.large_from,
+        )
+        for row in connection.execute(_SELECT_LOCKED, parameters)
+    }
+
+
+_NAME = text("SELECT group_id, agent_id FROM agents WHERE agent_key = :key")
+_KEY = text("SELECT agent_key FROM agents WHERE group_id = :group AND agent_id = :agent")
+_COUNTERS = text("SELECT importance_trigger_curr, importance_ele_n FROM agents WHERE agent_key = :key")
+_SETTINGS = """
+    SELECT a.settings, a.node_count, a.large_ready_at IS NOT NULL, a.agent_key, a.generation, m.model, m.spec, m.active_since
+    FROM agents a LEFT JOIN embedding_models m ON m.state = 'active'
+    WHERE a.group_id = %(group)s AND a.agent_id = %(agent)s
+"""
+
+_INSERT_GROUPS = text("""
+    INSERT INTO groups (group_id) SELECT DISTINCT unnest(CAST(:groups AS text[])) ORDER BY 1 ON CONFLICT DO NOTHING
+""")
+_INSERT_AGENTS = text("""
+    INSERT INTO agents (group_id, agent_id, agent_key, importance_trigger_curr)
+    SELECT *, :trigger FROM unnest(CAST(:groups AS text[]), CAST(:agents AS text[]), CAST(:keys AS uuid[]))
+    ON CONFLICT DO NOTHING
+""")
+_NAMES = text("""
+    SELECT group_id, agent_id FROM agents
+    WHERE (CAST(:group AS text) IS NULL OR group_id = :group) AND (group_id, agent_id) > (:after_group, :after_agent)
+    ORDER BY group_id, agent_id LIMIT :limit
+""")
+_SELECT_LOCKED = text("""
+    SELECT group_id, agent_id, agent_key, settings, node_count, type_counts, importance_trigger_curr, importance_ele_n,
+        large_from
+    FROM agents
+    WHERE (group_id, agent_id) IN (SELECT * FROM unnest(CAST(:groups AS text[]), CAST(:agents AS text[])))
+    ORDER BY group_id, agent_id FOR NO KEY UPDATE
+""")
+_SAVE = text("""
+    UPDATE agents SET settings = :settings, node_count = :node_count, type_counts = :type_counts,
+        importance_trigger_curr = :curr, importance_ele_n = :ele_n
+    WHERE group_id = :group AND agent_id = :agent
+""").bindparams(bindparam("settings", type_=JSONB), bindparam("type_counts", type_=JSONB))

@@ -1,0 +1,83 @@
+"""Memory nodes: what tasks and lists read and write of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from jiyi.memory.nodes import searchable
+from jiyi.protocol.vectors import Float32
+
+
+@dataclass(frozen=True, slots=True)
+class TextToEmbed:
+    """A node without a vector; ``reuse`` is a node of its group that has one for the very same text."""
+
+    node_id: UUID
+    embedding_key: str
+    key_hash: bytes
+    reuse: UUID | None
+    group_id: str = ""
+    agent_id: str = ""
+
+
+def lock(connection: Connection, node_ids: Sequence[UUID]) -> None:
+    """Lock nodes before many are updated, always in the same order: tasks of two kinds may be about the same nodes."""
+    connection.execute(_LOCK, {"ids": list(node_ids)})
+
+
+def texts_to_embed(connection: Connection, node_ids: Sequence[UUID], model: str) -> list[TextToEmbed]:
+    rows = connection.execute(_TEXTS, {"ids": list(node_ids), "model": model})
+    return [TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse, row.group_id, row.agent_id) for row in rows]
+
+
+def fill_embeddings(connection: Connection, node_ids: Sequence[UUID], vectors: Sequence[Float32], model: str) -> None:
+    """Write vectors where none is yet."""
+    rows = [{"id": node_id, "vector": vector, "model": model} for node_id, vector in zip(node_ids, vectors, strict=True)]
+    if rows:
+        connection.execute(_FILL, rows)
+
+
+def copy_embeddings(connection: Connection, pairs: Sequence[tuple[UUID, UUID]]) -> None:
+    """Give each (node, other) node the other's vector."""
+    if pairs:
+        connection.execute(_COPY, {"ids": [pair[0] for pair in pairs], "others": [pair[1] for pair in pairs]})
+
+
+def texts_of(connection: Connection, node_ids: Sequence[UUID]) -> list[tuple[UUID, str]]:
+    """What lexical search is to know the nodes by: description and, of a conversation, what was said."""
+    rows = connection.execute(_SAID, {"ids": list(node_ids)})
+    return [(row.node_id, searchable(row.description, row.filling if row.type == "chat" else [])) for row in rows]
+
+
+def fill_tokens(connection: Connection, rows: Sequence[tuple[UUID, list[str]]]) -> None:
+    if rows:
+        connection.execute(_FILL_TOKENS, [{"id": node_id, "tokens": " ".join(tokens)} for node_id, tokens in rows])
+
+
+_LOCK = text("SELECT FROM memory_nodes WHERE node_id = ANY(:ids) ORDER BY node_id FOR NO KEY UPDATE")
+_SAID = text("SELECT node_id, type, description, filling FROM memory_nodes WHERE node_id = ANY(:ids)")
+_FILL_TOKENS = text("""
+    UPDATE memory_nodes SET tokens = :tokens, changed_xid = pg_current_xact_id() WHERE node_id = :id
+""")
+_TEXTS = text("""
+    SELECT n.node_id, n.group_id, n.agent_id, n.embedding_key, n.key_hash, (
+        SELECT o.node_id FROM memory_nodes o
+        WHERE o.group_id = n.group_id AND o.key_hash = n.key_hash AND o.embedding_model = :model
+          AND o.embedding IS NOT NULL LIMIT 1
+    ) AS reuse
+    FROM memory_nodes n WHERE n.node_id = ANY(:ids) AND n.embedding IS NULL
+""")
+_FILL = text("""
+    UPDATE memory_nodes SET embedding = :vector, embedding_model = :model, changed_xid = pg_current_xact_id()
+    WHERE node_id = :id AND embedding IS NULL
+""")
+_COPY = text("""
+    UPDATE memory_nodes n SET embedding = o.embedding, embedding_model = o.embedding_model, changed_xid = pg_current_xact_id()
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:others AS uuid[])) AS pair(node_id, other_id)
+    JOIN memory_nodes o ON o.node_id = pair.other_id
+    WHERE n.node_id = pair.node_id AND n.embedding IS NULL
+""")

@@ -1,0 +1,1 @@
+"""Backups, canaries, meters, re-embedding and upkeep of the database."""

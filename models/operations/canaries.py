@@ -1,0 +1,115 @@
+"""Signs of life: beat sends each of Celery's queues a tiny task again and again, and its worker notes that it ran.
+
+What is not known is None. A worker that is busy sings later, not never: how long a silence means nothing is for the
+reader to say (``web.operations.health``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import redis
+
+from models.db import valkey_keys
+from models.db.valkey import valkey
+from models.queue.broker_queues import broker_client
+
+TASK = "canary.sing"
+#: Seconds between two canaries of a queue.
+EVERY = 10
+#: Seconds until another one is sent though the last has not sung: doubles with each, so that a queue nobody reads
+#: gathers a few messages an hour, not hundreds.
+LAST_PAUSE = 600
+#: Seconds after which a queue that is no longer sent any, or a beat that is gone, is forgotten.
+FORGOTTEN_AFTER = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """What is known of one queue; times in epoch seconds."""
+
+    queue: str
+    #: When the last one was sent, and when the one was sent that sang last.
+    sent_at: float | None = None
+    sang_at: float | None = None
+    #: Seconds that this one waited in the queue.
+    waited: float | None = None
+    #: Sent since then, without an answer yet.
+    outstanding: int = 0
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the last sign of life."""
+        return None if self.sang_at is None else max(0.0, time.time() - self.sang_at)
+
+
+def due(queue: str) -> bool:
+    """Whether beat is to send one now; counts it as sent. Also notes that beat lives.
+
+    Of two beats one sends. Raises what Valkey raises.
+    """
+    now = time.time()
+    return bool(valkey().eval(_DUE, 2, valkey_keys.canary(queue), valkey_keys.BEAT, now, EVERY, LAST_PAUSE, FORGOTTEN_AFTER))
+
+
+def sang(queue: str, sent_at: float) -> None:
+    """The canary that was sent then has been run by a worker."""
+    now = time.time()
+    with valkey().pipeline(transaction=True) as pipe:
+        pipe.hset(valkey_keys.canary(queue), mapping={"sang": now, "waited": max(0.0, now - sent_at), "outstanding": 0})
+        pipe.expire(valkey_keys.canary(queue), FORGOTTEN_AFTER)
+        pipe.execute()
+
+
+def look(queues: Sequence[str]) -> list[Canary]:
+    """What is known of each queue."""
+    with valkey().pipeline(transaction=False) as pipe:
+        for queue in queues:
+            pipe.hgetall(valkey_keys.canary(queue))
+        found = pipe.execute()
+    return [_canary(queue, fields) for queue, fields in zip(queues, found, strict=True)]
+
+
+def beat_age() -> float | None:
+    """Seconds since beat last looked whether there is something to send; None if it has not, for a day."""
+    seen = cast("bytes | None", valkey().get(valkey_keys.BEAT))
+    return None if seen is None else max(0.0, time.time() - float(seen))
+
+
+def intake_ages(address: str, queue: str, heartbeat_seconds: float) -> list[float]:
+    """Seconds since each living intake of the queue last said so, the latest first. One that has died is not among them.
+
+    ``address`` is what :func:`models.queue.broker_queues.redis_address` gave; ``heartbeat_seconds`` how long its word counts.
+    """
+    client: redis.Redis = broker_client(address)
+    names = sorted(cast("set[bytes]", client.smembers(valkey_keys.intakes(queue))))
+    with client.pipeline(transaction=False) as pipe:
+        for name in names:
+            pipe.pttl(valkey_keys.intake_alive(name.decode()))
+        left = pipe.execute()
+    return sorted(max(0.0, heartbeat_seconds - ms / 1_000) for ms in left if ms > 0)
+
+
+def _canary(queue: str, fields: dict[bytes, bytes]) -> Canary:
+    def number(name: bytes) -> Any:
+        return None if name not in fields else float(fields[name])
+
+    return Canary(queue, number(b"sent"), number(b"sang"), number(b"waited"), int(number(b"outstanding") or 0))
+
+
+# By Valkey in one step, so that two beats do not both send. The pause is measured from the last one sent.
+_DUE = """
+redis.call('SET', KEYS[2], ARGV[1], 'EX', ARGV[4])
+local now, sent = tonumber(ARGV[1]), tonumber(redis.call('HGET', KEYS[1], 'sent') or 0)
+local outstanding = tonumber(redis.call('HGET', KEYS[1], 'outstanding') or 0)
+local pause = math.min(tonumber(ARGV[2]) * 2 ^ math.max(0, outstanding - 1), tonumber(ARGV[3]))
+-- A little early counts as in time; a clock that was set back does not silence it.
+if now >= sent and now - sent < pause * 0.9 then return 0 end
+redis.call('HSET', KEYS[1], 'sent', ARGV[1])
+redis.call('HINCRBY', KEYS[1], 'outstanding', 1)
+redis.call('EXPIRE', KEYS[1], ARGV[4])
+return 1
+"""

@@ -1,0 +1,39 @@
+"""Old rows that nothing needs any more."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Connection, text
+
+
+def count(connection: Connection, table: str, before: datetime) -> int:
+    return int(connection.execute(_COUNT[table], {"before": before}).scalar_one())
+
+
+def delete(connection: Connection, table: str, before: datetime, limit: int) -> int:
+    """Delete up to ``limit`` of them; returns how many.
+
+    Safe to repeat because a row that is gone is not found.
+    """
+    return connection.execute(_DELETE[table], {"before": before, "limit": limit}).rowcount
+
+
+#: What may go. An event whose node is missing, or that still owes work or may again (an open dead letter), is the
+#: only trace of something: it stays. So does what is left of an erased one, which keeps it from coming back.
+_OLD = {
+    "events": """
+        received_at < :before
+        AND outcome <> 'erased' AND (outcome <> 'stored' OR EXISTS (SELECT FROM memory_nodes n WHERE n.node_id = t.node_id))
+        AND NOT EXISTS (SELECT FROM pending_work p WHERE p.subject_id = t.event_id)
+        AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.subject_id = t.event_id AND d.state = 'open')
+    """,
+    "dead_letters": "state <> 'open' AND resolved_at < :before",
+    # What a job did last stays, however long ago it was.
+    "job_ticks": "slot < :before AND EXISTS (SELECT FROM job_ticks later WHERE later.job = t.job AND later.slot > t.slot)",
+}
+_COUNT = {table: text(f"SELECT count(*) FROM {table} t WHERE {old}") for table, old in _OLD.items()}
+_DELETE = {
+    table: text(f"DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT t.ctid FROM {table} t WHERE {old} LIMIT :limit FOR UPDATE))")
+    for table, old in _OLD.items()
+}

@@ -1,0 +1,194 @@
+"""How a deployment moves to another embedding model beside the running service, in steps that may end anywhere.
+
+1. **Fill**: the new model's vectors are put into ``next_vectors``, beside the nodes; nothing else changes.
+2. **Switch**, in one short transaction: the new model becomes the active one. From then on questions are embedded by
+   it and compared with its vectors, which are read from either place (``models.retrieval.agent_index``).
+3. **Fold**: the vectors take the old ones' place in the nodes, batch by batch, once no question is on its way that
+   was embedded by the old model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from jiyi.protocol.vectors import Float32
+from models.memory import nodes
+from models.memory.nodes import TextToEmbed
+from models.tiers import knowledge
+
+#: Where a round through all nodes begins.
+FIRST = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A move that has begun; ``active_since`` is set once it has switched."""
+
+    model: str
+    spec: str
+    dimensions: int | None
+    replaces: str
+    everything: bool
+    position: UUID | None
+    active_since: datetime | None
+
+
+def filling(connection: Connection) -> Move | None:
+    """The move that has not switched yet."""
+    row = connection.execute(_MOVE, {"state": "filling"}).one_or_none()
+    return None if row is None else Move(*row)
+
+
+def finished(connection: Connection) -> Move | None:
+    """The move by which the active model became so; None if it always was."""
+    row = connection.execute(_MOVE, {"state": "active"}).one_or_none()
+    return None if row is None or row.replaces is None else Move(*row)
+
+
+def begin(connection: Connection, model: str, spec: str, replaces: str, *, everything: bool) -> None:
+    """Begin a move; one to a model that was in use before is like any other."""
+    connection.execute(_BEGIN, {"model": model, "spec": spec, "replaces": replaces, "everything": everything})
+
+
+def cancel(connection: Connection) -> str | None:
+    """End a move that has not switched, as if it had never begun; the model's name, None if there was none."""
+    model: str | None = connection.execute(_CANCEL).scalar_one_or_none()
+    if model is not None:
+        connection.execute(_DROP_VECTORS, {"model": model})
+        connection.execute(_FORGET, {"model": model})
+    return model
+
+
+def set_size(connection: Connection, move: Move, dimensions: int) -> None:
+    connection.execute(_SIZE, {"model": move.model, "dimensions": dimensions})
+
+
+def left(connection: Connection, move: Move) -> int:
+    """How many memories have yet to be embedded by the new model."""
+    return int(connection.execute(_LEFT, _stale(move)).scalar_one())
+
+
+def to_embed(connection: Connection, move: Move, limit: int, after: UUID = FIRST) -> list[TextToEmbed]:
+    """Nodes without the new model's vector, in order of their ids; ``reuse`` names one with the same text that has it."""
+    rows = connection.execute(_TO_EMBED, {**_stale(move), "after": after, "limit": limit})
+    return [TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse) for row in rows]
+
+
+def put(connection: Connection, move: Move, vectors: Sequence[tuple[UUID, Float32]], copies: Sequence[tuple[UUID, UUID]]) -> None:
+    """Store vectors beside their nodes, and copies of those that others have; what was erased meanwhile is left out."""
+    if vectors:
+        connection.execute(_PUT, [{"id": node_id, "model": move.model, "vector": vector} for node_id, vector in vectors])
+    if copies:
+        ids, others = [pair[0] for pair in copies], [pair[1] for pair in copies]
+        connection.execute(_COPY, {"ids": ids, "others": others, "model": move.model})
+
+
+def is_wanted(connection: Connection, move: Move) -> bool:
+    """Whether the move was not cancelled; nobody can until the transaction ends."""
+    return connection.execute(_IS_WANTED, {"model": move.model}).one_or_none() is not None
+
+
+def set_position(connection: Connection, move: Move, position: UUID | None) -> None:
+    connection.execute(_POSITION, {"model": move.model, "position": position})
+
+
+def hold(connection: Connection) -> None:
+    """Wait until nobody stores vectors of the active model, and let nobody until the transaction ends."""
+    connection.execute(_LOCK)
+
+
+def switch(connection: Connection, move: Move) -> None:
+    """Make the new model the active one; only under :func:`hold`, with nothing left to embed."""
+    connection.execute(_RETIRE)
+    connection.execute(_ACTIVATE, {"model": move.model})
+    knowledge.owe_all(connection, move.model)  # found by its words until it is embedded anew
+
+
+def seconds_since_switch(connection: Connection) -> float:
+    return float(connection.execute(_SINCE).scalar_one())
+
+
+def unfolded(connection: Connection, model: str) -> int:
+    return int(connection.execute(_UNFOLDED, {"model": model}).scalar_one())
+
+
+def fold(connection: Connection, model: str, limit: int) -> int:
+    """Put some of the vectors beside the nodes into them; returns how many."""
+    ids = list(connection.execute(_TO_FOLD, {"model": model, "limit": limit}).scalars())
+    nodes.lock(connection, ids)
+    connection.execute(_FOLD, {"ids": ids, "model": model})
+    return len(ids)
+
+
+def _stale(move: Move) -> dict[str, object]:
+    return {"model": move.model, "replaces": move.replaces, "everything": move.everything}
+
+
+_MOVE = text("""
+    SELECT model, spec, dimensions, replaces, everything, position, active_since FROM embedding_models WHERE state = :state
+""")
+_BEGIN = text("""
+    INSERT INTO embedding_models (model, spec, state, replaces, everything)
+    VALUES (:model, :spec, 'filling', :replaces, :everything)
+    ON CONFLICT (model) DO UPDATE SET spec = excluded.spec, state = 'filling', replaces = excluded.replaces,
+        everything = excluded.everything, position = NULL, active_since = NULL
+    WHERE embedding_models.state = 'retired'
+""")
+_CANCEL = text("SELECT model FROM embedding_models WHERE state = 'filling' FOR UPDATE")
+_DROP_VECTORS = text("DELETE FROM next_vectors WHERE model = :model")
+_FORGET = text("DELETE FROM embedding_models WHERE model = :model AND state = 'filling'")
+_SIZE = text("UPDATE embedding_models SET dimensions = :dimensions WHERE model = :model")
+_IS_WANTED = text("SELECT FROM embedding_models WHERE model = :model AND state <> 'retired' FOR SHARE")
+_POSITION = text("UPDATE embedding_models SET position = :position WHERE model = :model")
+_IS_STALE = """
+    n.embedding IS NOT NULL AND n.embedding_model <> :model AND (:everything OR n.embedding_model = :replaces)
+    AND NOT EXISTS (SELECT FROM next_vectors v WHERE v.node_id = n.node_id AND v.model = :model)
+"""
+_LEFT = text(f"SELECT count(*) FROM memory_nodes n WHERE {_IS_STALE}")
+_TO_EMBED = text(f"""
+    SELECT n.node_id, n.embedding_key, n.key_hash, (
+        SELECT v.node_id FROM memory_nodes o JOIN next_vectors v USING (node_id)
+        WHERE o.group_id = n.group_id AND o.key_hash = n.key_hash AND o.embedding IS NOT NULL AND v.model = :model LIMIT 1
+    ) AS reuse
+    FROM memory_nodes n WHERE n.node_id > :after AND {_IS_STALE}
+    ORDER BY n.node_id LIMIT :limit
+""")
+# A vector of a move that was given up may still be there: it is replaced. FOR KEY SHARE: the node stays until then.
+_PUT = text("""
+    INSERT INTO next_vectors (node_id, group_id, model, embedding)
+    SELECT node_id, group_id, :model, :vector FROM memory_nodes WHERE node_id = :id FOR KEY SHARE
+    ON CONFLICT (node_id) DO UPDATE SET model = excluded.model, embedding = excluded.embedding
+""")
+_COPY = text("""
+    INSERT INTO next_vectors (node_id, group_id, model, embedding)
+    SELECT n.node_id, n.group_id, :model, v.embedding
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:others AS uuid[])) AS pair(node_id, other_id)
+        JOIN next_vectors v ON v.node_id = pair.other_id AND v.model = :model
+        JOIN memory_nodes n ON n.node_id = pair.node_id
+    FOR KEY SHARE OF n
+    ON CONFLICT (node_id) DO UPDATE SET model = excluded.model, embedding = excluded.embedding
+""")
+_LOCK = text("SELECT FROM embedding_models WHERE state IN ('active', 'filling') ORDER BY model FOR UPDATE")
+_RETIRE = text("UPDATE embedding_models SET state = 'retired' WHERE state = 'active'")
+_ACTIVATE = text("""
+    UPDATE embedding_models SET state = 'active', active_since = clock_timestamp(), position = NULL WHERE model = :model
+""")
+_SINCE = text("""
+    SELECT CAST(extract(epoch FROM clock_timestamp() - active_since) AS float8) FROM embedding_models WHERE state = 'active'
+""")
+_UNFOLDED = text("SELECT count(*) FROM next_vectors WHERE model = :model")
+_TO_FOLD = text("""
+    SELECT node_id FROM next_vectors WHERE model = :model ORDER BY node_id LIMIT :limit
+""")
+_FOLD = text("""
+    WITH moved AS (
+        DELETE FROM next_vectors WHERE node_id = ANY(:ids) AND model = :model RETURNING node_id, embedding
+    )
+    UPDATE memory_nodes n SET embedding = moved.embedding, embedding_model = :model, changed_xid = pg_current_xact_id()
+    FROM moved WHERE n.node_id = moved.node_id
+""")

@@ -1,0 +1,51 @@
+"""The service in numbers at one moment, for plots and for looking back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+from sqlalchemy import Connection, text
+
+from jiyi.settings import get_settings
+from models.db import valkey_keys
+from models.db.valkey import valkey
+from models.queue import broker_queues
+
+
+def stored(connection: Connection) -> dict[str, Any]:
+    """What the database knows: work owed by kind, the longest delay in seconds, open dead letters."""
+    work = [dict(row) for row in connection.execute(_WORK).mappings()]
+    return {
+        "owed": {row["kind"]: row["owed"] for row in work},
+        "overdue": {row["kind"]: row["overdue"] for row in work if row["overdue"]},
+        "lag_seconds": max((row["lag"] for row in work), default=0.0),
+        "dead_letters": open_letters(connection),
+    }
+
+
+def open_letters(connection: Connection) -> int:
+    """Of all groups that may be seen, and of none."""
+    return int(connection.execute(_DEAD).scalar_one())
+
+
+def queued() -> dict[str, Any]:
+    """What broker and Valkey know; nothing where the broker is of another kind, or silent."""
+    settings = get_settings()
+    address = broker_queues.redis_address(settings.need("broker_url"))
+    try:
+        found: dict[str, Any] = {"accesses_buffered": valkey().zcard(valkey_keys.ACCESS)}
+        if address is not None:
+            depths = broker_queues.depths(address, [settings.intake_queue, *broker_queues.task_queues()])
+            found |= {"queues": depths.waiting, "in_hand": {"intake": depths.intake.count, "tasks": depths.tasks.count}}
+        return found
+    except redis.RedisError as error:
+        return {"queues": None, "queues_error": str(error)}
+
+
+_WORK = text("""
+    SELECT kind, count(*) AS owed, count(*) FILTER (WHERE due_at <= now()) AS overdue,
+        CAST(coalesce(extract(epoch FROM max(now() - due_at) FILTER (WHERE due_at <= now())), 0) AS float8) AS lag
+    FROM pending_work GROUP BY kind ORDER BY kind
+""")
+_DEAD = text("SELECT count(*) FROM dead_letters WHERE state = 'open'")

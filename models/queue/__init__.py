@@ -1,0 +1,1 @@
+"""Pending work, wake-ups, dead letters, ticks, and the news of what was committed."""

@@ -1,0 +1,189 @@
+"""Queues of the broker: their names, how full they are and what is inside, where that is cheap to know (Redis/Valkey).
+
+Of a message only what kind it is, its id, age and size are read, inside the broker: never what it says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import cast
+from urllib.parse import parse_qs, urlsplit
+
+import redis
+
+from jiyi.client.calls import retrieval_queues
+from jiyi.settings import get_settings
+from models.db import valkey_keys
+
+#: Celery's queues; the queue of events has its own name in the settings (``intake_queue``).
+OTHER_QUEUES = ("inspection", "embedding", "upkeep", "reflection")
+
+#: Where kombu keeps what was handed out to Celery's workers but not acknowledged.
+UNACKED, UNACKED_INDEX = "unacked", "unacked_index"
+
+#: Seconds; an answer takes a millisecond, so a broker that needs this long is as good as silent.
+SOCKET_TIMEOUT = 2.0
+
+#: Messages that are shown of each end of a queue.
+SHOWN = 50
+#: Messages, and bytes of them, that one look into a queue goes through.
+SCANNED, SCANNED_BYTES = 1_000, 8 * 1024 * 1024
+
+
+def task_queues() -> list[str]:
+    """All of Celery's queues, as the settings have it."""
+    return [*retrieval_queues(get_settings().retrieval_shards), *OTHER_QUEUES]
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """Handed out and not acknowledged; ``oldest_seconds`` is None when there is none, or it is not known."""
+
+    count: int
+    oldest_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Depths:
+    """Waiting messages by queue, and what is in hand: by the intakes, and by all Celery workers together."""
+
+    waiting: dict[str, int]
+    intake: InFlight
+    tasks: InFlight
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message that waits. ``name`` is a task's, or the type of an event, or ``?``."""
+
+    #: From the front: 0 is taken next.
+    place: int
+    name: str
+    id: str | None
+    #: Seconds since it was sent; None if its sender did not say.
+    age_seconds: float | None
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What waits in a queue: how much, who is next, who came last, and what kinds among those looked at."""
+
+    waiting: int
+    oldest_seconds: float | None = None
+    first: list[Message] = field(default_factory=list)
+    last: list[Message] = field(default_factory=list)
+    #: Messages by name, of the ``scanned`` ones at the front, most frequent first.
+    by_name: dict[str, int] = field(default_factory=dict)
+    scanned: int = 0
+
+
+def redis_address(broker_url: str) -> str | None:
+    """The address of a kombu broker as redis-py writes it, or None for another kind of broker."""
+    parts = urlsplit(broker_url)
+    if parts.scheme in ("redis", "rediss"):
+        return broker_url
+    if parts.scheme in ("valkey", "valkeys"):
+        return broker_url.replace("valkey", "redis", 1)
+    if parts.scheme == "redis+socket":
+        database = parse_qs(parts.query).get("virtual_host", ["0"])[0].strip("/") or "0"
+        return f"unix://{parts.netloc}{parts.path}?db={database}"
+    return None
+
+
+def depths(address: str, queues: Sequence[str]) -> Depths:
+    """Two round trips. ``address`` is what :func:`redis_address` gave."""
+    pipe = broker_client(address).pipeline(transaction=False)
+    for queue in queues:
+        pipe.llen(queue)
+    pipe.hlen(UNACKED)
+    pipe.zrange(UNACKED_INDEX, 0, 0, withscores=True)
+    *waiting, tasks, oldest = pipe.execute()
+    return Depths(
+        dict(zip(queues, waiting, strict=True)),
+        InFlight(in_hand(broker_client(address), get_settings().intake_queue), None),
+        InFlight(tasks, _age(oldest)),
+    )
+
+
+def contents(address: str, queue: str, shown: int = SHOWN) -> Contents:
+    """A look into a queue: two bounded scans inside the broker, which give no more than names, ids and sizes."""
+    client = broker_client(address)
+    with client.pipeline(transaction=False) as pipe:
+        pipe.llen(queue)
+        pipe.eval(_LOOK, 1, queue, SCANNED, SCANNED_BYTES, -1)
+        pipe.eval(_LOOK, 1, queue, shown, SCANNED_BYTES, 0)
+        waiting, front, back = pipe.execute()
+    first = [_message(place, *found) for place, found in enumerate(front)]
+    last = [_message(waiting - 1 - place, *found) for place, found in enumerate(back)]
+    return Contents(
+        waiting,
+        first[0].age_seconds if first else None,
+        first[:shown],
+        [message for message in last if message.place >= min(shown, len(first))],
+        dict(Counter(message.name for message in first).most_common()),
+        len(first),
+    )
+
+
+def oldest(address: str, queues: Sequence[str]) -> dict[str, float | None]:
+    """By queue: seconds since the message was sent that is taken next; None if none waits, or it does not say."""
+    with broker_client(address).pipeline(transaction=False) as pipe:
+        for queue in queues:
+            pipe.eval(_LOOK, 1, queue, 1, SCANNED_BYTES, -1)
+        looks = pipe.execute()
+    return {queue: _message(0, *found[0]).age_seconds if found else None for queue, found in zip(queues, looks, strict=True)}
+
+
+def _message(place: int, size: int, name: bytes, task_id: bytes, sent: bytes) -> Message:
+    try:
+        age: float | None = max(0.0, time.time() - float(sent))
+    except ValueError:
+        age = None
+    return Message(place, name.decode(errors="replace") or "?", task_id.decode(errors="replace") or None, age, size)
+
+
+def in_hand(client: redis.Redis, queue: str) -> int:
+    """Messages that intakes took and have not stored yet."""
+    pipe = client.pipeline(transaction=False)
+    names = cast("set[bytes]", client.smembers(valkey_keys.intakes(queue)))
+    for name in names:
+        for hold in valkey_keys.intake_holds(queue, name.decode()):
+            pipe.llen(hold)
+    return sum(pipe.execute())
+
+
+def _age(oldest: list[tuple[bytes, float]]) -> float | None:
+    """Kombu's score is the time of delivery, by the consumer's clock."""
+    return max(0.0, time.time() - oldest[0][1]) if oldest else None
+
+
+@lru_cache(maxsize=4)
+def broker_client(address: str) -> redis.Redis:
+    return redis.Redis.from_url(address, socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT)
+
+
+# kombu writes a message as JSON: the body first, in base64, then headers and properties: so the end of it tells what it is.
+# What a header says of a task's arguments has its quotation marks escaped, so that it is not mistaken for a header.
+_LOOK = """
+local found, bytes, place = {}, 0, tonumber(ARGV[3])
+local step = place < 0 and -1 or 1
+for i = 1, tonumber(ARGV[1]) do
+    if bytes >= tonumber(ARGV[2]) then break end
+    local message = redis.call('LINDEX', KEYS[1], place)
+    if not message then break end
+    bytes = bytes + #message
+    place = place + step
+    local tail = string.sub(message, -16384)
+    local name = string.match(tail, '[{,] ?"task": ?"([^"]*)"') or string.match(tail, '[{,] ?"routing_key": ?"([^"]*)"')
+    found[i] = {
+        #message, string.sub(name or '', 1, 200), string.match(tail, '[{,] ?"id": ?"([^"]*)"') or '',
+        string.match(tail, '[{,] ?"published_at": ?([%d%.]+)') or '',
+    }
+end
+return found
+"""

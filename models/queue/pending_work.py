@@ -1,0 +1,173 @@
+"""Work owed: claim it, settle it, give it back, bury it (design §3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, Row, text
+from uuid6 import uuid7
+
+from models.db.connection import engine
+
+#: Texts kept of an error: enough to see the cause, bounded because providers put whole pages into theirs.
+MAX_ERROR_CHARS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Subjects that this worker may work on until their lease runs out; ``attempts`` counts this one."""
+
+    subject_ids: list[UUID]
+    attempts: int
+    #: Whose they are.
+    groups: frozenset[str] = frozenset()
+
+
+def owe(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
+    """Owe ``kind`` for each (subject_id, group_id); what is owed already stays as it is."""
+    rows = [{"kind": kind, "subject_id": subject_id, "group_id": group_id} for subject_id, group_id in subjects]
+    if rows:
+        connection.execute(_OWE, rows)
+
+
+def claim(connection: Connection, kind: str, limit: int, lease_seconds: float) -> list[Claim]:
+    """Up to ``limit`` due subjects, each counted as one more attempt; to be committed before the work begins.
+
+    First attempts come as one claim. A subject that failed before comes alone, so that one that kills its
+    worker, or spoils its batch, is counted by itself and takes no other subject along.
+    """
+    rows = connection.execute(_CLAIM, {"kind": kind, "limit": limit, "lease": lease_seconds}).all()
+    together = [row for row in rows if row.attempts == 1]
+    alone = [Claim([row.subject_id], row.attempts, frozenset([row.group_id])) for row in rows if row.attempts > 1]
+    if not together:
+        return alone
+    return [Claim([row.subject_id for row in together], 1, frozenset(row.group_id for row in together)), *alone]
+
+
+@contextmanager
+def alone(kind: str) -> Iterator[bool]:
+    """Whether nobody else, in any process, is within this block for the same kind of work."""
+    with engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        got = bool(connection.execute(_LOCK_KIND, {"kind": kind}).scalar_one())
+        try:
+            yield got
+        finally:
+            if got:
+                connection.execute(_UNLOCK_KIND, {"kind": kind})
+
+
+def lock_owed(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> list[UUID]:
+    """Those of the subjects that are still owed, locked, in the order given: the others were settled elsewhere."""
+    owed = set(connection.execute(_LOCK, {"kind": kind, "ids": list(subject_ids)}).scalars())
+    return [subject_id for subject_id in subject_ids if subject_id in owed]
+
+
+def extend(connection: Connection, kind: str, subject_ids: Sequence[UUID], lease_seconds: float) -> None:
+    """This worker is still at it: its claim runs out later."""
+    connection.execute(_EXTEND, {"kind": kind, "ids": list(subject_ids), "lease": lease_seconds})
+
+
+def renew(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> None:
+    """The effect is written, and the same is owed again at once, as if for the first time."""
+    connection.execute(_RENEW, {"kind": kind, "ids": list(subject_ids)})
+
+
+def settle(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> dict[str, int]:
+    """The effect is written: the rows go, in the same transaction. Returns how many by group."""
+    return _by_group(connection.execute(_SETTLE, {"kind": kind, "ids": list(subject_ids)}))
+
+
+def give_back(connection: Connection, kind: str, subject_ids: Sequence[UUID], wait_seconds: float, error: str) -> dict[str, int]:
+    """The attempt failed: due again after ``wait_seconds``. Returns how many by group."""
+    parameters = {"kind": kind, "ids": list(subject_ids), "wait": wait_seconds, "error": error[:MAX_ERROR_CHARS]}
+    return _by_group(connection.execute(_GIVE_BACK, parameters))
+
+
+def postpone(connection: Connection, kind: str, subject_ids: Sequence[UUID], wait_seconds: float, reason: str) -> None:
+    """Something that the work needs is away: due again after ``wait_seconds``, and the attempt is not counted."""
+    parameters = {"kind": kind, "ids": list(subject_ids), "wait": wait_seconds, "error": reason[:MAX_ERROR_CHARS]}
+    connection.execute(_POSTPONE, parameters)
+
+
+def bury_exhausted(
+    connection: Connection, kind: str, max_attempts: int, traceback: str | None = None, subject_ids: Sequence[UUID] | None = None
+) -> dict[str, int]:
+    """Move due rows that used up their attempts to the dead letters; returns how many by group."""
+    parameters = {
+        "kind": kind,
+        "max_attempts": max_attempts,
+        "traceback": traceback and traceback[-MAX_ERROR_CHARS:],
+        "ids": None if subject_ids is None else list(subject_ids),
+    }
+    rows = connection.execute(_EXHAUSTED, parameters).mappings().all()
+    if rows:
+        connection.execute(_BURY, [{**row, "letter_id": uuid7(), "kind": kind} for row in rows])
+    return dict(Counter(row["group_id"] for row in rows))
+
+
+def due_counts(connection: Connection) -> dict[str, int]:
+    """Overdue rows by kind."""
+    return {row.kind: row.due for row in connection.execute(_DUE)}
+
+
+def _by_group(rows: Iterable[Row[Any]]) -> dict[str, int]:
+    return dict(Counter(row.group_id for row in rows))
+
+
+# Session-level, so that a lost connection lets go; the number is of this application's own making.
+_LOCK_KIND = text("SELECT pg_try_advisory_lock(hashtextextended('jiyi.work.' || :kind, 0))")
+_UNLOCK_KIND = text("SELECT pg_advisory_unlock(hashtextextended('jiyi.work.' || :kind, 0))")
+_OWE = text("""
+    INSERT INTO pending_work (kind, subject_id, group_id) VALUES (:kind, :subject_id, :group_id) ON CONFLICT DO NOTHING
+""")
+# SKIP LOCKED: two workers that wake at once take different rows instead of waiting for each other.
+_CLAIM = text("""
+    WITH due AS (
+        SELECT kind, subject_id FROM pending_work WHERE kind = :kind AND due_at <= clock_timestamp()
+        ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED
+    )
+    UPDATE pending_work p SET attempts = attempts + 1, due_at = clock_timestamp() + make_interval(secs => :lease)
+    FROM due WHERE p.kind = due.kind AND p.subject_id = due.subject_id
+    RETURNING p.subject_id, p.attempts, p.group_id
+""")
+_LOCK = text("""
+    SELECT subject_id FROM pending_work WHERE kind = :kind AND subject_id = ANY(:ids) ORDER BY subject_id FOR UPDATE
+""")
+_EXTEND = text("""
+    UPDATE pending_work SET due_at = clock_timestamp() + make_interval(secs => :lease)
+    WHERE kind = :kind AND subject_id = ANY(:ids)
+""")
+_RENEW = text("""
+    UPDATE pending_work SET attempts = 0, due_at = clock_timestamp(), last_error = NULL, created_at = clock_timestamp()
+    WHERE kind = :kind AND subject_id = ANY(:ids)
+""")
+_SETTLE = text("DELETE FROM pending_work WHERE kind = :kind AND subject_id = ANY(:ids) RETURNING group_id")
+_GIVE_BACK = text("""
+    UPDATE pending_work SET due_at = clock_timestamp() + make_interval(secs => :wait), last_error = :error
+    WHERE kind = :kind AND subject_id = ANY(:ids) RETURNING group_id
+""")
+_POSTPONE = text("""
+    UPDATE pending_work SET attempts = attempts - 1, last_error = :error,
+        due_at = clock_timestamp() + make_interval(secs => :wait)
+    WHERE kind = :kind AND subject_id = ANY(:ids)
+""")
+_EXHAUSTED = text("""
+    DELETE FROM pending_work WHERE (kind, subject_id) IN (
+        SELECT kind, subject_id FROM pending_work
+        WHERE kind = :kind AND attempts >= :max_attempts
+          AND (subject_id = ANY(:ids) OR (CAST(:ids AS uuid[]) IS NULL AND due_at <= clock_timestamp()))
+        LIMIT 1000 FOR UPDATE SKIP LOCKED
+    )
+    RETURNING subject_id, group_id, attempts,
+        coalesce(last_error, 'the worker died during each attempt') AS reason, CAST(:traceback AS text) AS traceback
+""")
+_BURY = text("""
+    INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, traceback, attempts)
+    VALUES (:letter_id, :kind, :subject_id, :group_id, :reason, :traceback, :attempts)
+""")
+_DUE = text("SELECT kind, count(*) AS due FROM pending_work WHERE due_at <= clock_timestamp() GROUP BY kind")

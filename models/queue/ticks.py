@@ -1,0 +1,119 @@
+"""Runs of scheduled jobs: a row a slot, so that of several beats one wins.
+
+A run is ``running`` until it is ``done`` or ``failed``. One that is running after its ``due_by`` has died, and is
+seen as failed. A slot is begun again when its run failed a while ago, or did not get through (its summary holds
+``more``); that is how a job goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, text
+from sqlalchemy.dialects.postgresql import JSONB
+
+#: Ticks that are kept of each job, whatever their age: about a day of a job that runs every 30 s.
+KEPT_TICKS = 3_000
+#: Seconds until a run that failed is tried again within its slot; a job that runs more often just has its next slot.
+RETRY_SECONDS = 300
+MAX_ERROR_CHARS = 1_000
+#: Key of a summary: where to go on, of a run whose time was up.
+MORE = "more"
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A run that has begun."""
+
+    job: str
+    slot: datetime
+    #: Which try of the slot this is: a run that was taken for dead must not end another's.
+    attempt: int
+    #: What the tries before it counted, if it is to go on with them.
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+
+def begin(connection: Connection, job: str, slot: datetime, limit_seconds: float, *, alone: bool = True) -> Tick | None:
+    """The first who asks for this slot gets it, or who asks again when it is to be begun again.
+
+    A run that takes longer than ``limit_seconds`` has died. ``alone``: not while another run of the job is under way.
+    """
+    connection.execute(_ONE_AT_A_TIME, {"job": job})
+    connection.execute(_BURY, {"job": job})
+    parameters = {"job": job, "slot": slot, "limit": limit_seconds, "alone": alone, "retry": RETRY_SECONDS}
+    begun = connection.execute(_BEGIN, parameters).one_or_none()
+    return None if begun is None else Tick(job, slot, begun.attempts, begun.summary if MORE in begun.summary else {})
+
+
+def end(connection: Connection, tick: Tick, summary: Mapping[str, Any], error: str | None = None) -> None:
+    """The run is done or, with a sentence, failed."""
+    connection.execute(
+        _END,
+        {
+            "job": tick.job,
+            "slot": tick.slot,
+            "attempt": tick.attempt,
+            "summary": dict(summary),
+            "state": "done" if error is None else "failed",
+            "error": error and error.replace("\0", "")[:MAX_ERROR_CHARS],
+        },
+    )
+    connection.execute(_PRUNE, {"job": tick.job, "kept": KEPT_TICKS})
+
+
+def bury_dead(connection: Connection) -> list[str]:
+    """Mark the runs that died as failed; returns their jobs."""
+    return list(connection.execute(_BURY, {"job": None}).scalars())
+
+
+def last(connection: Connection, jobs: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The last run of each job, if there is one."""
+    return {row["job"]: dict(row) for row in connection.execute(_LAST, {"jobs": list(jobs)}).mappings()}
+
+
+def find(connection: Connection, job: str, slot: datetime) -> dict[str, Any] | None:
+    row = connection.execute(_FIND, {"job": job, "slot": slot}).mappings().one_or_none()
+    return None if row is None else dict(row)
+
+
+_ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi:job:' || :job, 0))")
+_BURY = text("""
+    UPDATE job_ticks SET state = 'failed', finished_at = due_by,
+        error = 'it had not ended when its time was up: its worker died, or it hangs'
+    WHERE state = 'running' AND due_by < clock_timestamp() AND (CAST(:job AS text) IS NULL OR job = :job)
+    RETURNING job
+""")
+_BEGIN = text(f"""
+    INSERT INTO job_ticks AS t (job, slot, state, due_by)
+    SELECT CAST(:job AS text), CAST(:slot AS timestamptz), 'running', now() + make_interval(secs => :limit)
+    WHERE NOT (:alone AND EXISTS (SELECT FROM job_ticks r WHERE r.job = :job AND r.state = 'running'))
+    ON CONFLICT (job, slot) DO UPDATE
+        SET state = 'running', started_at = now(), due_by = excluded.due_by, finished_at = NULL, error = NULL,
+            attempts = t.attempts + 1
+        WHERE t.state = 'failed' AND t.finished_at < now() - make_interval(secs => :retry)
+           OR t.state = 'done' AND t.summary ? '{MORE}'
+    RETURNING attempts, summary
+""")
+_END = text("""
+    UPDATE job_ticks SET state = :state, error = :error, summary = :summary, finished_at = clock_timestamp()
+    WHERE job = :job AND slot = :slot AND attempts = :attempt
+""").bindparams(bindparam("summary", type_=JSONB))
+_PRUNE = text("""
+    DELETE FROM job_ticks WHERE job = :job AND slot < (
+        SELECT slot FROM job_ticks WHERE job = :job ORDER BY slot DESC OFFSET :kept LIMIT 1
+    )
+""")
+_COLUMNS = """
+    job, slot, started_at, finished_at, summary, attempts,
+    CASE WHEN state = 'running' AND due_by < clock_timestamp() THEN 'failed' ELSE state END AS state,
+    CASE WHEN state = 'running' AND due_by < clock_timestamp() THEN 'its worker died, or it hangs' ELSE error END AS error,
+    CAST(extract(epoch FROM coalesce(finished_at, clock_timestamp()) - started_at) AS float8) AS seconds
+"""
+_LAST = text(f"""
+    SELECT found.* FROM unnest(CAST(:jobs AS text[])) AS wanted(name)
+    CROSS JOIN LATERAL (SELECT {_COLUMNS} FROM job_ticks WHERE job = wanted.name ORDER BY started_at DESC LIMIT 1) AS found
+""")
+_FIND = text(f"SELECT {_COLUMNS} FROM job_ticks WHERE job = :job AND slot = :slot")

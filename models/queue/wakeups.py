@@ -1,0 +1,88 @@
+"""Wake-ups: messages that tell workers to look for work of a kind. Sent by workers, the intake and the web alike."""
+
+from __future__ import annotations
+
+import logging
+
+import redis
+from celery import Celery, current_app
+from kombu.exceptions import OperationalError
+
+from jiyi.once import once
+from jiyi.protocol.broker import CONNECT_RETRY, stamp
+from jiyi.settings import get_settings
+from models.db import valkey_keys
+from models.db.valkey import valkey
+
+log = logging.getLogger(__name__)
+
+#: Name of the service's Celery app (``workers.app``).
+SERVICE = "jiyi"
+#: Seconds that a process without the service's app tries to reach the broker before it leaves it to the reconciler.
+CONNECT_SECONDS = 2.0
+
+#: Kind of work → the queue that its wake-ups go to, for those who cannot import the tasks. ``tasks.framework.work`` checks it.
+QUEUES: dict[str, str] = {
+    "appraise": "reflection",
+    "reflect": "reflection",
+    "reflect_conversation": "reflection",
+    "embed": "embedding",
+    "embed_knowledge": "embedding",
+    "ingress": "embedding",
+    "consistency": "reflection",
+    "accumulate": "upkeep",
+    "depth": "upkeep",
+    "enlarge": "upkeep",
+    "erase": "upkeep",
+    "strengthen": "upkeep",
+    "tokenize": "upkeep",
+}
+
+
+def register(kind: str, queue: str) -> None:
+    """Tell where a kind's wake-ups go; what is in the table already must agree."""
+    if QUEUES.setdefault(kind, queue) != queue:
+        raise ValueError(f"work {kind!r} runs in the queue {queue!r}, but models/queue/wakeups.py has {QUEUES[kind]!r}")
+
+
+def task_name(kind: str) -> str:
+    return f"work.{kind}"
+
+
+def wake(*kinds: str) -> None:
+    """Tell the workers that there is work of these kinds, after the commit that made it.
+
+    Never raises for a broker that is down: the reconciler wakes what stays overdue.
+    """
+    try:
+        for kind in _asleep([kind for kind in kinds if kind in QUEUES]):
+            _app().send_task(task_name(kind), queue=QUEUES[kind], expires=valkey_keys.WAKE_SECONDS, retry=False, headers=stamp())
+    except (redis.RedisError, OperationalError, OSError) as error:
+        log.warning("could not wake %s: %s; the reconciler will", ", ".join(kinds), error)
+
+
+def _asleep(kinds: list[str]) -> list[str]:
+    """Those of the kinds for which no wake-up is under way; from now on one is. One round trip."""
+    if not kinds:
+        return []
+    with valkey().pipeline(transaction=False) as pipe:
+        for kind in kinds:
+            pipe.set(valkey_keys.wake(kind), 1, nx=True, ex=valkey_keys.WAKE_SECONDS)
+        return [kind for kind, done in zip(kinds, pipe.execute(), strict=True) if done]
+
+
+def _app() -> Celery:
+    """The service's app where this process has it: its connections are open already."""
+    return current_app if current_app.main == SERVICE else own_app()
+
+
+@once
+def own_app() -> Celery:
+    """An app that only sends, for processes without ``workers.app``."""
+    app = Celery("jiyi-wake", broker=get_settings().need("broker_url"), set_as_current=False)
+    app.conf.update(
+        task_create_missing_queues=True,
+        broker_connection_timeout=CONNECT_SECONDS,
+        broker_transport_options={"socket_connect_timeout": CONNECT_SECONDS, "socket_keepalive": True, **CONNECT_RETRY},
+    )
+    return app

@@ -1,0 +1,1 @@
+"""Reflections, ended sessions and the evidence of thoughts."""

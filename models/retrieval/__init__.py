@@ -1,0 +1,1 @@
+"""Agent indexes and everything else that retrieval reads."""

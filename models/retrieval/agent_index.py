@@ -1,0 +1,397 @@
+"""An agent's memories in the retrieval worker's memory, kept up to date by reading only what changed.
+
+A row is changed by the transaction that ``changed_xid`` names. Before a look at the rows the oldest transaction
+still running is noted (the snapshot's ``xmin``); whatever that one or a later one wrote is read again the next
+time. So a row that is committed late, behind others with higher numbers, is not missed (design §7).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from threading import RLock
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+
+from jiyi.protocol.retrieval import Filters
+from jiyi.protocol.vectors import Float32
+from jiyi.retrieval.lexicon import Lexicon, Statistics
+from jiyi.retrieval.relevance import NEIGHBOURS, Corpus, centre_of, language_code, lie_of, neighbours_of
+from jiyi.retrieval.scoring import MIN_NORM
+from jiyi.settings import Mode
+from jiyi.text.words import normalise
+from models.db.connection import driver
+from models.memory.agents import Identity
+from models.retrieval import touches
+from models.retrieval.columns import Columns
+
+Rows = NDArray[np.intp]
+
+TYPES = ("event", "thought", "chat")
+#: Steps in which the centre follows a growing memory: so it need not be worked out anew for each row.
+CENTRE_STEPS = 16
+#: Bytes of a row beside its columns and tokens: its id, its keywords, its places in dictionaries.
+ROW_BYTES = 300
+#: About what is kept of a node to show it.
+DESCRIBED_BYTES = 2_000
+
+_COLUMNS = {
+    "node_count": np.int64,
+    "type": np.int8,
+    "created": np.float64,
+    "last_accessed": np.float64,
+    "poignancy": np.float64,
+    "expires": np.float64,
+    "archived": np.bool_,
+    "is_idle": np.bool_,
+    "says_idle": np.bool_,
+    "session": np.int32,
+    "subject": np.int32,
+    "embedded": np.bool_,
+    "has_vector": np.bool_,
+    "has_tokens": np.bool_,
+    "xid": np.int64,
+    # What relevance is worked out from, beside the vectors (``jiyi.retrieval.relevance.Corpus``).
+    "vector": (np.float32, 0),
+    "length": np.float64,
+    "centre_dot": np.float64,
+    "centred_length": np.float64,
+    "language": np.int8,
+    "near": (np.int32, NEIGHBOURS),
+    "share": (np.float64, NEIGHBOURS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """What an index is of."""
+
+    group_id: str
+    agent_id: str
+    model: str
+    #: Archived memories are in an index of their own kind, which few ask for: they do not slow down the others.
+    archived: bool = False
+
+
+class AgentIndex:
+    """Columns over all memories of one agent, with vectors of one model. Use it under its ``lock``."""
+
+    def __init__(self, key: Keyed, statistics: Statistics | None = None) -> None:
+        """``statistics`` of the agent's texts, for an index of only some of them (:meth:`load`)."""
+        self.key = key
+        self.lock = RLock()
+        self._statistics = statistics
+        self._identity: Identity | None = None
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self.columns = Columns(_COLUMNS, defaults={"near": -1})
+        self.node_ids: list[UUID] = []
+        self.keywords: list[frozenset[str]] = []
+        #: Models of the vectors there are, this one's and others'.
+        self.models: set[str] = set()
+        self._row_of: dict[UUID, int] = {}
+        self._sessions: dict[str, int] = {}
+        self._subjects: dict[str, int] = {}
+        self._lexicon = Lexicon(self._statistics)
+        self._horizon = 0
+        self._touched = touches.Cursor(self.key.group_id, self.key.agent_id)
+        self._centre: Float32 = np.zeros(0, dtype=np.float32)
+        #: Of how many rows the centre is the mean, and the last of them.
+        self._centre_of = (0, -1)
+        self._corpus: Corpus | None = None
+        self._order: Rows = np.zeros(0, dtype=np.intp)
+        #: Rows accessed, or new, since the order was worked out.
+        self._moved: set[int] = set()
+        #: What is shown of nodes that were retrieved lately: (xid of the row, its fields), see ``models.retrieval.descriptions``.
+        self.described: OrderedDict[UUID, tuple[int, dict[str, Any]]] = OrderedDict()
+
+    def belong_to(self, identity: Identity | None) -> None:
+        """Start over unless this was built from the same agent, and nothing of it was erased since.
+
+        A row that is gone from the database is nothing that :meth:`refresh` could notice.
+        """
+        if identity != self._identity:
+            self._start_over()
+            self._identity = identity
+
+    @property
+    def size(self) -> int:
+        return self.columns.size
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has all of the agent's memories."""
+        return self._statistics is None
+
+    @property
+    def vectors(self) -> Float32:
+        return self.columns["vector"]
+
+    @property
+    def bytes_used(self) -> int:
+        return self.columns.nbytes + self.size * ROW_BYTES + self._lexicon.bytes_used + len(self.described) * DESCRIBED_BYTES
+
+    def refresh(self, connection: Connection) -> None:
+        """Read what changed since the last look: rows from the database, access times from the other workers."""
+        accesses = self._touched.read()  # first: a memory that is stored and accessed meanwhile keeps its access
+        with driver(connection).cursor(binary=True) as cursor:
+            found = cursor.execute(
+                _CHANGED,
+                {
+                    "group": self.key.group_id,
+                    "agent": self.key.agent_id,
+                    "since": self._horizon,
+                    "model": self.key.model,
+                    # Who is known already must be seen to leave.
+                    "archived": self.key.archived or self._horizon > 0,
+                },
+            ).fetchall()
+        oldest_running = found[0][_OLDEST_RUNNING]
+        if found[0][_NODE_ID] is None:  # nothing has changed
+            found = []
+        if any(self._needs_a_fresh_start(row) for row in found):
+            self._start_over()
+            self.refresh(connection)
+            return
+        self._horizon = oldest_running
+        if news := [row for row in found if self._is_news(row)]:
+            self._take_in(news)
+        for node_id, at in accesses:
+            self.touch(node_id, at)
+
+    def load(self, connection: Connection, node_ids: Sequence[UUID]) -> None:
+        """Take in some of the agent's rows, once, as they are now."""
+        accesses = self._touched.read()
+        with driver(connection).cursor(binary=True) as cursor:
+            parameters = {"group": self.key.group_id, "agent": self.key.agent_id, "model": self.key.model, "ids": list(node_ids)}
+            if found := cursor.execute(_NAMED, parameters).fetchall():
+                self._take_in(found)
+        for node_id, at in accesses:
+            self.touch(node_id, at)
+
+    def touch(self, node_id: UUID, at: float) -> None:
+        """An access; never moves a later one back."""
+        row = self._row_of.get(node_id)
+        if row is not None and at > self.columns["last_accessed"][row]:
+            self.columns["last_accessed"][row] = at
+            self._moved.add(row)
+
+    def select(self, filters: Filters, *, mode: Mode, now: datetime) -> Rows:
+        """The rows that may be retrieved, in their order (GA-19 … GA-22)."""
+        columns = self.columns
+        wanted_types = np.array([name in filters.types for name in TYPES])
+        allowed = wanted_types[columns["type"]]
+        if mode == "stanford":
+            # The original drops whatever contains "idle", expires nothing, and knows no node without a vector.
+            allowed &= ~columns["says_idle"] & columns["embedded"]
+        else:
+            allowed &= ~columns["is_idle"]
+            if not filters.include_expired:
+                allowed &= columns["expires"] > now.timestamp()
+        if not filters.include_archived:
+            allowed &= ~columns["archived"]
+        if filters.created_after is not None:
+            allowed &= columns["created"] > filters.created_after.timestamp()
+        if filters.created_before is not None:
+            allowed &= columns["created"] < filters.created_before.timestamp()
+        if filters.session_id is not None:
+            allowed &= columns["session"] == self._sessions.get(filters.session_id, -2)
+        rows = np.flatnonzero(allowed)
+        if filters.keywords:
+            wanted = {keyword.lower() for keyword in filters.keywords}
+            rows = np.array([row for row in rows if not wanted.isdisjoint(self.keywords[row])], dtype=np.intp)
+        return rows
+
+    def access_order(self) -> Rows:
+        """All rows, least recently accessed first, the older on ties."""
+        if self._moved:
+            moved = self._moved_to_the_end(np.fromiter(self._moved, np.intp, len(self._moved)))
+            self._order = self._sorted(np.arange(self.size)) if moved is None else moved
+            self._moved.clear()
+        return self._order
+
+    def _moved_to_the_end(self, moved: Rows) -> Rows | None:
+        """The order after accesses later than all others, which is what accesses are; None if some were not."""
+        stays = np.ones(self.size, dtype=bool)
+        stays[moved] = False
+        rest = self._order[stays[self._order]]
+        times = self.columns["last_accessed"]
+        if rest.size and times[rest[-1]] >= times[moved].min():
+            return None
+        return np.concatenate([rest, self._sorted(moved)])
+
+    def _sorted(self, rows: Rows) -> Rows:
+        return rows[np.lexsort((self.columns["node_count"][rows], self.columns["last_accessed"][rows]))]
+
+    def corpus(self) -> Corpus:
+        """What relevance is worked out from: views, valid until the next refresh."""
+        if self._corpus is None:
+            columns = self.columns
+            self._corpus = Corpus(
+                vectors=columns["vector"],
+                lengths=columns["length"],
+                centre=self._centre,
+                centre_dots=columns["centre_dot"],
+                centred_lengths=columns["centred_length"],
+                lexicon=self._lexicon,
+                near=columns["near"],
+                shares=columns["share"],
+                languages=columns["language"],
+                created=columns["created"],
+                subjects=columns["subject"],
+                subject_codes=self._subjects,
+            )
+        return self._corpus
+
+    def _needs_a_fresh_start(self, row: Sequence[Any]) -> bool:
+        """Whether a known row gets its tokens only now (postings grow at their end alone), or leaves for the archive."""
+        position = self._row_of.get(row[_NODE_ID])
+        if position is None:
+            return False
+        late = bool(row[_TOKENS]) and not self.columns["has_tokens"][position]
+        return late or (row[_ARCHIVED] and not self.key.archived)
+
+    def _is_news(self, row: Sequence[Any]) -> bool:
+        position = self._row_of.get(row[_NODE_ID])
+        if position is None:
+            return self.key.archived or not row[_ARCHIVED]
+        return bool(self.columns["xid"][position] != row[_XID])
+
+    def _take_in(self, found: Sequence[Sequence[Any]]) -> None:
+        """Add or replace rows."""
+        new = [row for row in found if row[_NODE_ID] not in self._row_of]
+        self._append(new)
+        positions = np.fromiter((self._row_of[row[_NODE_ID]] for row in found), np.intp, len(found))
+        (
+            _,
+            node_count,
+            kind,
+            created,
+            expires,
+            archived,
+            is_idle,
+            says_idle,
+            poignancy,
+            session,
+            subject,
+            _,
+            tokens,
+            _,
+            model,
+            vectors,
+            xid,
+            *_,
+        ) = zip(*found, strict=True)
+        values = {
+            "node_count": node_count,
+            "type": [TYPES.index(name) for name in kind],
+            "created": created,
+            "expires": expires,
+            "archived": archived,
+            "is_idle": is_idle,
+            "says_idle": says_idle,
+            "poignancy": poignancy,
+            "session": [_code(self._sessions, name) for name in session],
+            "subject": [_code(self._subjects, normalise(name) if name else None) for name in subject],
+            "embedded": [name is not None for name in model],
+            "has_tokens": [bool(text) for text in tokens],
+            "xid": xid,
+        }
+        for position, row in zip(positions.tolist(), found, strict=True):
+            self.keywords[position] = frozenset(row[_KEYWORDS])
+        before = np.unique(self.columns["session"][positions])
+        for name, column in values.items():
+            self.columns[name][positions] = column
+        self.models.update(name for name in model if name is not None)
+        self._take_vectors(positions, vectors)
+        self._link(np.union1d(before, self.columns["session"][positions]))
+        self._corpus = None
+
+    def _append(self, new: Sequence[Sequence[Any]]) -> None:
+        for position, row in zip(self.columns.extend(len(new)).tolist(), new, strict=True):
+            self._row_of[row[_NODE_ID]] = position
+            self.node_ids.append(row[_NODE_ID])
+            self.keywords.append(frozenset())
+            self._lexicon.add(row[_TOKENS].split())
+            self.columns["last_accessed"][position] = row[_ACCESSED]
+            self.columns["session"][position] = -1
+            self.columns["language"][position] = language_code(row[_TOKENS])
+            self._moved.add(position)
+
+    def _take_vectors(self, positions: Rows, packed: Sequence[bytes | None]) -> None:
+        """One of another size than the first is as good as none (GA-45)."""
+        columns = self.columns
+        if not columns["vector"].shape[1] and (first := next((one for one in packed if one is not None), None)):
+            columns.add_column("vector", np.float32, (len(first) - _VECTOR_HEADER) // _VALUE_BYTES)
+        width = columns["vector"].shape[1]
+        size = _VECTOR_HEADER + _VALUE_BYTES * width
+        fits = np.array([one is not None and len(one) == size for one in packed])
+        columns["vector"][positions[~fits]] = 0  # it may have had one by this model before
+        whole = b"".join(one[_VECTOR_HEADER:] for one in packed if one is not None and len(one) == size)
+        columns["vector"][positions[fits]] = np.frombuffer(whole, dtype=">f4").reshape(-1, width) if width else 0
+        rows = columns["vector"][positions]
+        columns["has_vector"][positions] = fits
+        columns["length"][positions] = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+        self._follow(positions)
+
+    def _follow(self, changed: Rows) -> None:
+        """Let the centre follow, in steps; and know how each row lies to it."""
+        has = np.flatnonzero(self.columns["length"] > MIN_NORM)
+        step = max(1, 1 << max(int(has.size).bit_length() - CENTRE_STEPS.bit_length(), 0))
+        trusted = has[: has.size - has.size % step]
+        centre_of_now = (trusted.size, int(trusted[-1]) if trusted.size else -1)
+        if centre_of_now != self._centre_of or (changed <= self._centre_of[1]).any():
+            self._centre_of = centre_of_now
+            self._centre = centre_of(self.vectors, self.columns["length"], trusted)
+            changed = np.arange(self.size)
+        vectors = self.vectors if changed.size == self.size else self.vectors[changed]
+        dots, lengths = lie_of(vectors, self.columns["length"][changed], self._centre)
+        self.columns["centre_dot"][changed], self.columns["centred_length"][changed] = dots, lengths
+
+    def _link(self, sessions: NDArray[np.int32]) -> None:
+        """Find the neighbours of each row of the sessions."""
+        columns = self.columns
+        rows = np.flatnonzero(np.isin(columns["session"], sessions))
+        near, shares = neighbours_of(columns["session"][rows], columns["created"][rows], columns["node_count"][rows])
+        columns["near"][rows] = np.where(near >= 0, rows[near], -1)
+        columns["share"][rows] = shares
+
+
+def _code(codes: dict[str, int], name: str | None) -> int:
+    return -1 if name is None else codes.setdefault(name, len(codes))
+
+
+#: Places in a row of ``_ROWS``.
+_NODE_ID, _ARCHIVED, _KEYWORDS, _TOKENS, _ACCESSED, _XID, _OLDEST_RUNNING = 0, 5, 11, 12, 13, 16, 17
+
+#: pgvector's binary form: two 16-bit numbers, then big-endian float32.
+_VECTOR_HEADER, _VALUE_BYTES = 4, 4
+
+# vector_send: its bytes as they are, without an object for each.
+_ROWS = """
+    SELECT n.node_id, n.node_count, n.type, extract(epoch FROM n.created_at)::float8,
+        coalesce(extract(epoch FROM n.expires_at)::float8, 'infinity'), n.archived_at IS NOT NULL, n.is_idle,
+        strpos(n.embedding_key, 'idle') > 0, coalesce(n.poignancy, 0), n.session_id, n.subject, n.keywords_lower, n.tokens,
+        extract(epoch FROM a.last_accessed)::float8,
+        coalesce(v.model, n.embedding_model),
+        vector_send(coalesce(v.embedding, CASE WHEN n.embedding_model = %(model)s THEN n.embedding END)),
+        n.changed_xid::text::bigint
+    FROM memory_nodes n JOIN node_access a USING (node_id)
+        LEFT JOIN next_vectors v ON v.node_id = n.node_id AND v.model = %(model)s
+    WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND
+"""
+# The oldest transaction still running comes from the same snapshot, with every row, and alone if there is none.
+_CHANGED = f"""
+    SELECT changed.*, look.oldest_running
+    FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest_running) look LEFT JOIN (
+        {_ROWS} n.changed_xid >= %(since)s::text::xid8 AND (%(archived)s OR n.archived_at IS NULL) ORDER BY n.node_count
+    ) changed ON true
+"""
+_NAMED = _ROWS + "n.node_id = ANY(%(ids)s) ORDER BY n.node_count"

@@ -1,0 +1,160 @@
+"""How an agent becomes one that is too large for an index in memory, beside the running service.
+
+Its new nodes carry the mark ``large`` from the moment that :func:`begin` commits; the earlier ones get it in batches,
+their terms are counted, and each model's vectors get an index. Every step may be repeated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+from uuid import UUID
+
+from psycopg import sql
+from sqlalchemy import Connection, text
+
+from models.db.connection import driver, engine
+from models.db.roles import as_owner
+
+#: Values that pgvector's HNSW can index: as they are, and at half precision.
+MAX_INDEXED, MAX_INDEXED_HALF = 2_000, 4_000
+#: Stands for all terms together; no token is empty.
+ALL_TERMS = ""
+#: Building in memory is several times faster than on disk; one is built at a time.
+BUILD_MEMORY = "512MB"
+
+
+@dataclass(frozen=True, slots=True)
+class Enlarged:
+    """An agent that is becoming large."""
+
+    group_id: str
+    agent_id: str
+    large_from: int
+
+
+def begin(connection: Connection, agent_key: UUID) -> Enlarged | None:
+    """Mark the agent, so that its new nodes come marked; None if there is no such agent (any more)."""
+    row = connection.execute(_BEGIN, {"key": agent_key}).one_or_none()
+    return None if row is None else Enlarged(row.group_id, row.agent_id, row.large_from)
+
+
+def mark(connection: Connection, agent: Enlarged, limit: int) -> int:
+    """Mark some of the earlier nodes; returns how many were left unmarked and are marked now."""
+    return connection.execute(_MARK, {"group": agent.group_id, "agent": agent.agent_id, "upto": agent.large_from, "limit": limit}).rowcount
+
+
+def count_terms(connection: Connection, agent: Enlarged) -> None:
+    """Count the terms of the earlier nodes, anew if they were counted before."""
+    parameters = {"group": agent.group_id, "agent": agent.agent_id, "upto": agent.large_from}
+    connection.execute(_TAKE_YOUR_TIME)
+    connection.execute(_FORGET, parameters)
+    connection.execute(_COUNT, parameters)
+
+
+def add_terms(connection: Connection, group_id: str, agent_id: str, texts: Iterable[Sequence[str]]) -> None:
+    """Count the terms of new nodes. The agent's row is locked by the caller, so nobody counts at the same time."""
+    frequencies: Counter[str] = Counter()
+    for tokens in texts:
+        frequencies.update(set(tokens))
+        frequencies[ALL_TERMS] += len(tokens)
+    parameters = {"group": group_id, "agent": agent_id, "terms": list(frequencies), "texts": list(frequencies.values())}
+    connection.execute(_ADD, parameters)
+
+
+def models_of(connection: Connection, agent: Enlarged) -> list[tuple[str, int]]:
+    """(embedding model, dimensions) of the agent's vectors: of each model the most frequent dimensions."""
+    connection.execute(_TAKE_YOUR_TIME)
+    rows = connection.execute(_MODELS, {"group": agent.group_id, "agent": agent.agent_id})
+    return [(row.embedding_model, row.dimensions) for row in rows]
+
+
+def finish(connection: Connection, agent: Enlarged) -> None:
+    connection.execute(_FINISH, {"group": agent.group_id, "agent": agent.agent_id})
+
+
+def all_large(connection: Connection) -> list[tuple[UUID, str]]:
+    """(agent_key, group_id) of the agents that are large: a new model's vectors need an index for them."""
+    return [(row.agent_key, row.group_id) for row in connection.execute(_LARGE)]
+
+
+def index_name(model: str) -> str:
+    """Of the index of a model's vectors."""
+    return f"memory_nodes_nearest_{hashlib.sha256(model.encode()).hexdigest()[:12]}"
+
+
+def indexed_type(dimensions: int) -> LiteralString | None:
+    """What vectors are indexed as, and have to be searched as; None for those too long to be indexed."""
+    size = int(dimensions)
+    if size <= MAX_INDEXED:
+        return f"vector({size})"  # of a number only
+    if size <= MAX_INDEXED_HALF:
+        return f"halfvec({size})"
+    return None
+
+
+def build_index(model: str, dimensions: int) -> None:
+    """Make the index of a model's vectors if there is none.
+
+    Nobody has to wait for it: it is made concurrently, which PostgreSQL does outside of transactions only.
+    """
+    kind = indexed_type(dimensions)
+    if kind is None:
+        return  # searched one by one
+    with engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection, as_owner(connection):
+        if connection.execute(_VALID, {"name": index_name(model)}).scalar_one_or_none():
+            return
+        name, operators = sql.Identifier(index_name(model)), sql.SQL(kind.partition("(")[0] + "_cosine_ops")
+        with driver(connection).cursor() as cursor:
+            cursor.execute("SET statement_timeout = 0")
+            cursor.execute(sql.SQL("SET maintenance_work_mem = {}").format(sql.Literal(BUILD_MEMORY)))
+            cursor.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(name))  # left behind half made
+            cursor.execute(_CREATE.format(name, sql.SQL(kind), operators, sql.Literal(model), sql.Literal(dimensions)))
+        connection.detach()  # its settings are nobody else's
+
+
+_CREATE = sql.SQL("""
+    CREATE INDEX CONCURRENTLY {} ON memory_nodes USING hnsw ((embedding::{}) {})
+    WHERE large AND embedding_model = {} AND vector_dims(embedding) = {}
+""")
+_BEGIN = text("""
+    UPDATE agents SET large_from = coalesce(large_from, node_count) WHERE agent_key = :key
+    RETURNING group_id, agent_id, large_from
+""")
+_MARK = text("""
+    UPDATE memory_nodes SET large = true WHERE node_id IN (
+        SELECT node_id FROM memory_nodes
+        WHERE group_id = :group AND agent_id = :agent AND node_count <= :upto AND NOT large
+        ORDER BY node_count LIMIT :limit
+    )
+""")
+_TAKE_YOUR_TIME = text("SET LOCAL statement_timeout = '1h'")
+_FORGET = text("DELETE FROM term_frequencies WHERE group_id = :group AND agent_id = :agent AND counted = 'at first'")
+_COUNT = text("""
+    WITH texts AS (
+        SELECT string_to_array(tokens, ' ') AS terms FROM memory_nodes
+        WHERE group_id = :group AND agent_id = :agent AND node_count <= :upto AND tokens <> ''
+    )
+    INSERT INTO term_frequencies (group_id, agent_id, term, counted, texts)
+    SELECT :group, :agent, term, 'at first', count(*)
+        FROM texts CROSS JOIN LATERAL (SELECT DISTINCT unnest(terms) AS term) AS distinct_terms GROUP BY term
+    UNION ALL SELECT :group, :agent, '', 'at first', coalesce(sum(cardinality(terms)), 0) FROM texts
+""")
+_ADD = text("""
+    INSERT INTO term_frequencies (group_id, agent_id, term, counted, texts)
+    SELECT :group, :agent, term, 'since', texts FROM unnest(CAST(:terms AS text[]), CAST(:texts AS bigint[])) AS t(term, texts)
+    ON CONFLICT (group_id, agent_id, term, counted) DO UPDATE SET texts = term_frequencies.texts + excluded.texts
+""")
+_MODELS = text("""
+    SELECT embedding_model, mode() WITHIN GROUP (ORDER BY vector_dims(embedding)) AS dimensions FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND embedding IS NOT NULL GROUP BY embedding_model ORDER BY 1
+""")
+_LARGE = text("SELECT agent_key, group_id FROM agents WHERE large_from IS NOT NULL")
+_FINISH = text("UPDATE agents SET large_ready_at = now() WHERE group_id = :group AND agent_id = :agent")
+_VALID = text("""
+    SELECT i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+    WHERE c.relname = :name AND c.relnamespace = current_schema()::regnamespace
+""")

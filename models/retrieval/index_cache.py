@@ -1,0 +1,105 @@
+"""The agent indexes of one retrieval worker, bounded by bytes: the least recently used go first.
+
+Each worker tells Valkey now and then what it holds, for those who look at the service from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections import OrderedDict
+from collections.abc import Collection
+from datetime import datetime
+from threading import Lock
+from typing import cast
+
+from jiyi.settings import get_settings
+from models.db import valkey_keys
+from models.db.valkey import valkey
+from models.retrieval.agent_index import AgentIndex, Keyed
+
+#: Seconds between two reports of a worker that is at work, and after which one that is not is forgotten.
+REPORT_EVERY, REPORT_LIVES = 5.0, 300
+
+_indexes: OrderedDict[Keyed, AgentIndex] = OrderedDict()
+_lock = Lock()
+_reported_at = 0.0
+#: When the model that was active at the last look became so.
+_followed: datetime | None = None
+
+
+def index_of(group_id: str, agent_id: str, model: str, *, archived: bool = False) -> AgentIndex:
+    """The index of an agent's memories; new and empty if there is none: refresh it under its lock."""
+    key = Keyed(group_id, agent_id, model, archived)
+    with _lock:
+        index = _indexes.get(key)
+        if index is None:
+            index = _indexes[key] = AgentIndex(key)
+        _indexes.move_to_end(key)
+        return index
+
+
+def follow(model: str, since: datetime) -> None:
+    """Drop the indexes of a model that has become the active one since the last look.
+
+    Its vectors were filled in beside the nodes (``models.operations.reembedding``), which are not changed by that: an index from
+    before, of a model that was active once, would not notice.
+    """
+    global _followed
+    with _lock:
+        if _followed is None or since > _followed:
+            _followed = since
+            for key in [key for key in _indexes if key.model == model]:
+                del _indexes[key]
+
+
+def make_room() -> None:
+    """Drop the least recently used indexes until the rest fit. The most recent one stays, however large it is."""
+    with _lock:
+        used = sum(index.bytes_used for index in _indexes.values())
+        while used > get_settings().index_max_bytes and len(_indexes) > 1:
+            _, oldest = _indexes.popitem(last=False)
+            used -= oldest.bytes_used
+
+
+def held() -> list[tuple[Keyed, int, int]]:
+    """What there is: (of what, rows, bytes), least recently used first."""
+    with _lock:
+        return [(key, index.size, index.bytes_used) for key, index in _indexes.items()]
+
+
+def report() -> None:
+    """Tell what this worker holds, if it has not done so lately."""
+    global _reported_at
+    if time.monotonic() - _reported_at < REPORT_EVERY:
+        return
+    _reported_at = time.monotonic()
+    indexes = held()
+    told = {
+        "indexes": len(indexes),
+        "memories": sum(rows for _, rows, _ in indexes),
+        "bytes": sum(used for *_, used in indexes),
+        "limit_bytes": get_settings().index_max_bytes,
+    }
+    valkey().set(valkey_keys.indexes(f"{platform.node()}:{os.getpid()}"), json.dumps(told), ex=REPORT_LIVES)
+
+
+def reports() -> dict[str, dict[str, int]]:
+    """What each worker told last: worker → indexes, memories, bytes, and the most bytes it may use."""
+    names = sorted(cast("list[bytes]", list(valkey().scan_iter(valkey_keys.indexes("*"), count=1_000))))
+    told = [(name, cast("bytes | None", valkey().get(name))) for name in names]
+    return {name.decode().removeprefix(valkey_keys.indexes("")): json.loads(one) for name, one in told if one is not None}
+
+
+def forget(group_id: str, agent_ids: Collection[str]) -> dict[str, int]:
+    """Drop these agents' indexes, with the memories that they remember to show; returns how much."""
+    with _lock:
+        dropped = [_indexes.pop(key) for key in list(_indexes) if key.group_id == group_id and key.agent_id in agent_ids]
+    return {"indexes": len(dropped), "memories": sum(index.size for index in dropped)}
+
+
+def forget_all() -> None:
+    with _lock:
+        _indexes.clear()

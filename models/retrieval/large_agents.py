@@ -1,0 +1,232 @@
+"""Candidates of an agent that is too large for an index in memory: found by PostgreSQL, scored like any others.
+
+Those nearest to the question, those with its rarer words, the newest, the most important, and what was said right
+before and after the best of them, all under the request's filters. They are put into an index of their own, which
+lives as long as the request; document frequencies are those of the whole agent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import Connection
+
+from jiyi.errors import ServiceError
+from jiyi.protocol.retrieval import Filters
+from jiyi.protocol.vectors import Float32
+from jiyi.retrieval.relevance import NEIGHBOUR_SHARES
+from models.db.connection import driver
+from models.retrieval.agent_index import AgentIndex, Keyed
+from models.retrieval.enlargement import ALL_TERMS, index_name, indexed_type
+
+#: How many of each kind become candidates, at least as many as are asked for. More find more, and take longer.
+NEAREST, WITH_WORDS, NEWEST, MOST_IMPORTANT = 400, 400, 200, 200
+#: Of the nearest, and of those with the words, so many bring their neighbours.
+WITH_NEIGHBOURS = 50
+#: A word that is in more texts than this tells little, and takes long to look up.
+MAX_TEXTS_OF_WORDS = 20_000
+#: How far the approximate search goes before it gives up on the filters: rows, and times ``work_mem``.
+MAX_SCAN_TUPLES, SCAN_MEM_MULTIPLIER = 200_000, 4
+#: pgvector's upper bound.
+MAX_EF_SEARCH = 1_000
+
+Parameters = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """One text to look for: its vector, where there is one, and its tokens."""
+
+    vector: Float32 | None
+    tokens: Sequence[str]
+
+
+def candidates(
+    connection: Connection, key: Keyed, node_count: int, filters: Filters, sought: Iterable[Sought], now: datetime, top_k: int
+) -> AgentIndex:
+    """An index of the candidates for all that is sought; the agent has ``node_count`` memories."""
+    raw = driver(connection)
+    with raw.transaction():  # settings of the search hold as long
+        return _candidates(connection, _Search(raw, key, node_count, filters, now, top_k), key, sought, top_k)
+
+
+def _candidates(connection: Connection, search: _Search, key: Keyed, sought: Iterable[Sought], top_k: int) -> AgentIndex:
+    found: dict[UUID, None] = {}
+    best: list[UUID] = []
+    for one in sought:
+        for some in (search.nearest(one.vector), search.with_words(one.tokens)):
+            found.update(dict.fromkeys(some))
+            best += some[:WITH_NEIGHBOURS]
+    found.update(dict.fromkeys(search.first("n.node_count DESC", max(NEWEST, top_k))))
+    found.update(dict.fromkeys(search.first("coalesce(n.poignancy, 0) DESC", max(MOST_IMPORTANT, top_k))))
+    found.update(dict.fromkeys(search.around(best)))
+    index = AgentIndex(key, search)
+    index.load(connection, list(found))
+    return index
+
+
+class _Search:
+    """The ways to find candidates, each under the same filters; and the statistics of all of the agent's texts."""
+
+    def __init__(self, raw: psycopg.Connection, key: Keyed, node_count: int, filters: Filters, now: datetime, top_k: int) -> None:
+        self._raw, self._key, self._top_k = raw, key, top_k
+        self._where, self._parameters = _conditions(key, filters, now)
+        self._known: dict[str, int] = {}
+        self.texts, self.tokens = node_count, self.containing([ALL_TERMS])[ALL_TERMS]
+
+    def first(self, order: LiteralString, limit: int) -> list[UUID]:
+        return self._ids(sql.SQL(""), sql.SQL(order), limit)
+
+    def nearest(self, vector: Float32 | None) -> list[UUID]:
+        """By cosine; one by one where no index knows the model's vectors, or where it gives up too early."""
+        if vector is None:
+            return []
+        limit = max(NEAREST, self._top_k)
+        kind = indexed_type(vector.size)
+        if kind is not None and self._index_is_ready(limit):
+            found = self._by_distance(vector, kind, limit)
+            if len(found) == limit:
+                return found + self._not_folded_yet(vector, limit)
+        return self._by_distance(vector, "vector", limit) + self._not_folded_yet(vector, limit)
+
+    def with_words(self, tokens: Sequence[str]) -> list[UUID]:
+        """Those with the rarer words, the highest sum of rarities first."""
+        weights = self._rare(tokens)
+        if not weights:
+            return []
+        parameters = (
+            _UNFILTERED
+            | self._parameters
+            | {"terms": list(weights), "weights": list(weights.values()), "limit": max(WITH_WORDS, self._top_k)}
+        )
+        with self._raw.cursor(binary=True) as cursor:
+            return [row[0] for row in cursor.execute(_WITH_WORDS.format(self._where), parameters)]
+
+    def around(self, node_ids: Sequence[UUID]) -> list[UUID]:
+        """What came right before and after in the same session."""
+        furthest = len(NEIGHBOUR_SHARES)
+        parameters = {"ids": list(node_ids), "distances": list(range(-furthest, furthest + 1)), **self._parameters}
+        with self._raw.cursor(binary=True) as cursor:
+            return [row[0] for row in cursor.execute(_AROUND.format(self._where), parameters)]
+
+    def containing(self, tokens: Iterable[str]) -> Mapping[str, int]:
+        """In how many of the agent's texts each term occurs; ``ALL_TERMS`` gives all occurrences of all."""
+        unknown = [token for token in tokens if token not in self._known]
+        if unknown:
+            self._known.update(dict.fromkeys(unknown, 0))
+            with self._raw.cursor(binary=True) as cursor:
+                self._known.update(cursor.execute(_FREQUENCIES, self._parameters | {"terms": unknown}).fetchall())
+        return self._known
+
+    def _rare(self, tokens: Sequence[str]) -> dict[str, float]:
+        """Rarity of each of the rarest tokens that occur, up to ``MAX_TEXTS_OF_WORDS`` texts together."""
+        known = self.containing(tokens)
+        found, texts = dict[str, float](), 0
+        for term in sorted({term for term in tokens if known[term]}, key=lambda term: (known[term], term)):
+            texts += known[term]
+            if texts > MAX_TEXTS_OF_WORDS:
+                break
+            found[term] = 1 / math.log2(1 + known[term])
+        return found
+
+    def _index_is_ready(self, limit: int) -> bool:
+        """Whether there is an index of the model; if so, it is made ready, and what was set is read back."""
+        wanted = {
+            "hnsw.iterative_scan": "relaxed_order",
+            "hnsw.max_scan_tuples": str(MAX_SCAN_TUPLES),
+            "hnsw.scan_mem_multiplier": str(SCAN_MEM_MULTIPLIER),
+            "hnsw.ef_search": str(min(limit, MAX_EF_SEARCH)),
+        }
+        with self._raw.cursor() as cursor:
+            if not cursor.execute(_EXISTS, {"name": index_name(self._key.model)}).fetchone():
+                return False
+            cursor.execute("SELECT '[1]'::vector")  # loads the extension, without which a misspelt setting is accepted
+            is_set = cursor.execute(_SET, {"names": list(wanted), "values": list(wanted.values())}).fetchall()
+        if dict(is_set) != wanted:
+            raise ServiceError(f"pgvector did not take its settings {wanted}: is it at least 0.8?")
+        return True
+
+    def _by_distance(self, vector: Float32, kind: LiteralString, limit: int) -> list[UUID]:
+        comparable = _COMPARABLE.format(sql.Literal(self._key.model), sql.Literal(vector.size))
+        distance = sql.SQL("(n.embedding::" + kind + ") <=> %(vector)s::" + kind)
+        return self._ids(comparable, distance, limit, vector=vector)
+
+    def _not_folded_yet(self, vector: Float32, limit: int) -> list[UUID]:
+        """Of those whose vector is still beside them, while a move to another model comes to its end."""
+        query = _BESIDE.format(self._where)
+        parameters = {"model": self._key.model, "vector": vector, "limit": limit, **self._parameters}
+        with self._raw.cursor(binary=True) as cursor:
+            return [row[0] for row in cursor.execute(query, parameters)]
+
+    def _ids(self, more: sql.Composable, order: sql.Composable, limit: int, **parameters: Any) -> list[UUID]:
+        query = _IDS.format(self._where, more, order)
+        with self._raw.cursor(binary=True) as cursor:
+            # Planned anew each time: an index of one model, or of what is large, fits known values only.
+            cursor.execute(query, self._parameters | parameters | {"limit": limit}, prepare=False)
+            return [row[0] for row in cursor]
+
+
+def _conditions(key: Keyed, filters: Filters, now: datetime) -> tuple[sql.Composed, Parameters]:
+    """What ``AgentIndex.select`` asks for, in SQL; which of the two is stricter does not matter, both are applied."""
+    parameters: Parameters = {"group": key.group_id, "agent": key.agent_id, "types": filters.types}
+    conditions: list[LiteralString] = [
+        "n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large AND n.type = ANY(%(types)s) AND NOT n.is_idle"
+    ]
+    optional: list[tuple[LiteralString, str, Any]] = [
+        ("n.created_at > %(after)s", "after", filters.created_after),
+        ("n.created_at < %(before)s", "before", filters.created_before),
+        ("n.session_id = %(session)s", "session", filters.session_id),
+        (
+            "n.node_id IN (SELECT jiyi_with_keywords(%(group)s, %(agent)s, %(keywords)s))",
+            "keywords",
+            [keyword.lower() for keyword in filters.keywords] or None,
+        ),
+        ("(n.expires_at IS NULL OR n.expires_at > %(now)s)", "now", None if filters.include_expired else now),
+    ]
+    for condition, name, value in optional:
+        if value is not None:
+            conditions.append(condition)
+            parameters[name] = value
+    parameters["archived"] = filters.include_archived
+    if not filters.include_archived:
+        conditions.append("n.archived_at IS NULL")
+    return sql.SQL(" AND ").join(sql.SQL(condition) for condition in conditions), parameters
+
+
+_IDS = sql.SQL("SELECT n.node_id FROM memory_nodes n WHERE {} {} ORDER BY {} LIMIT %(limit)s")
+_BESIDE = sql.SQL("""
+    SELECT n.node_id FROM next_vectors v JOIN memory_nodes n USING (node_id)
+    WHERE v.model = %(model)s AND vector_dims(v.embedding) = vector_dims(%(vector)s) AND {}
+    ORDER BY v.embedding <=> %(vector)s LIMIT %(limit)s
+""")
+_COMPARABLE = sql.SQL("AND n.embedding_model = {} AND vector_dims(n.embedding) = {}")
+# The words' index is asked by a function of the tables' owner (see migration 0008), which knows the filters, too.
+_WITH_WORDS = sql.SQL("""
+    SELECT n.node_id FROM jiyi_with_terms(
+        %(group)s, %(agent)s, %(terms)s, %(weights)s, %(types)s, %(after)s, %(before)s, %(session)s, %(keywords)s, %(now)s,
+        %(archived)s, %(limit)s
+    ) WITH ORDINALITY AS found(node_id, place) JOIN memory_nodes n USING (node_id) WHERE {} ORDER BY place
+""")
+#: Filters that were not given.
+_UNFILTERED: Parameters = {"after": None, "before": None, "session": None, "keywords": None, "now": None}
+_AROUND = sql.SQL("""
+    SELECT n.node_id FROM memory_nodes o CROSS JOIN unnest(%(distances)s::int[]) AS away
+    JOIN memory_nodes n ON n.group_id = o.group_id AND n.agent_id = o.agent_id AND n.session_id = o.session_id
+        AND n.node_count = o.node_count + away
+    WHERE o.node_id = ANY(%(ids)s) AND {}
+""")
+_FREQUENCIES = """
+    SELECT term, sum(texts)::bigint FROM term_frequencies
+    WHERE group_id = %(group)s AND agent_id = %(agent)s AND term = ANY(%(terms)s) GROUP BY term
+"""
+_SET = """
+    SELECT name, set_config(name, value, true) FROM unnest(%(names)s::text[], %(values)s::text[]) AS s(name, value)
+"""
+_EXISTS = "SELECT 1 FROM pg_class WHERE relname = %(name)s AND relnamespace = current_schema()::regnamespace"

@@ -1,0 +1,68 @@
+"""Recent accesses of one agent's memories, told to all retrieval workers at once (the database follows a second later)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from itertools import islice
+from typing import cast
+from uuid import UUID
+
+from redis.client import Pipeline
+
+from models.db import valkey_keys
+from models.db.valkey import valkey
+
+#: Entries kept for an agent: a worker that was away for longer catches up from the database.
+KEPT = 1_000
+#: Seconds after which an agent that nobody asks is forgotten here.
+FORGOTTEN_AFTER = 3_600
+#: A new reader looks this far back, beyond what the database may not know yet. Seconds.
+LOOK_BACK = 60
+#: Agents that are looked through for those asked last.
+MAX_AGENTS = 10_000
+
+
+def tell(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
+    """The memories were accessed at ``at`` (epoch seconds, maybe simulated)."""
+    with valkey().pipeline(transaction=False) as pipe:
+        tell_with(pipe, group_id, agent_id, node_ids, at)
+        pipe.execute()
+
+
+def tell_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
+    """The same, on its way with whatever else the pipeline has to say."""
+    key = valkey_keys.touched(group_id, agent_id)
+    entry = json.dumps({"at": at, "ids": [str(node_id) for node_id in node_ids]})
+    pipe.xadd(key, {"touch": entry}, maxlen=KEPT, approximate=True)
+    pipe.expire(key, FORGOTTEN_AFTER)
+
+
+def asked_lately(limit: int) -> list[tuple[str, str]]:
+    """(group_id, agent_id) of up to ``limit`` agents whose memories were accessed last, the latest first."""
+    found = [key.decode() for key in islice(valkey().scan_iter(match=f"{valkey_keys.TOUCHED}*", count=1_000), MAX_AGENTS)]
+    with valkey().pipeline(transaction=False) as pipe:
+        for key in found:
+            pipe.xrevrange(key, count=1)
+        last = pipe.execute()
+    at = {key: int(entries[0][0].split(b"-")[0]) for key, entries in zip(found, last, strict=True) if entries}
+    return [valkey_keys.touched_agent(key) for key in sorted(at, key=at.__getitem__, reverse=True)[:limit]]
+
+
+class Cursor:
+    """One reader's place in an agent's accesses."""
+
+    def __init__(self, group_id: str, agent_id: str) -> None:
+        self._key = valkey_keys.touched(group_id, agent_id)
+        self._place = f"{int((time.time() - LOOK_BACK) * 1000)}-0"
+
+    def read(self) -> list[tuple[UUID, float]]:
+        """What is new since the last call."""
+        found: list[tuple[UUID, float]] = []
+        news = cast("list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(self._key, min=f"({self._place}"))
+        for place, fields in news:
+            self._place = place.decode()
+            entry = json.loads(fields[b"touch"])
+            found.extend((UUID(node_id), entry["at"]) for node_id in entry["ids"])
+        return found

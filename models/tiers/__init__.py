@@ -1,0 +1,1 @@
+"""Quarantine, working memory and long-term knowledge."""

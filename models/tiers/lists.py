@@ -1,0 +1,137 @@
+"""The tiers as people look at them: lists, counts and single entries of quarantine, working and long-term memory (CN-55).
+
+Read from the database alone, which knows what is in working memory, too. An entry is in one layer: working memory while it
+is there, else quarantine, until it is promoted or deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from jiyi.protocol.knowledge import Knowledge, KnowledgeFilter, KnowledgePage, Layer
+from jiyi.tiers.screening import VERIFIED
+from models.tiers.quarantine import sentence
+
+Place = tuple[datetime, UUID]
+
+LAYERS: tuple[Layer, ...] = ("quarantine", "working", "longterm")
+
+
+def listed(
+    connection: Connection,
+    group_id: str,
+    wanted: KnowledgeFilter,
+    now: datetime | None = None,
+    *,
+    layers: Collection[Layer] = LAYERS,
+    before: Place | None = None,
+) -> KnowledgePage:
+    """A page, newest first, with how many entries there are in each layer.
+
+    ``layers``: no others, whatever the filter says. ``before``: where the page before ended (:func:`place`).
+    """
+    parameters = _parameters(group_id, wanted, now)
+    at, last = before or (None, None)
+    only = {"layers": list(layers), "limit": wanted.limit + 1, "offset": wanted.offset, "at": at, "last": last}
+    rows = connection.execute(_LISTED, parameters | only).mappings().all()
+    more = len(rows) > wanted.limit
+    return KnowledgePage(
+        rows=[_entry(dict(row)) for row in rows[: wanted.limit]],
+        counts=counts(connection, group_id, wanted, now),
+        next=wanted.offset + wanted.limit if more else None,
+    )
+
+
+def place(row: Knowledge) -> Place:
+    """Where a page ends that ends with this row: rows that come meanwhile do not move what follows."""
+    at = row.promoted_at if row.layer == "longterm" else row.created_at
+    return at or row.created_at, UUID(row.entry_id)
+
+
+def counts(connection: Connection, group_id: str, wanted: KnowledgeFilter | None = None, now: datetime | None = None) -> dict[Layer, int]:
+    """Entries in each layer that the filter lets through."""
+    parameters = _parameters(group_id, wanted or KnowledgeFilter(), now)
+    found = {row.layer: row.entries for row in connection.execute(_COUNTS, parameters)}
+    return {layer: found.get(layer, 0) for layer in LAYERS}
+
+
+def rejections(connection: Connection, group_id: str, since: datetime | None = None) -> dict[str, int]:
+    """How many outputs each filter has kept out of working memory (CN-27), those of most first."""
+    rows = connection.execute(_REJECTIONS, {"group": group_id, "since": since})
+    return {row.reason: row.entries for row in rows}
+
+
+def find(connection: Connection, group_id: str, entry_id: UUID, now: datetime | None = None) -> dict[str, Any] | None:
+    """All that is kept of an entry of quarantine but its vector, whatever became of it; ``message``: why it was refused."""
+    parameters = {"group": group_id, "id": entry_id, "now": now or datetime.now(UTC)}
+    row = connection.execute(_ONE, parameters).mappings().one_or_none()
+    if row is None:
+        return None
+    reason = row["rejected_reason"]
+    return {**row, "message": "" if reason is None else sentence(reason, row["rejected_details"])}
+
+
+def _parameters(group_id: str, wanted: KnowledgeFilter, now: datetime | None) -> dict[str, Any]:
+    words = [f"%{_escaped(word)}%" for word in wanted.q.split()]
+    return {
+        "group": group_id,
+        "layer": None if wanted.layer == "all" else wanted.layer,
+        "session": wanted.session_id,
+        "words": words,
+        "reason": wanted.reason,
+        "now": now or datetime.now(UTC),
+    }
+
+
+def _escaped(word: str) -> str:
+    return word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def _entry(row: dict[str, Any]) -> Knowledge:
+    verified = row["layer"] == "longterm" or VERIFIED in row["flags"]
+    return Knowledge(**{**row, "entry_id": str(row["entry_id"]), "verified": verified})
+
+
+_IS_WORKING = "q.working_until > :now AND q.expired_at IS NULL"
+_LAYER = f"CASE WHEN {_IS_WORKING} THEN 'working' ELSE 'quarantine' END"
+_ALL = f"""
+    SELECT q.entry_id, {_LAYER} AS layer, q.content, q.group_id, q.session_id, q.agent_id, q.node_id, q.node_type, q.kind,
+        q.confidence, q.flags, q.created_at, CASE WHEN {_IS_WORKING} THEN q.working_until END AS expires_at, q.promoted_at,
+        q.rejected_reason AS rejected, q.metadata
+    FROM quarantine_logs q
+    WHERE q.group_id = :group AND q.deleted_at IS NULL AND (q.promoted_at IS NULL OR {_IS_WORKING})
+    UNION ALL
+    SELECT k.knowledge_id, 'longterm', k.content, k.group_id, k.session_id, k.agent_id, k.metadata ->> 'node_id',
+        k.metadata ->> 'node_type', k.kind, NULL, '{{}}'::text[], k.created_at, NULL, k.promoted_at, NULL, k.metadata
+    FROM knowledge k WHERE k.group_id = :group AND k.demoted_at IS NULL
+"""
+_WANTED = """
+    (CAST(:session AS text) IS NULL OR session_id = :session) AND (CAST(:reason AS text) IS NULL OR rejected = :reason)
+    AND content ILIKE ALL (CAST(:words AS text[]))
+"""
+_MOMENT = "coalesce(CASE WHEN layer = 'longterm' THEN promoted_at END, created_at)"
+_LISTED = text(f"""
+    SELECT * FROM ({_ALL}) entries
+    WHERE (CAST(:layer AS text) IS NULL OR layer = :layer) AND layer = ANY (CAST(:layers AS text[])) AND {_WANTED}
+        AND (CAST(:at AS timestamptz) IS NULL OR ({_MOMENT}, entry_id) < (:at, CAST(:last AS uuid)))
+    ORDER BY {_MOMENT} DESC, entry_id DESC
+    LIMIT :limit OFFSET :offset
+""")
+_COUNTS = text(f"SELECT layer, count(*) AS entries FROM ({_ALL}) entries WHERE {_WANTED} GROUP BY layer")
+_REJECTIONS = text("""
+    SELECT rejected_reason AS reason, count(*) AS entries FROM quarantine_logs
+    WHERE group_id = :group AND rejected_reason IS NOT NULL AND (CAST(:since AS timestamptz) IS NULL OR screened_at >= :since)
+    GROUP BY rejected_reason ORDER BY entries DESC, reason
+""")
+_ONE = text(f"""
+    SELECT q.entry_id, {_LAYER} AS layer, q.content, q.group_id, q.session_id, q.agent_id, q.node_id, q.node_type, q.node_name,
+        q.kind, q.confidence, q.flags, q.depth, q.metadata, q.provenance, q.created_at, q.received_at, q.screened_at,
+        q.rejected_reason, q.rejected_details, q.working_until, q.expired_at, q.promoted_at, q.deleted_at,
+        q.embedding_model AS embedded
+    FROM quarantine_logs q WHERE q.group_id = :group AND q.entry_id = :id
+""")

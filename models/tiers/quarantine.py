@@ -1,0 +1,258 @@
+"""Quarantine: what workflows' nodes said, and what became of it (CN-16…CN-19, CN-27, CN-29).
+
+Nothing here answers agents. Whoever changes working memory holds its group's lock (:func:`hold`) in the transaction that
+writes here what it changed, so that the list in Valkey and these rows tell the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, bindparam, text
+from sqlalchemy.dialects.postgresql import JSONB
+
+from jiyi.protocol.knowledge import Ingested
+from jiyi.protocol.tiers import Kind
+from jiyi.protocol.vectors import Float32
+from jiyi.settings import get_settings
+from jiyi.tiers.screening import SENTENCES, IngressRules, Verdict
+from models.accounts import audit
+from models.tiers import working
+from models.tiers.working import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An output as the filters see it."""
+
+    entry_id: UUID
+    group_id: str
+    agent_id: str
+    session_id: str | None
+    node_id: str
+    node_type: str | None
+    kind: Kind
+    content: str
+    content_hash: bytes
+    confidence: float | None
+    flags: tuple[str, ...]
+    created_at: datetime
+    #: Already decided, by an attempt that did not come to its end or by somebody who deleted it.
+    deleted: bool = False
+
+    def entry(self, expires_at: datetime, flags: Sequence[str], vector: Float32 | None, model: str | None) -> Entry:
+        """As working memory keeps it."""
+        return Entry(
+            self.entry_id,
+            self.content,
+            self.created_at,
+            expires_at,
+            self.agent_id,
+            self.node_id,
+            self.node_type,
+            self.session_id,
+            self.kind,
+            self.confidence,
+            tuple(flags),
+            vector,
+            None if vector is None else model,
+        )
+
+
+def rules() -> IngressRules:
+    """The filters as the deployment has set them."""
+    settings = get_settings()
+    return IngressRules(
+        min_confidence=settings.wm_confidence,
+        min_chars=settings.wm_min_chars,
+        max_similarity=settings.wm_max_similarity or None,
+        check_consistency=settings.wm_consistency,
+        pending_claims=settings.wm_pending_claims,
+    )
+
+
+def load(connection: Connection, entry_ids: Sequence[UUID]) -> list[Output]:
+    """Outputs in the order in which they were said."""
+    return [
+        Output(
+            row.entry_id,
+            row.group_id,
+            row.agent_id,
+            row.session_id,
+            row.node_id,
+            row.node_type,
+            row.kind,
+            row.content,
+            bytes(row.content_hash),
+            row.confidence,
+            tuple(row.flags),
+            row.created_at,
+            row.deleted_at is not None,
+        )
+        for row in connection.execute(_LOAD, {"ids": list(entry_ids)})
+    ]
+
+
+def hold(connection: Connection, group_id: str) -> None:
+    """Until the transaction ends nobody else changes the group's working memory."""
+    connection.execute(_HOLD, {"group": group_id})
+
+
+def working_memory(connection: Connection, group_id: str) -> list[Entry]:
+    """The group's working memory, newest first; made anew from here if Valkey has lost it. Only under :func:`hold`."""
+    found = working.read(group_id)
+    return found if found is not None else _made_anew(connection, group_id)
+
+
+def _made_anew(connection: Connection, group_id: str) -> list[Entry]:
+    now = datetime.now(UTC)
+    rows = connection.execute(_WORKING, {"group": group_id, "now": now, "limit": get_settings().wm_entries}).all()
+    entries = [
+        Entry(
+            row.entry_id,
+            row.content,
+            row.created_at,
+            row.working_until,
+            row.agent_id,
+            row.node_id,
+            row.node_type,
+            row.session_id,
+            row.kind,
+            row.confidence,
+            tuple(row.flags),
+            None if row.embedding is None else row.embedding.to_numpy(),
+            row.embedding_model,
+        )
+        for row in rows
+    ]
+    working.forget(group_id)
+    working.push(group_id, entries, whole=True)  # also an empty list: from now on it is known to be empty
+    return entries
+
+
+def accept(connection: Connection, entries: Iterable[Entry], now: datetime) -> None:
+    """They are in working memory."""
+    rows = [
+        {
+            "id": entry.entry_id,
+            "now": now,
+            "until": entry.expires_at,
+            "flags": list(entry.flags),
+            "vector": entry.vector,
+            "model": entry.model,
+        }
+        for entry in entries
+    ]
+    if rows:
+        connection.execute(_ACCEPT, rows)
+
+
+def reject(connection: Connection, refused: Iterable[tuple[UUID, Verdict]], now: datetime) -> None:
+    """They stay in quarantine only, with the reason."""
+    rows = [{"id": entry_id, "now": now, "reason": verdict.reason, "details": verdict.details} for entry_id, verdict in refused]
+    if rows:
+        connection.execute(_REJECT, rows)
+
+
+def left_working_memory(connection: Connection, entry_ids: Sequence[UUID], now: datetime) -> int:
+    """Archived: noted before, or in the same transaction as, they are gone from the list (CN-29)."""
+    return connection.execute(_LEFT, {"ids": list(entry_ids), "now": now}).rowcount if entry_ids else 0
+
+
+def set_flags(connection: Connection, entry_id: UUID, flags: Sequence[str]) -> None:
+    connection.execute(_FLAGS, {"id": entry_id, "flags": list(flags)})
+
+
+def expired(connection: Connection, now: datetime, limit: int) -> dict[str, list[UUID]]:
+    """Entries of working memory whose time is over and was not noted yet, by group."""
+    found: dict[str, list[UUID]] = {}
+    for row in connection.execute(_EXPIRED, {"now": now, "limit": limit}):
+        found.setdefault(row.group_id, []).append(row.entry_id)
+    return found
+
+
+def outcome(connection: Connection, group_id: str, entry_id: UUID) -> Ingested | None:
+    """What the filters said of an entry; None if they have not, or there is none."""
+    row = connection.execute(_OUTCOME, {"group": group_id, "id": entry_id}).one_or_none()
+    if row is None:
+        return None
+    message = "" if row.rejected_reason is None else sentence(row.rejected_reason, row.rejected_details)
+    return Ingested(
+        entry_id=row.entry_id, accepted=row.rejected_reason is None, reason=row.rejected_reason, message=message, flags=row.flags
+    )
+
+
+def sentence(reason: str, details: dict[str, Any]) -> str:
+    """Why an entry was refused, in English; empty for a reason that this version does not know."""
+    known = {str(name): said for name, said in SENTENCES.items()}
+    try:
+        return known[reason] % details
+    except KeyError:
+        return ""
+
+
+def delete(connection: Connection, group_id: str, entry_ids: Sequence[UUID], actor: str, reason: str = "") -> list[UUID]:
+    """Take entries out of sight, and of working memory; returns which were there. The rows stay for the audit.
+
+    For good is what ``models.erasure.erasures`` does. Safe to repeat because what is deleted is not found.
+    """
+    hold(connection, group_id)
+    now = datetime.now(UTC)
+    gone = list(connection.execute(_DELETE, {"group": group_id, "ids": list(entry_ids), "now": now}).scalars())
+    if gone:
+        left_working_memory(connection, gone, now)
+        working.remove(group_id, gone)
+        audit.record(
+            connection, group_id=group_id, actor=actor, action="quarantine deleted", target="quarantine_logs", entry_ids=gone, reason=reason
+        )
+    return gone
+
+
+def lifetime() -> timedelta:
+    """Of an entry of working memory."""
+    return timedelta(hours=get_settings().wm_hours)
+
+
+_LOAD = text("""
+    SELECT entry_id, group_id, agent_id, session_id, node_id, node_type, kind, content, content_hash, confidence, flags,
+        created_at, deleted_at
+    FROM quarantine_logs WHERE entry_id = ANY(:ids) ORDER BY created_at, entry_id
+""")
+_HOLD = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.wm.' || :group, 0))")
+_WORKING = text("""
+    SELECT entry_id, content, created_at, working_until, agent_id, node_id, node_type, session_id, kind, confidence, flags,
+        embedding, embedding_model
+    FROM quarantine_logs
+    WHERE group_id = :group AND working_until > :now AND expired_at IS NULL AND deleted_at IS NULL
+    ORDER BY created_at DESC, entry_id DESC LIMIT :limit
+""")
+_ACCEPT = text("""
+    UPDATE quarantine_logs SET screened_at = :now, working_until = :until, flags = :flags, embedding = :vector,
+        embedding_model = :model, rejected_reason = NULL, rejected_details = '{}'
+    WHERE entry_id = :id
+""")
+_REJECT = text("""
+    UPDATE quarantine_logs SET screened_at = :now, rejected_reason = :reason, rejected_details = :details
+    WHERE entry_id = :id
+""").bindparams(bindparam("details", type_=JSONB))
+_LEFT = text("""
+    UPDATE quarantine_logs SET expired_at = :now
+    WHERE entry_id = ANY(:ids) AND expired_at IS NULL AND working_until IS NOT NULL
+""")
+_FLAGS = text("UPDATE quarantine_logs SET flags = :flags WHERE entry_id = :id")
+_EXPIRED = text("""
+    SELECT group_id, entry_id FROM quarantine_logs
+    WHERE working_until <= :now AND expired_at IS NULL ORDER BY working_until LIMIT :limit
+""")
+_OUTCOME = text("""
+    SELECT entry_id, rejected_reason, rejected_details, flags FROM quarantine_logs
+    WHERE group_id = :group AND entry_id = :id AND screened_at IS NOT NULL
+""")
+_DELETE = text("""
+    UPDATE quarantine_logs SET deleted_at = :now
+    WHERE group_id = :group AND entry_id = ANY(:ids) AND deleted_at IS NULL RETURNING entry_id
+""")

@@ -1,0 +1,201 @@
+"""Asking a group's tiers (CN-40…CN-46): both at once, each bounded, one that fails reported beside what the other found.
+
+A plain function, for workers that answer over the queue and for who is beside the database: the web asks it directly when
+Valkey is away, since the queue is in Valkey, too. Quarantine is no tier that can be asked (CN-13, CN-16).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+import redis
+from psycopg import Error as DriverError
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TooManyQuestions
+from jiyi.protocol.tiers import Item, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier
+from jiyi.protocol.vectors import Float32
+from jiyi.providers.websearch import SearchOptions
+from jiyi.providers.websearch.choice import searcher
+from jiyi.providers.websearch.searching import items_of
+from jiyi.retrieval.scoring import MIN_NORM
+from jiyi.retrieval.thresholds import NO_THRESHOLD, thresholds_of
+from jiyi.settings import get_settings
+from jiyi.tiers.gathering import SECONDS, Gathered, Reader, gather
+from jiyi.tiers.merging import merge
+from models.db import valkey_keys
+from models.db.connection import unit_of_work
+from models.db.valkey import valkey
+from models.operations import embedding_models
+from models.operations.embedding_models import InUse
+from models.tiers import knowledge, quarantine, working
+from models.tiers.working import Entry
+
+#: Makes the vector of a question by the model in use (None: there is none yet); gives it with the model's name.
+Embed = Callable[[InUse | None, str], tuple[str, Float32]]
+#: Share of a question's words from which on a piece has to do with it: half, the rare ones counting more.
+RELEVANT_BY_WORDS = 0.5
+DATABASE_ERRORS = (DBAPIError, PoolTimeout, DriverError)
+
+
+class TierAway(JiyiError):
+    """What a tier is kept in cannot be reached."""
+
+    code = "tier_away"
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What is found out on the way, by one reader, and used after all have ended."""
+
+    query: MemoryQuery
+    now: datetime
+    embed: Embed | None
+    model: str | None = None
+    vector: Float32 | None = None
+    note: str = ""
+    entries: Sequence[Entry] = ()
+
+
+def query_memory(query: MemoryQuery, embed: Embed | None = None, seconds: float = SECONDS) -> MemoryAnswer:
+    """What working and long-term memory, and the web if asked, know about a question. In the scope of its group.
+
+    ``embed`` is None for who cannot: long-term memory is then found by its words, and its state says so.
+    """
+    asked = _Asked(query, query.now or datetime.now(UTC), embed)
+    readers: dict[Tier, Reader] = {"working": lambda: _working(asked), "longterm": lambda: _longterm(asked)}
+    if query.web_results:
+        readers["web"] = lambda: _web(query)
+    found = gather(readers, seconds)
+    if asked.note and found.tiers["longterm"].state == "ok":
+        found.tiers["longterm"] = found.tiers["longterm"].model_copy(update={"message": asked.note})
+    return _answer(asked, found)
+
+
+def throttle(group_id: str) -> None:
+    """Count one question of the group (CN-57). Without a limit, and while Valkey is away, nothing is counted.
+
+    Raises:
+        TooManyQuestions: it has asked as often as it may in this minute.
+    """
+    most = get_settings().memory_queries_per_minute
+    if not most:
+        return
+    try:
+        with valkey().pipeline(transaction=False) as pipe:
+            key = valkey_keys.memory_queries(group_id, int(time.time() // 60))
+            pipe.incr(key)
+            pipe.expire(key, 2 * 60)
+            asked, _ = pipe.execute()
+    except redis.RedisError:
+        return
+    if asked > most:
+        raise TooManyQuestions(
+            f"the group {group_id!r} has asked its memory {most:,} times in this minute, which is all it may "
+            "(JIYI_MEMORY_QUERIES_PER_MINUTE); ask again in the next one"
+        )
+
+
+def _answer(asked: _Asked, found: Gathered) -> MemoryAnswer:
+    hot = _with_similarities(asked, found.items["working"]) if asked.query.order == "score" else found.items["working"]
+    # Long-term memory has applied its threshold: what was found by words is measured by another.
+    question = asked.query.model_copy(update={"relevance_threshold": NO_THRESHOLD})
+    results = merge(hot, found.items["longterm"], question, asked.now, external=found.items.get("web", []))
+    shown: dict[Source, int] = {"hot": 0, "cold": 0, "external": 0}
+    for item in results:
+        shown[item.source] += 1
+    names: dict[Tier, Source] = {"working": "hot", "longterm": "cold", "web": "external"}
+    tiers = [status.model_copy(update={"shown": shown[names[tier]]}) for tier, status in found.tiers.items()]
+    return MemoryAnswer(results=results, tiers=tiers)
+
+
+def _working(asked: _Asked) -> list[Item]:
+    try:
+        found = working.read(asked.query.group_id)
+    except redis.RedisError as error:
+        raise TierAway(f"working memory cannot be read: Valkey is away ({type(error).__name__})") from error
+    entries = asked.entries = _made_anew(asked.query.group_id) if found is None else found
+    # Who lives in another time has entries that live in it, too.
+    lives = None if asked.query.now is None else quarantine.lifetime()
+    return [entry.item(None if lives is None else entry.created_at + lives) for entry in entries]
+
+
+def _made_anew(group_id: str) -> Sequence[Entry]:
+    """Valkey has lost it, or never had it: once, by whoever asks first."""
+    try:
+        with unit_of_work() as connection:
+            quarantine.hold(connection, group_id)
+            return quarantine.working_memory(connection, group_id)
+    except DATABASE_ERRORS as error:
+        raise TierAway(
+            f"Valkey has no working memory of this group, and it cannot be made anew while the database is away ({type(error).__name__})"
+        ) from error
+
+
+def _longterm(asked: _Asked) -> list[Item]:
+    question = asked.query
+    try:
+        with unit_of_work() as connection:
+            used = embedding_models.in_use(connection)
+        _embed(asked, used)
+        with unit_of_work() as connection:
+            found: list[Item] = []
+            if asked.vector is not None and asked.model is not None:
+                limit = question.cold_limit + len(asked.entries) + get_settings().wm_entries  # what is hot, too, is shown once
+                near = knowledge.nearest(connection, question.group_id, question, asked.now, asked.vector, asked.model, limit)
+                found = [item for item in near if _is_near(item, question, asked.model)]
+            by_words, without = knowledge.by_words(connection, question.group_id, question, asked.now, asked.model)
+    except DATABASE_ERRORS as error:
+        raise TierAway(f"long-term memory cannot be read: the database is away ({type(error).__name__})") from error
+    if without:
+        why = asked.note or f"{without:,} pieces are not embedded yet"
+        asked.note = f"{why}: found by their words"
+    return [*found, *(item for item in by_words if _has_words(item, question))]
+
+
+def _embed(asked: _Asked, used: InUse | None) -> None:
+    """The question's vector; without one, everything is found by words."""
+    if asked.embed is None:
+        asked.note = "asked without an embedder"
+        return
+    try:
+        asked.model, asked.vector = asked.embed(used, asked.query.query)
+    except (EmbeddingUnavailable, SettingsError):
+        asked.note = "the embedder is away"
+
+
+def _is_near(item: Item, question: MemoryQuestion, model: str) -> bool:
+    least = question.relevance_threshold
+    least = thresholds_of(model).relevant if least is None else least
+    return least <= NO_THRESHOLD or item.score >= least
+
+
+def _has_words(item: Item, question: MemoryQuestion) -> bool:
+    least = question.relevance_threshold
+    return (least is not None and least <= NO_THRESHOLD) or item.score >= RELEVANT_BY_WORDS
+
+
+def _with_similarities(asked: _Asked, items: Sequence[Item]) -> list[Item]:
+    """Cosines of the entries whose vectors are of the question's model (K-06)."""
+    vector = asked.vector
+    if vector is None:
+        return list(items)
+    known = {str(entry.entry_id): _cosine(entry, vector, asked.model) for entry in asked.entries}
+    return [item.model_copy(update={"similarity": known.get(item.item_id)}) for item in items]
+
+
+def _cosine(entry: Entry, vector: Float32, model: str | None) -> float | None:
+    if entry.vector is None or entry.model != model or entry.vector.shape != vector.shape:
+        return None
+    lengths = float(np.linalg.norm(entry.vector)) * float(np.linalg.norm(vector))
+    return float(entry.vector @ vector) / lengths if lengths > MIN_NORM else None
+
+
+def _web(query: MemoryQuery) -> list[Item]:
+    options = SearchOptions(max_results=query.web_results)
+    return items_of(searcher().search(query.query, options, group_id=query.group_id, session_id=query.session_id))

@@ -1,0 +1,203 @@
+"""Working memory: what a group's nodes said lately, in Valkey (CN-20…CN-22, CN-31).
+
+Two keys a group: the order by time, and the entries by id, each with its own expiry. The truth is ``quarantine_logs``: a
+group's keys that are lost are made anew from there, by whoever finds the mark missing that they are whole
+(``models.tiers.quarantine``). Changes are single scripts, so that nobody sees half of one.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, cast
+from uuid import UUID
+
+import numpy as np
+from pydantic_core import from_json, to_json
+
+from jiyi.protocol.tiers import HOT_SCORE, Item, Kind
+from jiyi.protocol.vectors import Float32
+from jiyi.settings import get_settings
+from models.db import valkey_keys
+from models.db.valkey import valkey
+
+#: Seconds that the keys outlive their last entry, so that the job has time to note what has expired.
+MARGIN = 3_600
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is kept of an output. ``vector`` is of ``model``, and compared with no other's."""
+
+    entry_id: UUID
+    content: str
+    created_at: datetime
+    expires_at: datetime
+    agent_id: str
+    node_id: str
+    node_type: str | None = None
+    session_id: str | None = None
+    kind: Kind = "statement"
+    confidence: float | None = None
+    flags: tuple[str, ...] = ()
+    vector: Float32 | None = None
+    model: str | None = None
+
+    def item(self, expires_at: datetime | None = None) -> Item:
+        """As an answer has it."""
+        return Item(
+            item_id=str(self.entry_id),
+            source="hot",
+            content=self.content,
+            score=HOT_SCORE,
+            kind=self.kind,
+            created_at=self.created_at,
+            expires_at=expires_at or self.expires_at,
+            session_id=self.session_id,
+            agent_id=self.agent_id,
+            verified="verified" in self.flags,
+            metadata={"node_id": self.node_id, "node_type": self.node_type, "confidence": self.confidence, "flags": list(self.flags)},
+        )
+
+
+def read(group_id: str, now: datetime | None = None) -> list[Entry] | None:
+    """The entries whose time is not over, newest first; None if they are not whole, and have to be made anew."""
+    order, entries, whole = valkey_keys.working(group_id)
+    with valkey().pipeline(transaction=True) as pipe:
+        pipe.get(whole)
+        pipe.zrevrange(order, 0, -1)
+        pipe.hgetall(entries)
+        is_whole, ids, found = pipe.execute()
+    if is_whole is None or not int(is_whole) == len(ids) == len(found):  # also if only some of the keys were evicted
+        return None
+    now = now or datetime.now(UTC)
+    return [entry for entry in (_load(found[entry_id]) for entry_id in ids) if entry.expires_at > now]
+
+
+def push(group_id: str, entries: Sequence[Entry], *, whole: bool = False) -> list[UUID]:
+    """Add entries, or put them in place of those with their ids; the ids of those that fall out for it, oldest first.
+
+    ``whole``: these are all there are. Else what was not whole before is not now either.
+    Safe to repeat because an entry is there once.
+    """
+    settings = get_settings()
+    arguments: list[Any] = [settings.wm_entries, _lives(), len(entries), int(whole)]
+    for entry in entries:
+        arguments += [str(entry.entry_id), entry.created_at.timestamp(), _dump(entry)]
+    return [UUID(found.decode()) for found in cast("list[bytes]", _run(_PUSH, group_id, arguments))]
+
+
+def remove(group_id: str, entry_ids: Iterable[UUID]) -> int:
+    """Take entries out; returns how many were there."""
+    ids = [str(entry_id) for entry_id in entry_ids]
+    return int(_run(_REMOVE, group_id, ids)) if ids else 0
+
+
+def flag(group_id: str, entry_id: UUID, flags: Sequence[str]) -> None:
+    """Give an entry other flags, if it is there. Under the group's lock, as all that changes entries."""
+    _, entries, _ = valkey_keys.working(group_id)
+    found = cast("bytes | None", valkey().hget(entries, str(entry_id)))
+    if found is not None:
+        valkey().hset(entries, str(entry_id), _dump(replace(_load(found), flags=tuple(flags))))
+
+
+def count(group_id: str, **numbers: int) -> None:
+    """Add to the group's counts."""
+    with valkey().pipeline(transaction=False) as pipe:
+        for name, number in numbers.items():
+            if number:
+                pipe.hincrby(valkey_keys.working_stats(group_id), name, number)
+        pipe.execute()
+
+
+def stats(group_id: str) -> dict[str, int]:
+    """What was counted: ``accepted``, ``rejected`` and ``rejected_<reason>``, ``fallen_out``, ``expired``."""
+    found = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.working_stats(group_id)))
+    return {name.decode(): int(number) for name, number in sorted(found.items())}
+
+
+def size(group_id: str) -> int:
+    return valkey().zcard(valkey_keys.working(group_id)[0])
+
+
+def forget(group_id: str) -> None:
+    """Drop a group's keys: the next reader makes them anew."""
+    valkey().delete(*valkey_keys.working(group_id))
+
+
+def _lives() -> int:
+    return int(get_settings().wm_hours * 3_600) + MARGIN
+
+
+def _run(script: str, group_id: str, arguments: Sequence[Any]) -> Any:
+    own = valkey_keys.working(group_id)
+    return valkey().eval(script, len(own), *own, *arguments)
+
+
+def _dump(entry: Entry) -> bytes:
+    said: dict[str, Any] = {
+        "id": str(entry.entry_id),
+        "content": entry.content,
+        "created_at": entry.created_at.isoformat(),
+        "expires_at": entry.expires_at.isoformat(),
+        "agent_id": entry.agent_id,
+        "node_id": entry.node_id,
+        "node_type": entry.node_type,
+        "session_id": entry.session_id,
+        "kind": entry.kind,
+        "confidence": entry.confidence,
+        "flags": list(entry.flags),
+    }
+    if entry.vector is not None:
+        packed = base64.b64encode(np.ascontiguousarray(entry.vector, dtype="<f4").tobytes()).decode("ascii")
+        said |= {"vector": packed, "model": entry.model}
+    return to_json(said)
+
+
+def _load(found: bytes) -> Entry:
+    said = from_json(found)
+    vector = said.get("vector")
+    return Entry(
+        UUID(said["id"]),
+        said["content"],
+        datetime.fromisoformat(said["created_at"]),
+        datetime.fromisoformat(said["expires_at"]),
+        said["agent_id"],
+        said["node_id"],
+        said["node_type"],
+        said["session_id"],
+        said["kind"],
+        said["confidence"],
+        tuple(said["flags"]),
+        None if vector is None else np.frombuffer(base64.b64decode(vector), dtype="<f4").astype(np.float32),
+        said.get("model"),
+    )
+
+
+# KEYS: order, entries, how many there are. ARGV: most, seconds to live, how many, whether whole; id, time and JSON of each.
+_PUSH = """
+for i = 0, tonumber(ARGV[3]) - 1 do
+    redis.call('ZADD', KEYS[1], ARGV[6 + 3 * i], ARGV[5 + 3 * i])
+    redis.call('HSET', KEYS[2], ARGV[5 + 3 * i], ARGV[7 + 3 * i])
+end
+local out = redis.call('ZRANGE', KEYS[1], 0, -1 - tonumber(ARGV[1]))
+if #out > 0 then
+    redis.call('ZREM', KEYS[1], unpack(out))
+    redis.call('HDEL', KEYS[2], unpack(out))
+end
+if ARGV[4] == '1' or redis.call('EXISTS', KEYS[3]) == 1 then
+    redis.call('SET', KEYS[3], redis.call('ZCARD', KEYS[1]))
+end
+for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, ARGV[2]) end
+return out
+"""
+_REMOVE = """
+local gone = redis.call('ZREM', KEYS[1], unpack(ARGV))
+redis.call('HDEL', KEYS[2], unpack(ARGV))
+if redis.call('EXISTS', KEYS[3]) == 1 then
+    redis.call('SET', KEYS[3], redis.call('ZCARD', KEYS[1]), 'KEEPTTL')
+end
+return gone
+"""

@@ -1,0 +1,1 @@
+"""What every task stands on: pending work, jobs, remote calls and leases."""

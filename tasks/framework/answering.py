@@ -1,0 +1,95 @@
+"""Tasks that answer: validate the request, call a function, push the reply. No error leaves as a stack trace.
+
+A question is answered for the group that it names. What is the whole service's, the function that answers it has to say.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from celery import shared_task
+from pydantic import BaseModel, ValidationError
+from redis.client import Pipeline
+
+from jiyi.client.calls import REPLY_SECONDS, reply_key, reply_of, reply_of_error
+from jiyi.errors import InvalidRequest, JiyiError, ServiceError, problems_of
+from models.db.scope import Scope, within
+from models.db.valkey import valkey
+from models.operations import meters
+
+log = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=BaseModel)
+
+#: Seconds; a caller gives up long before.
+ANSWER_TIME_LIMIT = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A function's value with what follows from it."""
+
+    value: Any
+    #: Goes to Valkey with the reply and ahead of it: whoever asks next finds it done.
+    tell: Callable[[Pipeline], None]
+    #: Done while the caller reads the reply.
+    then: Callable[[], None]
+
+
+def answers(
+    name: str, request_model: type[M], tell: Callable[[Pipeline, M, Any, float], None] | None = None
+) -> Callable[[Callable[[M], Any]], Callable[[M], Any]]:
+    """Make a function of a validated request the Celery task ``name``, which answers with its JSON value.
+
+    A function that gives :class:`Answered` has more to do than answer. ``tell`` is called with what goes to Valkey with
+    the reply, the request, the value, and the seconds that it took.
+    The message is acknowledged early: an answer that a dead worker owes is of no use later, the caller asks again.
+    Safe to repeat because a function here only reads, or changes what can be changed twice.
+    """
+
+    def register(function: Callable[[M], Any]) -> Callable[[M], Any]:
+        @shared_task(name=name, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
+        def run(request_id: str, request: dict[str, Any]) -> None:
+            began = time.monotonic()
+            reply, asked, value = _reply(name, function, request_model, request, request_id)
+            answered = value if isinstance(value, Answered) else None
+            with valkey().pipeline(transaction=False) as pipe:
+                if answered is not None:
+                    answered.tell(pipe)
+                if tell is not None and asked is not None:
+                    tell(pipe, asked, value if answered is None else answered.value, time.monotonic() - began)
+                pipe.lpush(reply_key(request_id), reply)
+                pipe.expire(reply_key(request_id), REPLY_SECONDS)
+                pipe.execute()
+            if answered is not None:
+                answered.then()
+
+        return function
+
+    return register
+
+
+def _reply(
+    name: str, function: Callable[[M], Any], model: type[M], request: dict[str, Any], request_id: str
+) -> tuple[bytes, M | None, Any]:
+    """The reply; if it is no error, also what was asked, and what the function gave."""
+    try:
+        asked = model.model_validate(request)
+    except ValidationError as error:
+        return reply_of_error(InvalidRequest(problems_of(error))), None, None
+    group_id = getattr(asked, "group_id", None)
+    try:
+        with within(Scope() if group_id is None else Scope((group_id,))):
+            value = function(asked)
+        return reply_of(value.value if isinstance(value, Answered) else value), asked, value
+    except JiyiError as error:
+        return reply_of_error(error), None, None
+    except Exception:  # the caller gets a sentence and an id, the log gets the trace
+        log.exception("%s failed, request %s", name, request_id)
+        error = ServiceError(f"the service failed; its log has the details under request {request_id}")
+        meters.failing()
+        return reply_of_error(error), None, None

@@ -1,0 +1,273 @@
+"""The one mechanism behind every scheduled job.
+
+A job is a function of a :class:`Run`, which gives it bounded transactions and counts what it did. Its runs are rows
+of ``job_ticks``: beat asks often, and the row of a slot says whether there is anything to do. So two beats, a beat
+that was down at the hour, and a clock that goes backwards are harmless; a run that fails, dies or does not get
+through says so in its row and is taken up again.
+
+A run works for the whole service, or for the one group that it was asked to see to.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from celery import shared_task
+from sqlalchemy import Connection, text
+
+from jiyi.errors import JiyiError
+from jiyi.settings import Settings, get_settings
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups, whole_service
+from models.memory import agents
+from models.memory.agents import AgentName
+from models.operations import meters
+from models.queue import ticks
+from models.queue.ticks import MORE, Tick
+
+log = logging.getLogger(__name__)
+
+HOUR, DAY = 3_600, 86_400
+#: What the end of a setting's name says of its number.
+UNITS = {"seconds": 1, "minutes": 60, "hours": HOUR}
+#: Seconds. Beat forgets, when it starts anew, when it last sent something: so it asks for rare jobs as often as this.
+LOOK_SECONDS = 60
+#: Seconds that a run may take before it stops by itself, to go on with the next look.
+TIME_LIMIT = 90
+#: Seconds after its time limit at which a run counts as dead: one batch more, and no statement takes longer.
+GRACE = 75
+#: Agents read at once.
+AGENTS_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Every so many seconds, ``offset`` after midnight UTC. ``every`` 0: never."""
+
+    every: float
+    offset: float = 0.0
+
+    def slot(self, now: datetime) -> datetime:
+        """The latest time at or before ``now`` at which there is a tick."""
+        since = now.timestamp() - self.offset
+        return datetime.fromtimestamp(since // self.every * self.every + self.offset, UTC)
+
+    def __str__(self) -> str:
+        if not self.every:
+            return "off"
+        if self.every == DAY:
+            return f"daily at {self.offset / HOUR:02.0f}:00 UTC"
+        unit = next(unit for unit in ("hours", "minutes", "seconds") if self.every % UNITS[unit] == 0)
+        number = self.every / UNITS[unit]
+        return f"every {unit[:-1]}" if number == 1 else f"every {number:g} {unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What :func:`job` was told."""
+
+    name: str
+    #: The setting that says how often, or at which hour.
+    setting: str
+    queue: str
+    time_limit: float
+    function: Callable[[Run], None]
+    #: A run may begin while an earlier one is under way, or seems to be.
+    overlaps: bool = False
+
+    def schedule(self, settings: Settings) -> Schedule:
+        value = float(getattr(settings, self.setting))
+        unit = self.setting.rpartition("_")[2]
+        if unit == "hour":
+            return Schedule(DAY, value * HOUR) if value >= 0 else Schedule(0)
+        return Schedule(value * UNITS[unit])
+
+    @property
+    def purpose(self) -> str:
+        return (self.function.__doc__ or "").partition("\n")[0]
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of a job. A dry one may look at everything and change nothing: its transactions are read-only."""
+
+    job: str
+    now: datetime
+    dry: bool = False
+    #: Only this group; None: the whole service.
+    group_id: str | None = None
+    summary: dict[str, Any] = field(default_factory=dict)
+    #: Where this slot's last run stopped because its time was up.
+    place: Any = None
+    #: By ``time.monotonic``.
+    deadline: float = float("inf")
+
+    @property
+    def actor(self) -> str:
+        """For the audit log."""
+        return f"job:{self.job}"
+
+    def scope(self) -> AbstractContextManager[None]:
+        """Whose rows it may see."""
+        return whole_service() if self.group_id is None else for_groups(self.group_id)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        with unit_of_work() as connection:
+            if self.dry:
+                connection.execute(text("SET TRANSACTION READ ONLY"))
+            yield connection
+
+    def count(self, **numbers: float) -> None:
+        """Add to the summary's numbers."""
+        for name, number in numbers.items():
+            self.summary[name] = self.summary.get(name, 0) + number
+
+    def repeat(self, step: Callable[[Connection], int], size: int) -> int:
+        """Call ``step``, each time in a transaction of its own, until it did less than ``size`` or time is up."""
+        total = 0
+        while True:
+            with self.transaction() as connection:
+                done = step(connection)
+            total += done
+            if done < size:
+                return total
+            if self.time_is_up():
+                return total
+
+    def agents(self) -> Iterator[AgentName]:
+        """All agents, one after the other, from the one on at which this slot's last run stopped."""
+        after: AgentName = (self.place[0], self.place[1]) if isinstance(self.place, list) else ("", "")
+        while True:
+            with self.transaction() as connection:
+                page = agents.names(connection, self.group_id, after, AGENTS_PAGE)
+            for agent in page:
+                yield agent
+                if self.summary.pop(MORE, None) is None:  # else it stopped in the middle of this one
+                    after = agent
+                if self.time_is_up():
+                    self.summary[MORE] = list(after)
+                    return
+            if len(page) < AGENTS_PAGE:
+                return
+
+    def time_is_up(self) -> bool:
+        """Whether to stop here; notes that there is more, so that the next look goes on."""
+        if time.monotonic() <= self.deadline:
+            return False
+        self.summary.setdefault(MORE, True)
+        return True
+
+
+#: Every job there is.
+JOBS: dict[str, Job] = {}
+
+
+def job(
+    name: str,
+    *,
+    every: str | None = None,
+    at: str | None = None,
+    queue: str = "upkeep",
+    time_limit: float = TIME_LIMIT,
+    overlaps: bool = False,
+) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
+    """Make a function the job ``name``.
+
+    Its docstring's first line says what it does, its last why it is safe to repeat. It has to look at ``run.dry``, write
+    through ``run.transaction`` or ``run.repeat`` in small pieces, and record what it changes of memories
+    (``models.accounts.audit``).
+
+    Args:
+        name: the job's, and in ``job.<name>`` its task's.
+        every: the setting that holds the interval, named ``…_seconds``, ``…_minutes`` or ``…_hours``; 0: off.
+        at: or the setting that holds the hour of the day, named ``…_hour``; -1: off.
+        queue: the Celery queue it runs in.
+        time_limit: seconds after which a run stops by itself at the next batch.
+        overlaps: two runs at a time do no harm, so none waits until it is known that another one died.
+    """
+    setting = every or at
+    assert setting is not None
+
+    def register(function: Callable[[Run], None]) -> Callable[[Run], None]:
+        known = JOBS[name] = Job(name, setting, queue, time_limit, function, overlaps)
+        hard_limit = time_limit + GRACE
+
+        @shared_task(name=task_name(name), time_limit=hard_limit, soft_time_limit=time_limit + 30, ignore_result=True)
+        def tick(slot: str | None = None, group_id: str | None = None) -> None:
+            """One tick. Safe to repeat because a slot's row lets it run once."""
+            perform(known, None if slot is None else datetime.fromisoformat(slot), group_id)
+
+        return function
+
+    return register
+
+
+def task_name(name: str) -> str:
+    return f"job.{name}"
+
+
+def perform(known: Job, slot: datetime | None = None, group_id: str | None = None) -> Tick | None:
+    """Run a job, unless this slot had its run. ``slot`` is given by who wants a run now, beside the schedule."""
+    now = datetime.now(UTC)
+    schedule = known.schedule(get_settings())
+    if slot is None and not schedule.every:
+        return None
+    with unit_of_work() as connection:
+        alone = slot is None and not known.overlaps
+        tick = ticks.begin(connection, known.name, slot or schedule.slot(now), known.time_limit + GRACE, alone=alone)
+    if tick is None:
+        return None
+    counted = {name: value for name, value in tick.summary.items() if name != MORE}
+    run = Run(
+        known.name, now, group_id=group_id, summary=counted, place=tick.summary.get(MORE), deadline=time.monotonic() + known.time_limit
+    )
+    error = _attempt(known, run)
+    with unit_of_work() as connection:
+        ticks.end(connection, tick, run.summary, error)
+    return tick
+
+
+def rehearse(known: Job, group_id: str | None = None) -> dict[str, Any]:
+    """What a run would do now. Changes nothing, and no tick is written."""
+    run = Run(known.name, datetime.now(UTC), dry=True, group_id=group_id, deadline=time.monotonic() + known.time_limit)
+    with run.scope():
+        known.function(run)
+    return run.summary
+
+
+def _attempt(known: Job, run: Run) -> str | None:
+    """None, or a sentence about what went wrong."""
+    try:
+        with run.scope():
+            known.function(run)
+    except JiyiError as error:  # says what is wrong by itself
+        meters.failing()
+        log.warning("job %s failed: %s", known.name, error)
+        return str(error)
+    except Exception as error:  # whatever it was is written down, seen, and tried again
+        meters.failing()
+        log.exception("job %s failed", known.name)
+        cause = getattr(error, "orig", None) or error
+        return f"{type(cause).__name__}: {str(cause).strip().partition(chr(10))[0]}"
+    return None
+
+
+def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
+    """What beat sends: a look for each job that is switched on. Most find that their slot had its run."""
+    schedules = {known: known.schedule(settings) for known in JOBS.values()}
+    return {
+        known.name: {
+            "task": task_name(known.name),
+            "schedule": min(schedule.every, LOOK_SECONDS),
+            "options": {"queue": known.queue, "expires": min(schedule.every, LOOK_SECONDS)},
+        }
+        for known, schedule in schedules.items()
+        if schedule.every
+    }

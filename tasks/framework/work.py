@@ -1,0 +1,205 @@
+"""The one mechanism behind every task that an event sets off.
+
+Work is owed by rows of ``pending_work``; a message only says "look". A handler gets a :class:`Batch`
+of subjects that nobody else works on, computes, and writes inside :meth:`Batch.finish`, which also
+deletes the rows: effect and receipt in one transaction. So a message that is lost, repeated or late
+changes nothing, and a handler needs no care of its own beyond writing inside ``finish``.
+
+Claims look across groups. A handler works for the groups of its subjects: it sees no rows of others.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from celery import shared_task
+from sqlalchemy import Connection
+
+from jiyi.errors import JiyiError, ProviderUnavailable, SettingsError
+from jiyi.settings import get_settings
+from models.db import valkey_keys
+from models.db.connection import unit_of_work
+from models.db.scope import Scope, current, for_groups, whole_service, within
+from models.db.valkey import valkey
+from models.operations import meters
+from models.queue import news, pending_work, wakeups
+from models.queue.wakeups import task_name, wake
+
+log = logging.getLogger(__name__)
+
+#: Between the soft limit, which a task can tidy up after, and the hard one. Seconds.
+SOFT_LIMIT_MARGIN = 5
+#: What subjects are not to blame for: a provider that is away, or one that nobody knows.
+NOT_THEIR_FAULT = (ProviderUnavailable, SettingsError)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What :func:`work_task` was told about one kind of work."""
+
+    name: str
+    queue: str
+    batch: int
+    #: Whether one run at a time is enough, or all that can be borne, in the whole deployment.
+    alone: bool = False
+
+
+@dataclass(slots=True)
+class Batch:
+    """Subjects claimed for this run of a handler."""
+
+    kind: str
+    subject_ids: list[UUID]
+    #: Subjects for which the same is owed again when this is finished: what called for it came again meanwhile.
+    again: list[UUID] = field(default_factory=list)
+    #: Whose the subjects are; a handler's threads have no scope of their own.
+    scope: Scope = field(default_factory=current)
+
+    def extend(self, seconds: float) -> None:
+        """Claim the subjects for so long from now on: for handlers that wait for others for longer than a lease."""
+        with within(self.scope), unit_of_work() as connection:
+            pending_work.extend(connection, self.kind, self.subject_ids, seconds)
+
+    def put_off(self, subject_ids: Iterable[UUID], reason: str) -> None:
+        """Leave some for later, as their attempt is not to be counted: what they need is away. The others go on."""
+        waiting = set(subject_ids)
+        with within(self.scope), unit_of_work() as connection:
+            pending_work.postpone(connection, self.kind, list(waiting), get_settings().work_backoff_seconds, reason)
+        self.subject_ids = [subject_id for subject_id in self.subject_ids if subject_id not in waiting]
+
+    @contextmanager
+    def finish(self) -> Iterator[tuple[Connection, list[UUID]]]:
+        """A transaction in which to write the effect for the subjects still owed, which it gives.
+
+        At its end they are no longer owed. A subject that another worker settled meanwhile (a lease that
+        ran out) is not among them, so its effect is not written twice.
+        """
+        with within(self.scope), unit_of_work() as connection:
+            owed = pending_work.lock_owed(connection, self.kind, self.subject_ids)
+            yield connection, owed
+            again = [subject_id for subject_id in owed if subject_id in self.again]
+            pending_work.renew(connection, self.kind, again)
+            settled = pending_work.settle(connection, self.kind, [subject_id for subject_id in owed if subject_id not in again])
+        news.worked(self.kind, settled)
+
+
+#: Every kind of work there is a task for. A kind that is owed but not here waits (design §3).
+KINDS: dict[str, Kind] = {}
+
+
+def work_task(
+    name: str, *, queue: str, batch: int, time_limit: int, alone: bool = False
+) -> Callable[[Callable[[Batch], None]], Callable[[Batch], None]]:
+    """Make a handler the task ``work.<name>``.
+
+    Args:
+        name: the kind of work, as owed in ``pending_work``.
+        queue: the Celery queue that its wake-ups go to.
+        batch: most subjects of one run.
+        time_limit: seconds that one run may take, below ``JIYI_WORK_LEASE_SECONDS``. Celery enforces it in
+            prefork pools only, so the handler's own calls need time-outs.
+        alone: one run at a time; who comes meanwhile leaves the rest to that one.
+    """
+
+    def register(handler: Callable[[Batch], None]) -> Callable[[Batch], None]:
+        wakeups.register(name, queue)
+        kind = KINDS[name] = Kind(name, queue, batch, alone)
+
+        @shared_task(name=task_name(name), time_limit=time_limit, soft_time_limit=time_limit - SOFT_LIMIT_MARGIN, ignore_result=True)
+        def run() -> None:
+            run_due(kind, handler)
+
+        return handler
+
+    return register
+
+
+def run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
+    """Claim due work of a kind once and do it. Returns how many subjects were settled.
+
+    Safe to repeat because the claim gives each subject to one worker at a time.
+    """
+    valkey().delete(valkey_keys.wake(kind.name))  # from here on a new wake-up is needed: ours is used up
+    if not kind.alone:
+        return _run_due(kind, handler)
+    with pending_work.alone(kind.name) as alone:
+        settled = _run_due(kind, handler) if alone else 0
+    if settled:
+        wake(kind.name)  # whoever came meanwhile has gone
+    return settled
+
+
+def _run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
+    with whole_service(), unit_of_work() as connection:
+        claims = pending_work.claim(connection, kind.name, kind.batch, get_settings().work_lease_seconds)
+    if sum(len(claim.subject_ids) for claim in claims) == kind.batch:
+        wake(kind.name)  # there is probably more, and another worker may be free
+    settled = 0
+    for claim in claims:
+        with for_groups(*claim.groups):
+            settled += _attempt(kind, handler, claim)
+    return settled
+
+
+def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.Claim) -> int:
+    if claim.attempts > get_settings().work_max_attempts:
+        _bury(kind.name, claim.subject_ids, None)
+        return 0
+    batch = Batch(kind.name, claim.subject_ids)
+    try:
+        handler(batch)
+        return len(claim.subject_ids)
+    except NOT_THEIR_FAULT as error:  # however long it lasts, no subject is buried for it
+        log.warning("work %s waits: %s", kind.name, error)
+        batch.put_off(batch.subject_ids, str(error))
+        return 0
+    except JiyiError as error:  # says what is wrong by itself
+        log.warning("work %s failed for %d subjects, attempt %d: %s", kind.name, len(batch.subject_ids), claim.attempts, error)
+        _give_back(batch, claim.attempts, error)
+        return 0
+    except Exception as error:  # whatever went wrong is written down, tried again, and in the end buried
+        log.exception("work %s failed for %d subjects, attempt %d", kind.name, len(batch.subject_ids), claim.attempts)
+        _give_back(batch, claim.attempts, error)
+        return 0
+
+
+def _give_back(batch: Batch, attempts: int, error: Exception) -> None:
+    settings = get_settings()
+    wait = min(settings.work_backoff_seconds * 2 ** (attempts - 1), settings.work_backoff_max_seconds)
+    with unit_of_work() as connection:
+        groups = pending_work.give_back(connection, batch.kind, batch.subject_ids, wait, f"{type(error).__name__}: {error}")
+    meters.failing()
+    news.failed(batch.kind, groups, error, attempts)
+    if attempts >= settings.work_max_attempts:
+        _bury(batch.kind, batch.subject_ids, "".join(traceback.format_exception(error)))
+
+
+def _bury(kind: str, subject_ids: list[UUID], trace: str | None) -> None:
+    with unit_of_work() as connection:
+        buried = pending_work.bury_exhausted(connection, kind, get_settings().work_max_attempts, trace, subject_ids)
+    news.opened(kind, buried)
+
+
+def run_until_idle(kind: str, handler: Callable[[Batch], None], limit: int = 1_000) -> int:
+    """Do all due work of a kind in this process: for tests and tools. At most ``limit`` batches."""
+    total = 0
+    for _ in range(limit):
+        done = run_due(KINDS[kind], handler)
+        if not done:
+            break
+        total += done
+    return total
+
+
+def summary(counts: dict[str, int]) -> dict[str, Any]:
+    """Overdue work for which there is no task is said apart from the rest."""
+    return {
+        "due": {kind: count for kind, count in counts.items() if kind in KINDS},
+        "waiting_for_a_task": {kind: count for kind, count in counts.items() if kind not in KINDS},
+    }

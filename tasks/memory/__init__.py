@@ -1,0 +1,1 @@
+"""Tasks that an event sets off."""

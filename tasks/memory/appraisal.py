@@ -1,0 +1,81 @@
+"""What an event did not bring is asked of the LLM: importance, and where it is wished triple and keywords."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from uuid import UUID
+
+from jiyi.errors import JiyiError, LLMUnavailable
+from jiyi.memory.appraisal import Appraisal, appraise, missing
+from jiyi.providers.llms import LLM, RULES, ForGroup, llm
+from jiyi.settings import get_settings
+from models.db.connection import unit_of_work
+from models.memory import appraisal as appraisals
+from models.memory.appraisal import Waiting
+from models.memory.inbox import APPRAISE
+from tasks.framework.lease import Patient
+from tasks.framework.work import NOT_THEIR_FAULT, Batch, wake, work_task
+
+#: An answer may take seconds: few memories a batch, so that the first are not kept waiting for the last.
+APPRAISE_BATCH = 16
+#: The rules answer at once: then the cost is in the round trips.
+RULES_BATCH = 256
+#: Questions of one batch that are open at a time.
+ASK_THREADS = 4
+#: Seconds after which a batch asks nothing more and writes what it has: that much is lost with a worker that dies.
+ASK_SECONDS = 45.0
+#: Seconds; a few questions about one memory may still be open by then. The claim is extended before each of them.
+APPRAISE_TIME_LIMIT = 900
+
+
+@work_task(
+    APPRAISE, queue="reflection", batch=RULES_BATCH if get_settings().llm == RULES else APPRAISE_BATCH, time_limit=APPRAISE_TIME_LIMIT
+)
+def appraise_memories(batch: Batch) -> None:
+    """Ask for what new memories lack, and owe what had to wait for it: keyword strengths and the sum of importance.
+
+    The memories are retrievable all the while. Those that were answered are written even if others failed.
+    Safe to repeat because the values, what they set off and the receipt are one transaction.
+    """
+    with unit_of_work() as connection:
+        waiting = appraisals.load(connection, batch.subject_ids)
+    answered, failures = ask(Patient(llm(), batch), waiting)
+    failed = {node_id for node_id, _ in failures}
+    with Batch(batch.kind, [node_id for node_id in batch.subject_ids if node_id not in failed]).finish() as (connection, owed):
+        kinds = appraisals.write(connection, waiting, {node_id: answered[node_id] for node_id in owed if node_id in answered})
+    wake(*kinds)
+    if not failures:
+        return
+    batch.subject_ids = list(failed)
+    away = [(node_id, error) for node_id, error in failures if isinstance(error, NOT_THEIR_FAULT)]
+    if len(away) == len(failures):
+        raise away[0][1]
+    if away:  # no fault of theirs; while the others' attempt counts, else they would be asked about for ever
+        batch.put_off([node_id for node_id, _ in away], str(away[0][1]))
+    raise next(error for _, error in failures if not isinstance(error, NOT_THEIR_FAULT))
+
+
+def ask(provider: LLM, waiting: Mapping[UUID, Waiting]) -> tuple[dict[UUID, Appraisal], list[tuple[UUID, JiyiError]]]:
+    """The appraisals there are, and for each memory without one the reason."""
+    deadline = time.monotonic() + ASK_SECONDS
+    away = Event()
+
+    def one(node: Waiting) -> Appraisal | JiyiError:
+        lacks = missing(node.memory, node.settings, get_settings())
+        if lacks and (away.is_set() or time.monotonic() > deadline):
+            return LLMUnavailable("the LLM is away, or too slow for the whole batch: the rest of it waits")
+        try:
+            return appraise(ForGroup(provider, node.group_id), node.memory, lacks)
+        except NOT_THEIR_FAULT as error:
+            away.set()
+            return error
+        except JiyiError as error:
+            return error
+
+    with ThreadPoolExecutor(ASK_THREADS, thread_name_prefix="ask") as pool:
+        results = dict(zip(waiting, pool.map(one, waiting.values()), strict=True))
+    answered = {node_id: result for node_id, result in results.items() if isinstance(result, Appraisal)}
+    return answered, [(node_id, result) for node_id, result in results.items() if isinstance(result, JiyiError)]

@@ -1,0 +1,102 @@
+"""What a new memory changes around it: keyword strengths, and the importance that calls for reflection."""
+
+from __future__ import annotations
+
+from jiyi.errors import EvidenceMissing
+from jiyi.text.tokens import tokens
+from models.db.connection import unit_of_work
+from models.memory import depth, nodes, strength
+from models.memory.inbox import ACCUMULATE, DEPTH, ENLARGE, STRENGTHEN, TOKENIZE
+from models.queue import pending_work
+from models.reflection.reflections import REFLECT
+from models.retrieval import enlargement
+from tasks.framework.work import Batch, wake, work_task
+
+#: Counting is cheap, so one run takes many: the cost is in the round trips.
+COUNTING_BATCH = 1_000
+#: Nodes marked in one transaction: each is written anew, so that many would hold up others for long.
+MARKING_BATCH = 5_000
+#: Agents that become large in one run.
+ENLARGING_BATCH = 16
+
+
+@work_task(STRENGTHEN, queue="upkeep", batch=COUNTING_BATCH, time_limit=60)
+def strengthen(batch: Batch) -> None:
+    """Add new nodes' keywords to ``kw_strength`` (GA-18).
+
+    Safe to repeat because the counts and the receipt are one transaction.
+    """
+    with batch.finish() as (connection, owed):
+        strength.strengthen(connection, owed)
+
+
+@work_task(ACCUMULATE, queue="upkeep", batch=COUNTING_BATCH, time_limit=60)
+def accumulate(batch: Batch) -> None:
+    """Add new events' poignancy up; at the agent's trigger, owe it a reflection (GA-48).
+
+    Safe to repeat because the sums, the reflection owed and the receipt are one transaction.
+    """
+    with batch.finish() as (connection, owed):
+        pending_work.owe(connection, REFLECT, strength.accumulate(connection, owed))
+    wake(REFLECT)
+
+
+@work_task(DEPTH, queue="upkeep", batch=1, time_limit=60)
+def settle_depth(batch: Batch) -> None:
+    """Set the depth of a thought that came before its evidence, and see to the thoughts that rest on it (GA-16).
+
+    Evidence that never comes ends as a dead letter; the thought itself stays. Safe to repeat because the depth
+    follows from the evidence alone.
+    """
+    missing = 0
+    with unit_of_work() as connection:
+        for node_id in batch.subject_ids:
+            settled = depth.settle(connection, node_id)
+            pending_work.owe(connection, DEPTH, settled.dependants)
+            missing += settled.missing
+    wake(DEPTH)
+    if missing:  # what is known by now counts; the rest stays owed
+        raise EvidenceMissing(f"{missing} of the thought's evidence ids belong to no memory of its agent (yet)")
+    with batch.finish():
+        pass
+
+
+@work_task(TOKENIZE, queue="upkeep", batch=COUNTING_BATCH, time_limit=60)
+def tokenize(batch: Batch) -> None:
+    """Give nodes the tokens that lexical search knows them by.
+
+    Safe to repeat because the tokens follow from the text alone.
+    """
+    with batch.finish() as (connection, owed):
+        nodes.lock(connection, owed)
+        nodes.fill_tokens(connection, [(node_id, tokens(text)) for node_id, text in nodes.texts_of(connection, owed)])
+
+
+@work_task(ENLARGE, queue="upkeep", batch=ENLARGING_BATCH, time_limit=110, alone=True)
+def enlarge(batch: Batch) -> None:
+    """Make agents served from the database's own indexes: they are too large for a worker's memory.
+
+    Takes minutes for the first; the lease may run out meanwhile, but nobody else does the same. Safe to repeat
+    because every step is.
+    """
+    for agent_key in batch.subject_ids:
+        with unit_of_work() as connection:
+            agent = enlargement.begin(connection, agent_key)
+        if agent is not None:
+            _enlarge(agent)
+    with batch.finish():
+        pass
+
+
+def _enlarge(agent: enlargement.Enlarged) -> None:
+    marked = MARKING_BATCH
+    while marked == MARKING_BATCH:  # ends: new nodes come marked
+        with unit_of_work() as connection:
+            marked = enlargement.mark(connection, agent, MARKING_BATCH)
+    with unit_of_work() as connection:
+        enlargement.count_terms(connection, agent)
+        models = enlargement.models_of(connection, agent)
+    for model, dimensions in models:
+        enlargement.build_index(model, dimensions)
+    with unit_of_work() as connection:
+        enlargement.finish(connection, agent)

@@ -1,0 +1,49 @@
+"""The answer to ``jiyi embedders``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jiyi.protocol import queries as ask
+from jiyi.providers.embedders.choice import LOCAL, SETTING, chosen, model_of
+from jiyi.providers.embedders.overview import vendors
+from jiyi.providers.spec import parse
+from jiyi.settings import get_settings
+from models.db.connection import unit_of_work
+from models.db.scope import whole_service
+from models.operations import embedding_models, reembedding
+from tasks.framework.inspection import inspects
+
+
+@inspects("embedders", ask.EmbeddersQuery)
+def embedders(query: ask.EmbeddersQuery) -> dict[str, Any]:  # noqa: ARG001 - the whole service's
+    settings = get_settings()
+    named = chosen(settings)
+    with whole_service(), unit_of_work() as connection:  # counts only
+        used = embedding_models.in_use(connection)
+        begun = reembedding.filling(connection)
+        models = embedding_models.all_models(connection)
+        left = None if begun is None else reembedding.left(connection, begun)
+    active = named if used is None else parse(used.spec, SETTING, LOCAL)
+    others = [] if begun is None else [parse(begun.spec, SETTING, LOCAL)]
+    return {
+        "active": None if used is None else {"model": used.model, "spec": used.spec, "since": used.since},
+        "setting": {"model": model_of(named), "spec": str(named)},
+        "move": None if begun is None else {"model": begun.model, "spec": begun.spec, "left": left},
+        "notes": _notes(str(named), model_of(named), None if used is None else used.model, begun),
+        "vendors": [row | {"active": row["spec"] == str(active)} for row in vendors(settings, active, named, *others)],
+        "models": models,
+    }
+
+
+def _notes(spec: str, named: str, used: str | None, begun: reembedding.Move | None) -> list[str]:
+    notes = []
+    if used is None:
+        notes.append(f"no memory is embedded yet: the first one will be by {named} ({SETTING})")
+    elif used != named:
+        notes.append(
+            f"{SETTING} names {spec}, but the memories are embedded with {used}, which stays in use: `jiyi reembed` moves them to {spec}"
+        )
+    if begun is not None:
+        notes.append(f"a move to {begun.model} has begun: `jiyi reembed --to {begun.spec}` goes on with it")
+    return notes

@@ -1,0 +1,97 @@
+"""Jobs that keep the service itself in order."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from jiyi.settings import get_settings
+from models.accounts import audit
+from models.memory import access, strength_check
+from models.operations import prune as pruning
+from models.operations import snapshot
+from models.queue import news, pending_work, ticks
+from tasks.framework.jobs import Run, job
+from tasks.framework.work import KINDS, summary, wake
+
+#: Rows deleted by one transaction.
+PRUNE_BATCH = 1_000
+
+
+# After a crash of the database it must not take minutes until what was claimed then is woken up.
+@job("reconcile", every="reconcile_seconds", time_limit=60, overlaps=True)
+def reconcile(run: Run) -> None:
+    """Wake what is overdue, bury what used up its attempts, write access buffers that were left behind.
+
+    Safe to repeat because waking is harmless, and what was buried or written is no longer there.
+    """
+    with run.transaction() as connection:
+        run.summary.update(summary(due := pending_work.due_counts(connection)))
+    if run.dry:
+        return
+    with run.transaction() as connection:
+        buried = {kind: pending_work.bury_exhausted(connection, kind, get_settings().work_max_attempts) for kind in KINDS}
+        run.count(buried=sum(sum(groups.values()) for groups in buried.values()))
+        run.summary["jobs_found_dead"] = ticks.bury_dead(connection)
+    for kind, groups in buried.items():
+        news.opened(kind, groups)
+    wake(*due)
+    run.count(accesses_recovered=access.recover().nodes)
+
+
+@job("recompute_kw_strength", at="recompute_kw_strength_hour")
+def recompute_kw_strength(run: Run) -> None:
+    """Count keyword strengths anew from the memories, and repair what differs.
+
+    Safe to repeat because the difference is worked out under a lock, and a second look finds none.
+    """
+    for group_id, agent_id in run.agents():
+        with run.transaction() as connection:
+            look = strength_check.drift if run.dry else strength_check.repair
+            drift = look(connection, group_id, agent_id)
+            if drift.keywords and not run.dry:
+                audit.record(
+                    connection,
+                    group_id=group_id,
+                    actor=run.actor,
+                    action="recompute_kw_strength",
+                    target=agent_id,
+                    keywords=drift.keywords,
+                    off_by=drift.off_by,
+                )
+        run.count(agents=1, keywords_off=drift.keywords)
+        if drift.keywords and len(found := run.summary.setdefault("drift", [])) < strength_check.MAX_SHOWN:
+            found.append({"group_id": group_id, "agent_id": agent_id, "keywords": drift.keywords, "off_by": drift.off_by})
+
+
+@job("prune", at="prune_hour")
+def prune(run: Run) -> None:
+    """Delete old events (if asked to), old closed dead letters and old runs of jobs.
+
+    Safe to repeat because what is deleted is no longer found.
+    """
+    settings = get_settings()
+    ages = {"events": settings.prune_events_days, "dead_letters": settings.prune_letters_days, "job_ticks": settings.prune_ticks_days}
+    for table, days in ages.items():
+        if not days:
+            continue
+        before = run.now - timedelta(days=days)
+        if run.dry:
+            with run.transaction() as connection:
+                run.count(**{table: pruning.count(connection, table, before)})
+            continue
+        deleted = run.repeat(lambda connection, t=table, b=before: pruning.delete(connection, t, b, PRUNE_BATCH), PRUNE_BATCH)
+        run.count(**{table: deleted})
+        if deleted and table == "events":
+            with run.transaction() as connection:
+                audit.record(connection, group_id=run.group_id, actor=run.actor, action="prune", target=table, count=deleted, before=before)
+
+
+@job("snapshot", every="snapshot_seconds")
+def take_snapshot(run: Run) -> None:
+    """Count queues, work owed, dead letters and delays, for plots and for looking back.
+
+    Safe to repeat because it only reads.
+    """
+    with run.transaction() as connection:
+        run.summary.update(snapshot.stored(connection))
+    run.summary.update(snapshot.queued())

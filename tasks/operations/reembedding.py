@@ -1,0 +1,187 @@
+"""Moving to another embedding model, a step at a time: whoever asks for the steps (``jiyi reembed``) may stop anywhere."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from jiyi.errors import InvalidRequest, SettingsError
+from jiyi.protocol.reembedding import TASK, MoveRequest, MoveState
+from jiyi.protocol.vectors import Float32
+from jiyi.providers.embedders import embedder_of
+from jiyi.providers.embedders.choice import SETTING, chosen, complete, model_of
+from jiyi.providers.spec import Spec
+from jiyi.settings import get_settings
+from models.db.connection import unit_of_work
+from models.db.scope import whole_service
+from models.memory.inbox import ENLARGE
+from models.memory.nodes import TextToEmbed
+from models.operations import embedding_models, reembedding
+from models.operations.embedding_models import InUse
+from models.operations.reembedding import Move
+from models.queue import pending_work
+from models.retrieval import enlargement
+from models.tiers.knowledge import EMBED_KNOWLEDGE
+from tasks.framework.answering import answers
+from tasks.framework.work import wake
+
+#: Memories that may be embedded while the switch holds up all who store vectors: a second or two.
+LAST_MEMORIES = 64
+#: Embedded before a move begins, to see that it can.
+PROBE = "hello 你好"
+
+
+@answers(TASK, MoveRequest)
+def move(request: MoveRequest) -> MoveState:
+    """Do the next step.
+
+    Safe to repeat because each step looks at what there is: memories that have the new model's vector are passed by,
+    and the switch happens once.
+    """
+    with whole_service():  # a deployment moves with all its groups
+        return _cancel() if request.cancel else _step(request)
+
+
+def _step(request: MoveRequest) -> MoveState:
+    with unit_of_work() as connection:
+        used, begun, last = embedding_models.in_use(connection), reembedding.filling(connection), reembedding.finished(connection)
+    if used is None:
+        raise InvalidRequest(["to: no memory is embedded yet, so there is nothing to move: set JIYI_EMBEDDER"])
+    spec = _target(request, begun)
+    model = model_of(spec)
+    if begun is not None and begun.model != model:
+        hint = f"go on with `jiyi reembed --to {begun.spec}`, or end it with `jiyi reembed --cancel`"
+        raise InvalidRequest([f"to: a move to {begun.model} is under way: {hint}"])
+    if begun is not None:
+        return _fill(begun, request)
+    if model == used.model:
+        return _finish(_as_move(used, last, everything=request.everything), request)
+    with unit_of_work() as connection:
+        unfolded = reembedding.unfolded(connection, used.model)
+    if unfolded and last is not None:  # the move before this one was left at its end
+        return _fold(last, request, unfolded)
+    return _begin(spec, used, request)
+
+
+def _target(request: MoveRequest, begun: Move | None) -> Spec:
+    settings = get_settings()
+    if request.to is not None:
+        try:
+            return complete(request.to, settings)
+        except SettingsError as error:  # what was asked for is wrong, not the setting
+            raise InvalidRequest([f"to: {str(error).removeprefix(f'{SETTING}: ')}"]) from None
+    return chosen(settings) if begun is None else complete(begun.spec, settings)
+
+
+def _begin(spec: Spec, used: InUse, request: MoveRequest) -> MoveState:
+    model = model_of(spec)
+    made = embedder_of(str(spec)).passages([PROBE])
+    with unit_of_work() as connection:
+        reembedding.begin(connection, model, str(spec), used.model, everything=request.everything)
+        begun = reembedding.filling(connection)
+        assert begun is not None
+        embedding_models.check_size(model, begun.dimensions, made.shape[1])  # it may have been in use before
+        reembedding.set_size(connection, begun, made.shape[1])
+    return _fill(begun, request)
+
+
+def _fill(begun: Move, request: MoveRequest) -> MoveState:
+    with unit_of_work() as connection:
+        found = reembedding.to_embed(connection, begun, request.batch, begun.position or reembedding.FIRST)
+    if len(found) < min(request.batch, LAST_MEMORIES):  # the round ends here; more may be coming in all the time
+        return _switch(begun)
+    _embed(begun, found)
+    return _filling(begun, request, len(found))
+
+
+def _embed(begun: Move, found: list[TextToEmbed]) -> None:
+    new = _vectors(begun, [item for item in found if item.reuse is None])
+    copies = [(item.node_id, item.reuse) for item in found if item.reuse is not None]
+    with unit_of_work() as connection:
+        if not reembedding.is_wanted(connection, begun):
+            raise _cancelled(begun)
+        reembedding.put(connection, begun, new, copies)
+        reembedding.set_position(connection, begun, found[-1].node_id)
+
+
+def _vectors(begun: Move, found: list[TextToEmbed]) -> list[tuple[UUID, Float32]]:
+    """Each node's vector by the new model; equal texts are embedded once."""
+    texts = {item.key_hash: item.embedding_key for item in found}
+    if not texts:
+        return []
+    made = embedder_of(begun.spec).passages(list(texts.values()))
+    embedding_models.check_size(begun.model, begun.dimensions, made.shape[1])
+    vectors = dict(zip(texts, made, strict=True))
+    return [(item.node_id, vectors[item.key_hash]) for item in found]
+
+
+def _filling(begun: Move, request: MoveRequest, done: int) -> MoveState:
+    left = None
+    if request.count:
+        with unit_of_work() as connection:
+            left = reembedding.left(connection, begun)
+    return MoveState(phase="filling", model=begun.model, replaces=begun.replaces, done=done, left=left)
+
+
+def _switch(begun: Move) -> MoveState:
+    """At the end of a round: what was stored behind it meanwhile is embedded, and the new model becomes the active one."""
+    with unit_of_work() as connection:
+        reembedding.hold(connection)
+        current = reembedding.filling(connection)
+        if current is None:  # somebody else has just done it
+            return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
+        if current.model != begun.model:
+            raise _cancelled(begun)
+        found = reembedding.to_embed(connection, begun, LAST_MEMORIES + 1)
+        if len(found) > LAST_MEMORIES:
+            reembedding.set_position(connection, begun, None)  # another round
+            return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
+        reembedding.put(connection, begun, _vectors(begun, found), [])
+        reembedding.switch(connection, begun)
+    wake(EMBED_KNOWLEDGE)
+    return MoveState(phase="waiting", model=begun.model, replaces=begun.replaces, done=len(found))
+
+
+def _as_move(used: InUse, last: Move | None, *, everything: bool) -> Move:
+    """The move that made the active model so, or, where it always was, one from nothing."""
+    if last is None:
+        return Move(used.model, used.spec, None, used.model, everything, None, used.since)
+    return Move(last.model, last.spec, last.dimensions, last.replaces, everything or last.everything, last.position, used.since)
+
+
+def _finish(last: Move, request: MoveRequest) -> MoveState:
+    """After the switch: fold, then see whether a memory came in with the old model's vector at the last moment."""
+    with unit_of_work() as connection:
+        unfolded = reembedding.unfolded(connection, last.model)
+    if unfolded:
+        return _fold(last, request, unfolded)
+    with unit_of_work() as connection:
+        found = reembedding.to_embed(connection, last, request.batch)
+        if not found:
+            pending_work.owe(connection, ENLARGE, enlargement.all_large(connection))  # the new vectors need their index
+    if not found:
+        wake(ENLARGE)
+        return MoveState(phase="done", model=last.model, replaces=last.replaces)
+    _embed(last, found)
+    return _filling(last, request, len(found))
+
+
+def _fold(last: Move, request: MoveRequest, unfolded: int) -> MoveState:
+    """Put a batch of vectors in their places, as soon as nobody waits for an answer by the old model any more."""
+    with unit_of_work() as connection:
+        wait = get_settings().request_timeout - reembedding.seconds_since_switch(connection)
+        if wait > 0:
+            return MoveState(phase="waiting", model=last.model, replaces=last.replaces, left=unfolded, wait=wait)
+        done = reembedding.fold(connection, last.model, request.batch)
+    return MoveState(phase="folding", model=last.model, replaces=last.replaces, done=done, left=unfolded - done)
+
+
+def _cancelled(begun: Move) -> InvalidRequest:
+    return InvalidRequest([f"to: the move to {begun.model} was cancelled meanwhile"])
+
+
+def _cancel() -> MoveState:
+    with unit_of_work() as connection:
+        model = reembedding.cancel(connection)
+    if model is None:
+        raise InvalidRequest(["cancel: no move is under way that could be ended"])
+    return MoveState(phase="cancelled", model=model)

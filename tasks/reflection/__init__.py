@@ -1,0 +1,1 @@
+"""Tasks that turn memories into thoughts."""

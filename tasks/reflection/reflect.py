@@ -1,0 +1,202 @@
+"""Reflection: an agent's latest memories become thoughts; so does a conversation that has ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from jiyi.errors import EvidenceMissing
+from jiyi.protocol.agents import AgentSettings, ResolvedSettings
+from jiyi.protocol.retrieval import Answer, RetrievalRequest
+from jiyi.providers import llms
+from jiyi.reflection import reflect as reflection
+from jiyi.reflection.reflect import RETRIEVED, Reflection, Retrieve, Statement
+from jiyi.reflection.thoughts import Origin, events_of
+from jiyi.settings import get_settings
+from models.db.connection import unit_of_work
+from models.memory import agents
+from models.memory.agents import AgentName
+from models.memory.inbox import Stored, store
+from models.queue import news, stream
+from models.reflection import ended_sessions, reflections
+from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION, Begun
+from tasks.framework.lease import Patient
+from tasks.framework.work import Batch, wake, work_task
+from tasks.memory import access
+from tasks.retrieval.retrieve import retrieve
+
+log = logging.getLogger(__name__)
+
+#: Seconds. The claim is extended before questions, so that it may take longer than a lease: some thirty answers.
+REFLECTION_TIME_LIMIT = 900
+
+NOTHING_LATELY = "there are no memories to think about"
+
+
+class Superseded(Exception):
+    """Another attempt at the same reflection has begun: this one was taken for dead, and leaves it alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """The agent that reflects, at its time."""
+
+    group_id: str
+    agent_id: str
+    settings: ResolvedSettings
+    now: datetime
+
+    @property
+    def original(self) -> bool:
+        return self.settings.mode == "stanford"
+
+    def origin(self, begun: Begun, llm: llms.LLM, session_id: str | None = None) -> Origin:
+        return Origin(
+            group_id=self.group_id,
+            agent_id=self.agent_id,
+            now=self.now,
+            reflection_id=begun.reflection_id,
+            llm=llm.model,
+            session_id=session_id,
+        )
+
+
+@work_task(REFLECT, queue="reflection", batch=1, time_limit=REFLECTION_TIME_LIMIT)
+def reflect(batch: Batch) -> None:
+    """Think about an agent's latest memories; store the thoughts and start counting anew (GA-48).
+
+    The LLM is asked outside of any transaction. Safe to repeat because the thoughts, the counters, the reflection's end
+    and the receipt are one transaction, which only the latest attempt gets to write; until then nothing is kept, not
+    even that memories were accessed.
+    """
+    for agent_key in batch.subject_ids:
+        with _superseded_is_fine():
+            _reflect(batch, agent_key, Patient(llms.llm(), batch))
+
+
+@work_task(REFLECT_CONVERSATION, queue="reflection", batch=1, time_limit=REFLECTION_TIME_LIMIT)
+def reflect_on_conversation(batch: Batch) -> None:
+    """Two thoughts about a conversation that has ended; the counters stay as they are.
+
+    Safe to repeat for the same reasons as :func:`reflect`.
+    """
+    for event_id in batch.subject_ids:
+        with _superseded_is_fine():
+            _reflect_on_conversation(batch, event_id, Patient(llms.llm(), batch))
+
+
+def _reflect(batch: Batch, agent_key: UUID, patient: Patient) -> None:
+    with unit_of_work() as connection:
+        name = agents.name_of(connection, agent_key)
+        if name is not None:
+            whose = Whose(*name, _settings(connection, name), reflections.clock(connection, *name))
+            begun = reflections.begin(connection, *name, patient.model)
+            seen = agents.counters(connection, agent_key)
+            count = reflection.window(seen[1], original=whose.original)
+            statements = reflections.latest(connection, *name, count, mode=whose.settings.mode, now=whose.now)
+    if name is None:  # erased since
+        with batch.finish():
+            return
+    accessed: list[UUID] = []
+    llm = llms.ForGroup(patient, whose.group_id)
+    with _interrupted(begun):
+        made = Reflection([], [])
+        if statements:
+            made = reflection.reflect(name[1], statements, llm, _retrieval(whose, accessed), original=whose.original)
+        events = events_of(made.thoughts, whose.origin(begun, llm))
+    with _finishing(batch, begun, made, "" if statements else NOTHING_LATELY) as connection:
+        kept = store(connection, events)
+        if agents.reflected(connection, *name, seen, whose.settings.importance_trigger_max, original=whose.original):
+            batch.again.append(agent_key)
+    access.note(*name, list(dict.fromkeys(accessed)), whose.now.timestamp())
+    wake(*kept.owed, *([REFLECT] if batch.again else []))
+    _tell(*name, begun, kept)
+
+
+def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: Patient) -> None:
+    with unit_of_work() as connection:
+        ended = ended_sessions.ended(connection, event_id)
+        if ended is not None:
+            name = (ended.group_id, ended.agent_id)
+            whose = Whose(*name, _settings(connection, name), ended.occurred_at)
+            begun = reflections.begin_conversation(connection, event_id, *name, patient.model)
+            said = ended_sessions.said(connection, ended)
+    if ended is None:
+        with batch.finish():
+            return
+    llm = llms.ForGroup(patient, whose.group_id)
+    with _interrupted(begun):
+        if said.missing:  # they were named, so they are on their way
+            raise EvidenceMissing(f"chat_ids: {', '.join(map(str, said.missing))}: no such chat of the agent (yet)")
+        thoughts = []
+        if said.utterances:
+            thoughts = reflection.reflect_on_conversation(ended.agent_id, said.chat_ids, said.utterances, llm, original=whose.original)
+        events = events_of(thoughts, whose.origin(begun, llm, ended.session_id))
+    with _finishing(batch, begun, Reflection([], thoughts), "" if thoughts else said.nothing) as connection:
+        kept = store(connection, events)
+    wake(*kept.owed)
+    _tell(*name, begun, kept)
+
+
+def _tell(group_id: str, agent_id: str, begun: Begun, kept: Stored) -> None:
+    news.stored(kept)
+    stream.publish(group_id, "reflection.done", agent=agent_id, id=begun.reflection_id, thoughts=len(kept.nodes))
+
+
+def _settings(connection: Connection, name: AgentName) -> ResolvedSettings:
+    return (agents.agent_settings(connection, *name) or AgentSettings()).over(get_settings())
+
+
+def _retrieval(whose: Whose, accessed: list[UUID]) -> Retrieve:
+    """Retrieval as for any question: all focal texts at once, so on one state of the memory."""
+
+    def look_up(texts: list[str]) -> list[list[Statement]]:
+        request = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
+            group_id=whose.group_id, agent_id=whose.agent_id, focal_texts=texts, top_k=RETRIEVED, now=whose.now, touch=False
+        )
+        answer = retrieve(request)
+        assert isinstance(answer, Answer)  # nothing is touched yet, so nothing follows from it
+        accessed.extend(node_id for group in answer.groups for node_id in group.accessed_ids)
+        return [[Statement(node.node_id, node.embedding_key) for node in group.retrieved_nodes] for group in answer.groups]
+
+    return look_up
+
+
+@contextmanager
+def _interrupted(begun: Begun) -> Iterator[None]:
+    """What stops the reflection is noted with it, for those who look; the work's own machinery does the rest."""
+    try:
+        yield
+    except Exception as error:
+        with unit_of_work() as connection:
+            reflections.interrupt(connection, begun, str(error))
+        raise
+
+
+@contextmanager
+def _finishing(batch: Batch, begun: Begun, made: Reflection, nothing: str) -> Iterator[Connection]:
+    """The transaction that ends the reflection.
+
+    Raises:
+        Superseded: this attempt was overtaken; nothing is written.
+    """
+    with batch.finish() as (connection, owed):
+        if not owed or not reflections.finish(
+            connection, begun, focal_points=made.focal_points, thoughts=len(made.thoughts), nothing=nothing
+        ):
+            raise Superseded(f"reflection {begun.reflection_id}, attempt {begun.attempt}: another attempt has begun since")
+        yield connection
+
+
+@contextmanager
+def _superseded_is_fine() -> Iterator[None]:
+    try:
+        yield
+    except Superseded as error:  # the work is in other hands, and so is its receipt
+        log.warning("%s", error)

@@ -1,0 +1,1 @@
+"""Tasks that answer retrievals and keep the agent indexes warm."""

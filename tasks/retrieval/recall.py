@@ -1,0 +1,91 @@
+"""Whether a large agent's search still finds what an exact one would."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import mean, median
+from typing import Any, TypeVar
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from jiyi.errors import NotFound
+from jiyi.protocol.queries import RecallQuery
+from jiyi.protocol.retrieval import RetrievalRequest
+from models.db.connection import reading
+from models.memory import agents, listing
+from models.memory.agents import Known
+from models.retrieval.agent_index import AgentIndex, Keyed
+from tasks.framework.inspection import inspects
+from tasks.retrieval.retrieve import Asked, find, likely_best, resolve
+
+T = TypeVar("T")
+
+
+@inspects("recall", RecallQuery)
+def recall(query: RecallQuery) -> dict[str, Any]:
+    """Ask with the texts of some of the agent's own memories, both ways, and compare.
+
+    All of its memories are read for it, once, beside the worker's own indexes.
+    """
+    with reading() as connection:
+        agent = agents.known(connection, query.group_id, query.agent_id)
+        if agent is None:
+            raise NotFound(f"agent_id: no agent {query.agent_id!r} in the group {query.group_id!r}; see `jiyi agents`")
+        if not agent.large:
+            return {"large": False, "memories": agent.node_count}
+        texts = listing.some_texts(connection, query.group_id, query.agent_id, query.questions)
+        asked = [_asked(query, agent, text) for text in texts]
+        everything = AgentIndex(Keyed(query.group_id, query.agent_id, asked[0].model if asked else ""))
+        everything.refresh(connection)
+        compared = [_compare(connection, one, agent, everything) for one in asked]
+    return {"large": True, "memories": agent.node_count, "questions": len(asked), "top_k": query.top_k} | _summary(compared)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One question, answered both ways."""
+
+    #: Share of the exact answer that was found; None if there is none.
+    recall: float | None
+    short: bool
+    exact_ms: float
+    large_ms: float
+
+
+def _compare(connection: Connection, asked: Asked, agent: Known, everything: AgentIndex) -> Compared:
+    exact, exact_ms = _timed(lambda: _best(asked, everything))
+    found, large_ms = _timed(lambda: _best(asked, likely_best(connection, asked, agent)))
+    share = len(set(found) & set(exact)) / len(exact) if exact else None
+    return Compared(share, len(found) < len(exact), exact_ms, large_ms)
+
+
+def _summary(compared: Sequence[Compared]) -> dict[str, Any]:
+    shares = [one.recall for one in compared if one.recall is not None]
+    return {
+        "recall": mean(shares) if shares else None,
+        "worst": min(shares, default=None),
+        "short": sum(one.short for one in compared),
+        "exact_ms": median(one.exact_ms for one in compared) if compared else None,
+        "large_ms": median(one.large_ms for one in compared) if compared else None,
+    }
+
+
+def _asked(query: RecallQuery, agent: Known, text: str) -> Asked:
+    request = RetrievalRequest(
+        group_id=query.group_id, agent_id=query.agent_id, focal_texts=[text], top_k=query.top_k, mode="recent", touch=False
+    )
+    return resolve(request, agent)
+
+
+def _best(asked: Asked, index: AgentIndex) -> list[UUID]:
+    rows = index.select(asked.request.filters, mode=asked.weights.mode, now=asked.now)
+    return find(asked, index, rows)[0].node_ids if rows.size else []
+
+
+def _timed(action: Callable[[], T]) -> tuple[T, float]:
+    """What it gives, and the milliseconds that it took."""
+    begun = time.perf_counter()
+    return action(), (time.perf_counter() - begun) * 1_000

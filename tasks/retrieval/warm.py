@@ -1,0 +1,40 @@
+"""A job that keeps agent indexes ready in the retrieval workers."""
+
+from __future__ import annotations
+
+from celery import current_app
+from uuid6 import uuid7
+
+from jiyi.client.calls import retrieval_queue
+from jiyi.protocol.retrieval import RetrievalRequest
+from jiyi.settings import get_settings
+from models.retrieval import touches
+from tasks.framework.jobs import Run, job
+
+#: Of no meaning: what counts is that the index is brought up to date.
+QUESTION = "warm"
+#: Seconds; a worker that is so far behind has better things to do.
+EXPIRES = 30
+
+
+@job("warm", every="warm_seconds", time_limit=30)
+def warm(run: Run) -> None:
+    """Have the indexes of the agents that were asked last brought up to date in a retrieval worker.
+
+    Safe to repeat because nothing counts as accessed.
+    """
+    agents = touches.asked_lately(get_settings().warm_agents)
+    run.summary["agents"] = len(agents)
+    if run.dry:
+        return
+    for group_id, agent_id in reversed(agents):  # the latest last: indexes make room for others in order of their use
+        request = RetrievalRequest(
+            group_id=group_id, agent_id=agent_id, focal_texts=[QUESTION], top_k=1, mode="recent", relevance="lexical", touch=False
+        )
+        current_app.send_task(
+            "retrieval.retrieve",
+            args=[str(uuid7()), request.model_dump(mode="json", exclude_none=True)],
+            queue=retrieval_queue(group_id, agent_id, get_settings().retrieval_shards),
+            expires=EXPIRES,
+            retry=False,
+        )

@@ -1,0 +1,112 @@
+"""What each group's quarantine was about: weekly, and on request (CN-38)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from jiyi.errors import JiyiError, NotFound
+from jiyi.protocol import knowledge as ask
+from jiyi.providers.llms import LLM, ForGroup, llm
+from jiyi.providers.llms.questions import Digest as Question
+from jiyi.providers.llms.rules import Rules
+from jiyi.settings import get_settings
+from jiyi.text.words import language_of
+from jiyi.tiers.digest import Cluster, Digest, digest
+from models.accounts import audit
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups
+from models.queue import news
+from models.tiers import digests
+from models.tiers.digests import Summed
+from tasks.framework.answering import answers
+from tasks.framework.inspection import inspects
+from tasks.framework.jobs import Run, job
+from tasks.framework.work import NOT_THEIR_FAULT
+
+#: Statements of a cluster that the LLM is shown, and characters of each.
+MAX_STATEMENTS, MAX_CHARS = 20, 1_000
+#: A digest counts as this week's if it is younger than this share of the interval.
+YOUNG = 0.5
+
+
+@job("digest", every="digest_hours", queue="reflection")
+def digest_quarantine(run: Run) -> None:
+    """Digest what came into each group's quarantine, for those who promote.
+
+    Safe to repeat because a group that has a digest of this week is passed over.
+    """
+    every = timedelta(hours=get_settings().digest_hours or 24 * 7)
+    since, young = run.now - every, run.now - every * YOUNG
+    after = str(run.place) if isinstance(run.place, str) else ""
+    while True:
+        with run.transaction() as connection:
+            found = digests.groups(connection, since, young, after, run.group_id)
+        for group_id in found:
+            if run.dry:
+                with run.transaction() as connection:
+                    run.count(groups=1, entries=digests.entries(connection, group_id, since, run.now)[1])
+            else:
+                with for_groups(group_id):
+                    _, items = make(group_id, since, run.now, run.actor)
+                run.count(groups=1, items=items)
+            after = group_id
+            if run.time_is_up():
+                run.summary["more"] = after
+                return
+        if not found:
+            return
+
+
+def make(group_id: str, since: datetime, until: datetime, actor: str) -> tuple[UUID, int]:
+    """Digest a span of time; the digest's id, and how many clusters it has. In the scope of the group."""
+    with unit_of_work() as connection:
+        entries, count = digests.entries(connection, group_id, since, until)
+    made = digest(entries)
+    summed = _summed(group_id, made)
+    with unit_of_work() as connection:
+        digest_id = digests.store(connection, group_id, since, until, count, made, summed, actor)
+    news.digested(group_id, digest_id, len(summed))
+    return digest_id, len(summed)
+
+
+def _summed(group_id: str, made: Digest) -> list[Summed]:
+    """Each cluster in words: the LLM's; of those that it gave none for, the rules'."""
+    provider: LLM = llm()
+    summed = []
+    for cluster in made.clusters:
+        try:
+            summed.append(_ask(provider, group_id, cluster))
+        except NOT_THEIR_FAULT:
+            provider = Rules()  # away for one is away for the rest
+            summed.append(_ask(provider, group_id, cluster))
+        except JiyiError:
+            summed.append(_ask(Rules(), group_id, cluster))
+    return summed
+
+
+def _ask(provider: LLM, group_id: str, cluster: Cluster) -> Summed:
+    shown = cluster.entries[:MAX_STATEMENTS]
+    question = Question(agent_id=group_id, language=language_of(shown[0].text), statements=[entry.text[:MAX_CHARS] for entry in shown])
+    said = ForGroup(provider, group_id).ask(question)
+    evidence = [UUID(shown[number].entry_id) for number in sorted(set(said.evidence))]
+    return Summed(cluster, said.topic, said.summary, evidence, provider.model)
+
+
+@answers("memory.digest", ask.DigestRequest)
+def digest_now(request: ask.DigestRequest) -> ask.DigestState:
+    """Safe to repeat because every digest stands by itself."""
+    until = datetime.now(UTC)
+    digest_id, _ = make(request.group_id, until - timedelta(days=request.days), until, audit.OPERATOR)
+    with unit_of_work() as connection:
+        return digests.listed(connection, request.group_id, digest_id)[0]
+
+
+@inspects("digests", ask.DigestsQuery)
+def listed(query: ask.DigestsQuery) -> dict[str, object]:
+    """Safe to repeat because it only reads."""
+    with unit_of_work() as connection:
+        rows = digests.listed(connection, query.group_id, query.digest_id, query.before, query.limit)
+    if query.digest_id is not None and not rows:
+        raise NotFound(f"digest_id: the group {query.group_id!r} has no digest {query.digest_id}")
+    return {"rows": rows, "next": rows[-1].digest_id if len(rows) == query.limit else None}

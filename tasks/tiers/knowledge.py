@@ -1,0 +1,79 @@
+"""Knowledge: promoted, taken back, put into other words, embedded."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from jiyi.errors import NotFound
+from jiyi.protocol import knowledge as ask
+from jiyi.settings import get_settings
+from models.accounts import audit
+from models.db.connection import unit_of_work
+from models.operations import embedding_models
+from models.queue import news
+from models.tiers import knowledge
+from models.tiers.knowledge import EMBED_KNOWLEDGE
+from tasks.framework.inspection import inspects
+from tasks.framework.work import Batch, wake, work_task
+from tasks.memory.embedding import in_use
+
+
+@work_task(EMBED_KNOWLEDGE, queue="embedding", batch=get_settings().embed_batch, time_limit=90)
+def embed_knowledge(batch: Batch) -> None:
+    """Embed pieces of knowledge that have no vector of the model in use (CN-37, CN-50).
+
+    Safe to repeat because a piece that has its vector is passed over, and one whose words have changed meanwhile is
+    embedded again.
+    """
+    with unit_of_work() as connection:
+        engine, spec = in_use(connection)
+        wanted = knowledge.to_embed(connection, batch.subject_ids, engine.model)
+    made = engine.passages([content for _, content in wanted]) if wanted else None
+    with batch.finish() as (connection, owed):
+        if made is None:
+            return
+        embedding_models.hold(connection, engine.model, spec, made.shape[1])
+        mine = set(owed)
+        vectors = zip(wanted, made, strict=True)
+        knowledge.fill(connection, [(one, content, vector) for (one, content), vector in vectors if one in mine], engine.model)
+        batch.again.extend(one for one, _ in knowledge.to_embed(connection, owed, engine.model))
+
+
+@inspects("promote", ask.PromoteRequest)
+def promote(request: ask.PromoteRequest) -> ask.Promoted:
+    """Safe to repeat because what is known already stays as it is."""
+    body = ask.PromoteBody.model_validate(request.model_dump(exclude={"group_id"}))
+    with unit_of_work() as connection:
+        done = knowledge.promote(connection, request.group_id, body, audit.OPERATOR)
+    if not request.preview:
+        wake(EMBED_KNOWLEDGE)
+        news.promoted(request.group_id, done)
+    return done
+
+
+@inspects("demote", ask.DemoteRequest)
+def demote(request: ask.DemoteRequest) -> dict[str, list[UUID]]:
+    """Safe to repeat because what was taken back already stays so."""
+    body = ask.DemoteBody.model_validate(request.model_dump(exclude={"group_id"}))
+    with unit_of_work() as connection:
+        return {"demoted": knowledge.demote(connection, request.group_id, body, audit.OPERATOR)}
+
+
+@inspects("edit_knowledge", ask.EditRequest)
+def edit(request: ask.EditRequest) -> dict[str, UUID]:
+    """Safe to repeat because what says the same already is left as it is."""
+    body = ask.EditBody(content=request.content, reason=request.reason)
+    with unit_of_work() as connection:
+        became = knowledge.edit(connection, request.group_id, request.knowledge_id, body, audit.OPERATOR)
+    wake(EMBED_KNOWLEDGE)
+    return {"knowledge_id": became}
+
+
+@inspects("knowledge_history", ask.HistoryQuery)
+def history(query: ask.HistoryQuery) -> list[ask.Change]:
+    """Safe to repeat because it only reads."""
+    with unit_of_work() as connection:
+        found = knowledge.history(connection, query.group_id, query.knowledge_id)
+    if not found:
+        raise NotFound(f"knowledge_id: the group {query.group_id!r} never had knowledge {query.knowledge_id}")
+    return found

@@ -1,0 +1,251 @@
+"""What a workflow's nodes say is screened for working memory; and the tiers answer questions."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from uuid import UUID
+
+from redis.client import Pipeline
+from sqlalchemy import Connection
+
+from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
+from jiyi.protocol import knowledge as ask
+from jiyi.protocol.tiers import MemoryAnswer, MemoryQuery
+from jiyi.protocol.vectors import Float32
+from jiyi.providers.embedders import embedder, embedder_of
+from jiyi.providers.embedders.cache import query_vector
+from jiyi.providers.llms import ForGroup, llm
+from jiyi.providers.llms.questions import Consistency
+from jiyi.text.words import language_of
+from jiyi.tiers.screening import UNVERIFIED, VERIFIED, Candidate, Known, Verdict, digest_of, screen
+from models.db.connection import unit_of_work
+from models.memory.inbox import INGRESS
+from models.operations import meters
+from models.operations.embedding_models import InUse
+from models.queue import news, pending_work
+from models.tiers import lists, quarantine, working
+from models.tiers import query as memory
+from models.tiers.quarantine import Output
+from models.tiers.working import Entry
+from tasks.framework.answering import answers
+from tasks.framework.inspection import inspects
+from tasks.framework.jobs import Run, job
+from tasks.framework.lease import Patient
+from tasks.framework.work import Batch, wake, work_task
+from tasks.memory.embedding import in_use
+
+#: The kind of work of an entry that the LLM is to be asked about (CN-25).
+CONSISTENCY = "consistency"
+INGRESS_BATCH = 64
+#: Entries that the LLM is asked about in a row; an answer may take seconds.
+CONSISTENCY_BATCH = 8
+#: Entries noted as expired in one transaction.
+EXPIRE_BATCH = 500
+
+
+# Screening
+
+
+@dataclass(slots=True)
+class _Screened:
+    """What came of a group's outputs."""
+
+    accepted: list[Entry] = field(default_factory=list)
+    refused: list[tuple[UUID, Verdict]] = field(default_factory=list)
+    to_check: list[UUID] = field(default_factory=list)
+    fallen_out: list[UUID] = field(default_factory=list)
+
+
+@work_task(INGRESS, queue="embedding", batch=INGRESS_BATCH, time_limit=90)
+def ingress(batch: Batch) -> None:
+    """Let outputs into working memory, or note why not.
+
+    Safe to repeat because an output that is in the list already is put in its own place, and the rows and the receipt are
+    one transaction.
+    """
+    with unit_of_work() as connection:
+        outputs = quarantine.load(connection, batch.subject_ids)
+        model, vectors = _vectors(connection, outputs)
+    done: dict[str, _Screened] = {}
+    with batch.finish() as (connection, owed):
+        mine = [output for output in outputs if output.entry_id in set(owed) and not output.deleted]
+        for group_id in sorted({output.group_id for output in mine}):  # in one order: two workers wait, none for ever
+            quarantine.hold(connection, group_id)
+            there = quarantine.working_memory(connection, group_id)
+            now = datetime.now(UTC)
+            own = [output for output in mine if output.group_id == group_id]
+            screened = done[group_id] = _screened(own, there, model, vectors, now)
+            screened.fallen_out = working.push(group_id, screened.accepted)
+            working.remove(group_id, [entry_id for entry_id, _ in screened.refused])  # of an attempt under other rules
+            quarantine.accept(connection, screened.accepted, now)
+            quarantine.reject(connection, screened.refused, now)
+            quarantine.left_working_memory(connection, screened.fallen_out, now)
+            pending_work.owe(connection, CONSISTENCY, [(entry_id, group_id) for entry_id in screened.to_check])
+    for group_id, screened in done.items():
+        _count(group_id, screened)
+    if any(screened.to_check for screened in done.values()):
+        wake(CONSISTENCY)
+
+
+def _vectors(connection: Connection, outputs: Sequence[Output]) -> tuple[str | None, Mapping[UUID, Float32]]:
+    """Vectors of the outputs that the other filters let through. Without an embedder only equal texts are refused."""
+    wanted = [output for output in outputs if screen(_candidate(output, None), quarantine.rules()).accepted]
+    if not wanted:
+        return None, {}
+    try:
+        engine, _ = in_use(connection)
+        made = engine.passages([output.content for output in wanted])
+    except (EmbeddingUnavailable, TextRefused, SettingsError):
+        return None, {}
+    return engine.model, {output.entry_id: vector for output, vector in zip(wanted, made, strict=True)}
+
+
+def _screened(
+    outputs: Sequence[Output], there: Sequence[Entry], model: str | None, vectors: Mapping[UUID, Float32], now: datetime
+) -> _Screened:
+    """Oldest first, each against what is there and what was let in before it."""
+    result, rules, until = _Screened(), quarantine.rules(), now + quarantine.lifetime()
+    ours = {output.entry_id for output in outputs}
+    known = [_known(entry, model) for entry in there if entry.entry_id not in ours]
+    for output in outputs:
+        vector = vectors.get(output.entry_id)
+        verdict = screen(_candidate(output, vector), rules, known, model)
+        if not verdict.accepted:
+            result.refused.append((output.entry_id, verdict))
+            continue
+        entry = output.entry(until, verdict.flags, vector, model)
+        known.append(_known(entry, model))
+        result.accepted.append(entry)
+        if verdict.needs_check:
+            result.to_check.append(output.entry_id)
+    return result
+
+
+def _candidate(output: Output, vector: Float32 | None) -> Candidate:
+    return Candidate(output.content, output.confidence, output.flags, vector)
+
+
+def _known(entry: Entry, model: str | None) -> Known:
+    return Known(str(entry.entry_id), digest_of(entry.content), entry.vector if entry.model == model else None)
+
+
+def _count(group_id: str, screened: _Screened) -> None:
+    reasons = Counter(f"rejected_{verdict.reason}" for _, verdict in screened.refused)
+    news.screened(
+        group_id,
+        [entry.entry_id for entry in screened.accepted],
+        Counter(verdict.reason or "" for _, verdict in screened.refused),
+        len(screened.fallen_out),
+    )
+    working.count(group_id, accepted=len(screened.accepted), rejected=len(screened.refused), fallen_out=len(screened.fallen_out), **reasons)
+
+
+# The LLM's word (CN-25)
+
+
+@work_task(CONSISTENCY, queue="reflection", batch=CONSISTENCY_BATCH, time_limit=900)
+def consistency(batch: Batch) -> None:
+    """Ask the LLM whether outputs contradict themselves; those that do leave working memory.
+
+    They stay in it, flagged as unverified, until it has answered, and if it cannot tell (fail-open).
+    Safe to repeat because a verdict is written once, with the receipt, and a second one changes the same row.
+    """
+    with unit_of_work() as connection:
+        outputs = quarantine.load(connection, batch.subject_ids)
+    provider = Patient(llm(), batch)
+    verdicts = {
+        output.entry_id: ForGroup(provider, output.group_id)
+        .ask(Consistency(agent_id=output.agent_id, language=language_of(output.content), text=output.content))
+        .verdict
+        for output in outputs
+    }
+    refused: dict[str, list[UUID]] = defaultdict(list)
+    with batch.finish() as (connection, owed):
+        now = datetime.now(UTC)
+        for output in sorted((one for one in outputs if one.entry_id in set(owed)), key=lambda one: one.group_id):
+            quarantine.hold(connection, output.group_id)
+            if verdicts[output.entry_id] == "inconsistent":
+                quarantine.left_working_memory(connection, [output.entry_id], now)
+                quarantine.reject(connection, [(output.entry_id, Verdict("inconsistent"))], now)
+                working.remove(output.group_id, [output.entry_id])
+                refused[output.group_id].append(output.entry_id)
+            elif verdicts[output.entry_id] == "consistent":
+                flags = [VERIFIED if flag == UNVERIFIED else flag for flag in output.flags]
+                quarantine.set_flags(connection, output.entry_id, flags)
+                working.flag(output.group_id, output.entry_id, flags)
+    for group_id, gone in refused.items():
+        news.screened(group_id, [], Counter(inconsistent=len(gone)), 0)
+        working.count(group_id, rejected=len(gone), rejected_inconsistent=len(gone))
+
+
+# Expiry
+
+
+@job("expire_working_memory", every="wm_expire_minutes")
+def expire_working_memory(run: Run) -> None:
+    """Note entries of working memory whose time is over, and take them out.
+
+    Safe to repeat because what is noted is not found again, and what was noted but not taken out is passed over by readers.
+    """
+
+    def step(connection: Connection) -> int:
+        found = quarantine.expired(connection, run.now, EXPIRE_BATCH)
+        for group_id in sorted(found):
+            ids = found[group_id]
+            if not run.dry:
+                quarantine.hold(connection, group_id)
+                quarantine.left_working_memory(connection, ids, run.now)
+                working.remove(group_id, ids)
+                working.count(group_id, expired=len(ids))
+            run.count(groups=1, entries=len(ids))
+        total = sum(map(len, found.values()))
+        return 0 if run.dry else total
+
+    run.repeat(step, EXPIRE_BATCH)
+
+
+# Answers
+
+
+def _tell(_pipe: Pipeline, _query: MemoryQuery, _answer: MemoryAnswer, seconds: float) -> None:
+    meters.retrieved(seconds)
+
+
+@answers("retrieval.memory", MemoryQuery, tell=_tell)
+def query_memory(query: MemoryQuery) -> MemoryAnswer:
+    """Safe to repeat because it changes nothing."""
+    memory.throttle(query.group_id)
+    return memory.query_memory(query, _embed)
+
+
+def _embed(used: InUse | None, text: str) -> tuple[str, Float32]:
+    engine = embedder() if used is None else embedder_of(used.spec)
+    return engine.model, query_vector(engine, text)
+
+
+@inspects("knowledge", ask.KnowledgeQuery)
+def knowledge(query: ask.KnowledgeQuery) -> ask.KnowledgePage:
+    """Safe to repeat because it only reads."""
+    wanted = ask.KnowledgeFilter.model_validate(query.model_dump(exclude={"group_id"}))
+    with unit_of_work() as connection:
+        return lists.listed(connection, query.group_id, wanted)
+
+
+@inspects("screened", ask.ScreenedQuery)
+def screened(query: ask.ScreenedQuery) -> ask.Ingested | None:
+    """Safe to repeat because it only reads."""
+    with unit_of_work() as connection:
+        return quarantine.outcome(connection, query.group_id, query.entry_id)
+
+
+@inspects("working_memory", ask.WorkingQuery)
+def working_memory(query: ask.WorkingQuery) -> ask.WorkingState:
+    """Safe to repeat because it only reads, or makes anew what was lost."""
+    with unit_of_work() as connection:
+        refused = lists.rejections(connection, query.group_id)
+        quarantine.hold(connection, query.group_id)
+        entries = quarantine.working_memory(connection, query.group_id)
+    return ask.WorkingState(rows=[entry.item() for entry in entries], counts=working.stats(query.group_id), rejections=refused)

@@ -1,0 +1,311 @@
+"""No group sees another's through the API: every operation, with every id and name of another group.
+
+What is tried follows from the registry, so that a new operation, or a new kind of id in a path, cannot be forgotten. The
+same is tried with the queries' own filters turned to the wrong group, so that row-level security stands alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+
+import pytest
+from flask import Flask
+
+from jiyi.erasure.names import Erasure
+from jiyi.protocol.events import build
+from jiyi.protocol.knowledge import PromoteBody
+from jiyi.tiers.digest import Digest
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups
+from models.erasure import erasures
+from models.memory.inbox import store
+from models.queue import dead_letters
+from models.reflection import reflections
+from models.tiers import digests, knowledge
+from web.accounts.identity import Identity
+from web.api import OPERATIONS, running
+from web.api.registry import PREFIX, Operation
+from web.api.tiers import digests as web_digests
+
+#: A word that stands in everything that the other group has, and nowhere else.
+SECRET = "Heilwasserquelle"
+EARLY = datetime(2026, 1, 1, tzinfo=UTC)
+AGENT, SESSION, KEYWORD = f"agent-{SECRET}", f"session-{SECRET}", f"keyword-{SECRET}"
+
+#: Jobs are the service's, and so are their names.
+NOT_OF_A_GROUP = {"job"}
+#: What these answer is the service's own, and of no group.
+OF_NO_GROUP = {"list_queues", "describe_memory_node"}
+#: Statuses that tell nothing: not found, not allowed, wrong, no answer.
+SILENT = {403, 404, 422, 503, 504}
+
+
+class Other:
+    """A group with one of everything, and what of it can be named in a path, a query or a body."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        seen = build(
+            {
+                "type": "memory.observed",
+                "group_id": group,
+                "agent_id": AGENT,
+                "session_id": SESSION,
+                "payload": {"description": SECRET, "keywords": [KEYWORD], "subject": SECRET, "predicate": "is", "object": SECRET},
+            }
+        )
+        thought = build(
+            {
+                "type": "memory.observed",
+                "group_id": group,
+                "agent_id": AGENT,
+                "payload": {"description": f"thought of {SECRET}", "node_type": "thought", "evidence": [str(seen.event_id)]},
+            }
+        )
+        said, also = (
+            build(
+                {
+                    "type": "node.executed",
+                    "group_id": group,
+                    "agent_id": AGENT,
+                    "session_id": SESSION,
+                    "payload": {"node_id": f"node-{SECRET}", "output": f"{SECRET} says for the {which} time what is nobody's."},
+                }
+            )
+            for which in ("first", "second")
+        )
+        refused = {"type": "memory.observed", "event_id": str(seen.event_id)[:-4] + "ffff", "group_id": group, "agent_id": SECRET}
+        with unit_of_work() as connection:
+            store(connection, [seen, thought])
+            connection.exec_driver_sql("INSERT INTO kw_strength VALUES (%s, %s, 'event', %s, 1)", (group, AGENT, KEYWORD))
+            dead_letters.bury_message(connection, json.dumps(refused), SECRET, UUID(refused["event_id"]), group)
+            letter = connection.exec_driver_sql("SELECT letter_id FROM dead_letters WHERE group_id = %s", (group,)).scalar_one()
+            reflection = reflections.ask(connection, group, AGENT, "request")
+            erasure = erasures.request(connection, group, Erasure(node_ids=[thought.event_id]), "test")
+            store(connection, [said, also])
+            done = knowledge.promote(connection, group, PromoteBody(entry_ids=[said.event_id]), "test")
+            connection.exec_driver_sql(
+                "UPDATE quarantine_logs SET working_until = now() + interval '1 day' WHERE entry_id = %s", (said.event_id,)
+            )
+            digest_id = digests.store(connection, group, EARLY, EARLY, 0, Digest(()), [], SECRET)
+        self.ids = {
+            "node_id": [seen.event_id, thought.event_id],
+            "event_id": [seen.event_id, UUID(refused["event_id"])],
+            "letter_id": [letter],
+            "reflection_id": [reflection],
+            "erasure_id": [erasure],
+            "agent_id": [AGENT],
+            "session_id": [SESSION],
+            "entry_id": [said.event_id, also.event_id],
+            "knowledge_id": [piece.knowledge_id for piece in done.pieces],
+            "digest_id": [digest_id],
+        }
+
+    @property
+    def everything(self) -> list[Any]:
+        return [value for values in self.ids.values() for value in values]
+
+
+@pytest.fixture(autouse=True)
+def _nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are no workers."""
+    monkeypatch.setattr(web_digests, "DIGEST_SECONDS", 0.05)
+
+
+@pytest.fixture
+def other(group: str, database: Any) -> Other:
+    return Other(f"{group}-other")
+
+
+#: Queries and bodies that ask for as much as there may be; by operation, of whose fields none has a name or an id.
+ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
+    "observe": lambda other: [{"type": "memory.observed", "group_id": other.group, "agent_id": AGENT, "payload": {"description": "x"}}],
+    "event_states": lambda other: [{"id": [str(value) for value in other.ids["event_id"]]}],
+    "event_states_of_many": lambda other: [{"ids": [str(value) for value in other.ids["event_id"]]}],
+    "end_session": lambda _: [{"agent_id": AGENT}],
+    "retrieve_memories": lambda _: [{"agent_id": AGENT, "focal_text": "What?", "timeout": 0.05}],
+    "list_memories": lambda _: [
+        {},
+        {"agent_id": AGENT},
+        {"q": SECRET},
+        {"keyword": KEYWORD},
+        {"session_id": SESSION},
+        {"type": "thought"},
+        {"archived": "with"},
+        {"limit": 500},
+    ],
+    "explain_memory": lambda _: [{}, {"depth": 20, "limit": 1000}],
+    "list_keywords": lambda _: [{"agent_id": AGENT}],
+    "related_memories": lambda _: [{"agent_id": AGENT, "subject": KEYWORD, "object": SECRET}],
+    "list_agents": lambda _: [{}],
+    "configure_agent": lambda _: [{"mode": "elapsed"}],
+    "list_reflections": lambda _: [{}, {"agent_id": AGENT}, {"state": "owed"}, {"state": "given up"}],
+    "list_dead_letters": lambda _: [{}, {"kind": "intake"}],
+    "resolve_dead_letters": lambda other: [
+        {"action": action, **which}
+        for action in ("replay", "discard")
+        for which in ({"letter_ids": [str(other.ids["letter_id"][0])]}, {"kind": "intake"})
+    ],
+    "erase": lambda other: [{"agent_id": AGENT}, {"node_ids": [str(value) for value in other.ids["node_id"]]}],
+    "list_erasures": lambda _: [{}],
+    "run_job": lambda _: [{}],
+    "query_memory": lambda _: [{"query": SECRET, "timeout": 0.05, "relevance_threshold": -1, "max_results": 100}],
+    "ingest_memory": lambda other: [{"content": "x", "group_id": other.group}],
+    "run_memory_node": lambda other: [
+        {"inputs": {"topic": SECRET, **named}, "properties": {"timeout": 0.05, "relevance_threshold": -1, "max_results": 100}}
+        for named in ({}, {"group_id": other.group})
+    ],
+    "describe_memory_node": lambda _: [{}],
+    "list_knowledge": lambda _: [
+        {},
+        *({"layer": layer} for layer in ("quarantine", "working", "longterm")),
+        {"q": SECRET},
+        {"session_id": SESSION},
+    ],
+    "session_knowledge": lambda _: [{}, {"layer": "quarantine"}, {"q": SECRET}],
+    "edit_knowledge": lambda _: [{"content": "x"}],
+    "list_quarantine": lambda _: [{}, {"q": SECRET}, {"session_id": SESSION}, {"reason": "too_short"}],
+    "promote_memory": lambda other: [
+        {"entry_ids": [str(value) for value in other.ids["entry_id"]], **more} for more in ({}, {"preview": True}, {"text": "x"})
+    ],
+    "demote_memory": lambda other: [{"knowledge_ids": [str(value) for value in other.ids["knowledge_id"]]}],
+    "digest_quarantine": lambda _: [{"days": 7}],
+    "list_digests": lambda _: [{}],
+}
+
+
+def requests_of(operation: Operation, other: Other) -> list[tuple[str, dict[str, Any]]]:
+    """(path, what is asked) of all that is to be tried with an operation."""
+    paths = [operation.url]
+    for name in operation.parts:
+        values = ["snapshot"] if name in NOT_OF_A_GROUP else other.ids[name]  # a new kind of id: make one in ``Other``
+        paths = [path.replace(f"{{{name}}}", quote(str(value), safe="")) for path in paths for value in values]
+    takes_something = operation.query is not None or operation.body is not None
+    asked = ASKING[operation.id](other) if takes_something else [{}]  # a new operation: say how it asks for all there is
+    return [(path, one) for path in paths for one in asked]
+
+
+def ask(client: Any, key: str, operation: Operation, path: str, asked: dict[str, Any]) -> Any:
+    what: dict[str, Any] = {"json": asked} if operation.body is not None else {"query_string": asked}
+    return client.open(path, method=operation.method, headers={"Authorization": f"Bearer {key}"}, **what)
+
+
+def leaks(answer: Any, other: Other, asked: str) -> list[str]:
+    """What of the other group stands in an answer and was not in the question."""
+    if answer.status_code in SILENT and answer.mimetype == "application/problem+json":
+        told = answer.json["detail"]  # the path, and what was asked for, may come back
+        return [SECRET] if SECRET in told and SECRET not in asked else []
+    known = [SECRET, other.group, *map(str, other.everything)]
+    return [one for one in known if one in answer.text and one not in asked]
+
+
+def is_empty(answer: Any) -> bool:
+    """Whether a good answer is empty: no list in it has an entry, but for the events whose state is unknown."""
+    found = answer.json
+    if found.get("resolved"):
+        return False
+    if "history_context" in found.get("outputs", {}):  # its inputs come back
+        return not found["outputs"]["history_context"]
+    if "events" in found and all(isinstance(one, dict) and one.get("state") == "unknown" for one in found["events"]):
+        return True
+    rows = [value for name, value in found.items() if isinstance(value, list) and name not in ("queues", "tiers")]
+    return not any(rows) and not any(found.get("counts", {}).values())
+
+
+def state_of(other: Other) -> Any:
+    """Everything of the other group that a request could change."""
+    counted = {}
+    with unit_of_work() as connection:
+        for table, columns in (
+            ("memory_nodes", "node_id, archived_at"),
+            ("events", "event_id"),
+            ("agents", "agent_id, settings"),
+            ("dead_letters", "letter_id, state"),
+            ("reflections", "reflection_id, state"),
+            ("erasures", "erasure_id, state"),
+            ("pending_work", "kind, subject_id"),
+            ("quarantine_logs", "entry_id, promoted_at"),
+            ("digests", "digest_id"),
+            ("knowledge", "knowledge_id, demoted_at"),
+            ("knowledge_history", "history_id"),
+        ):
+            statement = (
+                f"SELECT {columns} FROM {table} WHERE group_id = %s ORDER BY 1, 2"
+                if "," in columns
+                else (f"SELECT {columns} FROM {table} WHERE group_id = %s ORDER BY 1")
+            )
+            counted[table] = [tuple(row) for row in connection.exec_driver_sql(statement, (other.group,))]
+    return counted
+
+
+def try_everything(client: Any, key: str, other: Other) -> tuple[dict[str, int], list[str]]:
+    """(operation → how many requests were tried, what leaked)."""
+    tried: dict[str, int] = {}
+    leaked = []
+    for operation in OPERATIONS:
+        for path, asked in requests_of(operation, other):
+            answer = ask(client, key, operation, path, asked)
+            tried[operation.id] = tried.get(operation.id, 0) + 1
+            said = f"{operation.id} {path} {json.dumps(asked, ensure_ascii=False)}"
+            found = leaks(answer, other, said)
+            if found:
+                leaked.append(f"{said} → {answer.status_code}: {', '.join(found)}")
+            of_a_group = set(operation.parts) - NOT_OF_A_GROUP
+            if of_a_group and answer.status_code != 404 and operation.scope != "operator":
+                leaked.append(f"{said} → {answer.status_code} instead of 404")
+            if not operation.parts and answer.status_code == 200 and operation.id not in OF_NO_GROUP and not is_empty(answer):
+                leaked.append(f"{said} → not empty: {answer.text[:200]}")
+    return tried, leaked
+
+
+def report(title: str, tried: dict[str, int], leaked: list[str]) -> None:
+    print(f"\n{title}: {len(tried)} operations, {sum(tried.values())} requests, {len(leaked)} leaks")  # noqa: T201
+
+
+def test_nothing_of_another_group_comes_out(
+    web_app: Flask, api_key: Callable[..., str], group: str, other: Other, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = state_of(other)
+    tried, leaked = try_everything(web_app.test_client(), api_key(group, "publish", "read", "admin"), other)
+    report("by query and row-level security", tried, leaked)
+    assert leaked == []
+    assert set(tried) == {operation.id for operation in OPERATIONS}
+    assert min(tried.values()) > 0
+    assert state_of(other) == before
+
+
+def test_row_level_security_alone_keeps_it(
+    web_app: Flask, api_key: Callable[..., str], group: str, other: Other, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every query asks for the other group's rows, in the scope of the own one."""
+    monkeypatch.setattr(running, "group_of", lambda _identity: other.group)
+    monkeypatch.setattr(running, "scope_of", lambda _asker: for_groups(group))
+    before = state_of(other)
+    tried, leaked = try_everything(web_app.test_client(), api_key(group, "publish", "read", "admin"), other)
+    told_by_name = {f"{PREFIX}/stats"}  # repeats the group that it was asked for
+    leaked = [one for one in leaked if not any(path in one for path in told_by_name)]
+    report("by row-level security alone", tried, leaked)
+    assert leaked == []
+    assert min(tried.values()) > 0
+    assert state_of(other) == before
+
+
+def test_the_trial_would_notice(web_app: Flask, api_key: Callable[..., str], other: Other) -> None:
+    """With the other group's own key everything comes out: the requests are such that something could."""
+    client, key = web_app.test_client(), api_key(other.group, "publish", "read", "admin")
+    for operation in OPERATIONS:
+        if operation.scope == "operator" or operation.method != "GET" or operation.id in OF_NO_GROUP:
+            continue
+        answers = [ask(client, key, operation, path, asked) for path, asked in requests_of(operation, other)]
+        assert any(answer.status_code == 200 and leaks(answer, other, "") for answer in answers), operation.id
+
+
+def test_operators_alone_may_name_a_group() -> None:
+    identity = Identity("key:x", frozenset({"read"}), frozenset({"a"}))
+    assert identity.sees("a")
+    assert not identity.sees("b")

@@ -1,0 +1,698 @@
+"""API keys from their making to their end: over HTTP, on the exchange, from the command line; and how often they may ask."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import kombu
+import pytest
+import redis
+from flask import Blueprint, Flask, jsonify
+from flask.testing import FlaskClient
+from sqlalchemy import create_engine, text
+
+from jiyi import Client
+from jiyi.accounts import keys
+from jiyi.accounts.keys import KeyText, parse
+from jiyi.errors import BrokerUnavailable, InvalidRequest, NotFound, SettingsError
+from jiyi.protocol import events as wire
+from jiyi.protocol.broker import exchange, intake_queue
+from jiyi.protocol.queries import AgentsQuery, ResolveQuery
+from jiyi.settings import Settings, get_settings
+from models.accounts import api_keys
+from models.accounts.api_keys import Registration
+from models.db import connection as base
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups, whole_service
+from tests.integration.memory.test_inbox import nodes, observed
+from tests.integration.memory.test_intake import letter_with, reading, until
+from web import create_app
+from web.accounts import api_keys as web_keys
+from web.accounts.identity import need, who
+from workers import bootstrap
+from workers.embedded.stack import Stack
+from workers.ephemeral import environment
+from workers.intake import sources
+from workers.intake.signatures import Signatures
+from workers.intake.sources import Signature, Taken
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+NOW = datetime.now(UTC)
+ApiKeyMaker = Callable[..., str]
+
+
+def registration(key: KeyText) -> Registration:
+    return Registration(key.key_id, key.secret_hash, key.signing_key)
+
+
+def id_of(key: str) -> str:
+    parsed = parse(key)
+    assert parsed is not None
+    return parsed.key_id
+
+
+def row_of(key_id: str) -> dict[str, Any]:
+    with whole_service(), unit_of_work() as connection:
+        return next(row for row in api_keys.listed(connection) if row["key_id"] == key_id)
+
+
+def change(statement: str, **parameters: Any) -> None:
+    with whole_service(), unit_of_work() as connection:
+        connection.execute(text(statement), parameters)
+
+
+def audited(key_id: str) -> list[str]:
+    with whole_service(), unit_of_work() as connection:
+        found = text("SELECT action FROM audit_log WHERE target = :target ORDER BY audit_id")
+        return list(connection.execute(found, {"target": f"key:{key_id}"}).scalars())
+
+
+# Their making and end
+
+
+def test_a_key_s_secret_is_nowhere_in_the_database(api_key: ApiKeyMaker, group: str) -> None:
+    key = api_key(group, "read")
+    parsed = parse(key)
+    assert parsed is not None
+    with whole_service(), unit_of_work() as connection:
+        (row,) = connection.execute(text("SELECT * FROM api_keys WHERE key_id = :id"), {"id": parsed.key_id}).mappings()
+        (details,) = connection.execute(
+            text("SELECT details::text FROM audit_log WHERE target = :id"), {"id": f"key:{parsed.key_id}"}
+        ).scalars()
+    assert bytes(row["secret_hash"]) == parsed.secret_hash
+    assert parsed.secret not in str({**row}) + details
+    assert parsed.secret_hash.hex() not in details
+    assert not {"secret_hash", "signing_key"} & row_of(parsed.key_id).keys()
+
+
+def test_a_key_may_be_made_before_its_group_has_any_memory_and_goes_with_it(api_key: ApiKeyMaker, group: str) -> None:
+    key_id = id_of(api_key(group, "read"))
+    change("DELETE FROM groups WHERE group_id = :group", group=group)
+    with whole_service(), unit_of_work() as connection:
+        assert api_keys.find(connection, [key_id]) == {}
+
+
+@pytest.mark.parametrize(
+    ("group_id", "scopes"), [("g", ["operator"]), (None, ["read"]), ("g", []), ("g", ["everything"]), ("g", ["read", "operator"])]
+)
+def test_scopes_that_do_not_fit_are_refused(database: Any, group_id: str | None, scopes: list[str]) -> None:
+    with whole_service(), unit_of_work() as connection, pytest.raises(InvalidRequest, match="scopes"):
+        api_keys.create(connection, registration(keys.make()), group_id=group_id, name="x", scopes=scopes, expires_at=None, actor="test")
+
+
+def test_to_make_the_same_key_again_changes_nothing_and_another_of_its_id_is_refused(database: Any, group: str) -> None:
+    key = keys.make()
+    made = {"group_id": group, "name": "x", "scopes": ["read"], "expires_at": None, "actor": "test"}
+    with whole_service(), unit_of_work() as connection:
+        first_row = api_keys.create(connection, registration(key), **made)
+        assert api_keys.create(connection, registration(key), **{**made, "scopes": ["admin"]}) == first_row
+    with whole_service(), unit_of_work() as connection, pytest.raises(InvalidRequest, match="taken"):
+        api_keys.create(connection, registration(KeyText(key.key_id, "t" * 43)), **made)
+    assert audited(key.key_id) == ["key created"]
+
+
+def test_a_key_is_revoked_once_and_for_good(api_key: ApiKeyMaker, group: str) -> None:
+    key_id = id_of(api_key(group, "read"))
+    with whole_service(), unit_of_work() as connection:
+        with pytest.raises(NotFound):
+            api_keys.revoke(connection, key_id, group_id="another", actor="test")
+        first_time = api_keys.revoke(connection, key_id, group_id=group, actor="test")
+        assert api_keys.revoke(connection, key_id, group_id=None, actor="test") == first_time
+        assert first_time["state"] == "revoked"
+        with pytest.raises(InvalidRequest, match="revoked"):
+            api_keys.rotate(connection, key_id, registration(keys.make()), grace=timedelta(hours=1), group_id=group, actor="test")
+    assert audited(key_id) == ["key created", "key revoked"]
+
+
+def test_a_rotated_key_hands_its_rights_on_and_works_for_a_while(api_key: ApiKeyMaker, group: str) -> None:
+    old = id_of(api_key(group, "publish", "read", expires_at=NOW + timedelta(days=30)))
+    new = keys.make()
+    with whole_service(), unit_of_work() as connection:
+        made = api_keys.rotate(connection, old, registration(new), grace=timedelta(hours=24), group_id=group, actor="test")
+    assert (made["group_id"], made["name"], made["scopes"], made["state"]) == (group, "test", ["publish", "read"], "alive")
+    assert abs((made["expires_at"] - made["created_at"]) - timedelta(days=30)) < timedelta(minutes=5)
+    left = row_of(old)["expires_at"] - datetime.now(UTC)
+    assert timedelta(hours=23) < left <= timedelta(hours=24)
+    # A grace beyond its end does not prolong it.
+    with whole_service(), unit_of_work() as connection:
+        api_keys.rotate(connection, old, registration(keys.make()), grace=timedelta(days=60), group_id=None, actor="test")
+    assert row_of(old)["expires_at"] - datetime.now(UTC) <= timedelta(hours=24)
+
+
+def test_a_group_sees_its_own_keys_only(api_key: ApiKeyMaker, group: str) -> None:
+    mine, others, operators = id_of(api_key(group)), id_of(api_key(f"{group}-2")), id_of(api_key(None, "operator"))
+    with for_groups(group), unit_of_work() as connection:
+        assert [row["key_id"] for row in api_keys.listed(connection)] == [mine]  # row-level security
+        assert set(api_keys.find(connection, [mine, others, operators])) == {mine}
+    with whole_service(), unit_of_work() as connection:
+        assert [row["key_id"] for row in api_keys.listed(connection, group)] == [mine]
+        assert {mine, others, operators} <= {row["key_id"] for row in api_keys.listed(connection)}
+
+
+# Over HTTP
+
+
+@pytest.fixture
+def program(web_app: Flask) -> FlaskClient:
+    """The web with an operation that tells who asks, and one for administrators."""
+    blueprint = Blueprint("testing", __name__, url_prefix="/api/test")
+    blueprint.before_request(lambda: web_keys.identify_by_key() and None)
+
+    @blueprint.get("/who")
+    def tell() -> Any:
+        groups = who().groups
+        return jsonify(actor=who().actor, scopes=sorted(who().scopes), groups=groups and sorted(groups))
+
+    @blueprint.get("/change")
+    def alter() -> Any:
+        return jsonify(actor=need("admin").actor)
+
+    web_app.register_blueprint(blueprint)
+    return web_app.test_client()
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def forget(browser: FlaskClient) -> None:
+    """As after ``KEY_SECONDS``."""
+    browser.application.extensions.pop("jiyi.accounts.keys", None)
+
+
+def test_a_key_tells_who_asks_and_for_which_group(program: FlaskClient, api_key: ApiKeyMaker, group: str) -> None:
+    key = api_key(group, "read", "publish")
+    found = program.get("/api/test/who", headers=bearer(key)).json
+    assert found == {"actor": f"key:{id_of(key)} (test)", "scopes": ["publish", "read"], "groups": [group]}
+    found = program.get("/api/test/who", headers=bearer(api_key(None, "operator"))).json
+    assert (found["scopes"], found["groups"]) == (["admin", "operator", "publish", "read"], None)
+
+
+def test_a_right_that_a_key_has_not_is_refused(program: FlaskClient, api_key: ApiKeyMaker, group: str) -> None:
+    assert program.get("/api/test/change", headers=bearer(api_key(group, "read"))).status_code == 403
+    assert program.get("/api/test/change", headers=bearer(api_key(group, "admin"))).status_code == 200
+
+
+def test_every_bad_key_gets_one_sentence_and_unknown_and_wrong_the_same(program: FlaskClient, api_key: ApiKeyMaker, group: str) -> None:
+    good = api_key(group, "read")
+    expired = api_key(group, "read", expires_at=datetime.now(UTC) + timedelta(hours=1))
+    change("UPDATE api_keys SET expires_at = now() WHERE key_id = :id", id=id_of(expired))
+    revoked = api_key(group, "read")
+    change("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id", id=id_of(revoked))
+    refusals = {}
+    for name, header in {
+        "missing": None,
+        "empty": "",
+        "basic": "Basic eA==",
+        "no text": "Bearer",
+        "no form": "Bearer hunter2",
+        "unknown": f"Bearer {keys.make()}",
+        "wrong": f"Bearer jiyi_{id_of(good)}_{'x' * 43}",
+        "expired": f"Bearer {expired}",
+        "revoked": f"Bearer {revoked}",
+        "two": f"Bearer {good} {good}",
+        "odd": "Bearer \xe9\xff",
+    }.items():
+        answer = program.get("/api/test/who", headers={} if header is None else {"Authorization": header})
+        assert answer.status_code == 401, name
+        assert answer.headers["WWW-Authenticate"].lower().startswith("bearer"), name
+        assert "hunter2" not in answer.text
+        assert id_of(good) not in answer.text
+        refusals[name] = answer.text
+    assert refusals["unknown"] == refusals["wrong"]
+    assert "This key is expired" in refusals["expired"]
+    assert "This key is revoked" in refusals["revoked"]
+    assert program.get("/api/test/who", headers=bearer(good)).status_code == 200
+
+
+def test_no_cookie_stands_for_a_key(program: FlaskClient, signed_in: FlaskClient) -> None:
+    assert signed_in.get("/").status_code == 200
+    assert signed_in.get("/api/test/who").status_code == 401
+
+
+def test_a_key_is_remembered_for_seconds_and_no_longer(
+    program: FlaskClient, api_key: ApiKeyMaker, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = api_key(group, "read")
+    assert program.get("/api/test/who", headers=bearer(key)).status_code == 200
+    change("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id", id=id_of(key))
+    assert program.get("/api/test/who", headers=bearer(key)).status_code == 200  # within the bound that is documented
+    monkeypatch.setattr(web_keys, "KEY_SECONDS", 0.0)
+    assert program.get("/api/test/who", headers=bearer(key)).status_code == 401
+
+
+def test_a_key_that_ends_while_it_is_remembered_ends(program: FlaskClient, api_key: ApiKeyMaker, group: str) -> None:
+    key = api_key(group, "read")
+    assert program.get("/api/test/who", headers=bearer(key)).status_code == 200
+    remembered = program.application.extensions["jiyi.accounts.keys"]
+    found, at = remembered._known[id_of(key)]
+    ended = api_keys.ApiKey(*(getattr(found, name) for name in found.__slots__[:6]), datetime.now(UTC), None)
+    remembered._known[id_of(key)] = (ended, at)
+    assert program.get("/api/test/who", headers=bearer(key)).status_code == 401
+
+
+def test_what_is_remembered_is_bounded(program: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_keys, "MAX_KEYS", 5)
+    for _ in range(9):
+        assert program.get("/api/test/who", headers=bearer(str(keys.make()))).status_code == 401
+    assert len(program.application.extensions["jiyi.accounts.keys"]._known) == 5
+
+
+def test_the_use_of_a_key_is_noted_at_most_once_a_minute(program: FlaskClient, api_key: ApiKeyMaker, group: str) -> None:
+    key = api_key(group, "read")
+    assert row_of(id_of(key))["last_used_at"] is None
+    program.get("/api/test/who", headers=bearer(key))
+    noted = until(lambda: row_of(id_of(key))["last_used_at"])
+    for _ in range(2):  # by this process, and by another one
+        program.get("/api/test/who", headers=bearer(key))
+        forget(program)
+    with whole_service(), unit_of_work() as connection:
+        api_keys.used(connection, id_of(key))
+    assert row_of(id_of(key))["last_used_at"] == noted
+    change("UPDATE api_keys SET last_used_at = now() - '2 min'::interval WHERE key_id = :id", id=id_of(key))
+    with whole_service(), unit_of_work() as connection:
+        api_keys.used(connection, id_of(key))
+    assert row_of(id_of(key))["last_used_at"] > noted
+
+
+def test_without_the_database_no_key_is_good(
+    program: FlaskClient, api_key: ApiKeyMaker, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = api_key(group, "read")
+    nowhere = create_engine("postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder")
+    monkeypatch.setattr(base, "engine", lambda: nowhere)
+    assert program.get("/api/test/who", headers=bearer(key)).status_code == 503
+
+
+# How often
+
+
+Limited = Callable[..., FlaskClient]
+
+
+@pytest.fixture
+def limited(web_app: Flask, monkeypatch: pytest.MonkeyPatch) -> Limited:
+    """Makes a web with a rate limit, and two operations to ask."""
+
+    def make(rate_limit: str, **settings: str) -> FlaskClient:
+        changed = get_settings().model_copy(update={"rate_limit": rate_limit, **settings})
+        monkeypatch.setattr("web.accounts.rate_limits.get_settings", lambda: changed)
+        app = create_app()
+
+        @app.get("/api/test/who", endpoint="who")
+        @app.get("/api/test/other", endpoint="other")
+        def tell() -> Any:
+            web_keys.identify_by_key()
+            return jsonify({})
+
+        return app.test_client()
+
+    return make
+
+
+def test_a_key_that_asks_too_often_waits_and_is_told_how_long(limited: Limited, api_key: ApiKeyMaker, group: str) -> None:
+    browser, key = limited("3/hour"), api_key(group)
+    for left in (2, 1, 0):
+        answer = browser.get("/api/test/other" if left == 1 else "/api/test/who", headers=bearer(key))  # of all together
+        assert answer.status_code == 200
+        assert (answer.headers["RateLimit-Limit"], answer.headers["RateLimit-Remaining"]) == ("3", str(left))
+        assert 0 < int(answer.headers["RateLimit-Reset"]) <= 3_600
+    for _ in range(2):
+        answer = browser.get("/api/test/who", headers=bearer(key))
+        assert answer.status_code == 429
+        assert 0 < int(answer.headers["Retry-After"]) <= 3_600
+        assert answer.headers["RateLimit-Remaining"] == "0"
+    assert browser.get("/api/test/who", headers=bearer(api_key(group))).status_code == 200  # each for itself
+    assert limited("3/hour").get("/api/test/who", headers=bearer(key)).status_code == 429  # in whatever process
+    assert limited("").get("/api/test/who", headers=bearer(key)).status_code == 200
+
+
+def test_who_tries_keys_waits_too(limited: Limited, api_key: ApiKeyMaker, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("web.accounts.rate_limits.REFUSED", "2/hour")
+    browser = limited("")
+    browser.environ_base["REMOTE_ADDR"] = f"2001:db8::{uuid4().hex[:4]}:{uuid4().hex[:4]}"
+    statuses = [browser.get("/api/test/who", headers=bearer(str(keys.make()))).status_code for _ in range(4)]
+    assert statuses == [401, 401, 429, 429]
+    assert browser.get("/api/test/who", headers=bearer(api_key(group))).status_code == 200
+
+
+def test_without_valkey_each_process_counts_by_itself_and_says_so_once(
+    limited: Limited, api_key: ApiKeyMaker, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    browser, key = limited("2/hour", redis_url="unix:///nonexistent-folder/v.sock?db=0"), api_key(group)
+    with caplog.at_level(logging.INFO, "jiyi.web"):
+        statuses = [browser.get("/api/test/who", headers=bearer(key)).status_code for _ in range(4)]
+    assert statuses == [200, 200, 429, 429]
+    assert sum("storage unreachable" in record.message for record in caplog.records) == 1
+
+
+# On the exchange
+
+
+@pytest.fixture
+def signed_queue(database: Stack) -> Iterator[Settings]:
+    """A queue of the test's own, on which signatures are required."""
+    name = f"signed-{uuid4().hex[:8]}"
+    with environment(exchange=name, intake_queue=f"{name}.queue", intake_redelivery_seconds="60", require_signed_events="true"):
+        yield get_settings()
+
+
+@pytest.fixture(autouse=True)
+def _no_letters_left_for_everybody(database: Stack) -> Iterator[None]:
+    yield
+    change("DELETE FROM dead_letters WHERE group_id IS NULL")
+
+
+def publish(settings: Settings, body: bytes, headers: dict[str, str]) -> None:
+    with kombu.Connection(settings.broker_url) as connection, connection.Producer() as producer:
+        producer.publish(
+            body,
+            exchange=exchange(settings),
+            routing_key="memory.observed",
+            content_type="application/json",
+            content_encoding="utf-8",
+            headers=headers,
+            declare=[intake_queue(settings)],
+        )
+
+
+def signed(key: str, body: bytes) -> dict[str, str]:
+    parsed = parse(key)
+    assert parsed is not None
+    return keys.key_headers(parsed, body)
+
+
+def test_signed_events_are_stored(signed_queue: Settings, api_key: ApiKeyMaker, group: str) -> None:
+    with Client(group, settings=signed_queue, key=api_key(group, "publish")) as client, reading():
+        one = client.observe("a", "one")
+        many = client.observe_many([{"agent_id": "a", "description": f"many {i}"} for i in range(3)])
+        until(lambda: len(nodes(group)) == 4)
+    assert {node["node_id"] for node in nodes(group)} == {one, *many}
+
+
+def test_an_operator_s_key_signs_for_every_group(signed_queue: Settings, api_key: ApiKeyMaker, group: str) -> None:
+    event = observed(group)
+    body = wire.encode([event])
+    publish(signed_queue, body, signed(api_key(None, "operator"), body))
+    with reading():
+        until(lambda: nodes(group))
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_what_is_signed_wrongly_is_kept_under_no_group(signed_queue: Settings, api_key: ApiKeyMaker, group: str, required: bool) -> None:
+    good, reader = api_key(group, "publish"), api_key(group, "read")
+    foreign, gone, late = api_key(f"{group}-2", "publish"), api_key(group, "publish"), api_key(group, "publish")
+    change("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id", id=id_of(gone))
+    change("UPDATE api_keys SET expires_at = now() WHERE key_id = :id", id=id_of(late))
+    secret_key = signed_queue.secret_key.get_secret_value()
+    cases: list[tuple[Callable[[bytes], dict[str, str]], str]] = [
+        (lambda body: signed(str(keys.make()), body), "not that of any key"),
+        (lambda body: signed(good, body + b" "), "not that of any key"),
+        (lambda body: {**signed(good, body), "jiyi-signature": ""}, "not that of any key"),
+        (lambda body: {"jiyi-signature": signed(good, body)["jiyi-signature"]}, "not that of any key"),
+        (lambda body: {"jiyi-key": id_of(good)}, "not that of any key"),
+        (lambda body: {**signed(good, body), "jiyi-key": "a\0b"}, "not that of any key"),
+        (lambda body: signed(gone, body), "is revoked"),
+        (lambda body: signed(late, body), "is expired"),
+        (lambda body: signed(reader, body), "may not publish"),
+        (lambda body: signed(foreign, body), f"signed for the group '{group}-2'"),
+        (lambda body: keys.service_headers("another" * 8, group, body), "not signed by this service"),
+        (lambda body: keys.service_headers(secret_key, "other", body), "signed for the group 'other'"),
+    ]
+    if required:
+        cases.append((lambda body: {}, "not signed"))
+    with environment(require_signed_events=str(required).lower()):
+        events = [observed(group, f"case {i}") for i in range(len(cases))]
+        for event, (headers, _) in zip(events, cases, strict=True):
+            body = wire.encode([event])
+            publish(signed_queue, body, headers(body))
+        with reading():
+            for event, (_, reason) in zip(events, cases, strict=True):
+                letter = until(lambda event=event: letter_with(str(event.event_id)))
+                assert reason in letter["reason"]
+                assert letter["group_id"] is None
+                assert json.loads(letter["body"])["event_id"] == str(event.event_id)
+    assert nodes(group) == []
+
+
+def test_one_event_of_another_group_condemns_the_message(signed_queue: Settings, api_key: ApiKeyMaker, group: str) -> None:
+    mine, others = observed(group), observed(f"{group}-2")
+    body = wire.encode([mine, others])
+    publish(signed_queue, body, signed(api_key(group, "publish"), body))
+    with reading():
+        letter = until(lambda: letter_with(str(mine.event_id)))
+    assert letter["reason"] == f"signed for the group '{group}', but of the group '{group}-2'"
+    assert (nodes(group), nodes(f"{group}-2")) == ([], [])
+
+
+def test_a_bad_event_is_not_put_down_to_a_group_that_did_not_sign(signed_queue: Settings, api_key: ApiKeyMaker, group: str) -> None:
+    good = observed(group)
+    mine, others = (json.loads(wire.encode([observed(name)])) for name in (group, f"{group}-2"))
+    for bad in (mine, others):
+        bad["payload"]["poignancy"] = 11
+    body = json.dumps({"events": [json.loads(wire.encode([good])), mine, others]}).encode()
+    publish(signed_queue, body, signed(api_key(group, "publish"), body))
+    with reading():
+        letters = [until(lambda bad=bad: letter_with(bad["event_id"])) for bad in (mine, others)]
+    assert [letter["group_id"] for letter in letters] == [group, None]
+    assert [node["node_id"] for node in nodes(group)] == [good.event_id]
+
+
+def test_where_signatures_are_not_required_unsigned_events_are_stored(signed_queue: Settings, group: str) -> None:
+    with environment(require_signed_events="false"):
+        publish(signed_queue, wire.encode([observed(group)]), {})
+        with reading():
+            until(lambda: nodes(group))
+
+
+def test_a_replay_is_signed_by_the_service_for_the_group_of_whoever_replays(
+    signed_queue: Settings, api_key: ApiKeyMaker, group: str
+) -> None:
+    from tasks.framework.inspection import resolve
+
+    event = observed(group)
+    body = wire.encode([event])
+    publish(signed_queue, body, {})
+    with reading():
+        letter = until(lambda: letter_with(str(event.event_id)))
+        resolve(ResolveQuery(group_id=f"{group}-2", action="replay", letter_ids=[letter["letter_id"]]))
+        again = until(lambda: (found := letter_with(str(event.event_id))) and found["letter_id"] != letter["letter_id"] and found)
+        assert again["reason"] == f"signed for the group '{group}-2', but of the group '{group}'"
+        resolve(ResolveQuery(group_id=group, action="replay", letter_ids=[again["letter_id"]]))
+        until(lambda: nodes(group))
+    assert letter_with(str(event.event_id)) is None
+
+
+def test_a_worker_that_cannot_sign_replays_nothing_where_it_must(signed_queue: Settings, group: str) -> None:
+    from tasks.framework.inspection import resolve
+    from workers.intake.consumer import Rejected, store
+
+    event = observed(group)
+    store([], [Rejected(wire.encode([event]).decode(), "a mistake of ours")])
+    letter = letter_with(str(event.event_id))
+    assert letter is not None
+    with environment(secret_key=""), pytest.raises(SettingsError, match="JIYI_SECRET_KEY"):
+        resolve(ResolveQuery(group_id=group, action="replay", letter_ids=[letter["letter_id"]]))
+    assert letter_with(str(event.event_id)) is not None  # still open
+
+
+def test_keys_are_looked_up_once_a_batch_and_then_remembered(
+    signed_queue: Settings, api_key: ApiKeyMaker, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    find = api_keys.find
+    monkeypatch.setattr(api_keys, "find", lambda connection, ids: (asked.append(sorted(ids)), find(connection, ids))[1])
+    made = [api_key(group, "publish") for _ in range(2)]
+    messages = [Taken(b"x", "", Signature(id_of(key), signed(key, b"x")["jiyi-signature"])) for key in made for _ in range(3)]
+    signatures = Signatures(get_settings())
+    for _ in range(2):
+        signatures.look_up([*messages, Taken(b"x", "")])
+        assert [signatures.problem(message) for message in messages] == [""] * 6
+    assert asked == [sorted(map(id_of, made))]
+    monkeypatch.setattr("workers.intake.signatures.KEY_SECONDS", -1.0)
+    change("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id", id=id_of(made[0]))
+    signatures.look_up(messages)
+    assert "is revoked" in signatures.problem(messages[0])
+
+
+def test_a_database_that_is_away_refuses_no_signature(
+    signed_queue: Settings, api_key: ApiKeyMaker, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sqlalchemy.exc import OperationalError
+
+    tries = [1, 1]
+    look_up = Signatures.look_up
+
+    def away(self: Signatures, messages: Any) -> None:
+        if tries:
+            tries.pop()
+            raise OperationalError("", {}, Exception("away"), connection_invalidated=True)
+        look_up(self, messages)
+
+    monkeypatch.setattr(Signatures, "look_up", away)
+    monkeypatch.setattr("workers.intake.consumer.FIRST_PAUSE", 0.01)
+    event = observed(group)
+    body = wire.encode([event])
+    publish(signed_queue, body, signed(api_key(group, "publish"), body))
+    with reading():
+        until(lambda: nodes(group))
+    assert tries == []
+
+
+def test_signatures_come_through_other_brokers_too(signed_queue: Settings, api_key: ApiKeyMaker, group: str) -> None:
+    name = f"memory-{uuid4().hex}"
+    on_memory = signed_queue.model_copy(
+        update={"broker_url": "memory://", "intake_queue": name, "exchange": f"{name}-exchange", "intake_wait_ms": 20}
+    )
+    reader = sources.open_source(on_memory)
+    try:
+        assert reader.take(1, 0.05) is None
+        headers = signed(api_key(group, "publish"), "书".encode())
+        publish(on_memory, "书".encode(), headers)
+        batch = reader.take(1, 1)
+    finally:
+        reader.close()
+    assert batch is not None
+    (message,) = batch.messages
+    assert message.signature == Signature(headers["jiyi-key"], headers["jiyi-signature"])
+    signatures = Signatures(get_settings())
+    signatures.look_up([message])
+    assert signatures.problem(message) == ""
+
+
+# From the command line
+
+
+def jiyi(*arguments: str, given: str | None = None, status: int = 0) -> tuple[Any, str]:
+    """The document (or the text) that the command printed, and its notices."""
+    done = subprocess.run(
+        [sys.executable, "-m", "jiyi", *arguments],
+        cwd=CHECKOUT,
+        env=dict(os.environ),
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == status, done.stderr
+    return json.loads(done.stdout) if "--json" in arguments else done.stdout, done.stderr
+
+
+def test_keys_are_made_listed_rotated_and_revoked_from_the_command_line(service: str) -> None:
+    made, _ = jiyi("keys", "create", "crawler", "--group", service, "--scope", "publish", "--expires", "90d", "--json")
+    assert parse(made["key"]) is not None
+    assert (made["group_id"], made["scopes"], made["created_by"]) == (service, ["publish"], "operator")
+    printed, notice = jiyi("keys", "create", "reader", "--group", service)
+    assert parse(printed.strip()) is not None
+    assert "only time" in notice
+    new, _ = jiyi("keys", "rotate", made["key_id"], "--grace", "1h", "--json")
+    assert new["key"] != made["key"]
+    revoked, _ = jiyi("keys", "revoke", new["key_id"], "--json")
+    assert revoked["state"] == "revoked"
+    listed, _ = jiyi("keys", "list", "--group", service, "--json")
+    assert [key["state"] for key in sorted(listed, key=lambda key: key["created_at"])] == ["alive", "alive", "revoked"]
+    assert not any("secret" in name or "signing" in name for key in listed for name in key)
+    assert "crawler" in jiyi("keys", "list", "--group", service)[0]
+    _, notice = jiyi("keys", "revoke", "aaaaaaaaaaaa", status=1)
+    assert "no key 'aaaaaaaaaaaa'" in notice
+    _, notice = jiyi("keys", "create", "x", "--scope", "everything", status=1)
+    assert "scopes" in notice
+
+
+def test_people_are_added_given_passwords_and_disabled_from_the_command_line(service: str) -> None:
+    name = f"mia-{uuid4().hex[:8]}"
+    made, _ = jiyi("users", "add", name, "--role", "admin", "--group", service, "-g", "b", "--generate", "--json")
+    assert made["groups"] == sorted([service, "b"])
+    with whole_service(), unit_of_work() as connection:
+        hashed = connection.execute(text("SELECT password_hash FROM users WHERE name = :n"), {"n": name}).scalar_one()
+    from werkzeug.security import check_password_hash
+
+    assert check_password_hash(hashed, made["password"])
+    jiyi("users", "passwd", name, given="a password from a pipe\n")
+    with whole_service(), unit_of_work() as connection:
+        row = connection.execute(text("SELECT password_hash, epoch FROM users WHERE name = :n"), {"n": name}).one()
+    assert check_password_hash(row.password_hash, "a password from a pipe")
+    assert row.epoch == 1
+    assert jiyi("users", "disable", name, "--json")[0]["disabled_at"] is not None
+    assert name in jiyi("users", "list")[0]
+    for arguments, given, reason in (
+        (["add", name, "--role", "viewer", "--generate"], None, "is taken"),
+        (["passwd", name], "short\n", "at least 10"),
+        (["disable", "nobody-here"], None, "nobody here is called"),
+        (["add", "a b", "--role", "viewer"], "x" * 12, "name"),
+    ):
+        assert reason in jiyi("users", *arguments, given=given, status=1)[1]
+
+
+# The first start
+
+
+def test_a_home_s_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+    with environment(secret_key=""):
+        made = bootstrap.secret_key(tmp_path)
+        assert bootstrap.secret_key(tmp_path) == made
+    assert len(made) == 64
+    assert stat.S_IMODE((tmp_path / "secret_key").stat().st_mode) == 0o600
+    with environment(secret_key="chosen" * 8):
+        assert bootstrap.secret_key(tmp_path) == "chosen" * 8
+    (tmp_path / "secret_key").write_text("", encoding="ascii")
+    with environment(secret_key=""), pytest.raises(SettingsError, match="is empty"):
+        bootstrap.secret_key(tmp_path)
+
+
+def test_the_first_person_is_made_where_there_is_none(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with base.engine().connect() as connection:
+        transaction = connection.begin()
+
+        @contextmanager
+        def within() -> Iterator[Any]:
+            yield connection
+
+        monkeypatch.setattr(bootstrap, "unit_of_work", within)
+        connection.exec_driver_sql("SELECT set_config('jiyi.whole_service', 'on', true)")
+        connection.execute(text("DELETE FROM users"))
+        password = bootstrap.first_person()
+        assert password is not None
+        assert keys.password_problem(password) == ""
+        assert bootstrap.first_person() is None
+        (row,) = connection.execute(text("SELECT name, role, groups FROM users"))
+        assert tuple(row) == ("admin", "operator", None)
+        transaction.rollback()
+
+
+# The broker's user for programs
+
+
+def test_the_broker_s_user_that_is_described_can_publish_and_nothing_else(database: Stack, group: str) -> None:
+    (command,) = re.findall(r"^ACL SETUSER (.*)$", (CHECKOUT / "docs" / "tenants.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert database.urls is not None
+    with redis.Redis.from_url(database.urls.redis_url) as valkey:
+        name, *rules = command.split()
+        valkey.execute_command("ACL", "SETUSER", name, "reset", *rules)
+        try:
+            address = database.urls.broker_url.replace("://", f"://{name}:PASSWORD@", 1)
+            with environment(broker_url=address, publish_timeout="2"), Client(group) as client:
+                before = valkey.llen("memory.intake")
+                client.observe("a", "hello")
+                assert valkey.llen("memory.intake") == before + 1
+                for queue in ("inspection", "upkeep", "embedding"):
+                    waiting = valkey.llen(queue)
+                    with pytest.raises(BrokerUnavailable, match="No permissions"):
+                        client._caller.call("inspect.agents", queue, AgentsQuery(group_id=group), 1)
+                    assert valkey.llen(queue) == waiting
+        finally:
+            valkey.execute_command("ACL", "DELUSER", name)
+            valkey.delete("memory.intake")

@@ -1,0 +1,526 @@
+"""Signing in and out: sessions, guessing, forged forms, and a gate that no route gets past."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+from uuid import UUID, uuid4
+
+import pytest
+import redis
+from flask import Flask
+from flask.testing import FlaskClient
+from pydantic import SecretStr
+from sqlalchemy import create_engine, text
+
+from jiyi.accounts import keys
+from jiyi.settings import get_settings
+from models.accounts import login_attempts, users
+from models.accounts.users import User
+from models.db import connection as base
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups, whole_service
+from tests.integration.conftest import PASSWORD, Browser, SignIn, password_hash
+from web import create_app, serve
+from web.accounts import sessions, signin
+
+WRONG = "The name or the password is wrong."
+
+
+@pytest.fixture
+def address() -> str:
+    """Of this test alone: guesses are counted by address, too."""
+    return f"2001:db8:{uuid4().hex[:4]}:{uuid4().hex[:4]}::1"
+
+
+@pytest.fixture
+def person(database: Any) -> User:
+    """Somebody with ``PASSWORD``."""
+    return add()
+
+
+@pytest.fixture
+def stranger(web_app: Flask, address: str) -> FlaskClient:
+    """A browser without a session."""
+    return client_of(web_app, address)
+
+
+def client_of(app: Flask, address: str) -> FlaskClient:
+    made = app.test_client()
+    made.environ_base["REMOTE_ADDR"] = address
+    return made
+
+
+def add(role: str = "operator", groups: list[str] | None = None) -> User:
+    name = f"{role}-{uuid4().hex[:8]}"
+    with whole_service(), unit_of_work() as connection:
+        users.create(connection, name=name, password_hash=password_hash(), role=role, groups=groups, actor="test")
+        found = users.by_name(connection, name)
+    assert found is not None
+    return found
+
+
+def token(browser: FlaskClient, path: str = "/sign-in") -> str:
+    found = re.search(r'name="csrf_token" value="([^"]+)"', browser.get(path).text)
+    assert found is not None
+    return found[1]
+
+
+def enter(browser: FlaskClient, name: str, password: str = PASSWORD, **fields: str) -> Any:
+    return browser.post("/sign-in", data={"name": name, "password": password, "csrf_token": token(browser), **fields})
+
+
+def audited(target: str | None = None, **details: str) -> list[str]:
+    """Actions in the audit log, in their order, of somebody, or of an address."""
+    with whole_service(), unit_of_work() as connection:
+        rows = connection.execute(
+            text("""
+                SELECT action FROM audit_log WHERE (CAST(:target AS text) IS NULL OR target = :target)
+                AND (CAST(:address AS text) IS NULL OR details ->> 'address' = :address) ORDER BY audit_id
+            """),
+            {"target": target, "address": details.get("address")},
+        )
+        return [row.action for row in rows]
+
+
+def test_who_signs_in_sees_the_admin_and_who_signs_out_does_not(stranger: FlaskClient, person: User) -> None:
+    answer = enter(stranger, person.name, next="/letters?kind=embed")
+    assert answer.status_code == 303
+    assert answer.headers["Location"] == "/letters?kind=embed"
+    page = stranger.get("/")
+    assert page.status_code == 200
+    assert person.name in page.text
+    assert stranger.get("/sign-in").status_code == 303  # there already
+    assert stranger.post("/sign-out", data={"csrf_token": token(stranger, "/account")}).status_code == 303
+    assert stranger.get("/").status_code == 303
+    assert audited(f"user:{person.name}") == ["user created", "signed in", "signed out"]
+
+
+def test_the_cookie_is_for_this_site_s_requests_only(stranger: FlaskClient, person: User) -> None:
+    cookie = enter(stranger, person.name).headers["Set-Cookie"]
+    assert cookie.startswith("jiyi_session_")
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    assert "Secure" not in cookie  # http on this machine
+    assert PASSWORD not in cookie
+
+
+def test_over_https_the_cookie_is_secure_and_browsers_are_told_to_stay(web_app: Flask, person: User, address: str) -> None:
+    browser = client_of(web_app, address)
+    secure = {"base_url": "https://localhost"}
+    page = browser.get("/sign-in", **secure)
+    assert page.headers["Strict-Transport-Security"].startswith("max-age=")
+    found = re.search(r'name="csrf_token" value="([^"]+)"', page.text)
+    assert found is not None
+    answer = browser.post("/sign-in", data={"name": person.name, "password": PASSWORD, "csrf_token": found[1]}, **secure)
+    assert answer.status_code == 303, answer.text
+    cookie = answer.headers["Set-Cookie"]
+    assert cookie.startswith("__Host-jiyi_session=")
+    assert "Secure" in cookie
+    assert browser.get("/", **secure).status_code == 200
+    assert browser.get("/").status_code == 303  # not over plain http
+
+
+def test_a_password_is_taken_over_plain_http_on_this_machine_only(database: Any, monkeypatch: pytest.MonkeyPatch, person: User) -> None:
+    settings = get_settings().model_copy(update={"web_hosts": "localhost,memory.example"})
+    monkeypatch.setattr("web.security.get_settings", lambda: settings)
+    browser = create_app().test_client()
+    assert browser.get("/sign-in").status_code == 200
+    answer = browser.get("/sign-in", base_url="http://memory.example")
+    assert answer.status_code == 403
+    assert "https" in answer.text
+    assert browser.get("/sign-in", base_url="https://memory.example").status_code == 200
+    assert browser.get("/sign-in", base_url="https://evil.example").status_code == 400
+
+
+def test_behind_a_proxy_its_word_counts_and_without_one_nobody_s(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9", "X-Forwarded-Host": "evil.example"}
+    for proxies, secure in ((0, False), (1, True)):
+        settings = get_settings().model_copy(update={"web_proxies": proxies})
+        monkeypatch.setattr("web.security.get_settings", lambda settings=settings: settings)
+        app = create_app()
+        with app.test_client() as browser:
+            answer = browser.get("/sign-in", headers=forwarded)
+            assert answer.status_code == 200
+            assert ("Strict-Transport-Security" in answer.headers) is secure
+
+
+def test_unknown_names_wrong_passwords_and_disabled_people_are_told_the_same(stranger: FlaskClient, person: User, address: str) -> None:
+    disabled = add("viewer")
+    with whole_service(), unit_of_work() as connection:
+        users.disable(connection, disabled.name, actor="test")
+    for name, password in (
+        (person.name, "wrong"),
+        ("nobody-" + uuid4().hex, PASSWORD),
+        (disabled.name, PASSWORD),
+        ("", ""),
+        ("a\0b", PASSWORD),
+        (person.name, "x" * 100_000),
+        ("🙂" * 500, "🙂"),
+    ):
+        answer = enter(stranger, name, password)
+        assert answer.status_code == 403, name
+        assert WRONG in answer.text
+        assert stranger.get("/").status_code == 303
+    assert set(audited(address=address)) == {"wrong password"}
+    with whole_service(), unit_of_work() as connection:
+        rows = connection.execute(
+            text("SELECT target FROM audit_log WHERE details ->> 'address' = :address"), {"address": address}
+        ).scalars()
+        assert set(rows) == {f"user:{person.name}", f"user:{disabled.name}", "nobody"}  # what else was typed is not kept
+
+
+def test_an_unknown_name_takes_as_long_as_a_known_one(person: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not timed: the same work is done."""
+    seen: list[str] = []
+    real = signin.check_password_hash
+    monkeypatch.setattr(signin, "check_password_hash", lambda hashed, password: (seen.append(hashed), real(hashed, password))[1])
+    assert signin.is_password_of(person, PASSWORD)
+    assert not signin.is_password_of(None, PASSWORD)
+    assert len(seen) == 2
+    assert all(re.fullmatch(keys.PASSWORD_HASH, hashed) for hashed in seen)
+
+
+def test_after_five_wrong_passwords_a_name_waits_whether_it_exists_or_not(web_app: Flask, person: User, address: str) -> None:
+    browser = client_of(web_app, address)
+    for name in (person.name, "nobody-" + uuid4().hex):
+        for _ in range(5):
+            assert enter(browser, name, "wrong").status_code == 403
+        for _ in range(2):
+            answer = enter(browser, name)  # the right one, too late
+            assert answer.status_code == 429
+            assert "Too many wrong passwords" in answer.text
+            assert 0 < int(answer.headers["Retry-After"]) <= login_attempts.WINDOW_SECONDS
+    assert audited(f"user:{person.name}") == ["user created", *["wrong password"] * 5, "locked"]
+    # Another's browser elsewhere is not let in under the name either, but is under another name.
+    elsewhere = client_of(web_app, "192.0.2." + str(uuid4().int % 250))
+    assert enter(elsewhere, person.name).status_code == 429
+    assert enter(elsewhere, add().name).status_code == 303
+
+
+def test_an_address_that_guesses_at_many_names_waits(web_app: Flask, address: str) -> None:
+    browser = client_of(web_app, address)
+    for _ in range(login_attempts.MAX_BY_ADDRESS):
+        assert enter(browser, "nobody-" + uuid4().hex, "wrong").status_code == 403
+    assert enter(browser, add().name).status_code == 429
+    neighbour = client_of(web_app, address.removesuffix("1") + "2")  # the same subscriber's
+    assert enter(neighbour, add().name).status_code == 429
+
+
+def test_right_passwords_are_no_guesses(web_app: Flask, person: User, address: str) -> None:
+    for _ in range(login_attempts.MAX_BY_ADDRESS + 2):
+        assert enter(client_of(web_app, address), person.name).status_code == 303
+
+
+def test_a_right_password_forgives_the_wrong_ones_before(web_app: Flask, person: User, address: str) -> None:
+    browser = client_of(web_app, address)
+    for _ in range(2):
+        for _ in range(4):
+            assert enter(browser, person.name, "wrong").status_code == 403
+        assert enter(client_of(web_app, address), person.name).status_code == 303
+
+
+def test_guesses_are_counted_before_they_are_looked_at(database: Any, address: str) -> None:
+    """So that many at the same moment get no further than one after the other."""
+    name = "x" + uuid4().hex
+    assert [login_attempts.count(name, address).wait > 0 for _ in range(7)] == [False] * 5 + [True] * 2
+    assert [login_attempts.count(name, address).first_refused for _ in range(2)] == [False, False]
+    login_attempts.forgive(name)
+    assert login_attempts.count(name, address).wait == 0
+
+
+def test_without_valkey_nobody_signs_in_and_the_reason_is_told(
+    stranger: FlaskClient, person: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = token(stranger)
+    nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
+    monkeypatch.setattr("models.accounts.login_attempts.valkey", lambda: nowhere)
+    answer = stranger.post("/sign-in", data={"name": person.name, "password": PASSWORD, "csrf_token": given})
+    assert answer.status_code == 503
+    assert "Valkey did not answer" in answer.text
+    assert stranger.get("/").status_code == 303
+
+
+def test_without_the_database_nobody_signs_in_and_no_guess_is_counted(
+    stranger: FlaskClient, person: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = token(stranger)
+    with monkeypatch.context() as away:
+        nowhere = create_engine("postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder")
+        away.setattr(base, "engine", lambda: nowhere)
+        for _ in range(6):
+            answer = stranger.post("/sign-in", data={"name": person.name, "password": PASSWORD, "csrf_token": given})
+            assert answer.status_code == 503
+    assert enter(stranger, person.name).status_code == 303
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "https://evil.example/",
+        "//evil.example",
+        "/\\evil.example",
+        "\\\\evil.example",
+        "/\t/evil.example",
+        "javascript:alert(1)",
+        "/\n/evil.example",
+        " /x",
+        "http:/evil.example",
+        "evil.example",
+        "/sign-in?next=/x",
+        "/sign-out",
+        "",
+    ],
+)
+def test_one_is_led_to_no_other_site(stranger: FlaskClient, person: User, elsewhere: str) -> None:
+    assert enter(stranger, person.name, next=elsewhere).headers["Location"] == "/"
+
+
+def test_who_is_not_signed_in_is_led_to_the_page_and_back(stranger: FlaskClient) -> None:
+    answer = stranger.get("/letters?kind=embed&group=g")
+    assert answer.status_code == 303
+    address = urlsplit(answer.headers["Location"])
+    assert (address.path, parse_qs(address.query)) == ("/sign-in", {"next": ["/letters?kind=embed&group=g"]})
+    assert 'value="/letters?kind=embed&amp;group=g"' in stranger.get(answer.headers["Location"]).text
+    answer = stranger.get("/overview/live", headers={"HX-Request": "true", "HX-Current-URL": "http://localhost/?group=g"})
+    assert answer.status_code == 401
+    assert answer.headers["HX-Redirect"] == "/sign-in?next=/?group%3Dg"
+    answer = stranger.get("/overview.json")
+    assert (answer.status_code, answer.json["error"]["code"]) == (401, 401)
+    assert stranger.get("/events/tail", headers={"Accept": "text/event-stream"}).status_code == 401
+    assert stranger.get("/there-is-no-such-page").status_code == 303  # strangers learn nothing of what there is
+
+
+def test_no_route_can_be_forgotten(web_app: Flask, stranger: FlaskClient) -> None:
+    """Every rule of the app, with every method it has, against somebody without a session."""
+    openly = {"/sign-in", "/healthz", "/readyz", "/metrics", "/static/<path:filename>"}
+    assert openly == signin.OPEN
+    closed = 0
+    values = {"uuid": str(UUID(int=1)), "int": "1", "name": "x", "path": "x", "default": "x", "string": "x"}
+    for rule in web_app.url_map.iter_rules():
+        if rule.rule in openly or rule.rule.startswith("/api/"):
+            continue
+        path = re.sub(r"<(?:(\w+)(?:\([^)]*\))?:)?\w+>", lambda found: values.get(found[1] or "default", "x"), rule.rule)
+        for method in (rule.methods or set()) - {"OPTIONS"}:
+            answer = stranger.open(path, method=method)
+            led_away = answer.status_code == 303 and answer.headers["Location"].startswith("/sign-in")
+            assert led_away or answer.status_code == 401, (rule, method, answer.status_code)
+            closed += 1
+    assert closed > 5
+
+
+def test_programs_are_not_let_in_by_a_session(signed_in: Browser) -> None:
+    for rule in signed_in.application.url_map.iter_rules():
+        if rule.rule.startswith("/api/v1/") and "GET" in (rule.methods or ()) and not rule.arguments:
+            assert signed_in.get(rule.rule).status_code == 401, rule
+
+
+def test_forms_from_elsewhere_are_refused(signed_in: Browser, stranger: FlaskClient, person: User) -> None:
+    good, signed_in.token = signed_in.token, ""
+    for headers in ({}, {"X-CSRFToken": "x"}, {"X-CSRFToken": token(stranger)}):
+        answer = signed_in.post("/sign-out", headers=headers)
+        assert answer.status_code == 400
+        assert "too old, or not from here" in answer.text
+    assert signed_in.get("/").status_code == 200
+    assert signed_in.post("/sign-out", headers={"X-CSRFToken": good}).status_code == 303
+    # The sign-in page, too: nobody is to be signed in under another's name without noticing.
+    assert stranger.post("/sign-in", data={"name": person.name, "password": PASSWORD}).status_code == 400
+
+
+def test_every_route_that_changes_something_asks_for_the_token(signed_in: Browser) -> None:
+    signed_in.token = ""
+    tried = 0
+    for rule in signed_in.application.url_map.iter_rules():
+        if rule.rule.startswith("/api/"):
+            continue
+        for method in (rule.methods or set()) - {"GET", "HEAD", "OPTIONS"}:
+            path = re.sub(r"<uuid:\w+>", str(UUID(int=1)), rule.rule)
+            path = re.sub(r"<[^>]+>", "1", path)
+            answer = signed_in.open(path, method=method)
+            assert answer.status_code == 400, (rule, method, answer.status_code)
+            tried += 1
+    assert tried >= 2
+
+
+def test_signing_in_begins_a_new_session(stranger: FlaskClient, person: User) -> None:
+    before = token(stranger)
+    with stranger.session_transaction() as session:
+        session["planted"] = "x"
+        raw = session["csrf_token"]
+    stranger.post("/sign-in", data={"name": person.name, "password": PASSWORD, "csrf_token": before})
+    stranger.get("/account")
+    with stranger.session_transaction() as session:
+        assert "planted" not in session
+        assert session.get("csrf_token") != raw
+
+
+def test_a_copied_cookie_is_worth_nothing_after_signing_out(web_app: Flask, stranger: FlaskClient, person: User) -> None:
+    enter(stranger, person.name)
+    with stranger.session_transaction() as session:
+        copied = dict(session)
+    thief = web_app.test_client()
+    with thief.session_transaction() as session:
+        session.update(copied)
+    assert thief.get("/").status_code == 200
+    stranger.post("/sign-out", data={"csrf_token": token(stranger, "/account")})
+    assert thief.get("/").status_code == 303
+
+
+def no_longer_known(browser: Browser) -> None:
+    """As after ``USER_SECONDS``."""
+    browser.application.extensions["jiyi.people"].forget(browser.user.user_id)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda connection, name: users.set_password(connection, name, password_hash(), actor="test"),
+        lambda connection, name: users.disable(connection, name, actor="test"),
+    ],
+)
+def test_a_new_password_or_being_disabled_ends_every_session(sign_in: SignIn, end: Callable[..., Any]) -> None:
+    browser = sign_in("viewer")
+    assert browser.get("/").status_code == 200
+    with whole_service(), unit_of_work() as connection:
+        end(connection, browser.user.name)  # type: ignore[attr-defined]
+    no_longer_known(browser)
+    assert browser.get("/").status_code == 303
+    with whole_service(), unit_of_work() as connection:
+        users.enable(connection, browser.user.name, actor="test")  # type: ignore[attr-defined]
+    no_longer_known(browser)
+    assert browser.get("/").status_code == 303  # it does not come back to life
+
+
+def test_a_person_s_row_is_asked_for_again_after_seconds(sign_in: SignIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = sign_in("viewer")
+    with whole_service(), unit_of_work() as connection:
+        users.disable(connection, browser.user.name, actor="test")  # type: ignore[attr-defined]
+    assert browser.get("/").status_code == 200  # within the bound that is documented
+    monkeypatch.setattr(sessions, "USER_SECONDS", 0.0)
+    assert browser.get("/").status_code == 303
+
+
+def test_a_session_ends_by_itself(sign_in: SignIn) -> None:
+    settings, now = get_settings(), int(time.time())
+    idle, longest = settings.session_idle_hours * 3_600, settings.session_days * 86_400
+    for began, seen, status in (
+        (now, now - idle + 60, 200),
+        (now, now - idle - 60, 303),
+        (now - longest + 60, now, 200),
+        (now - longest - 60, now, 303),
+    ):
+        browser = sign_in("viewer")
+        with browser.session_transaction() as session:
+            session.update(began=int(began), seen=int(seen))
+        assert browser.get("/").status_code == status
+
+
+def test_what_an_open_page_asks_for_by_itself_is_no_visit(sign_in: SignIn) -> None:
+    browser = sign_in("viewer")
+    before = int(time.time()) - 3_600
+    for headers, moved in (({"HX-Request": "true"}, False), ({"Accept": "text/event-stream"}, False), ({}, True)):
+        with browser.session_transaction() as session:
+            session["seen"] = before
+        browser.get("/healthz")
+        browser.get("/", headers=headers)
+        with browser.session_transaction() as session:
+            assert (session["seen"] != before) is moved, headers
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"user": "x"},
+        {"user": 5, "epoch": 0, "began": 0, "seen": 0},
+        {"user": None},
+        {"user": str(UUID(int=1)), "epoch": "x", "began": 0, "seen": 0},
+        {"user": str(UUID(int=1)), "epoch": None, "began": 2**31, "seen": 2**31},
+    ],
+)
+def test_a_cookie_of_another_version_is_nobody_s(web_app: Flask, held: dict[str, Any]) -> None:
+    browser = web_app.test_client()
+    with browser.session_transaction() as session:
+        session.update(held)
+    assert browser.get("/").status_code == 303
+
+
+def test_a_forged_or_foreign_cookie_is_nobody_s(web_app: Flask, sign_in: SignIn, person: User) -> None:
+    foreign = create_app()
+    foreign.secret_key = "another" * 8
+    with foreign.test_client() as other:
+        with other.session_transaction() as session:
+            session.update(sessions.fresh(person, int(time.time())))
+        name = f"jiyi_session_{get_settings().web_port}"
+        cookie = other.get_cookie(name)
+        assert cookie is not None
+        browser = web_app.test_client()
+        browser.set_cookie(name, cookie.value)
+        assert browser.get("/").status_code == 303
+
+
+def test_roles_and_groups_become_rights(sign_in: SignIn, group: str) -> None:
+    for role, groups, expected in (
+        ("operator", None, {"publish", "read", "admin", "operator"}),
+        ("admin", [group], {"publish", "read", "admin"}),
+        ("viewer", [group], {"read"}),
+    ):
+        identity = signin.identity_of(sign_in(role, groups).user)  # type: ignore[attr-defined]
+        assert identity.scopes == expected
+        assert identity.sees("another") is (groups is None)
+        assert identity.sees(group)
+
+
+def test_people_are_seen_by_the_whole_service_only(person: User, group: str) -> None:
+    with for_groups(group), unit_of_work() as connection:
+        assert users.listed(connection) == []
+        assert users.by_name(connection, person.name) is None
+    with whole_service(), unit_of_work() as connection:
+        rows = {row["name"]: row for row in users.listed(connection)}
+    assert "password_hash" not in rows[person.name]
+
+
+def test_the_last_operator_cannot_be_disabled(database: Any) -> None:
+    with whole_service(), base.engine().connect() as connection, connection.begin() as transaction:
+        connection.execute(text("DELETE FROM users"))
+        for name in ("one", "two"):
+            users.create(connection, name=name, password_hash=password_hash(), role="operator", groups=None, actor="test")
+        users.disable(connection, "one", actor="test")
+        with pytest.raises(ValueError, match="last operator"):
+            users.disable(connection, "two", actor="test")
+        transaction.rollback()
+
+
+def test_guesses_at_the_old_password_are_counted_as_at_the_sign_in_page(signed_in: Browser) -> None:
+    for status in [403] * 5 + [429] * 2:
+        answer = signed_in.post("/account/password", data={"old": "wrong", "new": "a" * 12, "again": "a" * 12})
+        assert answer.status_code == status, answer.text
+
+
+def test_bodies_have_a_bound(web_app: Flask, signed_in: Browser) -> None:
+    web_app.config["MAX_CONTENT_LENGTH"] = 1_000
+    assert signed_in.post("/sign-out", data={"x": "x" * 1_001}).status_code == 413
+    answer = web_app.test_client().post("/sign-in", data={"name": "x" * 1_001})
+    assert answer.status_code == 413
+
+
+def test_a_web_for_others_does_not_start_when_nobody_can_be_asked(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(serve.somebody_signs_in(), bool)
+    nowhere = create_engine("postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder")
+    monkeypatch.setattr("models.db.connection.engine", lambda: nowhere)
+    with pytest.raises(ValueError, match="the database does not tell"):
+        serve.somebody_signs_in()
+
+
+def test_the_secret_is_not_shown_with_the_settings() -> None:
+    shown = get_settings().model_copy(update={"secret_key": SecretStr("hunter2"), "key": SecretStr("hunter3")})
+    assert "hunter" not in repr(shown)
+    assert "hunter" not in shown.model_dump_json()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 65, "<b>", "a\n", "a\0"])
+def test_nobody_gets_a_name_that_pages_and_commands_cannot_carry(database: Any, name: str) -> None:
+    with whole_service(), unit_of_work() as connection, pytest.raises(ValueError, match="name: 1 to 64"):
+        users.create(connection, name=name, password_hash=password_hash(), role="viewer", groups=None, actor="test")

@@ -1,0 +1,229 @@
+"""jiyi.cli with a running service."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from uuid import uuid4
+
+import kombu
+import pytest
+from typer.testing import CliRunner
+
+from jiyi.cli.app import app
+from jiyi.protocol.broker import exchange, intake_queue
+from jiyi.settings import get_settings
+
+ROOT = Path(__file__).resolve().parents[3]
+DIARY = ROOT / "examples" / "diary" / "events.jsonl"
+PATIENCE_SECONDS = 20.0
+#: What an answer about a broker that is down may take, with Python's start; the ordinary case is about two seconds.
+FEW_SECONDS = 20.0
+
+
+@pytest.fixture
+def jiyi(service):
+    """Runs a command in the test's group; its standard output."""
+
+    def run(*arguments, code=0, **options):
+        result = CliRunner().invoke(app, ["--group", service, *map(str, arguments)], **options)
+        assert result.exit_code == code, result.output
+        return result.stdout
+
+    return run
+
+
+@pytest.fixture
+def ask(jiyi):
+    """Runs a command with ``--json``; the document."""
+
+    def run(*arguments, **options):
+        return json.loads(jiyi(*arguments, "--json", **options))
+
+    return run
+
+
+def until(condition):
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+    return found
+
+
+def publish_raw(body):
+    """A message past the client's checks, as a careless program would send it."""
+    settings = get_settings()
+    with kombu.Connection(settings.broker_url) as connection, connection.Producer() as producer:
+        producer.publish(
+            body,
+            exchange=exchange(settings),
+            routing_key="memory.observed",
+            content_type="application/json",
+            content_encoding="utf-8",
+            declare=[intake_queue(settings)],
+        )
+
+
+def comparable(nodes):
+    """Nodes without what differs between groups: ids, and what rests on them."""
+    return [
+        {name: value for name, value in node.items() if name not in ("node_id", "filling", "last_accessed", "access_count")}
+        for node in nodes
+    ]
+
+
+def test_jobs_and_the_archive(jiyi, ask, service):
+    jobs = {row["job"]: row for row in ask("schedule")}
+    assert jobs["archive"]["schedule"] == "daily at 03:00 UTC"
+
+    def reconciled():
+        last = {row["job"]: row for row in ask("schedule")}["reconcile"]["last"]
+        return last is not None and last["state"] == "done"
+
+    until(reconciled)
+    assert "reconcile" in jiyi("schedule")
+    ask("observe", "klaus", "Klaus napped", "--at", "2020-01-01")
+    ask("observe", "klaus", "Klaus thought of naps", "--type", "thought", "--at", "2020-01-01")
+    ask("observe", "klaus", "Klaus wakes up")
+    assert ask("run-job", "expire_thoughts", "--dry-run")["state"] == "dry run"
+    assert ask("run-job", "expire_thoughts")["state"] == "done"
+    (thought,) = ask("archive", "list", "klaus")["rows"]
+    assert (thought["description"], thought["archived_reason"]) == ("Klaus thought of naps", "expired")
+    assert thought["node_id"] in jiyi("archive", "list", "klaus")
+    found = ask("retrieve", "klaus", "naps", "--no-touch")["groups"][0]["retrieved_nodes"]
+    assert {node["description"] for node in found} == {"Klaus napped", "Klaus wakes up"}
+    wide = ask("retrieve", "klaus", "naps", "--no-touch", "--archived", "--expired")["groups"][0]["retrieved_nodes"]
+    assert len(wide) == 3
+    assert ask("archive", "restore", thought["node_id"]) == {"restored": 1, "agents": {"klaus": 1}}
+    found = ask("retrieve", "klaus", "naps")["groups"][0]["retrieved_nodes"]
+    assert [node["expires_at"] for node in found if node["type"] == "thought"] == [None]
+    assert ask("archive", "--dry-run")["summary"]["recent"] == 3
+    assert "klaus" in jiyi("archive", "--dry-run")
+    assert ask("archive")["summary"]["archived"] == 0
+    assert "nothing of klaus is archived" in CliRunner().invoke(app, ["-g", service, "archive", "list", "klaus"]).stderr
+    unknown = CliRunner().invoke(app, ["run-job", "sleep"])
+    assert (unknown.exit_code, "no job 'sleep'" in unknown.stderr) == (1, True)
+    assert CliRunner().invoke(app, ["archive", "restore"]).exit_code == 2
+
+
+def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service, tmp_path):
+    seen = ask("observe", "klaus", "Klaus reads a book on gentrification", "--poignancy", 4, "--keyword", "book")["event_ids"]
+    lines = "克劳斯今天去了图书馆\nKlaus drinks tea\n"
+    more = ask("observe", "klaus", "-", input=lines)["event_ids"]
+    thought = ask("observe", "klaus", "Klaus likes books", "--type", "thought", "--evidence", seen[0], "--keyword", "book")
+    answer = ask("retrieve", "klaus", "Klaus reads a book on gentrification", "图书馆", "-k", 2)
+    assert [group["status"] for group in answer["groups"]] == ["ok", "ok"]
+    assert answer["groups"][0]["retrieved_nodes"][0]["node_id"] == seen[0]
+
+    nodes = ask("nodes", "klaus")["rows"]
+    assert [node["node_id"] for node in nodes] == [*thought["event_ids"], *reversed(more), *seen]
+    assert [node["depth"] for node in nodes] == [1, 0, 0, 0]
+    page = ask("nodes", "klaus", "--limit", 3)
+    assert [node["node_id"] for node in ask("nodes", "klaus", "--before", page["next"])["rows"]] == seen
+    strengths = until(lambda: [row for row in ask("keywords", "klaus")["rows"] if row["keyword"] == "book"])
+    assert {row["memory_type"] for row in strengths} <= {"event", "thought"}
+    related = ask("related", "klaus", "--object", "Book")
+    assert [node["node_id"] for node in related["events"]] == seen
+    assert ask("agents")["rows"][0]["node_count"] == 4
+    assert ask("stats")["group"]["nodes"] == 4
+
+    jiyi("configure", "klaus", "--mode", "elapsed", "--recency-decay", 0.9)
+    assert ask("retrieve", "klaus", "tea")["groups"][0]["debug"]["mode"] == "elapsed"
+
+    file = tmp_path / "events.jsonl"
+    assert ask("export", "jsonl", file, "--with-vectors")["exported"] == 5
+    assert jiyi("export", "jsonl").count("\n") == 5
+    copy = f"{service}-copy"
+    assert ask("import", "jsonl", file, "--into-group", copy)["published"] == 5
+    copied = ask("nodes", "klaus", "--group", copy)["rows"]
+    assert comparable(copied) == comparable(nodes)
+    assert copied[0]["filling"] == [copied[-1]["node_id"]]
+    ask("import", "jsonl", file, "--into-group", copy)  # a second import changes nothing
+    assert len(ask("nodes", "klaus", "--group", copy)["rows"]) == 4
+
+
+def test_the_diary_comes_in_and_reads_well(jiyi, ask):
+    assert ask("import", "jsonl", DIARY)["published"] == 330
+    for columns in ("80", "120"):
+        shown = jiyi("retrieve", "林岚", "房租", "-k", 3, env={"COLUMNS": columns})
+        assert "candidates" in shown
+        assert "░ recency" in shown
+        assert "Tomas" in jiyi("agents", env={"COLUMNS": columns})
+        assert "# " in jiyi("nodes", "林岚", "--type", "chat", env={"COLUMNS": columns})
+        assert "dead letters" in jiyi("stats", env={"COLUMNS": columns})
+    assert jiyi("keywords", "Tomas", "--limit", 1).count("█") == 24
+
+
+def test_refused_events_are_listed_shown_replayed_and_discarded(jiyi, ask, service):
+    event_id = str(uuid4())
+    publish_raw(
+        json.dumps(
+            {
+                "event_id": event_id,
+                "type": "memory.observed",
+                "group_id": service,
+                "agent_id": "a",
+                "payload": {"description": "x", "poignancy": 99},
+            }
+        )
+    )
+    own = until(lambda: [row for row in ask("dead", "list")["rows"] if row["subject_id"] == event_id])[0]
+    shown = ask("dead", "show", own["letter_id"])
+    assert "poignancy" in shown["reason"]
+    assert event_id in shown["body"]
+    human = jiyi("dead", "show", own["letter_id"])
+    assert "poignancy" in human
+    assert '"poignancy": 99' in human
+    assert own["letter_id"] in jiyi("dead", "list", "--kind", "intake")
+
+    assert ask("dead", "replay", own["letter_id"]) == {"resolved": 1}
+    again = until(lambda: [row for row in ask("dead", "list")["rows"] if row["subject_id"] == event_id])[0]
+    assert again["letter_id"] != own["letter_id"]
+    assert ask("dead", "show", own["letter_id"])["state"] == "replayed"
+
+    assert ask("dead", "discard", again["letter_id"], "--yes") == {"resolved": 1}
+    assert ask("dead", "show", again["letter_id"])["state"] == "discarded"
+    assert not [row for row in ask("dead", "list")["rows"] if row["subject_id"] == event_id]
+    assert ask("dead", "discard", again["letter_id"], "--yes", code=1)["error"]["code"] == "not_found"
+    assert ask("dead", "show", uuid4(), code=1)["error"]["code"] == "not_found"
+
+
+def test_what_is_not_there_is_said(jiyi, ask):
+    assert ask("nodes", "nobody", code=1)["error"]["code"] == "not_found"
+    assert "no_candidates" in jiyi("retrieve", "nobody", "x")
+    assert jiyi("export", "jsonl", "--agent", "nobody") == ""
+    assert ask("agents")["rows"] == []
+
+
+def test_a_closed_pipe_ends_an_export_silently(jiyi, service, tmp_path):
+    file = tmp_path / "many.jsonl"
+    file.write_text("".join(json.dumps({"agent_id": "a", "description": f"{n} {'x' * 2_000}"}) + "\n" for n in range(200)))
+    jiyi("import", "jsonl", file)
+    command = f"{sys.executable} -m jiyi export jsonl -g {service} | head -n 1"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("command", [["observe", "a", "x"], ["retrieve", "a", "x"], ["stats"]])
+def test_a_broker_that_is_down_is_told_in_one_line(command):
+    address = "redis://127.0.0.1:1/0"
+    environment = {**os.environ, "JIYI_BROKER_URL": address, "JIYI_REDIS_URL": address}
+    done = subprocess.run(
+        [sys.executable, "-m", "jiyi", *command, "--json"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=FEW_SECONDS,
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("jiyi: cannot reach the broker")
+    assert json.loads(done.stdout)["error"]["code"] == "broker_unavailable"

@@ -1,0 +1,299 @@
+"""The whole service through its client: told through the broker, remembered by workers, asked through queues."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import kombu
+import pytest
+from sqlalchemy import text
+from uuid6 import uuid7
+
+from jiyi import Client
+from jiyi.errors import EventRejected, InvalidEvent, InvalidRequest, ModelMismatch, NoAnswer, NotFound
+from jiyi.protocol import queries
+from jiyi.protocol.broker import exchange, intake_queue
+from jiyi.protocol.queries import AgentsQuery, DeadLettersQuery, ExportQuery, NodesQuery, ResolveQuery, StatsQuery
+from jiyi.settings import get_settings
+from models.db.connection import unit_of_work
+from models.memory.inbox import store
+from tests.integration.memory.test_inbox import observed
+
+PATIENCE_SECONDS = 30.0
+T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+    return found
+
+
+def publish_raw(body: str) -> None:
+    """A message past the client's checks, as a careless program would send it."""
+    settings = get_settings()
+    with kombu.Connection(settings.broker_url) as connection, connection.Producer() as producer:
+        producer.publish(
+            body.encode(),
+            exchange=exchange(settings),
+            routing_key="memory.observed",
+            content_type="application/json",
+            content_encoding="utf-8",
+            declare=[intake_queue(settings)],
+        )
+
+
+def publish_bad(group: str, event_id: UUID) -> None:
+    publish_raw(f'{{"type": "memory.observed", "event_id": "{event_id}", "group_id": "{group}", "agent_id": "klaus"}}')
+
+
+def pages(client: Client, what: str, query: type[queries.Query], cursor: str, **fields: Any) -> Iterator[dict[str, Any]]:
+    """The rows of all pages."""
+    page = client.page(what, query, **fields)
+    yield from page.rows
+    while page.next is not None:
+        page = client.page(what, query, **{cursor: page.next}, **fields)
+        yield from page.rows
+
+
+def test_what_was_observed_with_wait_is_retrieved_at_once(client: Client) -> None:
+    event_id = client.observe("klaus", "Klaus is reading a book on gentrification", poignancy=4, wait=True)
+    client.observe("klaus", "林岚在书店里整理旧书", wait=True)
+    answer = client.retrieve("klaus", "Klaus is reading a book on gentrification")
+    assert answer.status == "ok"
+    assert answer.accessed_ids[0] == event_id
+    assert answer.retrieved_nodes[0].description == "Klaus is reading a book on gentrification"
+    assert len(answer.retrieved_nodes) == 2
+    assert client.retrieve("klaus", "书店").retrieved_nodes[0].description == "林岚在书店里整理旧书"
+
+
+def test_a_retrieval_is_written_down_as_an_access(client: Client) -> None:
+    event_id = client.observe("klaus", "Klaus drinks tea", occurred_at=T0, wait=True)
+    client.retrieve("klaus", "tea", now=T0 + timedelta(hours=3))
+
+    def node() -> dict[str, Any]:
+        return client.page("nodes", NodesQuery, agent_id="klaus").rows[0]
+
+    until(lambda: node()["access_count"] == 1)
+    assert node()["node_id"] == str(event_id)
+    assert datetime.fromisoformat(node()["last_accessed"]) == T0 + timedelta(hours=3)
+
+
+def test_twelve_hundred_observations_travel_in_several_messages_and_are_numbered_in_order(client: Client) -> None:
+    client.configure("klaus", importance_trigger_max=1_000_000, wait=True)  # no thoughts in between
+    observations = [{"agent_id": "klaus", "description": f"observation {i}", "keywords": ["k"]} for i in range(1_200)]
+    ids = client.observe_many(observations, wait=True, timeout=60)
+    assert len(set(ids)) == 1_200
+    found = list(pages(client, "nodes", NodesQuery, "before", agent_id="klaus", limit=500))
+    assert [node["node_count"] for node in found] == list(range(1_200, 0, -1))
+    # Within a message the order is kept; whole messages may overtake each other.
+    of = {node["node_id"]: node["node_count"] for node in found}
+    for start in range(0, 1_200, 500):
+        numbers = [of[str(event_id)] for event_id in ids[start : start + 500]]
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def test_observations_with_a_wrong_one_among_them_are_not_published_at_all(client: Client) -> None:
+    with pytest.raises(InvalidEvent, match=r"1\.payload\.poignancy"):
+        client.observe_many([{"agent_id": "klaus", "description": "good"}, {"agent_id": "klaus", "description": "bad", "poignancy": 11}])
+    assert client.page("agents", AgentsQuery).rows == []
+
+
+def test_related_finds_keywords_whatever_the_case_in_chinese_and_by_the_end_of_a_path(client: Client) -> None:
+    ids = client.observe_many(
+        [
+            {"agent_id": "klaus", "description": "one", "keywords": ["Klaus", "Book"]},
+            {"agent_id": "klaus", "description": "two", "keywords": ["书店"]},
+            {"agent_id": "klaus", "description": "three", "keywords": ["book"], "node_type": "thought"},
+            {"agent_id": "klaus", "description": "four", "keywords": ["book"], "node_type": "chat"},
+            {"agent_id": "maria", "description": "five", "keywords": ["book"]},
+            {"agent_id": "klaus", "description": "six", "subject": "the Ville:Hobbs Cafe:kitchen:Stove", "object": "hot"},
+        ],
+        wait=True,
+    )
+
+    def related(**triple: str) -> tuple[list[str], list[str]]:
+        found = client.related("klaus", **triple)
+        return tuple([row["node_id"] for row in found[kind]] for kind in ("events", "thoughts"))  # type: ignore[return-value]
+
+    one, two, three, _, _, six = map(str, ids)
+    assert related(object="BOOK") == ([one], [three])
+    assert related(subject="kLAUS", predicate="reads", object="nothing of it") == ([one], [])
+    assert related(subject="书店", object="book") == ([two, one], [three])
+    assert related(subject="another place:the stove:STOVE") == ([six], [])
+    assert related(subject="the Ville") == ([], [])
+    assert related() == ([], [])
+
+
+def test_configuring_an_agent_changes_its_ranking(client: Client) -> None:
+    old = client.observe("klaus", "the lost key", occurred_at=T0, poignancy=9, wait=True)
+    new = client.observe("klaus", "weather", occurred_at=T0 + timedelta(hours=9), poignancy=1, wait=True)
+    options: dict[str, Any] = {"now": T0 + timedelta(hours=10), "touch": False}
+    assert client.retrieve("klaus", "the lost key", **options).accessed_ids == [old, new]
+    client.configure("klaus", relevance_w=0, importance_w=0, mode="elapsed", wait=True)
+    answer = client.retrieve("klaus", "the lost key", **options)
+    assert answer.accessed_ids == [new, old]
+    assert answer.debug.mode == "elapsed"
+    assert answer.retrieved_nodes[0].relevance.weight == 0
+    client.configure("klaus", relevance_w=None, importance_w=None, mode=None, wait=True)
+    assert client.retrieve("klaus", "the lost key", **options).accessed_ids == [old, new]
+
+
+def test_every_state_of_an_event_is_told_in_the_order_asked(client: Client) -> None:
+    applied = client.configure("klaus", dedupe="exact", wait=True)
+    retrievable = client.observe("klaus", "Klaus reads", wait=True)
+    duplicate = client.observe("klaus", "KLAUS  reads", wait=True)
+    held = observed(client.group, "not embedded yet")
+    with unit_of_work() as connection:  # in one transaction, so that no worker gets at it in between
+        store(connection, [held])
+        connection.execute(text("UPDATE pending_work SET due_at = 'infinity' WHERE subject_id = :id"), {"id": held.event_id})
+    dead, unknown = uuid7(), uuid4()
+    publish_bad(client.group, dead)
+    until(lambda: client.event_states([dead])[0].final)
+    states = client.event_states([unknown, dead, duplicate, held.event_id, retrievable, applied])
+    assert [(state.event_id, state.state, state.node_id) for state in states] == [
+        (unknown, "unknown", None),
+        (dead, "dead", None),
+        (duplicate, "duplicate", retrievable),
+        (held.event_id, "stored", held.event_id),
+        (retrievable, "retrievable", retrievable),
+        (applied, "applied", None),
+    ]
+    assert states[1].reason.startswith("payload:")
+    assert [state.final for state in states] == [False, True, True, False, True, True]
+
+
+def test_another_groups_events_are_unknown(client: Client, group: str) -> None:
+    event_id = client.observe("klaus", "a secret", wait=True)
+    with Client(f"{group}-other") as other:
+        assert [state.state for state in other.event_states([event_id])] == ["unknown"]
+        assert other.retrieve("klaus", "a secret").status == "no_candidates"
+        with pytest.raises(NotFound):
+            other.page("nodes", NodesQuery, agent_id="klaus")
+
+
+def test_waiting_for_an_event_the_service_refuses_raises_its_reason(client: Client) -> None:
+    event_id = uuid7()
+    publish_bad(client.group, event_id)
+    with pytest.raises(EventRejected, match=f"{event_id}: payload: required"):
+        client.wait_for([event_id], PATIENCE_SECONDS)
+
+
+def test_an_event_that_nobody_reads_is_not_answered_for_in_time_but_not_lost(service: str) -> None:
+    name = f"unread-{uuid4().hex[:8]}"
+    elsewhere = get_settings().model_copy(update={"exchange": name, "intake_queue": f"{name}.queue"})
+    with Client(service, settings=elsewhere) as client:
+        with pytest.raises(NoAnswer, match="1 of 1 events"):
+            client.observe("klaus", "Klaus waits", wait=True, timeout=0.3)
+        with kombu.Connection(elsewhere.broker_url) as connection, connection.SimpleQueue(intake_queue(elsewhere)) as queue:
+            assert queue.qsize() == 1
+            queue.clear()
+
+
+def test_a_question_to_a_queue_without_workers_is_not_answered_in_time(client: Client) -> None:
+    with pytest.raises(NoAnswer, match="nobody"):
+        client._caller.call("retrieval.retrieve", "nobody", StatsQuery(group_id=client.group), 0.3)
+
+
+def test_errors_of_the_service_arrive_as_their_own_classes(client: Client) -> None:
+    client.observe("klaus", "Klaus reads", vector=[1.0, 2.0], embedding_model="mine", wait=True)
+    with pytest.raises(ModelMismatch, match="mine"):
+        client.retrieve("klaus", "Klaus reads")
+    with pytest.raises(InvalidRequest, match="top_k"):
+        client.retrieve("klaus", "Klaus reads", top_k=0)
+    with pytest.raises(NotFound, match="nobody"):
+        client.page("nodes", NodesQuery, agent_id="nobody")
+
+
+def test_sixteen_threads_use_one_client_and_each_gets_its_own_answer(client: Client) -> None:
+    def work(number: int) -> None:
+        agent = f"agent-{number}"
+        for round_ in range(3):
+            description = f"agent {number} in round {round_}"
+            event_id = client.observe(agent, description, wait=True, timeout=PATIENCE_SECONDS)
+            answer = client.retrieve(agent, description, timeout=PATIENCE_SECONDS)
+            assert {node.agent_id for node in answer.retrieved_nodes} == {agent}
+            assert len(answer.retrieved_nodes) == round_ + 1
+            assert event_id in answer.accessed_ids
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(work, range(16)))
+    found = list(pages(client, "agents", AgentsQuery, "after", limit=7))
+    assert sorted(row["agent_id"] for row in found) == sorted(f"agent-{i}" for i in range(16))
+    assert {row["node_count"] for row in found} == {3}
+
+
+def test_it_is_used_from_asyncio_through_threads(client: Client) -> None:
+    async def tell_and_ask() -> list[str]:
+        descriptions = [f"asynchronous observation {i}" for i in range(5)]
+        await asyncio.gather(*(asyncio.to_thread(client.observe, "klaus", one, wait=True) for one in descriptions))
+        answers = await asyncio.gather(*(asyncio.to_thread(client.retrieve, "klaus", one) for one in descriptions))
+        return [answer.retrieved_nodes[0].description for answer in answers]
+
+    assert sorted(asyncio.run(tell_and_ask())) == [f"asynchronous observation {i}" for i in range(5)]
+
+
+def test_an_export_published_again_gives_an_equal_memory(client: Client, group: str) -> None:
+    client.configure("klaus", mode="elapsed", recency_w=0.5)
+    first = client.observe("klaus", "Klaus reads 书", poignancy=4, session_id="s-1", occurred_at=T0, wait=True)
+    client.observe("klaus", "a thought", node_type="thought", evidence=[first], keywords=["Klaus"], wait=True)
+    client.observe("klaus", "a talk", node_type="chat", utterances=[["Klaus", "hello"], ["林岚", "你好"]], wait=True)
+    client.observe("maria", "imported", vector=[0.1, 0.2], embedding_model="mine", provenance={"from": "test"}, wait=True)
+
+    def exported() -> list[dict[str, Any]]:
+        return list(pages(client, "export", ExportQuery, "after", with_vectors=True, limit=2))
+
+    until(lambda: all("poignancy" in event["payload"] for event in exported()[1:]))  # what is derived belongs to it
+    events = exported()
+    assert [event["type"] for event in events] == ["agent.configured"] + ["memory.observed"] * 4
+
+    def copied(event: dict[str, Any]) -> dict[str, Any]:
+        moved = {**event, "group_id": copy.group, "event_id": new_ids[event["event_id"]]}
+        if "evidence" in event["payload"]:
+            moved["payload"] = {**event["payload"], "evidence": [new_ids[old] for old in event["payload"]["evidence"]]}
+        return moved
+
+    new_ids = {event["event_id"]: str(uuid7()) for event in events}
+    old_ids = {new: old for old, new in new_ids.items()}
+    with Client(f"{group}-copy") as copy:
+        copy.observe_many([copied(event) for event in events], wait=True)
+        again = list(pages(copy, "export", ExportQuery, "after", with_vectors=True, limit=500))
+        for event in again:
+            event["group_id"], event["event_id"] = group, old_ids[event["event_id"]]
+            if "evidence" in event["payload"]:
+                event["payload"]["evidence"] = [old_ids[new] for new in event["payload"]["evidence"]]
+        assert again == events
+        copy.observe_many([copied(event) for event in events], wait=True)  # a second time nothing happens
+        assert len(list(pages(copy, "export", ExportQuery, "after", limit=500))) == len(events)
+        question: dict[str, Any] = {"now": T0 + timedelta(days=1), "touch": False}
+        answers = [one.retrieve("klaus", "Klaus reads 书", **question).model_dump(mode="json") for one in (client, copy)]
+        scores = [[(n["description"], n["score"]) for n in a["groups"][0]["retrieved_nodes"]] for a in answers]
+        assert scores[0] == scores[1]
+        assert len(scores[0]) == 2
+
+
+def test_a_refused_event_that_is_replayed_unmended_comes_back_as_a_new_letter(client: Client) -> None:
+    event_id = uuid7()
+    publish_bad(client.group, event_id)
+
+    def letters(state: str) -> list[dict[str, Any]]:
+        rows = client.page("dead_letters", DeadLettersQuery, state=state, kind="intake").rows
+        return [row for row in rows if row["subject_id"] == str(event_id)]  # those of no group are everybody's
+
+    (first,) = until(lambda: letters("open"))
+    query = ResolveQuery(group_id=client.group, action="replay", letter_ids=[first["letter_id"]])
+    assert client.ask("resolve", query) == {"resolved": 1}
+    (second,) = until(lambda: letters("open"))
+    assert second["letter_id"] != first["letter_id"]
+    assert (second["subject_id"], second["reason"]) == (str(event_id), first["reason"])
+    assert [letter["letter_id"] for letter in letters("replayed")] == [first["letter_id"]]
+    with pytest.raises(NotFound):
+        client.ask("resolve", query)

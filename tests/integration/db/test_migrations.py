@@ -1,0 +1,234 @@
+"""alembic in databases of its own: from nothing to the newest, back, and from every earlier revision with data in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+
+from models.db import connection as base
+from workers.embedded.stack import Stack
+from workers.ephemeral import environment
+from workers.migrate import upgrade
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+ALEMBIC_SECONDS = 60
+#: From the first to the newest.
+REVISIONS = [script.revision for script in ScriptDirectory.from_config(Config(CHECKOUT / "alembic.ini")).walk_revisions()][::-1]
+
+#: One row of each table, as the code of revision 0001 wrote them. Migrations are backward compatible with it.
+ROWS = {
+    "groups": {"group_id": "g"},
+    "agents": {
+        "group_id": "g",
+        "agent_id": "klaus",
+        "agent_key": "00000000-0000-7000-8000-000000000001",
+        "settings": '{"mode": "stanford"}',
+        "node_count": 1,
+        "type_counts": '{"event": 1}',
+        "importance_trigger_curr": 142.5,
+        "importance_ele_n": 3,
+    },
+    "events": {
+        "event_id": "00000000-0000-7000-8000-000000000002",
+        "type": "memory.observed",
+        "version": 1,
+        "group_id": "g",
+        "agent_id": "klaus",
+        "session_id": "s",
+        "occurred_at": "2026-03-01 08:00+00",
+        "payload": '{"description": "Klaus reads 书"}',
+        "outcome": "stored",
+        "node_id": "00000000-0000-7000-8000-000000000002",
+    },
+    "memory_nodes": {
+        "node_id": "00000000-0000-7000-8000-000000000002",
+        "group_id": "g",
+        "agent_id": "klaus",
+        "session_id": "s",
+        "type": "event",
+        "node_count": 1,
+        "type_count": 1,
+        "depth": 0,
+        "created_at": "2026-03-01 08:00+00",
+        "subject": "Klaus",
+        "predicate": "reads",
+        "object": "书",
+        "description": "Klaus reads 书",
+        "embedding_key": "Klaus reads 书",
+        "key_hash": "\\x01",
+        "content_hash": "\\x02",
+        "keywords": '{"Klaus","书"}',
+        "keywords_lower": '{"klaus","书"}',
+        "poignancy": 4,
+        "is_idle": False,
+        "filling": '[["Klaus", "hello"]]',
+        "provenance": '{"source": "test"}',
+        "embedding": "[0.25,0.5,1]",
+        "embedding_model": "m",
+    },
+    "node_access": {"node_id": "00000000-0000-7000-8000-000000000002", "last_accessed": "2026-03-02 08:00+00", "access_count": 7},
+    "kw_strength": {"group_id": "g", "agent_id": "klaus", "memory_type": "event", "keyword": "书", "strength": 5},
+    "pending_work": {
+        "kind": "strengthen",
+        "subject_id": "00000000-0000-7000-8000-000000000002",
+        "group_id": "g",
+        "attempts": 2,
+        "last_error": "none",
+    },
+    "dead_letters": {"letter_id": "00000000-0000-7000-8000-000000000003", "kind": "intake", "reason": "not JSON", "body": "{"},
+    "job_ticks": {"job": "reconcile", "slot": "2026-03-01 08:00+00", "summary": '{"buried": 0}'},
+}
+
+
+class Database:
+    """An empty database on the embedded server, and alembic as people call it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def alembic(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("JIYI_")}
+        return subprocess.run(
+            [sys.executable, "-m", "alembic", *arguments],
+            cwd=CHECKOUT,
+            env=environment | {"JIYI_DATABASE_URL": self.url},
+            capture_output=True,
+            text=True,
+            timeout=ALEMBIC_SECONDS,
+            check=False,
+        )
+
+    def run(self, *arguments: str) -> str:
+        done = self.alembic(*arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def query(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.url.replace("+psycopg", ""), autocommit=True) as connection:
+            cursor = connection.execute(statement.encode(), parameters)
+            return cursor.fetchall() if cursor.description else []
+
+    def tables(self) -> set[str]:
+        found = self.query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        return {name for (name,) in found} - {"alembic_version"}
+
+    def columns(self, table: str) -> set[str]:
+        found = self.query("SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped", table)
+        return {name for (name,) in found}
+
+    def revision(self) -> str | None:
+        return next((revision for (revision,) in self.query("SELECT version_num FROM alembic_version")), None)
+
+    def fill(self) -> None:
+        for table, row in ROWS.items():
+            marks = ", ".join(["%s"] * len(row))
+            self.query(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", *row.values())
+
+    def content(self, of: dict[str, list[str]]) -> dict[str, list[tuple[Any, ...]]]:
+        """Each table's rows as text, of the columns given."""
+        return {
+            table: self.query("SELECT " + ", ".join(f"CAST({column} AS text)" for column in columns) + f" FROM {table}")
+            for table, columns in of.items()
+        }
+
+
+@pytest.fixture
+def empty(database: Stack) -> Iterator[Database]:
+    assert database.urls is not None
+    name = f"migrations_{uuid4().hex[:12]}"
+    server = Database(database.urls.database_url)
+    server.query(f"CREATE DATABASE {name}")
+    try:
+        yield Database(database.urls.database_url.replace("/jiyi?", f"/{name}?"))
+    finally:
+        server.query(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_an_empty_database_is_brought_to_the_newest_revision_and_equals_the_models(empty: Database) -> None:
+    empty.run("upgrade", "head")
+    assert empty.revision() == REVISIONS[-1]
+    assert empty.tables() >= ROWS.keys()
+    assert "No new upgrade operations detected" in empty.run("check")
+    empty.query("ALTER TABLE kw_strength DROP COLUMN strength")
+    assert empty.alembic("check").returncode != 0  # so the check above can fail
+
+
+def test_a_downgrade_to_base_leaves_no_table_and_can_be_undone(empty: Database) -> None:
+    empty.run("upgrade", "head")
+    empty.fill()
+    empty.run("downgrade", "base")
+    assert (empty.tables(), empty.revision()) == (set(), None)
+    empty.run("upgrade", "head")
+    assert empty.tables() >= ROWS.keys()
+    assert empty.query("SELECT count(*) FROM memory_nodes") == [(0,)]
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_upgrade_keeps_the_data_of_an_earlier_revision(empty: Database, revision: str) -> None:
+    empty.run("upgrade", revision)
+    empty.fill()
+    earlier = {table: empty.columns(table) for table in ROWS}
+    assert all(row.keys() <= earlier[table] for table, row in ROWS.items())
+    everything = {table: sorted(columns) for table, columns in earlier.items()}
+    before = empty.content(everything)
+    empty.run("upgrade", "head")
+    assert empty.revision() == REVISIONS[-1]
+    missing = {table: earlier[table] - empty.columns(table) for table in ROWS}
+    assert not any(missing.values()), f"columns that the previous code still uses are gone: {missing}"
+    assert all(len(found) == 1 for found in before.values())
+    after = empty.content(everything)  # a migration may add rows (work that is owed anew), but change none
+    assert {table: [row for row in after[table] if row in before[table]] for table in ROWS} == before
+
+
+def test_two_upgrades_at_once_take_turns(empty: Database) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JIYI_")}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-m", "alembic", "upgrade", "head"],
+            cwd=CHECKOUT,
+            env=environment | {"JIYI_DATABASE_URL": empty.url},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    output = [process.communicate(timeout=ALEMBIC_SECONDS)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], output
+    assert empty.revision() == REVISIONS[-1]
+
+
+def test_a_lock_that_is_held_fails_the_migration_instead_of_queueing_everybody_behind_it(empty: Database) -> None:
+    empty.run("upgrade", "head")
+    with psycopg.connect(empty.url.replace("+psycopg", "")) as connection:
+        connection.execute("SELECT 1 FROM memory_nodes")  # an open transaction of somebody who reads
+        refused = empty.alembic("downgrade", "base")
+    assert refused.returncode != 0
+    assert "lock timeout" in refused.stderr
+    stopped_at = empty.revision()  # what came before it, and needs no lock on the table, is done
+    assert stopped_at not in (None, "0001")
+    assert empty.tables() >= ROWS.keys()
+    empty.run("upgrade", "head")
+    assert empty.revision() == REVISIONS[-1]
+
+
+def test_a_migration_may_take_longer_than_the_services_statements(empty: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty.query("""
+        CREATE FUNCTION slow() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.4); END';
+        CREATE EVENT TRIGGER slow ON ddl_command_start WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION slow()
+    """)
+    empty.run("upgrade", "0004")
+    monkeypatch.setattr(base, "STATEMENT_TIMEOUT_MS", 300)
+    with environment(database_url=empty.url):
+        upgrade("0005")
+    assert empty.revision() == "0005"

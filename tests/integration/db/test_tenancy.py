@@ -1,0 +1,765 @@
+"""Row-level security: nobody sees or writes another tenant's rows, whatever the query asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+from pydantic import BaseModel
+from sqlalchemy import Connection, TextClause, text
+from sqlalchemy.exc import ProgrammingError
+
+from jiyi.protocol.events import encode
+from models.db import bulk_copy
+from models.db.bulk_copy import Copy, ForeignRowError
+from models.db.connection import driver, engine, reading, reading_engine, unit_of_work
+from models.db.roles import ROLE, RoleError, as_owner
+from models.db.scope import Scope, current, for_groups, whole_service, within
+from models.memory import archive, around, browsing, listing, overview
+from models.queue import dead_letters, pending_work
+from models.reflection import reasons
+from models.retrieval import agent_index, enlargement, large_agents
+from models.retrieval.agent_index import AgentIndex, Keyed
+from tasks.framework import answering
+from tasks.framework import jobs as tasks_jobs
+from tasks.framework import work as tasks_work
+from tests.integration.db.test_migrations import Database
+from tests.integration.db.test_migrations import empty as empty  # noqa: PLC0414 - a fixture
+from tests.integration.memory.test_inbox import observed
+from workers.embedded.stack import Stack
+from workers.ephemeral import environment
+
+pytestmark = pytest.mark.usefixtures("database")
+
+#: Tables without row-level security, and why.
+EXEMPT = {
+    "alembic_version": "the schema's revision",
+    "embedding_models": "one model for the whole deployment",
+    "job_ticks": "runs of the service's jobs",
+    "users": "people, who are looked for before it is known which groups they may see",
+}
+T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
+NOBODY = Scope()
+#: Values that a column's type does not tell.
+FITTING = {
+    "type": "event",
+    "outcome": "stored",
+    "memory_type": "event",
+    "counted": "since",
+    "trigger": "request",
+    "kind": "agent",
+    "state": "owed",
+    "scopes": ["read"],
+    "embedding": "[0.5,1]",
+    "day": "2026-03-01",
+    "position": None,
+}
+OF_TYPE: dict[str, Callable[[], Any]] = {
+    "uuid": lambda: str(uuid4()),
+    "integer": lambda: 1,
+    "bigint": lambda: 1,
+    "jsonb": dict,
+    "double precision": lambda: 1.0,
+    "bytea": lambda: "\\x01",
+    "timestamp with time zone": T0.isoformat,
+    "boolean": lambda: False,
+    "text[]": lambda: ["x"],
+    "date": lambda: "2026-03-01",
+}
+
+
+@pytest.fixture(autouse=True)
+def _sees_everything() -> Iterator[None]:
+    """Unlike the other tests of this folder, these say their scope."""
+    with within(NOBODY):
+        yield
+
+
+@pytest.fixture
+def intake(database: Stack) -> Any:
+    """``workers.intake.consumer``, which reads the settings when it is imported."""
+    return import_module("workers.intake.consumer")
+
+
+@pytest.fixture
+def owner(database: Stack) -> Iterator[psycopg.Connection[dict[str, Any]]]:
+    """A connection as whoever looks after the database, whom row-level security does not concern."""
+    assert database.urls is not None
+    url = database.urls.database_url.replace("+psycopg", "")
+    with psycopg.connect(url, autocommit=True, row_factory=dict_row) as connection:
+        yield connection
+
+
+@pytest.fixture
+def groups(owner: psycopg.Connection[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Two tenants with an agent of the same name and a row in every table."""
+    names = (f"a-{uuid4().hex[:12]}", f"b-{uuid4().hex[:12]}")
+    for name in names:
+        fill(owner, name)
+    yield names
+    for name in names:
+        for table in ("groups", *tenants_tables(owner)):
+            owner.execute(f"DELETE FROM {table} WHERE group_id = %s".encode(), [name])
+
+
+def tenants_tables(owner: psycopg.Connection[dict[str, Any]]) -> list[str]:
+    """Tables with a ``group_id``, those that others refer to first."""
+    found = [row["relname"] for row in owner.execute(_TABLES) if row["has_group"]]
+    first = ["groups", "agents", "events", "memory_nodes", "erasures"]
+    return sorted(found, key=lambda name: (first.index(name) if name in first else len(first), name))
+
+
+def fill(owner: psycopg.Connection[dict[str, Any]], group: str) -> None:
+    """A row in every table, made up from the catalogue; a node of an agent ``klaus``. Its texts are the group's name."""
+    known = {"group_id": group, "agent_id": "klaus", "node_id": str(uuid4()), "erasure_id": str(uuid4())}
+    for table in tenants_tables(owner):
+        insert(owner, table, made_up(owner, table, known))
+
+
+def made_up(owner: psycopg.Connection[dict[str, Any]], table: str, known: dict[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for column in owner.execute(_COLUMNS, [table]):
+        name, kind = column["attname"], column["type"]
+        if name in known:
+            row[name] = known[name]
+        elif column["needed"]:
+            row[name] = FITTING[name] if name in FITTING else known["group_id"] if kind == "text" else OF_TYPE[kind]()
+    if table == "memory_nodes":
+        row |= {"description": f"a secret of {known['group_id']}", "embedding": "[0.5,1]", "embedding_model": "m"}
+    return row
+
+
+def insert(connection: Any, table: str, row: dict[str, Any]) -> None:
+    columns = ", ".join(row)
+    statement = f"INSERT INTO {table} ({columns}) SELECT {columns} FROM jsonb_populate_record(NULL::{table}, %s)"
+    connection.execute(statement.encode(), [psycopg.types.json.Jsonb(row)])
+
+
+# The catalogue
+
+
+def forgotten(owner: psycopg.Connection[dict[str, Any]]) -> set[str]:
+    """Tables of which neither is true: under row-level security by a group's policy, or exempt."""
+    secured = {
+        row["relname"]
+        for row in owner.execute(_TABLES)
+        if row["has_group"] and row["relrowsecurity"] and row["policies"] == 1 and row["same"] == 1
+    }
+    return {row["relname"] for row in owner.execute(_TABLES)} - secured - EXEMPT.keys()
+
+
+def test_no_table_is_forgotten(owner: psycopg.Connection[dict[str, Any]]) -> None:
+    assert forgotten(owner) == set()
+    assert EXEMPT.keys().isdisjoint(tenants_tables(owner))
+    with owner.transaction(force_rollback=True):  # so the test can fail
+        owner.execute("CREATE TABLE forgotten (group_id text)")
+        owner.execute("ALTER TABLE kw_strength DISABLE ROW LEVEL SECURITY")
+        owner.execute("CREATE POLICY all_of_them ON events USING (true)")
+        assert forgotten(owner) == {"forgotten", "kw_strength", "events"}
+
+
+def test_the_service_works_as_a_role_that_row_level_security_concerns(owner: psycopg.Connection[dict[str, Any]]) -> None:
+    for connect in (unit_of_work, reading):
+        with connect() as connection:
+            row = connection.execute(text("SELECT current_user, row_security_active('memory_nodes')")).one()
+            assert tuple(row) == (ROLE, True)
+    role = owner.execute("SELECT * FROM pg_roles WHERE rolname = %s", [ROLE]).fetchone()
+    assert role is not None
+    assert not any(role[right] for right in ("rolsuper", "rolbypassrls", "rolcreaterole", "rolcreatedb", "rolcanlogin"))
+    may = {row["privilege_type"] for row in owner.execute(_PRIVILEGES, [ROLE])}
+    assert may == {"SELECT", "INSERT", "UPDATE", "DELETE"}  # TRUNCATE would ask no policy
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["TRUNCATE events", "DROP POLICY tenants ON events", "CREATE TABLE mine (id int)", "ALTER TABLE events DISABLE ROW LEVEL SECURITY"],
+)
+def test_the_role_may_not_alter_what_confines_it(statement: str) -> None:
+    refused = pytest.raises(ProgrammingError, match=r"permission denied|must be owner")
+    with whole_service(), refused, unit_of_work() as connection:
+        connection.execute(text(statement))
+
+
+# Every table
+
+
+def count(table: str, where: str = "true", **parameters: Any) -> int:
+    with unit_of_work() as connection:
+        return int(connection.execute(text(f"SELECT count(*) FROM {table} WHERE {where}"), parameters).scalar_one())
+
+
+def test_of_two_tenants_with_rows_in_every_table_each_sees_its_own(
+    groups: tuple[str, str], owner: psycopg.Connection[dict[str, Any]]
+) -> None:
+    ours, theirs = groups
+    tables = tenants_tables(owner)
+    assert len(tables) >= 15
+    for table in tables:
+        with for_groups(ours):
+            assert count(table) == count(table, "group_id = :g", g=ours) >= 1, table
+            assert count(table, "group_id = :g", g=theirs) == 0, table
+        with for_groups(ours, theirs):
+            assert count(table, "group_id = :g", g=theirs) >= 1, table
+        with whole_service():
+            assert count(table, "group_id = :g", g=theirs) >= 1, table
+        assert count(table) == 0, table  # nobody
+        with for_groups():
+            assert count(table) == 0, table
+
+
+def test_no_tenant_writes_anothers_rows_in_any_table(groups: tuple[str, str], owner: psycopg.Connection[dict[str, Any]]) -> None:
+    ours, theirs = groups
+    for table in tenants_tables(owner):
+        row = owner.execute(f"SELECT to_jsonb(t) AS row FROM {table} t WHERE group_id = %s".encode(), [theirs]).fetchone()
+        assert row is not None
+        before = row["row"]
+        taken = {name: value for name, value in before.items() if name != "position"}  # an identity, given out
+        with for_groups(ours):
+            with unit_of_work() as connection:
+                changed = connection.execute(text(f"UPDATE {table} SET group_id = group_id WHERE group_id = :g"), {"g": theirs})
+                gone = connection.execute(text(f"DELETE FROM {table} WHERE group_id = :g"), {"g": theirs})
+                assert (changed.rowcount, gone.rowcount) == (0, 0), table
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"), unit_of_work() as connection:
+                insert(driver(connection), table, taken)
+            with pytest.raises(ProgrammingError, match="row-level security"), unit_of_work() as connection:
+                connection.execute(text(f"UPDATE {table} SET group_id = :b WHERE group_id = :a"), {"a": ours, "b": theirs})
+        after = owner.execute(f"SELECT to_jsonb(t) AS row FROM {table} t WHERE group_id = %s".encode(), [theirs]).fetchone()
+        assert after is not None, table
+        assert after["row"] == before, table
+
+
+def test_rows_of_no_group_are_the_whole_services(groups: tuple[str, str]) -> None:
+    letter = uuid4()
+    with whole_service(), unit_of_work() as connection:
+        dead_letters.bury_message(connection, "{", "not JSON", letter, None)
+    with for_groups(*groups):
+        assert count("dead_letters", "subject_id = :id", id=letter) == 0
+    with whole_service():
+        assert count("dead_letters", "subject_id = :id", id=letter) == 1
+    with pytest.raises(ProgrammingError, match="row-level security"), for_groups(*groups), unit_of_work() as connection:
+        dead_letters.bury_message(connection, "{", "not JSON", letter, None)
+
+
+def test_names_with_signs_that_mean_something_to_arrays_are_names_like_others() -> None:
+    names = ["a,b", "{c}", 'd"e', "f\\g", "NULL", "陶", " "]
+    for name in names:
+        with for_groups(name, "other"), unit_of_work() as connection:
+            connection.execute(text("INSERT INTO groups (group_id) VALUES (:g)"), {"g": name})
+            assert count("groups", "group_id = :g", g=name) == 0  # not committed yet
+    with for_groups("a", "b", "c", "d", "e"):
+        assert count("groups", "group_id = ANY(:g)", g=names) == 0
+    with for_groups(*names):
+        assert count("groups", "group_id = ANY(:g)", g=names) == len(names)
+        with unit_of_work() as connection:
+            connection.execute(text("DELETE FROM groups WHERE group_id = ANY(:g)"), {"g": names})
+
+
+# Rows that are copied in
+
+
+def copied(group: str) -> Copy:
+    return Copy("pending_work", {"kind": "text", "subject_id": "uuid", "group_id": "text"}, [("test", uuid4(), group)])
+
+
+def test_rows_of_another_group_are_not_copied(groups: tuple[str, str]) -> None:
+    ours, theirs = groups
+    for scope in (Scope((ours,)), NOBODY):
+        with pytest.raises(ForeignRowError, match=theirs), within(scope), unit_of_work() as connection:
+            bulk_copy.copy_rows(driver(connection), [copied(theirs)])
+    with for_groups(ours), unit_of_work() as connection:
+        bulk_copy.copy_rows(driver(connection), [copied(ours)])
+        assert connection.execute(text("SELECT current_user")).scalar_one() == ROLE
+        assert connection.execute(text("SELECT count(*) FROM groups")).scalar_one() == 1
+    with whole_service():
+        assert count("pending_work", "kind = 'test' AND group_id = :g", g=theirs) == 0
+        assert count("pending_work", "kind = 'test' AND group_id = :g", g=ours) == 1
+
+
+def test_a_copy_that_fails_leaves_no_connection_with_the_owners_rights(groups: tuple[str, str]) -> None:
+    again = copied(groups[0])
+    twice = Copy(again.table, again.columns, [*again.rows, *again.rows])
+    for _ in range(3):
+        with pytest.raises(psycopg.errors.UniqueViolation), for_groups(groups[0]), unit_of_work() as connection:
+            bulk_copy.copy_rows(driver(connection), [twice])
+        assert count("groups") == 0
+
+
+def test_the_owners_rights_end_with_the_block(groups: tuple[str, str]) -> None:
+    with unit_of_work() as connection:
+        with as_owner(connection):
+            assert connection.execute(text("SELECT count(*) FROM groups")).scalar_one() >= len(groups)
+        assert connection.execute(text("SELECT count(*) FROM groups")).scalar_one() == 0
+    with pytest.raises(ZeroDivisionError), unit_of_work() as connection, as_owner(connection):
+        raise ZeroDivisionError
+    for _ in range(3):
+        assert count("groups") == 0
+
+
+# What queries ask for, with their own conditions taken away
+
+#: Question → whether it has an answer for a group with a row in every table.
+QUESTIONS: dict[str, Callable[[Connection, str, UUID], Any]] = {
+    "nodes": lambda c, g, _: listing.nodes(c, g, "klaus", ["event"], None, 100),
+    "texts": lambda c, g, _: listing.some_texts(c, g, "klaus", 1_000),
+    "keywords": lambda c, g, _: listing.keywords(c, g, "klaus", 0, 1_000),
+    "agents": lambda c, g, _: listing.agents(c, g, "", 1_000),
+    "related": lambda c, g, _: listing.related(c, g, "klaus", ["x"], 1_000),
+    "events": lambda c, g, _: listing.events(c, g, None, None, True, 1_000),
+    "counts": lambda c, g, _: {k: v for k, v in listing.group_counts(c, g).items() if v},
+    "node": overview.node,
+    "brief": lambda c, g, i: overview.brief_nodes(c, g, [i]),
+    "letters": lambda c, g, _: dead_letters.letters(c, g, "open", None, None, 1_000),
+    "why": lambda c, g, i: reasons.why(c, g, i, 2, 10)["nodes"],
+}
+#: Modules whose statements lose their condition on the group.
+MODULES = (listing, overview, dead_letters, reasons)
+
+
+def neutralised(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Take the condition on the group out of each of the module's statements; returns out of how many."""
+    changed = 0
+    for name, value in list(vars(module).items()):
+        if isinstance(value, TextClause) and _CONDITION.search(value.text):
+            monkeypatch.setattr(module, name, text(_CONDITION.sub("(CAST(:group AS text) IS NOT NULL)", value.text)))
+            changed += 1
+    return changed
+
+
+@pytest.fixture
+def secrets(groups: tuple[str, str], owner: psycopg.Connection[dict[str, Any]]) -> dict[str, UUID]:
+    """The node of each group, and what gives away that a row is a group's: its name is in every answer's rows."""
+    found: dict[str, UUID] = {}
+    for group in groups:
+        row = owner.execute("SELECT node_id FROM memory_nodes WHERE group_id = %s", [group]).fetchone()
+        assert row is not None
+        found[group] = row["node_id"]
+        # Where an answer does not name its group, something in it does.
+        owner.execute("UPDATE kw_strength SET keyword = %s WHERE group_id = %s", [f"secret of {group}", group])
+        owner.execute("UPDATE agents SET settings = jsonb_build_object('x', %s::text) WHERE group_id = %s", [group, group])
+        owner.execute("UPDATE dead_letters SET reason = %s WHERE group_id = %s", [group, group])
+        owner.execute("UPDATE memory_nodes SET embedding_key = description WHERE group_id = %s", [group])
+    return found
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_query_that_forgot_its_condition_gives_away_nothing(
+    question: str, groups: tuple[str, str], secrets: dict[str, UUID], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = groups
+    ask = QUESTIONS[question]
+    assert sum(neutralised(module, monkeypatch) for module in MODULES) > 15
+    with whole_service(), unit_of_work() as connection:  # so the test can fail: without row-level security it is given away
+        everything = repr(ask(connection, ours, secrets[theirs]))
+        others = ask(connection, "no such group", secrets[theirs])
+    if question != "related":  # that one is bound by a function
+        # Pages are bounded: among all the rows of the other tests, theirs need not be on the first.
+        assert theirs in everything or any(flatten(others))
+    with for_groups(ours), unit_of_work() as connection:
+        for group in groups:
+            assert theirs not in repr(ask(connection, group, secrets[theirs]))
+    with for_groups("no such group"), unit_of_work() as connection:
+        assert not any(flatten(ask(connection, theirs, secrets[theirs])))
+    with unit_of_work() as connection:
+        assert not any(flatten(ask(connection, theirs, secrets[theirs])))
+
+
+def flatten(answer: Any) -> list[Any]:
+    return list(answer.values()) if isinstance(answer, dict) else [answer]
+
+
+def test_asked_for_another_group_by_name_every_query_is_silent(groups: tuple[str, str], secrets: dict[str, UUID]) -> None:
+    ours, theirs = groups
+    with for_groups(ours), unit_of_work() as connection:
+        for name, ask in QUESTIONS.items():
+            assert not any(flatten(ask(connection, theirs, secrets[theirs]))), name
+        assert overview.totals(connection, theirs) == {"agents": 0, "nodes": 0}
+        assert overview.agent(connection, theirs, "klaus") is None
+        assert not overview.group_exists(connection, theirs)
+        assert theirs not in overview.groups(connection)
+        assert overview.resting_on(connection, theirs, "klaus", secrets[theirs], 10) == []
+        assert overview.open_dead_letters(connection, theirs) == 0
+        assert [row["state"] for row in listing.event_states(connection, theirs, [secrets[theirs]])] == ["unknown"]
+        assert archive.archived(connection, theirs, "klaus", None, 10) == []
+        assert browsing.agent_names(connection, theirs, 10) == []
+        assert browsing.existing(connection, theirs, [secrets[theirs]]) == []
+        assert around.nearest(connection, theirs, secrets[theirs], 10) == []
+        assert dead_letters.resolve(connection, theirs, [], "agent", replay=True).count == 0
+    for scope, size in ((ours, 0), (theirs, 1)):
+        with for_groups(scope), reading() as connection:
+            taken = AgentIndex(Keyed(theirs, "klaus", "m"))
+            taken.refresh(connection)
+            assert taken.size == size
+
+
+def test_functions_of_the_owner_ask_for_the_scope_themselves(groups: tuple[str, str], secrets: dict[str, UUID]) -> None:
+    ours, theirs = groups
+    calls = [
+        "jiyi_with_keywords(:g, 'klaus', '{x}')",
+        "jiyi_with_terms(:g, 'klaus', '{x}', '{1}', '{event}', NULL, NULL, NULL, NULL, NULL, true, 9)",
+    ]
+    with whole_service(), unit_of_work() as connection:
+        connection.execute(
+            text("UPDATE memory_nodes SET large = true, tokens = 'x y' WHERE node_id = ANY(:ids)"), {"ids": list(secrets.values())}
+        )
+    for call in calls:
+        for scope, seen in ((Scope((ours,)), 0), (NOBODY, 0), (Scope((theirs,)), 1), (Scope(whole_service=True), 1)):
+            with within(scope), unit_of_work() as connection:
+                found = connection.execute(text(f"SELECT * FROM {call}"), {"g": theirs}).scalars().all()
+            assert found == [secrets[theirs]] * seen, (call, scope)
+
+
+def test_functions_are_nobody_elses(owner: psycopg.Connection[dict[str, Any]]) -> None:
+    found = owner.execute("""
+        SELECT proname, prosecdef, proconfig, EXISTS (
+            SELECT FROM aclexplode(proacl) WHERE grantee = 0
+        ) AS everybodys FROM pg_proc WHERE proname LIKE 'jiyi\\_%' AND prosecdef
+    """).fetchall()
+    assert len(found) >= 3
+    assert not [row for row in found if row["everybodys"] or row["proconfig"] != ["search_path=public, pg_temp"]]
+
+
+# Scopes come and go
+
+
+def test_scopes_do_not_leak_between_the_users_of_a_connection(groups: tuple[str, str]) -> None:
+    ours, theirs = groups
+    seen = []
+    for scope in (Scope((ours,)), NOBODY, Scope((theirs,)), Scope(whole_service=True), NOBODY, Scope((ours, theirs))) * 3:
+        for connect in (unit_of_work, reading):
+            with within(scope), connect() as connection:
+                seen.append((scope, set(connection.execute(text("SELECT group_id FROM groups")).scalars()) & {ours, theirs}))
+    for scope, found in seen:
+        assert found == ({ours, theirs} if scope.whole_service else set(scope.groups))
+
+
+def test_a_scope_ends_with_an_exception_and_a_rollback(groups: tuple[str, str]) -> None:
+    for connect in (unit_of_work, reading):
+        with pytest.raises(ProgrammingError), whole_service(), connect() as connection:
+            assert connection.execute(text("SELECT count(*) FROM groups")).scalar_one() >= len(groups)
+            connection.execute(text("SELECT nonsense"))
+        assert current() == NOBODY
+        with connect() as connection:
+            assert connection.execute(text("SELECT count(*) FROM groups")).scalar_one() == 0
+
+
+def test_a_thread_has_no_scope_unless_it_says_one(groups: tuple[str, str]) -> None:
+    def look(group: str | None) -> set[str]:
+        with within(NOBODY if group is None else Scope((group,))):
+            for _ in range(10):
+                with unit_of_work() as connection:
+                    found = set(connection.execute(text("SELECT group_id FROM groups")).scalars())
+                with reading() as connection:
+                    assert set(connection.execute(text("SELECT group_id FROM groups")).scalars()) == found
+        return found
+
+    asked = [*groups, None] * 4
+    with whole_service(), ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(lambda _: current(), range(3))) == [NOBODY] * 3
+        assert list(pool.map(look, asked)) == [set() if group is None else {group} for group in asked]
+
+
+def test_the_same_scope_again_costs_no_trip_outside_of_transactions(groups: tuple[str, str]) -> None:
+    def seen(group: str) -> list[str]:
+        with for_groups(group), reading() as connection:
+            return list(connection.execute(text("SELECT group_id FROM groups")).scalars())
+
+    reading_engine().dispose()  # so that there is one connection
+    assert seen(groups[0]) == [groups[0]]
+    with for_groups(groups[0]), reading() as connection:
+        connection.execute(text("SELECT set_config('jiyi.groups', '{}', false)"))
+    assert seen(groups[0]) == []  # what was told before is believed to hold
+    assert seen(groups[1]) == [groups[1]]
+    assert seen(groups[0]) == [groups[0]]
+
+
+# Who sets them
+
+
+class Named(BaseModel):
+    group_id: str
+
+
+class Unnamed(BaseModel):
+    x: int = 0
+
+
+def test_a_question_is_answered_for_the_group_that_it_names() -> None:
+    seen: list[Scope] = []
+    with whole_service():  # whatever was there before
+        for model, request in ((Named, {"group_id": "g"}), (Unnamed, {})):
+            answering._reply("test", lambda _: seen.append(current()), model, request, "id")
+    assert seen == [Scope(("g",)), NOBODY]
+
+
+def test_a_job_works_for_the_whole_service_or_the_group_it_was_asked_to_see_to() -> None:
+    seen: list[Scope] = []
+    job = tasks_jobs.Job("test", "reconcile_seconds", "upkeep", 10, lambda _run: seen.append(current()))
+    for group in (None, "g"):
+        tasks_jobs.perform(job, datetime.now(UTC) + timedelta(days=len(seen)), group)
+        tasks_jobs.rehearse(job, group)
+    assert seen == [Scope(whole_service=True)] * 2 + [Scope(("g",))] * 2
+
+
+def test_work_of_several_groups_is_done_for_those_alone(groups: tuple[str, str]) -> None:
+    kind, subjects = tasks_work.Kind("tenancy", "upkeep", 10), {group: uuid4() for group in groups}
+    with whole_service(), unit_of_work() as connection:
+        pending_work.owe(connection, kind.name, [(subject, group) for group, subject in subjects.items()])
+    seen: list[tuple[Scope, int]] = []
+
+    def handler(batch: tasks_work.Batch) -> None:
+        with ThreadPoolExecutor(1) as pool:  # as those that ask LLMs
+            pool.submit(batch.extend, 60).result()
+        seen.append((current(), count("groups")))
+        with batch.finish() as (_, owed):
+            assert set(owed) == set(subjects.values())
+
+    assert tasks_work.run_due(kind, handler) == len(subjects)
+    assert seen == [(Scope(tuple(sorted(groups))), 2)]
+    with whole_service():
+        assert count("pending_work", "kind = :k", k=kind.name) == 0
+
+
+def test_the_intake_stores_a_batch_of_several_groups_and_what_is_of_none(groups: tuple[str, str], intake: Any) -> None:
+    made = [observed(group, f"of {group}", agent_id="maria") for group in (*groups, f"new-{uuid4().hex[:8]}")]
+    broken = uuid4()
+    rejected = [
+        intake.Rejected("{", "not JSON"),
+        intake.Rejected(f'{{"event_id": "{broken}", "group_id": "{groups[0]}"}}', "no payload"),
+        intake.Rejected(f'{{"event_id": "{broken}", "group_id": "a stranger"}}', "no payload"),
+    ]
+    assert intake.store(made, rejected).events == len(made)
+    for event in made:
+        with for_groups(event.group_id):
+            assert count("memory_nodes", "agent_id = 'maria'") == 1
+    with for_groups(groups[0]):
+        assert count("dead_letters", "subject_id = :id", id=broken) == 1
+    with whole_service():
+        assert count("dead_letters", "subject_id = :id", id=broken) == 2
+    assert current() == NOBODY
+
+
+def test_an_event_with_the_id_of_another_groups_event_is_a_repetition_and_blocks_nobody(groups: tuple[str, str], intake: Any) -> None:
+    ours, theirs = groups
+    first = observed(theirs, "said first", agent_id="maria")
+    second = observed(ours, "said second", agent_id="maria", event_id=first.event_id)
+    assert intake.store([first], []).events == 1
+    stored = intake.store([second, observed(ours, "another", agent_id="maria")], [])
+    assert (stored.events, stored.repeated) == (1, 1)
+    with for_groups(ours):
+        assert count("memory_nodes", "agent_id = 'maria'") == 1
+    with for_groups(theirs):
+        assert count("memory_nodes", "description = 'said first'") == 1
+
+
+def test_evidence_of_another_group_is_as_good_as_none(groups: tuple[str, str], secrets: dict[str, UUID], intake: Any) -> None:
+    ours, theirs = groups
+    thought = observed(ours, "it follows", agent_id="maria", node_type="thought", evidence=[secrets[theirs]])
+    intake.store([thought], [])
+    with for_groups(ours), unit_of_work() as connection:
+        found = reasons.why(connection, ours, thought.event_id, 3, 10)
+    assert found["missing"] == [secrets[theirs]]
+    assert encode([thought])  # the event itself says only what its own group wrote
+
+
+# Indexes
+
+ROWS = 2_000
+
+
+@pytest.fixture
+def many(owner: psycopg.Connection[dict[str, Any]]) -> Iterator[str]:
+    """A group with an agent that is large, one of several."""
+    group = f"many-{uuid4().hex[:12]}"
+    for agent in ("klaus", "maria"):
+        known = {"group_id": group, "agent_id": agent}
+        if agent == "klaus":
+            insert(owner, "groups", {"group_id": group, "created_at": T0.isoformat()})
+        insert(owner, "agents", made_up(owner, "agents", known) | {"created_at": T0.isoformat()})
+        owner.execute(_MANY, [group, agent, ROWS])
+    owner.execute(
+        "INSERT INTO node_access (node_id, group_id, last_accessed) SELECT node_id, group_id, created_at FROM memory_nodes "
+        "WHERE group_id = %s",
+        [group],
+    )
+    enlargement.build_index("m", 3)
+    owner.execute("ANALYZE")
+    yield group
+    owner.execute("DELETE FROM groups WHERE group_id = %s", [group])
+    owner.execute(f"DROP INDEX {enlargement.index_name('m')}".encode())
+
+
+def plan(connection: Connection, statement: str, **parameters: Any) -> str:
+    return "\n".join(row[0] for row in driver(connection).execute(f"EXPLAIN {statement}".encode(), parameters))
+
+
+def test_what_changed_is_found_by_the_index(many: str) -> None:
+    with for_groups(many), unit_of_work() as connection:
+        since = driver(connection).execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint").fetchone()
+        assert since is not None
+        told = plan(connection, agent_index._CHANGED, group=many, agent="klaus", model="m", since=since[0], archived=True)
+    assert re.search(r"memory_nodes_group_id_agent_id_changed_xid_idx.*\n(.*\n)?\s*Index Cond: .*changed_xid >=", told), told
+
+
+def test_what_expires_is_found_by_the_index(many: str) -> None:
+    wanted = re.sub(r":(group|agent|at)\b", r"%(\1)s", archive._COUNT_EXPIRED.text)
+    with for_groups(many), unit_of_work() as connection:
+        told = plan(connection, wanted, group=many, agent="klaus", at=T0)
+    assert re.search(r"memory_nodes_expiring_idx.*\n(.*\n)?\s*Index Cond: .*expires_at <=", told), told
+
+
+def test_a_large_agents_nearest_and_most_important_are_found_by_their_indexes(many: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[str] = []
+    ids = large_agents._Search._ids
+
+    def explained(self: Any, more: Any, order: Any, limit: int, **parameters: Any) -> list[UUID]:
+        query = large_agents._IDS.format(self._where, more, order)
+        parameters = self._parameters | parameters | {"limit": limit}
+        asked = b"EXPLAIN " + query.as_bytes(self._raw)
+        plans.append("\n".join(row[0] for row in self._raw.execute(asked, parameters, prepare=False)))
+        return ids(self, more, order, limit, **{name: parameters[name] for name in parameters if name != "limit"})
+
+    monkeypatch.setattr(large_agents._Search, "_ids", explained)
+    filters = large_agents.Filters()
+    with for_groups(many), reading() as connection, driver(connection).transaction():
+        driver(connection).execute("SET LOCAL enable_sort = off")  # few rows: it would be as quick
+        search = large_agents._Search(driver(connection), Keyed(many, "klaus", "m"), ROWS, filters, T0, 10)
+        vector = agent_index.np.array([0.1, 0.2, 0.3], dtype=agent_index.np.float32)
+        assert search.nearest(vector)
+        assert search.first("coalesce(n.poignancy, 0) DESC", 10)
+    assert f"Index Scan using {enlargement.index_name('m')}" in plans[0]
+    assert "Index Scan using memory_nodes_poignancy_idx" in plans[-1]
+
+
+def scans(owner: psycopg.Connection[dict[str, Any]], name: str) -> int:
+    row = owner.execute("SELECT pg_stat_get_numscans(%s::regclass) AS n", [name]).fetchone()
+    assert row is not None
+    return int(row["n"])
+
+
+@pytest.mark.parametrize(
+    ("call", "by"),
+    [
+        ("jiyi_with_keywords(:g, 'klaus', '{key7}')", "memory_nodes_keywords_idx"),
+        ("jiyi_with_terms(:g, 'klaus', '{key7}', '{1}', '{event}', NULL, NULL, NULL, NULL, NULL, true, 9)", "memory_nodes_tokens_idx"),
+    ],
+)
+def test_words_are_found_by_their_indexes(call: str, by: str, many: str, owner: psycopg.Connection[dict[str, Any]]) -> None:
+    before = scans(owner, by)
+    with for_groups(many), unit_of_work() as connection:
+        found = connection.execute(text(f"SELECT count(*) FROM {call}"), {"g": many}).scalar_one()
+        connection.execute(text("SELECT pg_stat_force_next_flush()"))
+    assert found == 1
+    engine().dispose()  # the session's numbers are written at its end at the latest
+    assert scans(owner, by) == before + 1
+
+
+# From before there were tenants
+
+
+def test_a_database_from_before_is_brought_under_row_level_security(empty: Database) -> None:
+    empty.run("upgrade", "0007")
+    empty.fill()
+    node = "00000000-0000-7000-8000-000000000002"
+    empty.query("INSERT INTO next_vectors (node_id, model, embedding) VALUES (%s, 'n', '[1]')", node)
+    empty.run("upgrade", "head")
+    assert empty.query("SELECT group_id, recent::text, access_count FROM node_access") == [("g", "{}", 7)]
+    assert empty.query("SELECT group_id, model FROM next_vectors") == [("g", "n")]
+    # The code of before writes on meanwhile, without the new column.
+    empty.query("DELETE FROM node_access; DELETE FROM next_vectors")
+    empty.query("INSERT INTO node_access (node_id, last_accessed) VALUES (%s, now())", node)
+    empty.query("INSERT INTO next_vectors (node_id, model, embedding) VALUES (%s, 'n', '[1]')", node)
+    assert empty.query("SELECT a.group_id, v.group_id FROM node_access a JOIN next_vectors v USING (node_id)") == [("g", "g")]
+    with environment(database_url=empty.url):
+        with for_groups("g"):
+            assert count("memory_nodes") == count("node_access") == 1
+        assert count("memory_nodes") == 0
+
+
+def test_processes_that_were_connected_before_the_migration_are_confined_after_it(empty: Database) -> None:
+    empty.run("upgrade", "0007")
+    empty.fill()
+    with environment(database_url=empty.url):
+        assert count("memory_nodes") == 1  # nobody is kept apart yet
+        empty.run("upgrade", "head")
+        assert count("memory_nodes") == 0
+        with reading() as connection:
+            assert connection.execute(text("SELECT current_user")).scalar_one() == ROLE
+
+
+def test_a_user_who_may_not_make_roles_is_told_what_to_ask_for(empty: Database, owner: psycopg.Connection[dict[str, Any]]) -> None:
+    user, name = f"user_{uuid4().hex[:8]}", re.search(r"/(migrations_\w+)\?", empty.url)
+    assert name is not None
+    owner.execute(f"CREATE ROLE {user} LOGIN NOSUPERUSER".encode())
+    try:
+        owner.execute(f"ALTER DATABASE {name[1]} OWNER TO {user}".encode())
+        empty.query("CREATE EXTENSION vector")
+        own = Database(empty.url.replace("//postgres@", f"//{user}@"))
+        assert own.url != empty.url
+        refused = own.alembic("upgrade", "head")
+        assert refused.returncode != 0
+        assert RoleError.__name__ in refused.stderr
+        asked_for = re.search(r"have an administrator run `(.*?)` on this server", refused.stderr)
+        assert asked_for is not None
+        for statement in asked_for[1].split(";"):
+            if "CREATE ROLE" not in statement and statement:  # the other databases of this server have it
+                owner.execute(statement.encode())
+        own.run("upgrade", "head")
+        own.fill()
+        with environment(database_url=own.url):
+            with for_groups("g"):
+                assert count("memory_nodes") == 1
+            assert count("memory_nodes") == 0
+            with unit_of_work() as connection:
+                assert tuple(connection.execute(text("SELECT session_user, current_user")).one()) == (user, ROLE)
+    finally:
+        empty.query(f"REASSIGN OWNED BY {user} TO CURRENT_USER")
+        empty.query(f"DROP OWNED BY {user}")
+        owner.execute(f"ALTER DATABASE {name[1]} OWNER TO CURRENT_USER".encode())
+        owner.execute(f"DROP ROLE {user}".encode())
+
+
+def test_a_downgrade_takes_everything_back_but_the_role(empty: Database) -> None:
+    empty.run("upgrade", "head")
+    empty.run("downgrade", "0007")
+    assert empty.query("SELECT count(*) FROM pg_policies") == [(0,)]
+    assert empty.query("SELECT count(*) FROM pg_proc WHERE starts_with(proname, 'jiyi_')") == [(0,)]
+    assert empty.query("SELECT count(*) FROM information_schema.role_table_grants WHERE grantee = %s", ROLE) == [(0,)]
+    assert empty.query("SELECT count(*) FROM pg_default_acl") == [(0,)]
+
+
+_CONDITION = re.compile(r"(?<!\w)(?:\w+\.)?group_id = :group\b")
+_TABLES = """
+    SELECT c.relname, c.relrowsecurity,
+        EXISTS (SELECT FROM pg_attribute WHERE attrelid = c.oid AND attname = 'group_id' AND NOT attisdropped) AS has_group,
+        (SELECT count(*) FROM pg_policies p WHERE p.schemaname = 'public' AND p.tablename = c.relname) AS policies,
+        (SELECT count(*) FROM pg_policies p WHERE p.schemaname = 'public' AND p.tablename = c.relname
+            AND p.cmd = 'ALL' AND p.qual = p.with_check AND p.qual LIKE '%group_id = ANY%'
+            AND p.qual = (SELECT qual FROM pg_policies WHERE tablename = 'memory_nodes')) AS same
+    FROM pg_class c WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace AND c.relname NOT LIKE 'bare\\_%'
+"""
+_COLUMNS = """
+    SELECT attname, format_type(atttypid, atttypmod) AS type,
+        attnotnull AND NOT atthasdef AND attidentity = '' AS needed
+    FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+_PRIVILEGES = """
+    SELECT DISTINCT privilege_type FROM information_schema.role_table_grants WHERE grantee = %s
+"""
+_MANY = """
+    INSERT INTO memory_nodes (node_id, group_id, agent_id, type, node_count, type_count, depth, created_at, description,
+        embedding_key, key_hash, content_hash, keywords, keywords_lower, tokens, is_idle, poignancy, embedding, embedding_model,
+        large, expires_at, changed_xid)
+    SELECT gen_random_uuid(), %s, %s, 'event', i, i, 0, now(), 'x', 'x', '', '', ARRAY['key' || i], ARRAY['key' || i],
+        'key' || i, false, i %% 10, ARRAY[i, i %% 7, 1]::vector, 'm', true, now() + make_interval(days => i),
+        (i + 10)::text::xid8
+    FROM generate_series(1, %s) AS i
+"""

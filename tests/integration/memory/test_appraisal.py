@@ -1,0 +1,390 @@
+"""What an event did not bring is asked of the LLM, and then counts as if the event had brought it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import text
+
+import tasks.framework.lease
+from jiyi.errors import BadReply, LLMUnavailable, SettingsError
+from jiyi.protocol.events import Event, build
+from jiyi.providers import llms
+from jiyi.providers.llms.questions import Facts, KeywordList, Keywords, Poignancy, Poignant, Question, Triple
+from jiyi.settings import Settings, get_settings
+from models.db.connection import unit_of_work
+from models.memory.inbox import ACCUMULATE, APPRAISE, STRENGTHEN
+from models.queue import dead_letters, pending_work
+from tasks.framework import work as tasks_work
+from tasks.framework.lease import Patient
+from tasks.memory import appraisal as appraisal_tasks
+from tasks.memory.appraisal import appraise_memories
+from tasks.memory.upkeep import accumulate, strengthen
+from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
+from tests.integration.queue.test_work import do, due_now
+from workers.ephemeral import environment
+
+pytestmark = pytest.mark.usefixtures("database")
+
+IMPORTANCE = {"Klaus proposes to Maria": 9, "林岚答应周五还书": 6}
+
+
+class Scripted:
+    """Answers from a list; ``broken`` texts raise what they are mapped to."""
+
+    model = "scripted-1"
+
+    def __init__(self) -> None:
+        self.asked: list[Question[Any]] = []
+        self.broken: dict[str, Exception] = {}
+
+    def ask(self, question: Any) -> Any:
+        self.asked.append(question)
+        if question.text in self.broken:
+            raise self.broken[question.text]
+        match question:
+            case Poignancy():
+                return Poignant(poignancy=IMPORTANCE.get(question.text, 4))
+            case Triple(language="zh"):
+                return Facts(subject="林岚", predicate="答应还", object="书")
+            case Triple():
+                return Facts(subject="Klaus", predicate="proposes to", object="Maria")
+            case Keywords():
+                return KeywordList(keywords=["Promise", "promise", "书"])
+        raise AssertionError(question)
+
+
+@pytest.fixture
+def llm(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    made = Scripted()
+    monkeypatch.setattr(tasks.appraisal, "llm", lambda: made)
+    return made
+
+
+pytestmark = pytest.mark.usefixtures("nothing_owed")
+
+
+@pytest.fixture
+def configure(group: str) -> Callable[..., None]:
+    def use(**settings: object) -> None:
+        save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": settings}))
+
+    return use
+
+
+def mute(group: str, description: str, **fields: object) -> Event:
+    return observed(group, description, poignancy=None, **fields)
+
+
+def node_of(event: Event) -> dict[str, Any]:
+    (found,) = rows("SELECT * FROM memory_nodes WHERE node_id = :id", id=event.event_id)
+    return found
+
+
+def appraise_once() -> None:
+    due_now(APPRAISE)
+    tasks_work.run_due(tasks_work.KINDS[APPRAISE], appraise_memories)
+
+
+def settle() -> None:
+    for kind, handler in ((APPRAISE, appraise_memories), (STRENGTHEN, strengthen), (ACCUMULATE, accumulate)):
+        do(kind, handler)
+
+
+def kinds_owed(event: Event) -> set[str]:
+    found = rows("SELECT kind FROM pending_work WHERE subject_id = :id AND kind <> 'embed'", id=event.event_id)
+    return {str(row["kind"]) for row in found}
+
+
+def counted(group: str) -> tuple[object, ...]:
+    """All that appraisal feeds: strengths and counters."""
+    strengths = rows("SELECT memory_type, keyword, strength FROM kw_strength WHERE group_id = :g ORDER BY 1, 2", g=group)
+    agents = rows("SELECT importance_trigger_curr, importance_ele_n FROM agents WHERE group_id = :g", g=group)
+    return strengths, agents
+
+
+@pytest.mark.parametrize("description", IMPORTANCE)
+def test_importance_is_asked_for_and_noted(group: str, llm: Scripted, description: str) -> None:
+    event = mute(group, description, provenance={"channel": "diary"})
+    save(event)
+    assert kinds_owed(event) == {APPRAISE}
+    do(APPRAISE, appraise_memories)
+    node = node_of(event)
+    assert node["poignancy"] == IMPORTANCE[description]
+    assert node["provenance"]["channel"] == "diary"
+    assert node["provenance"]["appraised"] == {"poignancy": {"llm": "scripted-1", "prompt": "poignancy@1"}}
+    assert kinds_owed(event) == {STRENGTHEN, ACCUMULATE}
+    (question,) = llm.asked
+    assert question.language == ("zh" if "林" in description else "en")
+
+
+def test_what_is_asked_for_counts_as_if_it_had_been_brought(group: str, llm: Scripted) -> None:
+    texts = [*IMPORTANCE, "the kiln is idle", "an insight"]
+    kinds = ["event", "event", "event", "thought"]
+    save(*(mute(group, text, node_type=kind, keywords=["Tea", "书"]) for text, kind in zip(texts, kinds, strict=True)))
+    settle()
+    twin = f"{group}-twin"
+    brought = [9, 6, 1, 4]
+    save(
+        *(
+            observed(twin, text, node_type=kind, keywords=["Tea", "书"], poignancy=poignancy)
+            for text, kind, poignancy in zip(texts, kinds, brought, strict=True)
+        )
+    )
+    settle()
+    assert counted(group) == counted(twin)
+    assert [node["poignancy"] for node in nodes(group)] == brought
+    assert "the kiln is idle" not in [question.text for question in llm.asked]  # GA-49: 1 without a call
+
+
+def test_a_reflection_is_owed_when_importance_reaches_the_trigger(group: str, llm: Scripted, configure: Callable[..., None]) -> None:
+    configure(importance_trigger_max=9)
+    save(mute(group, "Klaus proposes to Maria"))
+    do(ACCUMULATE, accumulate)
+    assert "reflect" not in {kind for kind, _ in owed(group)}
+    settle()
+    (agent,) = rows("SELECT * FROM agents WHERE group_id = :g", g=group)
+    assert (agent["importance_trigger_curr"], agent["importance_ele_n"]) == (0, 1)
+    assert ("reflect", agent["agent_key"]) in owed(group)
+
+
+@pytest.mark.parametrize(
+    ("description", "keywords"), [("Klaus proposes to Maria", ["Klaus", "Maria"]), ("林岚答应周五还书", ["林岚", "书"])]
+)
+def test_a_triple_gives_the_keywords_that_the_event_did_not_bring(
+    group: str, llm: Scripted, configure: Callable[..., None], description: str, keywords: list[str]
+) -> None:
+    configure(derive_triple="llm")
+    event = mute(group, description)
+    save(event)
+    do(APPRAISE, appraise_memories)
+    node = node_of(event)
+    assert [node["subject"], node["object"]] == keywords
+    assert node["keywords"] == keywords
+    assert node["keywords_lower"] == [word.lower() for word in keywords]
+
+
+def test_only_what_is_missing_is_asked_for(group: str, llm: Scripted, configure: Callable[..., None]) -> None:
+    configure(derive_triple="llm", derive_keywords="llm")
+    own = {"subject": "Ann", "predicate": "sees", "object": "Bo", "keywords": ["Ann"], "poignancy": 2}
+    complete = observed(group, "complete", **own)
+    partly = observed(group, "partly", **{**own, "predicate": None})
+    save(complete, partly, observed(group, "wordless", **{**own, "keywords": None}))
+    assert kinds_owed(complete) == {STRENGTHEN, ACCUMULATE}
+    settle()
+    assert {(type(question).__name__, question.text) for question in llm.asked} == {("Triple", "partly"), ("Keywords", "wordless")}
+    node = node_of(partly)
+    assert [node[name] for name in ("subject", "predicate", "object", "keywords", "poignancy")] == ["Ann", "proposes to", "Bo", ["Ann"], 2]
+    assert [node["keywords"] for node in nodes(group)][-1] == ["Promise", "promise", "书"]
+
+
+def test_a_triple_may_say_that_something_is_idle(
+    group: str, llm: Scripted, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(derive_triple="llm")
+    event = mute(group, "nobody uses the kiln", keywords=["kiln"])
+    monkeypatch.setattr(llm, "ask", lambda question: Facts(subject="kiln", predicate="is", object="idle"))
+    save(event)
+    do(APPRAISE, appraise_memories)
+    node = node_of(event)
+    assert (node["is_idle"], node["poignancy"]) == (True, 1)
+    assert kinds_owed(event) == {ACCUMULATE}  # GA-18: idle memories strengthen nothing
+
+
+def test_an_agent_may_want_nothing_derived(group: str, llm: Scripted, configure: Callable[..., None]) -> None:
+    configure(derive_poignancy="off")
+    event = mute(group, "Klaus proposes to Maria")
+    save(event)
+    assert kinds_owed(event) == {STRENGTHEN, ACCUMULATE}
+    settle()
+    assert llm.asked == []
+    assert node_of(event)["poignancy"] is None
+
+
+def test_a_setting_that_is_switched_off_meanwhile_holds_nothing_up(group: str, llm: Scripted, configure: Callable[..., None]) -> None:
+    event = mute(group, "Klaus proposes to Maria")
+    save(event)
+    configure(derive_poignancy="off")
+    settle()
+    assert llm.asked == []
+    assert kinds_owed(event) == set()
+    assert counted(group)[1] == [{"importance_trigger_curr": 150.0, "importance_ele_n": 1}]
+
+
+def test_an_llm_that_is_away_is_waited_for(group: str, llm: Scripted) -> None:
+    event = mute(group, "Klaus proposes to Maria")
+    save(event)
+    llm.broken[event.payload.description] = LLMUnavailable("no route to the model")
+    for _ in range(get_settings().work_max_attempts + 2):
+        appraise_once()
+    (row,) = rows("SELECT * FROM pending_work WHERE kind = 'appraise' AND subject_id = :id", id=event.event_id)
+    assert (row["attempts"], row["last_error"]) == (0, "no route to the model")
+    llm.broken.clear()
+    appraise_once()
+    assert node_of(event)["poignancy"] == 9
+
+
+def test_a_setting_that_is_wrong_buries_nothing(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody, prompt = mute(group, "Klaus proposes to Maria"), mute(group, "林岚答应周五还书")
+
+    def unknown() -> None:
+        llms.endpoint(Settings(llm="openia"))
+
+    def left(event: Event) -> tuple[object, object]:
+        (row,) = rows("SELECT * FROM pending_work WHERE kind = 'appraise' AND subject_id = :id", id=event.event_id)
+        return row["attempts"], row["last_error"]
+
+    save(nobody)
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks.appraisal, "llm", unknown)
+        appraise_once()
+    assert left(nobody)[0] == 0
+    assert "JIYI_LLM: unknown provider 'openia'" in str(left(nobody)[1])
+    save(prompt)
+    llm.broken[prompt.payload.description] = SettingsError("JIYI_LLM_PROMPTS: poignancy.zh.md must begin with ---")
+    appraise_once()
+    assert left(prompt) == (0, "JIYI_LLM_PROMPTS: poignancy.zh.md must begin with ---")
+    assert node_of(nobody)["poignancy"] == 9
+
+
+def test_when_the_llm_is_away_the_rest_of_the_batch_is_not_tried(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks.appraisal, "ASK_THREADS", 1)
+    events = [mute(group, f"event {i}") for i in range(8)]
+    save(*events)
+    llm.broken.update({event.payload.description: LLMUnavailable("away") for event in events})
+    appraise_once()
+    assert len(llm.asked) == 1
+    assert all(kinds_owed(event) == {APPRAISE} for event in events)
+
+
+def test_a_batch_that_takes_too_long_writes_what_it_has(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = mute(group, "Klaus proposes to Maria")
+    save(event)
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks.appraisal, "ASK_SECONDS", -1)
+        appraise_once()
+    (row,) = rows("SELECT * FROM pending_work WHERE kind = 'appraise' AND subject_id = :id", id=event.event_id)
+    assert row["attempts"] == 0
+    assert "too slow" in str(row["last_error"])
+
+
+def test_answers_that_do_not_fit_count_while_the_rest_waits_for_the_llm(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks.appraisal, "ASK_THREADS", 1)
+    bad, slow = mute(group, "Klaus proposes to Maria"), mute(group, "林岚答应周五还书")
+    save(bad, slow)
+    llm.broken[bad.payload.description] = BadReply("poignancy: 11 is more than 10")
+    llm.broken[slow.payload.description] = LLMUnavailable("too slow")
+    appraise_once()
+    found = {
+        row["subject_id"]: (row["attempts"], row["last_error"])
+        for row in rows("SELECT * FROM pending_work WHERE kind = 'appraise' AND group_id = :g", g=group)
+    }
+    assert found[slow.event_id] == (0, "too slow")
+    assert found[bad.event_id] == (1, "BadReply: poignancy: 11 is more than 10")
+
+
+def test_answers_that_do_not_fit_end_as_a_dead_letter_and_the_others_are_written(group: str, llm: Scripted) -> None:
+    good, bad = mute(group, "林岚答应周五还书"), mute(group, "Klaus proposes to Maria")
+    save(good, bad)
+    llm.broken[bad.payload.description] = BadReply("poignancy: 11 is more than 10")
+    appraise_once()
+    assert node_of(good)["poignancy"] == 6
+    assert kinds_owed(bad) == {APPRAISE}
+    for _ in range(get_settings().work_max_attempts - 1):
+        appraise_once()
+    with unit_of_work() as connection:
+        (letter,) = dead_letters.letters(connection, group, "open", APPRAISE, None, 10)
+    assert (letter["subject_id"], letter["attempts"]) == (bad.event_id, get_settings().work_max_attempts)
+    assert "11 is more than 10" in letter["reason"]
+    assert node_of(bad)["poignancy"] is None
+    llm.broken.clear()
+    with unit_of_work() as connection:
+        dead_letters.resolve(connection, group, [letter["letter_id"]], None, replay=True)
+    settle()
+    assert counted(group)[1] == [{"importance_trigger_curr": 150.0 - 6 - 9, "importance_ele_n": 2}]
+
+
+def test_a_worker_killed_after_asking_leaves_all_owed_and_the_next_one_writes_once(group: str, llm: Scripted) -> None:
+    event = mute(group, "Klaus proposes to Maria")
+    save(event)
+    with unit_of_work() as connection:
+        pending_work.claim(connection, APPRAISE, 16, 60)
+        loaded = tasks.appraisal.appraisals.load(connection, [event.event_id])
+    tasks.appraisal.ask(llm, loaded)  # killed here: nothing is written
+    assert kinds_owed(event) == {APPRAISE}
+    slow, quick = (tasks_work.Batch(APPRAISE, [event.event_id]) for _ in range(2))
+    appraise_memories(quick)
+    do(ACCUMULATE, accumulate)
+    appraise_memories(slow)  # the lease ran out, and the first one comes back after all
+    settle()
+    assert counted(group)[1] == [{"importance_trigger_curr": 141.0, "importance_ele_n": 1}]
+
+
+def test_half_a_write_is_none(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = mute(group, "Klaus proposes to Maria")
+    save(event)
+
+    def power_cut(*_: object) -> None:
+        raise RuntimeError("power cut")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pending_work, "owe", power_cut)
+        appraise_once()
+    assert node_of(event)["poignancy"] is None
+    assert kinds_owed(event) == {APPRAISE}
+    appraise_once()
+    assert kinds_owed(event) == {STRENGTHEN, ACCUMULATE}
+
+
+def test_a_node_that_is_gone_is_settled(group: str, llm: Scripted) -> None:
+    event = mute(group, "Klaus proposes to Maria")
+    save(event)
+    with unit_of_work() as connection:
+        connection.execute(text("DELETE FROM memory_nodes WHERE node_id = :id"), {"id": event.event_id})
+    do(APPRAISE, appraise_memories)
+    assert kinds_owed(event) == set()
+
+
+def test_ids_of_appraised_nodes_are_those_of_their_events(group: str, llm: Scripted) -> None:
+    events = [mute(group, f"event {i}") for i in range(40)]  # more than one batch
+    save(*events)
+    assert do(APPRAISE, appraise_memories) == 40
+    assert {UUID(str(node["node_id"])) for node in nodes(group) if node["poignancy"] == 4} == {e.event_id for e in events}
+
+
+def test_the_claim_is_extended_before_questions_that_may_take_long(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = mute(group, "Klaus proposes to Maria")
+    save(event)
+
+    def left() -> float:
+        (row,) = rows(
+            "SELECT extract(epoch FROM due_at - clock_timestamp())::float8 AS seconds FROM pending_work "
+            "WHERE kind = 'appraise' AND subject_id = :id",
+            id=event.event_id,
+        )
+        return float(str(row["seconds"]))
+
+    with unit_of_work() as connection:
+        pending_work.claim(connection, APPRAISE, 16, 1)
+    question = Poignancy(agent_id="klaus", text="x")
+    Patient(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(question)
+    assert left() <= 1  # claimed a moment ago
+    monkeypatch.setattr(tasks.patience, "EXTEND_SECONDS", 0.0)
+    Patient(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(question)
+    assert left() > get_settings().work_lease_seconds / 2
+
+
+def test_a_claim_lasts_longer_than_the_slowest_question(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = mute(group, "Klaus proposes to Maria")
+    save(event)
+    with unit_of_work() as connection:
+        pending_work.claim(connection, APPRAISE, 16, get_settings().work_lease_seconds)
+    with environment(llm="ollama", llm_timeout="300"):
+        Patient(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(Poignancy(agent_id="klaus", text="x"))
+    (row,) = rows(
+        "SELECT due_at - clock_timestamp() AS left FROM pending_work WHERE subject_id = :id AND kind = 'appraise'", id=event.event_id
+    )
+    assert row["left"].total_seconds() > 2 * 300

@@ -1,0 +1,555 @@
+"""workers.intake.consumer and workers.intake.sources on a real Valkey: nothing is lost, nothing is taken twice, the bad is set aside."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID, uuid4
+
+import kombu
+import psycopg
+import pytest
+import redis
+from sqlalchemy import text
+
+from jiyi.memory.nodes import Derived
+from jiyi.protocol import events as wire
+from jiyi.protocol.broker import exchange, intake_queue
+from jiyi.protocol.events import MemoryObserved
+from jiyi.protocol.queries import ResolveQuery
+from jiyi.settings import Settings, get_settings
+from models.db import valkey_keys
+from models.db.connection import unit_of_work
+from models.memory import inbox
+from models.queue.broker_queues import redis_address
+from tasks.framework.inspection import resolve
+from tests.integration.memory.test_inbox import nodes, observed, rows
+from workers.embedded.stack import Stack
+from workers.ephemeral import environment
+from workers.intake import sources
+from workers.intake.sources import Batch, KombuSource, RedisSource, open_source
+
+#: Apart from the queues of running workers, whose intake would look after the dead ones of a test.
+OWN_DATABASE = 7
+PATIENCE_SECONDS = 20.0
+SOON = 0.05
+
+
+def intake() -> Any:
+    """The module, whose import makes the Celery app: not before there are addresses for it."""
+    from workers.intake import consumer
+
+    return consumer
+
+
+@pytest.fixture
+def settings(database: Stack) -> Iterator[Settings]:
+    """An exchange and a queue of the test's own, in an empty database of the same Valkey."""
+    assert database.urls is not None
+    broker_url = database.urls.broker_url.replace("virtual_host=0", f"virtual_host={OWN_DATABASE}")
+    with environment(broker_url=broker_url, exchange="own", intake_queue="own.queue", intake_redelivery_seconds="60"):
+        made = get_settings()
+        with valkey_of(made) as valkey:
+            valkey.flushdb()
+        yield made
+
+
+@pytest.fixture
+def valkey(settings: Settings) -> Iterator[redis.Redis]:
+    with valkey_of(settings) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _no_letters_left_for_everybody(database: Stack) -> Iterator[None]:
+    """Dead letters of no known group are shown to every group, so to other tests too."""
+    yield
+    with unit_of_work() as connection:
+        connection.execute(text("DELETE FROM dead_letters WHERE group_id IS NULL"))
+
+
+@contextmanager
+def valkey_of(settings: Settings) -> Iterator[redis.Redis]:
+    address = redis_address(settings.broker_url)
+    assert address is not None
+    with redis.Redis.from_url(address) as made:
+        yield made
+
+
+@pytest.fixture
+def source(settings: Settings) -> Iterator[Callable[[], RedisSource]]:
+    """Makes intakes' ends of the queue."""
+    made: list[RedisSource] = []
+
+    def open_one() -> RedisSource:
+        opened = open_source(settings)
+        assert isinstance(opened, RedisSource)
+        made.append(opened)
+        return opened
+
+    yield open_one
+    for one in made:
+        one.close()
+
+
+def publish(settings: Settings, *bodies: bytes | str, content_type: str = "application/json") -> None:
+    with kombu.Connection(settings.broker_url) as connection, connection.Producer() as producer:
+        for body in bodies:
+            producer.publish(
+                body if isinstance(body, bytes) else body.encode(),
+                exchange=exchange(settings),
+                routing_key="memory.observed",
+                content_type=content_type,
+                content_encoding="utf-8",
+                declare=[intake_queue(settings)],
+            )
+
+
+def bodies(batch: Batch | None) -> list[str]:
+    return [] if batch is None else [message.body.decode() for message in batch.messages]
+
+
+def numbered(first: int, last: int) -> list[str]:
+    return [json.dumps({"number": number}) for number in range(first, last)]
+
+
+def held(valkey: redis.Redis) -> int:
+    return sum(valkey.llen(key) for key in valkey.keys("jiyi:intake:hold:*"))
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)
+    return found
+
+
+# The source
+
+
+def test_messages_come_oldest_first_and_no_more_than_asked_for(settings: Settings, source: Callable[[], RedisSource]) -> None:
+    publish(settings, *numbered(0, 10))
+    reader = source()
+    taken = []
+    for _ in range(3):
+        batch = reader.take(4, SOON)
+        assert batch is not None
+        taken.append(bodies(batch))
+        reader.acknowledge(batch)
+    assert taken == [numbered(0, 4), numbered(4, 8), numbered(8, 10)]
+    assert reader.take(4, SOON) is None
+
+
+def test_a_batch_is_full_when_its_bytes_are(settings: Settings, source: Callable[[], RedisSource], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "BATCH_BYTES", 3_500)
+    publish(settings, *[json.dumps("x" * 900)] * 5, json.dumps("y" * 9_000), json.dumps("z"))
+    reader = source()
+    sizes = []
+    while (batch := reader.take(100, SOON)) is not None:
+        sizes.append([len(message.body) for message in batch.messages])
+        reader.acknowledge(batch)
+    # Each of 902 bytes is about 1,400 on the broker; one that is over the limit by itself comes none the less.
+    assert sizes == [[902, 902, 902], [902, 902, 9_002], [3]]
+
+
+def test_a_message_stays_on_the_broker_until_it_is_acknowledged(
+    settings: Settings, source: Callable[[], RedisSource], valkey: redis.Redis
+) -> None:
+    publish(settings, *numbered(0, 3))
+    reader = source()
+    batch = reader.take(10, SOON)
+    assert batch is not None
+    assert (valkey.llen("own.queue"), held(valkey)) == (0, 3)
+    reader.acknowledge(batch)
+    assert (valkey.llen("own.queue"), held(valkey)) == (0, 0)
+
+
+def test_a_second_batch_may_be_taken_while_the_first_is_stored(
+    settings: Settings, source: Callable[[], RedisSource], valkey: redis.Redis
+) -> None:
+    publish(settings, *numbered(0, 4))
+    reader = source()
+    first, second = reader.take(2, SOON), reader.take(2, SOON)
+    assert first is not None
+    assert second is not None
+    reader.acknowledge(first)
+    assert held(valkey) == 2
+    reader.acknowledge(second)
+    assert held(valkey) == 0
+
+
+def test_what_a_dead_intake_held_comes_back_in_order_once_its_sign_of_life_is_gone_and_not_before(
+    settings: Settings, source: Callable[[], RedisSource], valkey: redis.Redis
+) -> None:
+    publish(settings, *numbered(0, 3))
+    dead = source()
+    lost = dead.take(10, SOON)
+    assert bodies(lost) == numbered(0, 3)
+    assert source().take(10, SOON) is None  # a new intake looks at once, and the first one lives
+    (alive,) = [key for key in valkey.keys("jiyi:intake:alive:*") if dead._name in key.decode()]
+    assert 0 < valkey.ttl(alive) <= settings.intake_redelivery_seconds
+    publish(settings, *numbered(3, 4))
+    valkey.delete(alive)
+    heir = source()
+    batch = heir.take(10, SOON)
+    assert bodies(batch) == numbered(0, 4)  # the older ones first
+    assert dead._name.encode() not in valkey.smembers(valkey_keys.intakes(dead._queue))
+    assert lost is not None
+    dead.acknowledge(lost)  # it was only slow: its late acknowledgement takes nothing from the other
+    assert held(valkey) == 4
+
+
+def test_both_batches_of_a_dead_intake_come_back(settings: Settings, source: Callable[[], RedisSource], valkey: redis.Redis) -> None:
+    publish(settings, *numbered(0, 4))
+    dead = source()
+    dead.take(2, SOON)
+    dead.take(2, SOON)
+    valkey.delete(valkey_keys.intake_alive(dead._name))
+    assert sorted(bodies(source().take(10, SOON))) == numbered(0, 4)
+    assert held(valkey) == 4
+
+
+def test_two_intakes_share_a_queue_without_loss_or_overlap(settings: Settings, source: Callable[[], RedisSource]) -> None:
+    publish(settings, *numbered(0, 200))
+    readers = [source(), source()]
+    taken: list[list[str]] = [[], []]
+    barrier = threading.Barrier(2)
+
+    def read(number: int) -> None:
+        barrier.wait()
+        while (batch := readers[number].take(7, SOON)) is not None:
+            taken[number].extend(bodies(batch))
+            readers[number].acknowledge(batch)
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
+    assert sorted(taken[0] + taken[1], key=lambda body: json.loads(body)["number"]) == numbered(0, 200)
+    assert all(taken)
+
+
+def test_the_source_follows_the_brokers_address(settings: Settings) -> None:
+    for url, kind in ((settings.broker_url, RedisSource), ("memory://", KombuSource)):
+        opened = open_source(settings.model_copy(update={"broker_url": url}))
+        assert type(opened) is kind
+        opened.close()
+
+
+def test_other_brokers_are_read_in_order_in_batches_and_acknowledged_by_kombu(settings: Settings) -> None:
+    queue = f"memory-{uuid4().hex}"
+    on_memory = settings.model_copy(
+        update={"broker_url": "memory://", "intake_queue": queue, "exchange": f"{queue}-exchange", "intake_wait_ms": 20}
+    )
+    reader = open_source(on_memory)
+    assert isinstance(reader, KombuSource)
+    try:
+        assert reader.take(10, SOON) is None
+        publish(on_memory, *numbered(0, 5))
+        first = reader.take(3, SOON)
+        second = reader.take(3, SOON)
+        assert (bodies(first), bodies(second)) == (numbered(0, 3), numbered(3, 5))
+        assert first is not None
+        assert first.messages[0].content_type == "application/json"
+        assert not any(message.acknowledged for message in first.receipt)
+        reader.acknowledge(first)
+        assert all(message.acknowledged for message in first.receipt)
+        assert second is not None
+        assert not any(message.acknowledged for message in second.receipt)
+        assert reader.take(3, SOON) is None
+    finally:
+        reader.close()
+
+
+# The intake
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """An intake of the current settings, in a thread."""
+    running = intake().Intake(get_settings())
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        running.stop()
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
+
+
+def letter_with(part: str) -> dict[str, Any] | None:
+    found = rows("SELECT * FROM dead_letters WHERE kind = 'intake' AND state = 'open' AND strpos(body, :part) > 0", part=part)
+    assert len(found) < 2
+    return found[0] if found else None
+
+
+def encoded(*events: MemoryObserved) -> bytes:
+    return wire.encode(events)
+
+
+def test_what_is_no_message_of_kombus_is_kept_as_a_dead_letter_and_stops_nothing(
+    settings: Settings, group: str, valkey: redis.Redis
+) -> None:
+    good = observed(group)
+    publish(settings, encoded(good))
+    mark = uuid4().hex
+    garbage = [f"by hand {mark}-0", json.dumps([f"{mark}-1"]), json.dumps({"no body": f"{mark}-2"})]
+    valkey.lpush("own.queue", *garbage, b"\xff\x00\xfe" + f"{mark}-3".encode(), json.dumps({"body": {"a": f"{mark}-4"}}))
+    with reading():
+        found = [until(lambda number=number: letter_with(f"{mark}-{number}")) for number in range(5)]
+        until(lambda: nodes(group))
+        until(lambda: not valkey.llen("own.queue") and not held(valkey))
+    assert [node["node_id"] for node in nodes(group)] == [good.event_id]
+    assert all(letter["reason"] for letter in found)
+    assert found[0]["body"] == garbage[0]
+    assert "unknown" in found[0]["reason"]
+    assert found[0]["group_id"] is None
+
+
+def test_another_content_type_is_refused_by_its_name(settings: Settings, group: str) -> None:
+    event = observed(group)
+    publish(settings, encoded(event), content_type="application/x-python-serialize")
+    with reading():
+        letter = until(lambda: letter_with(str(event.event_id)))
+    assert "application/x-python-serialize" in letter["reason"]
+    assert "application/json" in letter["reason"]
+    assert (letter["subject_id"], letter["group_id"]) == (event.event_id, group)
+    assert nodes(group) == []
+
+
+def test_a_message_over_the_limit_is_refused_with_its_size(settings: Settings, group: str) -> None:
+    small, large = observed(group), observed(group, "y" * 3_000)
+    body = encoded(large)
+    with environment(max_message_bytes="2048"):
+        publish(settings, body, encoded(small))
+        with reading():
+            letter = until(lambda: letter_with(str(large.event_id)))
+            until(lambda: nodes(group))
+    assert f"{len(body):,}" in letter["reason"]
+    assert "2,048 (JIYI_MAX_MESSAGE_BYTES)" in letter["reason"]
+    assert letter["body"].encode() == body  # whole, so that it can be replayed
+    assert [node["node_id"] for node in nodes(group)] == [small.event_id]
+
+
+def test_one_bad_event_of_a_message_takes_no_other_along(settings: Settings, group: str) -> None:
+    good = [observed(group, f"good {i}") for i in range(2)]
+    bad = json.loads(encoded(observed(group)))
+    bad["payload"]["poignancy"] = 11
+    publish(settings, json.dumps({"events": [json.loads(encoded(good[0])), bad, json.loads(encoded(good[1]))]}))
+    with reading():
+        letter = until(lambda: letter_with(bad["event_id"]))
+    assert letter["reason"].startswith("payload.poignancy:")
+    assert [node["node_id"] for node in nodes(group)] == [event.event_id for event in good]
+
+
+def test_a_database_that_is_away_is_waited_for_and_the_batch_is_stored_once(
+    settings: Settings, group: str, valkey: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [psycopg.OperationalError("gone"), inbox.CollisionError("still colliding")]
+    original = intake().store
+    in_hand: list[int] = []
+
+    def away_at_first(*arguments: Any) -> inbox.Stored:
+        in_hand.append(held(valkey))
+        if failures:
+            raise failures.pop()
+        return original(*arguments)
+
+    monkeypatch.setattr(intake(), "store", away_at_first)
+    monkeypatch.setattr(intake(), "FIRST_PAUSE", 0.01)
+    event = observed(group)
+    publish(settings, encoded(event))
+    with reading():
+        until(lambda: nodes(group))
+        until(lambda: not held(valkey))
+    assert in_hand == [1, 1, 1]  # on the broker all the while
+    assert [node["node_id"] for node in nodes(group)] == [event.event_id]
+    assert letter_with(str(event.event_id)) is None
+
+
+def test_what_an_intake_that_stops_could_not_store_stays_on_the_broker(
+    settings: Settings, group: str, valkey: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = threading.Event()
+
+    def away(*_: object) -> inbox.Stored:
+        tried.set()
+        raise psycopg.OperationalError("gone")
+
+    event = observed(group)
+    publish(settings, encoded(event))
+    with monkeypatch.context() as patch:
+        patch.setattr(intake(), "store", away)
+        with reading():
+            assert tried.wait(PATIENCE_SECONDS)
+    assert held(valkey) == 1
+    for alive in valkey.keys("jiyi:intake:alive:*"):
+        valkey.delete(alive)
+    with reading():
+        until(lambda: nodes(group))
+
+
+# Storing
+
+
+def with_payload(event: MemoryObserved, **changes: Any) -> MemoryObserved:
+    """Past the checks of the wire, as a gap in them would let it through."""
+    return event.model_copy(update={"payload": event.payload.model_copy(update=changes)})
+
+
+def stored(group: str) -> list[UUID]:
+    return [node["node_id"] for node in nodes(group)]
+
+
+def check_stored_one_by_one(group: str, bad: MemoryObserved, good: Sequence[MemoryObserved]) -> dict[str, Any]:
+    unreadable = f"unreadable {uuid4().hex}"
+    result = intake().store([good[0], bad, good[1]], [intake().Rejected(unreadable, "not JSON")])
+    assert result.events == 2
+    assert result.owed["embed"] == 2
+    assert stored(group) == [event.event_id for event in good]
+    assert letter_with(unreadable) is not None
+    letter = letter_with(str(bad.event_id))
+    assert letter is not None
+    assert letter["subject_id"] == bad.event_id
+    assert letter["reason"].startswith("the database refused it")
+    assert "Traceback" in letter["traceback"]
+    assert json.loads(letter["body"])["event_id"] == str(bad.event_id)
+    return letter
+
+
+@pytest.mark.usefixtures("database")
+def test_a_batch_the_database_refuses_is_stored_one_by_one_and_the_bad_event_kept(group: str) -> None:
+    bad = with_payload(observed(group), description="a NUL \x00 in a text")
+    letter = check_stored_one_by_one(group, bad, [observed(group, "one"), observed(group, "two")])
+    assert letter["group_id"] == group
+
+
+@pytest.mark.usefixtures("database")
+def test_an_event_that_already_the_driver_refuses_is_kept_too(group: str) -> None:
+    bad = observed(group).model_copy(update={"agent_id": "a\x00b"})
+    check_stored_one_by_one(group, bad, [observed(group, "one"), observed(group, "two")])
+
+
+@pytest.mark.usefixtures("database")
+@pytest.mark.parametrize("kind", [ValueError, TypeError, OverflowError])
+def test_an_event_that_breaks_our_own_code_is_kept_too(group: str, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]) -> None:
+    bad = observed(group, "bad")
+    original = inbox.store
+
+    def broken(connection: Any, events: Sequence[wire.Event], *rest: Any) -> inbox.Stored:
+        if bad in events:
+            raise kind("cannot be stored")
+        return original(connection, events, *rest)
+
+    monkeypatch.setattr(inbox, "store", broken)
+    check_stored_one_by_one(group, bad, [observed(group, "one"), observed(group, "two")])
+
+
+def test_an_event_from_which_nothing_can_be_derived_is_kept_and_the_others_stored(
+    settings: Settings, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = observed(group, "good"), observed(group, "bad")
+    original = inbox.derive
+
+    def broken(event: wire.MemoryObserved) -> Derived:
+        if event.event_id == bad.event_id:
+            raise ValueError("cannot be derived")
+        return original(event)
+
+    monkeypatch.setattr(inbox, "derive", broken)
+    publish(settings, wire.encode([bad, good]))
+    with reading():
+        letter = until(lambda: letter_with(str(bad.event_id)))
+        until(lambda: nodes(group))
+    assert "cannot be derived" in letter["reason"]
+    assert [node["node_id"] for node in nodes(group)] == [good.event_id]
+
+
+@pytest.mark.usefixtures("database")
+def test_a_database_that_is_away_refuses_nobody(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise psycopg.OperationalError("gone")
+
+    event = observed(group)
+    monkeypatch.setattr(inbox, "store", away)
+    with pytest.raises(psycopg.OperationalError):
+        intake().store([event], [])
+    assert letter_with(str(event.event_id)) is None
+
+
+@pytest.mark.usefixtures("database")
+def test_a_collision_starts_the_batch_over(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, tries = inbox.store, [1, 2]
+
+    def collides(*arguments: Any) -> inbox.Stored:
+        result = original(*arguments)
+        if tries:
+            tries.pop()
+            raise inbox.CollisionError("meanwhile")
+        return result
+
+    monkeypatch.setattr(inbox, "store", collides)
+    unreadable = f"unreadable {uuid4().hex}"
+    event = observed(group)
+    assert intake().store([event], [intake().Rejected(unreadable, "not JSON")]).events == 1
+    assert stored(group) == [event.event_id]
+    assert letter_with(unreadable) is not None  # once: what was rolled back is not there
+
+
+# Replay
+
+
+@pytest.fixture
+def own_queue(database: Stack) -> Iterator[Settings]:
+    """As ``settings``, on the database where the tasks publish."""
+    name = f"own-{uuid4().hex[:8]}"
+    with environment(exchange=name, intake_queue=f"{name}.queue", intake_redelivery_seconds="60"):
+        yield get_settings()
+
+
+def test_a_refused_event_is_stored_by_a_replay_once_the_limit_is_raised(own_queue: Settings, group: str) -> None:
+    with environment(max_description_chars="5000"):
+        event = observed(group, "x" * 3_000)
+        body = encoded(event)
+    limit = {"max_description_chars": "2000"}
+    with environment(**limit):
+        publish(own_queue, body)
+        with reading():
+            letter = until(lambda: letter_with(str(event.event_id)))
+        assert "3,000 characters are more than 2,000" in letter["reason"]
+        again = ResolveQuery(group_id=group, action="replay", letter_ids=[letter["letter_id"]])
+        assert resolve(again) == {"resolved": 1}
+        with reading():  # nothing was mended: it comes back as a new letter
+            second = until(lambda: letter_with(str(event.event_id)))
+        assert second["letter_id"] != letter["letter_id"]
+        assert second["reason"] == letter["reason"]
+    with environment(max_description_chars="5000"):
+        resolve(ResolveQuery(group_id=group, action="replay", letter_ids=[second["letter_id"]]))
+        with reading():
+            until(lambda: nodes(group))
+    assert stored(group) == [event.event_id]
+    assert letter_with(str(event.event_id)) is None
+    states = rows("SELECT state FROM dead_letters WHERE subject_id = :id", id=event.event_id)
+    assert [row["state"] for row in states] == ["replayed", "replayed"]
+
+
+def test_a_replayed_event_that_arrived_meanwhile_is_stored_once(own_queue: Settings, group: str) -> None:
+    event = observed(group)
+    intake().store([], [intake().Rejected(encoded(event).decode(), "a mistake of ours")])
+    intake().store([event], [])
+    letter = letter_with(str(event.event_id))
+    assert letter is not None
+    marker = observed(group, "after it")
+    resolve(ResolveQuery(group_id=group, action="replay", letter_ids=[letter["letter_id"]]))
+    publish(own_queue, encoded(marker))
+    with reading():
+        until(lambda: len(nodes(group)) == 2)
+    assert stored(group) == [event.event_id, marker.event_id]

@@ -1,0 +1,712 @@
+"""Scheduled jobs against the real database: each slot once, each run visible, each change on record."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
+
+from jiyi.errors import JiyiError
+from jiyi.memory.nodes import counts_for_keywords
+from jiyi.protocol.events import build
+from jiyi.protocol.operations import ArchivedQuery, RestoreQuery, RunJobQuery, ScheduleQuery
+from jiyi.protocol.retrieval import RetrievalRequest
+from models.db import valkey_keys
+from models.db.connection import unit_of_work
+from models.db.valkey import valkey
+from models.memory import strength
+from models.memory.nodes import lock
+from models.queue import ticks
+from models.retrieval import touches
+from tasks.framework import jobs
+from tasks.framework.jobs import JOBS, Job, Run, perform, rehearse
+from tasks.memory import archive
+from tasks.operations import jobs as operations
+from tasks.operations import maintenance
+from tasks.retrieval import warm
+from tests.integration.memory.test_inbox import nodes, observed, rows, save
+from tests.integration.threads import Threads
+from workers.embedded.stack import Stack
+from workers.ephemeral import environment
+
+pytestmark = pytest.mark.usefixtures("database")
+
+NOW = datetime.now(UTC)
+#: Not the one that running workers use: what a job wakes or warms stays where a test can look at it.
+OWN_DATABASE = 7
+
+
+@pytest.fixture(autouse=True)
+def _own_valkey(database: Stack) -> Iterator[None]:
+    assert database.urls is not None
+    with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
+        valkey().flushdb()
+        yield
+
+
+@pytest.fixture
+def a_job() -> Iterator[Callable[..., Job]]:
+    """Makes a job of a function, on a schedule of its own, that no beat knows."""
+    made: list[str] = []
+
+    def make(function: Callable[[Run], None], **options: Any) -> Job:
+        name = f"test_{uuid4().hex}"
+        made.append(name)
+        return Job(
+            name, options.get("setting", "archive_hour"), "upkeep", options.get("time_limit", 60), function, options.get("overlaps", False)
+        )
+
+    yield make
+    with unit_of_work() as connection:
+        connection.execute(text("DELETE FROM job_ticks WHERE job = ANY(:jobs)"), {"jobs": made})
+
+
+def execute(sql: str, **parameters: object) -> None:
+    with unit_of_work() as connection:
+        connection.execute(text(sql), parameters)
+
+
+def tick_of(job: Job) -> list[dict[str, Any]]:
+    return rows("SELECT * FROM job_ticks WHERE job = :job ORDER BY slot", job=job.name)
+
+
+def audit_of(group: str) -> list[dict[str, Any]]:
+    return rows("SELECT * FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=group)
+
+
+# The mechanism
+
+
+def test_a_slot_is_run_once_and_leaves_a_row(a_job: Callable[..., Job]) -> None:
+    job = a_job(lambda run: run.count(things=2))
+    assert perform(job) is not None
+    assert perform(job) is None
+    (tick,) = tick_of(job)
+    assert (tick["state"], tick["summary"], tick["error"], tick["attempts"]) == ("done", {"things": 2}, None, 1)
+    assert tick["finished_at"] >= tick["started_at"]
+
+
+def test_many_beats_at_once_run_a_slot_once(a_job: Callable[..., Job]) -> None:
+    ran = []
+    job = a_job(lambda run: (time.sleep(0.1), ran.append(run))[0])
+    with Threads(6) as pool:
+        begun = [future.result() for future in [pool.submit(perform, job) for _ in range(6)]]
+    assert len(ran) == 1
+    assert sum(tick is not None for tick in begun) == 1
+
+
+def test_a_clock_that_goes_back_finds_its_slots_run(a_job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
+    job = a_job(lambda run: ran.append(run.now), setting="reconcile_seconds")
+
+    class Clock(datetime):
+        offset = timedelta()
+
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return NOW + cls.offset
+
+    monkeypatch.setattr(jobs, "datetime", Clock)
+    for seconds in (0, 2, 4, 2, 0, 4):
+        Clock.offset = timedelta(seconds=seconds)
+        perform(job)
+    assert len(ran) == 3
+    assert [tick["attempts"] for tick in tick_of(job)] == [1, 1, 1]
+
+
+def test_a_job_is_not_begun_while_it_is_under_way_except_by_hand(a_job: Callable[..., Job]) -> None:
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow(_run: Run) -> None:
+        started.set()
+        go_on.wait(10)
+
+    job = a_job(slow, setting="reconcile_seconds")
+    with Threads(1) as pool:
+        first = pool.submit(perform, job, NOW - timedelta(hours=1))
+        started.wait(10)
+        go_on_later = perform(job)
+        assert go_on_later is None
+        go_on.set()
+        assert first.result() is not None
+    assert perform(job) is not None
+    assert perform(job, NOW) is not None
+
+
+def test_a_job_that_may_overlap_does_not_wait_for_a_run_that_died(a_job: Callable[..., Job]) -> None:
+    assert JOBS["reconcile"].overlaps, "what a crash left claimed would wait for minutes to be woken up"
+    ran = []
+    job = a_job(ran.append, setting="reconcile_seconds", overlaps=True)
+    execute(
+        "INSERT INTO job_ticks (job, slot, state, due_by) VALUES (:job, now() - interval '1 hour', 'running', now() + interval '1 hour')",
+        job=job.name,
+    )
+    assert perform(job) is not None
+    assert len(ran) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"), [(JiyiError("the moon is away"), "the moon is away"), (ValueError("a\nb"), "ValueError: a")]
+)
+def test_a_job_that_fails_says_so_and_is_tried_again(
+    a_job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
+) -> None:
+    errors = iter([error])
+
+    def fails_once(run: Run) -> None:
+        run.count(before=1)
+        for each in errors:
+            raise each
+
+    job = a_job(fails_once)
+    perform(job)
+    (tick,) = tick_of(job)
+    assert (tick["state"], tick["error"], tick["summary"]) == ("failed", sentence, {"before": 1})
+    assert perform(job) is None  # not at once
+    monkeypatch.setattr(ticks, "RETRY_SECONDS", -1)
+    assert perform(job) is not None
+    (tick,) = tick_of(job)
+    assert (tick["state"], tick["error"], tick["attempts"]) == ("done", None, 2)
+
+
+def test_a_database_error_in_a_job_is_one_line_of_its_tick(a_job: Callable[..., Job]) -> None:
+    def wrong(run: Run) -> None:
+        with run.transaction() as connection:
+            connection.execute(text("SELECT nonsense FROM nowhere"))
+
+    perform(job := a_job(wrong))
+    assert tick_of(job)[0]["error"] == 'UndefinedTable: relation "nowhere" does not exist'
+
+
+def test_a_run_that_died_is_seen_as_failed_and_its_slot_is_taken_over(a_job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Killed(BaseException):
+        pass
+
+    def killed(_run: Run) -> None:
+        raise Killed
+
+    dying = a_job(killed)
+    with pytest.raises(Killed):
+        perform(dying)
+    assert tick_of(dying)[0]["state"] == "running"
+    assert perform(dying) is None  # it may just take long
+    execute("UPDATE job_ticks SET due_by = now() - interval '1 second' WHERE job = :job", job=dying.name)
+    with unit_of_work() as connection:
+        seen = ticks.last(connection, [dying.name])[dying.name]
+    assert (seen["state"], "died" in seen["error"]) == ("failed", True)
+    zombie = ticks.Tick(dying.name, seen["slot"], 1)
+    healthy = Job(dying.name, dying.setting, dying.queue, 60, lambda run: run.count(done=1))
+    monkeypatch.setattr(ticks, "RETRY_SECONDS", -1)
+    assert perform(healthy) is not None
+    with unit_of_work() as connection:
+        ticks.end(connection, zombie, {}, "too late")  # it was only slow: what it says no longer counts
+    (tick,) = tick_of(dying)
+    assert (tick["state"], tick["summary"], tick["attempts"]) == ("done", {"done": 1}, 2)
+
+
+def test_the_reconciler_marks_runs_that_died(a_job: Callable[..., Job]) -> None:
+    job = a_job(lambda _: None)
+    execute("INSERT INTO job_ticks (job, slot, state, due_by) VALUES (:job, now(), 'running', now() - interval '1 s')", job=job.name)
+    run = Run("reconcile", NOW)
+    maintenance.reconcile(run)
+    assert job.name in run.summary["jobs_found_dead"]
+    assert tick_of(job)[0]["state"] == "failed"
+
+
+def test_a_run_whose_time_is_up_is_taken_up_by_the_next_look(a_job: Callable[..., Job]) -> None:
+    left = [3, 3, 3, 1]
+    job = a_job(lambda run: run.count(done=run.repeat(lambda _: left.pop(0), 3)), time_limit=-1)
+    looks = [perform(job) for _ in range(6)]
+    assert [tick is not None for tick in looks] == [True, True, True, True, False, False]
+    (tick,) = tick_of(job)
+    assert (tick["summary"], tick["attempts"], tick["state"]) == ({"done": 10}, 4, "done")
+
+
+def test_a_dry_run_cannot_write_and_leaves_no_tick(a_job: Callable[..., Job], group: str) -> None:
+    def writes(run: Run) -> None:
+        with run.transaction() as connection:
+            connection.execute(text("INSERT INTO groups (group_id) VALUES (:g)"), {"g": group})
+
+    job = a_job(writes)
+    with pytest.raises(SQLAlchemyError, match="read-only"):
+        rehearse(job)
+    assert tick_of(job) == []
+
+
+def test_a_job_that_is_switched_off_is_run_by_hand_only(a_job: Callable[..., Job]) -> None:
+    job = a_job(lambda _: None, setting="backup_hours")
+    assert perform(job) is None
+    assert perform(job, NOW) is not None
+
+
+def test_ticks_that_were_written_before_there_were_states_count_as_done(a_job: Callable[..., Job]) -> None:
+    job = a_job(lambda _: None, setting="reconcile_seconds")
+    execute("INSERT INTO job_ticks (job, slot) VALUES (:job, now() - interval '1 hour')", job=job.name)
+    assert perform(job) is not None
+
+
+# Expiry and archive
+
+
+def thought(group: str, description: str = "a thought", **fields: Any) -> Any:
+    return observed(group, description, node_type="thought", **fields)
+
+
+def old(*node_ids: UUID, days: float = 100) -> None:
+    """As if they had been stored, and accessed last, so long ago."""
+    past = NOW - timedelta(days=days)
+    execute("UPDATE memory_nodes SET stored_at = :at WHERE node_id = ANY(:ids)", at=past, ids=list(node_ids))
+    execute("UPDATE node_access SET last_accessed = :at WHERE node_id = ANY(:ids)", at=past, ids=list(node_ids))
+
+
+def archived(group: str) -> dict[str, str]:
+    return {node["description"]: node["archived_reason"] for node in nodes(group) if node["archived_at"] is not None}
+
+
+def run_in(group: str, function: Callable[[Run], None], **options: Any) -> dict[str, Any]:
+    run = Run(function.__name__, NOW, group_id=group, **options)
+    function(run)
+    return run.summary
+
+
+def test_expired_thoughts_are_archived_with_the_reason_and_a_record(group: str) -> None:
+    gone = thought(group, "gone", occurred_at=NOW - timedelta(days=31))
+    save(gone, thought(group, "fresh"), observed(group, "an event", occurred_at=NOW - timedelta(days=400)))
+    before = nodes(group)
+    assert run_in(group, archive.expire_thoughts, dry=True) == {"agents": 1, "expired": 1}
+    assert nodes(group) == before
+    assert run_in(group, archive.expire_thoughts) == {"agents": 1, "expired": 1}
+    assert archived(group) == {"gone": "expired"}
+    (entry,) = audit_of(group)
+    assert (entry["actor"], entry["action"], entry["target"]) == ("job:expire_thoughts", "archive", "klaus")
+    assert entry["details"]["node_ids"] == [str(gone.event_id)]
+    assert entry["details"]["reason"] == "expired"
+    changed = {node["description"] for node, was in zip(nodes(group), before, strict=True) if node != was}
+    assert changed == {"gone"}
+    assert [n["changed_xid"] > w["changed_xid"] for n, w in zip(nodes(group), before, strict=True)].count(True) == 1
+    assert run_in(group, archive.expire_thoughts) == {}
+    assert len(audit_of(group)) == 1
+
+
+def test_thoughts_of_an_agent_in_simulated_time_expire_by_its_own_clock(group: str) -> None:
+    past = datetime(2023, 2, 13, tzinfo=UTC)
+    save(thought(group, "simulated", occurred_at=past), observed(group, "now there", occurred_at=past + timedelta(days=10)))
+    assert run_in(group, archive.expire_thoughts)["expired"] == 0
+    assert archived(group) == {}
+    save(observed(group, "a month later", occurred_at=past + timedelta(days=31)))
+    assert run_in(group, archive.expire_thoughts)["expired"] == 1
+    assert archived(group) == {"simulated": "expired"}
+
+
+def test_what_fades_is_old_unimportant_and_no_evidence_of_a_live_thought(group: str) -> None:
+    kept = {
+        name: observed(group, name, poignancy=poignancy)
+        for name, poignancy in {"important": 5, "evidence": 2, "accessed": 1, "stored lately": 1}.items()
+    }
+    fading = {
+        "faded": observed(group, "faded", poignancy=4.9),
+        "without importance": observed(group, "without importance"),
+        "evidence of the expired": observed(group, "evidence of the expired", poignancy=1),
+        "chat": observed(group, "chat", node_type="chat", utterances=[["Klaus", "hello"]]),
+    }
+    save(*kept.values(), *fading.values())
+    live = thought(group, "live", evidence=[str(kept["evidence"].event_id)], poignancy=8)
+    expired = thought(
+        group, "dead", evidence=[str(fading["evidence of the expired"].event_id)], poignancy=8, occurred_at=NOW - timedelta(days=60)
+    )
+    save(live, expired)
+    old(*(event.event_id for event in [*kept.values(), *fading.values()]))
+    execute("UPDATE node_access SET last_accessed = :at WHERE node_id = :id", at=NOW, id=kept["accessed"].event_id)
+    execute("UPDATE memory_nodes SET stored_at = :at WHERE node_id = :id", at=NOW, id=kept["stored lately"].event_id)
+    before = nodes(group)
+    dry = run_in(group, archive.archive, dry=True)
+    assert {name: dry[name] for name in ("agents", "fades", "recent", "important", "evidence")} == {
+        "agents": 1,
+        "fades": 4,
+        "recent": 4,
+        "important": 1,
+        "evidence": 1,
+    }
+    assert dry["by_agent"][0]["agent_id"] == "klaus"
+    assert (nodes(group), audit_of(group)) == (before, [])
+    assert run_in(group, archive.archive) == {"agents": 1, "archived": 4}
+    assert archived(group) == dict.fromkeys(fading, "faded")
+    (entry,) = audit_of(group)
+    assert entry["details"]["count"] == 4
+    assert sorted(entry["details"]["node_ids"]) == sorted(str(event.event_id) for event in fading.values())
+    assert run_in(group, archive.archive) == {"agents": 1, "archived": 0}
+
+
+def test_the_bounds_of_fading_are_settings(group: str) -> None:
+    event = observed(group, "a week old", poignancy=7)
+    save(event)
+    old(event.event_id, days=8)
+    assert run_in(group, archive.archive)["archived"] == 0
+    with environment(archive_after_days="7", archive_below_poignancy="8"):
+        save(observed(group, "now"))
+        assert run_in(group, archive.archive)["archived"] == 1
+    assert archived(group) == {"a week old": "faded"}
+
+
+def test_an_agent_in_simulated_time_keeps_what_is_recent_there_even_if_somebody_asked_it_today(group: str) -> None:
+    past = datetime(2023, 2, 13, tzinfo=UTC)
+    events = [observed(group, f"day {day}", occurred_at=past + timedelta(days=day)) for day in range(0, 120, 10)]
+    save(*events)
+    execute("UPDATE memory_nodes SET stored_at = :at WHERE group_id = :g", at=NOW - timedelta(days=500), g=group)
+    execute("UPDATE node_access SET last_accessed = :at WHERE node_id = :id", at=NOW, id=events[-1].event_id)
+    assert run_in(group, archive.archive)["archived"] == 2
+    assert archived(group).keys() == {"day 0", "day 10"}
+
+
+def test_agents_in_stanford_mode_are_left_alone(group: str) -> None:
+    faded = observed(group, "faded")
+    configured = build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": {"mode": "stanford"}})
+    save(faded, thought(group, "expired", occurred_at=NOW - timedelta(days=50)), configured)
+    old(faded.event_id)
+    assert (run_in(group, archive.archive), run_in(group, archive.expire_thoughts)) == ({}, {})
+    assert archived(group) == {}
+
+
+def test_what_was_imported_today_does_not_fade_however_old_it_is(group: str) -> None:
+    save(*(observed(group, f"{days} days ago", occurred_at=NOW - timedelta(days=days)) for days in (1_000, 500, 0)))
+    assert run_in(group, archive.archive)["archived"] == 0
+
+
+def test_archiving_is_done_in_batches_and_goes_on_where_a_kill_left_it(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "BATCH", 4)
+    events = [observed(group, f"memory {i}") for i in range(10)]
+    save(*events)
+    old(*(event.event_id for event in events))
+    original, calls = archive.archiving.archive_faded, []
+
+    class Killed(BaseException):
+        pass
+
+    def killed_in_the_second_batch(*arguments: Any) -> int:
+        calls.append(1)
+        done = original(*arguments)
+        if len(calls) == 2:
+            raise Killed
+        return done
+
+    monkeypatch.setattr(archive.archiving, "archive_faded", killed_in_the_second_batch)
+    with pytest.raises(Killed):
+        run_in(group, archive.archive)
+    assert len(archived(group)) == 4  # the second batch was rolled back, with its record
+    assert [entry["details"]["count"] for entry in audit_of(group)] == [4]
+    assert run_in(group, archive.archive) == {"agents": 1, "archived": 6}
+    assert [entry["details"]["count"] for entry in audit_of(group)] == [4, 4, 2]
+
+
+def test_two_archivings_at_once_archive_each_memory_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "BATCH", 5)
+    events = [observed(group, f"memory {i}") for i in range(40)]
+    save(*events)
+    old(*(event.event_id for event in events))
+    with Threads(3) as pool:
+        for future in [pool.submit(run_in, group, archive.archive) for _ in range(3)]:
+            future.result()
+    recorded = [node_id for entry in audit_of(group) for node_id in entry["details"]["node_ids"]]
+    assert sorted(recorded) == sorted(str(event.event_id) for event in events)
+
+
+@pytest.mark.parametrize("way", ["archive", "restore"])
+def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: str, database: Stack, way: str) -> None:
+    # Thoughts' ids are in no order; what locks nodes by the order of their numbers meets what locks them by their ids.
+    ids = sorted((uuid4() for _ in range(3)), reverse=True)
+    save(*(observed(group, f"memory {node_id}", event_id=node_id) for node_id in ids))
+    old(*ids)
+    if way == "restore":
+        run_in(group, archive.archive)
+    assert database.urls is not None
+    url = database.urls.database_url.replace("+psycopg", "")
+
+    def archive_or_restore() -> None:
+        if way == "archive":
+            run_in(group, archive.archive)
+        else:
+            operations.restore(RestoreQuery(group_id=group, agent_id="klaus"))
+
+    def fold() -> None:
+        with unit_of_work() as connection:
+            lock(connection, ids)
+            connection.execute(text("SELECT pg_sleep(0.1)"))
+
+    with psycopg.connect(url) as other, Threads(2) as pool:
+        other.execute("SELECT FROM memory_nodes WHERE node_id = %s FOR UPDATE", [ids[1]])
+        both = [pool.submit(archive_or_restore), pool.submit(fold)]
+        time.sleep(0.5)
+        other.commit()
+        for future in both:
+            future.result()
+    assert len(archived(group)) == (3 if way == "archive" else 0)
+
+
+def test_only_the_group_asked_for_is_archived(group: str) -> None:
+    other = f"{group}-other"
+    events = [observed(name, "memory") for name in (group, other)]
+    save(*events)
+    old(*(event.event_id for event in events))
+    run_in(group, archive.archive)
+    assert (len(archived(group)), len(archived(other))) == (1, 0)
+
+
+def test_restored_memories_stay_and_say_who_brought_them_back(group: str) -> None:
+    faded = observed(group, "faded")
+    expired = thought(group, "expired", occurred_at=NOW - timedelta(days=50), poignancy=9)
+    save(faded, expired, observed(group, "today"))
+    old(faded.event_id)
+    run_in(group, archive.archive)
+    run_in(group, archive.expire_thoughts)
+    page = operations.archived(ArchivedQuery(group_id=group, agent_id="klaus"))
+    assert [(row["description"], row["archived_reason"]) for row in page["rows"]] == [("expired", "expired"), ("faded", "faded")]
+    strangers = operations.restore(RestoreQuery(group_id=f"{group}-other", node_ids=[faded.event_id]))
+    assert strangers == {"restored": 0, "agents": {}}
+    assert operations.restore(RestoreQuery(group_id=group, node_ids=[faded.event_id]))["restored"] == 1
+    assert operations.restore(RestoreQuery(group_id=group, agent_id="klaus")) == {"restored": 1, "agents": {"klaus": 1}}
+    assert archived(group) == {}
+    assert run_in(group, archive.archive)["archived"] == 0
+    assert run_in(group, archive.expire_thoughts) == {}
+    told = [(entry["actor"], entry["details"]["node_ids"]) for entry in audit_of(group) if entry["action"] == "restore"]
+    assert told == [("operator", [str(faded.event_id)]), ("operator", [str(expired.event_id)])]
+    assert operations.restore(RestoreQuery(group_id=group, agent_id="klaus"))["restored"] == 0
+
+
+# Keyword strengths
+
+
+def strengths(group: str) -> dict[tuple[str, str], int]:
+    found = rows("SELECT memory_type, keyword, strength FROM kw_strength WHERE group_id = :g", g=group)
+    return {(row["memory_type"], row["keyword"]): row["strength"] for row in found}
+
+
+def counted(group: str) -> dict[tuple[str, str], int]:
+    """As the tasks count them, once nothing is owed any more."""
+    execute("DELETE FROM pending_work WHERE group_id = :g", g=group)
+    counts = [node for node in nodes(group) if counts_for_keywords(node["type"], node["predicate"], node["object"])]
+    with unit_of_work() as connection:
+        strength.strengthen(connection, [node["node_id"] for node in counts])
+    return strengths(group)
+
+
+def test_keyword_strengths_that_drifted_are_reported_and_repaired(group: str) -> None:
+    save(
+        observed(group, "a", keywords=["Klaus", "Book", "klaus"]),
+        observed(group, "b", keywords=["book"]),
+        thought(group, "c", keywords=["book"]),
+        observed(group, "d", node_type="chat", keywords=["book"]),
+        observed(group, "bed is idle", subject="bed", predicate="is", object="idle", keywords=["bed"]),
+    )
+    right = counted(group)
+    assert right == {("event", "klaus"): 2, ("event", "book"): 2, ("thought", "book"): 1}
+    assert run_in(group, maintenance.recompute_kw_strength) == {"agents": 1, "keywords_off": 0}
+    execute("UPDATE kw_strength SET strength = 7 WHERE group_id = :g AND keyword = 'klaus'", g=group)
+    execute("DELETE FROM kw_strength WHERE group_id = :g AND memory_type = 'thought'", g=group)
+    execute("INSERT INTO kw_strength VALUES (:g, 'klaus', 'event', 'ghost', 3)", g=group)
+    wrong = strengths(group)
+    drift = [{"group_id": group, "agent_id": "klaus", "keywords": 3, "off_by": 5 + 1 + 3}]
+    expected = {"agents": 1, "keywords_off": 3, "drift": drift}
+    assert run_in(group, maintenance.recompute_kw_strength, dry=True) == expected
+    assert (strengths(group), audit_of(group)) == (wrong, [])
+    assert run_in(group, maintenance.recompute_kw_strength) == expected
+    assert strengths(group) == right
+    assert audit_of(group)[0]["details"] == {"keywords": 3, "off_by": 9}
+    assert run_in(group, maintenance.recompute_kw_strength) == {"agents": 1, "keywords_off": 0}
+
+
+@pytest.mark.parametrize("kind", ["strengthen", "appraise"])
+def test_memories_that_are_still_to_be_counted_are_no_drift(group: str, kind: str) -> None:
+    waiting, buried = observed(group, "waiting", keywords=["tea"]), observed(group, "buried", keywords=["tea"])
+    save(waiting, buried)
+    execute("DELETE FROM pending_work WHERE group_id = :g", g=group)
+    execute("INSERT INTO pending_work (kind, subject_id, group_id) VALUES (:k, :id, :g)", k=kind, id=waiting.event_id, g=group)
+    execute(
+        "INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason) VALUES (:l, :k, :id, :g, 'x')",
+        l=uuid4(),
+        k=kind,
+        id=buried.event_id,
+        g=group,
+    )
+    assert run_in(group, maintenance.recompute_kw_strength)["keywords_off"] == 0
+    assert strengths(group) == {}
+
+
+def test_two_repairs_at_once_repair_once(group: str) -> None:
+    save(*(observed(group, f"memory {i}", keywords=[f"word{i}", "all"]) for i in range(30)))
+    execute("DELETE FROM pending_work WHERE group_id = :g", g=group)
+    with Threads(4) as pool:
+        for future in [pool.submit(run_in, group, maintenance.recompute_kw_strength) for _ in range(4)]:
+            future.result()
+    assert strengths(group) == {("event", "all"): 30} | {("event", f"word{i}"): 1 for i in range(30)}
+
+
+def test_what_is_counted_during_a_repair_stays_counted(group: str, database: Stack) -> None:
+    first, second = observed(group, "first", keywords=["tea"]), observed(group, "second", keywords=["tea"])
+    save(first)
+    counted(group)
+    execute("UPDATE kw_strength SET strength = 5 WHERE group_id = :g", g=group)
+    save(second)
+    assert database.urls is not None
+    with psycopg.connect(database.urls.database_url.replace("+psycopg", "")) as other, Threads(1) as pool:
+        other.execute("DELETE FROM pending_work WHERE subject_id = %s", [second.event_id])
+        other.execute("UPDATE kw_strength SET strength = strength + 1 WHERE group_id = %s", [group])
+        repair = pool.submit(run_in, group, maintenance.recompute_kw_strength)  # waits for the row
+        time.sleep(0.3)
+        other.commit()
+        repair.result(10)
+    assert strengths(group) == {("event", "tea"): 2}
+
+
+# Pruning
+
+
+def test_only_old_rows_that_nothing_needs_are_pruned(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "PRUNE_BATCH", 2)
+    done = [observed(group, f"done {i}") for i in range(5)]
+    owing, young, nodeless = observed(group, "owing"), observed(group, "young"), observed(group, "nodeless")
+    save(*done, owing, young, nodeless)
+    execute("DELETE FROM pending_work WHERE group_id = :g AND subject_id <> :id", g=group, id=owing.event_id)
+    execute("DELETE FROM memory_nodes WHERE node_id = :id", id=nodeless.event_id)
+    execute(
+        "UPDATE events SET received_at = :at WHERE group_id = :g AND event_id <> :id",
+        at=NOW - timedelta(days=40),
+        g=group,
+        id=young.event_id,
+    )
+    for state, days in (("open", None), ("discarded", 200), ("replayed", 200), ("discarded", 10)):
+        execute(
+            "INSERT INTO dead_letters (letter_id, kind, group_id, reason, state, resolved_at) VALUES (:l, 'intake', :g, 'x', :s, :at)",
+            l=uuid4(),
+            g=group,
+            s=state,
+            at=None if days is None else NOW - timedelta(days=days),
+        )
+    job = f"test_{uuid4().hex}"
+    for days in (100, 50, 40):
+        execute("INSERT INTO job_ticks (job, slot) VALUES (:j, :s)", j=job, s=NOW - timedelta(days=days))
+
+    def left() -> tuple[set[str], list[str], int]:
+        return (
+            {row["payload"]["description"] for row in rows("SELECT payload FROM events WHERE group_id = :g", g=group)},
+            [row["state"] for row in rows("SELECT state FROM dead_letters WHERE group_id = :g ORDER BY state", g=group)],
+            len(rows("SELECT 1 AS x FROM job_ticks WHERE job = :j", j=job)),
+        )
+
+    before = left()
+    with environment(prune_events_days="30"):
+        dry = run_in(group, maintenance.prune, dry=True)
+        assert (dry["events"] >= 5, dry["dead_letters"] >= 2, dry["job_ticks"] >= 2) == (True, True, True)
+        assert left() == before
+        run_in(group, maintenance.prune)
+    assert left() == ({"owing", "young", "nodeless"}, ["discarded", "open"], 1)
+    assert len(nodes(group)) == 7
+    assert rows("SELECT 1 AS x FROM audit_log WHERE actor = 'job:prune' AND target = 'events'")
+    execute("DELETE FROM job_ticks WHERE job = :j", j=job)
+
+
+def test_an_event_that_a_dead_letter_may_need_again_is_not_pruned(group: str) -> None:
+    ended = build({"type": "session.ended", "group_id": group, "agent_id": "klaus", "session_id": "s"})
+    save(ended)
+    execute("DELETE FROM pending_work WHERE group_id = :g", g=group)
+    execute("UPDATE events SET received_at = '2001-01-01' WHERE group_id = :g", g=group)
+    execute(
+        "INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason) VALUES (:l, 'reflect_conversation', :s, :g, 'x')",
+        l=uuid4(),
+        s=ended.event_id,
+        g=group,
+    )
+    with environment(prune_events_days="30"):
+        run_in(group, maintenance.prune)
+        assert len(rows("SELECT 1 AS x FROM events WHERE group_id = :g", g=group)) == 1
+        execute("UPDATE dead_letters SET state = 'discarded' WHERE group_id = :g", g=group)
+        run_in(group, maintenance.prune)
+    assert rows("SELECT 1 AS x FROM events WHERE group_id = :g", g=group) == []
+
+
+def test_events_are_not_pruned_unless_asked_to(group: str) -> None:
+    save(observed(group, "old"))
+    execute("DELETE FROM pending_work WHERE group_id = :g", g=group)
+    execute("UPDATE events SET received_at = '2001-01-01' WHERE group_id = :g", g=group)
+    assert "events" not in run_in(group, maintenance.prune)
+    assert len(rows("SELECT 1 AS x FROM events WHERE group_id = :g", g=group)) == 1
+
+
+# Warm, snapshot, schedule
+
+
+def test_the_agents_asked_last_are_warmed_the_latest_last_and_nothing_counts_as_accessed(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[dict[str, Any]] = []
+    monkeypatch.setattr(warm.current_app, "send_task", lambda name, **options: sent.append({"name": name, **options}))
+    for name in ("first: a", "second", "third"):
+        touches.tell(group, name, [uuid4()], NOW.timestamp())
+        time.sleep(0.002)  # the streams' own clock has milliseconds
+    with environment(redis_url=warm.get_settings().redis_url, warm_agents="2"):
+        assert run_in(group, warm.warm, dry=True) == {"agents": 2}
+        assert sent == []
+        run_in(group, warm.warm)
+    requests = [RetrievalRequest.model_validate(each["args"][1]) for each in sent]
+    assert [(request.group_id, request.agent_id, request.touch) for request in requests] == [
+        (group, "second", False),
+        (group, "third", False),
+    ]
+    assert {each["queue"] for each in sent} == {"retrieval"}
+    assert valkey_keys.touched_agent(valkey_keys.touched("a:b", "c:d")) == ("a:b", "c:d")
+
+
+def test_a_snapshot_counts_queues_work_and_letters(group: str) -> None:
+    save(observed(group, "memory"))
+    found = run_in(group, maintenance.take_snapshot)
+    assert found["owed"]["embed"] >= 1
+    assert found["lag_seconds"] >= 0
+    assert found["dead_letters"] >= 0
+    assert {"retrieval", "upkeep", "memory.intake"} <= found["queues"].keys()
+
+
+def test_the_schedule_tells_of_every_job_when_it_ran_and_when_it_will(group: str) -> None:
+    now = datetime.now(UTC)
+    perform(JOBS["snapshot"], now)
+    found = {row["job"]: row for row in operations.schedule(ScheduleQuery(group_id=group))}
+    assert found.keys() == JOBS.keys()
+    snapshot = found["snapshot"]
+    assert snapshot["last"]["state"] == "done"
+    assert snapshot["last"]["seconds"] >= 0
+    assert timedelta() < snapshot["next"] - now <= timedelta(seconds=300)
+    assert snapshot["lag_seconds"] < 1  # 0, unless the slot has just ended
+    assert found["backup"]["next"] is None
+    assert found["backup"]["schedule"] == "off"
+
+
+def test_a_job_that_is_there_can_be_rehearsed_and_one_that_is_not_is_named(group: str) -> None:
+    save(observed(group, "memory"))
+    answer = operations.run_job(RunJobQuery(group_id=group, job="archive", dry_run=True, whole_service=False))
+    assert (answer["state"], answer["summary"]["agents"]) == ("dry run", 1)
+    with pytest.raises(JiyiError, match=r"no job 'sleep'; there are archive, backup"):
+        operations.run_job(RunJobQuery(group_id=group, job="sleep"))
+
+
+@pytest.mark.parametrize("name", sorted(JOBS))
+def test_a_dry_run_of_each_job_works_and_leaves_no_trace(group: str, name: str) -> None:
+    def everything() -> list[Any]:
+        tables = ("memory_nodes", "node_access", "kw_strength", "events", "dead_letters", "audit_log")
+        return [
+            rows(f"SELECT * FROM {table} t WHERE group_id = :g ORDER BY 1", g=group)
+            if table != "node_access"
+            else rows("SELECT * FROM node_access WHERE group_id = :g ORDER BY 1", g=group)
+            for table in tables
+        ]
+
+    save(observed(group, "memory", keywords=["tea"]), thought(group, "gone", occurred_at=NOW - timedelta(days=99)))
+    execute("INSERT INTO kw_strength VALUES (:g, 'klaus', 'event', 'ghost', 3)", g=group)
+    before = everything()
+    rehearse(JOBS[name])
+    assert everything() == before

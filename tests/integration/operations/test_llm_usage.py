@@ -1,0 +1,124 @@
+"""What questions to LLMs have used: counted by the workers, shown by ``jiyi llms``."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
+from typer.testing import CliRunner
+
+from jiyi import Client
+from jiyi.cli.app import app
+from jiyi.protocol.queries import LLMsQuery
+from jiyi.providers import llms
+from jiyi.providers.llms import llm
+from jiyi.providers.llms.questions import Poignancy
+from jiyi.providers.llms.usage import Usage, on_usage
+from jiyi.settings import get_settings
+from models.db.connection import unit_of_work
+from models.operations import llm_usage
+from tests.misbehaving import chat, vendor
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+def used(group: str, prompt: str = "insights@1", **changes: Any) -> Usage:
+    values = {"calls": 2, "failures": 1, "prompt_tokens": 100, "completion_tokens": 10, "cost": 0.5, **changes}
+    return Usage(prompt=prompt, model="openai:x", group_id=group, **values)
+
+
+def sums(group: str, first_day: date | None = None) -> list[dict[str, Any]]:
+    with unit_of_work() as connection:
+        return llm_usage.since(connection, group, first_day or datetime.now(UTC).date() - timedelta(days=1))
+
+
+def test_usage_of_a_day_adds_up_by_prompt_and_model(group: str) -> None:
+    for _ in range(3):
+        llm_usage.record(used(group))
+    llm_usage.record(used(group, "poignancy@1", cost=0.0))
+    llm_usage.record(used(group + "-other"))
+    first, second = sums(group)
+    assert first == {
+        "prompt": "insights@1",
+        "model": "openai:x",
+        "calls": 6,
+        "failures": 3,
+        "prompt_tokens": 300,
+        "completion_tokens": 30,
+        "cost": pytest.approx(1.5),
+    }
+    assert second["prompt"] == "poignancy@1"
+
+
+def test_workers_that_count_at_the_same_time_lose_nothing(group: str) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: llm_usage.record(used(group)), range(40)))
+    assert [row["calls"] for row in sums(group)] == [80]
+
+
+def test_only_the_days_that_are_asked_for_count(group: str) -> None:
+    llm_usage.record(used(group))
+    with unit_of_work() as connection:
+        connection.execute(text("UPDATE llm_usage SET day = day - 40 WHERE group_id = :group"), {"group": group})
+    llm_usage.record(used(group))
+    assert [row["calls"] for row in sums(group)] == [2]
+    assert [row["calls"] for row in sums(group, date(2020, 1, 1))] == [4]
+
+
+def test_an_answer_is_not_lost_because_it_cannot_be_counted(
+    group: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away() -> Any:
+        raise OperationalError("INSERT", {}, ConnectionError("database away"))
+
+    monkeypatch.setattr("models.operations.llm_usage.unit_of_work", away)
+    llm_usage.record(used(group))
+    assert "usage of insights@1 by openai:x was not counted" in caplog.text
+
+
+def test_what_is_asked_for_a_group_is_counted_for_it(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with vendor() as server:
+        for name, value in {"LLM": "compatible:m", "LLM_BASE_URL": server.base_url, "LLM_PRICE_IN": "1000"}.items():
+            monkeypatch.setenv(f"JIYI_{name}", value)
+        get_settings.cache_clear()
+        llm.cache_clear()
+        on_usage(llm_usage.record)
+        server.script(chat("hm"), chat('{"poignancy": 3}'))
+        try:
+            assert llms.ForGroup(llm(), group).ask(Poignancy(agent_id="a", text="b")).poignancy == 3
+        finally:
+            on_usage(None)
+            monkeypatch.undo()
+            get_settings.cache_clear()
+            llm.cache_clear()
+    (row,) = sums(group)
+    assert row == {
+        "prompt": "poignancy@1",
+        "model": "compatible:m",
+        "calls": 2,
+        "failures": 1,
+        "prompt_tokens": 20,
+        "completion_tokens": 10,
+        "cost": pytest.approx(0.02),
+    }
+
+
+def test_jiyi_llms_shows_the_llm_the_vendors_and_the_usage_of_the_group(client: Client) -> None:
+    llm_usage.record(used(client.group))
+    found = client.ask("llms", LLMsQuery(group_id=client.group))
+    assert found["active"] == {"vendor": "rules", "model": "rules-1", "breaker": None, "problem": None}
+    assert {row["vendor"] for row in found["vendors"]} >= {"openai", "deepseek", "ollama", "compatible"}
+    assert [(row["prompt"], row["calls"]) for row in found["usage"]] == [("insights@1", 2)]
+
+    shown = CliRunner().invoke(app, ["llms", "--group", client.group], env={"COLUMNS": "140"})
+    assert shown.exit_code == 0, shown.output
+    assert "rules-1" in shown.stdout
+    assert "insights@1" in shown.stdout
+    document = json.loads(CliRunner().invoke(app, ["llms", "--json", "--days", "7", "--group", client.group]).stdout)
+    assert document["days"] == 7
+    assert document["usage"] == found["usage"]

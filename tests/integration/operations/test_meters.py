@@ -1,0 +1,347 @@
+"""Numbers over time, signs of life, and what waits in queues: with a real Valkey, and with real workers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import cast
+from uuid import uuid4
+
+import pytest
+from celery import Celery
+from flask import Flask
+from prometheus_client.parser import text_string_to_metric_families
+
+from jiyi import Client
+from jiyi.protocol.broker import PUBLISHED_AT, stamp
+from jiyi.settings import get_settings
+from models.db import valkey_keys
+from models.db.valkey import valkey
+from models.operations import canaries, meters, series
+from models.operations.canaries import Canary
+from models.operations.meters import Meters
+from models.queue import broker_queues
+from models.queue.broker_queues import redis_address, task_queues
+from web.operations import health
+from web.operations.roll_call import Worker
+from web.sources import Reading
+from workers import beat, ephemeral
+
+PATIENCE_SECONDS = 60.0
+DEAD = "redis://127.0.0.1:1/0"
+
+
+def await_true(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def name(database: object) -> str:
+    """Of a task, or a queue, that nobody else has."""
+    return f"test-{uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def own_meters(monkeypatch: pytest.MonkeyPatch, database: object) -> Iterator[Meters]:
+    """Those of a process that delivers when it is told."""
+    made = Meters()
+    monkeypatch.setattr(made, "_begin", lambda: None)
+    monkeypatch.setattr(meters, "_meters", made)
+    yield made
+    made.flush()
+
+
+def test_numbers_of_several_processes_come_together(own_meters: Meters, name: str) -> None:
+    meters.task(name, "done", 2.0, 0.5)
+    meters.task(name, "failed", 4.0, None)
+    own_meters.flush()
+    meters.task(name, "done", 1.0, 1.5)
+    own_meters.flush()
+    found = meters.series(minutes=3)["tasks"][name]
+    assert (sum(found["done"]), sum(found["failed"]), sum(found["retried"])) == (2, 1, 0)
+    assert max(seconds for seconds in found["seconds_max"] if seconds is not None) == 4
+    assert max(seconds for seconds in found["wait_max"] if seconds is not None) == 1.5
+    if sum(1 for seconds in found["seconds"] if seconds is not None) == 1:  # no minute has ended in between
+        assert [seconds for seconds in found["seconds"] if seconds is not None] == [pytest.approx(7 / 3)]
+        assert [seconds for seconds in found["wait"] if seconds is not None] == [1.0]
+    assert meters.totals()[f"task|{name}|done"] == 2
+
+
+def test_coarser_steps_hold_the_same(own_meters: Meters, name: str) -> None:
+    now = int(time.time() // 60)
+    for minutes_ago, count in ((0, 1), (1, 2), (7, 4), (1_300, 8)):
+        valkey().hset(valkey_keys.meters(now - minutes_ago), f"task|{name}|done", count)
+        valkey().expire(valkey_keys.meters(now - minutes_ago), 120)
+    for minutes, step, total in ((10, 1, 7), (10, 5, 7), (1_440, 5, 15), (1_440, 30, 15), (999_999, 60, 15)):
+        found = meters.series(minutes, step)
+        assert sum(found["tasks"][name]["done"]) == total, (minutes, step)
+        assert found["step_seconds"] == step * 60
+        assert all(moment % (step * 60) == 0 for moment in found["times"])
+        assert found["times"][-1] <= time.time()
+        columns = [found["events"], found["done"], *found["tasks"][name].values(), *found["retrieval_ms"].values()]
+        assert {len(column) for column in columns} == {len(found["times"])}
+        assert found["times"][0] <= time.time() - 60 * (min(minutes, series.MAX_MINUTES) - 1)
+        assert len(found["times"]) * step <= min(minutes, series.MAX_MINUTES) + 2 * step
+
+
+def test_what_valkey_did_not_take_is_delivered_later_once(own_meters: Meters, name: str) -> None:
+    meters.add("work", name, "done", number=5)
+    with ephemeral.environment(redis_url=DEAD):
+        own_meters.try_flush()
+        own_meters.try_flush()
+    own_meters.flush()
+    own_meters.flush()
+    assert meters.totals()[f"work|{name}|done"] == 5
+
+
+def test_minutes_are_forgotten_after_a_day(own_meters: Meters, name: str) -> None:
+    meters.add("work", name, "done")
+    own_meters.flush()
+    minute = next(minute for minute in (int(time.time() // 60), int(time.time() // 60) - 1) if valkey().exists(valkey_keys.meters(minute)))
+    assert 0 < valkey().ttl(valkey_keys.meters(minute)) <= meters.KEPT_SECONDS
+    assert valkey().ttl(valkey_keys.METERS_TOTAL) == -1
+
+
+def test_workers_count_what_they_do(client: Client) -> None:
+    def counted() -> tuple[float, float, float]:
+        found = meters.totals()
+        return found.get("events", 0), found.get("retrieval|n", 0), found.get("task|retrieval.retrieve|done", 0)
+
+    before = counted()
+    client.observe("Ada", "Ada counts the swifts", wait=True)
+    client.retrieve("Ada", "swifts")
+    await_true(lambda: all(now > was for now, was in zip(counted(), before, strict=True)), "nothing was counted")
+    found = meters.series(5)
+    assert any(ms is not None and ms > 0 for ms in found["retrieval_ms"]["p50"])
+    waits = [seconds for seconds in found["tasks"]["retrieval.retrieve"]["wait_max"] if seconds is not None]
+    assert waits, "the client said when it sent the request"
+    assert max(waits) < PATIENCE_SECONDS
+    assert canaries.TASK not in found["tasks"]
+
+
+def test_every_queue_sings_and_beat_lives(service: str) -> None:
+    await_true(lambda: all(canary.sang_at for canary in canaries.look(task_queues())), "a queue is silent")
+    for canary in canaries.look(task_queues()):
+        assert canary.age is not None
+        assert canary.age < PATIENCE_SECONDS
+        assert canary.waited is not None
+    age = canaries.beat_age()
+    assert age is not None
+    assert age < PATIENCE_SECONDS
+    address, settings = redis_address(get_settings().broker_url), get_settings()
+    assert address
+    assert canaries.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds)
+    assert canaries.intake_ages(address, "no such queue", 30) == []
+
+
+def test_a_queue_that_nobody_reads_gathers_few_canaries(name: str) -> None:
+    (unknown,) = canaries.look([name])
+    assert (unknown.sent_at, unknown.sang_at, unknown.age, unknown.outstanding) == (None, None, None, 0)
+    assert canaries.due(name)
+    assert not canaries.due(name)  # a second beat, or the next look
+
+    def later(seconds: float) -> bool:
+        sent = float(valkey().hget(valkey_keys.canary(name), "sent") or 0)
+        valkey().hset(valkey_keys.canary(name), "sent", sent - seconds)
+        return canaries.due(name)
+
+    pauses = [next(pause for pause in range(1, 1_000, 3) if later(3)) for _ in range(9)]
+    for shorter, longer in pairwise(pauses):
+        assert longer >= shorter
+    assert pauses[0] <= canaries.EVERY
+    assert canaries.LAST_PAUSE * 0.8 <= pauses[-1] <= canaries.LAST_PAUSE
+    (silent,) = canaries.look([name])
+    assert (silent.outstanding, silent.age) == (10, None)
+    assert silent.sent_at is not None
+    canaries.sang(name, silent.sent_at)
+    (alive,) = canaries.look([name])
+    assert (alive.outstanding, alive.waited is not None) == (0, True)
+    assert later(canaries.EVERY)
+
+
+def test_beat_goes_on_without_valkey_or_broker(database: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    from workers.app import app
+
+    scheduler = beat.CanaryScheduler(app, lazy=True)
+    entry = SimpleNamespace(task=canaries.TASK, args=("upkeep",), name="a canary")
+    with ephemeral.environment(redis_url=DEAD):
+        scheduler.apply_entry(entry)
+    monkeypatch.setattr(canaries, "due", lambda _queue: True)
+
+    def away(*_: object, **__: object) -> None:
+        raise OSError("the broker is away")
+
+    monkeypatch.setattr(scheduler, "apply_async", away)
+    scheduler.apply_entry(entry)
+    assert [record.message.partition(":")[0] for record in caplog.records if record.name == "jiyi.beat"] == ["no canary for upkeep"] * 2
+    assert entry.args == ("upkeep",)
+
+
+@pytest.fixture
+def send(name: str) -> Iterator[Callable[..., None]]:
+    """Sends a task to the queue ``name``."""
+    app = Celery("test", broker=get_settings().broker_url, set_as_current=False)
+    app.conf.task_create_missing_queues = True
+    yield lambda task, *arguments, **options: app.send_task(task, args=arguments, queue=name, ignore_result=True, **options)
+    app.close()
+    valkey().delete(name)
+
+
+def test_a_look_into_a_queue_tells_what_waits_but_not_what_it_says(send: Callable[..., None], name: str) -> None:
+    address = redis_address(get_settings().broker_url)
+    assert address
+    assert broker_queues.contents(address, name) == broker_queues.Contents(0)
+    send("work.embed", 'words of a "tenant" {"task": "other", "id": "x", "published_at": 5}', headers=stamp(), task_id="the-first")
+    for n in range(120):
+        send("retrieval.retrieve", {"focal": "words of a tenant", "task": "spoofed"}, task_id=f"id-{n}", headers={PUBLISHED_AT: None})
+    send("work.embed", "words", headers=stamp())
+    found = broker_queues.contents(address, name)
+    assert (found.waiting, found.scanned) == (122, 122)
+    assert found.by_name == {"retrieval.retrieve": 120, "work.embed": 2}
+    assert [message.place for message in found.first] == list(range(50))
+    assert [message.place for message in found.last] == list(range(121, 71, -1))
+    assert (found.first[0].name, found.first[0].id) == ("work.embed", "the-first")
+    assert found.first[0].age_seconds is not None
+    assert 0 <= found.first[0].age_seconds < PATIENCE_SECONDS
+    assert found.oldest_seconds is not None
+    assert found.first[1].age_seconds is None  # who does not say when it was sent
+    assert all(message.bytes > 100 for message in found.first)
+    assert "words" not in repr(found)
+    assert "spoofed" not in repr(found)
+    oldest = broker_queues.oldest(address, [name, "an empty queue"])
+    assert oldest[name] is not None
+    assert oldest["an empty queue"] is None
+
+
+def test_a_look_into_a_queue_is_bounded(send: Callable[..., None], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = redis_address(get_settings().broker_url)
+    assert address
+    for _ in range(30):
+        send("work.embed", "x" * 1_000)
+    monkeypatch.setattr(broker_queues, "SCANNED", 20)
+    assert broker_queues.contents(address, name).scanned == 20
+    monkeypatch.setattr(broker_queues, "SCANNED_BYTES", 5_000)
+    assert 1 < broker_queues.contents(address, name).scanned < 8
+    valkey().delete(name)
+    valkey().lpush(name, b"\xff\x00 no message of ours" * 3)
+    (strange,) = broker_queues.contents(address, name).first
+    assert (strange.name, strange.id, strange.age_seconds) == ("?", None, None)
+
+
+def test_events_in_the_intakes_queue_are_told_by_their_type(name: str) -> None:
+    address = redis_address(get_settings().broker_url)
+    assert address
+    with ephemeral.environment(intake_queue=name, exchange=name):
+        with Client("of-nobody") as client:
+            client.observe("Ada", "words of a tenant")
+        (message,) = broker_queues.contents(address, name).first
+    assert message.name == "memory.observed"
+    assert message.age_seconds is not None
+    valkey().delete(name)
+
+
+def numbers(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
+    return {
+        (sample.name, tuple(sorted(sample.labels.values()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_prometheus_reads_the_whole_service(
+    web_app: Flask, api_key: Callable[..., str], send: Callable[..., None], name: str, group: str, own_meters: Meters
+) -> None:
+    meters.retrieved(0.004)
+    meters.retrieved(99.0)
+    meters.task(name, "failed", 1.5, 0.25)
+    own_meters.flush()
+    operator = {"Authorization": f"Bearer {api_key(None, 'operator')}"}
+    answer = web_app.test_client().get("/metrics", headers=operator)
+    assert answer.status_code == 200
+    assert answer.content_type.startswith("text/plain")
+    found = numbers(answer.text)
+    for source in ("database", "broker", "valkey"):
+        assert found["jiyi_up", (source,)] == 1
+    for queue in [get_settings().intake_queue, *task_queues()]:
+        assert ("jiyi_queue_messages", (queue,)) in found
+    assert found["jiyi_tasks_total", ("failed", name)] == 1
+    assert found["jiyi_task_seconds_total", (name,)] == 1.5
+    assert found["jiyi_retrieval_seconds_bucket", ("0.005",)] >= 1
+    assert found["jiyi_retrieval_seconds_bucket", ("+Inf",)] == found["jiyi_retrieval_seconds_count", ()] >= 2
+    assert found["jiyi_retrieval_seconds_bucket", ("10.0",)] < found["jiyi_retrieval_seconds_bucket", ("+Inf",)]
+    assert ("jiyi_dead_letters_open", ()) in found
+    assert group not in answer.text
+
+
+def test_parts_that_do_not_answer_are_left_out_and_counted(
+    web_app: Flask, api_key: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = {"Authorization": f"Bearer {api_key(None, 'operator')}"}
+    client = web_app.test_client()
+    assert client.get("/metrics", headers=operator).status_code == 200  # the key is known from now on
+
+    def away(*_: object) -> None:
+        raise OSError("away")
+
+    monkeypatch.setattr(broker_queues, "depths", away)
+    first = numbers(client.get("/metrics", headers=operator).text)
+    second = numbers(client.get("/metrics", headers=operator).text)
+    assert second["jiyi_scrape_failures_total", ("broker",)] == first["jiyi_scrape_failures_total", ("broker",)] + 1
+    assert second["jiyi_up", ("broker",)] == 0
+    assert second["jiyi_up", ("database",)] == 1
+    assert not any(metric == "jiyi_queue_messages" for metric, _ in second)
+    assert ("jiyi_dead_letters_open", ()) in second
+
+
+def test_who_may_read_the_numbers(web_app: Flask, api_key: Callable[..., str], group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = web_app.test_client()
+
+    def status(key: str | None = None, **headers: str) -> int:
+        given = {"Authorization": f"Bearer {key}"} if key else {}
+        return client.get("/metrics", headers={**given, **headers}).status_code
+
+    reader = api_key(group, "read", "admin")
+    assert (status(), status("jiyi_x"), status(reader)) == (401, 401, 403)
+    opened = get_settings().model_copy(update={"metrics_open": True})
+    monkeypatch.setattr("web.operations.metrics.get_settings", lambda: opened)
+    assert (status(), status(reader)) == (200, 403)
+    assert status(**{"X-Forwarded-For": "192.0.2.1"}) == 401
+    stranger = client.get("/metrics", environ_base={"REMOTE_ADDR": "192.0.2.1"})
+    assert stranger.status_code == 401
+
+
+def test_busy_is_not_down_and_unknown_is_not_down(web_app: Flask) -> None:
+    now, nobody = time.time(), cast("Reading[list[Worker]]", Reading(None, "no answer"))
+
+    def state(queue: str, seconds: float, outstanding: int) -> tuple[str, str]:
+        sung = {name: Canary(name, now, now, 0.0) for name in task_queues()}
+        sung[queue] = Canary(queue, now, now - seconds, 0.0, outstanding)
+        with web_app.test_request_context():
+            check = health.workers(nobody, sung)
+        return check.state, check.detail
+
+    with web_app.test_request_context():
+        assert health.workers(nobody, {}).state == "unknown"
+    assert state("embedding", 5, 0)[0] == "ok"
+    assert state("embedding", 130, 3)[0] == "unknown"  # it may be at work
+    silent, detail = state("embedding", 1_000, 7)
+    assert silent == "attention"
+    assert "embedding" in detail
+    assert "upkeep" not in detail
+    assert state("reflection", 800, 7)[0] == "unknown"  # a reflection takes long
+    assert state("embedding", 1_000, 0)[0] == "unknown"  # beat sends none: that says nothing about the worker
+
+
+def test_a_late_job_is_not_blamed_on_a_beat_that_runs(web_app: Flask) -> None:
+    long_ago = [{"job": health.PULSE, "slot": datetime(2026, 1, 1, tzinfo=UTC), "state": "done", "error": None}]
+    with web_app.test_request_context():
+        unknown, alive = (health.schedule(get_settings(), long_ago, "", age) for age in (None, 5.0))
+    assert (unknown.state, alive.state) == ("attention", "attention")
+    assert "is beat running" in unknown.detail
+    assert "though beat runs" in alive.detail

@@ -1,0 +1,257 @@
+"""Work owed: claimed, settled, given back, buried; by tasks called as functions."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+import numpy as np
+import pytest
+from sqlalchemy import text
+
+from jiyi.errors import EmbeddingUnavailable
+from jiyi.providers.embedders import embedder
+from jiyi.settings import get_settings
+from models.db.connection import unit_of_work
+from models.memory.inbox import ACCUMULATE, DEPTH, EMBED, STRENGTHEN
+from models.queue import dead_letters, pending_work
+from tasks.framework import work as tasks
+from tasks.memory.embedding import embed
+from tasks.memory.upkeep import accumulate, settle_depth, strengthen
+from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_owed_by_others(database: object) -> None:
+    with unit_of_work() as connection:
+        connection.execute(text("DELETE FROM pending_work"))
+
+
+def do(kind: str, handler: object) -> int:
+    return tasks.run_until_idle(kind, handler)
+
+
+def vectors(group: str) -> dict[UUID, np.ndarray]:
+    found = rows("SELECT node_id, embedding, embedding_model FROM memory_nodes WHERE group_id = :g AND embedding IS NOT NULL", g=group)
+    return {row["node_id"]: row["embedding"].to_numpy() for row in found}
+
+
+def due_now(kind: str) -> None:
+    with unit_of_work() as connection:
+        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE kind = :k"), {"k": kind})
+
+
+def test_embed_fills_in_the_vectors_of_the_keys(group: str) -> None:
+    one = observed(group, "Klaus is reading", embedding_key="reading")
+    two = observed(group, "林岚在读书")
+    save(one, two)
+    assert do(EMBED, embed) == 2
+    filled = vectors(group)
+    np.testing.assert_allclose(filled[one.event_id], embedder().passages(["reading"])[0], rtol=1e-6)
+    np.testing.assert_allclose(filled[two.event_id], embedder().passages(["林岚在读书"])[0], rtol=1e-6)
+    assert not {kind for kind, _ in owed(group)} & {EMBED}
+
+
+def test_equal_texts_of_a_group_are_embedded_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    original = embedder().passages
+    monkeypatch.setattr(embedder(), "passages", lambda texts: asked.extend(texts) or original(texts))
+    save(observed(group, "refrigerator is idle"), observed(group, "refrigerator is idle"))
+    do(EMBED, embed)
+    save(observed(group, "refrigerator is idle"), observed(group, "something else"))
+    do(EMBED, embed)
+    assert asked == ["refrigerator is idle", "something else"]
+    assert len(vectors(group)) == 4
+    assert len({vector.tobytes() for vector in vectors(group).values()}) == 2
+
+
+def test_a_vector_that_came_along_is_kept(group: str) -> None:
+    event = observed(group, "x", vector=[3.0, 4.0], embedding_model="mine")
+    save(event)
+    do(EMBED, embed)
+    assert vectors(group)[event.event_id].tolist() == [3.0, 4.0]
+
+
+def test_strengthen_counts_lower_cased_keywords_by_type(group: str) -> None:
+    save(
+        observed(group, "a", keywords=["Klaus", "Book"]),
+        observed(group, "b", keywords=["klaus"]),
+        observed(group, "c", node_type="thought", keywords=["KLAUS"]),
+        observed(group, "d", node_type="chat", keywords=["klaus"]),
+        observed(group, "bed is idle", subject="bed", predicate="is", object="idle"),
+    )
+    do(STRENGTHEN, strengthen)
+    found = rows("SELECT memory_type, keyword, strength FROM kw_strength WHERE group_id = :g", g=group)
+    assert {(row["memory_type"], row["keyword"]): row["strength"] for row in found} == {
+        ("event", "klaus"): 2,
+        ("event", "book"): 1,
+        ("thought", "klaus"): 1,
+    }
+
+
+def test_accumulate_takes_poignancy_off_the_trigger_and_owes_a_reflection_once(group: str) -> None:
+    save(*(observed(group, f"event {i}", poignancy=10) for i in range(14)))
+    do(ACCUMULATE, accumulate)
+    (agent,) = rows("SELECT * FROM agents WHERE group_id = :g", g=group)
+    assert (agent["importance_trigger_curr"], agent["importance_ele_n"]) == (10, 14)
+    assert not [kind for kind, _ in owed(group) if kind == "reflect"]
+    save(observed(group, "the last straw", poignancy=10), observed(group, "and one more", poignancy=1))
+    do(ACCUMULATE, accumulate)
+    (agent,) = rows("SELECT * FROM agents WHERE group_id = :g", g=group)
+    assert (agent["importance_trigger_curr"], agent["importance_ele_n"]) == (-1, 16)
+    save(observed(group, "later", poignancy=3))
+    do(ACCUMULATE, accumulate)
+    assert [subject for kind, subject in owed(group) if kind == "reflect"] == [agent["agent_key"]]
+
+
+def test_a_handler_that_fails_is_tried_again_alone_and_buried_in_the_end(group: str) -> None:
+    good, bad = observed(group, "good"), observed(group, "bad")
+    save(good, bad)
+    seen: list[list[UUID]] = []
+
+    def handler(batch: tasks.Batch) -> None:
+        seen.append(list(batch.subject_ids))
+        if bad.event_id in batch.subject_ids:
+            raise RuntimeError("poison")
+        with batch.finish():
+            pass
+
+    kind = tasks.KINDS[EMBED]
+    tasks.run_due(kind, handler)
+    assert {kind for kind, subject in owed(group) if subject == good.event_id} >= {EMBED}
+    for _ in range(get_settings().work_max_attempts - 1):
+        due_now(EMBED)
+        tasks.run_due(kind, handler)
+    assert sorted(map(len, seen)) == [1] * (len(seen) - 1) + [2]
+    assert {subject for kind, subject in owed(group) if kind == EMBED} == set()
+    with unit_of_work() as connection:
+        (letter,) = dead_letters.letters(connection, group, "open", EMBED, None, 10)
+    assert letter["subject_id"] == bad.event_id
+    assert letter["attempts"] == get_settings().work_max_attempts
+    assert letter["reason"] == "RuntimeError: poison"
+    assert "Traceback" in letter["traceback"]
+
+
+def test_a_worker_that_dies_each_time_is_counted_and_its_subject_buried(group: str) -> None:
+    event = observed(group)
+    save(event)
+    for _ in range(get_settings().work_max_attempts):  # claimed, never settled: the process was killed
+        due_now(EMBED)
+        with unit_of_work() as connection:
+            assert pending_work.claim(connection, EMBED, 10, 60)
+    due_now(EMBED)
+    with unit_of_work() as connection:
+        assert pending_work.bury_exhausted(connection, EMBED, get_settings().work_max_attempts) == {group: 1}
+        (letter,) = dead_letters.letters(connection, group, "open", EMBED, None, 10)
+    assert "died" in letter["reason"]
+
+
+def test_a_provider_that_is_down_costs_no_attempt(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(_texts: object) -> None:
+        raise EmbeddingUnavailable("the provider is down")
+
+    event = observed(group)
+    save(event)
+    with monkeypatch.context() as patch:
+        patch.setattr(embedder(), "passages", down)
+        for _ in range(get_settings().work_max_attempts + 3):
+            due_now(EMBED)
+            tasks.run_due(tasks.KINDS[EMBED], embed)
+    (row,) = rows("SELECT * FROM pending_work WHERE kind = 'embed' AND subject_id = :id", id=event.event_id)
+    assert (row["attempts"], row["last_error"]) == (0, "the provider is down")
+    due_now(EMBED)
+    assert do(EMBED, embed) == 1
+    assert event.event_id in vectors(group)
+
+
+def test_two_workers_never_get_the_same_subject(group: str) -> None:
+    save(*(observed(group, f"event {i}") for i in range(20)))
+    with unit_of_work() as one, unit_of_work() as other:
+        first = pending_work.claim(one, EMBED, 15, 60)[0].subject_ids
+        second = pending_work.claim(other, EMBED, 15, 60)[0].subject_ids
+    assert len(first) == 15
+    assert len(second) == 5
+    assert not set(first) & set(second)
+
+
+def test_an_effect_whose_lease_ran_out_is_not_written_twice(group: str) -> None:
+    event = observed(group, keywords=["once"])
+    save(event)
+    slow, quick = tasks.Batch(STRENGTHEN, [event.event_id]), tasks.Batch(STRENGTHEN, [event.event_id])
+    strengthen(quick)
+    strengthen(slow)
+    (row,) = rows("SELECT strength FROM kw_strength WHERE group_id = :g", g=group)
+    assert row["strength"] == 1
+
+
+def test_a_failure_in_finish_leaves_neither_effect_nor_receipt(group: str) -> None:
+    event = observed(group, keywords=["half"])
+    save(event)
+
+    def half(batch: tasks.Batch) -> None:
+        with batch.finish() as (connection, subjects):
+            from models.memory import strength
+
+            strength.strengthen(connection, subjects)
+            raise RuntimeError("power cut")
+
+    tasks.run_due(tasks.KINDS[STRENGTHEN], half)
+    assert rows("SELECT * FROM kw_strength WHERE group_id = :g", g=group) == []
+    assert (STRENGTHEN, event.event_id) in owed(group)
+
+
+def test_replay_owes_the_work_anew_and_discard_does_not(group: str) -> None:
+    event = observed(group)
+    save(event)
+    for replay in (True, False):
+        with unit_of_work() as connection:
+            connection.execute(text("UPDATE pending_work SET attempts = 99, due_at = now()"))
+            pending_work.bury_exhausted(connection, EMBED, 8)
+            (letter,) = dead_letters.letters(connection, group, "open", EMBED, None, 10)
+            resolved = dead_letters.resolve(connection, group, [letter["letter_id"]], None, replay=replay)
+        assert (resolved.count, resolved.kinds) == (1, [EMBED])
+        assert ((EMBED, event.event_id) in owed(group)) is replay
+    with unit_of_work() as connection:
+        assert dead_letters.resolve(connection, group, [letter["letter_id"]], None, replay=True).count == 0  # closed already
+
+
+def test_another_groups_letters_cannot_be_seen_or_resolved(group: str) -> None:
+    event = observed(group)
+    save(event)
+    with unit_of_work() as connection:
+        connection.execute(text("UPDATE pending_work SET attempts = 99, due_at = now()"))
+        pending_work.bury_exhausted(connection, EMBED, 8)
+        (letter,) = dead_letters.letters(connection, group, "open", EMBED, None, 10)
+        assert dead_letters.letters(connection, f"{group}-other", "open", EMBED, None, 10) == []
+        assert dead_letters.resolve(connection, f"{group}-other", [letter["letter_id"]], None, replay=True).count == 0
+
+
+def test_a_thought_that_came_before_its_evidence_gets_its_depth_when_that_arrives(group: str) -> None:
+    event = observed(group)
+    low = observed(group, "low", node_type="thought", evidence=[event.event_id])
+    high = observed(group, "high", node_type="thought", evidence=[low.event_id])
+    save(high)
+    save(low)
+    assert {subject for kind, subject in owed(group) if kind == DEPTH} == {high.event_id, low.event_id}
+    do(DEPTH, settle_depth)
+    assert {row["description"]: row["depth"] for row in nodes(group)} == {"high": 2, "low": 1}
+    assert {subject for kind, subject in owed(group) if kind == DEPTH} == {low.event_id}  # its event is still missing
+    save(event)
+    for _ in range(3):
+        due_now(DEPTH)
+        do(DEPTH, settle_depth)
+    assert {subject for kind, subject in owed(group) if kind == DEPTH} == set()
+
+
+def test_evidence_that_never_comes_ends_as_a_dead_letter(group: str) -> None:
+    thought = observed(group, "of nothing", node_type="thought", evidence=[uuid4()])
+    save(thought)
+    for _ in range(get_settings().work_max_attempts):
+        due_now(DEPTH)
+        tasks.run_due(tasks.KINDS[DEPTH], settle_depth)
+    with unit_of_work() as connection:
+        (letter,) = dead_letters.letters(connection, group, "open", DEPTH, None, 10)
+    assert letter["subject_id"] == thought.event_id
+    assert "evidence" in letter["reason"]
+    assert [row["depth"] for row in nodes(group)] == [1]

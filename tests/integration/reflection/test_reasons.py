@@ -1,0 +1,138 @@
+"""What memories rest on, reflections on request and by schedule: with tasks called as functions."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+import pytest
+from sqlalchemy import text
+
+from jiyi.errors import NotFound
+from jiyi.protocol import reflection as ask
+from jiyi.settings import get_settings
+from models.db.connection import unit_of_work
+from models.memory.inbox import ACCUMULATE
+from models.reflection.reflections import REFLECT
+from tasks.framework import work as tasks
+from tasks.framework.jobs import JOBS, rehearse
+from tasks.memory.upkeep import accumulate
+from tasks.reflection.schedule import reflect_now, reflect_when_quiet, reflection, why
+from tests.integration.memory.test_inbox import observed, owed, rows, save
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_owed_by_others(database: object) -> None:
+    with unit_of_work() as connection:
+        connection.execute(text("DELETE FROM pending_work"))
+        connection.execute(text("UPDATE agents SET importance_ele_n = 0"))
+
+
+def thought(group: str, *evidence: UUID, **fields: object) -> UUID:
+    event = observed(group, f"so {len(evidence)}", node_type="thought", evidence=[str(one) for one in evidence], **fields)
+    save(event)
+    return event.event_id
+
+
+def event(group: str, description: str = "Klaus reads") -> UUID:
+    made = observed(group, description, poignancy=3)
+    save(made)
+    return made.event_id
+
+
+def asked_why(group: str, node_id: UUID, **bounds: int) -> ask.Reasons:
+    return ask.Reasons.model_validate(why(ask.WhyQuery(group_id=group, node_id=node_id, **bounds)))
+
+
+def test_a_thought_is_explained_down_to_the_events(group: str) -> None:
+    one, two, three = event(group), event(group), event(group)
+    lower = thought(group, one, two)
+    upper = thought(group, lower, three, one)
+    found = asked_why(group, upper)
+    assert list(found.nodes) == [upper, lower, three, one, two]
+    assert found.nodes[upper].evidence == [lower, three, one]
+    assert (found.nodes[upper].depth, found.nodes[one].evidence) == (2, [])
+    assert (found.missing, found.beyond) == ([], [])
+
+
+def test_depth_and_number_are_bounded_and_say_what_is_beyond(group: str) -> None:
+    bottom = event(group)
+    chain = [bottom]
+    for _ in range(8):
+        chain.append(thought(group, chain[-1]))
+    found = asked_why(group, chain[-1], depth=3)
+    assert list(found.nodes) == chain[:-5:-1]
+    assert found.beyond == [chain[-5]]
+    wide = thought(group, *[event(group) for _ in range(12)])
+    found = asked_why(group, wide, limit=5)
+    assert (len(found.nodes), len(found.beyond)) == (5, 8)
+    assert list(asked_why(group, wide, depth=0).nodes) == [wide]
+
+
+def test_memories_that_rest_on_each_other_or_on_themselves_end(group: str) -> None:
+    one, two, selfish = uuid4(), uuid4(), uuid4()
+    thought(group, two, event_id=one)
+    thought(group, one, event_id=two)
+    thought(group, selfish, event_id=selfish)
+    assert set(asked_why(group, one, depth=20).nodes) == {one, two}
+    assert asked_why(group, selfish).nodes[selfish].evidence == [selfish]
+
+
+def test_memories_of_others_are_not_seen(group: str) -> None:
+    theirs, never = event(f"{group}-2", "a secret"), uuid4()
+    mine = thought(group, theirs, never)
+    found = asked_why(group, mine)
+    assert found.missing == [theirs, never]
+    assert "secret" not in found.model_dump_json()
+    with pytest.raises(NotFound):
+        asked_why(group, theirs)
+
+
+def test_what_was_said_is_no_evidence(group: str) -> None:
+    chat = observed(group, "they talk", node_type="chat", utterances=[["Klaus", str(uuid4())]])
+    save(chat)
+    assert asked_why(group, chat.event_id).nodes[chat.event_id].evidence == []
+
+
+def test_a_request_owes_one_reflection_however_often_it_comes(group: str) -> None:
+    event(group)
+    first = reflect_now(ask.ReflectQuery(group_id=group, agent_id="klaus"))
+    assert reflect_now(ask.ReflectQuery(group_id=group, agent_id="klaus")) == first
+    assert [kind for kind, _ in owed(group)].count(REFLECT) == 1
+    state = ask.ReflectionState.model_validate(reflection(ask.ReflectionQuery(group_id=group, **first)))
+    assert (state.state, state.trigger, state.thoughts) == ("owed", "request", [])
+    for query in (ask.ReflectQuery(group_id=group, agent_id="nobody"), ask.ReflectQuery(group_id="other", agent_id="klaus")):
+        with pytest.raises(NotFound):
+            reflect_now(query)
+    with pytest.raises(NotFound):
+        reflection(ask.ReflectionQuery(group_id="other", **first))
+
+
+def test_the_schedule_lets_agents_reflect_that_have_news_and_are_quiet(group: str) -> None:
+    for agent, count in (("klaus", 2), ("maria", 1)):
+        save(*[observed(group, f"{agent} does {n}", agent, poignancy=2) for n in range(count)])
+    save(observed(group, "a thought", "idler", node_type="thought"))
+    tasks.run_until_idle(ACCUMULATE, accumulate)
+    job = JOBS["reflect"]
+    assert job.schedule(get_settings()).every == 0  # off, unless it is wished
+    assert rehearse(job, group) == {"agents": 0}  # too fresh
+    with unit_of_work() as connection:
+        connection.execute(text("UPDATE memory_nodes SET stored_at = now() - interval '2 hours' WHERE group_id = :g"), {"g": group})
+    assert rehearse(job, group) == {"agents": 2}
+    assert REFLECT not in {kind for kind, _ in owed(group)}
+    run_job(group)
+    keys = {row["agent_key"] for row in rows("SELECT * FROM agents WHERE group_id = :g AND importance_ele_n > 0", g=group)}
+    assert {subject for kind, subject in owed(group) if kind == REFLECT} == keys
+    assert len(keys) == 2
+    run_job(group)
+    found = rows("SELECT * FROM reflections WHERE group_id = :g", g=group)
+    assert [(row["trigger"], row["state"]) for row in found] == [("schedule", "owed")] * 2
+
+
+def run_job(group: str) -> None:
+    from datetime import UTC, datetime
+
+    from tasks.framework.jobs import Run
+
+    reflect_when_quiet(Run("reflect", datetime.now(UTC), group_id=group))

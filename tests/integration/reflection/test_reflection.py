@@ -1,0 +1,447 @@
+"""Reflections: exactly one set of thoughts with its evidence, however often and however badly it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from sqlalchemy import text
+
+from jiyi.errors import BadReply, LLMUnavailable, SettingsError
+from jiyi.protocol.events import build
+from jiyi.protocol.reflection import ReflectQuery
+from jiyi.providers import llms
+from jiyi.providers.llms.questions import FocalPoints, Insights, Poignancy, Question, Triple
+from jiyi.settings import get_settings
+from models.db.connection import unit_of_work
+from models.memory.inbox import ACCUMULATE, EMBED
+from models.queue import pending_work
+from models.reflection import reflections
+from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
+from tasks.framework import lease
+from tasks.framework import work as tasks
+from tasks.memory.embedding import embed
+from tasks.memory.upkeep import accumulate
+from tasks.reflection.reflect import reflect, reflect_on_conversation
+from tasks.reflection.schedule import reflect_now
+from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
+from tests.llms import Scripted
+from workers.ephemeral import environment
+
+pytestmark = pytest.mark.usefixtures("database")
+
+AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
+#: Poignant enough that forty of them set off a reflection.
+POIGNANCY = 4
+
+
+pytestmark = pytest.mark.usefixtures("nothing_owed")
+
+
+@pytest.fixture
+def llm(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    made = Scripted()
+    monkeypatch.setattr(llms, "llm", lambda: made)
+    return made
+
+
+def live(group: str, count: int, start: int = 0) -> list[UUID]:
+    """Events of one agent, embedded and counted."""
+    events = [
+        observed(group, f"Klaus reads chapter {n}", poignancy=POIGNANCY, occurred_at=AT + timedelta(minutes=n))
+        for n in range(start, start + count)
+    ]
+    save(*events)
+    tasks.run_until_idle(EMBED, embed)
+    tasks.run_until_idle(ACCUMULATE, accumulate)
+    return [event.event_id for event in events]
+
+
+def counters(group: str) -> tuple[float, int]:
+    (agent,) = rows("SELECT * FROM agents WHERE group_id = :g", g=group)
+    return agent["importance_trigger_curr"], agent["importance_ele_n"]
+
+
+def thoughts(group: str) -> list[dict[str, Any]]:
+    return [node for node in nodes(group) if node["type"] == "thought"]
+
+
+def reflection_rows(group: str) -> list[dict[str, Any]]:
+    return rows("SELECT * FROM reflections WHERE group_id = :g ORDER BY created_at", g=group)
+
+
+def run(kind: str = REFLECT, handler: Callable[..., None] = reflect) -> int:
+    with unit_of_work() as connection:
+        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE kind = :k"), {"k": kind})
+    return tasks.run_due(tasks.KINDS[kind], handler)
+
+
+def test_poignant_events_become_thoughts_that_name_their_evidence(group: str, llm: Scripted) -> None:
+    ids = live(group, 40)
+    assert (REFLECT, rows("SELECT agent_key FROM agents WHERE group_id = :g", g=group)[0]["agent_key"]) in owed(group)
+    assert run() == 1
+    made = thoughts(group)
+    (row,) = reflection_rows(group)
+    assert (row["state"], row["trigger"], row["thoughts"], row["llm"], row["attempts"]) == ("done", "importance", 6, "scripted", 1)
+    assert row["focal_points"] == [f"What of Klaus reads chapter {n}?" for n in (37, 38, 39)]
+    assert counters(group) == (get_settings().importance_trigger_max, 0)
+    assert REFLECT not in {kind for kind, _ in owed(group)}
+    first, second = made[:2]
+    now = AT + timedelta(minutes=39)
+    assert (first["created_at"], first["expires_at"]) == (now, now + timedelta(days=30))
+    assert (first["subject"], first["predicate"], first["object"]) == ("klaus", "thinks of", "books")
+    assert first["keywords"] == ["klaus", "thinks of", "books"]
+    assert (first["poignancy"], second["poignancy"]) == (7, 1)
+    assert {UUID(node_id) for thought in made for node_id in thought["filling"]} <= set(ids)
+    assert [len(thought["filling"]) for thought in made] == [2, 1] * 3
+    assert {thought["depth"] for thought in made} == {1}
+    assert first["provenance"] == {
+        "reflection": str(row["reflection_id"]),
+        "llm": "scripted",
+        "prompt": "insights@1",
+        "focal_point": "What of Klaus reads chapter 37?",
+    }
+    assert {kind for kind, subject in owed(group) if subject == first["node_id"]} >= {EMBED}
+
+
+def test_the_questions_come_in_the_original_order_about_the_latest_memories(group: str, llm: Scripted) -> None:
+    live(group, 40)
+    run()
+    kinds = [type(question) for question in llm.asked]
+    insight = [Triple, Poignancy, Triple]  # of the second, which is idle, the importance is known
+    assert kinds == [FocalPoints, *[Insights, *insight] * 3]
+    assert llm.asked[0].statements == [f"Klaus reads chapter {n}" for n in range(40)]
+    assert all(len(question.statements) == 30 for question in llm.asked if isinstance(question, Insights))
+
+
+def test_no_thought_is_there_before_all_are_retrieved_for(group: str, llm: Scripted) -> None:
+    live(group, 40)
+    llm.before = lambda question: None if not isinstance(question, Triple) else _none_yet(group)
+    run()
+    assert len(thoughts(group)) == 6
+
+
+def _none_yet(group: str) -> None:
+    assert thoughts(group) == []
+
+
+@pytest.mark.parametrize("broken", [FocalPoints, Insights, Triple, Poignancy])
+def test_a_bad_reply_keeps_nothing_and_the_next_attempt_makes_one_set(group: str, llm: Scripted, broken: type[Question[Any]]) -> None:
+    live(group, 40)
+    before, seen = counters(group), []
+
+    def fail_at_the_second(question: Question[Any]) -> None:
+        if isinstance(question, broken):
+            seen.append(question)
+        if len(seen) == (1 if broken is FocalPoints else 2):
+            raise BadReply("no insights in it")
+
+    llm.before = fail_at_the_second
+    assert run() == 0
+    (row,) = reflection_rows(group)
+    assert (row["state"], row["error"]) == ("waiting", "no insights in it")
+    assert thoughts(group) == []
+    assert counters(group) == before
+    assert rows("SELECT * FROM node_access WHERE group_id = :g AND access_count > 0", g=group) == []
+    llm.before = lambda question: None
+    assert run() == 1
+    (row,) = reflection_rows(group)
+    assert (row["state"], row["attempts"], row["error"]) == ("done", 2, None)
+    assert len(thoughts(group)) == 6
+    assert counters(group) == (150, 0)
+
+
+def test_an_llm_that_is_away_costs_no_attempt(group: str, llm: Scripted) -> None:
+    live(group, 40)
+
+    def away(question: Question[Any]) -> None:
+        raise LLMUnavailable("no route")
+
+    llm.before = away
+    for _ in range(get_settings().work_max_attempts + 2):
+        assert run() == 0
+    (pending,) = rows("SELECT * FROM pending_work WHERE group_id = :g AND kind = 'reflect'", g=group)
+    assert (pending["attempts"], pending["last_error"]) == (0, "no route")
+    assert reflection_rows(group)[0]["state"] == "waiting"
+    llm.before = lambda question: None
+    assert run() == 1
+    assert len(thoughts(group)) == 6
+
+
+def test_bad_replies_for_ever_end_as_a_dead_letter(group: str, llm: Scripted) -> None:
+    live(group, 40)
+
+    def bad(question: Question[Any]) -> None:
+        raise BadReply("gibberish")
+
+    llm.before = bad
+    for _ in range(get_settings().work_max_attempts):
+        run()
+    (letter,) = rows("SELECT * FROM dead_letters WHERE group_id = :g", g=group)
+    assert (letter["kind"], letter["state"]) == (REFLECT, "open")
+    assert "gibberish" in letter["reason"]
+    with unit_of_work() as connection:
+        found = reflections.found(connection, group, reflection_rows(group)[0]["reflection_id"])
+    assert found is not None
+    assert found["state"] == "given up"
+
+
+def test_what_happens_meanwhile_counts_towards_the_next_reflection(group: str, llm: Scripted) -> None:
+    live(group, 40)
+
+    def meanwhile(question: Question[Any]) -> None:
+        if isinstance(question, FocalPoints):
+            live(group, 3, start=100)
+
+    llm.before = meanwhile
+    run()
+    assert counters(group) == (150 - 3 * POIGNANCY, 3)
+    assert REFLECT not in {kind for kind, _ in owed(group)}
+
+
+def test_a_trigger_that_is_set_lower_meanwhile_calls_for_no_second_reflection(group: str, llm: Scripted) -> None:
+    live(group, 40)
+
+    def meanwhile(question: Question[Any]) -> None:
+        if isinstance(question, FocalPoints):
+            settings = {"importance_trigger_max": 50}
+            save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": settings}))
+
+    llm.before = meanwhile
+    assert run() == 1
+    assert counters(group) == (50, 0)
+    assert REFLECT not in {kind for kind, _ in owed(group)}
+
+
+def test_enough_meanwhile_owes_the_next_one_at_once(group: str, llm: Scripted) -> None:
+    live(group, 40)
+
+    def meanwhile(question: Question[Any]) -> None:
+        if isinstance(question, FocalPoints) and len(nodes(group)) == 40:
+            live(group, 40, start=100)
+
+    llm.before = meanwhile
+    run()
+    assert counters(group) == (-10, 40)
+    assert REFLECT in {kind for kind, _ in owed(group)}
+    assert run() == 1
+    assert [row["state"] for row in reflection_rows(group)] == ["done", "done"]
+    assert len(thoughts(group)) > 6
+
+
+def test_the_stanford_mode_sets_the_counters_back_as_the_original_does(group: str, llm: Scripted) -> None:
+    save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": {"mode": "stanford"}}))
+    live(group, 40)
+
+    def meanwhile(question: Question[Any]) -> None:
+        if isinstance(question, FocalPoints):
+            live(group, 3, start=100)
+
+    llm.before = meanwhile
+    assert run() == 1
+    assert counters(group) == (150, 0)
+
+
+def test_an_attempt_that_was_taken_for_dead_writes_nothing(group: str, llm: Scripted) -> None:
+    live(group, 40)
+    inner: list[int] = []
+
+    def stalls(question: Question[Any]) -> None:
+        if isinstance(question, Insights) and not inner:
+            inner.append(0)
+            inner[0] = run()  # its lease has run out: another worker does all of it
+
+    llm.before = stalls
+    run()
+    assert inner == [1]
+    assert len(thoughts(group)) == 6
+    (row,) = reflection_rows(group)
+    assert (row["state"], row["attempts"]) == ("done", 2)
+
+
+def test_the_claim_is_extended_while_the_llm_takes_its_time(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "EXTEND_SECONDS", 0.0)
+    live(group, 40)
+    left = []
+
+    def look(question: Question[Any]) -> None:
+        (row,) = rows("SELECT due_at - clock_timestamp() AS left FROM pending_work WHERE group_id = :g AND kind = 'reflect'", g=group)
+        left.append(row["left"].total_seconds())
+        with unit_of_work() as connection:
+            pending_work.extend(
+                connection, REFLECT, [row["subject_id"] for row in rows("SELECT subject_id FROM pending_work WHERE kind = 'reflect'")], 5
+            )
+
+    llm.before = look
+    run()
+    assert min(left) > get_settings().work_lease_seconds - 5
+
+
+def test_what_stops_a_reflection_before_or_after_the_llm_is_told_too(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    live(group, 1)
+    reflection_id = reflect_now(ReflectQuery(group_id=group, agent_id="klaus"))["reflection_id"]
+
+    def told() -> tuple[str, str | None]:
+        with unit_of_work() as connection:
+            found = reflections.found(connection, group, reflection_id)
+        assert found is not None
+        return found["state"], found["error"]
+
+    def unknown() -> None:
+        raise SettingsError("JIYI_LLM: unknown provider 'openia'")
+
+    def full(*_: object) -> None:
+        raise RuntimeError("the disk is full")
+
+    assert told() == ("owed", None)
+    with monkeypatch.context() as patch:
+        patch.setattr(llms, "llm", unknown)
+        run()
+    assert told() == ("owed", "JIYI_LLM: unknown provider 'openia'")
+    monkeypatch.setattr("tasks.reflection.reflect.store", full)
+    run()
+    assert told() == ("running", "RuntimeError: the disk is full")
+    for _ in range(get_settings().work_max_attempts):
+        run()
+    assert told() == ("given up", "RuntimeError: the disk is full")
+
+
+def test_limits_of_what_clients_may_ask_for_are_not_those_of_a_reflection(group: str, llm: Scripted) -> None:
+    live(group, 40)
+    with environment(max_top_k="5", max_focal_texts="1", max_focal_chars="100"):
+        assert run() == 1
+    shown = [question.statements for question in llm.asked if isinstance(question, Insights)]
+    assert [len(statements) for statements in shown] == [30] * 3
+
+
+def test_nothing_but_idle_memories_is_nothing_to_think_about(group: str, llm: Scripted) -> None:
+    save(*[observed(group, "desk is idle", poignancy=10) for _ in range(15)])
+    tasks.run_until_idle(ACCUMULATE, accumulate)
+    assert run() == 1
+    (row,) = reflection_rows(group)
+    assert (row["state"], row["error"]) == ("nothing", "there are no memories to think about")
+    assert counters(group) == (150, 0)
+    assert llm.asked == []
+
+
+# Conversations
+
+
+def ended(group: str, **fields: Any) -> UUID:
+    payload = {name: fields.pop(name) for name in ("partner", "chat_ids") if name in fields}
+    event = build(
+        {
+            "type": "session.ended",
+            "group_id": group,
+            "agent_id": "klaus",
+            "occurred_at": AT + timedelta(hours=1),
+            **fields,
+            "payload": payload,
+        }
+    )
+    save(event)
+    return event.event_id
+
+
+def chat(group: str, words: str, partner: str = "Maria", session: str = "s1", **fields: Any) -> UUID:
+    event = observed(
+        group, f"klaus and {partner} talk", node_type="chat", session_id=session, utterances=[["klaus", "Hi"], [partner, words]], **fields
+    )
+    save(event)
+    return event.event_id
+
+
+def converse() -> int:
+    return run(REFLECT_CONVERSATION, reflect_on_conversation)
+
+
+def test_a_conversation_leaves_two_thoughts_and_the_counters_as_they_are(group: str, llm: Scripted) -> None:
+    live(group, 3)
+    before = counters(group)
+    chat_id = chat(group, "bring the map")
+    event_id = ended(group, session_id="s1", partner="Maria")
+    assert (REFLECT_CONVERSATION, event_id) in owed(group)
+    assert converse() == 1
+    planning, memo = thoughts(group)
+    assert planning["description"] == "For klaus's planning: should bring the map on Friday."
+    assert memo["description"] == "klaus found the map interesting."
+    assert planning["filling"] == memo["filling"] == [str(chat_id)]
+    assert (planning["session_id"], planning["depth"], planning["created_at"]) == ("s1", 1, AT + timedelta(hours=1))
+    assert planning["provenance"]["prompt"] == "planning@1"
+    assert counters(group) == before
+    (row,) = reflection_rows(group)
+    assert (row["reflection_id"], row["trigger"], row["state"], row["thoughts"]) == (event_id, "conversation", "done", 2)
+    save(build({"type": "session.ended", "event_id": event_id, "group_id": group, "agent_id": "klaus", "session_id": "s1"}))
+    assert REFLECT_CONVERSATION not in {kind for kind, _ in owed(group)}
+
+
+def test_a_chinese_conversation_leaves_chinese_thoughts(group: str, llm: Scripted) -> None:
+    save(observed(group, "林岚和小满聊排班", "林岚", node_type="chat", session_id="s", utterances=[["小满", "周六全天都行"]]))
+    save(build({"type": "session.ended", "group_id": group, "agent_id": "林岚", "session_id": "s"}))
+    assert converse() == 1
+    assert [thought["description"] for thought in thoughts(group)] == [
+        "林岚接下来要记着：should bring the map on Friday.",
+        "林岚found the map interesting.",
+    ]
+    assert {question.language for question in llm.asked[:1]} == {"zh"}
+
+
+def test_only_the_chats_with_the_partner_count_or_those_named(group: str, llm: Scripted) -> None:
+    with_maria, with_adam = chat(group, "one"), chat(group, "two", "Adam")
+    other_session = chat(group, "three", session="s2")
+    evidence = []
+    for conversation in ({"session_id": "s1", "partner": "Adam"}, {"session_id": "s1"}, {"chat_ids": [str(other_session)]}):
+        ended(group, **conversation)
+        assert converse() == 1
+        evidence.append([thought["filling"] for thought in thoughts(group)[-2:]])
+    expected = [[with_adam], [with_maria, with_adam], [other_session]]
+    assert evidence == [[list(map(str, ids))] * 2 for ids in expected]
+
+
+def test_a_session_without_a_chat_is_told_and_does_no_harm(group: str, llm: Scripted) -> None:
+    live(group, 1)
+    event_id = ended(group, session_id="s1", partner="Maria")
+    assert converse() == 1
+    (row,) = reflection_rows(group)
+    assert (row["state"], row["error"]) == ("nothing", "the session s1 has no memory of type chat with Maria")
+    assert (REFLECT_CONVERSATION, event_id) not in owed(group)
+    assert llm.asked == []
+
+
+def test_chats_that_were_named_and_are_late_are_waited_for(group: str, llm: Scripted) -> None:
+    live(group, 1)
+    chat_id = uuid4()
+    ended(group, chat_ids=[str(chat_id)])
+    assert converse() == 0
+    assert "no such chat" in reflection_rows(group)[0]["error"]
+    chat(group, "late", event_id=chat_id)
+    assert converse() == 1
+    assert len(thoughts(group)) == 2
+
+
+def test_a_chat_may_name_evidence_instead_of_utterances(group: str, llm: Scripted) -> None:
+    event = observed(group, "klaus and Maria talk", node_type="chat", session_id="s1", evidence=[str(uuid4())])
+    save(event)
+    ended(group, session_id="s1", partner="Maria")
+    assert converse() == 1
+    (row,) = reflection_rows(group)
+    assert (row["state"], row["thoughts"]) == ("nothing", 0)
+    said = chat(group, "bring the map")
+    ended(group, session_id="s1", partner="Maria")
+    assert converse() == 1
+    assert [thought["filling"] for thought in thoughts(group)] == [[str(said)]] * 2
+
+
+def test_a_reflection_shows_its_thoughts_after_their_events_were_pruned(group: str, llm: Scripted) -> None:
+    live(group, 40)
+    run()
+    (row,) = reflection_rows(group)
+    with unit_of_work() as connection:
+        before = reflections.found(connection, group, row["reflection_id"])
+        connection.execute(text("DELETE FROM events WHERE group_id = :g"), {"g": group})
+        after = reflections.found(connection, group, row["reflection_id"])
+    assert before is not None and before["thoughts"]
+    assert after == before

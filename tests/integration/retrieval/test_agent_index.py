@@ -1,0 +1,425 @@
+"""models.retrieval.agent_index: an agent's memories in memory, kept as the database has them, whatever is committed when."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from sqlalchemy import Connection, text
+
+from jiyi.protocol.events import Event
+from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
+from models.db.connection import engine, unit_of_work
+from models.db.valkey import valkey
+from models.memory import nodes
+from models.memory.inbox import store
+from models.retrieval import index_cache, touches
+from models.retrieval.agent_index import AgentIndex, Keyed
+from tasks.framework.answering import Answered
+from tasks.memory import access
+from tasks.retrieval.retrieve import retrieve
+from tests.integration.memory.test_inbox import observed, save
+from tests.integration.threads import Threads
+from workers.embedded.stack import Stack
+from workers.ephemeral import environment
+
+T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
+MODEL = "three-dimensions"
+#: Columns that depend on the rows' order in their last digits.
+INEXACT = {"centre_dot", "centred_length"}
+#: Not the one that running workers use: they would embed what a test leaves without a vector.
+OWN_DATABASE = 6
+
+
+@pytest.fixture(autouse=True)
+def _alone(database: Stack) -> Iterator[None]:
+    assert database.urls is not None
+    with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
+        valkey().flushdb()
+        index_cache.forget_all()
+        yield
+        index_cache.forget_all()
+
+
+def made(group: str, description: str, *, hours: float = 0, vector: list[float] | None = None, **fields: Any) -> Event:
+    if vector is not None:
+        fields = {"vector": vector, "embedding_model": MODEL, **fields}
+    return observed(group, description, occurred_at=T0 + timedelta(hours=hours), **fields)
+
+
+def refreshed(index: AgentIndex) -> AgentIndex:
+    with unit_of_work() as connection:
+        index.refresh(connection)
+    return index
+
+
+def index_of(group: str, agent_id: str = "klaus") -> AgentIndex:
+    return AgentIndex(Keyed(group, agent_id, MODEL))
+
+
+def built_at_once(group: str) -> AgentIndex:
+    return refreshed(index_of(group))
+
+
+def change(connection: Connection, setting: str, node_id: UUID, **values: Any) -> None:
+    """Whatever changes a row says so in changed_xid, or no index notices: a rule for every UPDATE of memory_nodes."""
+    statement = f"UPDATE memory_nodes SET {setting}, changed_xid = pg_current_xact_id() WHERE node_id = :id"
+    connection.execute(text(statement), {"id": node_id, **values})
+
+
+def embed(connection: Connection, node_id: UUID, vector: list[float], model: str = MODEL) -> None:
+    nodes.fill_embeddings(connection, [node_id], [np.array(vector, dtype=np.float32)], model)
+
+
+def state(index: AgentIndex) -> dict[UUID, tuple[Any, ...]]:
+    """All that is known of each node, without the numbers that depend on what was met first."""
+    names = {code: name for name, code in index._sessions.items()}
+    subjects = {code: name for name, code in index._subjects.items()}
+    columns = [name for name in index.columns.names if index.columns[name].ndim == 1 and name not in INEXACT | {"session", "subject"}]
+    corpus = index.corpus()
+    rows: dict[UUID, tuple[Any, ...]] = {}
+    for row, node_id in enumerate(index.node_ids):
+        near = [None if at < 0 else index.node_ids[at] for at in corpus.near[row]]
+        rows[node_id] = (
+            {name: index.columns[name][row].item() for name in columns},
+            names.get(index.columns["session"][row]),
+            subjects.get(index.columns["subject"][row]),
+            index.keywords[row],
+            index.vectors[row].tolist() if index.columns["has_vector"][row] else None,
+            near,
+        )
+    return rows
+
+
+def assert_same(index: AgentIndex, other: AgentIndex) -> None:
+    assert state(index) == state(other)
+    mine, theirs = index.corpus(), other.corpus()
+    place = {node_id: row for row, node_id in enumerate(index.node_ids)}
+    order = [place[node_id] for node_id in other.node_ids]
+    for name in ("lengths", "centre_dots", "centred_lengths", "shares", "created"):
+        assert getattr(mine, name)[order] == pytest.approx(getattr(theirs, name), abs=1e-6), name
+    assert mine.centre == pytest.approx(theirs.centre, abs=1e-6)
+    for question in (["klaus"], ["read", "book"], ["书店"]):
+        assert mine.lexicon.bm25(question)[order] == pytest.approx(theirs.lexicon.bm25(question))
+    assert [index.node_ids[row] for row in index.access_order()] == [other.node_ids[row] for row in other.access_order()]
+
+
+# Step by step
+
+
+def test_an_index_refreshed_step_by_step_equals_one_built_at_once(group: str) -> None:
+    index = index_of(group)
+    chance = random.Random(7)
+    known: list[UUID] = []
+    archived: set[UUID] = set()
+    without: list[UUID] = []
+    for step in range(12):
+        batch = [
+            made(
+                group,
+                f"Klaus reads book {step}.{i} 在书店",
+                hours=chance.randrange(100),
+                session_id=f"s{i % 3}" if i else None,
+                subject=chance.choice(["Klaus", "林岚", None]),
+                keywords=[f"k{i}"],
+                poignancy=chance.randint(1, 10),
+                vector=[chance.gauss(0, 1) for _ in range(3)] if i % 2 else None,
+                node_type=("event", "thought", "chat")[i % 3],
+            )
+            for i in range(30)
+        ]
+        save(*batch)
+        known += [event.event_id for event in batch]
+        without += [event.event_id for event in batch if event.payload.vector is None]
+        refreshed(index)
+        with unit_of_work() as connection:
+            for node_id in chance.sample(without, 5):
+                embed(connection, node_id, [chance.gauss(0, 1) for _ in range(3)])
+                without.remove(node_id)
+            if step % 5 == 4:  # rarely: the index starts over for it
+                left = chance.choice(known)
+                archived.add(left)
+                change(connection, "archived_at = now()", left)
+            change(connection, "depth = depth + 1", chance.choice(known))
+            change(connection, "expires_at = :at", chance.choice(known), at=T0)
+        if step % 3 == 0:  # some changes are met together, some apart
+            assert_same(refreshed(index), built_at_once(group))
+    assert_same(refreshed(index), built_at_once(group))
+    assert index.size == len(known) - len(archived) >= 350  # more than there was room for at first
+
+
+def test_without_changes_a_refresh_keeps_what_was_worked_out(group: str) -> None:
+    save(made(group, "one", vector=[1, 0, 0]))
+    index = built_at_once(group)
+    corpus, order = index.corpus(), index.access_order()
+    refreshed(index)
+    assert index.corpus() is corpus
+    assert index.access_order() is order
+    save(made(group, "two"))
+    assert len(refreshed(index).corpus()) == 2
+
+
+def test_archiving_is_seen_when_the_change_says_so(group: str) -> None:
+    kept, gone = made(group, "kept"), made(group, "gone")
+    save(kept, gone)
+    index = built_at_once(group)
+    with unit_of_work() as connection:
+        change(connection, "archived_at = now()", gone.event_id)
+    rows = refreshed(index).select(Filters(), mode="recent", now=T0)
+    assert [index.node_ids[row] for row in rows] == [kept.event_id]
+
+
+def test_a_vector_by_another_model_takes_the_place_of_this_ones(group: str) -> None:
+    event, other = made(group, "one", vector=[1, 0, 0]), made(group, "two", vector=[0, 1, 0])
+    save(event, other)
+    index = built_at_once(group)
+    index.corpus()
+    with unit_of_work() as connection:
+        change(connection, "embedding_model = 'another'", event.event_id)
+    assert_same(refreshed(index), built_at_once(group))
+
+
+def test_a_vector_of_another_size_counts_as_none(group: str) -> None:
+    save(made(group, "first", vector=[1, 0, 0]), made(group, "wider", vector=[1, 0, 0, 1]))
+    late = made(group, "narrower, later")
+    save(late)
+    index = built_at_once(group)
+    with unit_of_work() as connection:
+        embed(connection, late.event_id, [1, 0])
+    refreshed(index)
+    assert index.columns["has_vector"].tolist() == [True, False, False]
+    assert index.columns["embedded"].tolist() == [True, True, True]
+    assert index.corpus().lengths.tolist() == [1, 0, 0]
+
+
+def test_tokens_that_are_filled_in_later_are_found_at_once_and_lose_no_row(group: str) -> None:
+    old, *others = events = [made(group, f"Klaus reads book {i}", vector=[1, i, 0]) for i in range(5)]
+    save(*events)
+    with unit_of_work() as connection:  # as migration 0002 found them
+        for event in (old, others[2]):
+            change(connection, "tokens = ''", event.event_id)
+    index = built_at_once(group)
+    assert index.corpus().lexicon.bm25(["klaus"]).tolist().count(0) == 2
+    accessed = T0.timestamp() + 60  # which the database does not know yet
+    touches.tell(group, "klaus", [old.event_id], accessed)
+    refreshed(index)
+    with unit_of_work() as connection:
+        nodes.fill_tokens(connection, [(others[2].event_id, ["klaus", "filled"])])
+    refreshed(index)
+    assert index.columns["last_accessed"].max() == accessed
+    assert set(index.node_ids) == {event.event_id for event in events}
+    (found,) = np.flatnonzero(index.corpus().lexicon.bm25(["filled"]))
+    assert index.node_ids[found] == others[2].event_id
+    assert_same(index, built_at_once(group))
+
+
+# Commits out of order
+
+
+def xid_of(connection: Connection) -> int:
+    return int(connection.execute(text("SELECT pg_current_xact_id()::text::bigint")).scalar_one())
+
+
+@pytest.mark.parametrize("reads_between", [False, True])
+def test_rows_of_an_earlier_transaction_that_commits_later_are_not_missed(group: str, *, reads_between: bool) -> None:
+    index = index_of(group)
+    late, soon = made(group, "late", vector=[1, 0, 0]), made(group, "soon", vector=[0, 1, 0])
+    with ExitStack() as stack:
+        earlier, later = (stack.enter_context(engine().connect()) for _ in range(2))
+        assert xid_of(earlier) < xid_of(later)
+        store(later, [soon])
+        later.commit()
+        if reads_between:
+            for _ in range(2):
+                assert refreshed(index).node_ids == [soon.event_id]
+        store(earlier, [late])
+        if reads_between:
+            assert refreshed(index).node_ids == [soon.event_id]
+        earlier.commit()
+    assert set(refreshed(index).node_ids) == {soon.event_id, late.event_id}
+    assert_same(index, built_at_once(group))
+
+
+def test_a_change_by_an_earlier_transaction_that_commits_later_is_not_missed(group: str) -> None:
+    first, second = made(group, "first"), made(group, "second")
+    save(first, second)
+    index = built_at_once(group)
+    with ExitStack() as stack:
+        earlier, later = (stack.enter_context(engine().connect()) for _ in range(2))
+        assert xid_of(earlier) < xid_of(later)
+        embed(earlier, first.event_id, [1, 0, 0])
+        embed(later, second.event_id, [0, 1, 0])
+        later.commit()
+        assert refreshed(index).columns["has_vector"].tolist() == [False, True]
+        earlier.commit()
+    assert refreshed(index).columns["has_vector"].tolist() == [True, True]
+
+
+def test_what_is_rolled_back_is_never_seen(group: str) -> None:
+    index = index_of(group)
+    with engine().connect() as connection:
+        store(connection, [made(group, "never")])
+        refreshed(index)
+        connection.rollback()
+    save(made(group, "stored"))
+    assert refreshed(index).size == 1
+
+
+# Accesses
+
+
+def test_accesses_told_by_another_worker_are_seen_at_the_next_refresh_and_never_move_back(group: str) -> None:
+    a, b = made(group, "a"), made(group, "b", hours=1)
+    save(a, b)
+    index, start = built_at_once(group), T0.timestamp()
+    assert index.columns["last_accessed"].tolist() == [start, start + 3600]
+    assert index.access_order().tolist() == [0, 1]
+    touches.tell(group, "klaus", [a.event_id], start + 7200)
+    refreshed(index)
+    assert index.columns["last_accessed"].tolist() == [start + 7200, start + 3600]
+    assert index.access_order().tolist() == [1, 0]
+    touches.tell(group, "klaus", [a.event_id, b.event_id], start + 5400)
+    refreshed(index)
+    assert index.columns["last_accessed"].tolist() == [start + 7200, start + 5400]
+
+
+def test_a_new_index_knows_accesses_that_the_database_does_not_know_yet(group: str) -> None:
+    event = made(group, "a")
+    save(event)
+    touches.tell(group, "klaus", [event.event_id], T0.timestamp() + 60)
+    assert built_at_once(group).columns["last_accessed"].tolist() == [T0.timestamp() + 60]
+
+
+def test_accesses_of_another_agent_or_group_or_of_unknown_memories_change_nothing(group: str) -> None:
+    event = made(group, "a")
+    save(event)
+    for of_group, agent in ((group, "maria"), (f"{group}-b", "klaus")):
+        touches.tell(of_group, agent, [event.event_id], T0.timestamp() + 60)
+    touches.tell(group, "klaus", [UUID(int=1)], T0.timestamp() + 60)
+    assert built_at_once(group).columns["last_accessed"].tolist() == [T0.timestamp()]
+
+
+def test_a_change_of_a_memory_keeps_when_it_was_accessed(group: str) -> None:
+    event = made(group, "a")
+    save(event)
+    index = built_at_once(group)
+    touches.tell(group, "klaus", [event.event_id], T0.timestamp() + 60)
+    refreshed(index)
+    with unit_of_work() as connection:
+        embed(connection, event.event_id, [1, 0, 0])
+    assert refreshed(index).columns["last_accessed"].tolist() == [T0.timestamp() + 60]
+
+
+# Room
+
+
+def test_the_least_recently_used_go_when_there_is_no_room_and_the_most_recent_stays(group: str) -> None:
+    mebibyte = 1024**2
+    agents = ["a", "b", "c"]
+    for agent in agents:
+        save(*(made(group, f"memory {i}", agent_id=agent, vector=[float(i + 1)] * 600) for i in range(300)))
+        refreshed(index_cache.index_of(group, agent, MODEL))
+    (size,) = {used for _, _, used in index_cache.held()}
+    assert mebibyte < size < 2 * mebibyte
+    kept = index_cache.index_of(group, "a", MODEL)  # used again: b is the least recent now
+    with environment(index_max_bytes=str(3 * size)):
+        index_cache.make_room()
+        assert len(index_cache.held()) == 3
+    with environment(index_max_bytes=str(2 * size)):
+        index_cache.make_room()
+    assert [key.agent_id for key, _, _ in index_cache.held()] == ["c", "a"]
+    with environment(index_max_bytes=str(mebibyte)):
+        index_cache.make_room()
+    assert [(key.agent_id, rows) for key, rows, _ in index_cache.held()] == [("a", 300)]
+    assert index_cache.index_of(group, "a", MODEL) is kept
+    assert index_cache.index_of(group, "b", MODEL).size == 0
+
+
+def test_indexes_are_apart_by_group_agent_and_model(group: str) -> None:
+    names = [(group, "a", "m"), (group, "b", "m"), (f"{group}-b", "a", "m"), (group, "a", "n")]
+    found = {name: index_cache.index_of(*name) for name in names}
+    assert len({id(index) for index in found.values()}) == 4
+    assert all(index_cache.index_of(*name) is index for name, index in found.items())
+
+
+# At the same time
+
+
+@pytest.fixture
+def _hasty_threads() -> Iterator[None]:
+    """Threads take turns so often that what is not guarded breaks."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("_hasty_threads")
+def test_concurrent_retrievals_while_others_write_are_consistent(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access.current_app, "send_task", lambda *_args, **_options: None)
+    stop, written = threading.Event(), []
+    seen: list[Answer] = []
+
+    def some(step: int, count: int) -> list[Event]:
+        return [
+            made(group, f"memory {step}.{i} of word{step * count + i}", session_id=f"s{step}", vector=[i + 1, step + 1, 1])
+            for i in range(count)
+        ]
+
+    def write() -> None:
+        for step in range(1, 10_000):
+            if stop.is_set():
+                return
+            batch = some(step, 7)
+            save(*batch)
+            with unit_of_work() as connection:
+                change(connection, "archived_at = now()", batch[0].event_id)
+            written.extend(event.event_id for event in batch)
+            time.sleep(0.002)
+
+    def ask(thread: int) -> None:
+        request = RetrievalRequest(
+            group_id=group,
+            agent_id="klaus",
+            focal_texts=[f"memory of word{thread}", f"word{thread * 3}"],
+            now=T0,
+            top_k=20,
+            vectors=[[1, thread, 1], [0, 1, thread]],
+            embedding_model=MODEL,
+        )
+        for _ in range(25):
+            answered = retrieve(request)
+            assert isinstance(answered, Answered)
+            touches.tell(group, "klaus", answered.value.accessed_ids, T0.timestamp())
+            seen.append(answered.value)
+
+    first = some(0, 50)
+    save(*first)
+    save(*(made(f"{group}-other", f"memory of word{i}", vector=[1, i, 1]) for i in range(50)))
+    with Threads(9) as pool:
+        writer = pool.submit(write)
+        readers = [pool.submit(ask, thread) for thread in range(8)]
+        try:
+            for reader in readers:
+                reader.result(60)
+        finally:
+            stop.set()
+        writer.result(60)
+    ours = {event.event_id for event in first} | set(written)
+    assert len(seen) == 8 * 25
+    for one in (one for answer in seen for one in answer.groups):
+        scores = [node.score for node in one.retrieved_nodes]
+        assert scores == sorted(scores, reverse=True)
+        assert len(set(one.accessed_ids)) == len(scores) == 20
+        assert set(one.accessed_ids) <= ours
+        assert one.debug.total_candidates >= 49
+    assert_same(refreshed(index_cache.index_of(group, "klaus", MODEL)), refreshed(index_of(group)))

@@ -1,0 +1,277 @@
+"""tasks.retrieval.retrieve with words and vectors together: what is found, by what, and what when one of the two is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from jiyi.errors import EmbeddingUnavailable
+from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, RetrievedNode
+from jiyi.providers.embedders import embedder
+from models.db.valkey import valkey
+from models.retrieval import index_cache
+from tasks.memory import access
+from tasks.retrieval import retrieve as retrieval
+from tasks.retrieval.retrieve import retrieve
+from tests.integration.memory.test_inbox import observed, save
+from workers.embedded.stack import Stack
+from workers.ephemeral import environment
+
+T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
+NOW = T0 + timedelta(hours=10)
+#: Not the one that running workers use: they would embed what a test leaves without a vector.
+OWN_DATABASE = 7
+
+DIARY = (
+    "Klaus is reading a book on gentrification",
+    "Maria waters the tomatoes on the balcony",
+    "林岚把新到的龙井换到了靠窗的架子上",
+    "Tomas 把第三窑的温度降到一千二百二十五度",
+    "The invoice INV-2093 was paid on Monday",
+    "Isabella plans a party at the cafe",
+)
+
+
+@pytest.fixture(autouse=True)
+def _alone(database: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    assert database.urls is not None
+    monkeypatch.setattr(access.current_app, "send_task", lambda *_args, **_options: None)
+    with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
+        valkey().flushdb()
+        index_cache.forget_all()
+        yield
+
+
+def remember(group: str, description: str, *, hours: float = 0, embedded: bool = True, **fields: Any) -> UUID:
+    fields.setdefault("occurred_at", T0 + timedelta(hours=hours))
+    if embedded:
+        fields.update(vector=embedder().passages([description])[0].tolist(), embedding_model=embedder().model)
+    event = observed(group, description, **fields)
+    save(event)
+    return event.event_id
+
+
+def diary(group: str, *, embedded: bool = True) -> None:
+    for text in DIARY:
+        remember(group, text, embedded=embedded)
+
+
+def ask_all(group: str, *questions: str, **options: Any) -> Answer:
+    """By relevance alone, unless ``options`` say otherwise."""
+    options = {"now": NOW, "recency_w": 0, "importance_w": 0, "touch": False, "relevance": "hybrid", **options}
+    request = RetrievalRequest(group_id=group, agent_id="klaus", focal_texts=list(questions), **options)
+    answer = retrieve(request)
+    assert isinstance(answer, Answer)  # nothing is touched
+    return answer
+
+
+def ask(group: str, question: str, **options: Any) -> FocalAnswer:
+    return ask_all(group, question, **options).groups[0]
+
+
+def first(group: str, question: str, **options: Any) -> str:
+    return ask(group, question, **options).retrieved_nodes[0].description
+
+
+def by_description(answer: FocalAnswer) -> dict[str, RetrievedNode]:
+    return {node.description: node for node in answer.retrieved_nodes}
+
+
+@pytest.fixture
+def no_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(_embedder: object, _text: str) -> None:
+        raise EmbeddingUnavailable("the model is being downloaded")
+
+    monkeypatch.setattr(retrieval, "query_vector", away)
+
+
+# What is found
+
+QUESTIONS = {
+    "What does Klaus read?": DIARY[0],
+    "Who waters tomatoes?": DIARY[1],
+    "龙井放在哪里？": DIARY[2],
+    "第三窑现在多少度": DIARY[3],
+    "inv-2093": DIARY[4],
+    "ISABELLA'S PARTY": DIARY[5],
+}
+
+
+@pytest.mark.parametrize("relevance", ["hybrid", "lexical"])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_in_english_or_chinese_finds_its_memory(group: str, question: str, relevance: str) -> None:
+    diary(group)
+    assert first(group, question, relevance=relevance) == QUESTIONS[question]
+
+
+def test_several_questions_get_an_answer_each(group: str) -> None:
+    diary(group)
+    answer = ask_all(group, *QUESTIONS, top_k=1)
+    assert [one.retrieved_nodes[0].description for one in answer.groups] == list(QUESTIONS.values())
+
+
+def test_hybrid_is_the_default(group: str) -> None:
+    diary(group)
+    answer = ask(group, "What does Klaus read?", relevance=None)
+    assert answer.debug.relevance == "hybrid"
+
+
+# What relevance is made of
+
+
+def test_every_part_of_a_hybrid_relevance_is_told(group: str) -> None:
+    diary(group)
+    answer = ask(group, "What does Klaus read?")
+    assert (answer.debug.relevance, answer.debug.note) == ("hybrid", "")
+    nodes = by_description(answer)
+    for node in nodes.values():
+        assert None not in node.relevance_parts.model_dump().values()
+    best, other = nodes[DIARY[0]].relevance_parts, nodes[DIARY[2]].relevance_parts
+    assert best.dense > other.dense
+    assert best.lexical > 0 == other.lexical
+    assert -1 <= other.dense <= best.dense <= 1
+
+
+@pytest.mark.parametrize(("relevance", "known"), [("lexical", {"lexical"}), ("dense", {"dense"})])
+def test_parts_that_play_no_part_are_none(group: str, relevance: str, known: set[str]) -> None:
+    diary(group)
+    for node in ask(group, "What does Klaus read?", relevance=relevance).retrieved_nodes:
+        parts = node.relevance_parts.model_dump()
+        assert {name for name, value in parts.items() if value is not None} == known
+        assert node.relevance.raw == pytest.approx(parts[relevance])
+
+
+def test_in_lexical_relevance_no_vector_is_asked_for_unless_similarity_is(group: str, no_embedder: None) -> None:
+    diary(group)
+    answer = ask(group, "What does Klaus read?", relevance="lexical")
+    assert (answer.retrieved_nodes[0].description, answer.debug.note) == (DIARY[0], "")
+
+
+def test_minimum_similarity_holds_for_words_too(group: str) -> None:
+    diary(group)
+    question = "Klaus is reading a book on gentrification"
+    for relevance in ("hybrid", "lexical"):
+        answer = ask(group, question, relevance=relevance, filters={"min_similarity": 0.9})
+        assert [node.description for node in answer.retrieved_nodes] == [DIARY[0]]
+
+
+def test_a_subject_that_the_question_names_counts(group: str) -> None:
+    remember(group, "she went out", subject="Maria Lopez")
+    remember(group, "he went out", subject="Klaus Mueller")
+    nodes = by_description(ask(group, "where did Maria Lopez go"))
+    assert nodes["she went out"].relevance_parts.named == 1
+    assert nodes["he went out"].relevance_parts.named == 0
+
+
+def test_a_day_that_the_question_names_counts(group: str) -> None:
+    remember(group, "wrote a letter", hours=-24)
+    remember(group, "wrote a poem", hours=-72)
+    nodes = by_description(ask(group, "what was written yesterday"))
+    assert nodes["wrote a letter"].relevance_parts.named == 1
+    assert nodes["wrote a poem"].relevance_parts.named == 0
+
+
+def test_neighbours_in_the_session_raise_a_memory(group: str) -> None:
+    minute = 1 / 60
+    remember(group, "Klaus: shall we order the kiln shelves?", session_id="a", hours=0)
+    remember(group, "yes, forty of them", session_id="a", hours=minute)
+    remember(group, "yes, forty of them!", session_id="b", hours=minute)  # the same words, said elsewhere
+    remember(group, "yes, forty of them.", hours=minute)
+    for text in DIARY:
+        remember(group, text, session_id=text)
+    nodes = by_description(ask(group, "kiln shelves order"))
+    near, elsewhere = nodes["yes, forty of them"], nodes["yes, forty of them!"]
+    assert near.relevance_parts.neighbours > 0
+    assert elsewhere.relevance_parts.neighbours == nodes["yes, forty of them."].relevance_parts.neighbours == 0
+    assert near.score > elsewhere.score
+
+
+def test_a_neighbour_long_before_counts_less(group: str) -> None:
+    for session, hours in (("soon", 0.01), ("late", 5)):
+        remember(group, f"the kiln shelves, {session}", session_id=session)
+        remember(group, f"fine, {session}", session_id=session, hours=hours)
+    for text in DIARY:
+        remember(group, text)
+    nodes = by_description(ask(group, "kiln shelves"))
+    soon, late = (nodes[f"fine, {session}"].relevance_parts.neighbours for session in ("soon", "late"))
+    assert soon > 10 * abs(late)
+
+
+# Without vectors
+
+
+def test_without_an_embedder_words_are_what_is_left_and_the_answer_says_so(group: str, no_embedder: None) -> None:
+    diary(group)
+    for question, expected in QUESTIONS.items():
+        answer = ask(group, question)
+        assert answer.retrieved_nodes[0].description == expected
+        assert answer.debug.relevance == "lexical"
+        assert "the model is being downloaded" in answer.debug.note
+        assert all(node.relevance_parts.dense is None for node in answer.retrieved_nodes)
+
+
+@pytest.mark.parametrize("options", [{"relevance": "dense"}, {"mode": "stanford"}])
+def test_what_needs_a_vector_fails_without_an_embedder(group: str, no_embedder: None, options: dict[str, Any]) -> None:
+    diary(group)
+    with pytest.raises(EmbeddingUnavailable, match="downloaded"):
+        ask(group, "What does Klaus read?", **options)
+
+
+def test_an_embedder_that_goes_away_between_sentences_leaves_an_answer(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    diary(group)
+    asked: list[str] = []
+
+    def once(_embedder: object, text: str) -> object:
+        asked.append(text)
+        if len(asked) > 1:
+            raise EmbeddingUnavailable("gone")
+        return embedder().query(text)
+
+    monkeypatch.setattr(retrieval, "query_vector", once)
+    answer = ask(group, "What does Klaus read about gentrification? And where does Maria water her tomatoes?")
+    assert len(asked) > 1
+    assert {node.description for node in answer.retrieved_nodes[:2]} == {DIARY[0], DIARY[1]}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_before_anything_is_embedded_memories_are_found_by_their_words(group: str, question: str) -> None:
+    diary(group, embedded=False)
+    answer = ask(group, question)
+    assert answer.retrieved_nodes[0].description == QUESTIONS[question]
+    assert answer.debug.relevance == "lexical"
+    assert "no memory is embedded yet" in answer.debug.note
+    assert answer.debug.without_comparable_vector == len(DIARY)
+
+
+def test_a_memory_without_a_vector_is_found_by_its_words_among_those_with_one(group: str) -> None:
+    diary(group)
+    remember(group, "Wolfgang mends the telescope", embedded=False)
+    answer = ask(group, "telescope Wolfgang")
+    best = answer.retrieved_nodes[0]
+    assert (best.description, best.relevance_parts.dense) == ("Wolfgang mends the telescope", 0)
+    assert answer.debug.without_comparable_vector == 1
+
+
+def test_without_the_embedder_memories_of_another_model_are_still_found_by_words(group: str) -> None:
+    remember(group, "Klaus reads", embedded=False, vector=[1, 0], embedding_model="another")
+    remember(group, "Maria sings", embedded=False, vector=[0, 1], embedding_model="another")
+    assert first(group, "who sings", relevance="lexical", vectors=[[1, 0]], embedding_model="another") == "Maria sings"
+
+
+# Whose memories
+
+
+def test_other_groups_and_agents_memories_are_never_seen_and_change_no_figure(group: str) -> None:
+    diary(group)
+    alone = ask(group, "What does Klaus read?")
+    for other, agent in ((f"{group}-b", "klaus"), (group, "maria")):
+        for i in range(20):
+            remember(other, f"Klaus reads what Klaus reads {i}", agent_id=agent, session_id="s")
+    index_cache.forget_all()
+    again = ask(group, "What does Klaus read?")
+    assert again == alone
+    assert {node.description for node in again.retrieved_nodes} == set(DIARY)

@@ -1,0 +1,281 @@
+"""models.retrieval.large_agents and models.retrieval.enlargement: an agent that outgrows its index, and is answered from the database all the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from jiyi.errors import ServiceError
+from jiyi.protocol.events import Event
+from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
+from jiyi.providers.embedders import embedder
+from jiyi.text.tokens import tokens
+from models.db.connection import unit_of_work
+from models.db.valkey import valkey
+from models.memory.inbox import ENLARGE
+from models.queue import pending_work
+from models.retrieval import enlargement, index_cache, large_agents
+from tasks.framework.work import run_until_idle
+from tasks.memory import access
+from tasks.memory.upkeep import enlarge
+from tasks.retrieval.retrieve import retrieve
+from tests.integration.memory.test_inbox import observed, owed, rows, save
+from workers.embedded.stack import Stack
+from workers.ephemeral import environment
+
+T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
+#: Not the one that running workers use: they would do the work that a test looks at.
+OWN_DATABASE = 9
+BOUND = 100
+THINGS = "kiln clay glaze tea harbour ferry 陶瓷 喝茶 龙井 窑火".split()
+
+
+@pytest.fixture(autouse=True)
+def _alone(database: Stack, nothing_owed: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    assert database.urls is not None
+    monkeypatch.setattr(access.current_app, "send_task", lambda *_args, **_options: None)
+    own = database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")
+    with environment(redis_url=own, index_max_nodes=str(BOUND)):
+        valkey().flushdb()
+        index_cache.forget_all()
+        yield
+        index_cache.forget_all()
+
+
+def memories(group: str, count: int, seed: int = 1, agent_id: str = "klaus") -> list[Event]:
+    random = np.random.default_rng(seed)
+    texts = [f"{' '.join(random.choice(THINGS, size=4))} {seed}x{i}" for i in range(count)]
+    vectors = embedder().passages(texts)
+    return [
+        observed(
+            group,
+            text,
+            agent_id,
+            occurred_at=T0 + timedelta(minutes=i),
+            session_id=f"s{i // 10}",
+            poignancy=1 + i % 10,
+            node_type="thought" if i % 7 == 0 else "event",
+            keywords=[f"k{i % 13}"],
+            vector=vector.tolist(),
+            embedding_model=embedder().model,
+        )
+        for i, (text, vector) in enumerate(zip(texts, vectors, strict=True))
+    ]
+
+
+def grown(group: str, count: int = 130) -> list[Event]:
+    """An agent that is large, and what it remembers."""
+    events = memories(group, count)
+    save(*events)
+    run_until_idle(ENLARGE, enlarge)
+    return events
+
+
+def ask(group: str, text: str, **options: Any) -> Answer:
+    options = {"touch": False, "now": T0 + timedelta(days=1), **options}
+    request = RetrievalRequest(group_id=group, agent_id="klaus", focal_texts=[text], **options)
+    found = retrieve(request)
+    return found if isinstance(found, Answer) else found.answer
+
+
+def as_small(group: str, text: str, **options: Any) -> Answer:
+    """The same question answered by an index of everything."""
+    with unit_of_work() as connection:
+        ready = connection.exec_driver_sql("SELECT large_ready_at FROM agents WHERE group_id = %s", (group,)).scalar_one()
+        connection.exec_driver_sql("UPDATE agents SET large_ready_at = NULL WHERE group_id = %s", (group,))
+    found = ask(group, text, **options)
+    assert found.debug.exact
+    with unit_of_work() as connection:
+        connection.exec_driver_sql("UPDATE agents SET large_ready_at = %s WHERE group_id = %s", (ready, group))
+    return found
+
+
+# Becoming large
+
+
+def test_an_agent_that_outgrows_the_bound_owes_it_to_become_large(group: str) -> None:
+    events = memories(group, BOUND + 1)
+    save(*events[:BOUND])
+    assert ENLARGE not in {kind for kind, _ in owed(group)}
+    save(events[BOUND])
+    assert ENLARGE in {kind for kind, _ in owed(group)}
+    assert ask(group, "kiln").debug.exact  # until it is ready
+
+
+def test_all_nodes_are_marked_whenever_they_came_and_all_terms_counted(group: str) -> None:
+    events = memories(group, 150)
+    save(*events[:120])
+    with unit_of_work() as connection:
+        (key,) = connection.exec_driver_sql("SELECT agent_key FROM agents WHERE group_id = %s", (group,)).scalars()
+        begun = enlargement.begin(connection, key)
+    assert begun is not None and begun.large_from == 120
+    save(*events[120:135])  # while it is being done
+    run_until_idle(ENLARGE, enlarge)
+    save(*events[135:])
+    assert {row["large"] for row in rows("SELECT large FROM memory_nodes WHERE group_id = :g", g=group)} == {True}
+    counted = {
+        row["term"]: row["texts"]
+        for row in rows("SELECT term, sum(texts)::int AS texts FROM term_frequencies WHERE group_id = :g GROUP BY 1", g=group)
+    }
+    said = [tokens(event.payload.description) for event in events]  # type: ignore[union-attr]
+    expected = Counter(term for text in said for term in set(text)) | {"": sum(map(len, said))}
+    assert counted == expected
+    assert ENLARGE not in {kind for kind, _ in owed(group)}
+
+
+def test_doing_it_again_changes_nothing(group: str) -> None:
+    grown(group)
+    before = rows("SELECT term, counted, texts FROM term_frequencies WHERE group_id = :g ORDER BY 1, 2", g=group)
+    with unit_of_work() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO pending_work (kind, subject_id, group_id) SELECT 'enlarge', agent_key, group_id FROM agents WHERE group_id = %s",
+            (group,),
+        )
+    run_until_idle(ENLARGE, enlarge)
+    assert rows("SELECT term, counted, texts FROM term_frequencies WHERE group_id = :g ORDER BY 1, 2", g=group) == before
+
+
+def test_who_comes_while_another_agent_becomes_large_leaves_it_to_that_one(group: str) -> None:
+    save(*memories(group, BOUND + 1))
+    with pending_work.alone(ENLARGE) as alone:
+        assert alone
+        assert run_until_idle(ENLARGE, enlarge) == 0
+        (row,) = rows("SELECT attempts FROM pending_work WHERE kind = 'enlarge' AND group_id = :g", g=group)
+        assert row["attempts"] == 0
+    assert run_until_idle(ENLARGE, enlarge) == 1
+
+
+@pytest.mark.parametrize(("dimensions", "kind"), [(3, "vector(3)"), (2_500, "halfvec(2500)"), (4_096, None)])
+def test_vectors_of_any_size_are_found(group: str, dimensions: int, kind: str | None) -> None:
+    assert enlargement.indexed_type(dimensions) == kind
+    random = np.random.default_rng(3)
+    vectors = random.standard_normal((BOUND + 1, dimensions)).astype(np.float32)
+    model = f"random-{dimensions}"
+    events = [observed(group, f"memory {i}", vector=vector.tolist(), embedding_model=model) for i, vector in enumerate(vectors)]
+    save(*events)
+    run_until_idle(ENLARGE, enlarge)
+    found = ask(
+        group, "near", vectors=[vectors[7].tolist()], embedding_model=model, relevance="dense", recency_w=0, importance_w=0, top_k=1
+    )
+    assert found.accessed_ids == [events[7].event_id]
+    assert not found.debug.exact
+
+
+def test_a_vector_of_another_size_by_the_same_model_does_not_stop_it(group: str) -> None:
+    events = grown(group)
+    save(observed(group, "odd one", vector=[1.0, 2.0], embedding_model=embedder().model))
+    found = ask(group, events[0].payload.description, recency_w=0, importance_w=0)  # type: ignore[union-attr]
+    assert found.accessed_ids[0] == events[0].event_id
+
+
+# Answers
+
+
+@pytest.mark.parametrize("relevance", ["hybrid", "dense", "lexical"])
+@pytest.mark.parametrize("question", ["kiln with glaze", "Where is the ferry? Who drinks 龙井?", "陶瓷窑火", "nothing known"])
+def test_the_same_candidates_give_the_same_answer(group: str, question: str, relevance: Any) -> None:
+    """So few that all are candidates: then nothing may differ from an index of everything."""
+    grown(group)
+    expected, found = (answer(group, question, relevance=relevance) for answer in (as_small, ask))
+    assert found.accessed_ids == expected.accessed_ids
+    assert (found.debug.exact, found.debug.total_candidates) == (False, expected.debug.total_candidates)
+    for mine, theirs in zip(found.retrieved_nodes, expected.retrieved_nodes, strict=True):
+        assert mine.score == pytest.approx(theirs.score, abs=1e-6)
+        assert mine.relevance_parts.model_dump() == pytest.approx(theirs.relevance_parts.model_dump(), abs=1e-4)
+
+
+def test_few_candidates_of_many_memories_are_the_right_ones(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT", "WITH_NEIGHBOURS"):
+        monkeypatch.setattr(large_agents, name, 40)
+    events = grown(group, 1_000)
+    overlaps = []
+    for event in events[::50]:
+        question = event.payload.description  # type: ignore[union-attr]
+        expected, found = (answer(group, question, top_k=10) for answer in (as_small, ask))
+        assert found.debug.total_candidates < 400
+        overlaps.append(len(set(found.accessed_ids) & set(expected.accessed_ids)))
+    assert np.mean(overlaps) > 7  # of 10; these texts are as alike as can be
+
+
+def test_bm25_uses_the_frequencies_of_the_whole_agent(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT"):
+        monkeypatch.setattr(large_agents, name, 5)
+    grown(group)
+    expected, found = (answer(group, "glaze", relevance="lexical", top_k=3) for answer in (as_small, ask))
+    scores = [{round(node.relevance_parts.lexical or 0, 9) for node in one.retrieved_nodes} for one in (expected, found)]
+    assert scores[0] & scores[1]
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"types": ["thought"]},
+        {"session_id": "s3"},
+        {"keywords": ["K5"]},
+        {"created_before": T0 + timedelta(minutes=6)},
+        {"created_after": T0 + timedelta(minutes=120)},
+        {"types": ["event", "thought", "chat"], "include_archived": True},
+    ],
+)
+def test_a_filter_never_returns_fewer_than_there_are(group: str, monkeypatch: pytest.MonkeyPatch, filters: dict[str, Any]) -> None:
+    for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT"):
+        monkeypatch.setattr(large_agents, name, 1)
+    grown(group)
+    with unit_of_work() as connection:
+        connection.exec_driver_sql(
+            "UPDATE memory_nodes SET archived_at = now(), changed_xid = pg_current_xact_id() WHERE group_id = %s AND node_count %% 3 = 0",
+            (group,),
+        )
+    expected, found = (answer(group, "tea", filters=Filters(**filters), top_k=130) for answer in (as_small, ask))
+    assert set(found.accessed_ids) == set(expected.accessed_ids) and found.accessed_ids
+
+
+def test_the_search_goes_on_beyond_other_tenants_rows(group: str) -> None:
+    """The nearest of all belong to others: an approximate index that stopped there would return nothing."""
+    others = [f"{group}-{i}" for i in range(3)]
+    for other in others:
+        save(*memories(other, BOUND + 1))
+    grown(group)
+    run_until_idle(ENLARGE, enlarge)
+    answer = ask(group, "kiln clay glaze tea 1x7", relevance="dense", recency_w=0, importance_w=0, top_k=30)
+    mine: set[UUID] = {row["node_id"] for row in rows("SELECT node_id FROM memory_nodes WHERE group_id = :g", g=group)}  # type: ignore[misc]
+    assert len(answer.accessed_ids) == 30 and set(answer.accessed_ids) <= mine
+
+
+def test_settings_that_pgvector_does_not_take_are_noticed(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    grown(group)
+    assert ask(group, "kiln").debug.exact is False
+    monkeypatch.setattr(large_agents, "MAX_SCAN_TUPLES", "007")
+    with pytest.raises(ServiceError, match="did not take its settings"):
+        ask(group, "kiln")
+
+
+def test_the_original_mode_is_exact_however_large_the_agent(group: str) -> None:
+    grown(group)
+    assert ask(group, "kiln", mode="stanford").debug.exact
+
+
+def test_words_alone_answer_when_there_is_no_vector(group: str) -> None:
+    save(*[observed(group, f"glaze {i}" if i % 50 == 0 else f"tea {i}", historic=True) for i in range(BOUND + 1)])
+    run_until_idle(ENLARGE, enlarge)
+    found = ask(group, "glaze", top_k=3)
+    assert {node.description for node in found.retrieved_nodes} == {"glaze 0", "glaze 50", "glaze 100"}
+    assert found.debug.relevance == "lexical" and not found.debug.exact
+
+
+def test_vectors_of_a_move_to_another_model_are_found_before_they_are_in_their_places(group: str) -> None:
+    events = grown(group)
+    with unit_of_work() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO next_vectors (node_id, model, embedding) SELECT node_id, 'next', ('[' || node_count || ',1]')::vector "
+            "FROM memory_nodes WHERE group_id = %s",
+            (group,),
+        )
+    found = ask(group, "any", vectors=[[1.0, 1.0]], embedding_model="next", relevance="dense", recency_w=0, importance_w=0, top_k=3)
+    assert found.accessed_ids == [event.event_id for event in events[:3]]

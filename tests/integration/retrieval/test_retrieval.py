@@ -1,0 +1,483 @@
+"""tasks.retrieval.retrieve as a function on stored vectors: who is a candidate, which score it gets, what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from sqlalchemy import text
+
+from jiyi.client.calls import reply_of
+from jiyi.errors import ModelMismatch
+from jiyi.protocol.events import build
+from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, RetrievedNode
+from jiyi.providers.embedders import embedder
+from models.db import valkey_keys
+from models.db.connection import unit_of_work
+from models.db.valkey import valkey
+from models.memory import access
+from tasks.framework.answering import Answered
+from tasks.memory import access as buffering
+from tasks.retrieval import retrieve as retrieval
+from tests.integration.memory.test_inbox import observed, rows, save
+from workers.embedded.stack import Stack
+from workers.ephemeral import environment
+
+T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
+NOW = T0 + timedelta(hours=10)
+MODEL = "two-dimensions"
+EAST = [1.0, 0.0]
+#: Not the one that running workers use: they would write the buffer before a test looks at it.
+OWN_DATABASE = 5
+
+
+@pytest.fixture(autouse=True)
+def _own_access_buffer(database: Stack) -> Iterator[None]:
+    assert database.urls is not None
+    with environment(redis_url=database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")):
+        valkey().flushdb()
+        yield
+
+
+class Sent(list[tuple[str, dict[str, Any]]]):
+    """Stands in for the Celery app: what was sent."""
+
+    def send_task(self, name: str, **options: Any) -> None:
+        self.append((name, options))
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
+    made = Sent()
+    monkeypatch.setattr(buffering, "current_app", made)
+    return made
+
+
+def remember(group: str, description: str, vector: list[float] | None = None, *, hours: float = 0, **fields: Any) -> UUID:
+    fields.setdefault("occurred_at", T0 + timedelta(hours=hours))
+    fields.setdefault("embedding_model", MODEL)
+    event = observed(group, description, vector=vector or EAST, **fields)
+    save(event)
+    return event.event_id
+
+
+def three(group: str) -> list[UUID]:
+    """The example that the expectations below are computed for, by hand."""
+    return [
+        remember(group, "a", [1, 0], hours=0, poignancy=2),
+        remember(group, "b", [0, 1], hours=4, poignancy=8),
+        remember(group, "c", [0.6, 0.8], hours=8, poignancy=5),
+    ]
+
+
+def retrieve(request: RetrievalRequest) -> Answer:
+    """The answer, with what follows from it done."""
+    answered = retrieval.retrieve(request)
+    if not isinstance(answered, Answered):
+        return answered
+    with valkey().pipeline() as pipe:
+        answered.tell(pipe)
+        pipe.execute()
+    answered.then()
+    answer: Answer = answered.value
+    return answer
+
+
+def ask_all(group: str, *focal: list[float], **options: Any) -> Answer:
+    vectors = focal or (EAST,)
+    options = {"now": NOW, "vectors": vectors, "embedding_model": MODEL, **options}
+    texts = [f"focal {i}" for i in range(len(vectors))]
+    # Dense: cosines can be worked out by hand. What else relevance is made of is tested in test_hybrid.py.
+    return retrieve(RetrievalRequest(**{"relevance": "dense", "group_id": group, "agent_id": "klaus", "focal_texts": texts, **options}))
+
+
+def ask(group: str, vector: list[float] | None = None, **options: Any) -> FocalAnswer:
+    return ask_all(group, vector or EAST, **options).groups[0]
+
+
+def descriptions(group: str, **options: Any) -> list[str]:
+    return sorted(node.description for node in ask(group, **options).retrieved_nodes)
+
+
+def by_description(answer: FocalAnswer) -> dict[str, RetrievedNode]:
+    return {node.description: node for node in answer.retrieved_nodes}
+
+
+# Scores
+
+#: Half a point for recency, so that decay 0.5 gives round numbers. Per memory: recency raw, normalised; score.
+EXPECTED = {
+    "recent": {"c": (1 / 2, 1, 3.3), "a": (1 / 8, 0, 3.0), "b": (1 / 4, 1 / 3, 2 + 1 / 6)},
+    "elapsed": {"c": (2**-2, 1, 3.3), "a": (2**-10, 0, 3.0), "b": (2**-6, 1 / 17, 2 + 0.5 / 17)},
+    "stanford": {"a": (1 / 2, 1, 3.5), "c": (1 / 8, 0, 2.8), "b": (1 / 4, 1 / 3, 2 + 1 / 6)},
+}
+
+
+@pytest.mark.parametrize("mode", EXPECTED)
+def test_order_scores_and_every_component_equal_those_computed_by_hand(group: str, mode: str) -> None:
+    three(group)
+    answer = ask(group, mode=mode, recency_decay=0.5)
+    assert [node.description for node in answer.retrieved_nodes] == list(EXPECTED[mode])
+    relevance = {"a": (1, 1), "b": (0, 0), "c": (0.6, 0.6)}
+    importance = {"a": (2, 0), "b": (8, 1), "c": (5, 0.5)}
+    for name, node in by_description(answer).items():
+        raw, normalised, score = EXPECTED[mode][name]
+        recency = (raw, normalised)
+        for component, expected, weight in (
+            (node.recency, recency, 0.5),
+            (node.relevance, relevance[name], 3),
+            (node.importance, importance[name], 2),
+        ):
+            assert (component.raw, component.normalised) == pytest.approx(expected, abs=1e-6)
+            assert component.weight == weight
+            assert component.contribution == pytest.approx(expected[1] * weight, abs=1e-6)
+        assert node.score == pytest.approx(score, abs=1e-6)
+
+
+def test_debug_figures_are_over_all_candidates_not_only_those_returned(group: str) -> None:
+    three(group)
+    answer = ask(group, mode="recent", recency_decay=0.5, top_k=1)
+    assert [node.description for node in answer.retrieved_nodes] == ["c"]
+    debug = answer.debug
+    assert (debug.total_candidates, debug.retrieved_count, debug.without_comparable_vector) == (3, 1, 0)
+    assert (debug.max_score, debug.min_score) == pytest.approx((3.3, 2 + 1 / 6), abs=1e-6)
+    assert (debug.mode, debug.embedding_model) == ("recent", MODEL)
+
+
+def test_one_candidate_scores_two_and_three_quarters(group: str) -> None:
+    remember(group, "alone", poignancy=9)
+    (node,) = ask(group).retrieved_nodes
+    assert (node.recency.normalised, node.relevance.normalised, node.importance.normalised) == (0.5, 0.5, 0.5)
+    assert node.score == pytest.approx(2.75)
+
+
+def test_a_top_k_beyond_the_candidates_gives_them_all(group: str) -> None:
+    three(group)
+    answer = ask(group, top_k=1_000)
+    assert len(answer.retrieved_nodes) == len(answer.accessed_ids) == answer.debug.retrieved_count == 3
+
+
+def test_unknown_poignancy_counts_as_zero_and_stays_unknown_in_the_answer(group: str) -> None:
+    remember(group, "unknown", poignancy=None)
+    remember(group, "mundane", poignancy=1)
+    node = by_description(ask(group))["unknown"]
+    assert (node.poignancy, node.importance.raw, node.importance.normalised) == (None, 0, 0)
+
+
+def test_ties_go_to_the_newest_and_in_stanford_mode_to_the_least_recently_accessed(group: str) -> None:
+    for hours in (1, 0, 2):
+        remember(group, f"at {hours}", hours=hours)
+    assert [n.description for n in ask(group, recency_w=0, touch=False).retrieved_nodes] == ["at 2", "at 1", "at 0"]
+    assert [n.description for n in ask(group, recency_w=0, mode="stanford").retrieved_nodes] == ["at 0", "at 1", "at 2"]
+
+
+def test_several_focal_texts_are_answered_in_their_order_from_the_same_state(group: str) -> None:
+    three(group)
+    answer = ask_all(group, [1, 0], [0, 1], [1, 0], mode="recent", recency_decay=0.5, top_k=1)
+    assert [one.focal_text for one in answer.groups] == ["focal 0", "focal 1", "focal 2"]
+    assert [one.retrieved_nodes[0].description for one in answer.groups] == ["c", "b", "c"]
+    assert answer.groups[0].retrieved_nodes == answer.groups[2].retrieved_nodes
+
+
+def test_in_stanford_mode_each_focal_text_sees_what_the_one_before_touched(group: str) -> None:
+    three(group)
+    first, second = ask_all(group, [1, 0], [1, 0], mode="stanford", recency_decay=0.5, top_k=1).groups
+    # The second time "a" was accessed just now: last of three, by the original's rule worth least.
+    assert [(n.description, n.recency.raw) for n in first.retrieved_nodes] == [("a", 1 / 2)]
+    assert [(n.description, n.recency.raw) for n in second.retrieved_nodes] == [("a", 1 / 8)]
+    assert (first.retrieved_nodes[0].score, second.retrieved_nodes[0].score) == pytest.approx((3.5, 3.0), abs=1e-6)
+
+
+def test_simulated_time_is_what_elapsed_recency_is_measured_from(group: str) -> None:
+    remember(group, "old", hours=0)
+    remember(group, "new", hours=5)
+    late = ask(group, mode="elapsed", recency_decay=0.5, now=NOW, touch=False)
+    raw = {n.description: n.recency.raw for n in late.retrieved_nodes}
+    assert raw == pytest.approx({"old": 2**-10, "new": 2**-5})
+    early = ask(group, mode="elapsed", recency_decay=0.5, now=T0 + timedelta(hours=1), touch=False)
+    assert {n.description: n.recency.raw for n in early.retrieved_nodes} == pytest.approx({"old": 1 / 2, "new": 1})
+
+
+# Settings
+
+
+def test_the_request_comes_before_the_agent_and_the_agent_before_the_deployment(group: str) -> None:
+    three(group)
+    payload = {"mode": "stanford", "recency_w": 2, "relevance_w": 2, "recency_decay": 0.25}
+    save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": payload}))
+    deployment = {"mode": "elapsed", "recency_w": "3", "relevance_w": "3", "importance_w": "3", "recency_decay": "0.125"}
+
+    def settings(**options: Any) -> tuple[str, list[float], float]:
+        answer = ask(group, touch=False, **options)
+        node = by_description(answer)["a"]
+        return answer.debug.mode, [node.recency.weight, node.relevance.weight, node.importance.weight], node.recency.raw
+
+    with environment(**deployment):
+        assert settings() == ("stanford", [2 * 0.5, 2 * 3.0, 3 * 2.0], 0.25)
+        given = settings(mode="recent", recency_w=0, importance_w=1, recency_decay=0.5)  # 0 is a value like any other
+        assert given == ("recent", [0, 2 * 3.0, 1 * 2.0], 1 / 8)
+
+
+# Candidates
+
+
+def test_chats_are_candidates_only_when_asked_for(group: str) -> None:
+    remember(group, "event")
+    remember(group, "thought", node_type="thought")
+    remember(group, "chat", node_type="chat")
+    assert descriptions(group) == ["event", "thought"]
+    assert descriptions(group, filters={"types": ["chat"]}) == ["chat"]
+    assert descriptions(group, filters={"types": ["chat", "event"]}) == ["chat", "event"]
+    assert descriptions(group, mode="stanford") == ["event", "thought"]
+
+
+def test_idle_memories_are_left_out_by_meaning_and_in_stanford_mode_by_substring(group: str) -> None:
+    for description in ("the horse is bridled", "the bed is Idle", "the bed is idle", "Klaus reads"):
+        remember(group, description)
+    remember(group, "desk", subject="desk", predicate="is", object="idle")
+    remember(group, "keyed", embedding_key="sidled up")
+    assert descriptions(group) == ["Klaus reads", "keyed", "the horse is bridled"]
+    assert descriptions(group, mode="stanford") == ["Klaus reads", "desk", "the bed is Idle"]
+
+
+def test_expired_memories_are_left_out_unless_asked_for_or_in_stanford_mode(group: str) -> None:
+    remember(group, "over", expires_at=NOW)
+    remember(group, "nearly over", expires_at=NOW + timedelta(seconds=1))
+    remember(group, "for ever")
+    remember(group, "thought", node_type="thought")
+    everything = ["for ever", "nearly over", "over", "thought"]
+    assert descriptions(group) == ["for ever", "nearly over", "thought"]
+    assert descriptions(group, filters={"include_expired": True}) == everything
+    assert descriptions(group, mode="stanford") == everything
+    assert descriptions(group, now=NOW - timedelta(seconds=1)) == everything
+    assert descriptions(group, now=T0 + timedelta(days=31)) == ["for ever"]  # thoughts last thirty days
+
+
+@pytest.mark.parametrize("mode", ["recent", "stanford"])
+def test_archived_memories_are_left_out_unless_asked_for(group: str, mode: str) -> None:
+    remember(group, "kept")
+    archived = remember(group, "archived")
+    with unit_of_work() as connection:
+        connection.execute(text("UPDATE memory_nodes SET archived_at = now() WHERE node_id = :id"), {"id": archived})
+    assert descriptions(group, mode=mode) == ["kept"]
+    assert descriptions(group, mode=mode, filters={"include_archived": True}) == ["archived", "kept"]
+
+
+def test_a_time_window_keeps_what_was_created_within_it(group: str) -> None:
+    three(group)
+    after, before = T0 + timedelta(hours=1), T0 + timedelta(hours=5)
+    assert descriptions(group, filters={"created_after": after}) == ["b", "c"]
+    assert descriptions(group, filters={"created_before": before}) == ["a", "b"]
+    assert descriptions(group, filters={"created_after": after, "created_before": before}) == ["b"]
+
+
+def test_a_session_keeps_its_own_memories_only(group: str) -> None:
+    remember(group, "first", session_id="s-1")
+    remember(group, "second", session_id="s-2")
+    remember(group, "none")
+    assert descriptions(group, filters={"session_id": "s-2"}) == ["second"]
+
+
+def test_keywords_keep_what_has_any_of_them_whatever_the_case(group: str) -> None:
+    remember(group, "english", keywords=["Klaus", "Book"])
+    remember(group, "chinese", keywords=["林岚", "书店"])
+    remember(group, "neither", keywords=["tea"])
+    assert descriptions(group, filters={"keywords": ["BOOK"]}) == ["english"]
+    assert descriptions(group, filters={"keywords": ["书店"]}) == ["chinese"]
+    assert descriptions(group, filters={"keywords": ["klaus", "林岚"]}) == ["chinese", "english"]
+    assert descriptions(group, filters={"keywords": ["boo"]}) == []
+
+
+def test_all_filters_have_to_hold(group: str) -> None:
+    remember(group, "both", session_id="s", keywords=["k"])
+    remember(group, "one", session_id="s", keywords=["other"])
+    assert descriptions(group, filters={"session_id": "s", "keywords": ["k"]}) == ["both"]
+
+
+def test_minimum_similarity_drops_what_is_less_similar_before_the_scoring(group: str) -> None:
+    three(group)
+    answer = ask(group, filters={"min_similarity": 0.5}, recency_decay=0.5)
+    assert [node.description for node in answer.retrieved_nodes] == ["a", "c"]
+    assert by_description(answer)["c"].relevance.normalised == 0  # the least similar of those left
+    assert answer.debug.total_candidates == 2
+    nothing = ask(group, [-1, 0], filters={"min_similarity": 0.5})
+    assert (nothing.status, nothing.retrieved_nodes, nothing.accessed_ids) == ("no_candidates", [], [])
+    assert "similar" in nothing.message
+
+
+def test_another_groups_memories_of_an_agent_of_the_same_name_never_appear(group: str) -> None:
+    remember(group, "ours", [0, 1])
+    remember(f"{group}-other", "theirs", EAST, poignancy=10)
+    remember(group, "another agent's", EAST, agent_id="maria")
+    answer = ask(group)
+    assert [node.description for node in answer.retrieved_nodes] == ["ours"]
+    assert answer.debug.total_candidates == 1
+
+
+# Nothing to find, nothing to compare
+
+
+def test_without_candidates_the_answer_says_so_before_any_vector_is_looked_at(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(_text: str) -> None:
+        raise AssertionError("the focal text was embedded")
+
+    monkeypatch.setattr(embedder(), "query", asked)
+    remember(group, "only a chat", node_type="chat")
+    save(observed(group, "desk is idle"))
+    embedded_here: dict[str, Any] = {"vectors": None, "embedding_model": None}
+    for options in ({}, {"agent_id": "nobody"}, embedded_here, {**embedded_here, "agent_id": "nobody"}):
+        answer = ask_all(group, [1, 0, 0], [1, 0], **options)  # of two sizes, and not the memories'
+        assert answer.status == "no_candidates"
+        assert answer.message == "no candidate memories for this agent"
+        assert len(answer.groups) == 2
+        for one in answer.groups:
+            assert (one.status, one.message, one.retrieved_nodes, one.accessed_ids) == ("no_candidates", answer.message, [], [])
+            assert (one.debug.total_candidates, one.debug.min_score, one.debug.max_score) == (0, None, None)
+    assert valkey().zcard(valkey_keys.ACCESS) == 0
+
+
+def test_vectors_of_another_model_only_are_an_error_that_names_both(group: str) -> None:
+    remember(group, "a", embedding_model="model-one")
+    remember(group, "b", embedding_model="model-two")
+    with pytest.raises(ModelMismatch, match=r"model-one.*model-two.*model-three"):
+        ask(group, embedding_model="model-three")
+    with pytest.raises(ModelMismatch, match=f"model-one.*{embedder().model}"):
+        ask(group, vectors=None, embedding_model=None)
+
+
+@pytest.mark.parametrize("mode", ["recent", "stanford"])
+def test_memories_of_another_model_are_counted_and_rank_without_relevance(group: str, mode: str) -> None:
+    remember(group, "ours", [0.6, 0.8])
+    remember(group, "wider", [1, 0, 0], embedding_model="another")
+    remember(group, "the same size", [1, 0], embedding_model="a third")
+    answer = ask(group, mode=mode)
+    assert answer.debug.without_comparable_vector == 2
+    assert {n.description: n.relevance.raw for n in answer.retrieved_nodes} == pytest.approx({"ours": 0.6, "wider": 0, "the same size": 0})
+
+
+def test_a_focal_vector_of_another_size_is_an_error_that_names_both_sizes(group: str) -> None:
+    three(group)
+    with pytest.raises(ModelMismatch, match=r"2\b.*\b3\b"):
+        ask(group, [1, 0, 0])
+
+
+def test_one_memory_with_a_vector_of_the_wrong_size_does_not_spoil_the_agents_retrievals(group: str) -> None:
+    remember(group, "good", [0.6, 0.8])
+    remember(group, "mis-sized", [1, 0, 0])
+    answer = ask(group)  # GA-45: similarity 0, no error
+    assert {n.description: n.relevance.raw for n in answer.retrieved_nodes} == pytest.approx({"good": 0.6, "mis-sized": 0})
+    assert answer.debug.without_comparable_vector == 1
+
+
+def test_focal_texts_without_vectors_are_embedded_by_the_deployments_model(group: str) -> None:
+    first = remember(group, "tea", embedder().passages(["Klaus drinks tea"])[0].tolist(), embedding_model=embedder().model)
+    remember(group, "book", embedder().passages(["a book on gentrification"])[0].tolist(), embedding_model=embedder().model)
+    request = RetrievalRequest(group_id=group, agent_id="klaus", focal_texts=["Klaus drinks tea"], recency_w=0, now=NOW, relevance="dense")
+    answer = retrieve(request)
+    assert answer.accessed_ids[0] == first
+    assert answer.debug.embedding_model == embedder().model
+
+
+# What a retrieval leaves behind
+
+
+def test_what_was_returned_counts_as_accessed_once_a_request_at_its_time(group: str, sent: Sent) -> None:
+    a, b, c = three(group)
+    answer = ask_all(group, [1, 0], [0, 1], recency_decay=0.5, top_k=2)
+    assert [one.accessed_ids for one in answer.groups] == [[c, a], [b, c]]
+    access.flush()
+    found = rows("SELECT * FROM node_access WHERE node_id = ANY(:ids)", ids=[a, b, c])
+    assert {row["node_id"]: (row["last_accessed"], row["access_count"]) for row in found} == dict.fromkeys([a, b, c], (NOW, 1))
+    first, *_ = ask(group).retrieved_nodes
+    assert first.last_accessed == NOW
+    assert sent[0][0] == "access.flush"
+
+
+def test_what_was_not_returned_is_not_touched(group: str, sent: Sent) -> None:
+    three(group)
+    answer = ask(group, recency_decay=0.5, top_k=1)
+    assert valkey().zrange(valkey_keys.ACCESS, 0, -1) == [str(answer.accessed_ids[0]).encode()]
+
+
+def test_one_flush_is_queued_for_many_retrievals_within_an_interval(group: str, sent: Sent) -> None:
+    three(group)
+    with environment(access_flush_seconds="60"):
+        for _ in range(3):
+            ask(group)
+    assert sent == [("access.flush", {"queue": "upkeep", "countdown": 60.0})]
+
+
+def test_with_touch_off_nothing_is_buffered_or_queued(group: str, sent: Sent) -> None:
+    three(group)
+    assert len(ask_all(group, [1, 0], [0, 1], touch=False, mode="stanford").accessed_ids) == 3
+    assert valkey().keys("jiyi:access*") == []
+    assert sent == []
+
+
+def test_a_retrieval_in_the_agents_past_moves_no_access_back(group: str) -> None:
+    (_, _, newest) = three(group)
+    ask(group, now=T0 - timedelta(days=1))
+    access.flush()
+    (row,) = rows("SELECT * FROM node_access WHERE node_id = :id", id=newest)
+    assert (row["last_accessed"], row["access_count"]) == (T0 + timedelta(hours=8), 1)
+
+
+def test_a_node_comes_with_all_its_fields_and_without_its_vector(group: str) -> None:
+    evidence = uuid4()
+    at, expires = T0 + timedelta(hours=1), T0 + timedelta(days=400)
+    thought = remember(
+        group,
+        "Klaus likes 书",
+        [0.25, 0.5],
+        node_type="thought",
+        subject="Klaus",
+        predicate="likes",
+        object="书",
+        embedding_key="likes books",
+        keywords=["Klaus", "书"],
+        poignancy=6,
+        evidence=[evidence],
+        session_id="s-1",
+        provenance={"source": "test"},
+        expires_at=expires,
+        occurred_at=at,
+    )
+    request = RetrievalRequest(group_id=group, agent_id="klaus", focal_texts=["x"], vectors=[EAST], embedding_model=MODEL, now=NOW)
+    answer = retrieve(request)
+    on_the_wire = json.loads(reply_of(answer))["value"]
+    assert on_the_wire == Answer.model_validate(on_the_wire).model_dump(mode="json") == answer.model_dump(mode="json")
+    plain = on_the_wire["groups"][0]["retrieved_nodes"][0]
+    assert plain.keys() == RetrievedNode.model_fields.keys()
+    assert not {"embedding", "vector", "vectors"} & plain.keys()
+    assert "0.25" not in json.dumps(plain["provenance"])
+    node = RetrievedNode.model_validate(plain).model_dump(exclude={"score", "recency", "relevance", "importance", "relevance_parts"})
+    assert node == {
+        "node_id": thought,
+        "agent_id": "klaus",
+        "session_id": "s-1",
+        "type": "thought",
+        "node_count": 1,
+        "depth": 1,
+        "created_at": at,
+        "last_accessed": at,
+        "expires_at": expires,
+        "subject": "Klaus",
+        "predicate": "likes",
+        "object": "书",
+        "description": "Klaus likes 书",
+        "embedding_key": "likes books",
+        "poignancy": 6.0,
+        "keywords": ["Klaus", "书"],
+        "filling": [str(evidence)],
+        "provenance": {"source": "test"},
+    }
+
+
+def test_a_chat_comes_with_its_conversation(group: str) -> None:
+    remember(group, "a talk", node_type="chat", utterances=[["Klaus", "hello"], ["林岚", "你好"]])
+    (node,) = ask(group, filters={"types": ["chat"]}).retrieved_nodes
+    assert node.filling == [["Klaus", "hello"], ["林岚", "你好"]]

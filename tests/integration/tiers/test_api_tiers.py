@@ -1,0 +1,434 @@
+"""The three tiers over HTTP: every operation, bad input, rights, and what still answers while something is away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import pytest
+from flask import Flask
+from sqlalchemy import create_engine
+
+from jiyi.settings import get_settings
+from jiyi.tiers.memory_node import HEADINGS
+from models.db import connection, valkey_keys
+from models.db.valkey import valkey
+from models.queue import stream
+from tests.integration.web.test_api import Program, other_settings, rows, until
+from web.api import retrieval
+from web.api.tiers import asking
+
+SAID = "釉面开裂的原因在土，不在窑火：新土的收缩率比釉高，所以冷却时釉面被拉裂。"
+ALSO = "The second firing is needed for thick cups only, since the first one never reaches their heart."
+VERDICT = "裁决：薄杯子烧一次，厚杯子烧两次；若仍开裂，下一批改釉，并且记录每一窑的温度。"
+SHORT = "Hear, hear."
+NOTHING = "redis://127.0.0.1:1/0"
+
+
+@pytest.fixture
+def program(web_app: Flask, api_key: Callable[..., str]) -> Callable[..., Program]:
+    """``program(group, "read")``: with those rights."""
+    return lambda group, *scopes: Program(web_app.test_client(), api_key(group, *(scopes or ("publish", "read", "admin"))))
+
+
+@pytest.fixture
+def api(program: Callable[..., Program], group: str) -> Program:
+    return program(group)
+
+
+@pytest.fixture(autouse=True)
+def _own_caller() -> Iterator[None]:
+    retrieval.caller.cache_clear()
+    yield
+    for made in retrieval.caller.made():
+        made.close()
+    retrieval.caller.cache_clear()
+
+
+@pytest.fixture
+def no_database(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Call it, and the web's PostgreSQL is away."""
+
+    def away() -> None:
+        dead_engine = create_engine("postgresql+psycopg://nobody@127.0.0.1:1/nothing", connect_args={"connect_timeout": 1})
+        monkeypatch.setattr(connection, "engine", lambda: dead_engine)
+
+    return away
+
+
+def ingest(api: Program, content: str = SAID, wait: float = 30, **fields: Any) -> Any:
+    return api.ask("POST", f"/memory/ingest?wait={wait}", 202, json={"content": content, "confidence": 0.9, **fields}).json
+
+
+def ask(api: Program, query: str = "釉面为什么会裂？", **fields: Any) -> Any:
+    return api.post("/memory/query", {"query": query, **fields}, 200)
+
+
+def states(answer: Any) -> dict[str, str]:
+    return {tier["tier"]: tier["state"] for tier in answer["tiers"]}
+
+
+def run_node(api: Program, topic: str = "釉面为什么会裂？", inputs: Any = None, **fields: Any) -> tuple[str, list[Any]]:
+    """The history, and the events."""
+    done = api.post("/nodes/memory-retrieval", {"inputs": {"topic": topic, **(inputs or {})}, **fields}, 200)
+    return done["outputs"]["history_context"], done["events"]
+
+
+# With workers
+
+
+def test_cn54_what_is_ingested_is_found_by_the_group_and_by_nobody_else(service: str, program: Callable[..., Program]) -> None:
+    api = program(service)
+    done = ingest(api, session_id="monday", agent_id="potter", node_id="research", metadata={"source": "kiln log"})
+    assert done == {
+        "status": "ingested",
+        "entry_id": done["entry_id"],
+        "accepted": True,
+        "reason": None,
+        "message": "",
+        "flags": ["unverified"],
+    }
+    answer = ask(api)
+    assert (answer["status"], states(answer)) == ("ok", {"working": "ok", "longterm": "ok"})
+    (item,) = answer["results"]
+    assert (item["item_id"], item["content"], item["source"], item["score"]) == (done["entry_id"], SAID, "hot", 1.0)
+    assert (item["session_id"], item["agent_id"], item["temporary"], item["verified"]) == ("monday", "potter", True, False)
+    assert item["metadata"]["node_id"] == "research"
+    assert ask(api, session_id="tuesday")["results"] == []  # CN-59: only if asked
+    assert ask(program(f"{service}-other"))["results"] == []
+
+
+def test_cn27_what_the_filters_refuse_is_stored_with_the_reason_and_not_found(service: str, program: Callable[..., Program]) -> None:
+    api = program(service)
+    refused = ingest(api, SHORT)
+    assert (refused["accepted"], refused["reason"]) == (False, "too_short")
+    assert refused["message"]
+    assert ingest(api, confidence=0.3)["reason"] == "low_confidence"
+    assert ask(api, SHORT)["results"] == []
+    listed = api.get("/quarantine")
+    assert [(row["content"], row["rejected"]) for row in listed["knowledge"]] == [(SAID, "low_confidence"), (SHORT, "too_short")]
+    assert listed["counts"] == {"quarantine": 2}
+    assert [row["content"] for row in api.get("/quarantine", reason="too_short")["knowledge"]] == [SHORT]
+
+
+def test_cn34_cn39_promotion_over_http_is_previewed_done_once_and_found(service: str, program: Callable[..., Program]) -> None:
+    api = program(service)
+    entry = ingest(api, VERDICT, session_id="s1")["entry_id"]
+    preview = api.post("/memory/promote", {"entry_ids": [entry], "preview": True}, 200)
+    assert [piece["content"] for piece in preview["pieces"]] == [VERDICT]
+    assert api.get("/knowledge", layer="longterm")["knowledge"] == []
+    first, again = (api.post("/memory/promote", {"entry_ids": [entry], "kind": "verdict"}, 200) for _ in range(2))
+    assert (first["entries"], again["already"], again["pieces"][0]["known"]) == ([entry], [entry], True)
+    knowledge_id = first["pieces"][0]["knowledge_id"]
+    until(lambda: api.get(f"/knowledge/{knowledge_id}")["embedded"])
+    valkey().delete(*valkey_keys.working(service))
+    rows("UPDATE quarantine_logs SET expired_at = now() WHERE entry_id = %s RETURNING 1", entry)  # a day later
+    (found,) = ask(api, VERDICT)["results"]
+    assert (found["source"], found["verified"], found["kind"], found["content"]) == ("cold", True, "verdict", VERDICT)
+
+    edited = api.ask("PATCH", f"/knowledge/{knowledge_id}", 200, json={"content": ALSO, "reason": "shorter"}).json
+    assert edited["content"] == ALSO
+    assert [change["action"] for change in edited["history"]] == ["edited"]
+    old = api.get(f"/knowledge/{knowledge_id}")
+    assert old["replaced_by"] == edited["knowledge_id"]
+    assert [change["action"] for change in old["history"]] == ["promoted", "edited"]
+    assert old["history"][0]["actor"].startswith("key:")
+    gone = api.post("/memory/demote", {"knowledge_ids": [edited["knowledge_id"]], "reason": "wrong"}, 200)
+    assert gone == {"demoted": [edited["knowledge_id"]]}
+    assert ask(api, ALSO, relevance_threshold=-1)["results"] == []
+    assert api.post("/memory/demote", {"knowledge_ids": [edited["knowledge_id"]]}, 200) == {"demoted": []}
+
+
+def test_cn38_a_digest_is_made_listed_and_promoted(service: str, program: Callable[..., Program]) -> None:
+    api = program(service)
+    entries = {ingest(api, text, session_id=session)["entry_id"] for session, text in (("s1", SAID), ("s2", ALSO))}
+    digest = api.post("/memory/digest", {"days": 1}, 200)
+    assert digest["entries"] == 2
+    chosen = {entry for item in digest["items"] for entry in item["entry_ids"]}
+    assert chosen == entries
+    assert api.get("/memory/digests")["digests"] == [digest]
+    assert api.get(f"/memory/digests/{digest['digest_id']}") == digest
+    promoted = api.post("/memory/promote", {"entry_ids": sorted(chosen), "text": digest["items"][0]["summary"]}, 200)
+    assert promoted["entries"] == sorted(chosen)
+
+
+def test_the_node_gives_the_markdown_and_tells_what_it_did(service: str, program: Callable[..., Program]) -> None:
+    api = program(service)
+    ingest(api, session_id="monday")
+    before = stream.ends(service)[1]
+    inputs = {"group_id": service, "nested": {"a": [1, None, "二"]}, "session_id": "monday"}
+    done = api.post(
+        "/nodes/memory-retrieval", {"inputs": {"topic": "釉面", **inputs}, "node_id": "load", "properties": {"time_range": "7d"}}, 200
+    )
+    assert done["outputs"] == {"topic": "釉面", **inputs, "history_context": f"## 历史上下文\n\n### 记录 1 (相关度: 1.00)\n{SAID}\n\n"}
+    assert [(event["event"], event["node_id"]) for event in done["events"]] == [
+        ("node_state_change", "load"),
+        ("memory_retrieved", "load"),
+        ("node_state_change", "load"),
+    ]
+    assert done["events"][1]["data"] == {"count": 1, "hot": 1, "cold": 0, "external": 0}
+    told = [json.loads(entry.data) for entry in stream.read(service, before) if entry.kind == "memory.retrieved"]
+    assert told == [{"node": "load", "count": 1, "hot": 1, "cold": 0, "external": 0}]
+    assert SAID not in json.dumps([entry.data for entry in stream.read(service, "0")], ensure_ascii=False)
+    english, _ = run_node(api, properties={"language": "en", "max_results": 1})
+    assert english.startswith(HEADINGS["en"])
+    assert run_node(api, " ")[1][-1]["data"]["skipped"] == "no query"
+
+
+# Without workers
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no worker; nobody waits for one."""
+    monkeypatch.setattr(asking, "QUERY_SECONDS", 0.05)
+
+
+def stored(group: str, content: str = SAID, session: str | None = "s1", **columns: Any) -> str:
+    """An entry of quarantine that is in working memory as the database knows it, as a worker leaves it."""
+    entry_id = str(uuid4())
+    until_ = "NULL" if columns.pop("out", False) else "now() + interval '1 day'"
+    rows(
+        f"""INSERT INTO quarantine_logs (entry_id, group_id, agent_id, session_id, node_id, kind, content, content_hash,
+            created_at, screened_at, working_until, rejected_reason)
+        VALUES (%s, %s, 'potter', %s, 'research', 'statement', %s, sha256(%s), now(), now(), {until_}, %s) RETURNING 1""",
+        entry_id,
+        group,
+        session,
+        content,
+        content.encode(),
+        columns.get("rejected"),
+    )
+    return entry_id
+
+
+def test_without_workers_a_text_is_stored_and_nobody_has_decided(api: Program, group: str) -> None:
+    done = ingest(api, wait=0)
+    assert done["accepted"] is None
+    assert done["message"]
+    assert rows("SELECT content FROM quarantine_logs WHERE entry_id = %s", done["entry_id"])[0].content == SAID
+    assert rows("SELECT FROM pending_work WHERE kind = 'ingress' AND subject_id = %s", done["entry_id"])
+
+
+def test_without_workers_the_web_answers_by_itself_and_says_so(api: Program, group: str) -> None:
+    stored(group)
+    api.post("/memory/promote", {"text": VERDICT}, 200)
+    answer = ask(api, VERDICT, timeout=0.05)
+    assert answer["status"] == "ok"
+    assert [(item["source"], item["content"]) for item in answer["results"]] == [("hot", SAID), ("cold", VERDICT)]
+    (longterm,) = [tier for tier in answer["tiers"] if tier["tier"] == "longterm"]
+    assert "words" in longterm["message"]
+
+
+def test_a_promoted_text_goes_to_one_agent_if_told(api: Program) -> None:
+    api.post("/memory/promote", {"text": VERDICT, "agent_id": "judge"}, 200)
+    assert ask(api, VERDICT, timeout=0.05)["results"] == []
+    assert [item["agent_id"] for item in ask(api, VERDICT, timeout=0.05, agent_id="judge")["results"]] == ["judge"]
+
+
+def test_cn45_valkey_away_long_term_memory_still_answers_and_says_so(api: Program, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored(group)
+    api.post("/memory/promote", {"text": VERDICT}, 200)
+    with other_settings(monkeypatch, broker_url=NOTHING, redis_url=NOTHING):
+        answer = ask(api, VERDICT)
+        assert (answer["status"], states(answer)) == ("partial", {"working": "failed", "longterm": "ok"})
+        assert [item["content"] for item in answer["results"]] == [VERDICT]
+        history, events = run_node(api, VERDICT)
+        assert VERDICT in history
+        assert [event["data"]["tier"] for event in events if event["event"] == "memory_retrieval_error"] == ["working"]
+        assert events[-1]["data"]["status"] == "completed"
+        working = api.get("/memory/working")
+        assert (working["source"], [entry["content"] for entry in working["entries"]]) == ("database", [SAID])
+        assert working["message"]
+        assert ingest(api, ALSO, wait=0)["status"] == "ingested"
+
+
+def test_cn45_postgresql_away_working_memory_still_answers_and_says_so(
+    api: Program, group: str, impatient: None, no_database: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(group)
+    assert len(ask(api, timeout=0.05)["results"]) == 1  # Valkey has it from here on
+    no_database()
+    answer = ask(api, timeout=0.05)
+    assert (answer["status"], states(answer)) == ("partial", {"working": "ok", "longterm": "failed"})
+    assert [item["content"] for item in answer["results"]] == [SAID]
+    history, events = run_node(api)
+    assert SAID in history
+    assert [event["data"]["tier"] for event in events if event["event"] == "memory_retrieval_error"] == ["longterm"]
+    monkeypatch.setattr("web.accounts.api_keys.KEY_SECONDS", 0)  # as if it had been away for a while
+    assert api.get("/memory/working")["source"] == "valkey"
+    api.ask("POST", "/memory/ingest?wait=0", 503, json={"content": SAID})
+    api.ask("POST", "/memory/promote", 503, json={"text": SAID})
+    monkeypatch.setattr("web.accounts.api_keys.AWAY_SECONDS", 0)  # not for ever: nobody could revoke a key
+    api.get("/memory/working", 503)
+
+
+def test_both_away_the_workflow_goes_on_with_an_empty_history_and_an_error_event(
+    api: Program, group: str, monkeypatch: pytest.MonkeyPatch, no_database: Callable[[], None]
+) -> None:
+    stored(group)
+    api.get("/memory/working")  # the key is known from here on
+    no_database()
+    with other_settings(monkeypatch, broker_url=NOTHING, redis_url=NOTHING):
+        history, events = run_node(api)
+        assert history == ""
+        errors = [event["data"] for event in events if event["event"] == "memory_retrieval_error"]
+        assert {error["tier"] for error in errors} == {"working", "longterm"}
+        assert all(error["error"] for error in errors)
+        assert events[-1]["data"] == {"status": "completed", "context_length": 0, "context_tokens": 0}
+        assert ask(api)["status"] == "failed"
+        api.ask("GET", "/memory/working", 503)
+
+
+def test_the_nodes_errors_show_no_failure_of_ours(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("hunter2")
+
+    monkeypatch.setattr(asking, "ask", fail)
+    history, events = run_node(api)
+    assert history == ""
+    (error,) = [event for event in events if event["event"] == "memory_retrieval_error"]
+    assert "hunter2" not in error["data"]["error"]
+
+
+# Lists
+
+
+def test_cn55_a_sessions_knowledge_is_listed_by_tier_and_page(api: Program, group: str) -> None:
+    """The original reads a path parameter that its route does not have, and lists nothing."""
+    for n in range(5):
+        stored(group, f"{SAID} {n}", "s/1")
+    stored(group, SHORT, "s/1", out=True, rejected="too_short")
+    stored(group, ALSO, "another")
+    api.post("/memory/promote", {"entry_ids": [stored(group, VERDICT, "s/1", out=True)]}, 200)
+    path = f"/sessions/{quote('s/1', safe='')}/knowledge"
+
+    def pages(**query: Any) -> Iterator[Any]:
+        after = ""
+        while True:
+            page = api.get(path, limit=2, **query, **({"after": after} if after else {}))
+            yield from page["knowledge"]
+            if (after := page["next"]) is None:
+                return
+
+    listed = list(pages())
+    assert [row["layer"] for row in listed] == ["longterm", "quarantine", *["working"] * 5]
+    assert [row["content"] for row in listed[2:]] == [f"{SAID} {n}" for n in range(4, -1, -1)]
+    assert len({row["entry_id"] for row in listed}) == 7
+    assert api.get(path)["counts"] == {"quarantine": 1, "working": 5, "longterm": 1}
+    assert [row["content"] for row in pages(layer="working", q="釉面 3")] == [f"{SAID} 3"]
+    assert [row["verified"] for row in pages(layer="longterm")] == [True]
+    assert [row["content"] for row in api.get("/knowledge", session_id="another")["knowledge"]] == [ALSO]
+    api.get("/sessions/nobody/knowledge", 404)
+
+
+def test_cn16_cn19_quarantine_is_for_admins_alone(program: Callable[..., Program], api: Program, group: str) -> None:
+    stored(group, SHORT, out=True, rejected="too_short")
+    entry = stored(group)
+    reader = program(group, "read", "publish")
+    reader.get("/quarantine", 403)
+    reader.get("/memory/digests", 403)
+    reader.get(f"/memory/digests/{uuid4()}", 403)
+    reader.post("/memory/digest", {}, 403)
+    reader.post("/memory/promote", {"entry_ids": [entry]}, 403)
+    reader.post("/memory/demote", {"knowledge_ids": [entry]}, 403)
+    reader.ask("PATCH", f"/knowledge/{entry}", 403, json={"content": "x"})
+    reader.get("/knowledge", 403, layer="quarantine")
+    for path in ("/knowledge", "/sessions/s1/knowledge"):
+        found = reader.get(path)
+        assert [row["layer"] for row in found["knowledge"]] == ["working"]
+        assert set(found["counts"]) == {"working", "longterm"}
+    writer = program(group, "publish")
+    for path in ("/knowledge", "/memory/working", "/nodes/memory-retrieval"):
+        writer.get(path, 403)
+    writer.post("/memory/query", {"query": "x"}, 403)
+    writer.post("/nodes/memory-retrieval", {"inputs": {}}, 403)
+    program(group, "read").post("/memory/ingest", {"content": "x"}, 403)
+
+
+def test_the_nodes_address_and_a_memorys_cannot_be_taken_for_each_other(api: Program) -> None:
+    found = api.get("/nodes/memory-retrieval", language="zh")
+    assert (found["type"], found["label"], found["icon"]) == ("memory_retrieval", "加载历史", "📚")
+    assert set(found["properties"]["properties"]) >= {"max_results", "time_range_days", "relevance_threshold", "include_verdicts"}
+    api.get(f"/nodes/{uuid4()}", 404)
+    assert set(api.ask("DELETE", "/nodes/memory-retrieval", 405).headers["Allow"].split(", ")) == {"GET", "HEAD", "POST"}
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/memory/query", {}, "query"),
+        ("/memory/query", {"query": " "}, "query"),
+        ("/memory/query", {"query": "x", "group_id": "other"}, "group_id"),
+        ("/memory/query", {"query": "x", "max_results": 0}, "max_results"),
+        ("/memory/query", {"query": "x", "order": "random"}, "order"),
+        ("/memory/query", {"query": "x", "relevance_threshold": 2}, "relevance_threshold"),
+        ("/memory/query", {"query": "x", "time_range_days": -1}, "time_range_days"),
+        ("/memory/query", {"query": "x", "timeout": 1e9}, "timeout"),
+        ("/memory/query", {"query": "x", "now": "2026-01-01T00:00:00"}, "now"),
+        ("/memory/ingest", {}, "content"),
+        ("/memory/ingest", {"content": ""}, "content"),
+        ("/memory/ingest", {"content": "x", "confidence": 85}, "confidence"),
+        ("/memory/ingest", {"content": "x", "flags": ["Not a flag"]}, "flags.0"),
+        ("/memory/ingest", {"content": "x", "metadata": {"a": "b" * 100_000}}, "metadata"),
+        ("/memory/promote", {}, "entry_ids"),
+        ("/memory/promote", {"entry_ids": ["x"]}, "entry_ids.0"),
+        ("/memory/promote", {"text": "x", "kind": "rumour"}, "kind"),
+        ("/memory/demote", {"knowledge_ids": []}, "knowledge_ids"),
+        ("/memory/digest", {"days": 0}, "days"),
+        ("/nodes/memory-retrieval", {}, "inputs"),
+        ("/nodes/memory-retrieval", {"inputs": []}, "inputs"),
+        ("/nodes/memory-retrieval", {"inputs": {}, "properties": {"max_results": 0}}, "properties.max_results"),
+        ("/nodes/memory-retrieval", {"inputs": {}, "properties": {"colour": "red"}}, "properties.colour"),
+        ("/nodes/memory-retrieval", {"inputs": {"topic": "x", "group_id": "another"}}, "inputs.group_id"),
+    ],
+)
+def test_bad_bodies_are_refused_with_the_field(api: Program, path: str, body: Any, field: str) -> None:
+    refused = api.post(path, body, 422)
+    assert field in [problem["field"] for problem in refused["errors"]], refused
+
+
+@pytest.mark.parametrize("body", [b'{"inputs": {"n": 1e999}}', b'{"inputs": {"n": [NaN]}}', b'{"inputs": {"topic": "a\\u0000"}}'])
+def test_inputs_that_could_not_go_back_are_refused(api: Program, body: bytes) -> None:
+    api.ask("POST", "/nodes/memory-retrieval", 422, data=body, content_type="application/json")
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/knowledge?layer=cellar", "layer"),
+        ("/knowledge?after=x", "after"),
+        ("/knowledge?limit=0", "limit"),
+        ("/quarantine?layer=working", "layer"),
+        ("/memory/digests?after=WzFd", "after"),
+        ("/memory/working?x=1", "x"),
+        ("/sessions/s/knowledge?session_id=t", "session_id"),
+        ("/nodes/memory-retrieval?language=fr", "language"),
+    ],
+)
+def test_bad_parameters_are_named(api: Program, path: str, field: str) -> None:
+    refused = api.ask("GET", path, 422).json
+    assert [problem["field"] for problem in refused["errors"]] == [field]
+
+
+def test_what_is_not_there_is_404(api: Program) -> None:
+    nothing = str(uuid4())
+    api.get(f"/knowledge/{nothing}", 404)
+    api.get(f"/memory/digests/{nothing}", 404)
+    api.post("/memory/promote", {"entry_ids": [nothing]}, 404)
+    api.post("/memory/demote", {"knowledge_ids": [nothing]}, 404)
+    api.ask("PATCH", f"/knowledge/{nothing}", 404, json={"content": "x"})
+
+
+def test_cn57_a_group_that_asks_too_often_is_told_to_wait(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    with other_settings(monkeypatch, memory_queries_per_minute="2"):
+        answers = [api.ask("POST", "/memory/query", json={"query": "x", "timeout": 0.05}) for _ in range(6)]
+    assert 429 in {answer.status_code for answer in answers}
+    assert all(answer.headers["Retry-After"] for answer in answers if answer.status_code == 429)
+    assert get_settings().memory_queries_per_minute == 0

@@ -1,0 +1,225 @@
+"""Asking the tiers: what each gives, in which order, and what is left when one is away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import text
+
+from jiyi.errors import TooManyQuestions
+from jiyi.protocol.knowledge import PromoteBody
+from jiyi.protocol.tiers import MemoryAnswer, MemoryQuery
+from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups
+from models.tiers import knowledge
+from models.tiers import query as memory
+from tests.integration.memory.test_inbox import rows
+from tests.integration.tiers.outputs import TEXTS, ask, embed, say, tasks, tier
+from workers.ephemeral import environment
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+AWAY = "postgresql+psycopg://nobody@127.0.0.1:1/nothing"
+
+
+def promote(group: str, *entries: UUID, **fields: Any) -> None:
+    with for_groups(group), unit_of_work() as connection:
+        knowledge.promote(connection, group, PromoteBody(entry_ids=list(entries), **fields), "Lin")
+    embed()
+
+
+@pytest.fixture
+def known(group: str) -> str:
+    """A group with something in each tier."""
+    say(group, TEXTS[0], session_id="s1")
+    promote(group, text=TEXTS[3])
+    return group
+
+
+def contents(answer: MemoryAnswer, source: str | None = None) -> list[str]:
+    return [item.content for item in answer.results if source in (None, item.source)]
+
+
+def states(answer: MemoryAnswer) -> dict[str, str]:
+    return {status.tier: status.state for status in answer.tiers}
+
+
+def test_cn42_cn44_hot_first_with_score_one_then_cold_by_similarity(known: str) -> None:
+    answer = ask(known, TEXTS[3], relevance_threshold=-1)
+    assert [(item.source, item.content) for item in answer.results] == [("hot", TEXTS[0]), ("cold", TEXTS[3])]
+    hot, cold = answer.results
+    assert (hot.score, hot.similarity) == (1.0, None)
+    assert (hot.temporary, hot.verified, cold.temporary, cold.verified) == (True, False, False, True)
+    assert cold.score == pytest.approx(1, abs=1e-5)
+    assert (answer.status, states(answer)) == ("ok", {"working": "ok", "longterm": "ok"})
+
+
+def test_k05_k06_by_score_working_memory_has_its_real_similarity(known: str) -> None:
+    cold, hot = ask(known, TEXTS[3], order="score", relevance_threshold=-1).results
+    assert (cold.content, hot.content) == (TEXTS[3], TEXTS[0])
+    assert hot.score == hot.similarity
+    assert hot.score < cold.score
+
+
+def test_k08_the_threshold_is_for_long_term_memory_only(known: str) -> None:
+    assert contents(ask(known, "something else entirely", relevance_threshold=0.9)) == [TEXTS[0]]
+    assert contents(ask(known, "something else entirely", relevance_threshold=-1)) == [TEXTS[0], TEXTS[3]]
+
+
+def test_k21_cn59_other_sessions_are_remembered_unless_one_is_asked_for(group: str) -> None:
+    """The original asks for the session always, and promotes none: from a workflow it finds nothing."""
+    (one,) = say(group, TEXTS[3], session_id="s1")
+    promote(group, one)
+    say(group, TEXTS[0], session_id="s2")
+    everything = contents(ask(group, TEXTS[3], relevance_threshold=-1))
+    assert set(everything) == {TEXTS[0], TEXTS[3]}
+    assert set(contents(ask(group, TEXTS[3], relevance_threshold=-1, session_id="s1"))) == {TEXTS[3]}
+    assert set(contents(ask(group, TEXTS[3], relevance_threshold=-1, session_id="s2"))) == {TEXTS[0]}
+
+
+def test_cn11_verdicts_and_time_ranges(group: str) -> None:
+    say(group, TEXTS[0], node_type="judge")
+    promote(group, text=TEXTS[3], kind="verdict")
+    promote(group, text=TEXTS[4])
+    assert contents(ask(group, TEXTS[3], relevance_threshold=-1, include_verdicts=False)) == [TEXTS[4]]
+    with unit_of_work() as connection:
+        long_ago = datetime.now(UTC) - timedelta(days=9)
+        connection.execute(
+            text("UPDATE knowledge SET promoted_at = :at WHERE group_id = :g AND content = :c"), {"at": long_ago, "g": group, "c": TEXTS[4]}
+        )
+    found = ask(group, TEXTS[3], relevance_threshold=-1, time_range_days=7)
+    assert contents(found, "cold") == [TEXTS[3]]
+
+
+def test_k07_max_results_is_the_total_and_five_precedents_are_not_hidden_by_hot_ones(group: str) -> None:
+    for number in range(6):
+        promote(group, text=f"Precedent number {number}: {TEXTS[number % 5]} And so it was decided in year {number * 37}.")
+    say(group, *(f"{one} So it goes, {place}." for place, one in enumerate(TEXTS)))
+    assert len(ask(group, "precedent", relevance_threshold=-1).results) == 10  # 5 hot ones there are, and 5 cold ones
+    six = ask(group, "precedent", relevance_threshold=-1, max_results=6)
+    assert (len(contents(six, "hot")), len(contents(six, "cold"))) == (4, 2)
+
+
+def test_who_lives_in_another_time_finds_what_was_said_in_it(group: str) -> None:
+    for year in (2023, 2050):
+        now = datetime(year, 2, 13, tzinfo=UTC)
+        say(group, f"{year}: {TEXTS[year % 2]}", occurred_at=now)
+        assert len(contents(ask(group, "x", now=now + timedelta(hours=1)), "hot")) >= 1
+        (one,) = [item for item in ask(group, "x", now=now + timedelta(hours=1)).results if item.content.startswith(str(year))]
+        assert one.expires_at == now + timedelta(hours=24)
+        assert str(year) not in str(contents(ask(group, "x", now=now + timedelta(hours=25))))
+
+
+def test_cn57_a_group_may_ask_only_so_often_if_that_is_set(group: str) -> None:
+    query = MemoryQuery(group_id=group, query="x")
+    for _ in range(3):
+        tasks("tiers").query_memory(query)
+    with environment(memory_queries_per_minute="2"):
+        minute = time.time() // 60
+        for _ in range(2):
+            memory.throttle(group)
+        if time.time() // 60 == minute:  # a new minute would begin anew
+            with pytest.raises(TooManyQuestions, match="2 times"):
+                memory.throttle(group)
+        memory.throttle(f"{group}-other")
+
+
+# Away
+
+
+@contextmanager
+def away(*what: str) -> Iterator[None]:
+    addresses = {"database_url": AWAY, "redis_url": "unix:///nonexistent-folder/v.sock?db=0"}
+    with environment(**{name: addresses[name] for name in what}):
+        yield
+
+
+def test_cn45_without_valkey_long_term_memory_answers_and_says_so(known: str) -> None:
+    with away("redis_url"):
+        answer = ask(known, TEXTS[3])
+    assert (answer.status, states(answer)) == ("partial", {"working": "failed", "longterm": "ok"})
+    assert contents(answer) == [TEXTS[3]]
+    assert "Valkey is away" in tier(answer, "working").message
+
+
+def test_cn45_without_valkey_the_web_asks_by_words_in_its_own_process(known: str) -> None:
+    with away("redis_url"):
+        answer = ask(known, TEXTS[3], embedder=False)
+    assert contents(answer) == [TEXTS[3]]
+    assert tier(answer, "longterm").message == "asked without an embedder: found by their words"
+
+
+def test_cn45_without_the_database_working_memory_answers_and_says_so(known: str) -> None:
+    with away("database_url"):
+        answer = ask(known, TEXTS[3])
+    assert (answer.status, states(answer)) == ("partial", {"working": "ok", "longterm": "failed"})
+    assert contents(answer) == [TEXTS[0]]
+    assert "the database is away" in tier(answer, "longterm").message
+    assert "nobody" not in tier(answer, "longterm").message
+
+
+def test_cn45_a_working_memory_that_is_lost_cannot_be_made_anew_without_the_database(group: str) -> None:
+    with away("database_url"):
+        answer = ask(group, "x")
+    assert (answer.status, answer.results) == ("failed", [])
+    assert "cannot be made anew" in tier(answer, "working").message
+
+
+class Beside:
+    """A retriever that asks in this process, as the web does."""
+
+    def query_memory(self, query: str, *, group_id: str, timeout: float | None = None, **options: Any) -> MemoryAnswer:
+        assert timeout is None
+        return ask(group_id, query, **options)
+
+
+def test_cn06_k33_without_both_the_workflow_goes_on_with_an_empty_history_and_error_events(known: str) -> None:
+    events: list[NodeEvent] = []
+    inputs = {"topic": TEXTS[3], "group_id": known, "other": 1}
+    with away("redis_url", "database_url"):
+        state = MemoryRetrievalNode(retriever=Beside(), node_id="n").process(inputs, events.append)
+    assert state == {**inputs, "history_context": ""}
+    assert [event["event"] for event in events] == [
+        "node_state_change",
+        "memory_retrieval_error",
+        "memory_retrieval_error",
+        "node_state_change",
+    ]
+    assert {event["data"].get("tier") for event in events[1:3]} == {"working", "longterm"}
+    assert events[-1]["data"]["status"] == "completed"
+
+
+def test_an_embedder_that_is_away_leaves_words(known: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jiyi.errors import EmbeddingUnavailable
+
+    def fails(*_: object) -> None:
+        raise EmbeddingUnavailable("nobody answers")
+
+    monkeypatch.setattr(tasks("tiers"), "query_vector", fails)
+    answer = ask(known, TEXTS[3])
+    assert contents(answer, "cold") == [TEXTS[3]]
+    assert tier(answer, "longterm").message == "the embedder is away: found by their words"
+
+
+def test_cn53_the_web_is_asked_only_if_it_is_wanted_and_says_what_it_lacks(known: str) -> None:
+    assert "web" not in states(ask(known, "x"))
+    answer = ask(known, "x", web_results=3)
+    assert (answer.status, states(answer)["web"]) == ("ok", "skipped")
+    assert "JIYI_WEB_SEARCH" in tier(answer, "web").message
+
+
+def test_tenants_do_not_find_each_others_memory(known: str, group: str) -> None:
+    other = f"{known}-other"
+    query = MemoryQuery(group_id=known, query=TEXTS[3], relevance_threshold=-1)
+    assert ask(other, TEXTS[3], relevance_threshold=-1).results == []
+    with for_groups(other):  # whatever the query asks for, the scope decides
+        answer = memory.query_memory(query, tasks("tiers")._embed)
+    assert contents(answer, "cold") == []
+    assert rows("SELECT count(*) AS n FROM knowledge WHERE group_id = :g", g=group) == [{"n": 1}]

@@ -1,0 +1,146 @@
+"""Three tiers in a running service: event → quarantine → working memory → promotion → found (CN-16, CN-39, CN-59)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from typer.testing import CliRunner
+
+from jiyi import Client
+from jiyi.cli.app import app
+from jiyi.errors import InvalidRequest, NotFound
+from jiyi.tiers.memory_node import MemoryRetrievalNode
+from jiyi.tiers.middleware import MemoryMiddleware
+
+FOR = "正方：应当先烧一次，因为新土收缩得慢，釉面不会开裂，而且能按期交货。"
+AGAINST = "Against: a second firing is needed, since the first one never reaches the heart of a thick cup."
+VERDICT = "裁决：用新土在一千二百度烧一次，按期交货；若仍开裂，下一批改釉，并且记录每一窑的温度。"
+SECONDS = 30.0
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def test_cn39_an_output_becomes_working_memory_and_when_promoted_knowledge(client: Client) -> None:
+    done = client.ingest(VERDICT, session_id="s1", confidence=0.9, node_id="judge", metadata={"kind": "verdict"})
+    assert (done.accepted, done.reason) == (True, None)
+    answer = client.query_memory("一千二百度", relevance_threshold=-1)
+    assert answer.status == "ok"
+    (hot,) = answer.results
+    assert (hot.source, hot.content, hot.score, hot.temporary, hot.kind) == ("hot", VERDICT, 1.0, True, "verdict")
+    assert hot.metadata["node_id"] == "judge"  # the original loses it (CN-18)
+
+    promoted = client.promote(done.entry_id)
+    assert [piece.content for piece in promoted.pieces] == [VERDICT]
+    assert promoted.entries == [done.entry_id]
+    until(lambda: _embedded(client), "the piece was not embedded")
+    (both,) = client.query_memory("一千二百度", relevance_threshold=-1).results
+    assert (both.source, both.verified) == ("hot", True)  # in both tiers: shown once, as verified
+    with Client(client.group) as later:
+        assert later.promote(done.entry_id).already == [done.entry_id]
+        assert [row.layer for row in later.knowledge(layer="longterm").rows] == ["longterm"]
+    with Client(f"other-{uuid4().hex[:8]}") as other:
+        assert other.query_memory("一千二百度", relevance_threshold=-1).results == []
+
+
+def _embedded(client: Client) -> bool:
+    tier = next(tier for tier in client.query_memory("x y", relevance_threshold=-1).tiers if tier.tier == "longterm")
+    return tier.state == "ok" and not tier.message
+
+
+def test_cn01_a_debate_through_the_middleware_and_the_node(client: Client) -> None:
+    group, histories = client.group, []
+    node = MemoryRetrievalNode(retriever=client, node_id="load-history")
+    with MemoryMiddleware(client) as memory:
+        for name, kind, text in (("for", "agent", FOR), ("against", "agent", AGAINST), ("judge", "verdict", VERDICT)):
+            state = node.process({"topic": "Shall we fire once?", "group_id": group, "session_id": "s1"})
+            histories.append(state["history_context"])
+            output = {"content": text, "metadata": {"confidence": 0.9}}
+            memory.after_node(name, output, group_id=group, session_id="s1", node_type=kind)
+            memory.after_node("tool", "ok", group_id=group, session_id="s1")
+            assert memory.flush(SECONDS)
+            until(lambda text=text: text in [row.content for row in client.working().rows], f"{name} was not screened")
+    assert histories[0] == ""
+    assert FOR in histories[1]
+    assert AGAINST not in histories[1]
+    assert histories[2].index(AGAINST) < histories[2].index(FOR)
+    until(lambda: client.working().rejections == {"too_short": 3}, "the tool's words were not refused")
+    counts = client.knowledge().counts
+    assert counts == {"quarantine": 3, "working": 3, "longterm": 0}
+
+
+@pytest.fixture
+def jiyi(service: str) -> Callable[..., str]:
+    def command(*arguments: object, code: int = 0) -> str:
+        result = CliRunner().invoke(app, ["--group", service, *map(str, arguments)], env={"COLUMNS": "160"})
+        assert result.exit_code == code, result.output
+        return result.output
+
+    return command
+
+
+def test_the_command_line_from_an_output_to_knowledge_and_back(jiyi: Callable[..., str]) -> None:
+    def ask(*arguments: object) -> Any:
+        return json.loads(jiyi(*arguments, "--json"))
+
+    assert "fewer than 50" in jiyi("ingest", "ok")
+    one = ask("ingest", FOR, "--session", "s1", "--agent", "Ada", "--confidence", 0.9)
+    assert one["accepted"] is True
+    assert FOR[:10] in jiyi("working")
+    assert "too_short" in jiyi("quarantine")
+    assert ask("quarantine", "--refused", "too_short")["counts"]["quarantine"] == 1
+    assert "would be stored" in jiyi("promote", one["entry_id"], "--preview")
+    assert ask("knowledge")["rows"] == []
+    (piece,) = ask("promote", one["entry_id"], "--note", "it held")["pieces"]
+    assert FOR[:10] in jiyi("knowledge")
+    answer = ask("recall", "新土", "--threshold", -1)
+    assert [item["content"] for item in answer["results"]] == [FOR]
+    assert "working" in jiyi("recall", "新土", "--threshold", -1)
+    became = ask("edit", piece["knowledge_id"], VERDICT)["knowledge_id"]
+    assert jiyi("demote", became, "--reason", "outdated").strip() == became
+    assert ask("knowledge")["rows"] == []
+    jiyi("ingest", AGAINST)
+    assert ask("digest")["items"][0]["entry_ids"]
+    assert "entries" in jiyi("digest", "--last")
+
+
+def test_what_is_wrong_is_said(client: Client, jiyi: Callable[..., str]) -> None:
+    with pytest.raises(InvalidRequest, match="confidence"):
+        client.ingest(FOR, confidence=2)
+    with pytest.raises(InvalidRequest, match="must not be blank"):
+        client.query_memory(" ")
+    with pytest.raises(InvalidRequest, match="name entries"):
+        client.promote()
+    for change in (
+        lambda: client.promote(uuid4()),
+        lambda: client.demote(uuid4()),
+        lambda: client.edit(uuid4(), "x"),
+        lambda: client.knowledge_history(uuid4()),
+    ):
+        with pytest.raises(NotFound):
+            change()
+    assert "no knowledge" in jiyi("demote", uuid4(), code=1)
+    assert client.digests() == []
+
+
+def test_outputs_are_exported_and_can_be_published_again(client: Client, jiyi: Callable[..., str]) -> None:
+    done = client.ingest(FOR, session_id="s1", metadata={"round": 2})
+    (line,) = [one for one in jiyi("export", "jsonl").splitlines() if one.startswith("{")]
+    exported = json.loads(line)
+    assert (exported["type"], exported["payload"]["output"]) == ("node.executed", FOR)
+    exported.update(event_id=str(uuid4()), group_id=f"{client.group}-copy")
+    with Client(f"{client.group}-copy") as copy:
+        (entry_id,) = copy.observe_many([exported])
+        assert copy.screened(entry_id).accepted
+        (row,) = copy.knowledge().rows
+    assert (row.content, row.session_id, row.metadata) == (FOR, "s1", {"round": 2})
+    assert row.entry_id != str(done.entry_id)  # type: ignore[union-attr]

@@ -1,0 +1,410 @@
+"""Quarantine and working memory: every output kept, the filters, the fifty, the expiry, what Valkey loses."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import text
+
+from jiyi.errors import EmbeddingUnavailable, LLMUnavailable
+from jiyi.protocol.knowledge import KnowledgeFilter
+from jiyi.providers.llms.questions import Checked
+from jiyi.settings import get_settings
+from models.db import valkey_keys
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups
+from models.db.valkey import valkey
+from models.operations import prune
+from models.queue import stream
+from models.tiers import lists, quarantine, working
+from tests.integration.memory.test_inbox import rows, save
+from tests.integration.tiers.outputs import TEXTS, ask, entry, hot, job, output, run, say, screen, tasks, tier
+from workers.ephemeral import environment
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+DAY = timedelta(hours=24)
+
+
+def numbered(number: int) -> str:
+    """Texts that no filter takes for each other."""
+    trees = ["ash", "oak", "elm", "fir", "yew", "ivy"] * 2
+    return " ".join(f"{tree}{number * 7919 % 1009}{place}" for place, tree in enumerate(trees))
+
+
+# Quarantine
+
+
+def test_cn16_cn18_every_output_is_kept_with_its_node_and_all_that_came_with_it(group: str) -> None:
+    (short,) = say(group, "ok", node_id="tool")
+    at = datetime(2026, 3, 2, 10, 5, tzinfo=UTC)
+    (full,) = say(
+        group,
+        TEXTS[0],
+        node_id="opponent-2",
+        node_type="vote",
+        node_name="Opponent",
+        confidence=0.9,
+        depth=3,
+        metadata={"round": 2},
+        provenance={"run": 7},
+        session_id="s1",
+        agent_id="Harriet",
+        occurred_at=at,
+    )
+    assert entry(short)["content"] == "ok"
+    row = entry(full)
+    kept = {
+        name: row[name]
+        for name in (
+            "node_id",
+            "node_type",
+            "node_name",
+            "confidence",
+            "depth",
+            "metadata",
+            "provenance",
+            "session_id",
+            "agent_id",
+            "kind",
+            "created_at",
+            "group_id",
+        )
+    }
+    assert kept == {
+        "node_id": "opponent-2",
+        "node_type": "vote",
+        "node_name": "Opponent",
+        "confidence": 0.9,
+        "depth": 3,
+        "metadata": {"round": 2},
+        "provenance": {"run": 7},
+        "session_id": "s1",
+        "agent_id": "Harriet",
+        "kind": "verdict",
+        "created_at": at,
+        "group_id": group,
+    }
+
+
+def test_cn16_quarantine_is_no_memory_and_its_nodes_are_no_agents(group: str) -> None:
+    say(group, "ok", TEXTS[0])
+    assert rows("SELECT agent_id FROM agents WHERE group_id = :g", g=group) == []
+    assert rows("SELECT node_id FROM memory_nodes WHERE group_id = :g", g=group) == []
+    found = ask(group, "ok", relevance_threshold=-1, max_results=100)
+    assert [item.content for item in found.results] == [TEXTS[0]]  # what was refused is not found
+
+
+@pytest.mark.usefixtures("nothing_owed")
+def test_an_event_that_comes_twice_or_after_its_record_was_pruned_is_stored_once(group: str) -> None:
+    event = output(group, TEXTS[0])
+    save(event)
+    save(event)
+    screen()
+    with unit_of_work() as connection:
+        connection.execute(text("UPDATE events SET received_at = '2020-01-01' WHERE event_id = :id"), {"id": event.event_id})
+        prune.delete(connection, "events", datetime(2021, 1, 1, tzinfo=UTC), 1_000)
+    assert rows("SELECT 1 FROM events WHERE event_id = :id", id=event.event_id) == []
+    save(event)
+    assert screen() == 0
+    assert len(rows("SELECT 1 FROM quarantine_logs WHERE group_id = :g", g=group)) == 1
+
+
+def test_a_batch_of_outputs_and_memories_keeps_its_order_and_waits_for_no_agent(group: str) -> None:
+    from tests.integration.memory.test_inbox import observed
+
+    save(output(group, TEXTS[0]), observed(group), output(group, TEXTS[1], agent_id="klaus"))
+    found = rows("SELECT type FROM events WHERE group_id = :g ORDER BY position", g=group)
+    assert [row["type"] for row in found] == ["node.executed", "memory.observed", "node.executed"]
+    assert rows("SELECT node_count FROM agents WHERE group_id = :g", g=group) == [{"node_count": 1}]
+
+
+# The filters
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"confidence": 0.8}, None),
+        ({"confidence": 0.79}, "low_confidence"),
+        ({}, None),
+        ({"flags": ["refuted"]}, "claim_refuted"),
+        ({"flags": ["verify_pending"]}, "claim_pending"),
+        ({"flags": ["runaway"]}, "runaway"),
+    ],
+)
+def test_cn23_cn60_confidence_and_flags(group: str, fields: dict[str, Any], reason: str | None) -> None:
+    (one,) = say(group, TEXTS[0], **fields)
+    row = entry(one)
+    assert row["rejected_reason"] == reason
+    assert (row["screened_at"] is not None, row["working_until"] is not None) == (True, reason is None)
+    assert [found.entry_id for found in hot(group)] == ([] if reason else [one])
+    if reason is None:
+        assert ("unscored" in row["flags"]) == ("confidence" not in fields)
+        assert hot(group)[0].flags == tuple(row["flags"])
+
+
+def test_cn24_lengths_are_characters_not_bytes(group: str) -> None:
+    nineteen, twenty = "釉" * 19, "新土收缩慢釉面不开裂应当先烧一次再看结果"
+    assert (len(nineteen.encode()), len(twenty)) == (57, 20)  # the original lets 50 bytes in
+    one, two = say(group, nineteen, twenty)
+    assert (entry(one)["rejected_reason"], entry(two)["rejected_reason"]) == ("too_short", None)
+
+
+def test_cn26_what_was_said_already_stays_out_whatever_its_capitals(group: str) -> None:
+    first, same, alike, other = say(group, TEXTS[0], TEXTS[0].upper() + " ", TEXTS[0].replace("forty", "fifty"), TEXTS[1])
+    reasons = [entry(one)["rejected_reason"] for one in (first, same, alike, other)]
+    assert reasons == [None, "duplicate", "near_duplicate", None]
+    assert entry(alike)["rejected_details"]["entry"] == str(first)
+    assert [found.entry_id for found in hot(group)] == [other, first]
+
+
+def test_cn26_without_an_embedder_outputs_are_let_in_and_only_repetitions_kept_out(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(_connection: object) -> None:
+        raise EmbeddingUnavailable("the provider is away")
+
+    monkeypatch.setattr(tasks("tiers"), "in_use", away)
+    first, same, alike = say(group, TEXTS[0], TEXTS[0], TEXTS[0].replace("forty", "fifty"))
+    assert [entry(one)["rejected_reason"] for one in (first, same, alike)] == [None, "duplicate", None]
+    assert hot(group)[0].vector is None
+
+
+def test_cn27_refusals_are_counted_told_and_can_be_audited(group: str) -> None:
+    say(group, "ok", "no", TEXTS[0], TEXTS[0])
+    assert working.stats(group) == {"accepted": 1, "rejected": 3, "rejected_too_short": 2, "rejected_duplicate": 1}
+    told = {one.kind: one.data for one in stream.read(group, "0")}
+    assert '"reasons":{"too_short":2,"duplicate":1}' in told["wm.rejected"]
+    assert TEXTS[0] not in told["wm.accepted"]
+    with unit_of_work() as connection:
+        assert lists.rejections(connection, group) == {"too_short": 2, "duplicate": 1}
+        page = lists.listed(connection, group, KnowledgeFilter(reason="too_short"))
+        assert {row.content for row in page.rows} == {"ok", "no"}
+        assert page.counts == {"quarantine": 2, "working": 0, "longterm": 0}
+        refused = quarantine.outcome(connection, group, rows_ids(group, "ok"))
+    assert refused is not None
+    assert (refused.accepted, refused.reason) == (False, "too_short")
+    assert refused.message == "It is worth 2 characters, fewer than 50."
+
+
+def rows_ids(group: str, content: str) -> Any:
+    return rows("SELECT entry_id FROM quarantine_logs WHERE group_id = :g AND content = :c", g=group, c=content)[0]["entry_id"]
+
+
+def test_the_filters_are_settings(group: str) -> None:
+    with environment(wm_min_chars="1", wm_confidence="0.5", wm_pending_claims="flag", wm_max_similarity="1.1"):
+        pending = TEXTS[1] + " [citation needed]"
+        ids = say(group, "ok", pending, TEXTS[0], TEXTS[0] + " !", confidence=0.6)
+        assert [entry(one)["rejected_reason"] for one in ids] == [None] * 4
+        assert "verify_pending" in entry(ids[1])["flags"]
+
+
+# The list
+
+
+def test_cn20_cn21_cn40_the_newest_fifty_newest_first_of_which_ten_are_shown(group: str) -> None:
+    at = datetime(2026, 3, 2, 10, tzinfo=UTC)
+    ids = [say(group, numbered(place), occurred_at=at + timedelta(seconds=place))[0] for place in range(53)]
+    assert [found.entry_id for found in hot(group)] == ids[:2:-1]
+    assert len(hot(group)) == 50
+    # What has fallen out is noted, and still in quarantine.
+    assert [entry(one)["expired_at"] is not None for one in ids[:4]] == [True, True, True, False]
+    assert working.stats(group)["fallen_out"] == 3
+    found = ask(group, "anything")
+    assert [item.item_id for item in found.results] == [str(one) for one in ids[:42:-1]]  # the original has eleven
+    assert tier(found, "working").model_dump(include={"found", "shown", "state"}) == {"found": 50, "shown": 10, "state": "ok"}
+
+
+def test_outputs_that_arrive_late_take_the_place_of_their_time(group: str) -> None:
+    at = datetime(2026, 3, 2, 10, tzinfo=UTC)
+    (second,) = say(group, TEXTS[0], occurred_at=at)
+    (first,) = say(group, TEXTS[1], occurred_at=at - timedelta(seconds=5))
+    assert [found.entry_id for found in hot(group)] == [second, first]
+
+
+def test_cn22_each_entry_has_a_day_of_its_own(group: str) -> None:
+    (old,) = say(group, TEXTS[0])
+    (new,) = say(group, TEXTS[1])
+    later = entry(old)["working_until"]
+    assert timedelta(0) < later - datetime.now(UTC) <= DAY
+    found = working.read(group, now=later)  # the original's list lives on as long as anybody adds to it
+    assert found is not None
+    assert [one.entry_id for one in found] == [new]
+
+
+def test_cn29_expired_entries_are_noted_before_they_go_and_the_keys_outlive_them(group: str) -> None:
+    old, new = say(group, *TEXTS[:2])
+    with unit_of_work() as connection:
+        connection.execute(text("UPDATE quarantine_logs SET working_until = now() WHERE entry_id = :id"), {"id": old})
+    assert job("expire_working_memory", group, dry=True) == {"groups": 1, "entries": 1}
+    assert entry(old)["expired_at"] is None
+    assert job("expire_working_memory", group) == {"groups": 1, "entries": 1}
+    assert job("expire_working_memory", group) == {}
+    assert entry(old)["expired_at"] is not None
+    assert entry(old)["content"] == TEXTS[0]
+    assert [found.entry_id for found in hot(group)] == [new]
+    for key in valkey_keys.working(group):
+        assert valkey().ttl(key) > DAY.total_seconds()
+
+
+def test_cn31_a_working_memory_that_valkey_lost_is_made_anew_by_the_next_reader(group: str) -> None:
+    ids = say(group, *TEXTS[:3])
+    before = hot(group)
+    order, entries, whole = valkey_keys.working(group)
+    for lost in ([order, entries, whole], [entries], [order], [whole]):  # all of it, or what Valkey has evicted
+        valkey().delete(*lost)
+        assert working.read(group) is None
+        found = ask(group, "anything", relevance_threshold=-1)
+        assert {item.item_id for item in found.results} == {str(one) for one in ids}
+        assert [(one.entry_id, one.content, one.flags, one.expires_at) for one in hot(group)] == [
+            (one.entry_id, one.content, one.flags, one.expires_at) for one in before
+        ]
+        assert all((one.vector == other.vector).all() for one, other in zip(hot(group), before, strict=True))  # type: ignore[union-attr]
+    valkey().delete(order, entries, whole)
+    (again,) = say(group, TEXTS[0])  # a screening that finds it lost knows what was there
+    assert entry(again)["rejected_reason"] == "duplicate"
+
+
+def test_an_empty_working_memory_is_asked_for_in_the_database_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ask(group, "anything").status == "ok"
+    monkeypatch.setattr(quarantine, "_made_anew", None)
+    assert ask(group, "anything").results == []
+
+
+def test_deleted_entries_are_out_of_sight_and_out_of_working_memory(group: str) -> None:
+    one, two = say(group, *TEXTS[:2])
+    for expected in ([one], []):
+        with for_groups(group), unit_of_work() as connection:
+            assert quarantine.delete(connection, group, [one], "test") == expected
+    assert [found.entry_id for found in hot(group)] == [two]
+    with unit_of_work() as connection:
+        assert [row.entry_id for row in lists.listed(connection, group, KnowledgeFilter()).rows] == [str(two)]
+    audited = rows("SELECT action FROM audit_log WHERE group_id = :g", g=group)
+    assert [row["action"] for row in audited] == ["quarantine deleted"]
+
+
+# At once, again, in the middle
+
+
+def test_two_screenings_at_once_let_the_same_text_in_once(group: str) -> None:
+    events = [output(group, TEXTS[0]) for _ in range(2)]
+    for event in events:
+        save(event)
+    work, tiers_tasks = tasks("work"), tasks("tiers")
+    start, errors = threading.Barrier(2), list[BaseException]()
+
+    def one(event: Any) -> None:
+        try:
+            with for_groups(group):
+                start.wait(10)
+                tiers_tasks.ingress(work.Batch("ingress", [event.event_id]))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=one, args=(event,)) for event in events]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert errors == []
+    assert len(hot(group)) == 1
+    assert sorted(str(entry(event.event_id)["rejected_reason"]) for event in events) == ["None", "duplicate"]
+
+
+def test_a_screening_that_dies_before_its_commit_is_done_again_without_a_trace(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list had the entry already; the second attempt does not take it for a duplicate of itself."""
+    event = output(group, TEXTS[0])
+    save(event)
+    with monkeypatch.context() as patched:
+        patched.setattr(quarantine, "reject", _fails)
+        assert tasks("work").run_due(tasks("work").KINDS["ingress"], tasks("tiers").ingress) == 0
+    assert [one.entry_id for one in hot(group)] == [event.event_id]
+    assert entry(event.event_id)["screened_at"] is None
+    with unit_of_work() as connection:
+        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE subject_id = :id"), {"id": event.event_id})
+    assert screen() == 1
+    assert [one.entry_id for one in hot(group)] == [event.event_id]
+    assert entry(event.event_id)["rejected_reason"] is None
+    assert working.stats(group) == {"accepted": 1}
+
+
+def _fails(*_: object) -> None:
+    raise RuntimeError("the worker dies here")
+
+
+# The LLM's word
+
+
+class Judge:
+    """An LLM that has made up its mind."""
+
+    model = "judge"
+
+    def __init__(self, verdict: str) -> None:
+        self.verdict = verdict
+
+    def ask(self, _question: object) -> Checked:
+        if self.verdict == "away":
+            raise LLMUnavailable("nobody answers")
+        return Checked(verdict=self.verdict, why="")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    with environment(wm_consistency="true"):
+        yield monkeypatch
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "flag"),
+    [
+        ("consistent", None, "verified"),
+        ("inconsistent", "inconsistent", None),
+        ("unknown", None, "unverified"),
+        ("away", None, "unverified"),
+    ],
+)
+def test_cn25_the_llm_is_asked_afterwards_and_what_contradicts_itself_leaves(
+    group: str, checked: pytest.MonkeyPatch, verdict: str, reason: str | None, flag: str | None
+) -> None:
+    (one,) = say(group, TEXTS[0])
+    assert "unverified" in hot(group)[0].flags  # it is in before anybody has answered
+    checked.setattr(tasks("tiers"), "llm", lambda: Judge(verdict))
+    assert run("consistency", "tiers", "consistency") == (0 if verdict == "away" else 1)
+    row = entry(one)
+    assert row["rejected_reason"] == reason
+    assert (row["expired_at"] is not None) == (reason is not None)
+    assert [flag in found.flags for found in hot(group)] == ([True] if flag else [])
+    if flag:
+        assert flag in row["flags"]
+    owed = rows("SELECT kind FROM pending_work WHERE subject_id = :id", id=one)
+    assert [work["kind"] for work in owed] == (["consistency"] if verdict == "away" else [])
+
+
+def test_cn25_nobody_is_asked_unless_it_is_set(group: str) -> None:
+    (one,) = say(group, TEXTS[0])
+    assert rows("SELECT kind FROM pending_work WHERE subject_id = :id", id=one) == []
+    assert get_settings().wm_consistency is False
+
+
+# Tenants
+
+
+def test_tenants_have_nothing_of_each_other(group: str) -> None:
+    other = f"other-{uuid4().hex[:8]}"
+    (mine,) = say(group, TEXTS[0])
+    (theirs,) = say(other, TEXTS[0])
+    assert entry(theirs)["rejected_reason"] is None  # what another group says is no repetition
+    with for_groups(group), unit_of_work() as connection:
+        assert lists.find(connection, other, theirs) is None
+        assert quarantine.outcome(connection, other, theirs) is None
+        assert quarantine.delete(connection, other, [theirs], "test") == []
+        assert lists.counts(connection, other) == {"quarantine": 0, "working": 0, "longterm": 0}
+        found = lists.find(connection, group, mine)
+    assert found is not None
+    assert found["layer"] == "working"
+    assert [one.entry_id for one in hot(other)] == [theirs]

@@ -1,0 +1,611 @@
+"""The REST API by hand: what is promised of each operation, and bad input of every kind."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID, uuid4
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import create_engine, text
+from uuid6 import uuid7
+
+from jiyi import Client
+from jiyi.protocol.retrieval import Answer
+from jiyi.settings import get_settings
+from models.db import connection as base
+from models.db import valkey_keys
+from models.db.connection import unit_of_work
+from models.db.valkey import valkey
+from models.queue import broker_queues, dead_letters
+from web.api import retrieval
+from web.api.memory.events import status_url
+
+AGENT = "林岚"
+
+
+class Program:
+    """A program with a key."""
+
+    def __init__(self, client: FlaskClient, key: str) -> None:
+        self.client, self.headers = client, {"Authorization": f"Bearer {key}"}
+
+    def ask(self, method: str, path: str, status: int | None = None, **options: Any) -> Any:
+        headers = {**self.headers, **options.pop("headers", {})}
+        answer = self.client.open(f"/api/v1{path}", method=method, headers=headers, **options)
+        if status is not None:
+            assert answer.status_code == status, answer.text
+        if answer.status_code >= 400 and method != "HEAD":
+            assert answer.mimetype == "application/problem+json", answer.text
+            assert answer.json["status"] == answer.status_code
+            assert answer.json["instance"]
+            assert "Traceback" not in answer.text
+        return answer
+
+    def get(self, path: str, status: int = 200, **query: Any) -> Any:
+        return self.ask("GET", path, status, query_string=query).json
+
+    def post(self, path: str, body: Any = None, status: int = 202) -> Any:
+        return self.ask("POST", path, status, **({} if body is None else {"json": body})).json
+
+
+@pytest.fixture
+def program(web_app: Flask, api_key: Callable[..., str]) -> Callable[..., Program]:
+    """``program(group, "read")``: with those rights."""
+    return lambda group, *scopes: Program(web_app.test_client(), api_key(group, *(scopes or ("publish", "read", "admin"))))
+
+
+@pytest.fixture
+def api(program: Callable[..., Program], group: str) -> Program:
+    return program(group)
+
+
+@pytest.fixture(autouse=True)
+def _own_caller() -> Iterator[None]:
+    retrieval.caller.cache_clear()
+    yield
+    for made in retrieval.caller.made():
+        made.close()
+    retrieval.caller.cache_clear()
+
+
+@contextmanager
+def other_settings(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Iterator[None]:
+    """For what the web asks the settings for; its database stays as it is."""
+    held = (get_settings, valkey, retrieval.caller)
+    with monkeypatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(f"JIYI_{name.upper()}", value)
+        for one in held:
+            one.cache_clear()
+        yield
+    for client in valkey.made():
+        client.close()
+    for one in held:
+        one.cache_clear()
+
+
+def rows(statement: str, *parameters: Any) -> list[Any]:
+    with unit_of_work() as connection:
+        return list(connection.exec_driver_sql(statement, parameters))
+
+
+def until(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)
+    return found
+
+
+def observe(api: Program, agent: str = AGENT, **fields: Any) -> str:
+    done = api.post("/events", {"agent_id": agent, "description": "雨", **fields})
+    assert done["accepted"] == 1
+    return str(done["event_ids"][0])
+
+
+def test_accepted_means_in_the_table(api: Program, group: str) -> None:
+    done = api.ask("POST", "/events", 202, json={"agent_id": AGENT, "description": "河水涨了", "poignancy": 6})
+    (event_id,) = done.json["event_ids"]
+    assert done.json == {"event_ids": [event_id], "accepted": 1, "repeated": 0, "status_url": f"/api/v1/events/status?id={event_id}"}
+    assert done.headers["Location"] == done.json["status_url"]
+    found = rows("SELECT group_id, agent_id, description, poignancy FROM memory_nodes WHERE node_id = %s", event_id)
+    assert [tuple(row) for row in found] == [(group, AGENT, "河水涨了", 6)]
+    owed = {row.kind for row in rows("SELECT kind FROM pending_work WHERE subject_id = %s", event_id)}
+    assert {"embed", "strengthen", "accumulate"} <= owed
+    states = api.client.get(done.json["status_url"], headers=api.headers).json
+    assert states == {"events": [{"event_id": event_id, "state": "stored", "node_id": event_id, "reason": ""}]}
+
+
+def test_workers_are_woken(api: Program) -> None:
+    client = broker_queues.broker_client(broker_queues.redis_address(get_settings().broker_url) or "")
+    valkey().delete(valkey_keys.wake("embed"))
+    before = client.llen("embedding")
+    observe(api)
+    until(lambda: client.llen("embedding") == before + 1)
+    observe(api)
+    until(lambda: valkey().exists(valkey_keys.wake("embed")))
+    assert client.llen("embedding") == before + 1  # one wake-up is enough until it is taken
+
+
+def test_the_same_event_twice_is_one(api: Program) -> None:
+    event = {"event_id": str(uuid4()), "agent_id": AGENT, "description": "雪"}
+    assert api.post("/events", event)["accepted"] == 1
+    again = api.post("/events", {"events": [event, {**event, "description": "别的"}]})
+    assert (again["accepted"], again["repeated"]) == (0, 2)
+    assert [node["description"] for node in api.get("/nodes", agent_id=AGENT)["nodes"]] == ["雪"]
+
+
+def test_the_same_event_at_once_from_many_is_one(web_app: Flask, api: Program, api_key: Callable[..., str], group: str) -> None:
+    event = {"event_id": str(uuid4()), "agent_id": AGENT, "description": "雪"}
+
+    def send(_: int) -> Any:
+        return Program(web_app.test_client(), api.headers["Authorization"].removeprefix("Bearer ")).post("/events", event)
+
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(send, range(12)))
+    assert sum(one["accepted"] for one in done) == 1
+    assert sum(one["repeated"] for one in done) == 11
+
+
+def test_events_of_one_request_keep_their_order(api: Program) -> None:
+    events = [{"agent_id": AGENT, "description": f"第 {n} 天"} for n in range(100)]
+    done = api.post("/events", {"events": events})
+    assert done["accepted"] == 100
+    listed = api.get("/nodes", agent_id=AGENT, limit=200)["nodes"]
+    assert [node["node_id"] for node in reversed(listed)] == done["event_ids"]
+    assert [node["node_count"] for node in reversed(listed)] == list(range(1, 101))
+
+
+def test_all_types_of_events_are_taken(api: Program) -> None:
+    done = api.post(
+        "/events",
+        {
+            "events": [
+                {
+                    "type": "memory.observed",
+                    "agent_id": AGENT,
+                    "session_id": "s",
+                    "payload": {"description": "一", "node_type": "chat", "utterances": [["老葛", "多少钱?"]]},
+                },
+                {"type": "agent.configured", "agent_id": AGENT, "payload": {"mode": "elapsed"}},
+                {"type": "session.ended", "agent_id": AGENT, "session_id": "s"},
+            ]
+        },
+    )
+    states = api.post("/events/status", {"ids": done["event_ids"]}, 200)["events"]
+    assert [state["state"] for state in states] == ["stored", "applied", "applied"]
+    assert api.get(f"/agents/{AGENT}")["settings"] == {"mode": "elapsed"}
+    assert rows("SELECT FROM pending_work WHERE kind = 'reflect_conversation' AND subject_id = %s", done["event_ids"][2])
+
+
+def test_one_wrong_event_stops_all_of_its_request(api: Program) -> None:
+    good = {"agent_id": AGENT, "description": "好"}
+    refused = api.post("/events", {"events": [good, {**good, "poignancy": 11}, {"agent_id": AGENT}]}, 422)
+    assert [problem["field"] for problem in refused["errors"]] == ["events.1.poignancy", "events.2.description"]
+    assert api.get("/nodes")["nodes"] == []
+
+
+def test_the_group_is_the_keys(api: Program, group: str) -> None:
+    full = {"type": "memory.observed", "agent_id": AGENT, "payload": {"description": "雨"}}
+    api.post("/events", {**full, "group_id": group})
+    assert "group_id" in api.post("/events", {**full, "group_id": "another"}, 422)["detail"]
+    api.post("/events", {"agent_id": AGENT, "description": "雨", "group_id": "another"}, 422)
+    api.ask("GET", "/nodes", 403, headers={"Jiyi-Group": "another"})
+    api.ask("GET", "/nodes", 200, headers={"Jiyi-Group": group})
+
+
+def test_an_operator_speaks_for_any_group(program: Callable[..., Program], api: Program, group: str) -> None:
+    node = observe(api)
+    operator = program(None, "operator")
+    operator.get(f"/nodes/{node}", 404)
+    assert operator.ask("GET", f"/nodes/{node}", 200, headers={"Jiyi-Group": group}).json["node_id"] == node
+    operator.ask("GET", "/nodes", 400, headers={"Jiyi-Group": "\xff\xfe"})
+
+
+def test_status_urls_fit_into_a_request_line() -> None:
+    assert len(status_url([uuid4() for _ in range(200)])) < 8_000
+    assert status_url([uuid4() for _ in range(201)]) == "/api/v1/events/status"
+
+
+def test_an_event_comes_back_as_it_was_stored(api: Program) -> None:
+    event_id = observe(api, session_id="s", correlation_id="c", keywords=["伞"])
+    event = api.get(f"/events/{event_id}")
+    assert (event["type"], event["agent_id"], event["session_id"], event["correlation_id"]) == ("memory.observed", AGENT, "s", "c")
+    assert event["payload"] == {"description": "雨", "keywords": ["伞"]}
+    assert (event["state"], event["node_id"]) == ("stored", event_id)
+    api.get(f"/events/{uuid4()}", 404)
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", ".", "x.json", "50% off", "a%2Fb", "%2Ejson", "空 格?#&", '"><b>', "/a//b/", "x/settings"])
+def test_every_name_of_an_agent_has_an_address(api: Program, name: str) -> None:
+    observe(api, name)
+    path = f"/agents/{quote(name, safe='')}"
+    assert api.get(path)["agent_id"] == name
+    done = api.ask("PATCH", f"{path}/settings", 200, json={"recency_w": 0.5})
+    assert done.json["settings"] == {"recency_w": 0.5}
+    assert "reflection_id" in api.post(f"{path}/reflect")
+    assert api.get("/reflections", agent_id=name)["reflections"][0]["agent_id"] == name
+
+
+def test_settings_are_replaced_one_by_one_and_put_down(api: Program, group: str) -> None:
+    observe(api)
+    path = f"/agents/{quote(AGENT)}/settings"
+    api.ask("PATCH", path, 200, json={"mode": "elapsed", "recency_w": 2})
+    assert api.ask("PATCH", path, 200, json={"mode": None}).json["settings"] == {"recency_w": 2}
+    refused = api.ask("PATCH", path, 422, json={"mode": "never", "foo": 1}).json
+    assert {problem["field"] for problem in refused["errors"]} == {"mode", "foo"}
+    audit = rows("SELECT action, target, actor FROM audit_log WHERE group_id = %s AND action = 'agent configured'", group)
+    assert len(audit) == 2
+    assert audit[0].actor.startswith("key:")
+    api.ask("PATCH", "/agents/nobody/settings", 404, json={"mode": "elapsed"})
+    assert rows("SELECT FROM agents WHERE group_id = %s AND agent_id = 'nobody'", group) == []
+
+
+def all_pages(api: Program, path: str, rows_of: str, **query: Any) -> Iterator[Any]:
+    after = ""
+    while True:
+        page = api.get(path, **query, **({"after": after} if after else {}))
+        yield from page[rows_of]
+        if (after := page["next"]) is None:
+            return
+
+
+def test_pages_have_no_gaps_and_no_duplicates(api: Program) -> None:
+    events = [
+        {
+            "agent_id": f"a{n % 3}",
+            "description": f"第 {n} 天",
+            "keywords": [f"k{n % 7}", "all"],
+            "node_type": "thought" if n % 5 == 0 else "event",
+        }
+        for n in range(57)
+    ]
+    ids = set(api.post("/events", {"events": events})["event_ids"])
+    everything = [node["node_id"] for node in all_pages(api, "/nodes", "nodes", limit=10)]
+    assert len(everything) == len(ids)
+    assert set(everything) == ids
+    numbers = [node["node_count"] for node in all_pages(api, "/nodes", "nodes", agent_id="a1", limit=4)]
+    assert numbers == list(range(19, 0, -1))
+    thoughts = list(all_pages(api, "/nodes", "nodes", type="thought,chat", limit=2))
+    assert {node["type"] for node in thoughts} == {"thought"}
+    assert len(thoughts) == 12
+    assert [agent["agent_id"] for agent in all_pages(api, "/agents", "agents", limit=1)] == ["a0", "a1", "a2"]
+    with unit_of_work() as connection:
+        for n in range(9):
+            connection.execute(
+                text("INSERT INTO kw_strength SELECT group_id, 'a0', 'event', :k, :s FROM memory_nodes WHERE node_id = :id"),
+                {"k": f"k{n}", "s": 9 - n // 2, "id": everything[0]},
+            )
+    keywords = [(row["strength"], row["keyword"]) for row in all_pages(api, "/keywords", "keywords", agent_id="a0", limit=2)]
+    assert keywords == [(9 - n // 2, f"k{n}") for n in range(9)]
+
+
+def test_memories_are_found_by_what_is_known_of_them(api: Program) -> None:
+    day = datetime(2026, 3, 1, tzinfo=UTC)
+    for n, text_ in enumerate(("Klaus reads a book", "老葛订了两个书架", "Klaus sleeps")):
+        observe(api, "klaus", description=text_, occurred_at=(day + timedelta(days=n)).isoformat(), session_id=f"s{n}", keywords=[f"k{n}"])
+
+    def found(**query: Any) -> list[str]:
+        return [node["session_id"] for node in api.get("/nodes", **query)["nodes"]]
+
+    assert found(q="reading books") == ["s0"]
+    assert found(q="书架") == ["s1"]
+    assert found(keyword="K2") == ["s2"]
+    assert found(session_id="s1") == ["s1"]
+    assert found(created_after="2026-03-02T00:00:00Z") == ["s2", "s1"]
+    assert found(created_before="2026-03-02T00:00:00Z") == ["s0"]
+    assert found(archived="only") == []
+    assert found(agent_id="nobody") == []
+
+
+def test_a_memory_is_explained(api: Program) -> None:
+    ground = observe(api, description="水位 4.8 米")
+    missing = str(uuid4())
+    thought = observe(api, node_type="thought", description="该买带轮子的书架", evidence=[ground, missing])
+    assert api.get(f"/nodes/{thought}")["filling"] == [ground, missing]
+    why = api.get(f"/nodes/{thought}/evidence")
+    assert set(why["nodes"]) == {thought, ground}
+    assert why["missing"] == [missing]
+    assert api.get(f"/nodes/{thought}/evidence", depth=0)["beyond"] == [ground, missing]
+    api.get(f"/nodes/{uuid4()}/evidence", 404)
+    related = api.get("/related", agent_id=AGENT, subject="x:y:水位")
+    assert set(related) == {"events", "thoughts"}
+
+
+def test_dead_letters_are_replayed_or_come_back(api: Program, group: str) -> None:
+    good = {"type": "memory.observed", "event_id": str(uuid7()), "group_id": group, "agent_id": AGENT, "payload": {"description": "雨"}}
+    bad = {**good, "event_id": str(uuid7()), "payload": {}}
+    foreign = {**good, "event_id": str(uuid7()), "group_id": "somebody-else"}
+    with unit_of_work() as connection:
+        for event in (good, bad, foreign):
+            dead_letters.bury_message(connection, json.dumps(event), "why", UUID(event["event_id"]), group)  # type: ignore[arg-type]
+        dead_letters.bury_message(connection, "{}", "of nobody", None, None)
+    letters = api.get("/dead-letters")["letters"]
+    assert [letter["subject_id"] for letter in letters] == [foreign["event_id"], bad["event_id"], good["event_id"]]
+    assert api.get(f"/dead-letters/{letters[0]['letter_id']}")["reason"] == "why"
+    done = api.post("/dead-letters/resolve", {"action": "replay", "kind": "intake"}, 200)
+    assert done == {"resolved": 3, "refused_again": 2}
+    assert [node["node_id"] for node in api.get("/nodes")["nodes"]] == [good["event_id"]]
+    assert api.post("/events/status", {"ids": [bad["event_id"]]}, 200)["events"][0]["state"] == "dead"
+    again = api.get("/dead-letters")["letters"]
+    assert {letter["subject_id"] for letter in again} == {bad["event_id"], foreign["event_id"]}
+    ids = [letter["letter_id"] for letter in again]
+    assert api.post("/dead-letters/resolve", {"action": "discard", "letter_ids": ids}, 200)["resolved"] == 2
+    api.post("/dead-letters/resolve", {"action": "discard", "letter_ids": ids}, 404)
+    api.post("/dead-letters/resolve", {"action": "discard"}, 422)
+    assert len(api.get("/dead-letters", state="discarded")["letters"]) == 2
+
+
+def test_the_group_is_counted(api: Program, group: str) -> None:
+    observe(api)
+    observe(api, node_type="thought")
+    found = api.get("/stats")
+    assert found["group_id"] == group
+    assert (found["counts"]["nodes"], found["counts"]["event_nodes"], found["counts"]["dead_letters"]) == (2, 1, 0)
+    assert {row["kind"] for row in found["work_owed"]} >= {"embed"}
+    assert any(queue["queue"] == "retrieval" and queue["waiting"] is not None for queue in api.get("/queues")["queues"])
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"\xff\xfe", 400),
+        (b'{"agent_id": "a", "description": "\xff"}', 400),
+        (b'{"agent_id": "a", "description": "\\ud800"}', 400),
+        (b'{"agent_id": "a", "description": "a\x00b"}', 400),
+        (b'{"agent_id": "a", "description": "a\\u0000b"}', 422),
+        (b"[" * 10_000, 400),
+        (b'{"a":' * 10_000 + b"1" + b"}" * 10_000, 400),
+        (b'{"agent_id": "a", "description": "d", "provenance": ' + b'{"a":' * 100 + b"1" + b"}" * 101, 422),
+        (b'{"agent_id": "a", "description": "d", "poignancy": 1' + b"0" * 5_000 + b"}", 400),
+        (b'{"agent_id": "a", "description": "d", "poignancy": 1e999}', 422),
+        (b'{"agent_id": "a", "description": "d", "poignancy": NaN}', 422),
+        (b'{"agent_id": "a", "description": "d", "retention": 99999999999999999999}', 422),
+        (b"[]", 422),
+        (b"null", 422),
+        (b"3", 422),
+        (b'"text"', 422),
+        (b"{}", 422),
+        (b'{"events": []}', 422),
+        (b'{"events": {}}', 422),
+        (b'{"events": null}', 422),
+        (b'{"type": "no.such"}', 422),
+        (b'{"type": {"a": 1}}', 422),
+        (b'{"type": "memory.observed"}', 422),
+        (b'{"agent_id": " ", "description": "d"}', 422),
+        (b'{"agent_id": "a", "description": "d", "occurred_at": "yesterday"}', 422),
+        (b'{"agent_id": "a", "description": "d", "occurred_at": "2026-01-01T00:00:00"}', 422),
+        (b'{"agent_id": "a", "description": "d", "event_id": "x"}', 422),
+        (b'{"agent_id": "a", "description": "d", "vector": [1, 2]}', 422),
+    ],
+    ids=lambda value: repr(value[:40]) if isinstance(value, bytes) else str(value),
+)
+def test_bad_bodies_are_told_apart_and_nothing_is_stored(api: Program, body: bytes, status: int) -> None:
+    refused = api.ask("POST", "/events", status, data=body, content_type="application/json").json
+    assert refused["detail"]
+    assert api.get("/nodes")["nodes"] == []
+
+
+def test_a_body_that_is_too_large_is_refused(web_app: Flask, api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = get_settings().max_message_bytes
+    body = b'{"agent_id": "a", "description": "' + b"x" * limit + b'"}'
+    api.ask("POST", "/events", 413, data=body, content_type="application/json")
+    many = {"events": [{"agent_id": "a", "description": "d"}] * (get_settings().max_events_per_message + 1)}
+    assert "events" in api.post("/events", many, 422)["detail"]
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "application/xml", "", "multipart/form-data"])
+def test_other_content_types_are_refused(api: Program, content_type: str) -> None:
+    api.ask("POST", "/events", 415, data=b'{"agent_id": "a", "description": "d"}', content_type=content_type)
+
+
+def test_json_in_utf8_is_taken_by_any_name(api: Program) -> None:
+    api.ask("POST", "/events", 202, data='{"agent_id": "a", "description": "雨"}'.encode(), content_type="application/json; charset=utf-8")
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/nodes?limit=0", "limit"),
+        ("/nodes?limit=100000", "limit"),
+        ("/nodes?limit=x", "limit"),
+        ("/nodes?limit=" + "9" * 5_000, "limit"),
+        ("/nodes?limit=1&limit=2", "limit"),
+        ("/nodes?agent_id=a&agent_id=b", "agent_id"),
+        ("/nodes?type=dream", "type.0"),
+        ("/nodes?after=x", "after"),
+        ("/nodes?after=WzFd", "after"),
+        ("/nodes?agent_id=a&after=WyJ4Il0", "after"),
+        ("/nodes?agent_id=a%00b", "agent_id"),
+        ("/nodes?q=%00", "q"),
+        ("/nodes?nonsense=1", "nonsense"),
+        ("/nodes?created_after=yesterday", "created_after"),
+        ("/stats?x=1", "x"),
+        ("/keywords", "agent_id"),
+        ("/events/status", "id"),
+        ("/events/status?id=x", "id.0"),
+        ("/dead-letters?state=lost", "state"),
+    ],
+)
+def test_bad_parameters_are_named(api: Program, path: str, field: str) -> None:
+    refused = api.ask("GET", path, 422).json
+    assert [problem["field"] for problem in refused["errors"]] == [field]
+
+
+@pytest.mark.parametrize("path", ["/nodes/x", "/nodes/" + "0" * 36, "/agents/a%00b", "/nothing", "/", "", "/events/%ff", "/agents/%ff"])
+def test_what_is_not_there_is_a_problem_too(api: Program, path: str) -> None:
+    api.get(path, 404)
+
+
+def test_wrong_methods_are_told_the_right_ones(api: Program) -> None:
+    assert api.ask("PUT", "/events", 405).headers["Allow"] == "POST"
+    assert set(api.ask("POST", "/nodes", 405).headers["Allow"].split(", ")) == {"GET", "HEAD"}
+    api.ask("OPTIONS", "/nodes", 405)
+    assert api.ask("HEAD", "/nodes", 200).data == b""
+
+
+# Keys
+
+
+def test_without_a_good_key_there_is_nothing(web_app: Flask, api_key: Callable[..., str], group: str) -> None:
+    client = web_app.test_client()
+    expired = api_key(group, "read", expires_at=datetime.now(UTC) + timedelta(seconds=0.2))
+    with unit_of_work() as connection:
+        connection.exec_driver_sql("UPDATE api_keys SET expires_at = now() - interval '1 s' WHERE group_id = %s", (group,))
+    revoked = api_key(group, "read")
+    with unit_of_work() as connection:
+        connection.exec_driver_sql("UPDATE api_keys SET revoked_at = now() WHERE key_id = %s", (revoked.split("_")[1],))
+    for header in (
+        None,
+        "",
+        "Bearer",
+        "Bearer x",
+        f"Bearer {'jiyi_' + 'a' * 12 + '_' + 'b' * 43}",
+        f"Basic {revoked}",
+        f"Bearer {expired}",
+        f"Bearer {revoked}",
+    ):
+        answer = client.get("/api/v1/nodes", headers={} if header is None else {"Authorization": header})
+        assert answer.status_code == 401, header
+        assert answer.mimetype == "application/problem+json"
+        assert "bearer" in answer.headers["WWW-Authenticate"].lower()
+    assert client.get("/api/v1/nodes?key=" + api_key(group, "read")).status_code == 401
+
+
+def test_each_right_is_needed(program: Callable[..., Program], group: str) -> None:
+    reader, writer = program(group, "read"), program(group, "publish")
+    reader.post("/events", {"agent_id": "a", "description": "d"}, 403)
+    writer.get("/nodes", 403)
+    writer.post("/dead-letters/resolve", {"action": "discard", "kind": "intake"}, 403)
+    program(group, "admin", "read", "publish").get("/schedules", 403)
+
+
+# Retrieval
+
+
+def test_retrieval_without_workers_ends_in_time(api: Program) -> None:
+    answer = api.ask("POST", "/retrieve", 504, json={"agent_id": AGENT, "focal_text": "雨?", "timeout": 0.1})
+    assert answer.headers["Retry-After"]
+
+
+def test_a_crowd_before_retrieval_is_refused(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = broker_queues.broker_client(broker_queues.redis_address(get_settings().broker_url) or "")
+    client.delete("retrieval")
+    with other_settings(monkeypatch, max_retrievals_waiting="2"):
+        client.lpush("retrieval", *(["{}"] * 3))
+        try:
+            answer = api.ask("POST", "/retrieve", 503, json={"agent_id": AGENT, "focal_text": "雨?"})
+        finally:
+            client.delete("retrieval")
+    assert answer.headers["Retry-After"] == "1"
+    assert "JIYI_MAX_RETRIEVALS_WAITING" in answer.json["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"agent_id": "a"}, "focal_text"),
+        ({"agent_id": "a", "focal_texts": []}, "focal_text"),
+        ({"agent_id": "a", "focal_text": "x", "focal_texts": ["y"]}, "focal_text"),
+        ({"agent_id": "a", "focal_text": " "}, "focal_texts.0"),
+        ({"focal_text": "x"}, "agent_id"),
+        ({"agent_id": "a", "focal_text": "x", "top_k": 0}, "top_k"),
+        ({"agent_id": "a", "focal_text": "x", "top_k": 10**9}, "top_k"),
+        ({"agent_id": "a", "focal_text": "x", "group_id": "other"}, "group_id"),
+        ({"agent_id": "a", "focal_text": "x", "timeout": 1e9}, "timeout"),
+        ({"agent_id": "a", "focal_text": "x\x00"}, "focal_texts.0"),
+    ],
+)
+def test_bad_questions_are_refused_before_anybody_is_asked(api: Program, body: dict[str, Any], field: str) -> None:
+    refused = api.post("/retrieve", body, 422)
+    assert field in [problem["field"] for problem in refused["errors"]]
+
+
+def test_what_was_told_over_http_is_recalled_over_http(service: str, program: Callable[..., Program]) -> None:
+    api = program(service)
+    done = api.post(
+        "/events",
+        {
+            "events": [
+                {"agent_id": "klaus", "description": "Klaus is reading a book on gentrification", "poignancy": 4},
+                {"agent_id": "klaus", "description": "老葛订了两个带轮子的书架"},
+            ]
+        },
+    )
+    with Client(service) as client:
+        client.wait_for([UUID(event_id) for event_id in done["event_ids"]], 30)
+        expected = client.retrieve("klaus", "What does Klaus read?", touch=False).model_dump(mode="json")
+    body = {"agent_id": "klaus", "focal_text": "What does Klaus read?", "touch": False, "timeout": 30}
+    answer = api.post("/retrieve", body, 200)
+    Answer.model_validate(answer)
+    assert [node["node_id"] for node in answer["groups"][0]["retrieved_nodes"]] == [
+        node["node_id"] for node in expected["groups"][0]["retrieved_nodes"]
+    ]
+    many = api.post("/retrieve", {"agent_id": "klaus", "focal_texts": ["Klaus?", "老葛?"], "top_k": 1, "timeout": 30}, 200)
+    assert [group["focal_text"] for group in many["groups"]] == ["Klaus?", "老葛?"]
+    assert api.post("/retrieve", {"agent_id": "nobody", "focal_text": "x"}, 200)["status"] == "no_candidates"
+    mismatch = {"agent_id": "klaus", "focal_text": "x", "vectors": [[1.0, 2.0]], "embedding_model": "mine"}
+    api.post("/retrieve", mismatch, 422)
+
+
+def test_a_reflection_asked_for_over_http_ends(service: str, program: Callable[..., Program]) -> None:
+    api = program(service)
+    for n in range(5):
+        observe(api, "klaus", description=f"Klaus reads chapter {n} on gentrification", poignancy=5)
+    asked = api.post("/agents/klaus/reflect")
+    path = asked["status_url"].removeprefix("/api/v1")
+    until(lambda: api.get(path)["state"] in ("done", "nothing"))
+    api.post("/sessions/a%2Fb/end", {"agent_id": "klaus"})
+    api.post("/sessions/s/end", {"agent_id": "nobody"}, 404)
+
+
+def test_jobs_are_for_operators(service: str, program: Callable[..., Program]) -> None:
+    operator = program(None, "operator")
+    jobs = {job["job"]: job for job in operator.get("/schedules")["jobs"]}
+    assert "reconcile" in jobs
+    assert operator.post("/schedules/snapshot/run", {"dry_run": True})["state"] == "dry run"
+    assert operator.ask("POST", "/schedules/snapshot/run", 202).json["state"] == "waiting"
+    operator.post("/schedules/no-such/run", {}, 404)
+
+
+# When something is dead
+
+
+def test_a_dead_database_is_said_in_time(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.get("/nodes")  # the key is known from here on
+    dead_engine = create_engine("postgresql+psycopg://nobody@127.0.0.1:1/nothing", connect_args={"connect_timeout": 1})
+    monkeypatch.setattr(base, "engine", lambda: dead_engine)
+    for answer in (api.ask("GET", "/nodes", 503), api.ask("POST", "/events", 503, json={"agent_id": "a", "description": "d"})):
+        assert answer.headers["Retry-After"]
+
+
+def test_a_dead_broker_stops_retrieval_and_not_events(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = "redis://127.0.0.1:1/0"
+    with other_settings(monkeypatch, broker_url=nothing, redis_url=nothing):
+        answer = api.ask("POST", "/retrieve", 503, json={"agent_id": "a", "focal_text": "x"})
+        assert answer.headers["Retry-After"]
+        api.ask("GET", "/queues", 503)
+        api.post("/events", {"agent_id": "a", "description": "d"})
+    assert len(api.get("/nodes")["nodes"]) == 1
+
+
+def test_a_failure_shows_no_stack_trace(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("hunter2")
+
+    monkeypatch.setattr("models.memory.searching.search", fail)
+    assert "hunter2" not in api.ask("GET", "/nodes", 500).text

@@ -1,0 +1,87 @@
+"""The API against its own document, by Schemathesis: whatever is sent, what comes back is what was promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from jiyi.settings import get_settings
+from web import create_app
+from web.accounts import rate_limits
+from web.api import OPERATIONS, retrieval
+
+#: Requests of each operation and each of the two ways: with so many the whole takes less than a minute.
+EXAMPLES = {GenerationMode.POSITIVE: 15, GenerationMode.NEGATIVE: 15}
+#: Seconds; no worker is waited for any longer, whatever a request says.
+PATIENCE = 5.0
+
+# That every body of the right form is taken is not promised: some fields need each other (docs/api.md).
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_headers_conformance, response_schema_conformance]
+#: Each operation both ways; not what takes nothing, in which nothing could be wrong.
+TRIALS = [
+    (operation, mode)
+    for operation in OPERATIONS
+    for mode in EXAMPLES
+    if mode is GenerationMode.POSITIVE or operation.body or operation.query or operation.parts
+]
+
+
+@pytest.fixture
+def document(service: str, api_key: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The document, with an operator's key that speaks for a group of its own."""
+    monkeypatch.setenv("JIYI_RATE_LIMIT", "")  # else most answers would be 429
+    monkeypatch.setattr(rate_limits, "REFUSED", "100000/minute")
+    get_settings.cache_clear()
+    app = create_app()
+    app.config["PROPAGATE_EXCEPTIONS"] = False
+    found = schemathesis.openapi.from_wsgi("/api/openapi.json", app)
+    found.key = {"Authorization": f"Bearer {api_key(None, 'operator')}", "Jiyi-Group": service}
+    ask = retrieval.caller().call_for_json
+    monkeypatch.setattr(retrieval.caller(), "call_for_json", lambda task, queue, request, timeout: ask(task, queue, request, PATIENCE))
+    yield found
+    for made in retrieval.caller.made():
+        made.close()
+    get_settings.cache_clear()
+    retrieval.caller.cache_clear()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("operation", "mode"), TRIALS, ids=lambda one: getattr(one, "id", None) or one.value)
+def test_the_api_keeps_what_its_document_promises(document: Any, operation: Any, mode: GenerationMode) -> None:
+    found = document[operation.url][operation.method]
+    checks = [*CHECKS, *([negative_data_rejection] if mode is GenerationMode.NEGATIVE else [])]
+
+    @settings(max_examples=EXAMPLES[mode], deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @given(case=found.as_strategy(generation_mode=mode))
+    def holds(case: Any) -> None:
+        case.call_and_validate(headers=document.key, checks=checks)
+
+    holds()
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+def test_no_operation_answers_without_a_key(document: Any, operation: Any) -> None:
+    found = document[operation.url][operation.method]
+
+    @settings(max_examples=1, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @given(case=found.as_strategy())
+    def refused(case: Any) -> None:
+        case.headers.pop("Authorization", None)
+        answer = case.call()
+        case.validate_response(answer, checks=[status_code_conformance, response_schema_conformance])
+        assert answer.status_code == 401
+
+    refused()

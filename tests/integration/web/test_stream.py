@@ -1,0 +1,460 @@
+"""The live stream: what is told, resuming, and clients that are slow, deaf or too many; with a real gunicorn."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from jiyi import Client
+from jiyi.settings import get_settings
+from models.db.connection import unit_of_work
+from models.db.valkey import valkey
+from models.memory.inbox import EMBED
+from models.queue import stream
+from models.queue.pending_work import owe
+from tasks.framework import work as tasks
+from web.stream import hub as hubs
+from web.stream import routes as pages
+from web.stream import sending
+from web.stream.hub import Hub, TooManyWatchers, Watcher, hub
+from workers import ephemeral
+
+PATIENCE_SECONDS = 60.0
+DEAD = "redis://127.0.0.1:1/0"
+SECRET = "the words of a memory"
+
+Event = dict[str, str]
+MakeKey = Callable[..., str]
+
+
+def await_true(condition: Callable[[], Any], what: str) -> Any:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+    return found
+
+
+def kinds_of(group: str) -> list[str]:
+    return [entry.kind for entry in stream.read(group, "0")]
+
+
+def told(group: str, kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(next(entry.data for entry in stream.read(group, "0") if entry.kind == kind))
+    return found
+
+
+# What is told
+
+
+def test_a_memorys_way_is_told_without_its_words(client: Client) -> None:
+    event_id = client.observe("Ada", SECRET, wait=True)
+    client.retrieve("Ada", SECRET)
+    client.configure("Ada", recency_w=0.5, wait=True)
+    wanted = {"node.stored", "node.retrievable", "work.done", "retrieval.answered", "agent.configured"}
+    await_true(lambda: wanted <= set(kinds_of(client.group)), "something was not told")
+    assert told(client.group, "node.stored") == {"ids": [str(event_id)], "count": 1, "agents": {"Ada": 1}}
+    assert told(client.group, "node.retrievable")["ids"] == [str(event_id)]
+    answered = told(client.group, "retrieval.answered")
+    assert (answered["agent"], answered["found"]) == ("Ada", 1)
+    assert answered["ms"] > 0
+    assert told(client.group, "agent.configured") == {"agent": "Ada"}
+    client.reflect("Ada")
+    await_true(lambda: "reflection.done" in kinds_of(client.group), "the reflection was not told")
+    assert told(client.group, "reflection.done")["agent"] == "Ada"
+    everything = "".join(entry.data for entry in stream.read(client.group, "0"))
+    assert not any(word in everything for word in SECRET.split() if len(word) > 3)
+
+
+def test_failures_and_dead_letters_are_told_without_what_the_error_says(nothing_owed: None, group: str) -> None:
+    import_module("tasks.memory.embedding")  # makes the kind known, and reads the settings, so not before they are there
+    with unit_of_work() as connection:
+        owe(connection, EMBED, [(uuid4(), group)])
+
+    def handler(_batch: tasks.Batch) -> None:
+        raise RuntimeError(SECRET)
+
+    for _ in range(get_settings().work_max_attempts):
+        with unit_of_work() as connection:
+            connection.exec_driver_sql("UPDATE pending_work SET due_at = now() WHERE group_id = %s", (group,))
+        tasks.run_due(tasks.KINDS[EMBED], handler)
+    assert kinds_of(group) == ["work.failed"] * get_settings().work_max_attempts + ["letter.opened"]
+    assert told(group, "work.failed") == {"kind": EMBED, "error": "RuntimeError", "attempt": 1, "count": 1}
+    assert told(group, "letter.opened") == {"kind": EMBED, "count": 1}
+    assert SECRET not in "".join(entry.data for entry in stream.read(group, "0"))
+
+
+def test_a_refused_event_is_told_and_so_is_what_becomes_of_its_letter(client: Client) -> None:
+    body = json.dumps({"type": "memory.observed", "event_id": str(uuid4()), "group_id": client.group, "payload": SECRET})
+    client._publish(body.encode(), "memory.observed")
+    await_true(lambda: "letter.opened" in kinds_of(client.group), "the letter was not told")
+    from jiyi.protocol.queries import ResolveQuery
+
+    client.ask("resolve", ResolveQuery(group_id=client.group, kind="intake", action="discard"))
+    news = told(client.group, "letter.resolved")
+    assert news["action"] == "discarded"
+    assert news["count"] >= 1  # letters of no known group, which other tests have left, are closed with it
+
+
+def test_a_valkey_that_is_away_costs_a_line(database: object, group: str, caplog: pytest.LogCaptureFixture) -> None:
+    with ephemeral.environment(redis_url=DEAD):
+        for _ in range(5):
+            stream.publish(group, "erasure.done", count=1)
+    stream._quiet_until = 0.0
+    assert len([record for record in caplog.records if record.name == "models.queue.stream"]) == 1
+    stream.publish(group, "erasure.done", count=2)
+    assert told(group, "erasure.done") == {"count": 2}
+
+
+def test_a_groups_news_is_bounded_and_passes(database: object, group: str) -> None:
+    stream.publish_all((group, "work.done", {"count": n}) for n in range(2 * stream.KEPT))
+    assert stream.KEPT <= len(stream.read(group, "0", count=10 * stream.KEPT)) <= stream.KEPT + 100
+    assert 0 < valkey().ttl(f"jiyi:stream:{group}") <= stream.FORGOTTEN_AFTER
+    stream.publish(group, "retrieval.answered", agent="Ada", found=1)
+    stream.publish(group, "node.stored", ids=[], count=2, agents={"Ada": 2})
+    assert stream.forget_agent(group, "Ada") == 2
+    assert set(kinds_of(group)) == {"work.done"}
+
+
+# The stream of one client
+
+
+class Reader:
+    """Reads server-sent events from chunks of bytes."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks, self._text = chunks, ""
+        self.retry: str | None = None
+
+    def event(self) -> Event:
+        """The next one, with its comments left out."""
+        while True:
+            while "\n\n" not in self._text:
+                self._text += next(self._chunks).decode()
+            block, _, self._text = self._text.partition("\n\n")
+            fields = dict(line.split(": ", 1) for line in block.split("\n") if not line.startswith(":"))
+            self.retry = fields.pop("retry", self.retry)
+            if fields:
+                return fields
+
+    def until(self, kind: str) -> Event:
+        while (found := self.event())["event"] != kind:
+            pass
+        return found
+
+
+@pytest.fixture
+def fresh_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    hub.cache_clear()
+    monkeypatch.setattr(sending, "LOOK", 0.05)
+    yield
+    hub.cache_clear()
+
+
+@pytest.fixture
+def watch(fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str) -> Iterator[Callable[..., Reader]]:
+    """Opens a stream of the test's group in this process."""
+    key, opened = api_key(group, "read"), []
+
+    def begin(query: str = "", **headers: str) -> Reader:
+        answer = get(web_app.test_client(), query, key, **headers)
+        assert answer.status_code == 200, answer.text
+        assert answer.mimetype == "text/event-stream"
+        assert answer.headers["X-Accel-Buffering"] == "no"
+        opened.append(answer)
+        return Reader(iter(answer.response))
+
+    yield begin
+    for answer in opened:
+        answer.close()
+
+
+def get(client: FlaskClient, query: str, key: str, **headers: str) -> Any:
+    given = {"Authorization": f"Bearer {key}", **headers}
+    return client.get(f"/api/v1/stream?{query}", headers=given, buffered=False)
+
+
+def test_what_happens_comes_and_a_client_resumes_where_it_was(watch: Callable[..., Reader], group: str) -> None:
+    stream.publish(group, "work.done", n=0)
+    reader = watch()
+    opened = reader.event()
+    assert opened["event"] == "stream.opened"
+    assert reader.retry == str(pages.RETRY_MS)
+    stream.publish_all((group, "work.done", {"n": n}) for n in (1, 2, 3))
+    events = [reader.event() for _ in range(3)]
+    assert [json.loads(event["data"])["n"] for event in events] == [1, 2, 3]
+
+    def all_of(reader: Reader) -> list[int]:
+        assert reader.event()["event"] == "stream.opened"
+        stream.publish(group, "letter.resolved", n=9)
+        found = []
+        while (event := reader.event())["event"] != "letter.resolved":
+            assert event["event"] == "work.done"
+            found.append(json.loads(event["data"])["n"])
+        return found
+
+    resumed = [watch(**{"Last-Event-ID": event["id"]}) for event in events]
+    assert [all_of(reader) for reader in resumed[:1]] == [[2, 3]]
+    valkey().xdel(f"jiyi:stream:{group}", *[entry.id for entry in stream.read(group, "0") if entry.kind != "work.done"])
+    assert all_of(watch(f"after={events[1]['id']}")) == [3]
+    valkey().xdel(f"jiyi:stream:{group}", *[entry.id for entry in stream.read(group, "0") if entry.kind != "work.done"])
+    assert all_of(watch("after=0")) == [0, 1, 2, 3]
+    valkey().xdel(f"jiyi:stream:{group}", *[entry.id for entry in stream.read(group, "0") if entry.kind != "work.done"])
+    assert all_of(watch(f"after={opened['id']}")) == [1, 2, 3]
+    valkey().xdel(f"jiyi:stream:{group}", *[entry.id for entry in stream.read(group, "0") if entry.kind != "work.done"])
+    # The header is of a client that has read on since it was given its address.
+    assert all_of(watch("after=0", **{"Last-Event-ID": events[2]["id"]})) == []
+
+
+def test_kinds_are_chosen(watch: Callable[..., Reader], group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "HEARTBEAT", 0.2)
+    reader = watch("kinds=node.stored,letter.opened")
+    reader.event()
+    stream.publish_all([(group, "work.done", {}), (group, "letter.opened", {}), (group, "work.done", {"n": 2})])
+    assert reader.event()["event"] == "letter.opened"
+    passed = reader.event()  # with a heartbeat: how far it is
+    assert (passed["event"], passed["id"]) == ("stream.passed", stream.ends(group)[1])
+
+
+def test_quiet_streams_have_heartbeats(watch: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "HEARTBEAT", 0.1)
+    reader = watch()
+    reader.event()
+    assert next(reader._chunks) == b":\n\n"
+
+
+def test_a_gap_is_told(watch: Callable[..., Reader], group: str) -> None:
+    stream.publish(group, "work.done", n=0)
+    lost = stream.ends(group)[1]
+    stream.publish_all((group, "work.done", {"n": n}) for n in range(1, 2 * stream.KEPT))
+    oldest = stream.ends(group)[0]
+    reader = watch(f"after={lost}")
+    assert reader.event()["event"] == "stream.opened"
+    gap = reader.event()
+    assert (gap["event"], json.loads(gap["data"])) == ("gap", {"asked": lost, "oldest": oldest})
+    assert reader.event()["id"] == oldest
+    valkey().delete(f"jiyi:stream:{group}")  # the server lost what it had
+    reader = watch(f"after={lost}")
+    reader.event()
+    gap = reader.event()
+    assert json.loads(gap["data"])["oldest"] is None
+    stream.publish(group, "letter.opened", n=1)
+    assert reader.event()["event"] == "letter.opened"
+
+
+def test_many_watchers_of_many_groups_get_their_own(fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str) -> None:
+    groups = [f"{group}-{n}" for n in range(5)]
+    answers = [(name, get(web_app.test_client(), "", api_key(name, "read"))) for name in groups for _ in range(3)]
+    readers = [(name, Reader(iter(answer.response))) for name, answer in answers]
+    for _, reader in readers:
+        reader.event()
+    for name in groups:
+        stream.publish(name, "work.done", whose=name)
+    assert [json.loads(reader.event()["data"])["whose"] for _, reader in readers] == [name for name, _ in readers]
+    assert hub().watchers().total() == 15
+    for _, answer in answers:
+        answer.close()
+    assert hub().watchers().total() == 0
+
+
+def test_who_may_watch_what(fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, sign_in: Callable[..., Any]) -> None:
+    client, key = web_app.test_client(), api_key(group, "read")
+
+    def status(query: str, key: str) -> int:
+        with get(client, query, key) as answer:
+            if answer.status_code != 200:
+                assert answer.mimetype == "application/problem+json"
+            return int(answer.status_code)
+
+    assert client.get("/api/v1/stream").status_code == 401
+    assert status("", api_key(group, "publish")) == 403
+    assert status("", key) == status(f"group={group}", key) == 200
+    assert status(f"group={group}-other", key) == 404
+    assert status(f"group={group}", api_key(None, "operator", "read")) == 200
+    assert status("kinds=node.stored,nonsense", key) == 400
+    assert status("after=yesterday", key) == status("after=1-2-3", key) == 400
+    # People's sessions and programs' keys open different doors.
+    browser = sign_in("viewer", groups=[group])
+    assert browser.get("/api/v1/stream").status_code == 401
+    assert browser.get(f"/live/stream?group={group}-other").status_code == 404
+    with browser.get(f"/live/stream?group={group}", buffered=False) as answer:
+        assert Reader(iter(answer.response)).event()["event"] == "stream.opened"
+    assert client.get("/live/stream", headers={"Accept": "text/event-stream"}).status_code == 401
+
+
+def test_too_many_are_turned_away(fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = get_settings().model_copy(update={"stream_clients": 3, "stream_clients_per_key": 2})
+    monkeypatch.setattr(hubs, "get_settings", lambda: few)
+    one, other = api_key(group, "read"), api_key(group, "read")
+    client = web_app.test_client()
+    kept = [get(client, "", one), get(client, "", one)]
+    refused = get(client, "", one)
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "30")
+    kept.append(get(client, "", other))
+    refused = get(client, "", other)
+    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "10")
+    kept.pop().close()
+    kept.append(get(client, "", other))
+    assert [answer.status_code for answer in kept] == [200] * 3
+    for answer in kept:
+        answer.close()
+
+
+def test_a_stream_ends_after_its_time(watch: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch) -> None:
+    short = get_settings().model_copy(update={"stream_seconds": 0.3})
+    monkeypatch.setattr(sending, "get_settings", lambda: short)
+    reader = watch()
+    reader.event()
+    with pytest.raises(StopIteration):
+        reader.event()
+
+
+def test_one_that_does_not_keep_up_is_cut_off_and_the_others_are_not(database: object, group: str) -> None:
+    own = Hub()
+    slow, quick = own.join(group, "slow"), own.join(group, "quick")
+    for _ in range(3):
+        stream.publish_all((group, "work.done", {"n": n}) for n in range(400))
+        assert all(quick.next(PATIENCE_SECONDS) for _ in range(400))
+    assert slow.cut
+    assert not quick.cut
+    own.leave(slow)
+    own.leave(slow)
+    own.leave(quick)
+    assert own.watchers().total() == 0
+
+
+def test_watchers_survive_a_valkey_that_went_away(database: object, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hubs, "PAUSE", 0.05)
+    own, original, tries = Hub(), stream.read_groups, [0]
+
+    def broken(*arguments: Any) -> Any:
+        tries[0] += 1
+        if tries[0] <= 3:
+            raise ConnectionError("away")
+        return original(*arguments)
+
+    monkeypatch.setattr(stream, "read_groups", broken)
+    watcher = own.join(group, "me")
+    stream.publish(group, "work.done", n=1)
+    assert watcher.next(PATIENCE_SECONDS) is not None
+    assert not watcher.cut
+    own.leave(watcher)
+
+
+def test_news_that_was_dropped_before_it_was_read_cuts_off_who_missed_it(
+    database: object, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, original, away = Hub(), stream.read_groups, [True]
+
+    def broken(*arguments: Any) -> Any:
+        if away[0]:
+            raise ConnectionError("away")
+        return original(*arguments)
+
+    monkeypatch.setattr(hubs, "PAUSE", 0.05)
+    stream.publish(group, "work.done", n=0)
+    monkeypatch.setattr(stream, "read_groups", broken)
+    watcher = own.join(group, "me")
+    stream.publish_all((group, "work.done", {"n": n}) for n in range(3 * stream.KEPT))
+    away[0] = False
+    await_true(lambda: watcher.cut, "it was not told that it missed something")
+    own.leave(watcher)
+
+
+def test_no_more_than_allowed_even_at_once(database: object, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = get_settings().model_copy(update={"stream_clients_per_key": 3})
+    monkeypatch.setattr(hubs, "get_settings", lambda: few)
+    own = Hub()
+    from concurrent.futures import ThreadPoolExecutor
+
+    def join(_: int) -> Watcher | None:
+        try:
+            return own.join(group, "me")
+        except TooManyWatchers:
+            return None
+
+    with ThreadPoolExecutor(12) as pool:
+        joined = [watcher for watcher in pool.map(join, range(24)) if watcher]
+    assert len(joined) == 3
+    for watcher in joined:
+        own.leave(watcher)
+
+
+# A real server
+
+
+def status_of_another(port: int, key: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+    try:
+        connection.request("GET", "/api/v1/stream", headers={"Authorization": f"Bearer {key}"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@contextmanager
+def connected(port: int, key: str) -> Iterator[socket.socket]:
+    """A client that has asked for the stream, with little room for what comes."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        sock.settimeout(PATIENCE_SECONDS)
+        sock.connect(("127.0.0.1", port))
+        sock.sendall(f"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n".encode())
+        yield sock
+
+
+def test_a_client_that_never_reads_is_cut_off_and_others_are_served(database: object, tmp_path: Path, api_key: MakeKey, group: str) -> None:
+    deaf_key, key = api_key(group, "read"), api_key(group, "read")
+    with ephemeral.served(tmp_path, stream_clients="1", stream_patience_seconds="1") as (port, _), connected(port, deaf_key):
+        await_true(lambda: status_of_another(port, key) == 503, "the deaf client has no stream")
+        ids = [str(uuid4()) for _ in range(100)]
+
+        def free() -> bool:
+            # Less at a time than fits in a queue: it is the socket that is full.
+            stream.publish_all((group, "node.stored", {"ids": ids, "n": n}) for n in range(50))
+            assert ephemeral.answers(port)
+            return status_of_another(port, key) == 200
+
+        await_true(free, "the thread of the deaf client did not come free")
+    assert "Traceback" not in (tmp_path / "web.log").read_text()
+
+
+def test_a_client_that_goes_makes_room_at_once(database: object, tmp_path: Path, api_key: MakeKey, group: str) -> None:
+    key = api_key(group, "read")
+    with ephemeral.served(tmp_path, stream_clients_per_key="1", stream_patience_seconds="300") as (port, _):
+        with connected(port, key):
+            await_true(lambda: status_of_another(port, key) == 429, "there is no stream")
+        await_true(lambda: status_of_another(port, key) == 200, "it holds on to a client that has gone")
+    assert "Traceback" not in (tmp_path / "web.log").read_text()
+
+
+def test_streams_end_with_the_process_and_news_comes_over_http(database: object, tmp_path: Path, api_key: MakeKey, group: str) -> None:
+    key = api_key(group, "read")
+    with ephemeral.served(tmp_path) as (port, process), connected(port, key) as sock:
+        received = b""
+        while b"stream.opened" not in received:
+            received += sock.recv(65_536)
+        assert b"200 OK" in received
+        stream.publish(group, "work.done", n="看")
+        while "看".encode() not in received:
+            received += sock.recv(65_536)
+        os.kill(process.pid, signal.SIGTERM)
+        rest = b"".join(iter(lambda: sock.recv(65_536), b""))
+        assert b"come back" in rest
+        assert rest.endswith(b"0\r\n\r\n")  # the answer's proper end
+        assert process.wait(PATIENCE_SECONDS) == 0
+    assert "Traceback" not in (tmp_path / "web.log").read_text()

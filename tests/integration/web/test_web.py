@@ -1,0 +1,398 @@
+"""The admin: its pages in both forms, what it refuses, and what it shows when something is dead."""
+
+from __future__ import annotations
+
+import re
+import socket
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+import redis
+from flask.testing import FlaskClient
+from sqlalchemy import create_engine
+
+from jiyi.errors import SettingsError
+from jiyi.protocol.events import build
+from jiyi.settings import get_settings
+from models.db import connection as base
+from models.db.connection import unit_of_work
+from models.memory.inbox import store
+from models.queue import dead_letters
+from models.queue.broker_queues import redis_address
+from models.queue.pending_work import settle
+from web import serve, show
+from web.operations import health, roll_call
+from web.security import refuse_open_door
+
+AGENT = "林岚"
+
+
+@pytest.fixture
+def browser(signed_in: FlaskClient) -> FlaskClient:
+    """An operator's."""
+    return signed_in
+
+
+def observe(group: str, agent: str = AGENT, event_id: UUID | None = None, **payload: Any) -> UUID:
+    event = build(
+        {
+            "type": "memory.observed",
+            "event_id": event_id or uuid4(),
+            "group_id": group,
+            "agent_id": agent,
+            "occurred_at": datetime(2026, 3, 2, 7, 15, tzinfo=UTC),
+            "payload": {"description": "雨", "keywords": ["雨"], **payload},
+        }
+    )
+    with unit_of_work() as connection:
+        store(connection, [event])
+    return event.event_id
+
+
+def page(browser: FlaskClient, path: str, **query: Any) -> str:
+    answer = browser.get(path, query_string=query or None)
+    assert answer.status_code == 200, answer.text
+    assert answer.mimetype == "text/html"
+    return answer.text
+
+
+def data(browser: FlaskClient, path: str, **query: Any) -> Any:
+    answer = browser.get(path, query_string=query or None)
+    assert answer.status_code == 200, answer.text
+    return answer.json
+
+
+def state_of(overview: Any, name: str) -> str:
+    return next(check["state"] for check in overview["checks"] if check["name"] == name)
+
+
+def test_the_overview_shows_agents_queues_and_health(browser: FlaskClient, group: str) -> None:
+    observe(group, poignancy=6)
+    observe(group, node_type="thought", description="河要涨了")
+    html = page(browser, "/", group=group)
+    assert "记忆" in html
+    assert AGENT in html
+    assert "memory.intake" in html
+    found = data(browser, "/overview.json", group=group)
+    assert [agent["agent_id"] for agent in found["agents"]] == [AGENT]
+    assert found["agents"][0]["type_counts"] == {"event": 1, "thought": 1}
+    assert found["totals"] == {"agents": 1, "nodes": 2}
+    assert found["group"] == group
+    assert {state_of(found, name) for name in ("Database", "Valkey", "Dead letters")} <= {"ok", "attention"}
+    assert all(queue["waiting"] is not None for queue in found["queues"])
+    fragment = page(browser, "/overview/live", group=group)
+    assert AGENT in fragment
+    assert "<html" not in fragment
+
+
+def test_reflection_progress_is_bounded_and_says_when_it_is_due(browser: FlaskClient, group: str) -> None:
+    observe(group)
+    with unit_of_work() as connection:
+        connection.exec_driver_sql("UPDATE agents SET importance_trigger_curr = -3042 WHERE group_id = %s", (group,))
+    agent = data(browser, "/overview.json", group=group)["agents"][0]
+    assert agent["reflection"] == {"gathered": 3192, "max": 150, "owed": True}
+    assert 'value="150" max="150"' in page(browser, "/", group=group)
+
+
+def test_pages_of_an_agent_have_no_gaps_and_no_duplicates(browser: FlaskClient, group: str) -> None:
+    events = [
+        build(
+            {
+                "type": "memory.observed",
+                "group_id": group,
+                "agent_id": AGENT,
+                "payload": {"description": f"第 {n} 天", "node_type": "thought" if n % 3 == 0 else "event"},
+            }
+        )
+        for n in range(1, 121)
+    ]
+    with unit_of_work() as connection:
+        store(connection, events)
+    for kind, expected in (("", range(120, 0, -1)), ("thought", range(120, 0, -3))):
+        seen, before, pages = [], None, 0
+        while True:
+            found = data(browser, f"/agents/{group}/{AGENT}.json", type=kind, **({"before": before} if before else {}))
+            seen += [node["node_count"] for node in found["nodes"]]
+            pages += 1
+            if (before := found["next"]) is None:
+                break
+        assert seen == list(expected)
+        assert pages == -(-len(expected) // 20)
+    html = page(browser, f"/agents/{group}/{AGENT}")
+    following = re.search(r'href="([^"]+before=\d+)"', html)
+    assert following is not None
+    assert "第 100 天" in page(browser, following[1].replace("&amp;", "&"))
+
+
+def test_an_agent_page_shows_keywords_with_their_strength(browser: FlaskClient, group: str) -> None:
+    observe(group, keywords=["春茶", "Tomas"], poignancy=7)
+    with unit_of_work() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO kw_strength VALUES (%s, %s, 'event', '春茶', 9) "
+            "ON CONFLICT (group_id, agent_id, memory_type, keyword) DO UPDATE SET strength = 9",
+            (group, AGENT),
+        )
+    html = page(browser, f"/agents/{group}/{AGENT}")
+    assert '<progress class="event" value="9" max="9"' in html
+    assert "importance 7" in html
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", ".", "x.json", "50% off", "a%2Fb", "%2Ejson", "空 格?#&", '"><b>'])
+def test_every_name_has_an_address_of_its_own(browser: FlaskClient, group: str, name: str) -> None:
+    observe(group, name)
+    link = re.search(r'<th scope="row"><a href="([^"]+)"', page(browser, "/", group=group))
+    assert link is not None
+    path = link[1].replace("&amp;", "&")
+    assert f"<title>{name.replace('&', '&amp;').replace('>', '&gt;').replace('<', '&lt;').replace(chr(34), '&#34;')}" in page(browser, path)
+    assert data(browser, path + ".json")["agent"]["agent_id"] == name
+
+
+def test_a_memory_shows_its_evidence_and_what_rests_on_it(browser: FlaskClient, group: str) -> None:
+    ground = observe(group, description="水位 4.8 米")
+    thought = observe(group, node_type="thought", description="该买带轮子的书架", evidence=[str(ground), str(uuid4())])
+    above = data(browser, f"/nodes/{group}/{thought}.json")
+    assert [node["node_id"] for node in above["evidence"]] == [str(ground)]
+    assert above["evidence_count"] == 2
+    assert above["node"]["depth"] == 1
+    below = data(browser, f"/nodes/{group}/{ground}.json")
+    assert [node["node_id"] for node in below["resting"]] == [str(thought)]
+    assert f"/nodes/{group}/{ground}" in page(browser, f"/nodes/{group}/{thought}")
+    assert f"/nodes/{group}/{thought}" in page(browser, f"/nodes/{group}/{ground}")
+
+
+def test_a_conversation_is_shown_by_speaker(browser: FlaskClient, group: str) -> None:
+    node = observe(group, node_type="chat", utterances=[["老葛", "多少钱?"], [AGENT, "两个都行。"]])
+    html = page(browser, f"/nodes/{group}/{node}")
+    assert "多少钱?" in html
+    assert html.count('<li class="own">') == 1
+    assert data(browser, f"/nodes/{group}/{node}.json")["utterances"][0] == {"speaker": "老葛", "text": "多少钱?"}
+
+
+def test_text_of_others_is_escaped_everywhere(browser: FlaskClient, group: str) -> None:
+    evil = "<script>alert('记')</script>"
+    ground = observe(group, agent=evil, description=evil, keywords=[evil], subject=evil, provenance={"from": evil})
+    observe(group, agent=evil, node_type="thought", description=evil, evidence=[str(ground)])
+    chat = observe(group, agent=evil, node_type="chat", utterances=[[evil, evil]])
+    with unit_of_work() as connection:
+        dead_letters.bury_message(connection, evil, evil, None, group, evil)
+    agent = re.search(r'<th scope="row"><a href="([^"]+)"', page(browser, "/", group=group))
+    assert agent is not None
+    for path in (f"/?group={group}", agent[1], f"/nodes/{group}/{ground}", f"/nodes/{group}/{chat}", f"/dead?group={group}"):
+        html = page(browser, path)
+        assert "alert(&#39;记&#39;)" in html
+        assert "<script>" not in html
+        assert not re.search(r"\sstyle=|\son\w+=", html)
+
+
+def test_dead_letters_are_paged_and_counted(browser: FlaskClient, group: str) -> None:
+    with unit_of_work() as connection:
+        for n in range(53):
+            dead_letters.bury_message(connection, '{"n": "坏"}', f"reason {n}", None, group)
+    mine, before = [], ""
+    while True:
+        found = data(browser, "/dead.json", group=group, before=before)
+        mine += [letter["reason"] for letter in found["letters"] if letter["group_id"] == group]
+        if (before := found["next"]) is None:
+            break
+    assert mine == [f"reason {n}" for n in reversed(range(53))]
+    assert found["open"] >= 53
+    html = page(browser, "/dead", group=group)
+    assert "reason 52" in html
+    assert "坏" in page(browser, f"/dead/{found['letters'][0]['letter_id']}", group=group)
+    assert state_of(data(browser, "/overview.json", group=group), "Dead letters") == "attention"
+
+
+def test_one_group_sees_nothing_of_another(browser: FlaskClient, group: str) -> None:
+    node = observe(group, description="only ours")
+    with unit_of_work() as connection:
+        dead_letters.bury_message(connection, "ours", "our reason", None, group)
+    other = f"{group}-other"
+    observe(other, agent="B")
+    assert browser.get(f"/nodes/{other}/{node}").status_code == 404
+    assert browser.get(f"/agents/{other}/{AGENT}").status_code == 404
+    assert [agent["agent_id"] for agent in data(browser, "/overview.json", group=other)["agents"]] == ["B"]
+    assert "our reason" not in page(browser, "/dead", group=other)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/nothing", 404),
+        ("/nodes/g/not-a-uuid", 404),
+        ("/nodes/g/00000000-0000-0000-0000-000000000000", 404),
+        ("/agents/g/nobody", 404),
+        ("/agents/g/a%00b", 404),
+        ("/?group=a%00b", 404),
+        ("/agents/g/nobody?type=dream", 400),
+        ("/agents/g/nobody?before=-1", 400),
+        ("/agents/g/nobody?before=99999999999", 400),
+        ("/agents/g/nobody?before=²", 400),
+        ("/dead?before=x", 400),
+    ],
+)
+def test_what_is_not_there_is_told_in_both_forms(browser: FlaskClient, path: str, status: int) -> None:
+    answer = browser.get(path)
+    assert answer.status_code == status
+    assert "To the overview" in answer.text
+    bare, _, query = path.partition("?")
+    if bare != "/":
+        answer = browser.get(f"{bare}.json?{query}")
+        assert answer.status_code == status
+        assert answer.json["error"]["code"] == status
+
+
+def test_pages_are_only_looked_at(browser: FlaskClient) -> None:
+    for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"):
+        assert browser.open("/", method=method).status_code == 405
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:8765", "[::1]:8765"])
+def test_own_hosts_are_answered(browser: FlaskClient, host: str) -> None:
+    assert browser.get("/healthz", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "a@localhost", ""])
+def test_foreign_hosts_are_refused(browser: FlaskClient, group: str, host: str) -> None:
+    observe(group, description="secret")
+    for path in (f"/agents/{group}/{AGENT}", "/static/jiyi.css", "/healthz"):
+        answer = browser.get(path, headers={"Host": host})
+        assert answer.status_code == 400
+        assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/", "/overview.json", "/nothing", "/static/jiyi.css", "/healthz"])
+def test_every_answer_carries_the_security_headers(browser: FlaskClient, path: str) -> None:
+    with browser.get(path) as answer:
+        headers = answer.headers
+    assert "default-src 'self'" in headers["Content-Security-Policy"]
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert ("no-store" in headers["Cache-Control"]) is not path.startswith("/static")
+
+
+def test_a_failure_shows_no_stack_trace(browser: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("hunter2")
+
+    monkeypatch.setattr("web.admin.operations.overview.gather", fail)
+    for path in ("/", "/overview.json"):
+        answer = browser.get(path)
+        assert answer.status_code == 500
+        assert "hunter2" not in answer.text
+        assert "Traceback" not in answer.text
+
+
+def test_a_dead_database_leaves_the_pages_standing(browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = create_engine("postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder", connect_args={"connect_timeout": 1})
+    monkeypatch.setattr(base, "engine", lambda: nowhere)
+    found = data(browser, "/overview.json", group=group)
+    assert found["state"] == "unreachable"
+    assert state_of(found, "Database") == "unreachable"
+    assert {state_of(found, name) for name in ("Work", "Schedule", "Dead letters")} == {"unknown"}
+    assert state_of(found, "Valkey") == "ok"
+    assert found["agents"] is None
+    assert "nonexistent-folder" in page(browser, "/", group=group)
+    answer = browser.get(f"/agents/{group}/{AGENT}")
+    assert answer.status_code == 503
+    assert "database did not answer" in answer.text
+    assert browser.get("/healthz").status_code == 200
+    ready = browser.get("/readyz")
+    assert (ready.status_code, ready.json["valkey"]) == (503, "ok")
+
+
+def test_a_dead_broker_and_valkey_are_told_with_the_reason(browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
+    monkeypatch.setattr("web.admin.operations.overview.valkey", lambda: nowhere)
+    monkeypatch.setattr("web.operations.probes.valkey", lambda: nowhere)
+    monkeypatch.setattr("models.queue.broker_queues.broker_client", lambda _: nowhere)
+    found = data(browser, "/overview.json", group=group)
+    assert state_of(found, "Valkey") == "unreachable"
+    assert state_of(found, "Intake") == "unknown"
+    assert state_of(found, "Database") == "ok"
+    assert [queue["waiting"] for queue in found["queues"]] == [None] * 6
+    assert "unknown" in page(browser, "/", group=group)
+    assert browser.get("/readyz").status_code == 503
+
+
+def test_a_hanging_database_does_not_hold_the_page(browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never says a word
+        port = silent.getsockname()[1]
+        nowhere = create_engine(f"postgresql+psycopg://nobody@127.0.0.1:{port}/nothing", connect_args={"connect_timeout": 2})
+        monkeypatch.setattr(base, "engine", lambda: nowhere)
+        monkeypatch.setattr("web.sources.Source.begin.__defaults__", (0.3,))
+        found = data(browser, "/overview.json", group=group)
+        reason = next(check["detail"] for check in found["checks"] if check["name"] == "Database")
+        assert reason == "no answer within 0.3 s"
+
+
+def test_cn58_it_is_ready_when_the_database_and_valkey_answer(browser: FlaskClient) -> None:
+    assert browser.get("/readyz").json == {"status": "ready", "database": "ok", "valkey": "ok"}
+    assert browser.get("/healthz").json == {"status": "up"}
+
+
+def test_workers_that_do_not_answer_are_unknown_not_down() -> None:
+    answers = [{"w@1": ("retrieval", "inspection", "embedding", "upkeep", "reflection")}, {}]
+    roll = roll_call.RollCall(lambda: answers.pop(0))
+    assert health.workers(health.Reading(roll.read())).state == "ok"
+    assert health.workers(health.Reading(roll.read())).state == "ok"  # fresh: not asked again
+    assert len(answers) == 1
+    assert health.workers(health.Reading([])).state == "unknown"
+    assert health.workers(health.Reading(None, "why")) == health.Check("Workers", "unknown", "why")
+
+
+def test_work_that_waits_too_long_needs_attention(browser: FlaskClient, group: str) -> None:
+    subject = uuid4()
+    with unit_of_work() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO pending_work (kind, subject_id, group_id, created_at) VALUES ('test-late', %s, %s, now() - '1 h'::interval)",
+            (subject, group),
+        )
+    try:
+        found = data(browser, "/overview.json", group=group)
+        assert state_of(found, "Work") == "attention"
+        row = next(row for row in found["work_owed"] if row["kind"] == "test-late")
+        assert (row["owed"], row["overdue"]) == (1, 1)
+        assert row["oldest_seconds"] >= 3_600
+    finally:
+        with unit_of_work() as connection:
+            settle(connection, "test-late", [subject])
+
+
+def test_the_last_run_of_a_job_is_told_in_words() -> None:
+    assert show.summary({"due": {"embed": 2}, "buried": 0, "accesses_recovered": 3}) == "due: embed 2, accesses recovered: 3"
+    assert show.summary({"due": {}, "buried": 0}) == "nothing to do"
+
+
+@pytest.mark.parametrize(
+    ("broker", "address"),
+    [
+        ("redis://u:p@h:6379/1", "redis://u:p@h:6379/1"),
+        ("redis+socket:///run/v.sock?virtual_host=2", "unix:///run/v.sock?db=2"),
+        ("redis+socket://:p@/run/v.sock", "unix://:p@/run/v.sock?db=0"),
+        ("amqp://h//", None),
+        ("sentinel://h:26379/0", None),
+    ],
+)
+def test_a_broker_address_is_rewritten_for_redis_or_unknown(broker: str, address: str | None) -> None:
+    assert redis_address(broker) == address
+
+
+def test_it_listens_to_others_only_when_somebody_can_sign_in() -> None:
+    for host in ("::1", "127.0.0.1", "localhost"):
+        refuse_open_door(get_settings().model_copy(update={"web_host": host}), somebody_signs_in=False)
+    for host in ("0.0.0.0", "192.168.1.5", "::", "example.org"):
+        settings = get_settings().model_copy(update={"web_host": host})
+        refuse_open_door(settings, somebody_signs_in=True)
+        with pytest.raises(SettingsError, match=r"JIYI_WEB_HOST.*nobody can sign in.*jiyi users add"):
+            refuse_open_door(settings, somebody_signs_in=False)
+
+
+def test_a_taken_port_is_one_clear_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError, match=rf"port {port} .*taken.*JIYI_WEB_PORT"):
+            serve.listen(get_settings().model_copy(update={"web_host": "127.0.0.1", "web_port": port}))

@@ -1,0 +1,330 @@
+"""workers.embedded.stack and workers.supervision.supervise with real servers: starts, crashes, obstacles, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+import redis
+from kombu.connection import Connection
+
+from workers.embedded.stack import HomeInUse, Stack, StackError, Urls
+from workers.supervision.processes import is_alive, session_members
+from workers.supervision.supervise import Supervisor, run
+
+ROOT = Path(__file__).resolve().parents[3]
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+PATIENCE_SECONDS = 30.0  # a slow machine under load; the ordinary case takes about a second.
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "home"
+    yield folder
+    left = processes_in(folder)
+    for process in left:
+        process.kill()
+    assert not left, f"left running: {left}"
+
+
+def processes_in(folder: Path) -> list[psutil.Process]:
+    """Every live process that works in a folder or below it."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if is_alive(process) and Path(process.cwd()).is_relative_to(folder):
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)
+
+
+def sql(urls: Urls, statement: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(urls.database_url.replace("+psycopg", ""), autocommit=True) as connection:
+        cursor = connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def put(urls: Urls, value: str) -> None:
+    sql(urls, "CREATE TABLE IF NOT EXISTS notes (note text)")
+    sql(urls, f"INSERT INTO notes VALUES ('{value}')")
+    with redis.Redis.from_url(urls.redis_url) as client:
+        client.set("note", value)
+
+
+def kept(urls: Urls, value: str) -> bool:
+    with redis.Redis.from_url(urls.redis_url) as client:
+        return sql(urls, "SELECT note FROM notes") == [(value,)] and client.get("note") == value.encode()
+
+
+def broker(urls: Urls) -> Any:
+    connection: Callable[[str], Any] = Connection
+    return connection(urls.broker_url)
+
+
+def sockets(urls: Urls) -> Path:
+    """The folder of the sockets: below the home, or elsewhere when the test's folder has a long name."""
+    return Path(urls.redis_url.removeprefix("unix://").partition("?")[0]).parent
+
+
+def listening_ports(folder: Path) -> list[int]:
+    return [c.laddr.port for p in processes_in(folder) for c in p.net_connections("inet") if c.laddr]
+
+
+def test_it_starts_from_nothing_and_keeps_its_data(home: Path) -> None:
+    with Stack(home) as stack:
+        urls = stack.urls
+        put(urls, "记忆")
+        assert sql(urls, "SELECT lower('ÄÖ記') COLLATE pg_c_utf8, current_setting('fsync')") == [("äö記", "on")]
+        sql(urls, "CREATE EXTENSION vector")
+        with broker(urls) as connection, connection.SimpleQueue("q") as queue:
+            queue.put({"event": 1})
+            assert queue.get(timeout=5).payload == {"event": 1}
+        assert listening_ports(home) == []
+        assert home.stat().st_mode & 0o077 in (0, 0o011)
+        assert (sockets(urls) / "postgres").stat().st_mode & 0o077 == 0
+    stack.stop()  # once more, harmless
+    with pytest.raises(StackError, match="not started"):
+        assert stack.urls
+    assert not processes_in(home)
+    with Stack(home) as again:
+        assert kept(again.urls, "记忆")
+
+
+def test_two_homes_run_side_by_side_but_one_home_only_once(home: Path, tmp_path: Path) -> None:
+    with Stack(home) as first, Stack(tmp_path / "other") as second:
+        assert first.urls != second.urls
+        first.announce("http://127.0.0.1:5000/admin")
+        with pytest.raises(HomeInUse, match="JIYI_HOME") as caught:
+            Stack(home).start()
+        assert caught.value.pid == os.getpid()
+        assert caught.value.admin_url == "http://127.0.0.1:5000/admin"
+        put(first.urls, "still there")
+    assert not processes_in(tmp_path)
+
+
+OWNER = """
+import subprocess, sys, time
+from pathlib import Path
+from workers.embedded.stack import Stack
+stack = Stack(Path(sys.argv[1]))
+urls = stack.start()
+stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)"
+leader = "import subprocess, sys, time; "
+leader += f"subprocess.Popen([sys.executable, '-c', {stubborn!r}]); time.sleep(60)"
+worker = subprocess.Popen([sys.executable, "-c", leader], start_new_session=True, stdout=subprocess.DEVNULL)
+stack.track(worker.pid, "worker")
+print(urls.database_url, urls.redis_url, urls.broker_url, worker.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def start_owner(home: Path) -> tuple[subprocess.Popen[str], Urls, int]:
+    """A stack in a process of its own, with a worker that has a child which ignores SIGTERM."""
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(home)], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    *urls, worker = owner.stdout.readline().split()
+    owner.stdout.close()
+    until(lambda: len(session_members(int(worker))) == 2)
+    return owner, Urls(*urls), int(worker)
+
+
+@pytest.mark.parametrize("worker_too", [False, True])
+def test_after_a_kill_the_next_start_ends_the_leftovers_and_loses_nothing(
+    home: Path, worker_too: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.embedded.leftovers.APPLICATION_STOP_SECONDS", 0.5)
+    owner, urls, worker = start_owner(home)
+    put(urls, "kept")
+    left = processes_in(home)
+    owner.kill()
+    owner.wait()
+    if worker_too:  # its child is then an orphan that only its session betrays
+        os.kill(worker, signal.SIGKILL)
+    with Stack(home) as stack:
+        assert kept(stack.urls, "kept")
+        assert not any(map(is_alive, left))
+        assert not any(map(is_alive, session_members(worker)))
+
+
+def test_a_power_cut_is_recovered_from(home: Path) -> None:
+    """Everything dies at once; the pid files then name an unrelated live process."""
+    with Stack(home) as stack:
+        put(stack.urls, "kept")
+        lock = sockets(stack.urls) / "postgres" / ".s.PGSQL.5432.lock"
+        for process in processes_in(home):
+            process.kill()
+        until(lambda: not processes_in(home))
+    unrelated = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        lock.parent.parent.mkdir(exist_ok=True)
+        lock.parent.mkdir(exist_ok=True)
+        for path in (home / "postgres" / "postmaster.pid", lock):
+            path.write_text(f"{unrelated.pid}\n{home / 'postgres'}\n1\n5432\n", encoding="utf-8")
+        records = [{"pid": unrelated.pid, "create_time": 1.0, "boot": "", "role": "worker"}]
+        (home / "run" / "processes.json").write_text(json.dumps(records), encoding="utf-8")
+        with Stack(home) as again:
+            assert kept(again.urls, "kept")
+        assert unrelated.poll() is None
+    finally:
+        unrelated.kill()
+        unrelated.wait()
+    (home / "postgres" / "postmaster.pid").write_bytes(b"")  # the file system lost its content
+    (home / "run" / "processes.json").write_text('[{"pid"', encoding="utf-8")
+    with Stack(home):
+        pass
+
+
+def test_a_half_made_cluster_is_made_again_and_set_aside(home: Path) -> None:
+    (home / "postgres" / "base").mkdir(parents=True)
+    (home / "postgres.new" / "base").mkdir(parents=True)
+    (home / "postgres.new" / "PG_VERSION").write_text("18\n", encoding="utf-8")
+    with Stack(home) as stack:
+        assert sql(stack.urls, "SELECT 1") == [(1,)]
+    assert not (home / "postgres.new").exists()
+    assert len(list(home.glob("postgres.unfinished-*"))) == 1
+
+
+def test_a_failed_start_shows_the_log_and_leaves_nothing(home: Path) -> None:
+    with Stack(home):
+        pass
+    (home / "postgres" / "postgresql.conf").write_text("shared_bufers = 1\n", encoding="utf-8")
+    stack = Stack(home)
+    with pytest.raises(StackError, match='unrecognized configuration parameter "shared_bufers"'):
+        stack.start()
+    assert not processes_in(home)
+    (home / "postgres" / "postgresql.conf").write_text("", encoding="utf-8")
+    stack.start()  # the lock was released
+    stack.stop()
+    (home / "postgres" / "PG_VERSION").write_text("16\n", encoding="utf-8")
+    with pytest.raises(StackError, match="was made by PostgreSQL 16"):
+        stack.start()
+
+
+def test_a_home_below_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for home in (tmp_path / "file", tmp_path / "file" / "home"):
+        with pytest.raises(StackError, match="JIYI_HOME"):
+            Stack(home).start()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_home_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(StackError, match=r"Permission denied.*JIYI_HOME"):
+            Stack(tmp_path / "home").start()
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_long_or_unusual_home_has_its_sockets_elsewhere(tmp_path: Path) -> None:
+    home = tmp_path / ("long " * 20) / "記憶, 'home' %20"
+    with Stack(home) as stack:
+        put(stack.urls, "kept")
+        elsewhere = sockets(stack.urls)
+        assert not elsewhere.is_relative_to(tmp_path)
+        assert elsewhere.stat().st_mode & 0o066 == 0
+        with broker(stack.urls) as connection:
+            connection.ensure_connection(max_retries=1)
+    assert not elsewhere.exists()
+    elsewhere.symlink_to(tmp_path)  # somebody else's doing
+    try:
+        with pytest.raises(StackError, match="not a folder of yours"):
+            Stack(home).start()
+    finally:
+        elsewhere.unlink()
+    assert not processes_in(tmp_path)
+
+
+def program(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+WAIT = "import time; print('here I am'); time.sleep(60)"
+STUBBORN = "import signal, time\nsignal.signal(15, signal.SIG_IGN); print('ready')\ntime.sleep(60)"
+
+
+def test_supervised_processes_end_together_and_their_output_is_kept(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A demo in the foreground: it sees the processes run, and its number ends everything."""
+    with Stack(home) as stack:
+        (home / "log" / "one.log").write_bytes(b"x" * (11 * 1024 * 1024))
+
+        def demo() -> int:
+            until(lambda: all(b"here" in (home / "log" / f"{n}.log").read_bytes() for n in ("one", "two")))
+            assert len(json.loads((home / "run" / "processes.json").read_text())) == 2
+            return 5
+
+        commands = {"one": program(WAIT), "two": program(WAIT)}
+        assert run(commands, dict(os.environ), quiet=False, on_started=demo, stack=stack) == 5
+        records = json.loads((home / "run" / "processes.json").read_text())
+        roles = {record["role"]: record["pid"] for record in records}
+        assert not session_members(roles["one"])
+        assert not session_members(roles["two"])
+    assert (home / "log" / "one.log.1").stat().st_size > 10 * 1024 * 1024
+    printed = capsys.readouterr().out
+    assert "one    | here I am" in printed
+    assert "two    | here I am" in printed
+
+
+def test_a_process_that_gives_up_ends_all_and_interrupts_the_foreground(tmp_path: Path) -> None:
+    commands = {"good": program(WAIT), "bad": ["/no/such/program"]}
+    environment = dict(os.environ)
+    supervisor = Supervisor(commands, environment, quiet=True, log_dir=tmp_path)
+    began = time.monotonic()
+    supervisor.start()
+    assert supervisor.foreground(lambda: time.sleep(60)) is None
+    assert supervisor.wait() == 127
+    assert time.monotonic() - began < PATIENCE_SECONDS
+    assert "giving up" in (tmp_path / "bad.log").read_text()
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_all_and_a_second_one_kills(tmp_path: Path, number: int, code: int) -> None:
+    def press(times: int) -> None:
+        for _ in range(times):
+            os.kill(os.getpid(), number)
+            time.sleep(0.2)
+
+    for command, times in ((WAIT, 1), (STUBBORN, 2)):
+        log = tmp_path / str(times)
+        log.mkdir()
+        supervisor = Supervisor({"p": program(command)}, dict(os.environ), quiet=True, log_dir=log)
+        supervisor.start()
+        until(lambda log=log: (log / "p.log").stat().st_size > 0)  # type: ignore[misc]
+        pressing = threading.Thread(target=press, args=(times,))
+        began = time.monotonic()
+        pressing.start()
+        assert supervisor.wait() == code
+        assert time.monotonic() - began < 5
+        pressing.join()
+
+
+def test_a_killed_guardian_takes_its_program_along(tmp_path: Path) -> None:
+    supervisor = Supervisor({"p": program(WAIT)}, dict(os.environ), quiet=True, log_dir=tmp_path)
+    supervisor.start()
+    until(lambda: (tmp_path / "p.log").stat().st_size > 0)
+    (guardian,) = [c for c in psutil.Process().children() if "workers.supervision.respawn" in c.cmdline()]
+    program_itself = guardian.children()
+    guardian.kill()
+    assert supervisor.wait() == 128 + signal.SIGKILL
+    until(lambda: not any(map(is_alive, program_itself)))  # the kernel takes a moment

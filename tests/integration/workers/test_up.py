@@ -1,0 +1,254 @@
+"""``python -m workers.up`` as people start it: in a process of its own, from an empty home, ended by Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from workers.demo import AGENTS, QUESTIONS
+
+pytestmark = pytest.mark.timeout(180)
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+READY_SECONDS = 90.0
+END_SECONDS = 30.0
+READY = "Ctrl-C ends it."
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder with a short name, in which nothing may run in the end."""
+    with tempfile.TemporaryDirectory(prefix="up", dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o711)  # under root PostgreSQL has a user of its own
+        yield folder
+        left = mentioning(folder)
+        for process in left:
+            process.kill()
+        psutil.wait_procs(left, timeout=END_SECONDS)
+        assert not left, f"left running: {left}"
+
+
+@pytest.fixture
+def start(place: Path) -> Iterator[Callable[..., Up]]:
+    """Starts a copy whose home is below ``place``."""
+    started: list[Up] = []
+
+    def start_one(*arguments: str, **variables: str | Path) -> Up:
+        up = Up(place, len(started), arguments, variables)
+        started.append(up)
+        return up
+
+    yield start_one
+    for up in started:
+        up.end()
+
+
+class Up:
+    """A running ``python -m workers.up``; its output goes to a file."""
+
+    def __init__(self, place: Path, number: int, arguments: tuple[str, ...], variables: dict[str, str | Path]) -> None:
+        foreign = ("JIYI_", "XDG_", "PG")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+        environment |= {"HOME": str(place), "JIYI_EMBEDDER": "hashing", "COLUMNS": "100"}
+        environment |= {name: str(value) for name, value in variables.items()}
+        self._output = place / f"output-{number}"
+        with self._output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "workers.up", *arguments],
+                cwd=CHECKOUT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def output(self) -> str:
+        return self._output.read_text(encoding="utf-8")
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for line in self.output.splitlines() if line.strip()]
+
+    @property
+    def admin(self) -> str:
+        found = re.search(r"Admin\s+(http://127\.0\.0\.1:\d+/)", self.output)
+        assert found, self.output
+        return found[1]
+
+    def finished(self) -> int:
+        """The exit code, once it has ended by itself."""
+        return self.process.wait(READY_SECONDS)
+
+    def ready(self) -> None:
+        until(lambda: READY in self.output or self.process.poll() is not None, READY_SECONDS)
+        assert self.process.poll() is None, self.output
+
+    def interrupt(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(END_SECONDS)
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+def until(condition: Callable[[], object], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+
+
+def mentioning(folder: Path) -> list[psutil.Process]:
+    """Every living process whose folder, command or environment lies in ``folder``."""
+    found = []
+    for process in psutil.process_iter():
+        if process.pid == os.getpid():
+            continue
+        try:
+            known = [process.cwd(), *process.cmdline(), *process.environ().values()]
+            living = process.status() != psutil.STATUS_ZOMBIE
+            if living and any(str(folder) in text for text in known):
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}healthz", timeout=5) as response:
+            return bool(response.status == 200)
+    except OSError:
+        return False
+
+
+def test_the_demo_answers_three_questions_names_the_admin_and_ends_and_so_it_does_in_the_same_home_again(
+    start: Callable[..., Up], place: Path
+) -> None:
+    thoughts: list[str] = []
+    passwords: list[list[str]] = []
+    for _ in range(2):
+        up = start("--demo", "--once", JIYI_HOME=place / "h")
+        assert up.finished() == 0, up.output
+        assert len(QUESTIONS) == 3
+        for _, question in QUESTIONS:
+            assert question in up.output
+        assert all(f"{agent} reflects" in up.output for agent in AGENTS)
+        thoughts.append(up.output.partition(f"{AGENTS[0]} reflects")[2].partition("Admin")[0])
+        assert "thought · importance" in thoughts[-1]
+        assert "event · 2026-0" in thoughts[-1]
+        assert up.admin
+        passwords.append(re.findall(r"name: admin +password: (\S{20})$", up.output, re.MULTILINE))
+        assert "jiyi users passwd admin" in up.output
+        assert str(place / "h") in up.output
+        assert "Traceback" not in up.output
+        assert not mentioning(place)
+    assert thoughts[0] == thoughts[1]  # they are remembered, not thought again
+    assert [len(told) for told in passwords] == [1, 0]  # shown once
+    secret = place / "h" / "secret_key"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert secret.read_text() not in (place / "output-0").read_text()
+
+
+def test_two_at_once_without_a_home_take_two_homes_and_two_ports(start: Callable[..., Up], place: Path) -> None:
+    both = [start(), start()]
+    for up in both:
+        up.ready()
+    homes = {re.search(r"Data\s+(\S+)", up.output)[1] for up in both}  # type: ignore[index]
+    data = place / ".local" / "share"
+    assert homes == {str(data / "jiyi"), str(data / "jiyi-2")}
+    assert sum("trying the next one" in up.output for up in both) == 1
+    assert both[0].admin != both[1].admin
+    for up in both:
+        until(lambda up=up: answers(up.admin), END_SECONDS)  # type: ignore[misc]
+
+
+def test_a_copy_beside_one_that_runs_already_takes_the_next_home_and_port(start: Callable[..., Up]) -> None:
+    first = start()
+    until(lambda: READY in first.output, READY_SECONDS)  # it has left its addresses by now
+    second = start("--once")
+    assert second.process.wait(READY_SECONDS) == 0, second.output
+    ports = [re.findall(r"http://127.0.0.1:(\d+)/", up.output)[-1] for up in (first, second)]
+    assert ports[0] != ports[1]
+    assert first.process.poll() is None
+
+
+def test_a_port_that_was_asked_for_and_is_taken_is_named_in_one_line(start: Callable[..., Up], place: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        up = start("--once", JIYI_HOME=place / "h", JIYI_WEB_PORT=str(port))
+        assert up.finished() == 1
+    (line,) = up.lines
+    assert line.startswith("jiyi up: JIYI_WEB_PORT")
+    assert str(port) in line
+    assert not mentioning(place)
+
+
+def test_a_second_copy_in_one_home_is_refused_in_one_line_and_ctrl_c_ends_every_process_of_the_first(
+    start: Callable[..., Up], place: Path
+) -> None:
+    first = start(JIYI_HOME=place / "h")
+    first.ready()
+    second = start("--once", JIYI_HOME=place / "h")
+    assert second.finished() == 1
+    (line,) = second.lines
+    assert line.startswith(f"jiyi up: {place / 'h'} is in use")
+    assert str(first.process.pid) in line
+    assert first.admin in line
+    assert "JIYI_HOME" in line
+    until(lambda: answers(first.admin), END_SECONDS)  # the first goes on
+    running = mentioning(place)
+    assert len(running) > 10
+    assert {"postgres", "valkey-server"} <= {process.name() for process in running}
+    assert first.interrupt() == 130
+    assert not mentioning(place)
+    assert "Traceback" not in first.output
+    assert not (place / "h" / "run" / "jiyi.env").exists()
+
+
+def test_ctrl_c_while_it_is_starting_ends_every_process(start: Callable[..., Up], place: Path) -> None:
+    up = start(JIYI_HOME=place / "h")
+    until((place / "h" / "run" / "processes.json").exists, READY_SECONDS)
+    assert up.interrupt() == 130
+    assert not mentioning(place)
+    assert "Traceback" not in up.output
+
+
+def test_an_address_of_ones_own_is_refused_in_one_line_before_anything_is_started(start: Callable[..., Up], place: Path) -> None:
+    up = start("--once", JIYI_HOME=place / "h", JIYI_DATABASE_URL="postgresql+psycopg://elsewhere/jiyi")
+    assert up.finished() == 1
+    (line,) = up.lines
+    assert line.startswith("jiyi up: JIYI_DATABASE_URL is set")
+    assert not (place / "h").exists()
+
+
+def test_a_wrong_setting_is_named_in_one_line_before_anything_is_started(start: Callable[..., Up], place: Path) -> None:
+    up = start("--once", JIYI_HOME=place / "h", JIYI_EMBED_BATCH="0")
+    assert up.finished() == 1
+    (line,) = up.lines
+    assert "JIYI_EMBED_BATCH" in line
+    assert not (place / "h").exists()

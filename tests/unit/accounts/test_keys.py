@@ -1,0 +1,203 @@
+"""Keys, signatures and passwords; and the keys' commands without a service."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from werkzeug.security import check_password_hash
+
+from jiyi.accounts import keys
+from jiyi.cli.accounts.keys import duration
+from jiyi.cli.shell import group_first
+from jiyi.client.client import Client
+from jiyi.errors import SettingsError
+from jiyi.protocol import accounts
+from jiyi.settings import Settings
+
+ADDRESSES = {"broker_url": "redis://localhost:1/0", "redis_url": "redis://localhost:1/0"}
+#: Made by hand, so that its hash and signing key can be worked out beside it.
+KEY = keys.KeyText("abcdefghijkl", "s" * 43)
+
+
+def test_a_key_is_read_as_it_was_shown() -> None:
+    made = keys.make()
+    assert keys.parse(str(made)) == made
+    assert len(str(made)) == len("jiyi__") + 12 + 43
+
+
+def test_no_two_keys_are_alike() -> None:
+    assert len({str(keys.make()) for _ in range(100)}) == 100
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "jiyi",
+        "jiyi_abcdefghijkl",
+        f"jiyi_abcdefghijk_{'s' * 43}",
+        f"jiyi_ABCDEFGHIJKL_{'s' * 43}",
+        f"jiyi_abcdefghijkl_{'s' * 42}",
+        f"jiyi_abcdefghijkl_{'s' * 44}",
+        f"jiyi_abcdefghijkl_{'s' * 43}\n",
+        f" jiyi_abcdefghijkl_{'s' * 43}",
+        f"jiyi_abcdefghijkl_{'é' * 43}",
+        f"sk_abcdefghijkl_{'s' * 43}",
+    ],
+)
+def test_what_is_no_key_is_none(text: str) -> None:
+    assert keys.parse(text) is None
+
+
+@given(st.text(max_size=80))
+def test_nothing_breaks_the_reader(text: str) -> None:
+    assert keys.parse(text) is None or keys.FORM.fullmatch(text)
+
+
+def test_the_service_learns_a_hash_and_a_signing_key_and_not_the_secret() -> None:
+    assert KEY.secret_hash == hashlib.sha256(b"s" * 43).digest()
+    assert KEY.signing_key == hmac.new(b"s" * 43, b"jiyi signed messages 1", "sha256").digest()
+    told = accounts.NewKey.of(KEY).model_dump_json()
+    assert KEY.secret not in told
+    assert bytes.fromhex(accounts.NewKey.of(KEY).secret_hash) == KEY.secret_hash
+
+
+def test_a_secret_is_not_in_what_is_printed_by_mistake() -> None:
+    assert KEY.secret not in repr(KEY)
+    assert KEY.secret not in repr({"key": KEY})
+
+
+def test_a_key_is_recognised_by_its_hash() -> None:
+    other = keys.KeyText(KEY.key_id, "t" * 43)
+    assert keys.recognises(KEY.secret_hash, KEY)
+    assert not keys.recognises(KEY.secret_hash, other)
+
+
+@given(st.binary(max_size=200), st.binary(max_size=200))
+def test_a_signature_is_of_one_key_over_one_body(body: bytes, other: bytes) -> None:
+    signature = keys.sign(KEY.signing_key, body)
+    assert keys.verifies(KEY.signing_key, body, signature)
+    assert keys.verifies(KEY.signing_key, other, signature) is (body == other)
+    assert not keys.verifies(keys.KeyText("abcdefghijkl", "t" * 43).signing_key, body, signature)
+
+
+@pytest.mark.parametrize("signature", ["", "00", "é" * 64, "z" * 64, "\x00"])
+def test_what_is_no_signature_is_refused(signature: str) -> None:
+    assert not keys.verifies(KEY.signing_key, b"x", signature)
+
+
+def test_the_service_signs_for_one_group() -> None:
+    mine, others = (keys.service_signing_key("s" * 32, group) for group in ("mine", "others"))
+    assert keys.verifies(mine, b"x", keys.sign(mine, b"x"))
+    assert not keys.verifies(others, b"x", keys.sign(mine, b"x"))
+    assert keys.service_headers("s" * 32, "mine", b"x")["jiyi-key"] == "service"
+    assert keys.FORM.fullmatch(f"jiyi_{keys.SERVICE}_{'s' * 43}") is None  # no key can have this id
+
+
+def test_a_password_is_checked_by_werkzeug() -> None:
+    hashed = keys.hash_password("correct horse 马")
+    assert check_password_hash(hashed, "correct horse 马")
+    assert not check_password_hash(hashed, "correct horse 牛")
+    assert hashed != keys.hash_password("correct horse 马")
+    assert accounts.PasswordQuery(group_id="g", name="mia", password_hash=hashed).password_hash == hashed
+
+
+@pytest.mark.parametrize(
+    "hashed",
+    ["correct horse battery", "scrypt:1:1:1$abcdefghijklmnop$" + "0" * 128, "plain$$x", "scrypt:1048576:8:1$abcdefghijklmnop$" + "0" * 128],
+)
+def test_only_hashes_of_the_one_strength_are_taken(hashed: str) -> None:
+    with pytest.raises(ValidationError):
+        accounts.PasswordQuery(group_id="g", name="mia", password_hash=hashed)
+
+
+@pytest.mark.parametrize(("password", "fits"), [("x" * 9, False), ("x" * 10, True), ("x" * 1_000, True), ("x" * 1_001, False)])
+def test_passwords_have_bounds(password: str, fits: bool) -> None:
+    assert (keys.password_problem(password) == "") is fits
+
+
+def test_a_made_password_is_long_and_new_each_time() -> None:
+    assert keys.password_problem(keys.make_password()) == ""
+    assert len({keys.make_password() for _ in range(50)}) == 50
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 65, "<b>", "a\n"])
+def test_names_of_people_are_plain(name: str) -> None:
+    with pytest.raises(ValidationError):
+        accounts.DisableUserQuery(group_id="g", name=name)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90d", 7_776_000), ("24h", 86_400), ("30m", 1_800), ("2w", 1_209_600)])
+def test_durations(text: str, seconds: int) -> None:
+    assert duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "90", "d", "-1d", "1.5h", "1y", "9999999d", "１d"])
+def test_what_is_no_duration_is_told(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="90d"):
+        duration(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["users", "add", "mia", "--group", "a", "-g", "b"], ["users", "add", "mia", "--group", "a", "-g", "b"]),
+        (["--group", "x", "users", "add", "mia", "-g", "b"], ["--group", "x", "users", "add", "mia", "-g", "b"]),
+        (["keys", "create", "c", "--group", "a"], ["--group", "a", "keys", "create", "c"]),
+        (["observe", "users", "x", "-g", "a"], ["-g", "a", "observe", "users", "x"]),
+    ],
+)
+def test_the_groups_of_people_stay_with_their_command(given: list[str], expected: list[str]) -> None:
+    assert group_first(given) == expected
+
+
+def test_a_client_signs_what_it_publishes_with_its_key(configure: Callable[..., Settings]) -> None:
+    settings = configure(key=str(KEY), **ADDRESSES)
+    with Client(settings=settings) as client:
+        assert client._signature(b"body") == {
+            "jiyi-key": "abcdefghijkl",
+            "jiyi-signature": hmac.new(KEY.signing_key, b"body", "sha256").hexdigest(),
+        }
+    other = keys.make()
+    with Client(settings=settings, key=str(other)) as client:
+        assert client._signature(b"body")["jiyi-key"] == other.key_id
+    with Client(settings=settings, key="") as client:
+        assert client._signature(b"body") == {}
+
+
+def test_a_client_on_the_service_s_own_machine_signs_with_its_secret_only_where_it_must(configure: Callable[..., Settings]) -> None:
+    settings = configure(secret_key="s" * 32, group="g", **ADDRESSES)
+    with Client(settings=settings) as client:
+        assert client._signature(b"body") == {}
+    settings = configure(secret_key="s" * 32, require_signed_events="true", **ADDRESSES)
+    with Client(settings=settings) as client:
+        assert client._signature(b"body") == keys.service_headers("s" * 32, "g", b"body")
+
+
+def test_a_key_that_is_none_is_refused_without_repeating_it(configure: Callable[..., Settings]) -> None:
+    settings = configure(key="jiyi_hunter2", **ADDRESSES)
+    with pytest.raises(SettingsError, match="JIYI_KEY") as caught:
+        Client(settings=settings)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("limit", ["0/minute", "1200", "10/fortnight", "a/minute", "-1/second"])
+def test_a_rate_limit_that_is_none_is_told(configure: Callable[..., Settings], limit: str) -> None:
+    with pytest.raises(SettingsError, match="JIYI_RATE_LIMIT"):
+        configure(rate_limit=limit)
+
+
+def test_a_secret_that_can_be_guessed_is_refused_without_repeating_it(configure: Callable[..., Settings]) -> None:
+    assert keys.need_secret_key(configure(secret_key="x" * 32)) == "x" * 32
+    for secret, told in (("", "is not set"), ("hunter2" * 4, "has 28 characters")):
+        with pytest.raises(SettingsError, match=f"JIYI_SECRET_KEY {told}") as caught:
+            keys.need_secret_key(configure(secret_key=secret))
+        assert "hunter2" not in str(caught.value)

@@ -1,0 +1,105 @@
+"""jiyi.client.calls: replies out and back."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.client.calls import open_reply, reply_key, reply_of, reply_of_error, retrieval_queue, retrieval_queues
+from jiyi.errors import BY_CODE, InvalidEvent, InvalidRequest, JiyiError, ServiceError
+from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievedNode, ScoreComponent
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | text,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(json_values)
+def test_a_value_comes_back_as_it_was(value: Any) -> None:
+    assert open_reply(reply_of(value)) == value
+    assert open_reply(reply_of(value).decode()) == value
+
+
+@pytest.mark.parametrize("value", [None, 0, "", [], {}, False, {"error": {"code": "x"}}, {"value": 1}])
+def test_an_empty_or_odd_value_is_a_value_not_an_error(value: Any) -> None:
+    assert open_reply(reply_of(value)) == value
+
+
+@pytest.mark.parametrize("cls", [cls for cls in BY_CODE.values() if cls not in (InvalidEvent, InvalidRequest)])
+def test_an_error_is_raised_again_as_its_own_class(cls: type[JiyiError]) -> None:
+    with pytest.raises(JiyiError, match=r"^cannot reach 记忆$") as caught:
+        open_reply(reply_of_error(cls("cannot reach 记忆")))
+    assert type(caught.value) is cls
+
+
+@pytest.mark.parametrize("cls", [InvalidEvent, InvalidRequest])
+@pytest.mark.parametrize("problems", [["top_k: too small"], [f"f{i}: 不对" for i in range(12)], []])
+def test_a_refusal_keeps_all_its_problems(cls: type[InvalidRequest], problems: list[str]) -> None:
+    original = cls(problems)
+    with pytest.raises(JiyiError) as caught:
+        open_reply(reply_of_error(original))
+    assert type(caught.value) is cls
+    assert caught.value.problems == problems
+    assert str(caught.value) == str(original)
+
+
+def test_the_error_of_a_newer_service_is_a_service_error() -> None:
+    reply = json.dumps({"error": {"code": "out_of_tea", "message": "no tea left", "problems": None}})
+    with pytest.raises(ServiceError, match="no tea left"):
+        open_reply(reply)
+
+
+def test_each_request_has_a_key_of_its_own() -> None:
+    assert reply_key("a") != reply_key("b")
+    assert reply_key("a").endswith("a")
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), text, st.datetimes(timezones=st.just(UTC)), st.uuids())
+def test_a_model_travels_as_its_own_json(number: float, words: str, moment: datetime, node_id: UUID) -> None:
+    component = ScoreComponent(raw=number, normalised=0, weight=1, contribution=0)
+    node = RetrievedNode(
+        node_id=node_id,
+        agent_id="klaus",
+        session_id=None,
+        type="event",
+        node_count=1,
+        depth=0,
+        created_at=moment,
+        last_accessed=moment,
+        expires_at=None,
+        subject=None,
+        predicate=None,
+        object=words,
+        description=words,
+        embedding_key=words,
+        poignancy=None,
+        keywords=[words],
+        filling=[[words, words]],
+        provenance={words: [number]},
+        score=number,
+        recency=component,
+        relevance=component,
+        importance=component,
+    )
+    answer = Answer(status="ok", groups=[FocalAnswer(focal_text=words, status="ok", retrieved_nodes=[node])])
+    as_by_hand = json.dumps({"value": answer.model_dump(mode="json")})
+    assert json.loads(reply_of(answer)) == json.loads(as_by_hand)
+    assert Answer.model_validate(open_reply(reply_of(answer))) == answer
+
+
+def test_an_agent_always_has_the_same_queue_and_agents_spread_evenly() -> None:
+    assert retrieval_queue("g", "klaus", 1) == "retrieval"
+    spread = Counter(retrieval_queue("g", f"agent {i} 记忆", 4) for i in range(4_000))
+    assert set(spread) == set(retrieval_queues(4))
+    assert min(spread.values()) > 800
+    assert retrieval_queue("a", "bc", 64) != retrieval_queue("ab", "c", 64)  # names are not run together

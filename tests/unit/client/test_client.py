@@ -1,0 +1,203 @@
+"""jiyi.client.client: what is checked before anything is sent, and what happens when nobody is there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from jiyi import Client
+from jiyi.client.client import chunks
+from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
+from jiyi.protocol import events as wire
+from jiyi.protocol.queries import NodesQuery
+from jiyi.settings import Settings
+
+NOBODY = "redis://127.0.0.1:1/0"
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    settings = Settings(broker_url=NOBODY, redis_url=NOBODY, publish_timeout=0.3, request_timeout=1, max_events_per_message=3)
+    with Client("group", settings=settings) as made:
+        yield made
+
+
+@pytest.fixture
+def sent(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[list[wire.Event]]:
+    """Messages that would have been published."""
+    messages: list[list[wire.Event]] = []
+    monkeypatch.setattr(client, "_publish", lambda body, _routing_key: messages.append(wire.decode(body).events))
+    return messages
+
+
+def test_observe_makes_one_event_of_the_clients_group(client: Client, sent: list[list[wire.Event]]) -> None:
+    event_id = client.observe("klaus", "Klaus reads", poignancy=4, session_id="s", subject="Klaus", occurred_at="2026-03-02T07:15Z")
+    (((event,)),) = sent
+    assert isinstance(event, wire.MemoryObserved)
+    assert event.event_id == event_id
+    assert (event.group_id, event.agent_id, event.session_id) == ("group", "klaus", "s")
+    assert event.occurred_at.isoformat() == "2026-03-02T07:15:00+00:00"
+    assert (event.payload.description, event.payload.poignancy, event.payload.subject) == ("Klaus reads", 4, "Klaus")
+
+
+def test_an_event_id_of_ones_own_is_kept(client: Client, sent: list[list[wire.Event]]) -> None:
+    assert client.observe("klaus", "x", event_id=str(UUID(int=5))) == UUID(int=5)
+    assert sent[0][0].event_id == UUID(int=5)
+
+
+def test_another_group_may_be_named_for_one_event(client: Client, sent: list[list[wire.Event]]) -> None:
+    client.observe("klaus", "x", group_id="other")
+    assert sent[0][0].group_id == "other"
+
+
+def test_many_go_in_messages_of_limited_size_and_keep_their_order(client: Client, sent: list[list[wire.Event]]) -> None:
+    ids = client.observe_many({"agent_id": "klaus", "description": str(i)} for i in range(7))
+    assert [len(message) for message in sent] == [3, 3, 1]
+    assert [event.event_id for message in sent for event in message] == ids
+    assert [event.payload.description for message in sent for event in message] == [str(i) for i in range(7)]
+
+
+def test_nothing_to_observe_sends_nothing(client: Client, sent: list[list[wire.Event]]) -> None:
+    assert client.observe_many([]) == []
+    assert client.observe_many([], wait=True) == []
+    assert sent == []
+
+
+def test_an_event_goes_as_it_is_and_a_whole_event_as_data_too(client: Client, sent: list[list[wire.Event]]) -> None:
+    event = wire.build({"type": "memory.observed", "group_id": "theirs", "agent_id": "a", "payload": {"description": "x"}})
+    data = {"type": "agent.configured", "agent_id": "a", "payload": {"mode": "elapsed"}}
+    client.observe_many([event, data])
+    assert sent[0][0] == event
+    assert isinstance(sent[0][1], wire.AgentConfigured)
+    assert sent[0][1].group_id == "group"
+
+
+def test_configure_sends_the_settings_that_are_given(client: Client, sent: list[list[wire.Event]]) -> None:
+    client.configure("klaus", mode="elapsed", recency_w=0)
+    (((event,)),) = sent
+    assert isinstance(event, wire.AgentConfigured)
+    assert event.payload.model_dump(exclude_unset=True) == {"mode": "elapsed", "recency_w": 0}
+
+
+def test_a_setting_taken_back_still_says_so_on_the_wire(client: Client, sent: list[list[wire.Event]]) -> None:
+    client.configure("klaus", mode=None)
+    (received,) = wire.decode(wire.encode(sent[0])).events
+    assert received.payload.model_fields_set == {"mode"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"colour": "red"}, "colour: no such field"),
+        ({"poignancy": 0}, "payload.poignancy: "),
+        ({"poignency": 3}, "poignency: no such field"),
+        ({"session_id": ""}, "session_id: "),
+        ({"occurred_at": "2026-03-02T07:15"}, "occurred_at: "),
+        ({"group_id": ""}, "group_id: "),
+        ({"vector": [1]}, "payload: "),
+        ({"description": ""}, "payload.description: "),
+        ({"description": "a\0"}, "payload.description: "),
+        ({"agent_id": " "}, "agent_id: "),
+    ],
+)
+def test_a_wrong_observation_is_refused_by_its_field(client: Client, sent: Any, fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidEvent) as caught:
+        client.observe(**({"agent_id": "klaus", "description": "x"} | fields))
+    assert len(caught.value.problems) == 1
+    assert caught.value.problems[0].startswith(problem)
+    assert sent == []
+
+
+def test_all_unknown_fields_are_named(client: Client) -> None:
+    with pytest.raises(InvalidEvent) as caught:
+        client.observe("klaus", "x", b=1, a=2)
+    assert caught.value.problems == ["a: no such field", "b: no such field"]
+
+
+@pytest.mark.parametrize("position", [0, 1, 4])
+@pytest.mark.parametrize(("bad", "problem"), [({"description": ""}, "payload.description: "), ({"x": 1}, "x: no such field")])
+def test_in_a_list_the_position_is_named_and_nothing_is_sent(client: Client, sent: Any, position: int, bad, problem: str) -> None:
+    observations = [{"agent_id": "klaus", "description": str(i)} for i in range(5)]
+    observations[position] |= bad
+    with pytest.raises(InvalidEvent) as caught:
+        client.observe_many(observations)
+    assert caught.value.problems[0].startswith(f"{position}.{problem}")
+    assert sent == []
+
+
+@pytest.mark.parametrize("what", ["just a text", 7, None, ["klaus", "x"]])
+def test_what_is_no_observation_at_all_is_refused(client: Client, sent: Any, what: Any) -> None:
+    with pytest.raises(InvalidEvent, match=r"^1\b"):
+        client.observe_many([{"agent_id": "klaus", "description": "x"}, what])
+    assert sent == []
+
+
+def test_a_wrong_setting_is_refused(client: Client, sent: Any) -> None:
+    with pytest.raises(InvalidEvent, match=r"^payload.recency_decay: "):
+        client.configure("klaus", recency_decay=2)
+    assert sent == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [({"top_k": 0}, "top_k: "), ({"focal": []}, "focal_texts: "), ({"agent_id": ""}, "agent_id: "), ({"k": 1}, "k: ")],
+)
+def test_a_wrong_question_is_refused_before_it_is_asked(client: Client, fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"^{problem}"):
+        client.retrieve(**({"agent_id": "klaus", "focal": "tea"} | fields))
+
+
+def test_a_wrong_page_is_refused_before_it_is_asked(client: Client) -> None:
+    with pytest.raises(InvalidRequest, match=r"^limit: .*501"):
+        client.page("nodes", NodesQuery, agent_id="klaus", limit=501)
+
+
+ACTS: dict[str, Callable[[Client], Any]] = {
+    "observe": lambda client: client.observe("klaus", "x"),
+    "observe and wait": lambda client: client.observe("klaus", "x", wait=True),
+    "configure": lambda client: client.configure("klaus", mode="recent"),
+    "retrieve": lambda client: client.retrieve("klaus", "tea"),
+    "event_states": lambda client: client.event_states([UUID(int=1)]),
+    "related": lambda client: client.related("klaus", subject="tea"),
+}
+
+
+def test_when_nobody_listens_it_is_said_soon() -> None:
+    """All at once: each takes some seconds, mostly of waiting."""
+
+    def failure(act: Callable[[Client], Any]) -> BaseException | None:
+        settings = Settings(broker_url=NOBODY, redis_url=NOBODY, publish_timeout=0.3, request_timeout=1)
+        with Client("group", settings=settings) as client, pytest.raises(BrokerUnavailable, match="running") as caught:
+            act(client)
+        return caught.value
+
+    start = time.perf_counter()
+    with ThreadPoolExecutor(len(ACTS)) as pool:
+        failures = list(pool.map(failure, ACTS.values()))
+    assert time.perf_counter() - start < 10
+    assert [type(error) for error in failures] == [BrokerUnavailable] * len(ACTS)
+
+
+def test_a_client_without_an_address_says_what_to_do() -> None:
+    with pytest.raises(SettingsError, match=r"JIYI_REDIS_URL.*jiyi up"):
+        Client(settings=Settings(broker_url=NOBODY))
+    with pytest.raises(SettingsError, match=r"JIYI_BROKER_URL.*jiyi up"):
+        Client(settings=Settings(redis_url=NOBODY))
+
+
+def test_the_group_comes_from_the_settings_unless_given() -> None:
+    settings = Settings(broker_url=NOBODY, redis_url=NOBODY, group="from-settings")
+    with Client(settings=settings) as client, Client("own", settings=settings) as other:
+        assert (client.group, other.group) == ("from-settings", "own")
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"), [([], []), ([1], [[1]]), ([1, 2], [[1, 2]]), ([1, 2, 3], [[1, 2], [3]]), ([1, 2, 3, 4], [[1, 2], [3, 4]])]
+)
+def test_chunks(items: list[int], expected: list[list[int]]) -> None:
+    assert list(chunks(iter(items), 2)) == expected

@@ -1,0 +1,124 @@
+"""models.db.scope: scopes; and which modules may look across groups, or leave row-level security behind."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from models.db import roles
+from models.db.scope import Scope, current, for_groups, whole_service, within
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+#: What is searched for uses. Benchmarks, tools and tests look at everything.
+FOLDERS = ("jiyi", "models", "tasks", "workers", "web", "alembic")
+NOBODY = Scope()
+
+#: Modules that may call ``whole_service()``, and why. Whoever adds one says why.
+WHOLE_SERVICE = {
+    "models/memory/access.py": "the buffer of accesses is everybody's",
+    "models/operations/llm_usage.py": "what was asked of an LLM for no group",
+    "tasks/operations/embedders.py": "counts of all vectors by model",
+    "tasks/erasure.py": "an erasure's claim and its report, beside the work for its group",
+    "tasks/framework/inspection.py": "dead letters of no known group, and how far behind the service is",
+    "tasks/framework/jobs.py": "scheduled jobs see to all groups",
+    "tasks/operations/reembedding.py": "a deployment moves to another embedding model with all its groups",
+    "tasks/accounts.py": "the operator makes groups' keys",
+    "tasks/framework/work.py": "claims take what is due, whosever it is",
+    "web/admin/accounts/account.py": "people and their sessions belong to no group",
+    "web/admin/frame.py": "the operator's pages",
+    "web/accounts/api_keys.py": "a key is looked for before it is known whose it is",
+    "web/operations/metrics.py": "the service's meters",
+    "web/serve.py": "whether there is anybody who can sign in",
+    "web/accounts/sessions.py": "people and their sessions belong to no group",
+    "web/accounts/signin.py": "people and their sessions belong to no group",
+    "workers/backup.py": "what was erased since the backup is erased again, in all groups",
+    "workers/bootstrap.py": "the first person who can sign in",
+    "workers/intake/consumer.py": "dead letters of groups that are only claimed, or of none",
+    "workers/intake/signatures.py": "a key is looked for before it is known whose it is",
+}
+#: Modules that may act as the tables' owner, whom row-level security does not concern.
+AS_OWNER = {
+    "alembic/env.py": "migrations",
+    "models/db/bulk_copy.py": "COPY, after it has checked each row",
+    "models/retrieval/enlargement.py": "makes an index",
+    "tasks/erasure.py": "VACUUM",
+}
+
+
+def test_scopes_are_nested_and_end() -> None:
+    assert current() == NOBODY
+    with for_groups("b", "a", "b"):
+        assert current() == Scope(("a", "b"))
+        with whole_service():
+            assert current() == Scope(whole_service=True)
+            with for_groups():
+                assert current() == NOBODY
+        with pytest.raises(ZeroDivisionError), within(Scope(("c",))):
+            raise ZeroDivisionError
+        assert current() == Scope(("a", "b"))
+    assert current() == NOBODY
+
+
+def test_a_thread_begins_without_one() -> None:
+    with whole_service(), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(current).result() == NOBODY
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for folder in FOLDERS:
+        for path in sorted((CHECKOUT / folder).rglob("*.py")):
+            yield str(path.relative_to(CHECKOUT)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def uses(tree: ast.Module, module: str, *names: str) -> bool:
+    """Whether the module takes one of the names from ``models.<module>``, by whichever form of import."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == f"models.{module}":
+            if any(alias.name in (*names, "*") for alias in node.names):
+                return True
+        elif isinstance(node, ast.Attribute) and node.attr in names and ast.unparse(node.value).endswith(module):
+            return True
+    return False
+
+
+def widens(tree: ast.Module) -> bool:
+    """Whether it makes a scope of the whole service by hand."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Scope")]
+    return any(len(call.args) > 1 or any(word.arg != "groups" for word in call.keywords) for call in calls)
+
+
+def test_only_those_with_a_reason_look_across_groups() -> None:
+    others = [(name, tree) for name, tree in modules() if name != "models/db/scope.py"]
+    assert {name for name, tree in others if uses(tree, "tenancy", "whole_service")} == WHOLE_SERVICE.keys()
+    assert [name for name, tree in others if widens(tree)] == []
+
+
+def test_only_those_with_a_reason_act_as_the_owner() -> None:
+    found = {name for name, tree in modules() if uses(tree, "roles", "as_owner", "as_owner_within")}
+    assert found == AS_OWNER.keys()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from models.db.scope import whole_service",
+        "from models import tenancy\ntenancy.whole_service()",
+        "import models.db.scope\nmodels.tenancy.whole_service()",
+        "from models.db.scope import whole_service as all_of_it",
+    ],
+)
+def test_every_form_of_use_is_noticed(source: str) -> None:
+    assert uses(ast.parse(source), "tenancy", "whole_service")
+    assert not uses(ast.parse("query.whole_service"), "tenancy", "whole_service")
+    assert widens(ast.parse("Scope(whole_service=True)"))
+    assert not widens(ast.parse("Scope((group,))"))
+
+
+def test_the_policy_grants_nothing_when_nothing_was_said() -> None:
+    first, second = roles.isolate("things")
+    assert first == "ALTER TABLE things ENABLE ROW LEVEL SECURITY"
+    assert second.count("nullif(current_setting('jiyi.groups', true), '')") == 2

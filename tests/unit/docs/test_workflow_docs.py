@@ -1,0 +1,85 @@
+"""docs/workflows.md and docs/stream.md against the code."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from jiyi.protocol.knowledge import IngestBody
+from jiyi.protocol.rest_tiers import NodeBody, NodeRun, QueryBody
+from jiyi.protocol.tiers import Item, MemoryAnswer, TierStatus
+from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent, format_history
+from models.queue import stream
+from web.accounts.api_keys import AWAY_SECONDS
+from web.api import OPERATIONS
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+TEXT = (DOCS / "workflows.md").read_text(encoding="utf-8")
+ITEM = Item(item_id="1", source="hot", content="The clay shrinks more than the glaze does.", score=1)
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
+
+
+class Memory:
+    """Knows one thing."""
+
+    def query_memory(self, query: str, *, group_id: str, timeout: float | None = None, **options: Any) -> MemoryAnswer:
+        return MemoryAnswer(results=[ITEM], tiers=[TierStatus(tier="working", state="ok", found=1, shown=1)])
+
+
+def test_the_request_gives_the_answer_that_is_shown() -> None:
+    asked, answered, ingested = (json.loads(block) for block in blocks("json"))
+    body, run = NodeBody.model_validate(asked), NodeRun.model_validate(answered)
+    told: list[NodeEvent] = []
+    node = MemoryRetrievalNode(body.properties, retriever=Memory(), node_id=body.node_id)
+    outputs = node.process({**body.inputs, "group_id": "council"}, told.append)
+    assert run.outputs == {**body.inputs, "history_context": outputs["history_context"]}
+    assert [(event.event, event.node_id, event.data) for event in run.events] == [
+        (event["event"], event["node_id"], event["data"]) for event in told
+    ]
+    IngestBody.model_validate(ingested)
+
+
+def test_the_markdown_is_what_the_node_writes() -> None:
+    chinese, english = blocks("markdown")
+    assert chinese == format_history([ITEM.model_copy(update={"content": "釉面开裂的原因在土，不在窑火。"})])
+    assert english == format_history([ITEM], "en")
+
+
+def test_the_python_names_what_there_is() -> None:
+    (code,) = blocks("python")
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom):
+            names: dict[str, Any] = {}
+            exec(compile(ast.Module([node], []), "workflows.md", "exec"), names)
+    assert "node.process(" in code
+    assert "memory.after_node(" in code
+
+
+def test_the_rights_are_those_of_the_operations() -> None:
+    rights = {operation.id: operation.scope for operation in OPERATIONS if operation.tag == "tiers"}
+    assert {name for name, right in rights.items() if right == "publish"} == {"ingest_memory"}
+    assert {name for name, right in rights.items() if right == "read"} == {
+        "query_memory",
+        "working_memory",
+        "run_memory_node",
+        "describe_memory_node",
+        "list_knowledge",
+        "session_knowledge",
+        "get_knowledge",
+    }
+
+
+def test_the_seconds_are_those_in_use() -> None:
+    assert f"{QueryBody(query='x').timeout:g} seconds (`timeout`)" in re.sub(r"\s+", " ", TEXT)
+    assert f"for {AWAY_SECONDS / 60:g} minutes" in TEXT
+
+
+def test_every_kind_of_news_is_described() -> None:
+    text = (DOCS / "stream.md").read_text(encoding="utf-8")
+    assert [kind for kind in stream.KINDS if f"| `{kind}` |" not in text] == []

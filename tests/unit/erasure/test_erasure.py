@@ -1,0 +1,166 @@
+"""jiyi.erasure.names: whose name stands in a text; jiyi.operations.log_redaction: what a log line may say."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from jiyi.erasure.names import Erasure, Names, Whom, folded, hash_of, unescaped
+from jiyi.errors import LLMUnavailable, SettingsError
+from jiyi.operations import log_redaction
+
+#: Unlike any word of the code.
+WORD = "Quillfeather"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Maria Lopez sings", True),
+        ("it was MARIA LOPEZ.", True),
+        ("Maria Lopez's dog", True),
+        ("maria-lopez", True),
+        ("chat_maria_lopez_3", True),
+        ("Maria\n  Lopez", True),
+        ("Ｍａｒｉａ\u3000Ｌｏｐｅｚ", True),
+        ("我和Maria Lopez去书店", True),
+        ('{"subject":"maria lopez"}', True),
+        ("Mariana Lopez", False),
+        ("Maria Lopezova", False),
+        ("Maria sings to Lopez", False),
+        ("SantaMaria Lopez", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_a_name_is_found_as_whole_words_however_it_is_written(text: str | None, found: bool) -> None:
+    assert Names(["Maria Lopez"]).found_in(text) is found
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("玛丽亚", "昨天玛丽亚来了", True),
+        ("玛丽亚", "玛丽来了", False),
+        ("玛丽亚·洛佩斯", "和玛丽亚・洛佩斯聊天", True),
+        ("マリア", "マリアさん", True),
+        ("마리아", "마리아는", True),
+        ("李Alice", "老李Alice说", True),
+        ("李Alice", "李Alicement", False),
+        ("José", "Jose\u0301 sings", True),
+        ("Strauß", "STRAUSS", True),
+        ("C++ Bot", "the c++ bot answers", True),
+    ],
+)
+def test_a_name_of_any_script(name: str, text: str, found: bool) -> None:
+    assert Names([name]).found_in(text) is found
+
+
+def test_a_name_is_found_behind_escapes() -> None:
+    names = Names(["玛丽亚", "𠮷田"])
+    once = json.dumps({"a": "和玛丽亚"})
+    assert "玛" not in once
+    assert names.found_in(once)
+    assert names.found_in(json.dumps({"body": once}))
+    assert names.found_in(json.dumps("𠮷田"))
+    assert names.found_in(ascii("玛丽亚"))
+    assert unescaped("\\ud800 and \\u0041") == "\ufffd and A"
+
+
+@given(st.text(min_size=1), st.text(max_size=20), st.text(max_size=20))
+def test_a_name_between_spaces_is_always_found(name: str, before: str, after: str) -> None:
+    if sum(char.isalnum() for char in name) < 2 or folded(name) != folded(name.strip()):
+        return
+    assert Names([name]).found_in(f"{before} \x01{name}\x01 {after}")
+
+
+def test_an_agent_is_found_where_something_is_said_to_be_of_it() -> None:
+    whom = Whom(agents=["klaus", 'a "quoted" one'])
+    for text in ("klaus", "erase\x01klaus", '{"agent_id": "klaus"}', '{"agents": {"klaus": 2}}', '["g", "klaus"]'):
+        assert whom.is_named_in(text), text
+    assert whom.is_named_in(json.dumps({"agent": 'a "quoted" one'}))
+    for text in ("klaus said", '{"subject": "klaus"}', "nicklaus", '{"agent_id": "klaus2"}'):
+        assert not whom.is_named_in(text), text
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        {},
+        {"person": "M"},
+        {"person": "。。"},
+        {"agent_id": "a", "person": "Maria"},
+        {"agent_id": "a", "aliases": ["Maria"]},
+        {"person": "Maria", "aliases": ["x"]},
+        {"node_ids": []},
+        {"person": "Ma\x00ria"},
+    ],
+)
+def test_a_request_names_one_thing(what: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Erasure.model_validate(what)
+
+
+def test_a_hash_does_not_depend_on_how_a_name_is_written() -> None:
+    assert hash_of("Maria Lopez") == hash_of("ＭＡＲＩＡ　ＬＯＰＥＺ ") != hash_of("Maria Lope")
+
+
+# Log lines
+
+
+def logged(message: object, *args: object, error: BaseException | None = None) -> str:
+    record = logging.LogRecord("jiyi", logging.WARNING, __file__, 1, message, args, None)
+    if error is not None:
+        record.exc_info = (type(error), error, error.__traceback__)
+    return logging.Formatter("%(message)s").format(log_redaction._discreet(record))
+
+
+def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
+    try:
+        raise error from cause
+    except type(error):
+        found = sys.exc_info()[1]
+        assert found is not None
+        return found
+
+
+def test_no_words_of_an_error_are_logged() -> None:
+    error = raised(ValueError(f"cannot take {WORD}"), raised(KeyError(WORD)))
+    for line in (logged("it failed: %s", error), logged(error), logged("it failed", error=error), logged("%(exc)s", {"exc": error})):
+        assert WORD not in line
+        assert "ValueError" in line
+    assert __file__ in logged("it failed", error=error)
+    assert "KeyError" in logged("it failed", error=error)
+
+
+def test_words_that_are_nobodys_are_logged() -> None:
+    assert "set JIYI_X" in logged("%s", SettingsError("set JIYI_X"))
+    assert "Connection refused" in logged("%s", ConnectionRefusedError(111, "Connection refused"))
+    assert "cannot be reached" in logged("%s", LLMUnavailable("the vendor cannot be reached"))
+    away = LLMUnavailable(f"the vendor refuses: {WORD}")
+    away.status = 400
+    assert logged("%s", away) == "llm_unavailable (400)"
+
+
+def test_only_names_of_fields_are_told_of_a_refusal() -> None:
+    known = {"payload", "poignancy", "keywords", "type"}
+    reason = f"payload.poignancy: too small (got '{WORD}: 1; payload.{WORD}: x'); payload.keywords.3: too long; {WORD}: no"
+    assert log_redaction.fields_in(reason, known) == "payload.poignancy, payload.keywords.3"
+    assert log_redaction.fields_in(WORD, known) == "the message as a whole"
+
+
+def test_the_factory_is_installed_once() -> None:
+    before = logging.getLogRecordFactory()
+    try:
+        log_redaction.install()
+        first = logging.getLogRecordFactory()
+        log_redaction.install()
+        assert logging.getLogRecordFactory() is first
+    finally:
+        logging.setLogRecordFactory(before)

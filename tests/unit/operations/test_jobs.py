@@ -1,0 +1,185 @@
+"""tasks.framework.jobs without a database: slots, schedules by settings, what beat sends, when a run stops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.cli.operations.jobs import brief, upcoming
+from jiyi.settings import Settings, get_settings
+from tasks.framework import jobs
+from tasks.framework.jobs import DAY, HOUR, JOBS, Job, Run, Schedule, beat_schedule
+from tasks.memory import archive
+from tasks.operations import backups, maintenance
+from tasks.reflection import schedule as reflecting
+from tasks.retrieval import warm
+from web.operations import health
+
+assert archive, "registers its jobs"
+assert backups
+assert maintenance
+assert reflecting
+assert warm
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+#: What can be switched off, and with which value.
+OFF = {
+    "expire_minutes": 0,
+    "archive_hour": -1,
+    "recompute_kw_strength_hour": -1,
+    "prune_hour": -1,
+    "backup_hours": 0,
+    "verify_backup_hour": -1,
+    "warm_seconds": 0,
+    "snapshot_seconds": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "now", "slot"),
+    [
+        (Schedule(30), NOON + timedelta(seconds=59), NOON + timedelta(seconds=30)),
+        (Schedule(HOUR), NOON + timedelta(minutes=59), NOON),
+        (Schedule(DAY, 3 * HOUR), NOON, NOON.replace(hour=3)),
+        (Schedule(DAY, 13 * HOUR), NOON, NOON.replace(hour=13) - timedelta(days=1)),
+        (Schedule(DAY, 12 * HOUR), NOON, NOON),
+        (Schedule(6 * HOUR), NOON - timedelta(microseconds=1), NOON.replace(hour=6)),
+    ],
+)
+def test_a_slot_is_the_last_tick_at_or_before_now(schedule: Schedule, now: datetime, slot: datetime) -> None:
+    assert schedule.slot(now) == slot
+
+
+@given(st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)), st.integers(1, 90_000), st.integers(0, 23))
+def test_slots_are_where_they_are_however_the_clock_moves(now: datetime, every: int, hour: int) -> None:
+    schedule = Schedule(every, hour * HOUR)
+    slot = schedule.slot(now)
+    assert timedelta() <= now - slot < timedelta(seconds=every)
+    assert schedule.slot(slot) == slot  # so a clock that goes back within a slot finds the same
+    assert schedule.slot(slot + timedelta(seconds=every)) == slot + timedelta(seconds=every)
+
+
+def test_every_job_has_a_setting_a_purpose_and_a_reason_why_it_is_safe_to_repeat() -> None:
+    assert JOBS.keys() >= {
+        "reconcile",
+        "expire_thoughts",
+        "archive",
+        "recompute_kw_strength",
+        "prune",
+        "backup",
+        "verify_backup",
+        "warm",
+        "snapshot",
+    }
+    for job in JOBS.values():
+        assert job.setting in Settings.model_fields
+        assert job.purpose.endswith(".")
+        assert "Safe to repeat because" in (job.function.__doc__ or "")
+
+
+def test_beat_asks_at_least_once_a_minute_and_only_for_what_is_switched_on(configure: Callable[..., Settings]) -> None:
+    schedule = beat_schedule(configure(reconcile_seconds=7, **OFF))
+    assert schedule == {"reconcile": {"task": "job.reconcile", "schedule": 7, "options": {"queue": "upkeep", "expires": 7}}}
+    on = beat_schedule(configure(backup_hours=24, archive_hour=0))
+    assert (on["backup"]["schedule"], on["archive"]["schedule"]) == (60, 60)
+
+
+@pytest.mark.parametrize("setting", OFF)
+def test_what_is_switched_off_says_so(configure: Callable[..., Settings], setting: str) -> None:
+    (job,) = [job for job in JOBS.values() if job.setting == setting]
+    assert str(job.schedule(configure(**{setting: OFF[setting]}))) == "off"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "text"),
+    [
+        (Schedule(30), "every 30 seconds"),
+        (Schedule(300), "every 5 minutes"),
+        (Schedule(7_200), "every 2 hours"),
+        (Schedule(HOUR), "every hour"),
+        (Schedule(DAY, 3 * HOUR), "daily at 03:00 UTC"),
+        (Schedule(0), "off"),
+    ],
+)
+def test_schedules_in_words(schedule: Schedule, text: str) -> None:
+    assert str(schedule) == text
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def no_database() -> object:
+        yield object()
+
+    monkeypatch.setattr(jobs, "unit_of_work", no_database)
+
+
+@pytest.mark.usefixtures("offline")
+def test_batches_are_repeated_until_one_is_not_full() -> None:
+    run = Run("x", NOON)
+    left = iter([3, 3, 2, 3])
+    assert run.repeat(lambda _: next(left), 3) == 8
+    assert run.summary == {}
+
+
+@pytest.mark.usefixtures("offline")
+def test_a_run_whose_time_is_up_stops_after_a_batch_and_says_that_there_is_more() -> None:
+    run = Run("x", NOON, deadline=0.0)
+    assert run.repeat(lambda _: 3, 3) == 3
+    assert run.summary == {"more": True}
+
+
+@pytest.mark.usefixtures("offline")
+def test_agents_are_gone_through_from_where_the_last_run_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    everybody = [("g", name) for name in "abcde"]
+    monkeypatch.setattr(jobs, "AGENTS_PAGE", 2)
+    monkeypatch.setattr(jobs.agents, "names", lambda _c, _group, after, limit: [agent for agent in everybody if agent > after][:limit])
+    assert list(Run("x", NOON).agents()) == everybody
+    stopped = Run("x", NOON, deadline=0.0)
+    assert list(stopped.agents()) == everybody[:1]
+    assert stopped.summary == {"more": ["g", "a"]}
+    again = Run("x", NOON, place=stopped.summary["more"])
+    assert list(again.agents()) == everybody[1:]
+    assert again.summary == {}
+    midway = Run("x", NOON, deadline=0.0)
+    for _ in midway.agents():
+        midway.repeat(lambda _: 1, 1)  # full to the end: this agent is not done with
+    assert midway.summary == {"more": ["", ""]}
+
+
+def test_a_job_needs_a_setting_that_says_its_unit() -> None:
+    with pytest.raises(KeyError):
+        Job("x", "group", "upkeep", 1, lambda _: None).schedule(get_settings().model_copy(update={"group": "5"}))
+
+
+def test_every_job_and_its_setting_is_in_the_document() -> None:
+    text = (Path(__file__).resolve().parents[3] / "docs" / "jobs.md").read_text(encoding="utf-8")
+    for job in JOBS.values():
+        assert re.search(rf"^\| `{job.name}` \|.*`JIYI_{job.setting.upper()}`", text, re.MULTILINE), job.name
+
+
+def test_a_job_that_failed_needs_attention() -> None:
+    ticks: list[dict[str, Any]] = [{"job": "reconcile", "slot": datetime.now(UTC), "state": "done", "error": None}]
+    assert health.schedule(get_settings(), ticks, "").state == "ok"
+    ticks.append({"job": "verify_backup", "slot": NOON, "state": "failed", "error": "there is no backup"})
+    found = health.schedule(get_settings(), ticks, "")
+    assert (found.state, found.detail) == ("attention", "failed: verify_backup")
+
+
+def test_a_summary_in_one_line() -> None:
+    summary = {"archived": 1_200, "nothing": 0, "due": {"embed": 3, "strengthen": 0}, "list": [1], "file": "x"}
+    assert brief(summary) == "archived 1,200 · due embed 3 · file x"
+
+
+def test_the_next_tick_in_words() -> None:
+    assert upcoming((NOON + timedelta(minutes=3)).isoformat(), NOON) == "in 3 m"
+    assert upcoming((NOON - timedelta(minutes=3)).isoformat(), NOON) == "3 m late"
+    assert upcoming((NOON - timedelta(seconds=59)).isoformat(), NOON) == "due"
+    assert upcoming(None, NOON) is None

@@ -1,0 +1,509 @@
+"""jiyi.protocol.events: what is accepted, what is refused and how that is said, and the form on the wire."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+from uuid import UUID, uuid4
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.errors import InvalidEvent
+from jiyi.memory.nodes import derive
+from jiyi.protocol import events as wire
+
+MISSING = object()
+
+
+def observed(*, envelope: dict[str, Any] | None = None, **payload: Any) -> dict[str, Any]:
+    """A good event, with fields replaced, added or (MISSING) left out."""
+    content = {name: value for name, value in ({"description": "a cup"} | payload).items() if value is not MISSING}
+    event = {"type": "memory.observed", "event_id": str(uuid4()), "group_id": "g", "agent_id": "klaus", "payload": content}
+    event |= envelope or {}
+    return {name: value for name, value in event.items() if value is not MISSING}
+
+
+def configured(**payload: Any) -> dict[str, Any]:
+    return {"type": "agent.configured", "event_id": str(uuid4()), "group_id": "g", "agent_id": "klaus", "payload": payload}
+
+
+def body_of(event: Any) -> bytes:
+    return json.dumps(event).encode()
+
+
+def packed(*values: float) -> str:
+    return base64.b64encode(np.array(values, "<f4").tobytes()).decode()
+
+
+def nested(depth: int, **envelope: Any) -> bytes:
+    """A good event whose provenance holds lists in lists."""
+    body = body_of(observed(envelope=envelope, provenance={"deep": "HERE"}))
+    return body.replace(b'"HERE"', b"[" * depth + b"]" * depth)
+
+
+BAD = [
+    pytest.param(observed(envelope={"type": "memory.imagined"}), "type", "memory.imagined", id="unknown type"),
+    pytest.param(observed(envelope={"type": MISSING}), "type", "required", id="missing type"),
+    pytest.param(observed(envelope={"type": None}), "type", "", id="null type"),
+    pytest.param(observed(envelope={"agent_id": MISSING}), "agent_id", "required", id="missing agent_id"),
+    pytest.param(observed(envelope={"agent_id": ""}), "agent_id", "", id="empty agent_id"),
+    pytest.param(observed(envelope={"agent_id": " \t"}), "agent_id", "blank", id="blank agent_id"),
+    pytest.param(observed(envelope={"agent_id": "x" * 201}), "agent_id", "200", id="agent_id too long"),
+    pytest.param(observed(envelope={"group_id": MISSING}), "group_id", "required", id="missing group_id"),
+    pytest.param(observed(envelope={"session_id": "a\0b"}), "session_id", "NUL", id="NUL in session_id"),
+    pytest.param(observed(envelope={"event_id": "not-a-uuid"}), "event_id", "", id="event_id no UUID"),
+    pytest.param(observed(envelope={"version": 2}), "version", "1", id="version from the future"),
+    pytest.param(observed(envelope={"occurred_at": "2026-03-02T07:15:00"}), "occurred_at", "timezone", id="naive time"),
+    pytest.param(observed(envelope={"occurred_at": "yesterday"}), "occurred_at", "", id="no time at all"),
+    pytest.param(observed(envelope={"payload": MISSING}), "payload", "required", id="missing payload"),
+    pytest.param(observed(envelope={"payload": {}}), "payload.description", "required", id="empty payload"),
+    pytest.param(observed(node_type="dream"), "payload.node_type", "thought", id="unknown node type"),
+    pytest.param(observed(description=MISSING), "payload.description", "required", id="missing description"),
+    pytest.param(observed(description=""), "payload.description", "blank", id="empty description"),
+    pytest.param(observed(description=" \n\u3000"), "payload.description", "blank", id="blank description"),
+    pytest.param(observed(description=7), "payload.description", "string", id="description a number"),
+    pytest.param(observed(description="x" * 2**20), "payload.description", "20,000", id="description of 1 MB"),
+    pytest.param(observed(description="记" * 20_001), "payload.description", "20,001", id="description one too long"),
+    pytest.param(observed(description="a\0b"), "payload.description", "NUL", id="NUL in description"),
+    pytest.param(observed(description="a\ud83d"), "payload.description", "nicode", id="lone surrogate"),
+    pytest.param(observed(embedding_key=" "), "payload.embedding_key", "blank", id="blank embedding_key"),
+    pytest.param(observed(subject="a\0"), "payload.subject", "NUL", id="NUL in subject"),
+    pytest.param(observed(object="x" * 501), "payload.object", "500", id="object too long"),
+    pytest.param(observed(keywords=["k"] * 10_000), "payload.keywords", "10,000", id="10,000 keywords"),
+    pytest.param(observed(keywords=[f"k{i}" for i in range(65)]), "payload.keywords", "64", id="one keyword too many"),
+    pytest.param(observed(keywords=["ok", "a\0"]), "payload.keywords.1", "NUL", id="NUL in a keyword"),
+    pytest.param(observed(keywords=["x" * 201]), "payload.keywords.0", "200", id="keyword too long"),
+    pytest.param(observed(keywords="tea"), "payload.keywords", "list", id="keywords a string"),
+    pytest.param(observed(poignancy=0), "payload.poignancy", "1", id="poignancy 0"),
+    pytest.param(observed(poignancy=11), "payload.poignancy", "10", id="poignancy 11"),
+    pytest.param(observed(poignancy=float("nan")), "payload.poignancy", "", id="poignancy NaN"),
+    pytest.param(observed(poignancy=float("inf")), "payload.poignancy", "", id="poignancy infinite"),
+    pytest.param(observed(poignancy=10**400), "payload.poignancy", "", id="poignancy of 400 digits"),
+    pytest.param(observed(poignancy="very"), "payload.poignancy", "number", id="poignancy a word"),
+    pytest.param(observed(evidence=["node_1"]), "payload.evidence.0", "UUID", id="evidence no UUID"),
+    pytest.param(observed(evidence=[str(UUID(int=1))] * 1_001), "payload.evidence", "1,000", id="too much evidence"),
+    pytest.param(observed(utterances=[["Klaus"]]), "payload.utterances.0", "", id="utterance without text"),
+    pytest.param(observed(utterances=[["a", "b\0"]]), "payload.utterances.0.1", "NUL", id="NUL in an utterance"),
+    pytest.param(observed(utterances=[["a", "b"]] * 1_001), "payload.utterances", "1,000", id="too many utterances"),
+    pytest.param(observed(utterances=[["a", "b" * 20_001]]), "payload.utterances.0.1", "20000", id="utterance too long"),
+    pytest.param(observed(expires_at="2026-03-02T07:15:00"), "payload.expires_at", "timezone", id="naive expiry"),
+    pytest.param(observed(vector=[1, 2]), "payload", "embedding_model", id="vector without model"),
+    pytest.param(observed(embedding_model="m"), "payload", "vector", id="model without vector"),
+    pytest.param(observed(provenance={"x": "y" * 8_192}), "payload.provenance", "8,192", id="provenance too big"),
+    pytest.param(observed(provenance={"x": "记" * 3_000}), "payload.provenance", "8,192", id="provenance too big in bytes"),
+    pytest.param(observed(provenance={"x": ["a\0"]}), "payload.provenance", "NUL", id="NUL in provenance"),
+    pytest.param(observed(provenance={"x": "\ud83d"}), "payload.provenance", "surrogate", id="lone surrogate in provenance"),
+    pytest.param(observed(provenance={"a\0": 1}), "payload.provenance", "NUL", id="NUL in a key of provenance"),
+    pytest.param(observed(provenance={"x": float("nan")}), "payload.provenance", "", id="NaN in provenance"),
+    pytest.param(observed(provenance=[1]), "payload.provenance", "", id="provenance a list"),
+    pytest.param(configured(mood="good"), "payload.mood", "not permitted", id="unknown setting"),
+    pytest.param(configured(mode="newest"), "payload.mode", "recent", id="unknown mode"),
+    pytest.param(configured(dedupe="fuzzy"), "payload.dedupe", "exact", id="unknown dedupe"),
+    pytest.param(configured(recency_w=float("nan")), "payload.recency_w", "finite", id="weight NaN"),
+    pytest.param(configured(relevance_w=float("inf")), "payload.relevance_w", "", id="weight infinite"),
+    pytest.param(configured(importance_w=-0.5), "payload.importance_w", "0", id="weight negative"),
+    pytest.param(configured(recency_decay=0), "payload.recency_decay", "0", id="decay 0"),
+    pytest.param(configured(recency_decay=1.01), "payload.recency_decay", "1", id="decay above 1"),
+    pytest.param(configured(importance_trigger_max=0), "payload.importance_trigger_max", "1", id="trigger 0"),
+    pytest.param(
+        configured(counters={"importance_trigger_curr": 5}), "payload.counters.importance_ele_n", "required", id="half the counters"
+    ),
+    pytest.param(
+        configured(counters={"importance_trigger_curr": 5, "importance_ele_n": 1, "x": 1}), "payload.counters.x", "", id="unknown counter"
+    ),
+]
+
+BAD_VECTORS = [
+    pytest.param([1.0, float("nan")], "finite", id="NaN"),
+    pytest.param([1.0, float("inf")], "finite", id="infinite"),
+    pytest.param([1.0, 1e300], "finite", id="too large for float32"),
+    pytest.param([10**400], "", id="a whole number of 400 digits"),
+    pytest.param([0.0] * 8, "zero", id="all zeros"),
+    pytest.param([1e-60], "zero", id="too small for float32"),
+    pytest.param([], "1 to 4,096", id="empty"),
+    pytest.param([1.0] * 4_097, "4,096", id="too many values"),
+    pytest.param([[1.0], [2.0]], "one dimension", id="two dimensions"),
+    pytest.param([[1.0], [2.0, 3.0]], "not a vector", id="ragged"),
+    pytest.param([1.0, None], "finite", id="null among the values"),
+    pytest.param(["a"], "not a vector", id="words"),
+    pytest.param(5, "one dimension", id="a number"),
+    pytest.param({"x": 1}, "not a vector", id="an object"),
+    pytest.param("?!", "base64", id="nonsense base64"),
+    pytest.param("记忆", "", id="base64 in Chinese"),
+    pytest.param("", "1 to 4,096", id="empty base64"),
+    pytest.param(base64.b64encode(b"12345").decode(), "5 bytes", id="half a value"),
+    pytest.param(packed(1, float("nan")), "finite", id="base64 of NaN"),
+    pytest.param(packed(0, 0), "zero", id="base64 of zeros"),
+    pytest.param(packed(*[1] * 4_097), "4,096", id="base64 of too many values"),
+]
+
+
+def assert_names(reason: str, field: str, words: str) -> None:
+    assert re.match(rf"{re.escape(field)}(\.[^:]+)?: ", reason), reason
+    assert words in reason
+    assert len(reason) < 400, "a message must not repeat megabytes"
+
+
+@pytest.mark.parametrize(("event", "field", "words"), BAD)
+def test_a_bad_event_is_refused_with_the_field_and_the_reason(event: dict[str, Any], field: str, words: str) -> None:
+    with pytest.raises(InvalidEvent) as caught:
+        wire.build(event)
+    assert len(caught.value.problems) == 1, caught.value.problems
+    assert_names(caught.value.problems[0], field, words)
+
+
+@pytest.mark.parametrize(("event", "field", "words"), BAD)
+def test_a_bad_event_in_a_message_is_rejected_with_the_field_and_the_reason(event: Any, field: str, words: str) -> None:
+    decoded = wire.decode(body_of(event))
+    assert decoded.events == []
+    ((body, reason),) = decoded.rejected
+    assert_names(reason, field, words)
+    assert_can_be_buried(body, reason)
+
+
+@pytest.mark.parametrize(("vector", "words"), BAD_VECTORS)
+def test_a_bad_vector_is_refused(vector: Any, words: str) -> None:
+    event = observed(vector=vector, embedding_model="m")
+    with pytest.raises(InvalidEvent) as caught:
+        wire.build(event)
+    assert_names(caught.value.problems[0], "payload.vector", words)
+    decoded = wire.decode(body_of(event))
+    assert decoded.events == []
+    assert_names(decoded.rejected[0][1], "payload.vector", words)
+
+
+def assert_can_be_buried(body: str, reason: str) -> None:
+    """PostgreSQL's text takes neither NUL nor half a surrogate pair; a dead letter needs both columns."""
+    for text in (body, reason):
+        assert "\0" not in text
+        text.encode()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\0", "a\ud83d", "记忆", "x" * 5_000])
+def test_the_name_of_an_unknown_setting_cannot_spoil_its_dead_letter(name: str) -> None:
+    decoded = wire.decode(body_of(configured(**{name: 1})))
+    assert decoded.events == []
+    assert_can_be_buried(*decoded.rejected[0])
+
+
+def test_a_nul_in_a_key_and_in_its_value_cannot_spoil_the_dead_letter() -> None:
+    decoded = wire.decode(body_of(observed(provenance={"a\0": "b\0", "c\ud83d": "d\ud83d"})))
+    assert decoded.events == []
+    assert_can_be_buried(*decoded.rejected[0])
+
+
+def test_several_wrong_fields_are_all_named() -> None:
+    with pytest.raises(InvalidEvent) as caught:
+        wire.build(observed(envelope={"agent_id": ""}, poignancy=0, node_type="dream"))
+    assert {problem.partition(":")[0] for problem in caught.value.problems} == {"agent_id", "payload.poignancy", "payload.node_type"}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        pytest.param(observed(description="x"), id="shortest description"),
+        pytest.param(observed(description="记" * 20_000), id="longest description"),
+        pytest.param(observed(keywords=[f"k{i}" for i in range(64)]), id="most keywords"),
+        pytest.param(observed(keywords=[]), id="no keywords on purpose"),
+        pytest.param(observed(poignancy=1), id="least poignancy"),
+        pytest.param(observed(poignancy=10), id="most poignancy"),
+        pytest.param(observed(vector=[1.0] * 4_096, embedding_model="m"), id="longest vector"),
+        pytest.param(observed(evidence=[str(UUID(int=i)) for i in range(1_000)]), id="most evidence"),
+        pytest.param(observed(provenance={"path": r"C:\u0000\logs"}), id="a backslash and u0000, which is no NUL"),
+        pytest.param(observed(envelope={"agent_id": "x" * 200}), id="longest agent_id"),
+        pytest.param(observed(envelope={"session_id": None}), id="null where nothing is needed"),
+        pytest.param(configured(), id="nothing configured"),
+        pytest.param(configured(recency_decay=1, recency_w=0, relevance_w=100), id="weights and decay at their bounds"),
+        pytest.param(configured(mode=None), id="a setting taken back"),
+    ],
+)
+def test_what_is_just_within_the_limits_is_accepted(event: dict[str, Any]) -> None:
+    assert wire.build(event)
+    decoded = wire.decode(body_of(event))
+    assert decoded.rejected == []
+    assert len(decoded.events) == 1
+
+
+def test_limits_follow_the_settings(configure: Callable[..., Any]) -> None:
+    configure(max_description_chars=100, max_keywords=1, max_evidence=1, max_vector_dimensions=2)
+    for field, value in [("description", "x" * 101), ("keywords", ["a", "b"]), ("utterances", [["a", "b"]] * 2), ("vector", [1, 2, 3])]:
+        extra = {"embedding_model": "m"} if field == "vector" else {}
+        with pytest.raises(InvalidEvent, match=f"payload.{field}: "):
+            wire.build(observed(**{field: value}, **extra))
+    assert wire.build(observed(description="x" * 100))
+
+
+def test_an_event_gets_an_id_and_a_time_when_it_brings_none() -> None:
+    before = datetime.now(UTC)
+    bare = observed(envelope={"event_id": MISSING})
+    first, second = wire.build(bare), wire.build(bare)
+    assert first.event_id != second.event_id
+    assert first.event_id.version == 7
+    assert before <= first.occurred_at <= datetime.now(UTC)
+
+
+def test_defaults_of_an_observation() -> None:
+    payload = wire.build(observed()).payload
+    assert payload.model_dump(exclude={"description"}) == {
+        "node_type": "event",
+        "embedding_key": None,
+        "subject": None,
+        "predicate": None,
+        "object": None,
+        "keywords": None,
+        "poignancy": None,
+        "evidence": [],
+        "utterances": [],
+        "retention": None,
+        "expires_at": None,
+        "historic": False,
+        "vector": None,
+        "embedding_model": None,
+        "provenance": {},
+    }
+
+
+def test_events_cannot_be_changed() -> None:
+    event = wire.build(observed())
+    with pytest.raises(ValueError, match="frozen"):
+        event.agent_id = "maria"
+
+
+def test_unknown_fields_are_ignored_at_every_level_of_an_observation() -> None:
+    event = observed(envelope={"priority": 3}, mood="good")
+    decoded = wire.decode(body_of(event))
+    assert decoded.rejected == []
+    assert "mood" not in decoded.events[0].payload.model_dump()
+    assert "priority" not in decoded.events[0].model_dump()
+
+
+def test_a_vector_is_the_same_from_base64_and_from_a_list() -> None:
+    values = [0.25, -1.5, 3.0]
+    from_list = wire.build(observed(vector=values, embedding_model="m")).payload.vector
+    assert from_list == wire.build(observed(vector=packed(*values), embedding_model="m")).payload.vector
+    assert from_list == np.array(values, "<f4").tobytes()
+
+
+def test_on_the_wire_an_event_needs_an_id_or_a_second_delivery_would_be_a_second_event() -> None:
+    bare, good = observed(envelope={"event_id": MISSING}), observed()
+    for body in (body_of({"events": [bare, good]}), encode_compact([bare, good])):
+        decoded = wire.decode(body)
+        assert [event.event_id for event in decoded.events] == [UUID(good["event_id"])]
+        assert "event_id: required" in decoded.rejected[0][1]
+
+
+def encode_compact(events: list[Any]) -> bytes:
+    return json.dumps({"events": events}, separators=(",", ":")).encode()
+
+
+# Messages
+
+
+def test_one_event_and_a_list_of_one_are_the_same() -> None:
+    event = observed(envelope={"event_id": str(UUID(int=7)), "occurred_at": "2026-03-02T07:15:00+08:00"})
+    assert wire.decode(body_of(event)).events == wire.decode(body_of({"events": [event]})).events
+
+
+@pytest.mark.parametrize("form", ['{"events":%s}', ' { "events" : %s }\n', '{"sender":"x","events":%s}', '{"events":%s,"x":1}'])
+def test_a_list_of_events_is_read_however_it_is_spaced(form: str) -> None:
+    body = (form % json.dumps([observed(description="甲"), observed(description="乙")], ensure_ascii=False)).encode()
+    assert [event.payload.description for event in wire.decode(body).events] == ["甲", "乙"]
+
+
+def test_one_bad_event_of_three_does_not_take_the_others_along() -> None:
+    events = [observed(description="first"), observed(description=""), observed(description="third")]
+    decoded = wire.decode(body_of({"events": events}))
+    assert [event.payload.description for event in decoded.events] == ["first", "third"]
+    ((body, reason),) = decoded.rejected
+    assert json.loads(body) == events[1]
+    assert reason.startswith("payload.description: ")
+
+
+def test_several_problems_of_one_event_are_one_reason() -> None:
+    decoded = wire.decode(body_of(observed(envelope={"agent_id": ""}, poignancy=0)))
+    assert len(decoded.rejected) == 1
+    assert "agent_id: " in decoded.rejected[0][1]
+    assert "payload.poignancy: " in decoded.rejected[0][1]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        pytest.param(b"", "not JSON", id="empty"),
+        pytest.param(b"{", "not JSON", id="cut off"),
+        pytest.param(b"hello", "not JSON", id="text"),
+        pytest.param(b"\xff\xfe\x00", "not JSON", id="bytes"),
+        pytest.param(b'{"events":[{]}', "not JSON", id="broken inside"),
+        pytest.param(b'{"events":[%s]]' % body_of(observed()), "not JSON", id="closed by the wrong bracket"),
+        pytest.param(b"1" * 5_000, "not JSON", id="a number of 5,000 digits"),
+        pytest.param(b"[" * 100_000, "not JSON", id="100,000 brackets"),
+        pytest.param(b"[" * 100_000 + b"]" * 100_000, "not JSON", id="100,000 brackets, closed"),
+        pytest.param(b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "not JSON", id="100,000 braces"),
+        pytest.param(b'{"events":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "not JSON", id="100,000 brackets as events"),
+        pytest.param(b"7", "value: ", id="a number"),
+        pytest.param(b"null", "value: ", id="null"),
+        pytest.param(b'"memory.observed"', "value: ", id="a string"),
+        pytest.param(b"[1, 2]", "value: ", id="a list"),
+        pytest.param(b"[%s]" % body_of(observed()), "value: ", id="a list of a good event"),
+        pytest.param(b"{}", "type: ", id="an empty object"),
+        pytest.param(b'{"events":7}', "events: ", id="events a number"),
+        pytest.param(b'{"events":{"0":{}}}', "events: ", id="events an object"),
+        pytest.param(b'{"events":null}', "events: ", id="events null"),
+    ],
+)
+def test_what_is_no_message_is_rejected_whole(body: bytes, words: str) -> None:
+    decoded = wire.decode(body)
+    assert decoded.events == []
+    ((text, reason),) = decoded.rejected
+    assert reason.startswith(words)
+    assert_can_be_buried(text, reason)
+
+
+def test_a_rejected_text_is_kept_as_it_came() -> None:
+    assert wire.decode("{记忆".encode()).rejected[0][0] == "{记忆"
+
+
+def test_an_empty_list_of_events_is_nothing() -> None:
+    decoded = wire.decode(b'{"events":[]}')
+    assert (decoded.events, decoded.rejected) == ([], [])
+
+
+@pytest.mark.parametrize("form", [b'{"events":[%s]}', b'{ "events": [%s] }'])
+def test_too_many_events_in_a_message_are_refused(form: bytes, configure: Callable[..., Any]) -> None:
+    configure(max_events_per_message=3)
+    assert len(wire.decode(form % b",".join([body_of(observed())] * 3)).events) == 3
+    decoded = wire.decode(form % b",".join([body_of(observed())] * 4))
+    assert decoded.events == []
+    assert decoded.rejected[0][1].startswith("events: 4 are more than 3")
+
+
+@pytest.mark.parametrize("depth", [5, 100, 190, *range(240, 262), 300, 500, 800, 950, 2_000, 100_000])
+def test_however_deep_the_nesting_what_is_accepted_can_be_passed_on(depth: int) -> None:
+    decoded = wire.decode(nested(depth))
+    assert len(decoded.events) + len(decoded.rejected) == 1
+    for event in decoded.events:
+        assert wire.decode(wire.encode([event])).events == [event]
+
+
+@pytest.mark.parametrize("depth", [100, 500, 950, 2_000, 100_000])
+def test_deep_nesting_in_a_bad_event_does_not_crash(depth: int) -> None:
+    decoded = wire.decode(nested(depth, agent_id=""))
+    assert decoded.events == []
+    assert_can_be_buried(*decoded.rejected[0])
+
+
+def test_a_message_of_a_thousand_bad_events_is_quick(configure: Callable[..., Any]) -> None:
+    configure(max_events_per_message=1_000)
+    start = time.perf_counter()
+    decoded = wire.decode(body_of({"events": [observed(description="")] * 1_000}))
+    assert len(decoded.rejected) == 1_000
+    assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize("occurred_at", ["9999-12-31T23:59:59Z", "9999-12-15T00:00:00+00:00", "0001-01-01T00:00:00Z"])
+def test_a_thought_at_the_end_of_time_is_refused_or_can_be_stored(occurred_at: str) -> None:
+    """Thirty days later must not fall off the calendar inside the intake."""
+    decoded = wire.decode(body_of(observed(envelope={"occurred_at": occurred_at}, node_type="thought")))
+    for event in decoded.events:
+        expires_at = derive(event).expires_at
+        assert expires_at is not None
+        assert expires_at >= event.occurred_at
+    for _, reason in decoded.rejected:
+        assert reason.startswith("occurred_at: ")
+
+
+texts = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40),
+    st.sampled_from(["林岚在渡口的书店读一本关于城市更新的书", "🧠💭 记忆", "👩‍👩‍👧 café", '"quoted" \\ and /', "ＡＢＣ"]),
+).filter(lambda text: text.strip() != "")
+times = st.datetimes(
+    datetime(1900, 1, 1), datetime(2500, 1, 1), timezones=st.integers(-14 * 60, 14 * 60).map(lambda m: timezone(timedelta(minutes=m)))
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+vectors = st.lists(st.floats(-10, 10, width=32), min_size=1, max_size=5).filter(lambda values: any(abs(v) > 1e-3 for v in values))
+
+
+@st.composite
+def observations(draw: st.DrawFn) -> dict[str, Any]:
+    fields = st.fixed_dictionaries(
+        {"description": texts},
+        optional={
+            "node_type": st.sampled_from(["event", "thought", "chat"]),
+            "embedding_key": texts,
+            "subject": texts,
+            "predicate": texts,
+            "object": texts,
+            "keywords": st.lists(texts, max_size=3),
+            "poignancy": st.floats(1, 10),
+            "evidence": st.lists(st.uuids(), max_size=3),
+            "utterances": st.lists(st.tuples(texts, texts), max_size=3),
+            "expires_at": times,
+            "historic": st.booleans(),
+            "provenance": st.dictionaries(texts, json_values, max_size=2),
+        },
+    )
+    payload = draw(fields)
+    if draw(st.booleans()):
+        payload |= {"vector": draw(vectors), "embedding_model": draw(texts)}
+    return {"type": "memory.observed", "payload": payload}
+
+
+configurations = st.fixed_dictionaries(
+    {},
+    optional={
+        "mode": st.sampled_from(["recent", "elapsed", "stanford"]),
+        "recency_w": st.floats(0, 100),
+        "recency_decay": st.floats(0, 1, exclude_min=True),
+        "dedupe": st.sampled_from(["off", "exact"]),
+        "importance_trigger_max": st.integers(1, 1_000_000),
+        "counters": st.fixed_dictionaries({"importance_trigger_curr": st.floats(-1e6, 1e6), "importance_ele_n": st.integers(0, 9)}),
+    },
+).map(lambda payload: {"type": "agent.configured", "payload": payload})
+envelopes = st.fixed_dictionaries(
+    {"group_id": texts, "agent_id": texts},
+    optional={"event_id": st.uuids(), "occurred_at": times, "session_id": texts, "correlation_id": texts},
+)
+any_event = st.builds(lambda event, envelope: wire.build(event | envelope), observations() | configurations, envelopes)
+
+
+@given(st.lists(any_event, min_size=1, max_size=4))
+def test_what_is_encoded_is_decoded_again(events: list[wire.Event]) -> None:
+    decoded = wire.decode(wire.encode(events))
+    assert decoded.rejected == []
+    assert decoded.events == events
+
+
+@given(any_event)
+def test_an_event_reads_the_same_beside_a_bad_one(event: wire.Event) -> None:
+    body = b'{"events":[' + wire.encode([event]) + b',{"type":"nonsense"}]}'
+    decoded = wire.decode(body)
+    assert decoded.events == [event]
+    assert len(decoded.rejected) == 1
+
+
+@given(st.binary(max_size=60) | json_values.map(body_of) | json_values.map(lambda value: body_of({"events": [value]})))
+def test_decode_never_raises(body: bytes) -> None:
+    decoded = wire.decode(body)
+    assert decoded.events == []
+    for text, reason in decoded.rejected:
+        assert_can_be_buried(text, reason)
+
+
+@pytest.mark.parametrize("missing", ["subject", "predicate", "object"])
+def test_retention_needs_the_whole_triple_it_compares(missing: str) -> None:
+    triple = {"subject": "a", "predicate": "b", "object": "c"}
+    assert wire.build(observed(**triple, retention=5)).payload.retention == 5
+    with pytest.raises(InvalidEvent, match="retention compares"):
+        wire.build(observed(**{**triple, missing: ""}, retention=5))

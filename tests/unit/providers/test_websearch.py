@@ -1,0 +1,507 @@
+"""jiyi.providers.websearch: two engines, one protocol, and nothing that leads elsewhere (CN-51…CN-53, CN-57)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr, ValidationError
+
+from jiyi.errors import SearchUnavailable
+from jiyi.providers import breakers
+from jiyi.providers.websearch import SearchHit, SearchOptions, SearchResult
+from jiyi.providers.websearch.choice import chosen, searcher
+from jiyi.providers.websearch.fetching import MAX_BODY_BYTES, Address, fetch_json
+from jiyi.providers.websearch.keeping import MemoryCache, MemoryQuota
+from jiyi.providers.websearch.results import hits_of, within, words
+from jiyi.providers.websearch.searching import Searcher, items_of
+from jiyi.providers.websearch.searxng import SearXNG
+from jiyi.providers.websearch.tavily import Tavily
+from jiyi.settings import Settings
+from jiyi.tiers.gathering import Skipped
+
+ROOT = Path(__file__).resolve().parents[3]
+HIT = {"title": "Glaze", "url": "https://example.org/glaze", "content": "Glaze cracks.", "score": 0.8}
+TAVILY = {"query": "q", "answer": "Because of the clay.", "results": [HIT, HIT | {"url": "https://b.org", "score": 0.9}]}
+SEARXNG = {"query": "q", "answers": [{"answer": "Clay."}], "results": [HIT | {"score": 4.0}, HIT | {"url": "https://b.org", "score": 1.0}]}
+
+#: Headers, pieces of the body.
+Reply = tuple[int, dict[str, str], list[bytes]]
+
+
+@dataclass
+class Engine:
+    """A local server: what it answers, and what it was asked."""
+
+    replies: list[Reply] = field(default_factory=list)
+    asked: list[tuple[str, str, dict[str, str], Any]] = field(default_factory=list)
+    base_url: str = ""
+    #: Ends the pauses between pieces.
+    release: Event = field(default_factory=Event)
+    pause: float = 0.0
+
+    def says(self, *contents: Any, status: int = 200, **headers: str) -> None:
+        for content in contents:
+            body = content if isinstance(content, bytes) else json.dumps(content).encode()
+            self.replies.append((status, headers, [body]))
+
+
+@contextmanager
+def running(engine: Engine) -> Iterator[Engine]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            engine.asked.append((self.command, self.path, headers, json.loads(body) if body else None))
+            status, extra, pieces = engine.replies.pop(0) if engine.replies else (200, {}, [b"{}"])
+            self.send_response(status)
+            for name, value in extra.items():
+                self.send_header(name, value)
+            self.end_headers()
+            try:
+                for piece in pieces:
+                    self.wfile.write(piece)
+                    self.wfile.flush()
+                    engine.release.wait(engine.pause)
+            except OSError:
+                pass  # the client has gone
+
+        do_POST = do_GET
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    engine.base_url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield engine
+    finally:
+        engine.release.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    with running(Engine()) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch, configure: Callable[..., Settings]) -> Iterator[None]:
+    for name in ("TAVILY_API_KEY", "http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    breakers._local.clear()
+    searcher.cache_clear()
+    yield
+    breakers._local.clear()
+    searcher.cache_clear()
+
+
+def at(engine: Engine, path: str = "", *, trusted: bool = True) -> Address:
+    return Address(engine.base_url + path, trusted, "JIYI_WEB_SEARCH_BASE_URL")
+
+
+def tavily(engine: Engine, seconds: float = 20) -> Tavily:
+    return Tavily(at(engine), SecretStr("tvly-secret"), seconds)
+
+
+def searxng(engine: Engine, seconds: float = 20) -> SearXNG:
+    return SearXNG(at(engine), seconds)
+
+
+OPTIONS = SearchOptions()
+
+
+# Engines
+
+
+def test_cn52_tavily_is_asked_as_it_wants(engine: Engine) -> None:
+    engine.says(TAVILY)
+    found = tavily(engine).search("为什么釉面开裂 " + "x" * 1_000, SearchOptions(search_type="news", domains=("Example.org", "b.org")))
+    ((method, path, headers, body),) = engine.asked
+    assert (method, path, headers["authorization"]) == ("POST", "/search", "Bearer tvly-secret")
+    assert len(body.pop("query")) == 400
+    assert body == {
+        "search_depth": "advanced",
+        "include_answer": True,
+        "topic": "news",
+        "max_results": 5,
+        "include_domains": ["example.org", "b.org"],
+    }
+    assert (found.provider, found.answer) == ("tavily", "Because of the clay.")
+    assert [(hit.url, hit.score) for hit in found.results] == [("https://b.org", 0.9), ("https://example.org/glaze", 0.8)]
+
+
+def test_cn52_searxng_is_asked_as_it_wants(engine: Engine) -> None:
+    engine.says(SEARXNG, {"results": [], "answers": ["plain"]})
+    found = searxng(engine).search("glaze & 釉", OPTIONS)
+    searxng(engine).search("glaze", SearchOptions(domains=("b.org",)))
+    method, path, _, body = engine.asked[0]
+    assert (method, urlsplit(path).path, body) == ("GET", "/search", None)
+    assert parse_qs(urlsplit(path).query) == {"q": ["glaze & 釉"], "format": ["json"], "categories": ["general"]}
+    assert parse_qs(urlsplit(engine.asked[1][1]).query)["q"] == ["site:b.org glaze"]
+    assert found.answer == "Clay."
+    assert [hit.score for hit in found.results] == [1.0, 0.25]  # of 4 and 1, the sums of its engines
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "expected"),
+    [
+        (401, {"detail": "bad tvly-secret"}, "refuses the key"),
+        (429, {}, "too many requests"),
+        (432, {}, "plan's limit"),
+        (400, {"detail": {"error": "query is tvly-secret"}}, "answered 400: {'error': 'query is …'}"),
+        (500, b"<html>", "answered 500"),
+    ],
+)
+def test_cn52_what_tavily_refuses_is_said_without_the_key(engine: Engine, status: int, said: Any, expected: str) -> None:
+    engine.says(said, status=status)
+    with pytest.raises(SearchUnavailable) as caught:
+        tavily(engine).search("q", OPTIONS)
+    assert expected in str(caught.value)
+    assert "tvly-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [(403, "add json to search.formats"), (404, "no /search"), (429, "limiter"), (502, "answered 502")]
+)
+def test_cn52_what_searxng_refuses_is_said_with_what_to_do(engine: Engine, status: int, expected: str) -> None:
+    engine.says(b"<html>", status=status)
+    with pytest.raises(SearchUnavailable, match=expected):
+        searxng(engine).search("q", OPTIONS)
+
+
+# Fetching
+
+
+@pytest.mark.parametrize("make", [tavily, searxng])
+@pytest.mark.parametrize("said", [b"<html>", b"", b"[" * 100_000, b"[1]", b'"text"', b"null"])
+def test_answers_that_are_none_are_errors(engine: Engine, make: Any, said: bytes) -> None:
+    engine.says(said)
+    with pytest.raises(SearchUnavailable):
+        make(engine).search("q", OPTIONS)
+
+
+def test_an_answer_too_large_is_not_read_to_its_end(engine: Engine) -> None:
+    engine.replies.append((200, {}, [b"x" * 2**20] * 64))
+    engine.pause = 0.001
+    with pytest.raises(SearchUnavailable, match=f"more than {MAX_BODY_BYTES:,} bytes"):
+        searxng(engine).search("q", OPTIONS)
+
+
+def test_a_compressed_answer_is_not_unpacked(engine: Engine) -> None:
+    engine.says(gzip.compress(b" " * 2**26), **{"Content-Encoding": "gzip"})
+    with pytest.raises(SearchUnavailable, match="compressed"):
+        searxng(engine).search("q", OPTIONS)
+    assert engine.asked[0][2]["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize("pieces", [[b""] * 2, [b"x"] * 10_000])
+def test_an_answer_too_slow_is_given_up_even_if_it_trickles(engine: Engine, pieces: list[bytes]) -> None:
+    engine.replies.append((200, {}, pieces))
+    engine.pause = 0.05 if pieces[0] else 30
+    with pytest.raises(SearchUnavailable, match=r"did not answer within 0\.4 s"):
+        searxng(engine, 0.4).search("q", OPTIONS)
+
+
+def test_nobody_there_is_said() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        with pytest.raises(SearchUnavailable, match=r"http://127\.0\.0\.1:\d+ cannot be reached"):
+            SearXNG(Address(f"http://user:secret@127.0.0.1:{port}", True, "S"), 10).search("q", OPTIONS)
+
+
+def test_redirects_stay_on_the_host(engine: Engine) -> None:
+    engine.says(b"", status=302, Location="/found?format=json")
+    engine.says(SEARXNG)
+    assert len(searxng(engine).search("q", OPTIONS).results) == 2
+    assert [path for _, path, _, _ in engine.asked][1] == "/found?format=json"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "http://169.254.169.254/latest/meta-data",
+        "http://localhost:{port}/",
+        "https://127.0.0.1:{port}/",
+        "//example.org/",
+        "file:///etc/passwd",
+    ],
+)
+def test_redirects_to_other_hosts_are_refused(engine: Engine, target: str) -> None:
+    engine.says(b"", status=307, Location=target.format(port=urlsplit(engine.base_url).port))
+    with pytest.raises(SearchUnavailable, match="redirects to another host"):
+        tavily(engine).search("q", OPTIONS)
+    assert len(engine.asked) == 1
+
+
+def test_redirects_in_a_circle_end(engine: Engine) -> None:
+    for _ in range(10):
+        engine.says(b"", status=302, Location="/search")
+    with pytest.raises(SearchUnavailable, match="redirects more than 3 times"):
+        searxng(engine).search("q", OPTIONS)
+    assert len(engine.asked) == 4
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "127.0.0.1",
+        "10.0.0.8",
+        "172.16.3.4",
+        "192.168.1.1",
+        "169.254.169.254",
+        "0.0.0.0",
+        "::1",
+        "fd00::1",
+        "fe80::1%eth0",
+        "::ffff:127.0.0.1",
+        "100.64.0.1",
+    ],
+)
+def test_a_vendors_name_that_means_a_private_machine_is_refused(engine: Engine, number: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even one such address among others is: which of them is connected to would be chance."""
+    infos = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (name, 443)) for name in ("93.184.215.14", number)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: infos)
+    with pytest.raises(SearchUnavailable, match=r"is not a public address here .*: set JIYI_WEB_SEARCH_BASE_URL if it is meant"):
+        fetch_json(Address("https://api.tavily.com", False, "JIYI_WEB_SEARCH_BASE_URL"), "POST", "/search", seconds=5)
+
+
+def test_the_connection_goes_to_the_address_that_was_looked_at(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second look-up could give another answer: there is none."""
+    port = urlsplit(engine.base_url).port
+    looked_up: list[str] = []
+
+    def getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> Any:
+        looked_up.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr("jiyi.providers.websearch.fetching.socket.getaddrinfo", getaddrinfo)
+    monkeypatch.setattr("jiyi.providers.websearch.fetching.ipaddress.ip_address", lambda _: type("Public", (), {"is_global": True}))
+    engine.says(TAVILY)
+    fetch_json(Address(f"http://search.example:{port}", False, "S"), "POST", "/search", seconds=20, body={})
+    assert looked_up.count("search.example") == 1
+    assert engine.asked[0][2]["host"] == f"search.example:{port}"
+
+
+def test_an_address_that_the_operator_set_may_be_private(engine: Engine) -> None:
+    engine.says(TAVILY)
+    assert tavily(engine).search("q", OPTIONS).results
+    with pytest.raises(SearchUnavailable, match="not a public address"):
+        fetch_json(at(engine, trusted=False), "GET", "/search", seconds=5)
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "gopher://x", "http://", "search"])
+def test_other_addresses_are_none(url: str) -> None:
+    with pytest.raises(SearchUnavailable, match="S is no http"):
+        Address(url, True, "S")
+
+
+# Results
+
+
+def test_results_are_bounded_readable_and_once_each() -> None:
+    found: list[Any] = [
+        HIT,
+        HIT | {"score": 0.1},
+        HIT | {"url": "javascript:alert(1)"},
+        HIT | {"url": "https://x.org/" + "y" * 2_000},
+        HIT | {"url": "https://user:pw@bank.example"},
+        HIT | {"url": "https://[::1"},
+        HIT | {"url": 'https://x.org/"><script>'},
+        HIT | {"url": None},
+        {"url": "https://empty.org"},
+        "text",
+        None,
+        7,
+        {"url": "https://long.org", "content": "w\x00o\x1b[2J\u202erd " * 5_000, "score": float("nan")},
+    ]
+    first, second = hits_of(found, OPTIONS)
+    assert first.model_dump() == HIT
+    assert (second.url, second.title, second.score, len(second.content)) == ("https://long.org", "long.org", 0.0, 2_000)
+    assert second.content.isprintable()
+    assert hits_of({"not": "a list"}, OPTIONS) == []
+
+
+@given(
+    st.recursive(
+        st.none() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["url", "title", "content", "score"]), inner),
+    )
+)
+def test_any_json_gives_hits_or_none(found: Any) -> None:
+    for hit in hits_of(found, OPTIONS):
+        assert 0 <= hit.score <= 1
+        assert hit.url.startswith("http")
+    assert words(found, 10) == "" or len(words(found, 10)) <= 10
+
+
+@pytest.mark.parametrize(
+    ("url", "domain", "inside"),
+    [
+        ("https://a.b.org/x", "b.org", True),
+        ("https://b.org:8443", "b.org", True),
+        ("https://evilb.org", "b.org", False),
+        ("https://b.org.evil.com", "b.org", False),
+        ("https://x.org/?b.org", "b.org", False),
+    ],
+)
+def test_cn52_domains_are_whole_names(url: str, domain: str, inside: bool) -> None:
+    assert within(url, [domain]) is inside
+    assert within(url, [])
+    assert bool(hits_of([HIT | {"url": url}], SearchOptions(domains=(domain,)))) is inside
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"max_results": 0}, {"max_results": 11}, {"domains": ("a b",)}, {"domains": ("a.org OR site:b.org",)}, {"search_type": "all"}]
+)
+def test_options_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        SearchOptions(**wrong)
+
+
+def test_cn53_items_are_marked_as_external() -> None:
+    found = SearchResult(query="q", provider="tavily", answer="said by nobody", results=[SearchHit.model_validate(HIT)])
+    (item,) = items_of(found)
+    assert (item.source, item.verified, item.temporary, item.score) == ("external", False, False, 0.8)
+    assert item.content == "Glaze\nGlaze cracks.\n<https://example.org/glaze>"
+    assert item.metadata == {"url": HIT["url"], "title": "Glaze", "provider": "tavily"}
+
+
+# Cache and quota
+
+
+class Counting:
+    provider = "tavily"
+
+    def __init__(self, *errors: Exception) -> None:
+        self.asked: list[str] = []
+        self.errors = list(errors)
+
+    def search(self, query: str, options: SearchOptions) -> SearchResult:
+        self.asked.append(query)
+        if self.errors:
+            raise self.errors.pop(0)
+        return SearchResult(query=query, provider=self.provider)
+
+
+def made(engine: Any, *, seconds: float = 300, most: int = 10, clock: Callable[[], float] = lambda: 0.0) -> Searcher:
+    return Searcher(engine, MemoryCache(seconds, clock=clock), MemoryQuota(most, clock=clock), "nothing set up")
+
+
+def test_cn57_what_was_asked_lately_is_not_asked_again() -> None:
+    engine, now = Counting(), [0.0]
+    search = made(engine, clock=lambda: now[0])
+    for query in ("Why glaze?", " why  GLAZE? "):
+        search.search(query, OPTIONS, group_id="g")
+    search.search("Why glaze?", SearchOptions(max_results=3), group_id="g")
+    now[0] = 299
+    search.search("Why glaze?", OPTIONS, group_id="other")
+    assert len(engine.asked) == 2
+    now[0] = 300
+    search.search("Why glaze?", OPTIONS, group_id="g")
+    assert len(engine.asked) == 3
+
+
+def test_the_cache_is_bounded_and_the_least_recently_used_goes_first() -> None:
+    cache = MemoryCache(10, size=2, clock=lambda: 0.0)
+    found = SearchResult(query="q", provider="p")
+    cache.put("a", found)
+    cache.put("b", found)
+    assert cache.get("a")
+    cache.put("c", found)
+    assert [cache.get(key) is not None for key in "abc"] == [True, False, True]
+
+
+def test_cn53_a_session_searches_so_often_and_no_more() -> None:
+    engine = Counting()
+    search = made(engine, most=2)
+    for number in range(2):
+        search.search(f"q{number}", OPTIONS, group_id="g", session_id="s")
+    with pytest.raises(Skipped, match="JIYI_WEB_SEARCH_PER_SESSION"):
+        search.search("q2", OPTIONS, group_id="g", session_id="s")
+    search.search("q1", OPTIONS, group_id="g", session_id="s")  # from the cache: costs nothing
+    search.search("q3", OPTIONS, group_id="g", session_id="t")
+    search.search("q4", OPTIONS, group_id="h", session_id="s")
+    assert engine.asked == ["q0", "q1", "q3", "q4"]
+
+
+def test_sessions_are_forgotten_after_a_day_and_when_there_are_too_many() -> None:
+    now = [0.0]
+    quota = MemoryQuota(1, size=2, clock=lambda: now[0])
+    assert [quota.take("a"), quota.take("a"), quota.take("b"), quota.take("c"), quota.take("a")] == [True, False, True, True, True]
+    now[0] = 86_400
+    assert quota.take("c")
+
+
+def test_an_engine_that_fails_is_left_alone_for_a_while_and_nothing_is_cached() -> None:
+    engine = Counting(*[SearchUnavailable("away")] * breakers.FAIL_MAX)
+    search = made(engine)
+    for _ in range(breakers.FAIL_MAX):
+        with pytest.raises(SearchUnavailable, match="away"):
+            search.search("q", OPTIONS, group_id="g")
+    with pytest.raises(SearchUnavailable, match=r"tavily is not asked for 30 s after 5 failures in a row"):
+        search.search("q", OPTIONS, group_id="g")
+    assert len(engine.asked) == breakers.FAIL_MAX
+
+
+# Choice
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({}, "set JIYI_WEB_SEARCH to tavily or searxng"),
+        ({"web_search": "tavily"}, "Tavily needs a key: set JIYI_WEB_SEARCH_API_KEY or TAVILY_API_KEY"),
+        ({"web_search": "searxng"}, "set JIYI_WEB_SEARCH_BASE_URL to yours"),
+    ],
+)
+def test_cn52_without_a_key_or_an_address_searches_are_skipped_and_say_why(
+    configure: Callable[..., Settings], settings: dict[str, str], why: str
+) -> None:
+    configure(**settings)
+    with pytest.raises(Skipped, match=why):
+        searcher().search("q", OPTIONS, group_id="g")
+
+
+def test_cn51_the_key_may_be_in_tavilys_own_variable(
+    configure: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, engine: Engine
+) -> None:
+    monkeypatch.setenv("TAVILY_API_KEY", "tvly-env")
+    engine.says(TAVILY, TAVILY)
+    for settings in ({}, {"web_search_api_key": "tvly-own"}):
+        made, _ = chosen(configure(web_search="tavily", web_search_base_url=engine.base_url, **settings))
+        assert made is not None
+        made.search("q", OPTIONS)
+    assert [headers["authorization"] for _, _, headers, _ in engine.asked] == ["Bearer tvly-env", "Bearer tvly-own"]
+
+
+def test_a_blank_question_is_skipped() -> None:
+    with pytest.raises(Skipped, match="nothing to search for"):
+        made(Counting()).search(" \x00", OPTIONS, group_id="g")
+
+
+def test_importing_the_package_loads_no_http_client() -> None:
+    code = "import sys, jiyi.providers.websearch.choice; print([name for name in ('httpx2', 'pybreaker', 'openai') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,188 @@
+"""jiyi.reflection.reflect: the order of the questions, evidence by number, counters; worked out by hand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from jiyi.errors import InvalidEvent
+from jiyi.providers.llms.questions import FocalPoints, Insight, InsightList, Insights, Memo, Planning, Poignancy, Points, Triple
+from jiyi.reflection.reflect import (
+    FOCAL_POINTS,
+    INSIGHTS,
+    MAX_STATEMENTS,
+    MAX_UTTERANCES,
+    RETRIEVED,
+    Statement,
+    counters_after,
+    is_due,
+    reflect,
+    reflect_on_conversation,
+    window,
+)
+from jiyi.reflection.thoughts import Origin, Thought, events_of, thought_id
+from tests.llms import Scripted
+
+LATEST = [Statement(uuid4(), f"Klaus reads chapter {n}") for n in range(4)]
+POOL = [Statement(uuid4(), f"memory {n}") for n in range(5)]
+
+
+def retrieve(points: list[str]) -> list[list[Statement]]:
+    return [POOL for _ in points]
+
+
+class Told(Scripted):
+    """Gives these answers to focal points and insights; the rest as :class:`Scripted`."""
+
+    def __init__(self, points: list[str], insights: list[list[tuple[str, list[int]]]]) -> None:
+        super().__init__()
+        self._points, self._insights = points, insights
+
+    def ask(self, question: Any) -> Any:
+        if isinstance(question, FocalPoints):
+            self.asked.append(question)
+            return Points(questions=self._points)
+        if isinstance(question, Insights):
+            self.asked.append(question)
+            return InsightList(insights=[Insight(text=text, evidence=numbers) for text, numbers in self._insights.pop(0)])
+        return super().ask(question)
+
+
+def test_the_numbers_are_the_originals() -> None:
+    assert (FOCAL_POINTS, RETRIEVED, INSIGHTS) == (3, 30, 5)
+
+
+def test_evidence_numbers_become_memories_in_the_order_named_each_once() -> None:
+    made = reflect("klaus", LATEST, Told(["why?"], [[("so", [3, 0, 3])]]), retrieve)
+    (thought,) = made.thoughts
+    assert thought.evidence == [POOL[3].node_id, POOL[0].node_id]
+    assert (thought.description, thought.focal_point, thought.prompt) == ("so", "why?", "insights@1")
+
+
+def test_all_points_are_retrieved_at_once_before_any_insight() -> None:
+    asked: list[list[str]] = []
+    llm = Told(["a?", "b?"], [[("x", [0])], [("y", [1])]])
+
+    def once(points: list[str]) -> list[list[Statement]]:
+        assert [type(question) for question in llm.asked] == [FocalPoints]
+        asked.append(points)
+        return retrieve(points)
+
+    reflect("klaus", LATEST, llm, once)
+    assert asked == [["a?", "b?"]]
+    assert [type(question) for question in llm.asked] == [FocalPoints, *[Insights, Triple, Poignancy] * 2]
+    assert [question.count for question in llm.asked if isinstance(question, Insights)] == [INSIGHTS] * 2
+
+
+def test_a_point_given_twice_is_thought_about_once_and_one_without_memories_not_at_all() -> None:
+    llm = Told(["a?", "a?", "b?"], [[("x", [0])]])
+    made = reflect("klaus", LATEST, llm, lambda points: [[] if point == "b?" else POOL for point in points])
+    assert [thought.description for thought in made.thoughts] == ["x"]
+    assert made.focal_points == ["a?", "a?", "b?"]
+
+
+def test_the_same_insight_is_one_thought_with_all_its_evidence() -> None:
+    script = [[("x", [0]), ("x", [1])], [("x", [1, 2])]]
+    made = reflect("klaus", LATEST, Told(["a?", "b?"], [list(part) for part in script]), retrieve)
+    assert [thought.evidence for thought in made.thoughts] == [[POOL[n].node_id for n in (0, 1, 2)]]
+    original = reflect("klaus", LATEST, Told(["a?", "b?"], [list(part) for part in script]), retrieve, original=True)
+    assert [len(thought.evidence) for thought in original.thoughts] == [2, 2]
+
+
+def test_what_is_idle_is_not_asked_about() -> None:
+    for original, text, asked in (
+        (False, "the sofa is idle", 0),
+        (False, "an idle thought is idle no more", 1),
+        (True, "it is idle no more", 0),
+    ):
+        llm = Told(["a?"], [[(text, [0])]])
+        (thought,) = reflect("klaus", LATEST, llm, retrieve, original=original).thoughts
+        assert sum(isinstance(question, Poignancy) for question in llm.asked) == asked
+        assert thought.poignancy == (7 if asked else 1)
+
+
+def test_questions_are_in_the_language_of_the_statements() -> None:
+    llm = Told(["为什么？"], [[("林岚喜欢读书", [0]), ("She likes tea", [1])]])
+    reflect("林岚", [Statement(uuid4(), "林岚在读 Neuromancer"), Statement(uuid4(), "卸下门板")], llm, retrieve)
+    assert [question.language for question in llm.asked] == ["zh", "zh", "zh", "zh", "en", "en"]
+
+
+def test_a_conversation_leaves_a_plan_and_a_memo_with_the_name_once() -> None:
+    llm, chat = Scripted(), uuid4()
+    plan, memo = reflect_on_conversation("Maria", [chat], [("Maria", "Hi"), ("Klaus", "Hello")], llm)
+    assert [type(question) for question in llm.asked] == [Planning, Triple, Poignancy, Memo, Triple, Poignancy]
+    assert plan.description == "For Maria's planning: should bring the map on Friday."
+    assert memo.description == "Maria found the map interesting."
+    assert plan.evidence == memo.evidence == [chat]
+
+
+def test_of_a_long_conversation_the_end_is_shown() -> None:
+    llm = Scripted()
+    reflect_on_conversation("Maria", [uuid4()], [("Klaus", str(n)) for n in range(MAX_UTTERANCES + 50)], llm)
+    assert llm.asked[0].utterances[-1] == ("Klaus", str(MAX_UTTERANCES + 49))
+    assert len(llm.asked[0].utterances) == MAX_UTTERANCES
+
+
+@pytest.mark.parametrize(("left", "due"), [(1, False), (0.5, False), (0, True), (-3, True)])
+def test_a_reflection_is_due_when_nothing_is_left(left: float, due: bool) -> None:
+    assert is_due(left) is due
+
+
+def test_the_window_is_the_events_since_the_last_reflection() -> None:
+    assert window(10, original=False) == window(10, original=True) == 10
+    assert window(0, original=False) == RETRIEVED
+    assert window(0, original=True) == window(10_000, original=False) == MAX_STATEMENTS
+
+
+def test_counters_by_hand() -> None:
+    assert counters_after((-4, 40), (-4, 40), 150, original=False) == (150, 0)
+    assert counters_after((-10, 43), (-4, 40), 150, original=False) == (144, 3)
+    assert counters_after((-10, 43), (-4, 40), 150, original=True) == (150, 0)
+    assert counters_after((100, 2), (-4, 40), 150, original=False) == (150, 0)  # set anew by an import meanwhile
+
+
+@given(seen=some.floats(-500, 0), events=some.lists(some.integers(1, 10), max_size=50), before=some.integers(0, 100))
+def test_what_comes_meanwhile_is_never_lost(seen: float, events: list[int], before: int) -> None:
+    left, count = counters_after((seen - sum(events), before + len(events)), (seen, before), 150, original=False)
+    assert left == pytest.approx(150 - sum(events))
+    assert count == len(events)
+
+
+ORIGIN = Origin(group_id="g", agent_id="klaus", now=datetime(2026, 3, 2, tzinfo=UTC), reflection_id=UUID(int=7), llm="m", session_id="s")
+
+
+def made(description: str = "so", **fields: Any) -> Thought:
+    return Thought(
+        **{
+            "description": description,
+            "subject": "klaus",
+            "predicate": "is",
+            "object": "klaus",
+            "poignancy": 5.0,
+            "evidence": [UUID(int=1)],
+            "prompt": "insights@1",
+            "focal_point": "why?",
+            **fields,
+        }
+    )
+
+
+def test_thoughts_become_events_that_say_where_they_come_from() -> None:
+    first, second = events_of([made(), made("and so", focal_point="")], ORIGIN)
+    assert first.event_id == thought_id(UUID(int=7), 0) != second.event_id
+    assert first.payload.keywords == ["klaus", "is"]
+    assert first.payload.expires_at == ORIGIN.now + timedelta(days=30)
+    assert first.payload.provenance == {"reflection": str(UUID(int=7)), "llm": "m", "prompt": "insights@1", "focal_point": "why?"}
+    assert "focal_point" not in second.payload.provenance
+    assert (first.session_id, first.correlation_id) == ("s", str(UUID(int=7)))
+    assert events_of([made()], ORIGIN) == events_of([made()], ORIGIN)
+
+
+def test_what_cannot_be_stored_is_refused() -> None:
+    with pytest.raises(InvalidEvent):
+        events_of([made("so\x00")], ORIGIN)

@@ -1,0 +1,322 @@
+"""jiyi.retrieval.ranking: ranking, several focal texts, and mode ``stanford`` beside a literal retelling of the original's rules."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.errors import ModelMismatch
+from jiyi.retrieval.ranking import Candidates, Weights, diverse, rank, rank_in_turn
+
+NOW = 1_700_000_000.0
+HOUR = 3600.0
+
+
+def weights(mode: str = "recent", **other: float) -> Weights:
+    return Weights(**{"mode": mode, "recency": 1.0, "relevance": 1.0, "importance": 1.0, "decay": 0.5, **other})
+
+
+def candidates(
+    last_accessed: list[float],
+    *,
+    thoughts: list[bool] | None = None,
+    node_count: list[int] | None = None,
+    poignancy: list[float] | None = None,
+    vectors: list[list[float]] | None = None,
+) -> Candidates:
+    size = len(last_accessed)
+    return Candidates(
+        node_count=np.array(node_count or range(1, size + 1), dtype=np.int64),
+        is_thought=np.array(thoughts or [False] * size),
+        last_accessed=np.array(last_accessed, dtype=np.float64),
+        poignancy=np.array(poignancy or [0.0] * size, dtype=np.float64),
+        vectors=np.array(vectors or [[1.0, 0.0]] * size, dtype=np.float32).reshape(size, 2),
+    )
+
+
+def focal(*values: float) -> np.ndarray:
+    return np.array(values or (1.0, 0.0), dtype=np.float32)
+
+
+def test_rank_adds_the_three_components_with_their_gains() -> None:
+    given_ = candidates([10, 20, 30], poignancy=[2, 10, 6], vectors=[[1, 0], [0, 1], [3, 4]])
+    ranked = rank(given_, focal(), weights("recent", recency=2, relevance=1, importance=0.5), top_k=3, now=NOW)
+    # recency 0.125, 0.25, 0.5 → 0, ⅓, 1 (× 2 × 0.5); relevance 1, 0, 0.6 (× 3); importance 0, 1, 0.5 (× 0.5 × 2)
+    assert ranked.scores.recency.raw.tolist() == [0.125, 0.25, 0.5]
+    assert ranked.scores.recency.weight == 1.0
+    assert ranked.scores.relevance.weight == 3.0
+    assert ranked.scores.importance.weight == 1.0
+    assert ranked.scores.total == pytest.approx([0 + 3 + 0, 1 / 3 + 0 + 1, 1 + 1.8 + 0.5])
+    assert ranked.best.tolist() == [2, 0, 1]
+    assert ranked.kept.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("mode", "recency"),
+    [
+        pytest.param("recent", [0.25, 0.5, 0.125], id="recent: by rank, newest highest"),
+        pytest.param("stanford", [0.25, 0.125, 0.5], id="stanford: by rank, oldest highest"),
+        pytest.param("elapsed", [0.25, 0.5, 0.0625], id="elapsed: by hours"),
+    ],
+)
+def test_each_mode_measures_recency_in_its_way(mode: str, recency: list[float]) -> None:
+    given_ = candidates([NOW - 2 * HOUR, NOW - HOUR, NOW - 4 * HOUR])
+    assert rank(given_, focal(), weights(mode), top_k=3, now=NOW).scores.recency.raw == pytest.approx(recency)
+
+
+def test_ties_in_mode_stanford_keep_the_least_recently_accessed_first() -> None:
+    ranked = rank(candidates([30, 10, 20]), focal(), weights("stanford", recency=0), top_k=3, now=NOW)
+    assert ranked.best.tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("mode", ["recent", "elapsed"])
+def test_ties_in_the_other_modes_put_the_most_recently_accessed_first(mode: str) -> None:
+    ranked = rank(candidates([30, 10, 20]), focal(), weights(mode, recency=0), top_k=3, now=NOW)
+    assert ranked.best.tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize(("top_k", "expected"), [(1, [1]), (2, [1, 0]), (3, [1, 0, 2]), (30, [1, 0, 2])])
+def test_top_k_cuts_the_list_and_nothing_else(top_k: int, expected: list[int]) -> None:
+    ranked = rank(candidates([10, 10, 10], poignancy=[5, 9, 1]), focal(), weights(), top_k=top_k, now=NOW)
+    assert ranked.best.tolist() == expected
+    assert ranked.scores.total.size == 3
+
+
+def test_min_similarity_leaves_out_what_is_less_similar_before_the_scoring() -> None:
+    given_ = candidates([10, 20, 30], poignancy=[1, 3, 10], vectors=[[1, 0], [3, 4], [-1, 0]])
+    ranked = rank(given_, focal(), weights(), top_k=3, now=NOW, min_similarity=0.5)
+    assert ranked.kept.tolist() == [0, 1]
+    assert ranked.scores.importance.normalised.tolist() == [0, 1]  # 10 no longer stretches the range
+    assert ranked.scores.recency.raw.tolist() == [0.25, 0.5]
+    assert ranked.kept[ranked.best].tolist() == [0, 1]
+
+
+def test_min_similarity_keeps_what_is_exactly_as_similar() -> None:
+    given_ = candidates([10, 20], vectors=[[1, 0], [0, 1]])
+    assert rank(given_, focal(), weights(), top_k=3, now=NOW, min_similarity=0.0).kept.tolist() == [0, 1]
+    assert rank(given_, focal(), weights(), top_k=3, now=NOW, min_similarity=1.0).kept.tolist() == [0]
+
+
+def test_positions_are_those_of_the_whole_set_when_the_first_is_left_out() -> None:
+    given_ = candidates([10, 20, 30], poignancy=[9, 1, 5], vectors=[[-1, 0], [3, 4], [1, 0]])
+    ranked = rank(given_, focal(), weights(), top_k=1, now=NOW, min_similarity=0.5)
+    assert ranked.scores.importance.raw.tolist() == [1, 5]
+    assert ranked.scores.relevance.raw == pytest.approx([0.6, 1])
+    assert ranked.kept[ranked.best].tolist() == [2]
+
+
+@pytest.mark.parametrize("mode", ["recent", "elapsed", "stanford"])
+def test_nothing_similar_enough_gives_an_empty_ranking(mode: str) -> None:
+    ranked = rank(candidates([10]), focal(-1, 0), weights(mode), top_k=3, now=NOW, min_similarity=0.5)
+    assert ranked.kept.size == ranked.best.size == ranked.scores.total.size == 0
+
+
+def test_a_memory_without_a_comparable_vector_has_relevance_0_and_stays_a_candidate() -> None:
+    given_ = candidates([10, 10, 10], vectors=[[1, 0], [0, 0], [-1, 0]])
+    ranked = rank(given_, focal(), weights(), top_k=3, now=NOW)
+    assert ranked.scores.relevance.raw.tolist() == [1, 0, -1]
+
+
+def test_a_focal_vector_of_another_size_is_a_model_mismatch() -> None:
+    with pytest.raises(ModelMismatch, match=r"of 2 values .* one of 3"):
+        rank(candidates([10]), focal(1, 0, 0), weights(), top_k=3, now=NOW)
+
+
+def test_in_mode_stanford_later_focal_texts_see_what_earlier_ones_touched() -> None:
+    given_ = candidates([10, 20, 30], poignancy=[9, 1, 1])
+    first, second = rank_in_turn(given_, [focal(), focal()], weights("stanford"), top_k=1, now=NOW)
+    assert first.best.tolist() == [0]
+    assert first.scores.recency.raw.tolist() == [0.5, 0.25, 0.125]
+    assert second.scores.recency.raw.tolist() == [0.125, 0.5, 0.25]
+
+
+def test_a_touch_is_at_the_requests_time() -> None:
+    given_ = candidates([NOW, 10, NOW], poignancy=[1, 9, 1])
+    first, second = rank_in_turn(given_, [focal(), focal()], weights("stanford"), top_k=1, now=NOW)
+    assert first.best.tolist() == [1]
+    assert second.scores.recency.raw.tolist() == [0.125, 0.25, 0.5]  # all at the same time now: newest node first
+
+
+def test_touching_follows_positions_of_the_whole_set() -> None:
+    given_ = candidates([10, 20, 30], vectors=[[-1, 0], [1, 0], [1, 0]])
+    kept = {"min_similarity": 0.5, "top_k": 1, "now": NOW}
+    first, second = rank_in_turn(given_, [focal(), focal()], weights("stanford"), **kept)
+    assert first.kept[first.best].tolist() == [1]
+    assert second.scores.recency.raw.tolist() == [0.25, 0.5]  # of 1, touched, and 2
+
+
+@pytest.mark.parametrize("mode", ["recent", "elapsed"])
+def test_in_the_other_modes_all_focal_texts_see_the_same_state(mode: str) -> None:
+    given_ = candidates([NOW - 3 * HOUR, NOW - 2 * HOUR, NOW - HOUR], poignancy=[9, 1, 1])
+    first, second = rank_in_turn(given_, [focal(), focal()], weights(mode), top_k=1, now=NOW)
+    assert first.scores.total.tolist() == second.scores.total.tolist()
+    assert first.best.tolist() == second.best.tolist()
+
+
+@pytest.mark.parametrize("mode", ["recent", "elapsed", "stanford"])
+def test_ranking_leaves_the_candidates_as_they_were(mode: str) -> None:
+    given_ = candidates([10, 20, 30])
+    rank_in_turn(given_, [focal(), focal(0, 1)], weights(mode), top_k=2, now=NOW)
+    assert given_.last_accessed.tolist() == [10, 20, 30]
+
+
+# The original's rules (research: generative agents, new_retrieve), told once more in plain Python, step by step.
+
+
+@dataclass
+class Node:
+    count: int
+    type: str
+    last_accessed: float
+    poignancy: int
+    vector: list[int]
+
+
+def stretched(values: dict[int, float]) -> dict[int, float]:
+    low, high = min(values.values()), max(values.values())
+    if high - low == 0:
+        return dict.fromkeys(values, (1 - 0) / 2)
+    return {key: (value - low) / (high - low) for key, value in values.items()}
+
+
+def original_retrieve(nodes: list[Node], focal_vectors: list[list[int]], w: Weights, n: int, clock: float) -> list[Any]:
+    by_count = {node.count: node for node in nodes}
+    newest_first = sorted(nodes, key=lambda node: node.count, reverse=True)
+    seq_event = [node for node in newest_first if node.type == "event"]
+    seq_thought = [node for node in newest_first if node.type == "thought"]
+    results = []
+    for query in focal_vectors:
+        sequence = sorted(seq_event + seq_thought, key=lambda node: node.last_accessed)
+        recency = {node.count: w.decay**i for i, node in enumerate(sequence, start=1)}
+        importance = {node.count: float(node.poignancy) for node in sequence}
+        relevance = {}
+        for node in sequence:
+            dot = float(sum(a * b for a, b in zip(node.vector, query, strict=True)))
+            lengths = math.sqrt(sum(a * a for a in node.vector)) * math.sqrt(sum(b * b for b in query))
+            relevance[node.count] = dot / lengths
+        recency, importance, relevance = stretched(recency), stretched(importance), stretched(relevance)
+        score = {
+            key: w.recency * recency[key] * 0.5 + w.relevance * relevance[key] * 3 + w.importance * importance[key] * 2 for key in recency
+        }
+        top = sorted(score.items(), key=lambda item: item[1], reverse=True)[:n]
+        for key, _ in top:
+            by_count[key].last_accessed = clock
+        results.append(top)
+    return results
+
+
+small_vectors = st.lists(st.integers(-2, 2), min_size=3, max_size=3).filter(any)
+
+
+@st.composite
+def memories(draw: st.DrawFn) -> list[Node]:
+    """Small whole numbers: many ties, and no rounding that could tell two ways of computing apart."""
+    size = draw(st.integers(1, 12))
+    nodes = [
+        Node(
+            count=count,
+            type=draw(st.sampled_from(["event", "thought"])),
+            last_accessed=float(draw(st.integers(0, 5))),
+            poignancy=draw(st.integers(1, 10)),
+            vector=draw(small_vectors),
+        )
+        for count in range(1, size + 1)
+    ]
+    return draw(st.permutations(nodes))
+
+
+def columns(nodes: list[Node]) -> Candidates:
+    return Candidates(
+        node_count=np.array([node.count for node in nodes], dtype=np.int64),
+        is_thought=np.array([node.type == "thought" for node in nodes]),
+        last_accessed=np.array([node.last_accessed for node in nodes]),
+        poignancy=np.array([node.poignancy for node in nodes], dtype=np.float64),
+        vectors=np.array([node.vector for node in nodes], dtype=np.float32),
+    )
+
+
+whole_weights = st.builds(
+    Weights,
+    mode=st.just("stanford"),
+    recency=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
+    relevance=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
+    importance=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
+    decay=st.sampled_from([0.5, 0.75, 1.0]),  # exact powers
+)
+
+
+@given(memories(), st.lists(small_vectors, min_size=1, max_size=3), whole_weights, st.integers(1, 13), st.integers(0, 9))
+def test_mode_stanford_is_the_original(nodes: list[Node], queries: list[list[int]], w: Weights, n: int, clock: int) -> None:
+    given_ = columns(nodes)
+    ranked = rank_in_turn(given_, [np.array(query, np.float32) for query in queries], w, top_k=n, now=float(clock))
+    expected = original_retrieve(nodes, queries, w, n, float(clock))
+    for ours, theirs in zip(ranked, expected, strict=True):
+        assert given_.node_count[ours.best].tolist() == [count for count, _ in theirs]
+        assert ours.scores.total[ours.best] == pytest.approx([score for _, score in theirs], abs=1e-12)
+
+
+@given(memories(), small_vectors, st.sampled_from([0.99, 0.995, 0.9]), st.floats(0, 3), st.floats(0, 3))
+def test_mode_stanford_scores_as_the_original_with_any_weights(
+    nodes: list[Node], query: list[int], decay: float, recency: float, relevance: float
+) -> None:
+    w = Weights(mode="stanford", recency=recency, relevance=relevance, importance=1.0, decay=decay)
+    given_ = columns(nodes)
+    (ours,) = rank_in_turn(given_, [np.array(query, np.float32)], w, top_k=len(nodes), now=9.0)
+    theirs = dict(original_retrieve(nodes, [query], w, len(nodes), 9.0)[0])
+    expected = [theirs[count] for count in given_.node_count.tolist()]
+    assert ours.scores.total == pytest.approx(expected, abs=1e-9)
+
+
+@given(memories(), small_vectors, st.sampled_from(["recent", "elapsed", "stanford"]), st.data())
+def test_the_order_of_the_candidates_does_not_matter(nodes: list[Node], query: list[int], mode: str, data: st.DataObject) -> None:
+    w = weights(mode, decay=0.5)
+    shuffled = data.draw(st.permutations(nodes))
+    rankings = []
+    for some in (nodes, shuffled):
+        given_ = columns(some)
+        ranked = rank(given_, np.array(query, np.float32), w, top_k=5, now=9.0)
+        rankings.append((given_.node_count[ranked.best].tolist(), ranked.scores.total[ranked.best].tolist()))
+    assert rankings[0] == rankings[1]
+
+
+@given(memories(), small_vectors, st.sampled_from(["recent", "elapsed", "stanford"]))
+def test_totals_with_default_weights_lie_between_0_and_5_5(nodes: list[Node], query: list[int], mode: str) -> None:
+    ranked = rank(columns(nodes), np.array(query, np.float32), weights(mode, decay=0.99), top_k=30, now=9.0)
+    assert ((ranked.scores.total >= 0) & (ranked.scores.total <= 5.5 + 1e-12)).all()
+    assert sorted(ranked.scores.total[ranked.best], reverse=True) == ranked.scores.total[ranked.best].tolist()
+
+
+# Near-duplicates
+
+
+def test_without_diversity_the_best_scores_win() -> None:
+    scores = np.array([3.0, 2.0, 1.0])
+    assert diverse(scores, np.eye(3, dtype=np.float32), 2, 0.0).tolist() == [0, 1]
+
+
+def test_a_twin_of_what_is_taken_already_gives_way_to_something_else() -> None:
+    vectors = np.array([[1, 0], [2, 0], [0, 1], [0, 0]], dtype=np.float32)
+    scores = np.array([10.0, 9.9, 6.0, 5.0])
+    # 1 - d = d = .5; scores stretched: 1, .98, .2, 0. The twin is worth .49 - .5, the third .1 - 0.
+    assert diverse(scores, vectors, 3, 0.5).tolist() == [0, 2, 3]
+    assert diverse(scores, vectors, 9, 0.5).tolist() == [0, 2, 3, 1]
+
+
+def test_an_opposite_is_no_more_different_than_something_unrelated() -> None:
+    vectors = np.array([[1, 0], [0, 1], [-1, 0]], dtype=np.float32)
+    assert diverse(np.array([3.0, 2.0, 1.9]), vectors, 2, 0.9).tolist() == [0, 1]
+
+
+@given(st.integers(0, 1_000), st.floats(0, 1))
+def test_thinning_takes_each_once_and_the_best_first(seed: int, diversity: float) -> None:
+    random = np.random.default_rng(seed)
+    scores = np.sort(random.random(12))[::-1].copy()
+    found = diverse(scores, random.standard_normal((12, 3)).astype(np.float32), 7, diversity).tolist()
+    assert len(set(found)) == 7
+    assert found[0] == 0 or diversity == 1

@@ -1,0 +1,478 @@
+"""jiyi.retrieval.relevance on small memories: each part worked out by hand, and the whole against a plain rewriting of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.protocol.vectors import Float32
+from jiyi.retrieval import relevance
+from jiyi.retrieval.lexicon import Lexicon
+from jiyi.retrieval.relevance import Corpus, hybrid, sentences_of
+from jiyi.retrieval.scoring import Floats
+from jiyi.text.tokens import tokens
+
+#: A Wednesday.
+NOW = datetime(2026, 3, 11, 15, 30, tzinfo=UTC)
+DAY = 86_400.0
+
+
+def corpus_of(
+    texts: Sequence[str],
+    vectors: Sequence[Sequence[float]] | None = None,
+    *,
+    sessions: Sequence[int] | None = None,
+    created: Sequence[float] | None = None,
+    subjects: Sequence[str | None] | None = None,
+    languages: Sequence[int] | None = None,
+) -> Corpus:
+    """Without sessions there are no neighbours; by default all was said a day apart."""
+    size = len(texts)
+    lexicon = Lexicon()
+    for text in texts:
+        lexicon.add(tokens(text))
+    return Corpus.of(
+        np.array(vectors, dtype=np.float32) if vectors else np.zeros((size, 0), dtype=np.float32),
+        lexicon,
+        languages=languages or [0] * size,
+        sessions=sessions if sessions is not None else [-1] * size,
+        created=created if created is not None else [NOW.timestamp() - DAY * (size - i) for i in range(size)],
+        subjects=subjects or [None] * size,
+    )
+
+
+def vector(*values: float) -> Float32:
+    return np.array(values, dtype=np.float32)
+
+
+WORDS = "kiln clay glaze tea harbour ferry 陶瓷 喝茶".split()
+
+
+def random_corpus(seed: int, size: int = 14) -> tuple[Corpus, str, Float32]:
+    """A memory with everything in it, and a question with its vector."""
+    random = np.random.default_rng(seed)
+    texts = [" ".join(random.choice(WORDS, size=random.integers(1, 6))) for _ in range(size)]
+    vectors = random.standard_normal((size, 6)) + 1
+    vectors[random.integers(size)] = 0
+    corpus = corpus_of(
+        texts,
+        vectors.tolist(),
+        sessions=random.integers(0, 3, size).tolist(),
+        created=(NOW.timestamp() - random.uniform(0, 5_000, size)).tolist(),
+        subjects=random.choice(["Anna", "Ben", ""], size).tolist(),
+    )
+    return corpus, "Did Anna fire the glaze? Where was tea with the ferry yesterday?", vector(*random.standard_normal(6) + 1)
+
+
+def embed_by_text(text: str) -> Float32:
+    return np.random.default_rng(len(text)).standard_normal(6).astype(np.float32)
+
+
+# Dense
+
+
+def test_dense_is_the_cosine_and_nothing_for_rows_without_a_vector() -> None:
+    corpus = corpus_of(["a", "b", "c", "d"], [[1, 0], [3, 4], [0, 0], [-2, 0]])
+    assert relevance.dense(corpus, vector(2, 0)) == pytest.approx([1, 0.6, 0, -1])
+
+
+def test_a_query_without_direction_and_a_memory_without_vectors_are_like_nothing() -> None:
+    assert relevance.dense(corpus_of(["a", "b"], [[1, 0], [0, 1]]), vector(0, 0)).tolist() == [0, 0]
+    assert relevance.dense(corpus_of(["a", "b"]), vector(1, 0)).tolist() == [0, 0]
+
+
+def test_the_centre_is_the_mean_trusted_the_more_the_more_memories_there_are() -> None:
+    unit = np.array([[1, 0], [0, 1]], dtype=np.float32)
+    assert relevance.centre_of(2 * unit, np.array([2.0, 2.0]), np.arange(2)) == pytest.approx(np.array([0.5, 0.5]) * 2 / 52)
+    for repeated, expected in ((25, 0.25), (50_000, 0.5)):  # 50 memories: half
+        rows = np.repeat(unit, repeated, axis=0)
+        found = relevance.centre_of(rows, np.ones(len(rows)), np.arange(len(rows)))
+        assert found == pytest.approx(np.array([expected, expected]), abs=1e-3)
+    assert relevance.centre_of(unit, np.ones(2), np.arange(0)).tolist() == [0, 0]
+
+
+@given(st.integers(0, 10_000))
+def test_centred_cosine_is_the_cosine_of_what_is_left_without_the_centre(seed: int) -> None:
+    corpus, _, query = random_corpus(seed)
+    has = corpus.lengths > 0
+    rows = corpus.vectors[has] / corpus.lengths[has, None] - corpus.centre
+    focal = query / np.linalg.norm(query) - corpus.centre
+    expected = rows @ focal / np.linalg.norm(rows, axis=1) / np.linalg.norm(focal)
+    centred = relevance._centred(corpus, relevance.dense(corpus, query), query)
+    assert centred[has] == pytest.approx(expected, abs=1e-5)
+    assert not centred[~has].any()
+
+
+def test_the_common_direction_does_not_hide_what_tells_memories_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relevance, "CENTRE_PRIOR", 0)
+    corpus = corpus_of(["a", "b"], [[10, 1, 0], [10, -1, 0]])
+    query = vector(10, 1, 0)
+    plain = relevance.dense(corpus, query)
+    centred = relevance._centred(corpus, plain, query)
+    assert plain.min() > 0.97
+    assert centred == pytest.approx([1, -1], abs=1e-2)
+
+
+# Neighbours
+
+
+def test_neighbours_share_and_fade_with_the_time_between() -> None:
+    corpus = corpus_of(["a", "b", "c", "d"], sessions=[0, 0, 0, 0], created=[0, 900, 1800, 1800])
+    gained = relevance.neighbours(corpus, np.array([1.0, 0, 0, 0]))
+    # The third is too far away, in places if not in time.
+    assert gained == pytest.approx([0, 0.5 * math.exp(-1), 0.25 * math.exp(-2), 0])
+
+
+def test_neighbours_before_and_after_add_up() -> None:
+    corpus = corpus_of(["a", "b", "c"], sessions=[0, 0, 0], created=[0, 0, 0])
+    assert relevance.neighbours(corpus, np.array([4.0, 0, -2])) == pytest.approx([-0.5, 1, 1])
+
+
+def test_neighbours_are_of_the_same_session() -> None:
+    corpus = corpus_of(["a", "b", "c"], sessions=[0, 1, 0], created=[0, 1, 2])
+    gained = relevance.neighbours(corpus, np.array([0, 8.0, 1]))
+    assert gained == pytest.approx([0.5 * math.exp(-2 / 900), 0, 0])
+    alone = corpus_of(["a", "b", "c"], created=[0, 1, 2])
+    assert relevance.neighbours(alone, np.ones(3)).tolist() == [0, 0, 0]
+
+
+def test_an_answer_is_found_by_the_question_before_it() -> None:
+    texts = ["Ben: which glaze did you choose?", "Anna: the green one", "Anna: rain again", "Ben: yes"]
+    times = [NOW.timestamp() + 60 * i for i in range(4)]
+    together = hybrid(corpus_of(texts, sessions=[0, 0, 1, 1], created=times), "glaze", None, None, NOW)
+    assert np.argsort(-together.total)[:2].tolist() == [0, 1]
+    assert together.neighbours is not None
+    apart = hybrid(corpus_of(texts, sessions=[0, 1, 2, 3], created=times), "glaze", None, None, NOW)
+    assert apart.neighbours is not None
+    assert apart.neighbours.tolist() == [0, 0, 0, 0]
+
+
+# What the question names
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What did Anna fire?", [1, 0, 0, 0]),
+        ("ANNA'S kiln", [1, 0, 0, 0]),
+        ("Anna’s kiln", [1, 0, 0, 0]),
+        ("Ａｎｎａ？", [1, 0, 0, 0]),
+        ("Is Annabel here, or Joanna?", [0, 0, 0, 0]),
+        ("Mary Ann Evans wrote it", [0, 1, 0, 0]),
+        ("Mary Ann wrote it", [0, 0, 0, 0]),
+        ("王小明的电话是多少", [0, 0, 1, 0]),
+        ("小明的电话是多少", [0, 0, 0, 0]),
+        ("Anna和王小明在哪里", [1, 0, 1, 0]),
+        ("who was it?", [0, 0, 0, 0]),
+        ("", [0, 0, 0, 0]),
+    ],
+)
+def test_memories_whose_subject_the_question_names(question: str, expected: list[int]) -> None:
+    corpus = corpus_of(["a", "b", "c", "d"], subjects=["Anna", "Mary Ann Evans", "王小明", None])
+    assert relevance.names_subject(corpus, question).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What happened on 2 March 2026?", [0, 1, 1, 0]),
+        ("3月2日发生了什么", [0, 1, 1, 0]),
+        ("on 1 March or on 3 March", [1, 0, 0, 1]),
+        ("in March 2026", [1, 1, 1, 1]),
+        ("in 2025", [0, 0, 0, 0]),
+        ("nine days ago", [0, 1, 1, 0]),
+        ("what happened?", [0, 0, 0, 0]),
+    ],
+)
+def test_memories_from_the_day_that_the_question_names(question: str, expected: list[int]) -> None:
+    second = datetime(2026, 3, 2, tzinfo=UTC)
+    moments = [second - timedelta(seconds=1), second, second + timedelta(days=1, seconds=-1), second + timedelta(days=1)]
+    corpus = corpus_of(["a", "b", "c", "d"], created=[moment.timestamp() for moment in moments])
+    assert relevance.names_day(corpus, question, NOW).tolist() == expected
+
+
+def test_a_day_is_one_in_the_time_zone_of_now() -> None:
+    late = datetime(2026, 3, 2, 23, tzinfo=UTC)  # the third of March in Beijing
+    corpus = corpus_of(["a"], created=[late.timestamp()])
+    beijing = NOW.astimezone(datetime.strptime("+0800", "%z").tzinfo)
+    assert relevance.names_day(corpus, "3月2日", beijing).tolist() == [0]
+    assert relevance.names_day(corpus, "3月3日", beijing).tolist() == [1]
+
+
+def test_what_is_named_adds_its_bonus() -> None:
+    day = datetime(2026, 3, 2, 12, tzinfo=UTC).timestamp()
+    corpus = corpus_of(["a", "b", "c"], subjects=["Anna", "Anna", "Ben"], created=[day, day + 2 * DAY, day + 3 * DAY])
+    measured = hybrid(corpus, "Anna on 2 March", None, None, NOW)
+    assert measured.named is not None
+    assert measured.named.tolist() == [relevance.SUBJECT_BONUS + relevance.DAY_BONUS, relevance.SUBJECT_BONUS, 0]
+
+
+# The second hop
+
+NUMBER = [
+    "Marta's number is 555-0199",
+    "Pavel's number is 555-0142",
+    "Marta is a nurse in Hobart",
+    "Pavel is a baker in Leith",
+    "Rain fell on the harbour",
+    "The ferry was late",
+]
+
+
+def test_the_second_hop_finds_what_shares_a_name_with_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relevance, "HOP_FROM", 1)
+    question = "Which occupation has the person with 555-0199?"  # not a word of "Marta is a nurse"
+    found = hybrid(corpus_of(NUMBER), question, None, None, NOW)
+    assert np.argsort(-found.total)[0] == 0
+    assert found.total[2] > max(found.total[[3, 4, 5]]) + 0.1
+    monkeypatch.setattr(relevance, "HOP_WEIGHT", 0.0)
+    without = hybrid(corpus_of(NUMBER), question, None, None, NOW).total
+    assert without[2] == without[3] == without[4]
+
+
+def test_the_second_hop_in_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relevance, "HOP_FROM", 1)
+    texts = ["张静怡的手机号是18612345678", "李文的手机号是13912345678", "张静怡在医院上班", "李文在学校上班", "今天下雨了"]
+    found = hybrid(corpus_of(texts), "号码18612345678的人做什么", None, None, NOW)
+    assert np.argsort(-found.total)[0] == 0
+    assert found.total[2] > found.total[3]
+
+
+def test_the_second_hop_by_vectors_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relevance, "LEXICAL_SHARE", 0.0)
+    # The second is like the first, which is like the question; the third is as unlike the question as the second.
+    corpus = corpus_of(["a", "b", "c", "d"], [[1, 1, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]])
+    found = hybrid(corpus, "x", vector(1, 0, 0), None, NOW)
+    assert found.second_hop is not None
+    assert found.second_hop[1] > found.second_hop[2]
+
+
+def hop_by_hand(corpus: Corpus, first: Floats, pool: Sequence[int], shares: tuple[float, float]) -> Floats:
+    """The second hop with nothing saved: vectors centred one by one."""
+    lengths = np.maximum(corpus.lengths, 1e-9)[:, None]
+    rows = np.where(corpus.lengths[:, None] > 0, corpus.vectors / lengths - corpus.centre, 0)
+    rows /= np.maximum(np.linalg.norm(rows, axis=1), 1e-9)[:, None]
+    likeness = np.zeros(len(pool))
+    for place, start in enumerate(sorted(range(len(corpus)), key=lambda row: (-first[row], row))[: relevance.HOP_FROM]):
+        vectors, words = (rows @ rows[start])[pool], corpus.lexicon.likeness(start)[pool]
+        likeness += (shares[0] * relevance.standard(vectors) + shares[1] * relevance.standard(words)) / (place + 1)
+    hop = np.zeros(len(corpus))
+    hop[pool] = relevance.standard(likeness)
+    return hop
+
+
+@given(st.integers(0, 10_000), st.integers(1, 20))
+def test_the_second_hop_over_a_pool_of_any_size(seed: int, size: int) -> None:
+    corpus, _, _ = random_corpus(seed)
+    first = np.random.default_rng(seed).standard_normal(len(corpus))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relevance, "HOP_POOL", size)
+        hop = relevance._second_hop(corpus, first, with_vectors=True)
+        words_only = relevance._second_hop(corpus, first, with_vectors=False)
+    pool = sorted(np.argsort(-first)[:size].tolist())
+    assert hop == pytest.approx(hop_by_hand(corpus, first, pool, (0.5, 0.5)), abs=1e-4)
+    assert words_only == pytest.approx(hop_by_hand(corpus, first, pool, (0, 1)), abs=1e-4)
+
+
+@given(st.integers(0, 10_000))
+def test_a_pool_with_room_for_all_changes_nothing(seed: int) -> None:
+    corpus, question, query = random_corpus(seed)
+    totals = []
+    for pool in (len(corpus), len(corpus) + 1, 4_000):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(relevance, "HOP_POOL", pool)
+            totals.append(hybrid(corpus, question, query, embed_by_text, NOW).total)
+    assert np.array_equal(totals[0], totals[1])
+    assert np.array_equal(totals[0], totals[2])
+
+
+@given(st.lists(st.floats(-5, 5), unique=True, max_size=30), st.integers(1, 30))
+def test_the_highest_come_first(values: list[float], count: int) -> None:
+    expected = sorted(range(len(values)), key=lambda row: -values[row])[:count]
+    assert relevance._highest(np.array(values, dtype=float), count).tolist() == expected
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0, 2.0]), max_size=30), st.integers(1, 30))
+def test_of_equally_high_ones_the_earlier_position_is_taken(values: list[float], count: int) -> None:
+    expected = sorted(range(len(values)), key=lambda row: (-values[row], row))[:count]
+    assert relevance._highest(np.array(values, dtype=float), count).tolist() == expected
+
+
+# Sentences
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Who fired the green kiln?", ["Who fired the green kiln"]),
+        (
+            "Anna fired her green kiln today. Who glazed the red vases? Which ferry left Leith harbour?",
+            ["Anna fired her green kiln today. Who glazed the red vases", "Which ferry left Leith harbour"],
+        ),
+        ("Which kiln fires hot; which glaze turns green", ["Which kiln fires hot", "which glaze turns green"]),
+        ("Which kiln fires hot and also which glaze turns green", ["Which kiln fires hot", "which glaze turns green"]),
+        ("我姐姐喜欢下棋。她在医院上班吗？", ["我姐姐喜欢下棋", "她在医院上班吗"]),
+        ("我姐姐喜欢什么，另外，她在哪里上班", ["我姐姐喜欢什么", "她在哪里上班"]),
+        ("Anna's kiln at 10:30 today?", ["Anna's kiln at 10:30 today"]),
+        ("Hi! Who fired the green kiln?", ["Who fired the green kiln"]),  # a greeting asks nothing
+        ("好的。我姐姐喜欢下棋吗", ["我姐姐喜欢下棋吗"]),
+        ("", []),
+        ("?!。", []),
+    ],
+)
+def test_the_sentences_of_a_question(question: str, expected: list[str]) -> None:
+    assert sentences_of(question) == expected
+
+
+def test_no_more_sentences_than_there_is_time_for() -> None:
+    assert len(sentences_of("Who fired green kilns? " * 20)) == relevance.MAX_SENTENCES
+
+
+def test_each_sentence_finds_its_own_memory() -> None:
+    texts = ["Anna fired the green kiln", "The ferry left Leith harbour", "Ben drank tea at home", "It rained in Hobart", "So cold"]
+    asked: list[str] = []
+
+    def embed(text: str) -> Float32:
+        asked.append(text)
+        return vector(1, 0) if "kiln" in text else vector(0, 1)
+
+    corpus = corpus_of(texts, [[1, 0], [0, 1], [-1, 0], [0, -1], [-1, -1]])
+    question = "Who fired the green kiln? Which ferry left Leith harbour?"
+    found = hybrid(corpus, question, vector(1, 1), embed, NOW)
+    assert asked == ["Who fired the green kiln", "Which ferry left Leith harbour"]
+    assert set(np.argsort(-found.total)[:2].tolist()) == {0, 1}
+
+
+def test_a_memory_counts_with_its_best_sentence() -> None:
+    corpus, _, query = random_corpus(3)
+    corpus.shares[:] = 0
+    question = "Which kiln has clay with glaze? Which harbour ferry has tea?"
+    found = hybrid(corpus, question, query, embed_by_text, NOW).total
+    parts = [
+        relevance._scored(corpus, relevance.dense(corpus, focal), focal, corpus.lexicon.bm25(tokens(text)))[0]
+        for text, focal in [(question, query), *((text, embed_by_text(text)) for text in sentences_of(question))]
+    ]
+    assert len(parts) == 3
+    assert found == pytest.approx(parts[0] + relevance.SENTENCE_WEIGHT * np.maximum(parts[1], parts[2]))
+
+
+def test_without_an_embedder_for_sentences_only_the_whole_question_counts() -> None:
+    corpus, question, query = random_corpus(1)
+    assert len(sentences_of(question)) == 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relevance, "SENTENCE_WEIGHT", 0.0)
+        whole = hybrid(corpus, question, query, embed_by_text, NOW).total
+    assert hybrid(corpus, question, query, None, NOW).total == pytest.approx(whole)
+    assert hybrid(corpus, question, query, embed_by_text, NOW).total != pytest.approx(whole)
+
+
+# Languages
+
+
+def test_within_one_language_scores_are_as_over_all() -> None:
+    values = np.array([1.0, 2, 4, 9])
+    for code in (0, 1):
+        codes = np.full(4, code, dtype=np.int8)
+        assert relevance.standard_within(values, codes).tolist() == relevance.standard(values).tolist()
+    assert relevance.standard_within(values[:0], np.zeros(0, dtype=np.int8)).size == 0
+
+
+def test_the_best_of_each_language_stand_out_however_far_apart_the_languages_are() -> None:
+    few, many = np.array([0.9, 0.8] * 50 + [0.97]), np.array([0.3, 0.2] * 50 + [0.37])
+    codes = np.array([1] * 101 + [0] * 101, dtype=np.int8)
+    found = relevance.standard_within(np.concatenate([few, many]), codes)
+    assert sorted(np.argsort(-found)[:2].tolist()) == [100, 201]
+    assert relevance.standard(np.concatenate([few, many]))[201] < 0
+
+
+def test_a_single_memory_of_another_language_is_judged_by_all() -> None:
+    """By itself it would be exactly average, whatever it says: shrunk, most of its difference is left."""
+    values = np.array([0.0, 1, 2, 3, 4, 5, 6, 7, 8, 30])
+    codes = np.array([0] * 9 + [1], dtype=np.int8)
+    assert relevance.standard_within(values, codes).argmax() == 9
+
+
+def test_all_equal_says_nothing_in_any_language() -> None:
+    assert relevance.standard_within(np.ones(4), np.array([0, 0, 1, 1], dtype=np.int8)).tolist() == [0] * 4
+
+
+# The whole
+
+
+def test_without_a_vector_only_words_count() -> None:
+    corpus, question, _ = random_corpus(2)
+
+    def never(text: str) -> Float32:
+        raise AssertionError(text)
+
+    measured = hybrid(corpus, question, None, never, NOW)
+    assert measured.dense is None
+    assert measured.lexical is not None
+    assert measured.lexical == pytest.approx(corpus.lexicon.bm25(tokens(question)))
+    corpus.vectors = corpus.vectors[::-1].copy()
+    assert np.array_equal(hybrid(corpus, question, None, never, NOW).total, measured.total)
+
+
+@given(st.integers(0, 10_000))
+def test_a_question_of_one_sentence_is_the_sum_of_its_parts(seed: int) -> None:
+    corpus, _, query = random_corpus(seed)
+    measured = hybrid(corpus, "Did Anna fire the glaze yesterday", query, embed_by_text, NOW)
+    assert measured.dense is not None
+    assert measured.lexical is not None
+    assert measured.second_hop is not None
+    assert measured.neighbours is not None
+    assert measured.named is not None
+    both = relevance.standard(relevance._centred(corpus, measured.dense, query)) + relevance.standard(measured.lexical)
+    score = relevance.standard(both) + measured.second_hop
+    assert measured.neighbours == pytest.approx(relevance.neighbours(corpus, score))
+    assert measured.total == pytest.approx(score + measured.neighbours + measured.named)
+
+
+@given(st.integers(0, 10_000))
+def test_the_order_of_the_rows_does_not_matter(seed: int) -> None:
+    corpus, question, query = random_corpus(seed)
+    order = np.random.default_rng(seed).permutation(len(corpus))
+    place = np.append(np.argsort(order), -1).astype(np.int32)  # where each row went; -1 stays -1
+    said: list[list[str]] = [[] for _ in order]
+    for token, (rows, counts) in corpus.lexicon._postings.items():
+        for row, count in zip(rows, counts, strict=True):
+            said[place[row]] += [token] * count
+    lexicon = Lexicon()
+    for text in said:
+        lexicon.add(text)
+    moved = Corpus(
+        vectors=corpus.vectors[order],
+        lengths=corpus.lengths[order],
+        centre=corpus.centre,
+        centre_dots=corpus.centre_dots[order],
+        centred_lengths=corpus.centred_lengths[order],
+        lexicon=lexicon,
+        near=place[corpus.near[order]],
+        shares=corpus.shares[order],
+        languages=corpus.languages[order],
+        created=corpus.created[order],
+        subjects=corpus.subjects[order],
+        subject_codes=corpus.subject_codes,
+    )
+    expected = hybrid(corpus, question, query, embed_by_text, NOW).total[order]
+    assert hybrid(moved, question, query, embed_by_text, NOW).total == pytest.approx(expected, abs=1e-3)
+
+
+def test_standard_scores() -> None:
+    assert relevance.standard(np.array([1.0, 3])).tolist() == [-1, 1]
+    assert relevance.standard(np.array([2.0, 2, 2])).tolist() == [0, 0, 0]
+
+
+def test_a_single_memory_is_as_good_as_any() -> None:
+    corpus = corpus_of(["kiln"], [[1, 0]], sessions=[0], subjects=["Anna"])
+    assert hybrid(corpus, "the kiln", vector(0, 1), None, NOW).total.tolist() == [0]
+
+
+def test_an_agent_that_remembers_nothing() -> None:
+    assert hybrid(corpus_of([]), "Who fired the kiln? Which ferry left Leith?", None, None, NOW).total.shape == (0,)

@@ -1,0 +1,199 @@
+"""jiyi.text.words: keywords in Chinese and English, and what counts as idle."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.protocol.events import MAX_KEYWORD_CHARS
+from jiyi.text.words import MAX_EXTRACTED_KEYWORDS, is_idle, keywords_of, keywords_ranked, language_of, last_segment, normalise, words_of
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("ＡＢＣ１２３", "abc123"), ("Klaus", "klaus"), ("ｶﾀｶﾅ", "カタカナ"), ("记忆", "记忆"), ("，", ","), ("", "")]
+)
+def test_normalise_folds_width_and_case(text: str, expected: str) -> None:
+    assert normalise(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("description", "expected"),
+    [
+        pytest.param("Klaus is reading about gentrification", ["klaus", "reading", "gentrification"], id="English"),
+        pytest.param("林岚喜欢乌龙茶", ["林岚", "喜欢", "乌龙茶"], id="Chinese"),
+        pytest.param("林岚和Tomas讨论蜂蜜", ["林岚", "tomas", "讨论", "蜂蜜"], id="mixed, in the order of the text"),
+        pytest.param("Order INV-2093 came from a.b@example.org", ["order", "inv-2093", "came", "a.b@example.org"], id="identifiers"),
+        pytest.param("Ｋｌａｕｓ　２０２４", ["klaus", "2024"], id="full width"),
+        pytest.param("it's don't o’clock", ["don't", "o’clock"], id="apostrophes"),
+        pytest.param("tea tea TEA", ["tea"], id="each once"),
+        pytest.param("我们已经可以", [], id="Chinese stop words only"),
+        pytest.param("what is it to you", [], id="English stop words only"),
+        pytest.param("a I 茶 7", [], id="single characters"),
+        pytest.param("?! …", [], id="no words"),
+    ],
+)
+def test_keywords_are_taken_from_the_text(description: str, expected: list[str]) -> None:
+    assert keywords_of(description, None, None) == expected
+
+
+@pytest.mark.parametrize(
+    ("subject", "object_", "expected"),
+    [
+        pytest.param("Klaus", "tea", ["Klaus", "tea"], id="both, as they are written"),
+        pytest.param("the Ville:home:kitchen:bed", "idle", ["bed", "idle"], id="the last part of a path"),
+        pytest.param(None, "tea", ["tea"], id="object only"),
+        pytest.param("Klaus", None, ["Klaus"], id="subject only"),
+        pytest.param("Klaus", "Klaus", ["Klaus"], id="the same twice"),
+        pytest.param("", "the Ville:", ["words"], id="empty parts name nothing"),
+        pytest.param(" : ", " ", ["words"], id="blank parts name nothing"),
+    ],
+)
+def test_subject_and_object_are_the_keywords_when_there_are_any(subject, object_, expected) -> None:
+    assert keywords_of("some words", subject, object_) == expected
+
+
+def test_at_most_eight_keywords_are_taken_the_first_ones() -> None:
+    words = [f"word{i}" for i in range(20)]
+    assert keywords_of(" ".join(words), None, None) == words[:MAX_EXTRACTED_KEYWORDS]
+
+
+def test_a_keyword_taken_from_a_text_is_no_longer_than_one_that_is_given() -> None:
+    """A pasted token of thousands of characters does not fit into an index."""
+    assert all(len(word) <= MAX_KEYWORD_CHARS for word in keywords_of("see " + "q7" * 5_000, None, None))
+
+
+@given(st.text(max_size=200))
+def test_keywords_are_distinct_normalised_and_few(text: str) -> None:
+    found = keywords_of(text, None, None)
+    assert len(found) == len(set(found)) <= MAX_EXTRACTED_KEYWORDS
+    assert all(len(word) >= 2 and word == word.strip() for word in found)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"), [("world:sector:arena:bed", "bed"), ("bed", "bed"), ("world: bed ", "bed"), ("world:", ""), ("", "")]
+)
+def test_last_segment(path: str, expected: str) -> None:
+    assert last_segment(path) == expected
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "idle",
+        "Idle.",
+        " idle ",
+        "bed is idle",
+        "The kiln is idle",
+        "Isabella's coffee machine is IDLE!",
+        "lamps are idle",
+        "机器闲置",
+        "柜台空闲中",
+        "柜台处于空闲状态",
+        "收银台处于空闲。",
+    ],
+)
+def test_what_only_says_that_something_is_idle_is_idle(description: str) -> None:
+    assert is_idle(description)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "an idle thought",
+        "the kiln is idle too often",
+        "我下午空闲",
+        "柜台空闲",
+        "bridled",
+        "idleness",
+        "idle hands make tea",
+        "Klaus hates to see that the old machine behind the house is idle",
+        "空闲的时候他读书",
+        "机器闲置，林岚去读书",
+        "",
+        "tea",
+    ],
+)
+def test_what_says_more_is_not_idle(description: str) -> None:
+    assert not is_idle(description)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "object_", "expected"),
+    [("is", "idle", True), ("IS", "Idle", True), ("is", "reading", False), ("was", "idle", False), ("", "", False)],
+)
+def test_a_triple_decides_where_there_is_one(predicate: str, object_: str, *, expected: bool) -> None:
+    assert is_idle("idle", predicate, object_) is expected
+    assert is_idle("a long text about tea", predicate, object_) is expected
+
+
+@pytest.mark.parametrize(("predicate", "object_"), [("is", None), (None, "idle")])
+def test_half_a_triple_decides_nothing(predicate: str | None, object_: str | None) -> None:
+    assert is_idle("bed is idle", predicate, object_)
+    assert not is_idle("tea", predicate, object_)
+
+
+@pytest.mark.parametrize("text", ["a " * 10_000, " " * 20_000 + "x", "闲置" * 10_000, "a.b@" * 5_000, "记忆" * 10_000, "is " * 6_000])
+def test_the_longest_text_takes_no_time_to_speak_of(text: str) -> None:
+    start = time.perf_counter()
+    is_idle(text)
+    keywords_of(text, None, None)
+    assert time.perf_counter() - start < 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "林岚喜欢乌龙茶",
+        "Klaus喜欢乌龙茶",
+        "她在读 Neuromancer",
+        "记忆",
+        "会议在10:30",
+        "订单INV-2093已经寄出",
+        "《盐井旧事》！",
+        "Tomas和Harriet Penhallow讨论瓷器",
+    ],
+)
+def test_what_is_mostly_chinese_is_chinese(text: str) -> None:
+    assert language_of(text) == "zh"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Klaus reads",
+        "Klaus reads 书 in the library",
+        "Teacher Xu explains 慢 to Tomas",
+        "",
+        " ?!",
+        "10:30",
+        "❤",
+        "INV-2093",
+        "Ça va bien",
+        "Он читает",
+    ],
+)
+def test_anything_else_is_taken_for_english(text: str) -> None:
+    assert language_of(text) == "en"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tea with honey, tea with milk", ["tea", "honey", "milk"]),
+        ("we saw the regatta with Ines", ["ines", "regatta", "saw"]),
+        ("the parcel INV-2093 came", ["inv-2093", "parcel", "came"]),
+        ("NASA calls", ["nasa", "calls"]),
+        ("林岚喝乌龙茶", ["乌龙茶", "林岚"]),
+        ("", []),
+    ],
+)
+def test_the_most_telling_keywords_come_first(text: str, expected: list[str]) -> None:
+    assert keywords_ranked(text) == expected
+
+
+@given(st.text(max_size=200))
+def test_ranking_neither_adds_nor_loses_words(text: str) -> None:
+    assert sorted(keywords_ranked(text)) == sorted(set(words_of(text)))

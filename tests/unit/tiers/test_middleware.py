@@ -1,0 +1,223 @@
+"""jiyi.tiers.middleware: outputs are published beside the workflow, which never notices (CN-16…CN-18, CN-28, K-18)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from jiyi.errors import BrokerUnavailable, InvalidEvent
+from jiyi.protocol.events import NodeExecuted
+from jiyi.tiers import middleware
+from jiyi.tiers.middleware import MemoryMiddleware, event_of
+
+#: Seconds that a test waits at most; the thread is done long before.
+PATIENCE = 30
+
+
+class Broker:
+    """Takes events, or fails as a broker does."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.failures = list(failures)
+        self.events: list[NodeExecuted] = []
+        self.calls: list[int] = []
+
+    def observe_many(self, observations: Iterable[dict[str, Any]], /) -> list[Any]:
+        events = [NodeExecuted.model_validate(event) for event in observations]
+        self.calls.append(len(events))
+        if self.failures:
+            raise self.failures.pop(0)
+        self.events += events
+        return events
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(middleware, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(middleware, "LAST_PAUSE", 0.02)
+
+
+def of(output: Any, **fields: Any) -> NodeExecuted | None:
+    made = event_of("judge", output, **({"group_id": "council"} | fields))
+    return None if made is None else NodeExecuted.model_validate(made)
+
+
+def event(output: Any, **fields: Any) -> NodeExecuted:
+    made = of(output, **fields)
+    assert made is not None
+    return made
+
+
+# Events
+
+
+def test_cn18_the_event_says_who_where_and_how_sure() -> None:
+    """The original writes the metadata before it adds the node's id, and has no group."""
+    output = {"content": "裁决：烧一次", "metadata": {"agent_id": "林岚", "confidence": 0.9, "model": "m"}, "other": 1}
+    made = event(output, session_id="s1", node_type="vote", provenance={"run": 7})
+    assert (made.group_id, made.agent_id, made.session_id) == ("council", "林岚", "s1")
+    assert made.payload.model_dump() == {
+        "node_id": "judge",
+        "node_type": "vote",
+        "node_name": None,
+        "output": "裁决：烧一次",
+        "confidence": 0.9,
+        "flags": [],
+        "depth": 0,
+        "metadata": {"model": "m"},
+        "provenance": {"run": 7},
+    }
+
+
+@pytest.mark.parametrize(
+    "output", [None, 7, "", " \n", {}, {"content": None}, {"content": 7}, {"content": " "}, {"text": "x"}, ["x"], "\x00"]
+)
+def test_cn17_outputs_without_text_are_skipped(output: Any) -> None:
+    assert of(output) is None
+
+
+def test_a_plain_text_is_an_output_too() -> None:
+    assert event("fire once").payload.output == "fire once"
+
+
+@pytest.mark.parametrize(
+    ("fields", "speaker"),
+    [({}, "judge"), ({"node_name": "The judge"}, "The judge"), ({"metadata": {"agent_id": "Ann"}}, "Ann"), ({"agent_id": "Bo"}, "Bo")],
+)
+def test_somebody_always_speaks(fields: dict[str, Any], speaker: str) -> None:
+    assert event("fire once", **fields).agent_id == speaker
+
+
+@pytest.mark.parametrize(
+    ("metadata", "confidence", "left"),
+    [
+        ({"confidence": 0}, 0.0, {}),
+        ({"confidence_score": 1}, 1.0, {}),
+        ({"confidence": 85}, None, {"confidence": 85}),
+        ({"confidence": "high"}, None, {"confidence": "high"}),
+        ({"confidence": True}, None, {"confidence": True}),
+        ({}, None, {}),
+    ],
+)
+def test_k14_a_confidence_that_is_none_leaves_the_output_unscored(metadata: Any, confidence: Any, left: Any) -> None:
+    made = event("fire once", metadata=metadata)
+    assert (made.payload.confidence, made.payload.metadata) == (confidence, left)
+
+
+def test_cn60_verify_pending_becomes_a_flag() -> None:
+    assert event({"content": "x", "metadata": {"verify_pending": True}}, flags=["reviewed"]).payload.flags == ["reviewed", "verify_pending"]
+    assert event({"content": "x", "metadata": {"verify_pending": False}}).payload.flags == []
+
+
+@pytest.mark.parametrize("metadata", [{"x": "y" * 9_000}, {"x": float("nan")}, {"x": "\x00"}, {"x": object()}, {"x": "\ud800"}])
+def test_cn16_a_text_is_not_lost_for_its_metadata(metadata: dict[str, Any]) -> None:
+    made = event({"content": "fire once", "metadata": metadata})
+    assert made.payload.output == "fire once"
+    assert made.payload.metadata["left_out"].startswith("metadata: ")
+
+
+def test_cn16_a_text_is_not_lost_for_its_length_or_a_character() -> None:
+    made = event("x" * 100_001)
+    assert (len(made.payload.output), made.payload.metadata) == (100_000, {"truncated_from": 100_001})
+    assert event("fi\x00re\ud800").payload.output == "fire"
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"), [({"group_id": " "}, "group_id"), ({"colour": 1}, "colour: no such field"), ({"flags": ["A b"]}, "flags.0")]
+)
+def test_what_is_wrong_is_said(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidEvent, match=problem):
+        of("fire once", **fields)
+
+
+# Publishing
+
+
+def test_outputs_are_published_in_order_and_given_back_as_they_are() -> None:
+    broker = Broker()
+    with MemoryMiddleware(broker) as memory:
+        for number in range(250):
+            output = {"content": f"said {number}"}
+            assert memory.after_node("n", output, group_id="g") is output
+        assert memory.after_node("n", None, group_id="g") is None
+    assert [made.payload.output for made in broker.events] == [f"said {number}" for number in range(250)]
+    assert (memory.counts.published, memory.counts.skipped, memory.counts.refused, memory.counts.lost) == (250, 1, 0, 0)
+
+
+def test_k18_while_the_broker_is_away_outputs_wait_and_keep_their_ids() -> None:
+    broker = Broker(*[BrokerUnavailable("away")] * 4)
+    with MemoryMiddleware(broker) as memory:
+        for number in range(3):
+            memory.after_node("n", f"said {number}", group_id="g")
+        assert memory.flush(PATIENCE)
+    assert [made.payload.output for made in broker.events] == ["said 0", "said 1", "said 2"]
+    assert len({made.event_id for made in broker.events}) == 3
+    assert memory.counts.lost == 0
+
+
+def test_k18_the_workflow_does_not_wait_for_a_broker_that_hangs() -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    class Hanging(Broker):
+        def observe_many(self, observations: Iterable[dict[str, Any]], /) -> list[Any]:
+            begun.set()
+            release.wait(PATIENCE)
+            return super().observe_many(observations)
+
+    broker = Hanging()
+    memory = MemoryMiddleware(broker)
+    memory.after_node("n", "said first", group_id="g")
+    assert begun.wait(PATIENCE)
+    memory.after_node("n", "said meanwhile", group_id="g")
+    assert not memory.flush(0.01)
+    assert broker.events == []
+    release.set()
+    assert memory.flush(PATIENCE)
+    assert memory.counts.published == 2
+    memory.close()
+
+
+def test_one_wrong_output_does_not_take_the_others_along() -> None:
+    class Strict(Broker):
+        def observe_many(self, observations: Iterable[dict[str, Any]], /) -> list[Any]:
+            given = list(observations)
+            if any(made["payload"]["output"] == "bad" for made in given):
+                raise InvalidEvent(["0.payload.output: bad"])
+            return super().observe_many(given)
+
+    broker, said = Strict(), list[str]()
+    with MemoryMiddleware(broker, on_failure=said.append) as memory:
+        for text in ("good", "bad", "better"):
+            memory.after_node("n", text, group_id="g")
+    assert [made.payload.output for made in broker.events] == ["good", "better"]
+    assert memory.counts.refused == 1
+    assert said == ["an output is not remembered: 0.payload.output: bad"]
+
+
+def test_cn28_a_wrong_call_is_counted_and_raises_nothing() -> None:
+    def fail(sentence: str) -> None:
+        raise RuntimeError(sentence)
+
+    callbacks: list[Callable[[str], object] | None] = [None, fail]
+    for on_failure in callbacks:
+        memory = MemoryMiddleware(Broker(), on_failure=on_failure)
+        assert memory.after_node("n", "text", group_id=" ") == "text"
+        assert memory.after_node("n", "text", group_id="g", metadata=7) == "text"
+        assert memory.counts.refused == 2
+
+
+def test_what_finds_no_room_or_no_time_is_counted_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(middleware, "MAX_WAITING", 2)
+    said: list[str] = []
+    memory = MemoryMiddleware(Broker(*[BrokerUnavailable("away")] * 100_000), on_failure=said.append)
+    for number in range(10):
+        memory.after_node("n", f"said {number}", group_id="g")
+    memory.close(0.05)
+    memory.after_node("n", "too late", group_id="g")
+    assert memory.flush(PATIENCE)
+    assert memory.counts.published == 0
+    assert 8 <= memory.counts.lost <= 11
+    assert said[-1] == "an output is lost: closed"

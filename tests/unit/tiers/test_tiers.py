@@ -1,0 +1,302 @@
+"""jiyi.protocol.tiers, jiyi.tiers.merging and jiyi.tiers.gathering: two tiers, one answer (CN-40…CN-46, K-05…K-09, K-21, K-33)."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from jiyi.errors import EmbeddingUnavailable
+from jiyi.protocol.tiers import Item, MemoryAnswer, MemoryQuery, MemoryQuestion, TierStatus, kind_of
+from jiyi.tiers.gathering import Skipped, gather
+from jiyi.tiers.merging import merge
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+
+def hot(number: int, **fields: Any) -> Item:
+    """The newest has the number 0."""
+    made = {"item_id": f"h{number}", "content": f"said {number}", "score": 1.0, "created_at": NOW - timedelta(hours=number)}
+    return Item.model_validate(made | {"source": "hot"} | fields)
+
+
+def cold(number: int, score: float = 0.9, **fields: Any) -> Item:
+    made = {"item_id": f"c{number}", "content": f"known {number}", "score": score, "created_at": NOW - timedelta(days=number)}
+    return Item.model_validate(made | {"source": "cold", "verified": True} | fields)
+
+
+def ask(hots: Sequence[Item] = (), colds: Sequence[Item] = (), **fields: Any) -> list[str]:
+    return [item.item_id for item in merge(hots, colds, MemoryQuestion(query="glaze", **fields), NOW)]
+
+
+HOTS, COLDS = [hot(number) for number in range(50)], [cold(number, 0.9 - number / 100) for number in range(20)]
+
+
+# How many
+
+
+def test_cn40_k09_ten_of_working_memory_not_eleven() -> None:
+    """The original reads its list from 0 to 10, both included."""
+    assert ask(HOTS) == [f"h{number}" for number in range(10)]
+
+
+def test_cn42_cn46_ten_hot_then_five_cold_unless_told_otherwise() -> None:
+    assert ask(HOTS, COLDS) == [*(f"h{number}" for number in range(10)), *(f"c{number}" for number in range(5))]
+
+
+@pytest.mark.parametrize(("limit", "hots", "colds"), [(1, 1, 0), (2, 2, 0), (3, 2, 1), (5, 4, 1), (6, 4, 2), (15, 10, 5), (40, 10, 20)])
+def test_k07_max_results_is_the_total_and_leaves_room_for_long_term_memory(limit: int, hots: int, colds: int) -> None:
+    """Hot first and then cut would hide every precedent behind ten new entries."""
+    assert ask(HOTS, COLDS, max_results=limit) == [*(f"h{n}" for n in range(hots)), *(f"c{n}" for n in range(colds))]
+
+
+def test_k07_what_one_tier_lacks_the_other_may_have() -> None:
+    assert ask([], COLDS, max_results=5) == ["c0", "c1", "c2", "c3", "c4"]
+    assert ask(HOTS, [], max_results=5) == ["h0", "h1", "h2", "h3", "h4"]
+    assert ask(HOTS[:1], COLDS, max_results=4) == ["h0", "c0", "c1", "c2"]
+
+
+@given(
+    st.integers(0, 60),
+    st.lists(st.floats(-1, 1), max_size=40),
+    st.none() | st.integers(1, 100),
+    st.sampled_from(["tier", "score"]),
+    st.none() | st.floats(-1, 1),
+)
+def test_limits_threshold_and_order_hold_whatever_there_is(
+    hots: int, scores: list[float], limit: int | None, order: str, threshold: float | None
+) -> None:
+    found = merge(
+        [hot(n) for n in range(hots)],
+        [cold(n, score) for n, score in enumerate(scores)],
+        MemoryQuestion(query="q", max_results=limit, order=order, relevance_threshold=threshold),
+        NOW,
+        default_threshold=0.7,
+    )
+    assert len(found) <= (15 if limit is None else limit)
+    sources = [item.source for item in found]
+    assert sources.count("hot") <= 10
+    assert sorted(sources, reverse=True) == sources  # hot, then cold; also by score: nothing is more similar than 1
+    least = 0.7 if threshold is None else threshold
+    assert all(item.score >= least for item in found if item.source == "cold" and least > -1)
+    assert [item.score for item in found] == sorted((item.score for item in found), reverse=True)
+    possible = min(10, hots) + min(sum(score >= least for score in scores), 5 if limit is None else limit)
+    assert len(found) == (possible if limit is None else min(limit, possible))
+
+
+# Scores and order
+
+
+def test_cn41_long_term_memory_comes_by_similarity_whatever_order_it_is_given_in() -> None:
+    assert ask([], [cold(1, 0.75), cold(2, 0.95), cold(3, 0.85), cold(4, 0.95)]) == ["c2", "c4", "c3", "c1"]
+
+
+def test_cn40_k06_hot_counts_one_and_its_similarity_is_shown_beside() -> None:
+    (found,) = merge([hot(0, score=0.4, similarity=0.4)], [], MemoryQuestion(query="q"), NOW)
+    assert (found.score, found.similarity) == (1.0, 0.4)
+
+
+def test_k05_by_score_the_most_similar_comes_first_of_either_tier() -> None:
+    hots = [hot(0, similarity=0.3), hot(1, similarity=0.9), hot(2)]
+    assert ask(hots, [cold(0, 0.8), cold(1, 0.95)], order="score") == ["h2", "c1", "h1", "c0", "h0"]
+    assert ask(hots, [cold(0, 0.8), cold(1, 0.95)], order="score", max_results=2) == ["h2", "c1"]
+
+
+def test_k08_the_threshold_is_for_long_term_memory_only() -> None:
+    assert ask([hot(0, similarity=0.1)], [cold(0, 0.69), cold(1, 0.7)]) == ["h0", "c1"]
+    assert ask([hot(0, similarity=0.1)], [cold(0, 0.2), cold(1, -0.4)], relevance_threshold=-1) == ["h0", "c0", "c1"]
+
+
+def test_k08_unless_given_the_threshold_is_the_models() -> None:
+    found = merge([], [cold(0, 0.8), cold(1, 0.83)], MemoryQuestion(query="q"), NOW, default_threshold=0.82)
+    assert [item.item_id for item in found] == ["c1"]
+
+
+def test_a_similarity_that_is_no_number_is_nothing() -> None:
+    assert ask([hot(0, similarity=float("nan"))], [cold(0, float("nan"))], order="score", relevance_threshold=-1) == ["h0"]
+
+
+# Filters
+
+
+def test_cn11_the_time_range_holds_for_both_tiers() -> None:
+    assert ask(HOTS, COLDS, time_range_days=1) == [*(f"h{number}" for number in range(10)), "c0", "c1"]
+    assert ask([hot(30), hot(20)], [cold(8), cold(7)], time_range_days=1) == ["h20"]
+    assert ask([hot(0, created_at=None)], [cold(0, created_at=None)], time_range_days=1) == ["h0", "c0"]
+
+
+def test_cn22_what_has_expired_is_not_shown_though_it_is_still_stored() -> None:
+    entries = [hot(0, expires_at=NOW + timedelta(seconds=1)), hot(1, expires_at=NOW)]
+    assert ask(entries) == ["h0"]
+
+
+def test_cn11_verdicts_can_be_left_out_of_both_tiers() -> None:
+    hots, colds = [hot(0, kind="verdict"), hot(1)], [cold(0, kind="verdict"), cold(1)]
+    assert ask(hots, colds) == ["h0", "h1", "c0", "c1"]
+    assert ask(hots, colds, include_verdicts=False) == ["h1", "c1"]
+
+
+def test_filters_come_before_the_limit_of_ten() -> None:
+    entries = [hot(number, kind="verdict" if number < 20 else "statement") for number in range(30)]
+    assert ask(entries, include_verdicts=False) == [f"h{number}" for number in range(20, 30)]
+
+
+def test_k21_the_session_is_a_filter_only_if_it_is_asked_for() -> None:
+    """The original always filtered by session, and promotion stored none: long-term memory found nothing."""
+    hots, colds = [hot(0, session_id="s1"), hot(1)], [cold(0, session_id=None), cold(1, session_id="s1")]
+    assert ask(hots, colds) == ["h0", "h1", "c0", "c1"]
+    assert ask(hots, colds, session_id="s1") == ["h0", "c1"]
+
+
+def test_cn30_what_is_promoted_and_still_in_working_memory_is_shown_once_and_as_verified() -> None:
+    question = MemoryQuestion(query="q")
+    found = merge([hot(0, content="One  Verdict"), hot(1)], [cold(0, content="one verdict"), cold(1)], question, NOW)
+    assert [(item.item_id, item.verified, item.temporary) for item in found] == [
+        ("h0", True, True),
+        ("h1", False, True),
+        ("c1", True, False),
+    ]
+
+
+def test_cn53_the_webs_results_come_last_are_marked_and_count_by_themselves() -> None:
+    web = [Item(item_id=f"w{n}", source="external", content="found", score=0.99) for n in range(5)]
+    for order in ("tier", "score"):
+        question = MemoryQuestion(query="q", max_results=2, web_results=3, order=order)  # type: ignore[arg-type]
+        found = merge(HOTS, COLDS, question, NOW, external=web)
+        assert [item.source for item in found] == ["hot", "hot", "external", "external", "external"]
+    assert "external" not in [item.source for item in merge(HOTS, [], MemoryQuestion(query="q"), NOW, external=web)]
+
+
+# Questions and answers
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"query": " "},
+        {"max_results": 0},
+        {"max_results": 101},
+        {"order": "newest"},
+        {"relevance_threshold": 1.1},
+        {"relevance_threshold": float("nan")},
+        {"time_range_days": 0},
+        {"session_id": " "},
+        {"query": "a\0"},
+        {"limit": 3},
+    ],
+)
+def test_questions_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        MemoryQuestion.model_validate({"query": "glaze"} | wrong)
+
+
+def test_cn03_a_query_without_a_group_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        MemoryQuery(query="glaze", group_id=" ")
+
+
+def test_a_time_range_that_begins_before_the_calendar_is_no_limit() -> None:
+    question = MemoryQuestion(query="q", time_range_days=36_500)
+    assert question.since(datetime(50, 1, 1, tzinfo=UTC)) is None
+
+
+@pytest.mark.parametrize(
+    ("node_type", "metadata", "kind"),
+    [
+        ("vote", {}, "verdict"),
+        ("Judge", {}, "verdict"),
+        ("agent", {}, "statement"),
+        (None, {"verdict": True}, "verdict"),
+        ("agent", {"kind": "verdict"}, "verdict"),
+        ("vote", {"kind": "statement"}, "statement"),
+        (None, {"kind": 7}, "statement"),
+    ],
+)
+def test_verdicts_are_what_says_so_or_comes_from_a_node_that_decides(node_type: Any, metadata: dict[str, Any], kind: str) -> None:
+    assert kind_of(node_type, metadata) == kind
+
+
+@pytest.mark.parametrize(
+    ("states", "status"),
+    [
+        (["ok", "ok"], "ok"),
+        (["ok", "skipped"], "ok"),
+        (["failed", "ok"], "partial"),
+        (["failed", "failed"], "failed"),
+        (["failed", "skipped"], "failed"),
+        ([], "ok"),
+    ],
+)
+def test_k33_the_answer_says_whether_all_tiers_answered(states: list[Any], status: str) -> None:
+    answer = MemoryAnswer(tiers=[TierStatus(tier="working", state=state) for state in states])
+    assert answer.status == status
+    assert answer.model_dump(mode="json")["status"] == status
+    assert len(answer.failures) == states.count("failed")
+
+
+# Gathering
+
+
+def failing(error: Exception) -> Callable[[], list[Item]]:
+    def read() -> list[Item]:
+        raise error
+
+    return read
+
+
+def test_cn43_tiers_are_asked_at_the_same_time() -> None:
+    both = threading.Barrier(2, timeout=20)
+
+    def reader(item: Item) -> Callable[[], list[Item]]:
+        return lambda: [item, item][both.wait() * 0 :]  # neither goes on before the other has come
+
+    gathered = gather({"working": reader(hot(0)), "longterm": reader(cold(0))}, 30)
+    assert {tier: status.state for tier, status in gathered.tiers.items()} == {"working": "ok", "longterm": "ok"}
+    assert (gathered.tiers["working"].found, len(gathered.items["longterm"])) == (2, 2)
+
+
+@pytest.mark.parametrize("broken", ["working", "longterm"])
+def test_cn45_one_tier_failing_is_reported_and_hides_nothing(broken: Any, caplog: pytest.LogCaptureFixture) -> None:
+    readers: dict[Any, Callable[[], list[Item]]] = {"working": lambda: [hot(0)], "longterm": lambda: [cold(0)]}
+    readers[broken] = failing(EmbeddingUnavailable("the vendor is away"))
+    with caplog.at_level(logging.ERROR):
+        gathered = gather(readers, 30)
+    other = next(tier for tier in readers if tier != broken)
+    assert len(gathered.items[other]) == 1
+    assert gathered.tiers[broken].message == "the vendor is away"
+    assert (gathered.tiers[broken].state, gathered.items[broken]) == ("failed", [])
+    assert f"tier {broken} cannot be read" in caplog.text
+
+
+def test_the_text_of_a_strange_error_stays_in_the_log() -> None:
+    gathered = gather({"longterm": failing(OSError("postgresql://user:secret@host"))}, 30)
+    assert gathered.tiers["longterm"].message == "OSError: see the service's log"
+
+
+def test_a_tier_that_hangs_is_reported_and_not_waited_for() -> None:
+    release = threading.Event()
+    gathered = gather({"working": lambda: [hot(0)], "longterm": lambda: [cold(0)][: release.wait(60) * 0]}, 0.3)
+    release.set()
+    assert gathered.tiers["longterm"].message == "no answer within 0.3 s"
+    assert gathered.tiers["working"].state == "ok"
+
+
+def test_a_tier_that_is_not_there_is_skipped_with_its_reason() -> None:
+    gathered = gather({"web": failing(Skipped("no key"))}, 30)
+    assert (gathered.tiers["web"].state, gathered.tiers["web"].message) == ("skipped", "no key")
+
+
+def test_readers_see_the_callers_context() -> None:
+    scope: contextvars.ContextVar[str] = contextvars.ContextVar("scope", default="none")
+    token = scope.set("group-1")
+    gathered = gather({"working": lambda: [hot(0, content=scope.get())]}, 30)
+    scope.reset(token)
+    assert gathered.items["working"][0].content == "group-1"

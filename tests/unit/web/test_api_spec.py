@@ -1,0 +1,233 @@
+"""The OpenAPI document: valid, complete, with examples that are true, and simple enough for Dify where it says so."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from flask import Flask
+from pydantic import ValidationError
+
+from jiyi.protocol.events import EVENT_TYPES
+from jiyi.settings import get_settings
+from web.api import OPERATIONS, dify, openapi, problems
+from web.api.docs import blueprint, type_of
+from web.api.registry import Operation
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+ROOT = "http://localhost:8765/"
+#: What an LLM may call a tool, by the strictest of the vendors.
+TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{2,63}")
+
+BY_ID = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
+
+
+@pytest.fixture(scope="module")
+def document() -> Any:
+    return openapi.document(ROOT)
+
+
+@pytest.fixture(scope="module")
+def for_dify() -> Any:
+    return dify.document(ROOT)
+
+
+def told(document: Any, operation: Operation) -> Any:
+    return document["paths"][operation.url][operation.method.lower()]
+
+
+def holds(document: Any, schema: Any, value: Any) -> None:
+    jsonschema_rs.validate({**schema, "components": document["components"]}, value)
+
+
+def strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)
+
+
+def test_the_document_is_openapi_3_1(document: Any) -> None:
+    assert document["openapi"] == "3.1.0"
+    assert document["servers"] == [{"url": "http://localhost:8765"}]
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_every_reference_leads_somewhere(document: Any) -> None:
+    references = re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(document))
+    assert references
+    for reference in references:
+        found = document
+        for part in reference.split("/"):
+            found = found[part]
+
+
+def test_every_schema_is_a_schema(document: Any) -> None:
+    for name, schema in document["components"]["schemas"].items():
+        jsonschema_rs.validator_for({**schema, "components": document["components"]})
+        assert "``" not in json.dumps(schema), name
+        assert not re.search(r"\((GA|CN|DA|ZC|K)-", json.dumps(schema)), name
+
+
+def test_names_are_good_for_tools() -> None:
+    names = [operation.id for operation in OPERATIONS]
+    assert len(set(names)) == len(names)
+    assert all(TOOL_NAME.fullmatch(name) for name in names)
+
+
+@BY_ID
+def test_every_operation_says_what_it_does(document: Any, operation: Operation) -> None:
+    found = told(document, operation)
+    assert len(found["description"]) > 60
+    assert found["summary"][0].isupper()
+    assert found["tags"] == [operation.tag]
+    assert {str(status) for status in operation.statuses} == set(found["responses"])
+    for parameter in found["parameters"]:
+        assert parameter["description"] or parameter["name"] in ("subject", "predicate", "object", "state"), parameter
+    for name in operation.parts:
+        assert any(parameter["name"] == name and parameter["required"] for parameter in found["parameters"])
+
+
+@BY_ID
+def test_examples_are_true(document: Any, operation: Operation) -> None:
+    found = told(document, operation)
+    model = operation.body or operation.query
+    if model is not None:
+        assert operation.examples, "what takes something shows how"
+    for example in operation.examples.values():
+        assert model is not None
+        try:
+            model.model_validate_json(json.dumps(example)) if operation.body else model.model_validate(example)
+        except ValidationError as error:
+            pytest.fail(str(error))
+        if operation.body is not None:
+            holds(document, found["requestBody"]["content"]["application/json"]["schema"], example)
+    answer = found["responses"][str(operation.status)]["content"]["application/json"]
+    holds(document, answer["schema"], answer["example"])
+
+
+def test_examples_are_in_two_languages() -> None:
+    chinese = [text for operation in OPERATIONS for text in strings(operation.examples) if re.search("[\u4e00-\u9fff]", text)]
+    assert len(chinese) >= 2
+
+
+def test_limits_are_those_of_the_settings(document: Any) -> None:
+    settings, schemas = get_settings(), document["components"]["schemas"]
+    top_k = schemas["RetrieveBody"]["properties"]["top_k"]
+    assert (top_k["minimum"], top_k["maximum"]) == (1, settings.max_top_k)
+    assert schemas["EventList"]["properties"]["events"]["maxItems"] == settings.max_events_per_message
+    assert schemas["Observation"]["properties"]["description"]["maxLength"] == settings.max_description_chars
+    limit = next(one for one in document["paths"]["/api/v1/nodes"]["get"]["parameters"] if one["name"] == "limit")
+    assert limit["schema"]["maximum"] == settings.max_page
+
+
+def test_every_type_of_event_can_be_posted(document: Any) -> None:
+    schemas = document["components"]["schemas"].values()
+    posted = {schema["properties"]["type"].get("const") for schema in schemas if "type" in schema.get("properties", {})}
+    assert posted >= set(EVENT_TYPES)
+
+
+def test_a_vector_is_a_list_or_base64(document: Any) -> None:
+    vector = document["components"]["schemas"]["Observation"]["properties"]["vector"]
+    for good in ([0.5, 1], "AAAAPw==", None):
+        holds(document, vector, good)
+    for bad in (["a"], 3, {}):
+        with pytest.raises(jsonschema_rs.ValidationError):
+            holds(document, vector, bad)
+
+
+def test_every_problem_has_a_title_and_a_meaning() -> None:
+    statuses = {status for operation in OPERATIONS for status in operation.statuses if status >= 400}
+    assert statuses | {405} == problems.TITLES.keys()
+    assert problems.TITLES.keys() == problems.MEANINGS.keys()
+    assert set(problems.STATUSES.values()) <= problems.TITLES.keys()
+
+
+def test_dify_gets_what_it_understands(for_dify: Any) -> None:
+    assert len(for_dify["servers"]) == 1
+    assert "$ref" not in json.dumps(for_dify)
+    assert "anyOf" not in json.dumps(for_dify)
+    names = set()
+    for methods in for_dify["paths"].values():
+        for operation in methods.values():
+            names.add(operation["operationId"])
+            assert operation["description"]
+            given = list(operation["parameters"])
+            if "requestBody" in operation:
+                schema = operation["requestBody"]["content"]["application/json"]["schema"]
+                assert set(schema["required"]) <= schema["properties"].keys()
+                given += [{"name": name, "schema": one} for name, one in schema["properties"].items()]
+            for parameter in given:
+                assert parameter["schema"]["type"] in dify.SIMPLE, parameter
+                assert not isinstance(parameter["schema"].get("default"), list | dict)
+            assert len({parameter["name"] for parameter in given}) == len(given)  # Dify warns of names that come twice
+    assert {"observe", "retrieve_memories", "list_memories"} <= names
+    assert len(names) <= 10  # an LLM chooses worse among more
+
+
+def test_what_dify_sends_is_accepted(for_dify: Any) -> None:
+    """It leaves out what an LLM did not give, or sends the default."""
+    for operation in OPERATIONS:
+        body = operation.flat_body or operation.body
+        if operation.flat is None or body is None:
+            continue
+        schema = for_dify["paths"][operation.url][operation.method.lower()]["requestBody"]["content"]["application/json"]["schema"]
+        sent = {name: one["default"] for name, one in schema["properties"].items() if "default" in one}
+        sent |= dict.fromkeys(schema["required"], "x")
+        assert operation.body is not None
+        operation.body.model_validate_json(json.dumps(sent))
+
+
+def test_types_are_said_in_a_few_words() -> None:
+    assert type_of({"anyOf": [{"type": "string"}, {"type": "null"}]}, {}) == "string"
+    assert type_of({"type": "array", "items": {"type": "string", "format": "uuid"}}, {}) == "list of uuid"
+    assert type_of({"enum": ["a", "b"]}, {}) == "a | b"
+    assert type_of({"anyOf": [{"type": "string"}, {"type": "integer"}]}, {}) == "string or integer"
+
+
+@pytest.fixture
+def client() -> Any:
+    app = Flask("web")
+    app.register_blueprint(blueprint)
+    return app.test_client()
+
+
+def test_the_page_shows_every_operation_and_has_no_script(client: Any) -> None:
+    answer = client.get("/api/docs")
+    assert answer.status_code == 200
+    html = answer.text
+    for operation in OPERATIONS:
+        assert f'id="{operation.id}"' in html
+    for status in problems.TITLES:
+        assert f'id="problem-{status}"' in html
+    assert "<script" not in html
+    assert " style=" not in html
+    assert 'name="viewport"' in html
+    assert "老葛" in html
+
+
+def test_both_documents_are_served(client: Any) -> None:
+    assert client.get("/api/openapi.json").json["openapi"] == "3.1.0"
+    assert client.get("/api/openapi.json?for=dify").json["openapi"] == "3.0.3"
+    assert client.get("/api/openapi.json?for=me").status_code == 400
+
+
+@BY_ID
+def test_the_handbook_names_every_operation(operation: Operation) -> None:
+    assert f"`{operation.id}`" in (DOCS / "api.md").read_text(encoding="utf-8")
+
+
+def test_the_guide_for_dify_names_its_tools(for_dify: Any) -> None:
+    text = (DOCS / "dify.md").read_text(encoding="utf-8")
+    for methods in for_dify["paths"].values():
+        for operation in methods.values():
+            assert f"`{operation['operationId']}`" in text

@@ -1,0 +1,1 @@
+"""Admin pages for memories, agents, events and the archive."""

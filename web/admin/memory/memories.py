@@ -1,0 +1,111 @@
+"""Memories: search over a group, newest first, page by page."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from flask import Blueprint, Response, render_template, request
+from flask_babel import lazy_gettext
+from sqlalchemy import Connection
+
+from jiyi.protocol.events import NodeType
+from models.memory import browsing
+from models.memory.searching import MAX_WORDS_CHARS, Archived, Place, Wanted, search
+from web.admin import frame, inputs
+from web.admin.frame import Page, asked
+from web.admin.memory import marking
+from web.admin.memory.node import add_routes
+from web.answers import answer
+from web.sources import Reading, attempt, reading, source
+
+blueprint = Blueprint("memories", __name__)
+PAGES = (Page("memory", lazy_gettext("Memories"), "memories.index"),)
+
+add_routes(blueprint)
+
+PER_PAGE = 30
+#: Agents that the form offers; others can be typed.
+AGENTS_OFFERED = 500
+NODE_TYPES: tuple[str, ...] = get_args(NodeType)
+ARCHIVED: tuple[str, ...] = get_args(Archived)
+FILTERS = ("q", "agent", "type", "session", "from", "to", "importance", "keyword", "archived", "vector")
+
+
+@blueprint.get("/memories")
+@blueprint.get("/memories.json", endpoint="index_json")
+def index() -> Response:
+    wanted, before = _wanted(), _before()
+    found = _find(wanted, before)
+    data = {
+        "group": frame.group(),
+        "filters": _filters(),
+        "before": asked("before"),
+        "agents": _agents(),
+        "types": NODE_TYPES,
+        **_page(found, wanted),
+    }
+    return answer("memories.html", 200 if found.value is not None else 503, data=data, archived_choices=ARCHIVED)
+
+
+@blueprint.get("/memories/rows")
+def rows() -> str:
+    """The following memories, to be put in the place of the button that asked for them."""
+    wanted = _wanted()
+    found = _find(wanted, _before())
+    return render_template("_memories.html", filters=_filters(), group=frame.group(), **_page(found, wanted))
+
+
+def _find(wanted: Wanted, before: Place | None) -> Reading[list[dict[str, Any]]]:
+    group = frame.group()
+
+    def question(connection: Connection) -> list[dict[str, Any]]:
+        return search(connection, group, wanted, before, PER_PAGE + 1)
+
+    return attempt(source("database").begin(reading(question)))
+
+
+def _page(found: Reading[list[dict[str, Any]]], wanted: Wanted) -> dict[str, Any]:
+    nodes = None if found.value is None else found.value[:PER_PAGE]
+    for node in nodes or ():
+        node["pieces"] = marking.pieces(node["description"], wanted.words)
+    more = found.value is not None and len(found.value) > PER_PAGE
+    return {"nodes": nodes, "why_unknown": found.reason or None, "next": _after(nodes[-1], wanted) if nodes and more else None}
+
+
+def _after(node: dict[str, Any], wanted: Wanted) -> str:
+    """Where the next page begins: behind a number with an agent, behind a time and an id without."""
+    return str(node["node_count"]) if wanted.agent_id is not None else inputs.packed(node["created_at"], node["node_id"])
+
+
+def _before() -> Place | None:
+    return inputs.unpacked() if asked("agent") is None else inputs.whole("before")
+
+
+def _wanted() -> Wanted:
+    archived = inputs.choice("archived", ARCHIVED)
+    return Wanted(
+        words=asked("q", MAX_WORDS_CHARS) or "",
+        agent_id=asked("agent"),
+        types=inputs.choices("type", NODE_TYPES),
+        session_id=asked("session"),
+        created_from=inputs.moment("from"),
+        created_to=inputs.moment("to", end=True),
+        importance=inputs.decimal("importance", 0, 10),
+        keyword=asked("keyword") or "",
+        archived=archived if archived in ("with", "only") else "without",  # type: ignore[arg-type]
+        without_vector=inputs.choice("vector", ("without",)) is not None,
+    )
+
+
+def _filters() -> dict[str, Any]:
+    """As they stand in the address: to fill the form, and for the address of the next page."""
+    given = {name: request.args.get(name) for name in FILTERS if request.args.get(name)}
+    if types := inputs.choices("type", NODE_TYPES):
+        given["type"] = types  # type: ignore[assignment]
+    return given
+
+
+def _agents() -> list[str]:
+    group = frame.group()
+    found = attempt(source("database").begin(reading(lambda c: browsing.agent_names(c, group, AGENTS_OFFERED))))
+    return found.value or []

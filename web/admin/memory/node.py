@@ -1,0 +1,163 @@
+"""One memory: what it says, what it rests on, what stands around it, how it came. Its routes are those of ``memories``."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import redis
+from flask import Blueprint, Response, abort, redirect, request, url_for
+from flask.typing import ResponseReturnValue
+from flask_babel import gettext
+from sqlalchemy import Connection
+
+from jiyi.erasure.names import Erasure
+from models.erasure import erasures
+from models.memory import archive as archiving
+from models.memory import around, overview
+from models.queue.wakeups import wake
+from models.reflection import reasons
+from models.retrieval import touches
+from web.accounts.identity import need
+from web.admin import frame
+from web.admin.acting import change
+from web.admin.memory.evidence import Graph, tree
+from web.admin.retrieval.playground import FILTERS
+from web.answers import answer
+from web.sources import attempt, from_database, reading, source
+
+#: Levels of evidence and memories of them that are shown: as `jiyi why` does, and as many as a page can hold.
+DEPTH, MOST_REASONS = 5, 60
+#: Memories resting on one, its nearest, and those before and after it in its session, that a page shows.
+MAX_RESTING, NEAREST, BESIDE = 50, 8, 3
+#: Longest question that may have led here; the settings bound it once more.
+MAX_FOCAL = 100_000
+#: Entries of a conversation that a page shows.
+MAX_UTTERANCES = 200
+
+
+def add_routes(blueprint: Blueprint) -> None:
+    blueprint.add_url_rule("/nodes/<name:group>/<uuid:node_id>", "node", page)
+    blueprint.add_url_rule("/nodes/<name:group>/<uuid:node_id>.json", "node_json", page)
+    blueprint.add_url_rule("/nodes/<name:group>/<uuid:node_id>/archive", "archive", archive, methods=["POST"])
+    blueprint.add_url_rule("/nodes/<name:group>/<uuid:node_id>/restore", "restore", restore, methods=["POST"])
+    blueprint.add_url_rule("/nodes/<name:group>/<uuid:node_id>/delete", "delete", delete, methods=["POST"])
+
+
+def page(group: str, node_id: UUID) -> Response:
+    data = one(group, node_id)
+    if data is None:
+        abort(404, gettext("There is no memory %(id)s in the group “%(group)s”.", id=node_id, group=group))
+    graph = Graph(data["node"], data["reasons"], data["resting"] or [])
+    return answer(
+        "node.html",
+        data=data,
+        focal=frame.asked("focal", MAX_FOCAL),
+        why_address=_why_address(data["node"]),
+        tree=tree(data["reasons"]),
+        graph=graph,
+    )
+
+
+def _why_address(node: dict[str, Any]) -> str:
+    """Where its components for the question that led here are to be had, with the settings it was asked with."""
+    given: dict[str, Any] = {name: values for name, values in request.args.lists() if name.startswith("a.") or name in ("focal", *FILTERS)}
+    given |= {"group": node["group_id"], "node_id": node["node_id"], "agent": node["agent_id"]}
+    return url_for("playground.one", **given)
+
+
+def one(group_id: str, node_id: UUID) -> dict[str, Any] | None:
+    """The memory with everything around it; None if there is none. What takes long is asked beside the rest, and may fail
+    by itself."""
+
+    def question(connection: Connection) -> dict[str, Any] | None:
+        node = overview.node(connection, group_id, node_id)
+        if node is None:
+            return None
+        said = [entry for entry in node.pop("filling") if isinstance(entry, list) and len(entry) == 2]
+        found = reasons.why(connection, group_id, node_id, DEPTH, MOST_REASONS)
+        return {
+            "group": group_id,
+            "node": node,
+            "utterances": [{"speaker": str(speaker), "text": str(text)} for speaker, text in said[:MAX_UTTERANCES]],
+            "utterance_count": len(said),
+            "reasons": {**found, "nodes": {str(id_): reason for id_, reason in found["nodes"].items()}},
+            "session": around.in_session(connection, group_id, node_id, BESIDE),
+            "event": around.event(connection, group_id, node_id),
+            "owed": around.owed(connection, group_id, node_id),
+            "letters": around.letters(connection, group_id, node_id),
+        }
+
+    near = source("database").begin(reading(lambda c: around.nearest(c, group_id, node_id, NEAREST)))
+    found = from_database(question)
+    if found is None:
+        return None
+    agent_id = found["node"]["agent_id"]
+    rests = reading(lambda c: overview.resting_on(c, group_id, agent_id, node_id, MAX_RESTING))
+    resting, nearest = attempt(source("database").begin(rests)), attempt(near)
+    return {
+        **found,
+        **_evidence(found["reasons"], node_id),
+        "resting": resting.value,
+        "resting_unknown": resting.reason or None,
+        "nearest": nearest.value,
+        "nearest_unknown": nearest.reason or None,
+    }
+
+
+def _evidence(found: dict[str, Any], node_id: UUID) -> dict[str, Any]:
+    """What it rests on directly; counted with what is not there or not shown."""
+    ids = found["nodes"][str(node_id)]["evidence"]
+    nodes = [found["nodes"][str(id_)] for id_ in ids if str(id_) in found["nodes"]]
+    return {"evidence": nodes, "evidence_count": len(ids)}
+
+
+def archive(group: str, node_id: UUID) -> ResponseReturnValue:
+    """Safe to repeat because what is archived stays so."""
+    actor = need("admin").actor
+    _require(group, node_id)
+    change(lambda connection: archiving.archive_chosen(connection, group, [node_id], actor))
+    return _back(group, node_id)
+
+
+def restore(group: str, node_id: UUID) -> ResponseReturnValue:
+    """Safe to repeat because only what is archived is restored."""
+    actor = need("admin").actor
+    _require(group, node_id)
+    bring_back(group, None, [node_id], actor)
+    return _back(group, node_id)
+
+
+def delete(group: str, node_id: UUID) -> ResponseReturnValue:
+    """Ask for the erasure of the memory and all that was derived from it; a worker does it. Safe to repeat because what is
+    erased is not found again."""
+    actor = need("admin").actor
+    _require(group, node_id)
+
+    def ask(connection: Connection) -> UUID:
+        return erasures.request(connection, group, Erasure(node_ids=[node_id]), actor)
+
+    erasure_id = change(ask)
+    wake(erasures.ERASE)
+    return redirect(url_for("erasure.one", group=group, erasure_id=erasure_id), 303)
+
+
+def bring_back(group: str, agent_id: str | None, node_ids: list[UUID], actor: str, limit: int = 1_000) -> int:
+    """Restore archived memories, tell the retrieval workers of it, and return how many."""
+    now = datetime.now(UTC)
+    found = change(lambda connection: archiving.restore(connection, group, agent_id, node_ids, now, limit, actor))
+    with suppress(redis.RedisError):  # Valkey is away: the workers find it in the database, later
+        for name, (at, ids) in found.items():
+            touches.tell(group, name, ids, at.timestamp())
+    return sum(len(ids) for _, ids in found.values())
+
+
+def _require(group: str, node_id: UUID) -> None:
+    if not from_database(lambda connection: overview.brief_nodes(connection, group, [node_id])):
+        abort(404, gettext("There is no memory %(id)s in the group “%(group)s”.", id=node_id, group=group))
+
+
+def _back(group: str, node_id: UUID) -> ResponseReturnValue:
+    return redirect(url_for("memories.node", group=group, node_id=node_id), 303)

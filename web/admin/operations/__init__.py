@@ -1,0 +1,1 @@
+"""Admin pages for operating the service."""

@@ -1,0 +1,119 @@
+"""The overview: is all well, and what is going on? All sources are asked at once, each allowed to be silent."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from flask import Blueprint, Response, render_template
+from flask_babel import gettext as _
+from flask_babel import lazy_gettext
+from sqlalchemy import Connection
+
+from jiyi.protocol.agents import AgentSettings
+from jiyi.settings import Settings, get_settings
+from models.db import valkey_keys
+from models.db.valkey import valkey
+from models.memory import listing, overview
+from web.accounts.identity import need, who
+from web.admin import frame, inputs
+from web.admin.frame import Page, across_groups, asked
+from web.admin.operations import liveness, plots
+from web.admin.operations.liveness import Liveness
+from web.answers import answer, json_answer
+from web.operations import health
+from web.show import seconds_since
+from web.sources import Reading, attempt, reading, source
+
+blueprint = Blueprint("overview", __name__)
+PAGES = (Page("overview", lazy_gettext("Overview"), "overview.page"),)
+
+AGENTS_PER_PAGE = 50
+#: Minutes that can be plotted at most: a day.
+MAX_MINUTES = 1_440
+
+
+@blueprint.get("/")
+@blueprint.get("/overview.json", endpoint="json")
+def page() -> Response:
+    operator = who().may("operator")
+    data = {**gather(frame.group(), asked("after") or ""), "groups": frame.groups()}
+    return answer("overview.html", data=data, plots=plots.plots() if operator else [], spans=plots.spans())
+
+
+@blueprint.get("/overview/live")
+def live() -> str:
+    """The parts that a browser asks for again and again."""
+    return render_template("_overview.html", refreshed=True, **gather(frame.group(), asked("after") or ""))
+
+
+@blueprint.get("/overview/series.json")
+def series() -> Response:
+    """Figures of the whole service over time."""
+    need("operator")
+    minutes = min(inputs.whole("minutes", MAX_MINUTES) or 60, MAX_MINUTES)
+    return json_answer(source("Valkey").ask(lambda: plots.series(minutes)))
+
+
+def gather(group: str, after: str) -> dict[str, Any]:
+    settings = get_settings()
+    with across_groups():
+        database = source("database").begin(reading(lambda connection: _stored(connection, group, after)))
+    cache = source("Valkey").begin(lambda: {"access_buffered": valkey().zcard(valkey_keys.ACCESS)})
+    alive = liveness.begin(settings)
+    return _put_together(settings, attempt(database), attempt(cache), alive(), group)
+
+
+def _stored(connection: Connection, group: str, after: str) -> dict[str, Any]:
+    rows = listing.agents(connection, group, after, AGENTS_PER_PAGE + 1)
+    agents = [with_reflection(row) for row in rows[:AGENTS_PER_PAGE]]
+    return {
+        "totals": overview.totals(connection, group),
+        "agents": agents,
+        "agents_next": agents[-1]["agent_id"] if len(rows) > AGENTS_PER_PAGE else None,
+        "work_owed": [{**row, "oldest_seconds": seconds_since(row["oldest"])} for row in listing.work_owed(connection)],
+        "open_dead_letters": overview.open_dead_letters(connection, group),
+        "jobs": overview.last_ticks(connection),
+    }
+
+
+def with_reflection(agent: dict[str, Any]) -> dict[str, Any]:
+    """The agent's row with how far it is on the way to its next reflection (GA-48)."""
+    most = AgentSettings(**agent["settings"]).over(get_settings()).importance_trigger_max
+    gathered = most - agent["importance_trigger_curr"]
+    return {**agent, "reflection": {"gathered": gathered, "max": most, "owed": gathered >= most}}
+
+
+def _put_together(
+    settings: Settings, stored: Reading[dict[str, Any]], cached: Reading[dict[str, int]], alive: Liveness, group: str
+) -> dict[str, Any]:
+    found = stored.value or {}
+    not_read = _("the database did not answer")
+    checks = [
+        health.reachable(_("Database"), stored, _("answers")),
+        health.reachable("Valkey", cached, _("answers")),
+        health.intake(settings, alive.depths, alive.broker.value.intakes if alive.broker.value else None),
+        health.workers(alive.roll, alive.signs.value.canaries if alive.signs.value else {}),
+        health.work(found.get("work_owed"), not_read),
+        health.schedule(settings, found.get("jobs"), not_read, alive.signs.value.beat_age if alive.signs.value else None),
+        health.dead_letters(found.get("open_dead_letters"), not_read),
+    ]
+    depths, signs = alive.depths.value, alive.signs.value
+    return {
+        "as_of": datetime.now(UTC),
+        "state": health.worst(checks),
+        "checks": checks,
+        "queues": liveness.rows(settings, alive),
+        "in_flight": depths and {"intake": depths.intake, "tasks": depths.tasks},
+        "workers": alive.roll.value,
+        "beat_seconds": signs and signs.beat_age,
+        "access_buffered": cached.value and cached.value["access_buffered"],
+        "group": group,
+        "totals": None,
+        "agents": None,
+        "agents_next": None,
+        "work_owed": None,
+        "open_dead_letters": None,
+        "jobs": None,
+        **found,
+    }

@@ -1,0 +1,78 @@
+"""Ranked lists as a page shows them: bars, every component in figures, and what changed between two.
+
+Each list has a scale of its own: scores of different settings cannot be compared, ranks can.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jiyi.protocol.retrieval import Answer, RetrievedNode
+from web.sources import Reading
+
+#: The parts of a score, in the order of the bar.
+PARTS = ("recency", "relevance", "importance")
+#: Of relevance, where they played a part (``jiyi.protocol.retrieval.RelevanceParts``).
+RELEVANCE_PARTS = ("dense", "lexical", "second_hop", "neighbours", "named")
+#: A bar never fills its line quite, so that its end is seen.
+FULL = 98.0
+
+
+def ranking(found: Reading[Answer], side: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """One side: its rows, or in one sentence why there are none."""
+    if found.value is None:
+        return {"side": side, "settings": settings, "unknown": found.reason, "rows": [], "debug": None, "message": ""}
+    group = found.value.groups[0]
+    return {
+        "side": side,
+        "settings": settings,
+        "unknown": None,
+        "debug": group.debug.model_dump(),
+        "status": group.status,
+        "message": group.message,
+        "rows": [_row(rank, node) for rank, node in enumerate(group.retrieved_nodes, 1)],
+    }
+
+
+def compared(lists: dict[str, dict[str, Any]]) -> None:
+    """Give each row its bar, and its rank on the other side."""
+    for found in lists.values():
+        highest = max((row["score"] for row in found["rows"]), default=0.0)
+        for row in found["rows"]:
+            row["bar"] = _bar(row, highest)
+    if len(lists) < 2:
+        return
+    ranks = {side: {row["node_id"]: row["rank"] for row in found["rows"]} for side, found in lists.items()}
+    for side, found in lists.items():
+        other = next(ranks[name] for name in lists if name != side)
+        for row in found["rows"]:
+            row["elsewhere"] = other.get(row["node_id"])
+            row["moved"] = None if row["elsewhere"] is None else row["elsewhere"] - row["rank"]
+
+
+def _row(rank: int, node: RetrievedNode) -> dict[str, Any]:
+    relevance_parts = node.relevance_parts.model_dump()
+    return {
+        "rank": rank,
+        "node_id": node.node_id,
+        "agent_id": node.agent_id,
+        "type": node.type,
+        "node_count": node.node_count,
+        "created_at": node.created_at,
+        "last_accessed": node.last_accessed,
+        "poignancy": node.poignancy,
+        "description": node.description,
+        "score": node.score,
+        **{part: getattr(node, part).model_dump() for part in PARTS},
+        "relevance_parts": {name: relevance_parts[name] for name in RELEVANCE_PARTS},
+    }
+
+
+def _bar(row: dict[str, Any], highest: float) -> list[dict[str, Any]]:
+    """The three parts from left to right, in hundredths of the line."""
+    segments, x = [], 0.0
+    for part in PARTS:
+        width = max(0.0, row[part]["contribution"]) / highest * FULL if highest > 0 else 0.0
+        segments.append({"part": part, "x": round(x, 2), "width": round(width, 2)})
+        x += width
+    return segments

@@ -1,0 +1,201 @@
+"""The retrieval playground: ask an agent's memory, see why each memory ranks where it does, and compare two settings.
+
+It never touches what it finds: looking changes nothing. What is asked stands in the address, less what is as the agent
+has it, so that it can be sent to somebody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_args
+from urllib.parse import urlencode
+
+from flask import Blueprint, Response, render_template, request, url_for
+from flask_babel import gettext, lazy_gettext
+from pydantic import ValidationError
+from sqlalchemy import Connection
+
+from jiyi.errors import problems_of
+from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.events import NodeType
+from jiyi.protocol.retrieval import Answer, RetrievalRequest
+from jiyi.settings import Mode, RelevanceMode, get_settings
+from models.memory import browsing, overview
+from web.admin import frame, inputs
+from web.admin.asking import retrieving
+from web.admin.frame import Page, asked
+from web.admin.retrieval.comparing import compared, ranking
+from web.answers import answer
+from web.sources import Reading, attempt, reading, source
+
+blueprint = Blueprint("playground", __name__)
+blueprint.add_app_template_filter(lambda value: f"{value:g}", "setting")
+PAGES = (Page("memory", lazy_gettext("Retrieval"), "playground.page"),)
+
+NODE_TYPES: tuple[str, ...] = get_args(NodeType)
+MODES: tuple[str, ...] = get_args(Mode)
+RELEVANCES: tuple[str, ...] = get_args(RelevanceMode)
+#: Settings that a side may have of its own.
+OF_A_SIDE = ("mode", "relevance", "recency_w", "relevance_w", "importance_w", "recency_decay", "top_k", "diversity")
+SIDES = ("a", "b")
+DEFAULT_TOP_K, MOST_SHOWN = 15, 100
+#: Right end of the sliders; larger weights may stand in the address.
+SLIDER_WEIGHT = 5.0
+#: Left end of the decay's slider: below it only the last few memories are told apart.
+SLIDER_DECAY = 0.8
+FILTERS = ("type", "from", "to", "session", "keyword", "min_similarity", "archived", "expired", "now")
+AGENTS_OFFERED = 500
+
+
+@blueprint.get("/playground")
+@blueprint.get("/playground.json", endpoint="page_json")
+def page() -> Response:
+    return answer(
+        "playground.html",
+        data=_data(),
+        types=NODE_TYPES,
+        modes=MODES,
+        relevances=RELEVANCES,
+        slider_weight=SLIDER_WEIGHT,
+        slider_decay=SLIDER_DECAY,
+        most_shown=MOST_SHOWN,
+    )
+
+
+@blueprint.get("/playground/answer")
+def found() -> Response:
+    """What was found, for the page that is there already; its address becomes that of the question."""
+    data = _data()
+    rendered = Response(render_template("_playground.html", **data), mimetype="text/html")
+    rendered.headers["HX-Replace-Url"] = data["address"]
+    return rendered
+
+
+def _data() -> dict[str, Any]:
+    group, agent, focal = frame.group(), asked("agent"), asked("focal", 100_000) or ""
+    known = attempt(source("database").begin(reading(lambda connection: _known(connection, group, agent))))
+    agents, settings = known.value or ([], None)
+    if agent is None and agents:
+        agent = agents[0]
+        settings = (attempt(source("database").begin(reading(lambda c: _known(c, group, agent)))).value or ([], None))[1]
+    defaults = _defaults(settings)
+    sides = {side: {**defaults, **_given(side)} for side in SIDES}
+    compare = asked("compare") is not None
+    shown = SIDES if compare else SIDES[:1]
+    answers = _ask(group, agent, focal, {side: sides[side] for side in shown}) if agent and focal.strip() else {}
+    lists = {side: ranking(one, side, sides[side]) for side, one in answers.items()}
+    compared(lists)
+    for side, one in lists.items():  # for the memories' own pages, which tell the components once more
+        own = {f"a.{name}": sides[side][name] for name in OF_A_SIDE[:-2] if sides[side][name] != defaults[name]}
+        one["address"] = {**_filters(), **own}
+    return {
+        "group": group,
+        "agents": agents,
+        "agent": agent,
+        "known": settings is not None,
+        "focal": focal,
+        "unknown": known.reason or None,
+        "filters": _filters(),
+        "compare": compare,
+        "defaults": defaults,
+        "sides": sides,
+        "found": lists,
+        "address": _address(agent, focal, compare, sides, defaults),
+    }
+
+
+def _known(connection: Connection, group: str, agent: str | None) -> tuple[list[str], dict[str, Any] | None]:
+    """The agents to choose from, and the settings of the one chosen."""
+    row = None if agent is None else overview.agent(connection, group, agent)
+    return browsing.agent_names(connection, group, AGENTS_OFFERED), None if row is None else row["settings"]
+
+
+def _defaults(settings: dict[str, Any] | None) -> dict[str, Any]:
+    """What the agent's retrievals go by when a question says nothing."""
+    own = AgentSettings(**settings or {}).over(get_settings())
+    return {
+        "mode": own.mode,
+        "relevance": get_settings().relevance,
+        "recency_w": own.recency_w,
+        "relevance_w": own.relevance_w,
+        "importance_w": own.importance_w,
+        "recency_decay": own.recency_decay,
+        "top_k": DEFAULT_TOP_K,
+        "diversity": 0.0,
+    }
+
+
+def _given(side: str) -> dict[str, Any]:
+    """What the address says of one side."""
+    given = {
+        "mode": inputs.choice(f"{side}.mode", MODES),
+        "relevance": inputs.choice(f"{side}.relevance", RELEVANCES),
+        **{name: inputs.decimal(f"{side}.{name}", 0, 100) for name in ("recency_w", "relevance_w", "importance_w")},
+        "recency_decay": inputs.decimal(f"{side}.recency_decay", 1e-6, 1),
+        "top_k": inputs.whole(f"{side}.top_k", MOST_SHOWN),
+        "diversity": inputs.decimal(f"{side}.diversity", 0, 1),
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _filters() -> dict[str, Any]:
+    given: dict[str, Any] = {name: request.args[name] for name in FILTERS if request.args.get(name)}
+    if "type" in given:
+        given["type"] = inputs.choices("type", NODE_TYPES)
+    return given
+
+
+def _ask(group: str, agent: str, focal: str, sides: dict[str, dict[str, Any]]) -> dict[str, Reading[Answer]]:
+    """Both sides at once."""
+    begun: dict[str, Callable[[], Answer] | str] = {}
+    for side, settings in sides.items():
+        try:
+            begun[side] = retrieving(_request(group, agent, focal, settings))
+        except ValidationError as error:
+            begun[side] = "; ".join(problems_of(error))
+    return {side: Reading(None, one) if isinstance(one, str) else attempt(one) for side, one in begun.items()}
+
+
+def _request(group: str, agent: str, focal: str, settings: dict[str, Any]) -> RetrievalRequest:
+    filters = {
+        "types": inputs.choices("type", NODE_TYPES) or ["event", "thought"],
+        "created_after": inputs.moment("from"),
+        "created_before": inputs.moment("to", end=True),
+        "session_id": asked("session"),
+        "keywords": [word for word in [asked("keyword")] if word],
+        "min_similarity": inputs.decimal("min_similarity", -1, 1),
+        "include_archived": asked("archived") is not None,
+        "include_expired": asked("expired") is not None,
+    }
+    return RetrievalRequest(
+        group_id=group, agent_id=agent, focal_texts=[focal], now=inputs.moment("now"), touch=False, filters=filters, **settings
+    )
+
+
+def _address(agent: str | None, focal: str, compare: bool, sides: dict[str, dict[str, Any]], defaults: dict[str, Any]) -> str:
+    """This question's address: short, because what is as the agent has it is left out."""
+    given: list[tuple[str, str]] = [("group", frame.group())]
+    given += [(name, value) for name, value in (("agent", agent), ("focal", focal)) if value]
+    given += [(name, value) for name in FILTERS for value in request.args.getlist(name) if value]
+    given += [("compare", "1")] if compare else []
+    for side in SIDES if compare else SIDES[:1]:
+        given += [(f"{side}.{name}", f"{sides[side][name]}") for name in OF_A_SIDE if sides[side][name] != defaults[name]]
+    return url_for("playground.page") + "?" + urlencode(given)
+
+
+@blueprint.get("/playground/one/<name:group>/<uuid:node_id>")
+def one(group: str, node_id: Any) -> str:
+    """The components of one memory for a question that led to it: part of the memory's page."""
+    focal, agent = asked("focal", 100_000) or "", asked("agent") or ""
+    settings = {**_defaults(None), **_given("a"), "top_k": get_settings().max_top_k}
+    for name in ("mode", "recency_w", "relevance_w", "importance_w", "recency_decay", "relevance"):
+        if f"a.{name}" not in request.args:
+            del settings[name]  # as the agent has it
+    answers = _ask(group, agent, focal, {"a": settings}) if focal.strip() and agent else {}
+    lists = {side: ranking(each, side, settings) for side, each in answers.items()}
+    compared(lists)
+    side = lists.get("a")
+    row = next((row for row in side["rows"] if row["node_id"] == node_id), None) if side else None
+    return render_template(
+        "_ranked_one.html", side=side, row=row, focal=focal, looked_at=settings["top_k"], message=gettext("Nothing was asked.")
+    )

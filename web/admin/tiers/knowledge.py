@@ -1,0 +1,175 @@
+"""Knowledge: what a group, or one of its agents, has been given to keep; where it comes from, and what became of it."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+from uuid import UUID
+
+from flask import Blueprint, Response, abort, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from flask_babel import gettext as _
+from flask_babel import lazy_gettext
+from pydantic import ValidationError
+from sqlalchemy import Connection
+
+from jiyi.errors import problems_of
+from jiyi.protocol.knowledge import Change, DemoteBody, EditBody
+from jiyi.protocol.tiers import Kind
+from jiyi.text.splitting import MOST_SIZE
+from models.db.conditions import MAX_WORDS_CHARS
+from models.queue.wakeups import wake
+from models.tiers import knowledge as stored
+from models.tiers import knowledge_lists, quarantine_lists
+from models.tiers.knowledge_lists import Demoted, WantedKnowledge
+from web.accounts.identity import need, who
+from web.admin import frame, inputs
+from web.admin.acting import change
+from web.admin.frame import Page, asked
+from web.admin.memory import marking
+from web.answers import answer
+from web.sources import from_database
+
+blueprint = Blueprint("knowledge", __name__)
+PAGES = (Page("tiers", lazy_gettext("Knowledge"), "knowledge.page"),)
+
+PER_PAGE = 30
+KINDS: tuple[str, ...] = get_args(Kind)
+DEMOTED: tuple[Demoted, ...] = get_args(Demoted)
+AGENTS_OFFERED = 500
+#: Whose knowledge: of the whole group, which no agent can be called.
+OF_GROUP = "group"
+FILTERS = ("q", "kind", "whose", "agent", "session", "demoted")
+#: Entries of quarantine that a piece's page shows as its source.
+MAX_SOURCES = 100
+#: Versions of a piece whose history its page tells.
+MAX_VERSIONS = 50
+
+
+@blueprint.get("/knowledge")
+@blueprint.get("/knowledge.json", endpoint="json")
+def page() -> Response:
+    return answer("knowledge.html", data=_listed(), kinds=KINDS)
+
+
+@blueprint.get("/knowledge/rows")
+def rows() -> str:
+    """The following ones, to be put in the place of the button that asked for them."""
+    return render_template("_knowledge.html", **_listed())
+
+
+@blueprint.get("/knowledge/<uuid:knowledge_id>")
+@blueprint.get("/knowledge/<uuid:knowledge_id>.json", endpoint="one_json")
+def one(knowledge_id: UUID) -> Response:
+    group = frame.group()
+
+    def question(connection: Connection) -> dict[str, Any] | None:
+        found = stored.find(connection, group, knowledge_id)
+        if found is None:
+            return None
+        sources = quarantine_lists.some_entries(connection, group, _ids(found["metadata"].get("entry_ids"))[:MAX_SOURCES])
+        return {"piece": found, "sources": sources, "history": _history(connection, group, found)}
+
+    data = from_database(question)
+    if data is None:
+        abort(404, _("The group “%(group)s” has no knowledge %(id)s.", group=group, id=knowledge_id))
+    return answer("piece.html", data={"group": group, **data, "replaces": _earlier(data["piece"])}, longest=MOST_SIZE)
+
+
+@blueprint.post("/knowledge/<uuid:knowledge_id>/edit")
+def edit(knowledge_id: UUID) -> ResponseReturnValue:
+    """Other words. Safe to repeat because what says the same already is left as it is."""
+    actor, group = need("admin").actor, frame.group()
+    content = request.form.get("content", "").replace("\r\n", "\n")
+    body = _checked(EditBody, content=content, reason=request.form.get("reason", ""))
+    became = change(lambda connection: stored.edit(connection, group, knowledge_id, body, actor))
+    wake(stored.EMBED_KNOWLEDGE)
+    return _shown(became, "edited" if became != knowledge_id else None)
+
+
+@blueprint.post("/knowledge/<uuid:knowledge_id>/demote")
+def demote(knowledge_id: UUID) -> ResponseReturnValue:
+    """Taken back. Safe to repeat because what is demoted stays so."""
+    actor, group = need("admin").actor, frame.group()
+    body = _checked(DemoteBody, knowledge_ids=[knowledge_id], reason=request.form.get("reason", ""))
+    change(lambda connection: stored.demote(connection, group, body, actor))
+    return _shown(knowledge_id, "demoted")
+
+
+def _shown(knowledge_id: UUID, done: str | None) -> ResponseReturnValue:
+    address = url_for("knowledge.one", knowledge_id=knowledge_id, group=frame.group(), done=done)
+    if frame.wants_fragment():
+        return Response("", 204, {"HX-Redirect": address})
+    return redirect(address, 303)
+
+
+def _checked(model: type[Any], **fields: Any) -> Any:
+    try:
+        return model(**fields)
+    except ValidationError as error:
+        abort(400, "; ".join(problems_of(error)))
+
+
+def _history(connection: Connection, group: str, piece: dict[str, Any]) -> list[dict[str, Any]]:
+    """What became of a piece and of the versions before it, the latest change first."""
+    changes = {_told(change): change for change in stored.history(connection, group, piece["knowledge_id"])}
+    seen = {piece["knowledge_id"]}
+    while len(seen) < MAX_VERSIONS and (earlier := _earlier(piece)) is not None and earlier not in seen:
+        seen.add(earlier)
+        found = stored.find(connection, group, earlier)
+        if found is None:
+            break
+        piece = found
+        changes.update({_told(change): change for change in stored.history(connection, group, earlier)})
+    ordered = sorted(changes.values(), key=lambda change: change.at, reverse=True)
+    return [change.model_dump() for change in ordered]
+
+
+def _told(change: Change) -> tuple[Any, ...]:
+    """An edit stands with both versions: it is told once."""
+    return change.action, change.at, change.before, change.after
+
+
+def _earlier(piece: dict[str, Any]) -> UUID | None:
+    """The version that a piece took the place of."""
+    return next(iter(_ids([piece["metadata"].get("edited_from")])), None)
+
+
+def _ids(texts: Any) -> list[UUID]:
+    """Ids that stand in metadata, as far as they are any: whoever promoted may have written there what they like."""
+    found: list[UUID] = []
+    for text in texts if isinstance(texts, list) else []:
+        try:
+            found.append(UUID(text))
+        except (ValueError, TypeError, AttributeError):
+            continue
+    return found
+
+
+def _listed() -> dict[str, Any]:
+    group, wanted, before = frame.group(), _wanted(), inputs.unpacked()
+
+    def question(connection: Connection) -> dict[str, Any]:
+        found = knowledge_lists.knowledge(connection, group, wanted, before, PER_PAGE + 1)
+        last = found[PER_PAGE - 1] if len(found) > PER_PAGE else None
+        return {
+            "pieces": found[:PER_PAGE],
+            "agents": knowledge_lists.agents_with_knowledge(connection, group, AGENTS_OFFERED),
+            "next": None if last is None else inputs.packed(last["promoted_at"], last["knowledge_id"]),
+        }
+
+    found = from_database(question)
+    for piece in found["pieces"]:
+        piece["marked"] = marking.pieces(piece["content"], wanted.words)
+    given = {name: request.args.get(name) for name in FILTERS if request.args.get(name)}
+    return {"group": group, "filters": given, "before": asked("before"), "may_change": who().may("admin"), **found}
+
+
+def _wanted() -> WantedKnowledge:
+    whose = inputs.choice("whose", (OF_GROUP,))
+    return WantedKnowledge(
+        words=asked("q", MAX_WORDS_CHARS) or "",
+        kind=inputs.choice("kind", KINDS),
+        agent_id="" if whose else asked("agent"),
+        session_id=asked("session"),
+        demoted=inputs.choice("demoted", DEMOTED) or "without",  # type: ignore[arg-type]
+    )

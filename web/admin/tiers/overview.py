@@ -1,0 +1,116 @@
+"""The three tiers of a group side by side: what each holds, whether it answers, and what the filters let in or kept out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from flask import Blueprint, Response, render_template
+from flask_babel import gettext as _
+from flask_babel import lazy_gettext
+from sqlalchemy import Connection
+
+from jiyi.settings import get_settings
+from models.tiers import quarantine, quarantine_lists
+from web.admin import frame, inputs
+from web.admin.frame import Page
+from web.admin.tiers import working
+from web.admin.tiers.words import REASONS
+from web.answers import answer
+from web.sources import Reading, Unanswered, attempt, reading, source
+
+blueprint = Blueprint("tiers", __name__)
+PAGES = (Page("tiers", lazy_gettext("Three tiers"), "tiers.page"),)
+
+#: Spans that one may look back over, in days.
+DEFAULT_SPAN = "7"
+CHOICES = ("1", DEFAULT_SPAN, "30", "all")
+WORKING_SHOWN, WAITING_SHOWN = 6, 5
+#: Seconds after which an output that waits for the filters waits too long: an idle worker takes one or two.
+LATE_SECONDS = 60.0
+
+
+@blueprint.get("/tiers")
+@blueprint.get("/tiers.json", endpoint="json")
+def page() -> Response:
+    return answer("tiers.html", data=gather(), spans=CHOICES)
+
+
+@blueprint.get("/tiers/live")
+def live() -> str:
+    return render_template("_tiers.html", **gather())
+
+
+def gather() -> dict[str, Any]:
+    """All at once, each allowed to be silent."""
+    group, days = frame.group(), inputs.choice("days", CHOICES) or DEFAULT_SPAN
+    since = None if days == "all" else datetime.now(UTC) - timedelta(days=int(days))
+
+    def question(connection: Connection) -> dict[str, Any]:
+        waiting = quarantine_lists.WantedEntries(state="waiting")
+        return {
+            "counts": quarantine_lists.counts(connection, group),
+            "screened": quarantine_lists.screened(connection, group, since),
+            "waiting": quarantine_lists.entries(connection, group, waiting, None, WAITING_SHOWN),
+        }
+
+    asked = source("database").begin(reading(question))
+    try:
+        hot: Reading[dict[str, Any]] = Reading(working.gather(group))
+    except Unanswered as error:
+        hot = Reading(None, error.reason)
+    stored = attempt(asked)
+    found = stored.value or {"counts": None, "screened": None, "waiting": None}
+    entries = hot.value["entries"] if hot.value else None
+    return {
+        "group": group,
+        "days": days,
+        "as_of": datetime.now(UTC),
+        "unknown": stored.reason or None,
+        "working_unknown": hot.reason or None,
+        "notes": hot.value["notes"] if hot.value else [],
+        "entries": None if entries is None else entries[:WORKING_SHOWN],
+        "in_working": None if entries is None else len(entries),
+        "tiers": _states(stored, hot),
+        "outcomes": _outcomes(found["screened"]),
+        **found,
+        "limits": {"entries": get_settings().wm_entries, "hours": get_settings().wm_hours},
+    }
+
+
+def _states(stored: Reading[dict[str, Any]], hot: Reading[dict[str, Any]]) -> list[dict[str, str]]:
+    """How each tier fares, by what it lives on."""
+    down = None if stored.value else _("The database does not answer: %(why)s", why=stored.reason)
+    counts = stored.value["counts"] if stored.value else {}
+    since = counts.get("waiting_since")
+    late = since is not None and (datetime.now(UTC) - since).total_seconds() > LATE_SECONDS
+    notes = hot.value["notes"] if hot.value else [_("Neither Valkey nor the database answers.")]
+    return [
+        _state("quarantine", down, _("The filters are behind: is a worker for the queue “embedding” running?") if late else ""),
+        _state("working", notes[0] if notes and not (hot.value and stored.reason) else None, notes[0] if notes else ""),
+        _state(
+            "longterm",
+            down,
+            _("Some of it has no vector yet: it is found by its words until it has.") if counts.get("without_vector") else "",
+        ),
+    ]
+
+
+def _state(tier: str, down: str | None, note: str) -> dict[str, str]:
+    return {"tier": tier, "state": "unreachable" if down else "attention" if note else "ok", "note": down or note}
+
+
+def _outcomes(screened: dict[str, int] | None) -> list[dict[str, Any]]:
+    """Accepted first, then the filters in their order, each with its share of all; unknown reasons last."""
+    if not screened:
+        return []
+    rules, total = quarantine.rules(), sum(screened.values())
+    limits = {
+        "low_confidence": _("below %(limit)s", limit=f"{rules.min_confidence:g}"),
+        "too_short": _("below %(limit)s characters", limit=f"{rules.min_chars:g}"),
+    }
+    names = ["accepted", *(name for name in REASONS if name in screened), *sorted(screened.keys() - REASONS.keys() - {"accepted"})]
+    return [
+        {"outcome": name, "count": screened.get(name, 0), "share": screened.get(name, 0) / total, "limit": limits.get(name)}
+        for name in names
+    ]

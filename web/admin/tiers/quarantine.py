@@ -1,0 +1,133 @@
+"""Quarantine: everything that workflows' nodes said, what the filters made of it, and the way to promotion.
+
+Nothing here is ever shown to an agent: it is for people who audit and promote.
+"""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+from uuid import UUID
+
+from flask import Blueprint, Response, abort, render_template, request
+from flask_babel import gettext as _
+from flask_babel import lazy_gettext, ngettext
+from sqlalchemy import Connection
+
+from jiyi.protocol.knowledge import MAX_IDS, MAX_REASON_CHARS
+from models.db.conditions import MAX_WORDS_CHARS
+from models.tiers import knowledge_lists, quarantine_lists
+from models.tiers import quarantine as stored
+from models.tiers.quarantine_lists import State, WantedEntries
+from web.accounts.identity import need, who
+from web.admin import frame, inputs
+from web.admin.acting import change, chosen_ids
+from web.admin.frame import Page, asked
+from web.admin.memory import marking
+from web.admin.tiers import words
+from web.answers import answer
+from web.show import number
+from web.sources import from_database
+
+blueprint = Blueprint("quarantine", __name__)
+words.register(blueprint)
+PAGES = (Page("tiers", lazy_gettext("Quarantine"), "quarantine.page"),)
+
+PER_PAGE = 30
+STATES: tuple[State, ...] = get_args(State)
+#: Sessions and nodes that the form offers: those that spoke last; others can be typed.
+OFFERED = 100
+FILTERS = ("q", "session", "node", "agent", "state", "reason", "at_least", "below", "unscored")
+
+
+@blueprint.get("/quarantine")
+@blueprint.get("/quarantine.json", endpoint="json")
+def page() -> Response:
+    return answer("quarantine.html", data=_listed(choices=True), states=STATES, reasons=words.REASONS)
+
+
+@blueprint.get("/quarantine/rows")
+def rows() -> str:
+    """The following ones, to be put in the place of the button that asked for them."""
+    return render_template("_quarantine.html", **_listed())
+
+
+@blueprint.get("/quarantine/<uuid:entry_id>")
+@blueprint.get("/quarantine/<uuid:entry_id>.json", endpoint="one_json")
+def one(entry_id: UUID) -> Response:
+    group = frame.group()
+
+    def question(connection: Connection) -> dict[str, Any] | None:
+        found = quarantine_lists.some_entries(connection, group, [entry_id])
+        if not found:
+            return None
+        return {"entry": found[0], "knowledge": knowledge_lists.knowledge_of(connection, group, entry_id)}
+
+    data = from_database(question)
+    if data is None:
+        abort(404, _("There is no entry %(id)s in the quarantine of the group “%(group)s”.", id=entry_id, group=group))
+    return answer("quarantined.html", data={"group": group, **data}, like=_like(data["entry"]))
+
+
+@blueprint.post("/quarantine/delete")
+def delete() -> str:
+    """Take entries out of sight. Safe to repeat because what is deleted is not found."""
+    actor, group, ids = need("admin").actor, frame.group(), chosen_ids("entry", MAX_IDS)
+    if not ids:
+        abort(400, _("Choose entries first."))
+    reason = request.form.get("reason", "")[:MAX_REASON_CHARS]
+    frame.storable(reason)
+    gone = change(lambda connection: stored.delete(connection, group, ids, actor, reason))
+    said = ngettext(
+        "%(count)s entry is deleted: out of sight here, and out of working memory.",
+        "%(count)s entries are deleted: out of sight here, and out of working memory.",
+        len(gone),
+        count=number(len(gone)),
+    )
+    return render_template("_quarantine.html", said=said, **_listed())
+
+
+def _like(entry: dict[str, Any]) -> str | None:
+    """The id of the entry that this one repeats, if that is why it was kept out."""
+    try:
+        return str(UUID(str((entry["rejected_details"] or {}).get("entry"))))
+    except ValueError:
+        return None
+
+
+def _listed(*, choices: bool = False) -> dict[str, Any]:
+    group, wanted, before = frame.group(), _wanted(), inputs.unpacked()
+
+    def question(connection: Connection) -> dict[str, Any]:
+        found = quarantine_lists.entries(connection, group, wanted, before, PER_PAGE + 1)
+        offered = (
+            {"sessions": quarantine_lists.sessions(connection, group, OFFERED), "nodes": quarantine_lists.nodes(connection, group, OFFERED)}
+            if choices
+            else {}
+        )
+        return {"entries": found[:PER_PAGE], "next": _after(found), **offered}
+
+    found = from_database(question)
+    for entry in found["entries"]:
+        entry["pieces"] = marking.pieces(entry["content"], wanted.words)
+    given = {name: request.args.get(name) for name in FILTERS if request.args.get(name)}
+    return {"group": group, "filters": given, "before": asked("before"), "may_change": who().may("admin"), **found}
+
+
+def _after(found: list[dict[str, Any]]) -> str | None:
+    last = found[PER_PAGE - 1] if len(found) > PER_PAGE else None
+    return None if last is None else inputs.packed(last["created_at"], last["entry_id"])
+
+
+def _wanted() -> WantedEntries:
+    state = inputs.choice("state", STATES)
+    return WantedEntries(
+        words=asked("q", MAX_WORDS_CHARS) or "",
+        state=state,  # type: ignore[arg-type]
+        reason=asked("reason", 40),
+        session_id=asked("session"),
+        node_id=asked("node"),
+        agent_id=asked("agent"),
+        at_least=inputs.decimal("at_least", 0, 1),
+        below=inputs.decimal("below", 0, 1),
+        unscored=inputs.choice("unscored", ("1",)) is not None,
+    )

@@ -1,0 +1,110 @@
+"""Asking the tiers as a workflow's node does: the list that an agent would get, and the very text."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from flask import Blueprint, Response, render_template, request
+from flask_babel import lazy_gettext
+from pydantic import ValidationError
+
+from jiyi.client.calls import retrieval_queue
+from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, TooManyQuestions, problems_of
+from jiyi.protocol.tiers import MAX_RESULTS, MAX_WEB_RESULTS, MemoryAnswer, MemoryQuery, Order
+from jiyi.settings import get_settings
+from jiyi.text.words import Language
+from jiyi.tiers.memory_node import NodeProperties, format_history
+from models.tiers import query as memory
+from web.admin import frame, inputs
+from web.admin.asking import caller
+from web.admin.frame import Page, asked
+from web.answers import answer
+from web.sources import Reading, attempt, source
+
+blueprint = Blueprint("recall", __name__)
+PAGES = (Page("tiers", lazy_gettext("Ask the tiers"), "recall.page"),)
+
+ORDERS: tuple[Order, ...] = get_args(Order)
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+#: Seconds for an answer: the tiers give up after eight, and say which of them did not answer.
+TIMEOUT = 9.0
+#: With Valkey away first the broker is tried, then what is left of the tiers.
+PATIENCE = 20.0
+MAX_DAYS = 36_500
+
+
+@blueprint.get("/ask")
+@blueprint.get("/ask.json", endpoint="json")
+def page() -> Response:
+    return answer(
+        "recall.html",
+        data=_data(),
+        orders=ORDERS,
+        languages_of_heading=LANGUAGES,
+        most=MAX_RESULTS,
+        most_web=MAX_WEB_RESULTS,
+        longest=get_settings().max_focal_chars,
+    )
+
+
+@blueprint.get("/ask/answer")
+def found() -> Response:
+    """The answer alone; the page's address becomes that of the question."""
+    rendered = Response(render_template("_recall.html", **_data()), mimetype="text/html")
+    rendered.headers["HX-Replace-Url"] = request.full_path.replace("/ask/answer", "/ask", 1)
+    return rendered
+
+
+def _data() -> dict[str, Any]:
+    group, query = frame.group(), (asked("query", get_settings().max_focal_chars) or "").strip()
+    wanted = _wanted()
+    got = _ask(group, query, wanted) if query else None
+    text = format_history(got.value.results, wanted["language"]) if got and got.value else None
+    return {
+        "group": group,
+        "query": query,
+        "wanted": wanted,
+        "answer": got and got.value,
+        "unknown": (got and got.reason) or None,
+        "history_context": text,
+    }
+
+
+def _wanted() -> dict[str, Any]:
+    """The node's properties, with its defaults; what is left empty in the form is not asked for."""
+    defaults = NodeProperties()
+    sent = asked("sent") is not None
+    days = inputs.decimal("time_range_days", 1e-6, MAX_DAYS)
+    return {
+        "max_results": inputs.whole("max_results", MAX_RESULTS) or defaults.max_results,
+        "time_range_days": days if sent or days is not None else defaults.time_range_days,
+        "relevance_threshold": inputs.decimal("relevance_threshold", -1, 1),
+        "include_verdicts": asked("include_verdicts") is not None if sent else defaults.include_verdicts,
+        "order": inputs.choice("order", ORDERS) or defaults.order,
+        "session_id": asked("session"),
+        "agent_id": asked("agent"),
+        "web_results": int(inputs.decimal("web_results", 0, MAX_WEB_RESULTS) or 0),
+        "language": inputs.choice("headings", LANGUAGES) or defaults.language,  # `language` is the page's own
+    }
+
+
+def _ask(group: str, query: str, wanted: dict[str, Any]) -> Reading[MemoryAnswer]:
+    given = {name: value for name, value in wanted.items() if name != "language" and value is not None}
+    try:
+        question = MemoryQuery(group_id=group, query=query, **given)
+    except ValidationError as error:
+        return Reading(None, "; ".join(problems_of(error)))
+    queue = retrieval_queue(group, "", get_settings().retrieval_shards)
+
+    def ask() -> MemoryAnswer | JiyiError:
+        try:
+            return MemoryAnswer.model_validate(caller().call("retrieval.memory", queue, question, TIMEOUT))
+        except BrokerUnavailable:  # the queue is in Valkey, as working memory is: what is left of the tiers answers here
+            return memory.query_memory(question)
+        except (InvalidRequest, TooManyQuestions) as error:
+            return error
+
+    got = attempt(source("retrieval worker").begin(ask, PATIENCE))
+    if isinstance(got.value, JiyiError):
+        return Reading(None, str(got.value))
+    return Reading(got.value, got.reason)

@@ -1,0 +1,101 @@
+"""Working memory: what a group's agents are told of what was said lately, unverified, and for how long yet."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from flask import Blueprint, Response, render_template
+from flask_babel import gettext as _
+from flask_babel import lazy_gettext
+from sqlalchemy import Connection
+
+from jiyi.settings import get_settings
+from models.tiers import quarantine_lists
+from models.tiers import working as kept
+from models.tiers.working import Entry
+from web.admin import frame
+from web.admin.frame import Page
+from web.answers import answer
+from web.sources import Reading, Unanswered, attempt, reading, source
+
+blueprint = Blueprint("working", __name__)
+PAGES = (Page("tiers", lazy_gettext("Working memory"), "working.page"),)
+
+Row = dict[str, Any]
+
+
+@blueprint.get("/working")
+@blueprint.get("/working.json", endpoint="json")
+def page() -> Response:
+    return answer("working.html", data=gather(frame.group()))
+
+
+@blueprint.get("/working/live")
+def live() -> str:
+    return render_template("_working.html", **gather(frame.group()))
+
+
+def gather(group: str) -> dict[str, Any]:
+    """The list as agents get it, from Valkey, with what the database knows besides; each may be away."""
+    settings = get_settings()
+    cached = source("Valkey").begin(lambda: kept.read(group))
+
+    def question(connection: Connection) -> list[Row]:
+        return quarantine_lists.working(connection, group, settings.wm_entries)
+
+    stored = source("database").begin(reading(question))
+    entries, notes = together(attempt(cached), attempt(stored))
+    return {
+        "group": group,
+        "entries": entries,
+        "notes": notes,
+        "most": settings.wm_entries,
+        "hours": settings.wm_hours,
+        "as_of": datetime.now(UTC),
+    }
+
+
+def together(cached: Reading[list[Entry] | None], stored: Reading[list[Row]]) -> tuple[list[Row], list[str]]:
+    """The entries, and what people should know about them.
+
+    Raises:
+        Unanswered: neither Valkey nor the database did.
+    """
+    known = {row["entry_id"]: row for row in stored.value or ()}
+    if cached.value is not None:
+        notes = (
+            []
+            if stored.value is not None
+            else [_("The database does not answer (%(why)s): what the list in Valkey does not keep is left out.", why=stored.reason)]
+        )
+        return [{**_told(entry), **known.get(entry.entry_id, {})} for entry in cached.value], notes
+    if stored.value is None:
+        raise Unanswered("working memory", cached.reason or stored.reason)
+    if cached.reason:
+        return stored.value, [
+            _("Valkey does not answer (%(why)s), so agents get nothing of this now. It is what the database knows.", why=cached.reason)
+        ]
+    return stored.value, []  # not made yet, or lost: the next who reads or writes makes the list of these
+
+
+def _told(entry: Entry) -> Row:
+    return {
+        "entry_id": entry.entry_id,
+        "content": entry.content,
+        "created_at": entry.created_at,
+        "agent_id": entry.agent_id,
+        "working_until": entry.expires_at,
+        "node_id": entry.node_id,
+        "node_type": entry.node_type,
+        "node_name": None,
+        "session_id": entry.session_id,
+        "kind": entry.kind,
+        "confidence": entry.confidence,
+        "flags": list(entry.flags),
+        "metadata": {},
+        "provenance": {},
+        "promoted_at": None,
+        "chars": len(entry.content),
+        "state": "accepted",
+    }

@@ -1,0 +1,1 @@
+"""REST operations on events, memories and agents."""

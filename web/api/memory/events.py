@@ -1,0 +1,213 @@
+"""Events in, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from jiyi.protocol.events import Ending, Event, SessionEnded
+from jiyi.protocol.rest import (
+    MAX_STATES_GET,
+    Accepted,
+    EventsBody,
+    EventStates,
+    SessionEnd,
+    ShortEvent,
+    StatesBody,
+    StatesQuery,
+    StoredEvent,
+)
+from models.memory import serving
+from models.memory.agents import key_of
+from web.api.memory.storing import storers
+from web.api.problems import Refused
+from web.api.registry import PREFIX, operation
+from web.api.running import Asker, Reply
+from web.sources import from_database
+
+_ID, _OTHER = "01978c00-0000-7000-8000-000000000001", "01978c00-0000-7000-8000-000000000002"
+
+
+@operation(
+    "POST",
+    "/events",
+    id="observe",
+    scope="publish",
+    tag="events",
+    body=EventsBody,
+    answer=Accepted,
+    status=202,
+    errors=(409,),
+    examples={
+        "One observation": {
+            "agent_id": "klaus",
+            "description": "Klaus is reading a book on gentrification",
+            "poignancy": 4,
+            "keywords": ["klaus", "gentrification"],
+            "session_id": "library",
+        },
+        "一条中文记忆": {"agent_id": "林岚", "description": "老葛订了两个带轮子的书架, 周五来取", "poignancy": 6},
+        "Several events": {
+            "events": [
+                {"event_id": _ID, "agent_id": "klaus", "description": "Maria asks Klaus about his paper", "node_type": "event"},
+                {"type": "session.ended", "event_id": _OTHER, "agent_id": "klaus", "session_id": "library", "payload": {}},
+            ]
+        },
+    },
+    answer_example={"event_ids": [_ID, _OTHER], "accepted": 2, "repeated": 0, "status_url": f"{PREFIX}/events/status?id={_ID},{_OTHER}"},
+    flat=("agent_id", "description", "node_type", "poignancy", "session_id", "subject", "predicate", "object", "occurred_at", "event_id"),
+    flat_body=ShortEvent,
+)
+def observe(asker: Asker, body: EventsBody) -> Reply:
+    """Remember what happened.
+
+    Stores one event, or several as {"events": […]}, in an agent's long-term memory. Call it after something
+    worth remembering was seen, said, done or decided: one statement each, in any language, naming who did what. Answers as
+    soon as the events are stored durably (status 202); they can be retrieved a moment later. Several events are stored
+    together or not at all, in the order given. Give an event_id of your own to make sending it again harmless. Besides
+    the short form there are the full events (memory.observed, agent.configured, session.ended, node.executed) with type
+    and payload.
+    """
+    try:
+        events = body.as_events(asker.group_id)
+    except ValueError as error:
+        raise Refused(422, str(error)) from None
+    return accepted(events)
+
+
+@operation(
+    "GET",
+    "/events/status",
+    id="event_states",
+    scope="read",
+    tag="events",
+    query=StatesQuery,
+    answer=EventStates,
+    examples={"Two events": {"id": [_ID, _OTHER]}},
+    answer_example={
+        "events": [
+            {"event_id": _ID, "state": "retrievable", "node_id": _ID, "reason": ""},
+            {"event_id": _OTHER, "state": "applied", "node_id": None, "reason": ""},
+        ]
+    },
+)
+def event_states(asker: Asker, query: StatesQuery) -> dict[str, Any]:
+    """Tell what became of events.
+
+    unknown: not stored (yet). stored: a memory, not embedded yet. retrievable: it can be found. duplicate: it only
+    repeated the memory node_id. applied: settings, or the end of a session. erased: gone for good. dead: refused, with the
+    reason.
+    """
+    return _states(asker, query.id)
+
+
+@operation(
+    "POST",
+    "/events/status",
+    id="event_states_of_many",
+    scope="read",
+    tag="events",
+    body=StatesBody,
+    answer=EventStates,
+    examples={"Two events": {"ids": [_ID, _OTHER]}},
+    answer_example={"events": [{"event_id": _ID, "state": "stored", "node_id": _ID, "reason": ""}]},
+)
+def event_states_of_many(asker: Asker, body: StatesBody) -> dict[str, Any]:
+    """Tell what became of many events.
+
+    As event_states, for up to 500 ids, which are more than an address can hold. Changes nothing.
+    """
+    return _states(asker, body.ids)
+
+
+@operation(
+    "GET",
+    "/events/<uuid:event_id>",
+    id="get_event",
+    scope="read",
+    tag="events",
+    answer=StoredEvent,
+    answer_example={
+        "event_id": _ID,
+        "state": "retrievable",
+        "node_id": _ID,
+        "reason": "",
+        "type": "memory.observed",
+        "agent_id": "klaus",
+        "session_id": "library",
+        "correlation_id": None,
+        "occurred_at": "2026-03-02T07:15:00Z",
+        "payload": {"description": "Klaus is reading a book on gentrification", "poignancy": 4.0},
+    },
+)
+def get_event(asker: Asker, event_id: UUID) -> dict[str, Any]:
+    """Get one event.
+
+    The event as it was stored, with what became of it. An event that was refused is not here: see the dead letters.
+    """
+
+    def question(connection: Connection) -> dict[str, Any] | None:
+        event = serving.event(connection, asker.group_id, event_id)
+        return event and {**event, **serving.states(connection, asker.group_id, [event_id])[0]}
+
+    found = from_database(question)
+    if found is None:
+        raise Refused(404, f"There is no event {event_id}. It may have been refused: see the dead letters.")
+    return found
+
+
+@operation(
+    "POST",
+    "/sessions/<anything:session_id>/end",
+    id="end_session",
+    scope="publish",
+    tag="events",
+    body=SessionEnd,
+    answer=Accepted,
+    status=202,
+    errors=(409,),
+    examples={"A talk is over": {"agent_id": "klaus", "event_id": _ID}},
+    answer_example={"event_ids": [_ID], "accepted": 1, "repeated": 0, "status_url": f"{PREFIX}/events/status?id={_ID}"},
+    flat=("agent_id", "partner"),
+    flat_body=SessionEnd,
+)
+def end_session(asker: Asker, session_id: str, body: SessionEnd) -> Reply:
+    """End a conversation.
+
+    Tells an agent that a session is over: it reflects on what was said and keeps what is worth it. The
+    event's id is also that of the reflection: see get_reflection.
+    """
+    if from_database(lambda connection: key_of(connection, asker.group_id, body.agent_id)) is None:
+        raise Refused(404, f"There is no agent {body.agent_id!r}.")
+    event = SessionEnded(
+        event_id=body.event_id,
+        occurred_at=body.occurred_at,
+        group_id=asker.group_id,
+        agent_id=body.agent_id,
+        session_id=session_id,
+        payload=Ending(partner=body.partner, chat_ids=body.chat_ids),
+    )
+    return accepted([event])
+
+
+def accepted(events: Sequence[Event]) -> Reply:
+    """Store events durably, each once, and tell so."""
+    kept = storers().keep(events)
+    ids = [event.event_id for event in events]
+    url = status_url(ids)
+    return Reply(Accepted(event_ids=ids, accepted=kept.accepted, repeated=kept.repeated, status_url=url), {"Location": url})
+
+
+def status_url(ids: Sequence[UUID]) -> str:
+    """Where the events' states are told; of more than fit into an address, where the ids are to be posted."""
+    address = f"{PREFIX}/events/status"
+    unique = list(dict.fromkeys(ids))
+    return address if len(unique) > MAX_STATES_GET else f"{address}?id={quote(','.join(map(str, unique)), safe=',')}"
+
+
+def _states(asker: Asker, ids: Sequence[UUID]) -> dict[str, Any]:
+    return {"events": from_database(lambda connection: serving.states(connection, asker.group_id, ids))}

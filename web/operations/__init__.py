@@ -1,0 +1,1 @@
+"""Health, metrics and probes of the service."""

@@ -1,0 +1,131 @@
+"""Is it healthy? Each part gets one of four states, and what is not known is called unknown, not down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from flask_babel import gettext as _
+
+from jiyi.settings import Settings
+from models.operations.canaries import Canary
+from models.queue.broker_queues import Depths, task_queues
+from web.operations.roll_call import COUNTS_SECONDS, Worker
+from web.show import age, number, seconds_since
+from web.sources import Reading
+
+State = Literal["ok", "unknown", "attention", "unreachable"]
+#: From harmless to worst: the whole is as healthy as its worst part.
+STATES: tuple[State, ...] = ("ok", "unknown", "attention", "unreachable")
+
+#: Messages. The intake takes thousands of events a second, so that more than this is no passing burst.
+MAX_INTAKE_WAITING = 1_000
+#: A tick may be late by as much before the schedule needs attention.
+LATE_TICKS = 3
+#: Seconds that work may be due: several rounds of the reconciler, which wakes what was forgotten.
+MAX_DUE_SECONDS = 180
+#: Seconds that a worker may be silent because it is at work, by queue: the time limit of its longest task, and some more.
+BUSY_SECONDS = {"reflection": 960}
+MAX_BUSY_SECONDS = 240
+#: Seconds since its last sign of life in which beat counts as alive: several canaries.
+BEAT_SECONDS = 60
+#: The job whose ticks show that the schedule runs.
+PULSE = "reconcile"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    name: str
+    state: State
+    detail: str
+
+
+def worst(checks: Sequence[Check]) -> State:
+    return max((check.state for check in checks), key=STATES.index, default="unknown")
+
+
+def reachable(name: str, reading: Reading[Any], detail: str) -> Check:
+    return Check(name, "ok", detail) if reading.value is not None else Check(name, "unreachable", reading.reason)
+
+
+def intake(settings: Settings, depths: Reading[Depths], living: Sequence[float] | None = None) -> Check:
+    """``living``: seconds since the last word of each intake that is known to live; None: not known."""
+    name = _("Intake")
+    if depths.value is None:
+        return Check(name, "unknown", depths.reason)
+    waiting, flight = depths.value.waiting[settings.intake_queue], depths.value.intake
+    if waiting > MAX_INTAKE_WAITING:
+        detail = _("%(count)s messages wait: is the intake running and keeping up?", count=number(waiting))
+        return Check(name, "attention", detail)
+    if flight.oldest_seconds is not None and flight.oldest_seconds > settings.intake_redelivery_seconds:
+        return Check(name, "attention", _("a message has been in its hands for %(age)s", age=age(flight.oldest_seconds)))
+    if waiting and not flight.count and not living:  # an intake at work always holds what it reads
+        detail = _("%(count)s waiting, none in flight: is the intake running?", count=number(waiting))
+        return Check(name, "unknown", detail)
+    detail = _("%(waiting)s waiting, %(flight)s in flight", waiting=number(waiting), flight=number(flight.count))
+    return Check(name, "ok", detail)
+
+
+def workers(roll: Reading[list[Worker]], canaries: Mapping[str, Canary] | None = None) -> Check:
+    """A queue whose worker neither answers nor has sung lately is unknown: it may be away, or at work and silent."""
+    name = _("Workers")
+    sung = {canary.queue for canary in (canaries or {}).values() if canary.age is not None and canary.age <= COUNTS_SECONDS}
+    if roll.value is None and not sung:
+        return Check(name, "unknown", roll.reason)
+    answered = [worker for worker in roll.value or [] if worker.counts]
+    read = sung.union(*(worker.queues for worker in answered))
+    missing = [queue for queue in task_queues() if queue not in read]
+    if silent := [canary for queue in missing if (canary := (canaries or {}).get(queue)) and _is_silent(canary)]:
+        named, since = ", ".join(canary.queue for canary in silent), age(min(canary.age or 0 for canary in silent))
+        return Check(name, "attention", _("no sign of life from %(queues)s for %(age)s", queues=named, age=since))
+    if missing:
+        return Check(name, "unknown", _("no answer yet for %(queues)s: away, or busy", queues=", ".join(missing)))
+    if not answered:
+        return Check(name, "ok", _("every queue is read"))
+    return Check(name, "ok", _("%(count)s answer, every queue is read", count=len(answered)))
+
+
+def _is_silent(canary: Canary) -> bool:
+    """For longer than a task of the queue may take, though it was sent something to answer."""
+    limit = BUSY_SECONDS.get(canary.queue, MAX_BUSY_SECONDS)
+    return canary.outstanding > 0 and canary.age is not None and canary.age > limit
+
+
+def work(owed: Sequence[dict[str, Any]] | None, reason: str) -> Check:
+    name = _("Work")
+    if owed is None:
+        return Check(name, "unknown", reason)
+    rows = [row for row in owed if row["overdue"]]
+    late = [row for row in rows if row["oldest_seconds"] > MAX_DUE_SECONDS]
+    if late:
+        oldest = max(late, key=lambda row: float(row["oldest_seconds"]))
+        detail = _("%(kind)s is due and has waited %(age)s", kind=oldest["kind"], age=age(oldest["oldest_seconds"]))
+        return Check(name, "attention", detail)
+    return Check(name, "ok", _("%(count)s due now", count=number(sum(row["overdue"] for row in rows))))
+
+
+def schedule(settings: Settings, ticks: Sequence[dict[str, Any]] | None, reason: str, beat_age: float | None = None) -> Check:
+    name = _("Schedule")
+    if ticks is None:
+        return Check(name, "unknown", reason)
+    pulse = next((tick for tick in ticks if tick["job"] == PULSE), None)
+    if pulse is None:
+        return Check(name, "unknown", _("%(job)s has not run yet", job=PULSE))
+    since = seconds_since(pulse["slot"])
+    if since > LATE_TICKS * settings.reconcile_seconds:
+        detail = _("%(job)s last ran %(age)s ago: is beat running?", job=PULSE, age=age(since))
+        if beat_age is not None and beat_age <= BEAT_SECONDS:
+            detail = _("%(job)s last ran %(age)s ago, though beat runs: is it done?", job=PULSE, age=age(since))
+        return Check(name, "attention", detail)
+    failed = [tick["job"] for tick in ticks if tick["state"] == "failed"]
+    if failed:
+        return Check(name, "attention", _("failed: %(jobs)s", jobs=", ".join(failed)))
+    return Check(name, "ok", _("%(job)s ran %(age)s ago", job=PULSE, age=age(since)))
+
+
+def dead_letters(count: int | None, reason: str) -> Check:
+    name = _("Dead letters")
+    if count is None:
+        return Check(name, "unknown", reason)
+    return Check(name, "attention" if count else "ok", _("%(count)s open", count=number(count)))

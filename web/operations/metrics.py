@@ -1,0 +1,246 @@
+"""``/metrics``: the service in numbers, for Prometheus (``docs/metrics.md``).
+
+Everything is asked when Prometheus asks. What does not answer in time is left out and counted as a failure, so that the
+rest is still told. Numbers are the whole service's: names of groups are their own affair, and there may be any number.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from flask import Blueprint, Flask, Response, request
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+from sqlalchemy import Connection
+
+from jiyi.providers import breakers
+from jiyi.settings import get_settings
+from models.db.scope import whole_service
+from models.memory import listing
+from models.operations import canaries, meters, series, snapshot
+from models.queue import broker_queues
+from models.retrieval import index_cache
+from web.accounts.api_keys import identify_by_key, operator_or_own_machine
+from web.accounts.identity import need
+from web.sources import Unanswered, reading, source
+from web.stream.hub import hub
+
+log = logging.getLogger("jiyi.web")
+
+blueprint = Blueprint("metrics", __name__)
+
+#: The states of a circuit breaker, as numbers.
+BREAKER_STATES = {"closed": 0, "half-open": 1, "open": 2}
+#: Headers that a proxy leaves: then "from this machine" says nothing about who asks.
+PROXIED = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
+
+Part = Callable[[], list[Metric]]
+
+
+@blueprint.get("/metrics")
+def metrics() -> Response:
+    if get_settings().metrics_open and not any(name in request.headers for name in PROXIED):
+        operator_or_own_machine()
+    else:
+        identify_by_key()
+        need("operator")
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_collector)
+    return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+def register(app: Flask) -> None:
+    app.register_blueprint(blueprint)
+
+
+class Service(Collector):
+    """Asks all parts at once, each for a bounded time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._failures: Counter[str] = Counter()
+
+    def collect(self) -> Iterator[Metric]:
+        began = time.monotonic()
+        with whole_service():
+            asked = {name: source(place).begin(part) for name, (place, part) in PARTS.items()}
+        up: dict[str, bool] = {}
+        for name, answer in asked.items():
+            try:
+                yield from answer()
+                up[PARTS[name][0]] = up.get(PARTS[name][0], True)
+            except Exception as error:  # whatever it is: one part must not take the others along
+                if not isinstance(error, Unanswered):
+                    log.exception("the metrics of %s failed", name)
+                up[PARTS[name][0]] = False
+                with self._lock:
+                    self._failures[name] += 1
+        yield _up(up)
+        yield _gauge("jiyi_streams_open", "Live streams that this web process has open.", hub().watchers().total())
+        with self._lock:
+            failures = dict(self._failures)
+        yield _counts(
+            "jiyi_scrape_failures",
+            "Parts that did not answer, since this web process began.",
+            "part",
+            {name: failures.get(name, 0) for name in PARTS},
+        )
+        yield _gauge("jiyi_scrape_seconds", "How long this scrape took.", time.monotonic() - began)
+
+
+def of_broker() -> list[Metric]:
+    settings = get_settings()
+    address = broker_queues.redis_address(settings.need("broker_url"))
+    if address is None:
+        return []  # its own exporter tells that
+    names = [settings.intake_queue, *broker_queues.task_queues()]
+    depths, oldest = broker_queues.depths(address, names), broker_queues.oldest(address, names)
+    living = canaries.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds)
+    ages = {name: (oldest[name] if waiting else 0.0) for name, waiting in depths.waiting.items()}
+    return [
+        _gauges("jiyi_queue_messages", "Messages that wait in a queue.", "queue", depths.waiting),
+        _gauges("jiyi_queue_oldest_seconds", "Age of the message that is next; absent if it does not say.", "queue", ages),
+        _gauges(
+            "jiyi_in_flight_messages",
+            "Messages that were taken and are not acknowledged.",
+            "reader",
+            {"intake": depths.intake.count, "tasks": depths.tasks.count},
+        ),
+        _gauge("jiyi_intake_lag_seconds", "Age of the oldest event that waits for the intake.", ages[settings.intake_queue]),
+        _gauge("jiyi_intakes_alive", "Intakes that have said lately that they live.", len(living)),
+    ]
+
+
+def of_database(connection: Connection) -> list[Metric]:
+    owed = listing.work_owed(connection)
+    now = time.time()
+    return [
+        _gauges("jiyi_work_owed", "Work owed, by kind.", "kind", {row["kind"]: row["owed"] for row in owed}),
+        _gauges("jiyi_work_overdue", "Work that is due and unclaimed.", "kind", {row["kind"]: row["overdue"] for row in owed}),
+        _gauges(
+            "jiyi_work_oldest_seconds",
+            "Age of the oldest work owed.",
+            "kind",
+            {row["kind"]: max(0.0, now - row["oldest"].timestamp()) for row in owed},
+        ),
+        _gauge("jiyi_dead_letters_open", "Dead letters that nobody has decided on.", snapshot.open_letters(connection)),
+    ]
+
+
+def of_signs() -> list[Metric]:
+    """Canaries, indexes and circuit breakers, as Valkey knows them."""
+    found = {canary.queue: canary for canary in canaries.look(broker_queues.task_queues())}
+    held = index_cache.reports()
+    states = {name: BREAKER_STATES[state] for name, state in breakers.states().items() if state in BREAKER_STATES}
+    return [
+        _gauges(
+            "jiyi_canary_age_seconds",
+            "Since a worker of the queue last gave a sign of life.",
+            "queue",
+            {queue: canary.age for queue, canary in found.items()},
+        ),
+        _gauges(
+            "jiyi_canary_wait_seconds",
+            "How long the last sign of life waited in its queue.",
+            "queue",
+            {queue: canary.waited for queue, canary in found.items()},
+        ),
+        _gauge("jiyi_beat_age_seconds", "Since beat last gave a sign of life.", canaries.beat_age()),
+        _gauges("jiyi_index_bytes", "Memory of a worker's agent indexes.", "worker", {w: r["bytes"] for w, r in held.items()}),
+        _gauges("jiyi_index_agents", "Agents indexed by a worker.", "worker", {w: r["indexes"] for w, r in held.items()}),
+        _gauges("jiyi_breaker_state", "Circuit breaker: 0 closed, 1 half open, 2 open.", "provider", states),
+    ]
+
+
+def of_meters() -> list[Metric]:
+    """What was counted since the beginning (``models.operations.meters``)."""
+    totals = meters.totals()
+    split = [(name.split(series.SEPARATOR), number) for name, number in totals.items()]
+    tasks = {(parts[1], parts[2]): number for parts, number in split if parts[0] == series.TASK}
+    work = {(parts[1], parts[2]): number for parts, number in split if parts[0] == series.WORK}
+    names = sorted({name for name, _ in tasks})
+    outcomes = ("done", "failed", "retried")
+    return [
+        _count("jiyi_events_accepted", "Events stored.", totals.get("events", 0)),
+        _count("jiyi_events_repeated", "Events that were known already.", totals.get("events|repeated", 0)),
+        _count("jiyi_events_rejected", "Events that became dead letters.", totals.get("events|rejected", 0)),
+        _table(
+            "jiyi_tasks",
+            "Runs of a task by their end.",
+            ("task", "outcome"),
+            {(name, outcome): tasks[name, outcome] for name in names for outcome in outcomes if (name, outcome) in tasks},
+        ),
+        _counts("jiyi_task_seconds", "Time spent in a task.", "task", {name: tasks.get((name, "s"), 0) for name in names}),
+        _counts(
+            "jiyi_task_wait_seconds",
+            "Time that a task waited in its queue.",
+            "task",
+            {name: tasks.get((name, "wait"), 0) for name in names},
+        ),
+        _table("jiyi_work", "Subjects of work by what became of them.", ("kind", "outcome"), work),
+        _retrievals(totals),
+    ]
+
+
+PARTS: dict[str, tuple[str, Part]] = {
+    "database": ("database", reading(of_database)),
+    "broker": ("broker", of_broker),
+    "signs": ("Valkey", of_signs),
+    "meters": ("Valkey", of_meters),
+}
+_collector = Service()
+
+
+def _retrievals(totals: dict[str, float]) -> Metric:
+    found = HistogramMetricFamily("jiyi_retrieval_seconds", "Retrievals, by the time that the worker took.")
+    buckets, below = [], 0.0
+    for place, bound in enumerate(series.BOUNDS_MS):
+        below += totals.get(f"{series.RETRIEVAL}|b|{place}", 0)
+        buckets.append((str(bound / 1_000), below))
+    buckets.append(("+Inf", below + totals.get(f"{series.RETRIEVAL}|b|{len(series.BOUNDS_MS)}", 0)))
+    found.add_metric([], buckets, totals.get(f"{series.RETRIEVAL}|s", 0))
+    return found
+
+
+def _up(up: dict[str, bool]) -> Metric:
+    states = {name.lower(): float(answers) for name, answers in up.items()}
+    return _gauges("jiyi_up", "Whether it answered this scrape: database, broker, Valkey.", "source", states)
+
+
+def _gauge(name: str, told: str, value: float | None) -> Metric:
+    found = GaugeMetricFamily(name, told)
+    if value is not None:  # unknown is left out: it is no number
+        found.add_metric([], value)
+    return found
+
+
+def _gauges(name: str, told: str, label: str, values: dict[str, Any]) -> Metric:
+    found = GaugeMetricFamily(name, told, labels=[label])
+    for key, value in values.items():
+        if value is not None:
+            found.add_metric([key], value)
+    return found
+
+
+def _count(name: str, told: str, value: float) -> Metric:
+    found = CounterMetricFamily(name, told)
+    found.add_metric([], value)
+    return found
+
+
+def _counts(name: str, told: str, label: str, values: dict[str, float]) -> Metric:
+    return _table(name, told, (label,), {(key,): value for key, value in values.items()})
+
+
+def _table(name: str, told: str, labels: Iterable[str], values: dict[Any, float]) -> Metric:
+    found = CounterMetricFamily(name, told, labels=list(labels))
+    for key, value in values.items():
+        found.add_metric(list(key), value)
+    return found

@@ -1,0 +1,154 @@
+"""``/api/v1/stream``: what changes in a group, as it changes, as server-sent events (``docs/stream.md``).
+
+A client holds one of the server's threads for as long as it watches. So their number is bounded, none stays for ever, and
+one that does not read is cut off: after that its thread serves others.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import redis
+from flask import Blueprint, Flask, Response, abort, request
+
+from jiyi.protocol.events import unstorable
+from models.queue import stream
+from models.queue.stream import KINDS, place
+from web.accounts.api_keys import identify_by_key
+from web.accounts.identity import Identity, need
+from web.api.problems import answer_to, problem
+from web.api.registry import PREFIX
+from web.api.running import group_of
+from web.sources import Unanswered, one_line
+from web.stream.hub import TooManyWatchers, Watcher, hub
+from web.stream.sending import Client, Sending, event
+
+programs, people = Blueprint("stream", __name__), Blueprint("live", __name__)
+
+#: Milliseconds after which a client that was cut off comes back.
+RETRY_MS = 2_000
+#: Seconds after which one that was turned away may try again.
+RETRY_AFTER = {429: 30, 503: 10}
+
+
+@programs.before_request
+def _identify() -> None:
+    identify_by_key()
+
+
+@programs.errorhandler(Exception)
+def _problem(error: Exception) -> Response:
+    return answer_to(error)
+
+
+@programs.get(f"{PREFIX}/stream")
+def api() -> Response:
+    """For programs; needs the right to read."""
+    return answer()
+
+
+@people.get("/live/stream")
+def live() -> Response:
+    """For the admin's pages; the browser's session says who it is."""
+    return answer()
+
+
+def end_with_process() -> None:
+    """In a server's main thread, once it handles signals: told to stop, the process lets its watchers go at once."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, _ending(signal.getsignal(number)))
+
+
+def _ending(usual: Any) -> Callable[[int, FrameType | None], None]:
+    def handle(number: int, frame: FrameType | None) -> None:
+        for made in hub.made():
+            made.cut_all()
+        if callable(usual):
+            usual(number, frame)
+
+    return handle
+
+
+def register(app: Flask) -> None:
+    app.register_blueprint(programs)
+    app.register_blueprint(people)
+
+
+def answer() -> Response:
+    """The stream that the request asks for: ``group``, ``kinds``, ``after`` or the header ``Last-Event-ID``."""
+    identity = need("read")
+    group_id, kinds, after = _group(identity), _kinds(), _after()
+    try:
+        watcher = hub().join(group_id, identity.actor)
+        try:
+            beginning, known = _beginning(watcher, after)
+        except BaseException:
+            hub().leave(watcher)
+            raise
+    except TooManyWatchers as error:
+        return _turned_away(error)
+    except (redis.RedisError, OSError) as error:
+        raise Unanswered("Valkey", one_line(error)) from error
+    client = Client.of(request.environ)
+    sending = Sending(watcher, client, kinds, beginning, known)
+    response = Response(sending.chunks(after), mimetype="text/event-stream")
+    response.headers["X-Accel-Buffering"] = "no"  # nginx would gather it
+    response.call_on_close(lambda: hub().leave(watcher))
+    response.call_on_close(client.close)
+    return response
+
+
+def _beginning(watcher: Watcher, after: str | None) -> tuple[str, stream.Place]:
+    """First of all how soon to come back, from where on it is told, and whether something is missing in between; and up to
+    where the client knows everything."""
+    opened = json.dumps({"group": watcher.group_id, "kept": stream.KEPT}, ensure_ascii=False)
+    retry = f"retry: {RETRY_MS}\n"
+    if after is None:
+        return retry + event("stream.opened", opened, watcher.since), (0, 0)
+    oldest, newest = stream.ends(watcher.group_id)
+    asked = place(after)
+    begun = retry + event("stream.opened", opened)
+    if asked == (0, 0):  # all there is
+        return begun, asked
+    missing = json.dumps({"asked": after, "oldest": None if oldest == "0-0" else oldest})
+    if asked > place(newest):  # from before the server lost what it had: what comes follows no id that is known
+        return begun + event("gap", missing, watcher.since), (0, 0)
+    return (begun + event("gap", missing) if asked < place(oldest) else begun), asked
+
+
+def _turned_away(error: TooManyWatchers) -> Response:
+    status = 429 if error.of_this_one else 503
+    whose = "You have" if error.of_this_one else "The server has"
+    detail = f"{whose} {error.limit} streams open already. Close one, or try again later."
+    return problem(status, detail, headers={"Retry-After": str(RETRY_AFTER[status])})
+
+
+def _group(identity: Identity) -> str:
+    """The group asked for, else the one that the key speaks for. One that may not be seen is not there."""
+    asked = request.args.get("group") or group_of(identity)
+    if not identity.sees(asked) or any(True for _ in unstorable(asked)):
+        abort(404)
+    return asked
+
+
+def _kinds() -> frozenset[str]:
+    kinds = frozenset(filter(None, request.args.get("kinds", "").split(",")))
+    unknown = sorted(kinds - set(KINDS))
+    if unknown:
+        abort(400, f"kinds: there is no kind “{unknown[0][:64]}”; there are {', '.join(KINDS)}.")
+    return kinds
+
+
+def _after() -> str | None:
+    """The header comes from a client that was cut off, so it is later than what it once began with."""
+    asked = request.headers.get("Last-Event-ID") or request.args.get("after")
+    if not asked:
+        return None
+    try:
+        return "{}-{}".format(*place(asked))
+    except ValueError:
+        abort(400, "after, Last-Event-ID: must be the id of an event, or 0 for all there are.")

@@ -1,0 +1,49 @@
+"""What a copy of one's own needs before the web starts: a secret to sign with, and somebody who may sign in."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from jiyi.accounts.keys import hash_password, make_password, need_secret_key
+from jiyi.errors import SettingsError
+from jiyi.settings import get_settings
+from models.accounts import users
+from models.db.connection import unit_of_work
+from models.db.scope import whole_service
+
+SECRET_FILE = "secret_key"  # noqa: S105
+SECRET_BYTES = 32
+#: Who runs the copy.
+ADMIN = "admin"
+
+
+def secret_key(home: Path) -> str:
+    """The one that is set, else this home's own, which is made when it is first asked for.
+
+    Raises:
+        SettingsError: the one that is set is too short, or the file is there, but empty.
+    """
+    if get_settings().secret_key.get_secret_value():
+        return need_secret_key(get_settings())
+    file = home / SECRET_FILE
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as made:
+            made.write(secrets.token_hex(SECRET_BYTES))
+    except FileExistsError:
+        pass
+    found = file.read_text(encoding="ascii").strip()
+    if not found:
+        raise SettingsError(f"JIYI_SECRET_KEY: {file} is empty; delete it, and another one is made")
+    return found
+
+
+def first_person() -> str | None:
+    """Make the first person of a service that has none; the password, which nobody can look up later."""
+    with whole_service(), unit_of_work() as connection:
+        if users.any_at_all(connection):
+            return None
+        password = make_password()
+        users.create(connection, name=ADMIN, password_hash=hash_password(password), role="operator", groups=None, actor="jiyi up")
+    return password

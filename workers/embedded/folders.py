@@ -1,0 +1,58 @@
+"""Folders that are the user's alone, and a place for the sockets that is not too long for them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import tempfile
+from pathlib import Path
+
+from workers.embedded.errors import StackError
+
+SOCKET_PATH_BYTES = 103  # macOS allows 103 bytes in a socket's path, Linux 107.
+
+
+def passage() -> int:
+    """Mode of folders on the way to PostgreSQL's: its user may pass under root, but not look."""
+    return 0o711 if os.geteuid() == 0 else 0o700
+
+
+def private_folder(path: Path, mode: int = 0o700, *, check_owner: bool = True) -> None:
+    """Make a folder, or correct its mode.
+
+    Raises:
+        StackError: it is somebody else's, or not a folder.
+    """
+    path.mkdir(mode=0o700, exist_ok=True)
+    found = path.lstat()  # not stat: a link in the temporary folder may be somebody else's doing
+    if check_owner and (not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid()):
+        raise StackError(
+            f"{path} is not a folder of yours (it belongs to user id {found.st_uid}): "
+            "start Jiyi as that user, give it away (chown -R), or set JIYI_HOME to another folder."
+        )
+    if stat.S_IMODE(found.st_mode) != mode:
+        path.chmod(mode)
+
+
+def socket_folder(home: Path, run_dir: Path, longest: str) -> Path:
+    """Make the sockets' folder: ``run``, or a private temporary one when that path is long or unusual.
+
+    Args:
+        home: the home folder, after which a temporary folder is named.
+        run_dir: where sockets live if possible.
+        longest: the longest path of a socket below it.
+
+    Raises:
+        StackError: the temporary folder's path is too long as well, or the folder is somebody else's.
+    """
+    folder, path = run_dir, os.fsencode(run_dir / longest)
+    # Commas separate hosts in PostgreSQL's addresses, and parsers differ about quoting: plain paths only.
+    if len(path) > SOCKET_PATH_BYTES or not re.fullmatch(rb"[\w./@+-]+", path, re.ASCII):
+        digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
+        folder = Path(tempfile.gettempdir()) / f"jiyi-{os.geteuid()}-{digest}"
+        if len(os.fsencode(folder / longest)) > SOCKET_PATH_BYTES:
+            raise StackError(f"{folder}: too long for a unix socket; set TMPDIR to a shorter path.")
+    private_folder(folder, passage())
+    return folder

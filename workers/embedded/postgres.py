@@ -1,0 +1,95 @@
+"""The embedded PostgreSQL with pgvector, on a unix socket."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+
+from workers.embedded.folders import private_folder
+from workers.embedded.postgres_cluster import SUPERUSER, make_cluster
+from workers.embedded.postgres_user import server_user
+from workers.embedded.programs import postgres_program
+from workers.embedded.server import CLIENT_SECONDS, Server
+
+DATABASE = "jiyi"
+PORT = 5432  # no port is opened: the number is only part of the socket's file name.
+LONGEST_SOCKET = f".s.PGSQL.{PORT}.lock"  # the longest file name among its sockets and what belongs to them.
+SETTINGS = {
+    "listen_addresses": "",  # unix socket only: copies never collide and no other user can connect.
+    "port": str(PORT),  # stated, so that a port in postgresql.conf changes nothing.
+    "cluster_name": "jiyi",  # recognisable in ps.
+    "max_connections": "100",  # all processes with their pools stay well below it.
+    "shared_buffers": "128MB",  # a laptop's share; the system's page cache does the rest.
+    "maintenance_work_mem": "256MB",  # an HNSW build slows down sharply once its graph spills.
+    "fsync": "on",  # an accepted event survives a power cut.
+    "synchronous_commit": "on",  # the same.
+    "checkpoint_timeout": "15min",  # fewer full-page writes; recovery stays within seconds.
+    "max_wal_size": "2GB",  # time, not size, sets off checkpoints under a heavy import.
+    "jit": "off",  # compiling costs more than our short queries take.
+    "timezone": "UTC",  # storage is UTC everywhere.
+    "log_timezone": "UTC",
+    # The log is shown to people when a start fails, and holds nobody's words: errors of statements quote values.
+    "log_min_messages": "log",  # starts, stops, crashes, what is fatal; no errors of statements (these rank below).
+    "log_min_error_statement": "panic",  # no text of a statement that failed.
+    "log_error_verbosity": "terse",  # no DETAIL, which quotes rows, and no CONTEXT.
+    "log_parameter_max_length": "0",  # no values of parameters, whatever else is switched on.
+    "log_parameter_max_length_on_error": "0",  # the same.
+    "log_statement": "none",  # an administrator may switch it on, and knows what that means.
+    "log_min_duration_statement": "-1",  # the same.
+}
+
+
+class Postgres(Server):
+    """PostgreSQL on a unix socket in the folder ``sockets``."""
+
+    name = "postgres"
+    start_seconds = 120.0  # recovery after a crash may replay up to max_wal_size.
+    stop_signal = signal.SIGINT  # fast shutdown.
+
+    def __init__(self, data: Path, log_dir: Path, sockets: Path) -> None:
+        super().__init__(data, log_dir)
+        self._sockets = sockets
+
+    @property
+    def url(self) -> str:
+        return f"postgresql+psycopg://{SUPERUSER}@/{DATABASE}?host={quote(str(self._sockets), safe='')}&port={PORT}"
+
+    def start(self) -> None:
+        # Whoever reaches the socket is trusted without a password: the folder is the server's user's alone.
+        private_folder(self._sockets, check_owner=False)
+        for stale in self._sockets.glob(".s.PGSQL.*"):
+            stale.unlink()  # its lock file may name a process id that is somebody else's by now
+        user = server_user(self.data, self._sockets)
+        make_cluster(self, user)
+        command = [str(postgres_program("postgres")), "-D", str(self.data)]
+        for name, value in (SETTINGS | {"unix_socket_directories": str(self._sockets)}).items():
+            command += ["-c", f"{name}={value}"]
+        self.run(command, self.data, user)
+
+    def answers(self) -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            # The status line is cheaper than connecting, and fills no log with refusals during recovery.
+            lines = (self.data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+            assert self.child is not None
+            return lines[:1] == [str(self.child.pid)] and lines[-1].strip() == "ready"
+        return False
+
+    def create_database(self) -> None:
+        """Create the service's database, unless it exists.
+
+        Raises:
+            StackError: the server refuses.
+        """
+        try:
+            with psycopg.connect(
+                host=str(self._sockets), port=PORT, user=SUPERUSER, dbname="postgres", connect_timeout=CLIENT_SECONDS, autocommit=True
+            ) as connection:
+                known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,))
+                if known.fetchone() is None:
+                    connection.execute(f"CREATE DATABASE {DATABASE}")
+        except psycopg.Error as error:
+            raise self.failure(f"database {DATABASE!r} cannot be opened ({error})") from error

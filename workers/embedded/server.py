@@ -1,0 +1,83 @@
+"""What the embedded servers have in common: a process with a log, awaited until it answers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from pwd import struct_passwd
+from signal import Signals
+from typing import ClassVar
+
+from workers.embedded.errors import StackError
+from workers.supervision.logs import open_log, tail
+from workers.supervision.processes import wait_until
+
+CLIENT_SECONDS = 5  # one attempt to connect to a local socket.
+
+
+class Server(ABC):
+    """One embedded server.
+
+    Args:
+        data: its data folder.
+        log_dir: where its log file is written.
+    """
+
+    name: ClassVar[str]
+    start_seconds: ClassVar[float]
+    stop_signal: ClassVar[Signals]
+
+    def __init__(self, data: Path, log_dir: Path) -> None:
+        self.data = data
+        self.child: subprocess.Popen[bytes] | None = None
+        self._log = log_dir / f"{self.name}.log"
+        self._log_start = 0
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start the server without waiting for it."""
+
+    @abstractmethod
+    def answers(self) -> bool:
+        """Whether it does its work by now."""
+
+    def run(self, command: Sequence[str], folder: Path, user: struct_passwd | None = None) -> subprocess.Popen[bytes]:
+        """Begin a program in ``folder``, where a later start finds it after a crash, with its output in the log."""
+        # LC_ALL keeps messages in English; PG… variables of the user's shell would change the server.
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
+        with open_log(self._log) as output:
+            self._log_start = output.tell()
+            self.child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env=environment | {"LC_ALL": "C"},
+                start_new_session=True,  # Ctrl-C in the terminal must not reach the server before its clients
+                user=user.pw_uid if user else None,
+                group=user.pw_gid if user else None,
+                extra_groups=[] if user else None,
+            )
+        return self.child
+
+    def await_answers(self) -> None:
+        """Wait until the started server answers.
+
+        Raises:
+            StackError: it ends, or takes too long.
+        """
+        child = self.child
+        assert child is not None
+        answering = wait_until(lambda: child.poll() is not None or self.answers(), self.start_seconds)
+        if child.poll() is not None:
+            raise self.failure(f"it ended with code {child.returncode}")
+        if not answering:
+            raise self.failure(f"it has not answered within {self.start_seconds:.0f} seconds")
+
+    def failure(self, problem: str) -> StackError:
+        """An error that shows what the server itself has said."""
+        return StackError(f"The embedded {self.name} cannot run: {problem}. Last lines of {self._log}:\n{tail(self._log, self._log_start)}")

@@ -1,0 +1,151 @@
+"""PostgreSQL 18 with pgvector and Valkey, run from their wheels inside one folder, on unix sockets only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+from workers.embedded.errors import HomeInUse, StackError
+from workers.embedded.folders import passage, private_folder, socket_folder
+from workers.embedded.home_lock import HomeLock
+from workers.embedded.leftovers import SERVER_STOP_SECONDS, ProcessNotes, end_leftovers
+from workers.embedded.postgres import LONGEST_SOCKET, Postgres
+from workers.embedded.postgres_cluster import unfinished_folder
+from workers.embedded.server import Server
+from workers.embedded.valkey import Valkey
+from workers.supervision.processes import KILL_SECONDS, end_processes
+
+__all__ = ["HomeInUse", "Stack", "StackError", "Urls"]
+
+
+@dataclass(frozen=True)
+class Urls:
+    """Where the embedded servers answer."""
+
+    database_url: str
+    redis_url: str
+    broker_url: str
+
+
+class Stack:
+    """The two servers of one home folder, from :meth:`start` to :meth:`stop`. Also a context manager.
+
+    Args:
+        home: folder for everything: ``postgres``, ``valkey``, ``run`` (lock, sockets), ``log``.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.home = Path(os.path.realpath(home.expanduser()))
+        self.run_dir = self.home / "run"
+        self.log_dir = self.home / "log"
+        self._notes = ProcessNotes(self.run_dir / "processes.json")
+        self._lock: HomeLock | None = None
+        self._sockets = self.run_dir
+        self._servers: list[Server] = []
+        self._urls: Urls | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def urls(self) -> Urls:
+        """Where the servers answer. Raises StackError when they are not started."""
+        if self._urls is None:
+            raise StackError(f"The stack in {self.home} is not started: call start() before using its addresses.")
+        return self._urls
+
+    def start(self) -> Urls:
+        """Start both servers and wait until they answer.
+
+        Returns:
+            The addresses of the database, of Redis and of the Celery broker.
+
+        Raises:
+            HomeInUse: another running copy owns the home folder.
+            StackError: the folder cannot be used, or a server does not start.
+        """
+        if self._lock is not None:
+            raise StackError(f"The stack in {self.home} is already started: call stop() first.")
+        try:
+            self._urls = self._start()
+        except OSError as error:
+            self.stop()
+            raise StackError(
+                f"{error.filename or self.home}: {error.strerror or error}. "
+                f"Jiyi keeps its data in {self.home}; set JIYI_HOME to a folder that you may write to."
+            ) from error
+        except BaseException:
+            self.stop()
+            raise
+        return self._urls
+
+    def stop(self) -> None:
+        """Stop both servers and release the home. Harmless when nothing, or only a part, has been started."""
+        if self._lock is None:
+            return
+        children = {server.child: server.stop_signal for server in self._servers if server.child is not None}
+        running: dict[psutil.Process, int | None] = {}
+        for child, number in children.items():
+            with suppress(psutil.NoSuchProcess):
+                if child.poll() is None:
+                    running[psutil.Process(child.pid)] = number
+        end_processes(running, SERVER_STOP_SECONDS)
+        for child in children:
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(KILL_SECONDS)
+        self._servers.clear()
+        self._urls = None
+        self._notes.clear()
+        if self._sockets != self.run_dir:
+            shutil.rmtree(self._sockets, ignore_errors=True)
+        self._lock.release()
+        self._lock = None
+
+    def track(self, pid: int, role: str = "application") -> None:
+        """Note a process, begun in its own session, so that the next start ends what a crash leaves of it.
+
+        Args:
+            pid: the session's leader.
+            role: what it is, for people who read ``processes.json``.
+
+        Raises:
+            StackError: the stack is not started.
+        """
+        if self._lock is None:
+            raise StackError(f"The stack in {self.home} is not started: call start() before track().")
+        self._notes.add(pid, role)
+
+    def announce(self, admin_url: str) -> None:
+        """Tell a second copy that tries the same home where this one's admin page is."""
+        if self._lock is not None:
+            self._lock.announce(admin_url)
+
+    def _start(self) -> Urls:
+        if not self.home.is_dir():
+            self.home.mkdir(mode=0o700, parents=True)
+            self.home.chmod(passage())
+        private_folder(self.run_dir, passage())
+        private_folder(self.log_dir)
+        self._lock = HomeLock(self.home, self.run_dir / "lock")
+        self._sockets = socket_folder(self.home, self.run_dir, longest=f"postgres/{LONGEST_SOCKET}")
+        postgres = Postgres(self.home / "postgres", self.log_dir, self._sockets / "postgres")
+        valkey = Valkey(self.home / "valkey", self.log_dir, self._sockets / "valkey.sock")
+        self._servers = [postgres, valkey]
+        end_leftovers(self._notes, [postgres.data, unfinished_folder(postgres.data), valkey.data])
+        for server in self._servers:  # both at once: each takes its time
+            server.start()
+        for server in self._servers:
+            server.await_answers()
+        postgres.create_database()
+        return Urls(postgres.url, valkey.redis_url, valkey.broker_url)

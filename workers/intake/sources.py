@@ -1,0 +1,225 @@
+"""Where the intake takes its messages from, such that none is lost whatever dies when.
+
+kombu's consumer on Redis pops a message first and notes that it has it afterwards; a process that is killed
+in between takes the message along (kombu #305; our smoke test met it). So on Redis the intake reads the list
+of kombu's queue itself: messages *move* to a list of the intake's own, in one step and many at a time, and
+leave it when they are stored. Other brokers acknowledge properly; there kombu's consumer does.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import uuid4
+
+import kombu
+import redis
+from kombu.exceptions import OperationalError
+
+from jiyi.accounts.keys import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
+from jiyi.protocol.broker import intake_queue
+from jiyi.settings import Settings
+from models.db import valkey_keys
+from models.queue.broker_queues import redis_address
+
+log = logging.getLogger("jiyi.intake")
+
+#: Bytes on the broker after which a batch is full: about two thousand events, which share one commit.
+BATCH_BYTES = 1_500_000
+#: Most intakes looked at in one go.
+MAX_INTAKES = 1_000
+#: Seconds; an answer takes a millisecond, blocking calls come on top.
+SOCKET_TIMEOUT = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Who says to have signed a message. ``group_id``: for which group, where it is the service itself."""
+
+    key_id: str
+    value: str
+    group_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """One message as it came; ``signature`` is what its headers say, unchecked."""
+
+    body: bytes
+    content_type: str
+    signature: Signature | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages taken together; ``receipt`` is the source's own."""
+
+    messages: list[Taken]
+    receipt: Any
+
+
+class Source(Protocol):
+    """A queue of messages. All methods raise :data:`BROKER_ERRORS` when the broker is away."""
+
+    def take(self, limit: int, wait: float) -> Batch | None:
+        """The oldest messages, at most ``limit``; None if there is none within ``wait`` seconds."""
+        ...
+
+    def acknowledge(self, batch: Batch) -> None:
+        """The batch is stored."""
+        ...
+
+    def close(self) -> None: ...
+
+
+BROKER_ERRORS: tuple[type[BaseException], ...] = (OperationalError, redis.RedisError, OSError)
+
+
+def open_source(settings: Settings) -> Source:
+    """The source for the configured broker, its exchange and queue declared."""
+    address = redis_address(settings.need("broker_url"))
+    with kombu.Connection(settings.broker_url, connect_timeout=SOCKET_TIMEOUT) as connection:
+        connection.ensure_connection(max_retries=1)
+        intake_queue(settings)(connection.default_channel).declare()
+    return KombuSource(settings) if address is None else RedisSource(address, settings)
+
+
+class RedisSource:
+    """Reads the list behind kombu's queue. Several intakes may share it; each holds what it took in lists of its own.
+
+    It has two lists, for a batch being stored and one being taken.
+    """
+
+    def __init__(self, address: str, settings: Settings) -> None:
+        self._settings = settings
+        self._queue = settings.intake_queue
+        self._name = uuid4().hex
+        self._free = list(valkey_keys.intake_holds(self._queue, self._name))
+        self._redis = redis.Redis.from_url(
+            address, socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT, health_check_interval=15
+        )
+        self._more = self._redis.register_script(_TAKE_MORE)
+        self._return = self._redis.register_script(_RETURN)
+        self._looked = -math.inf
+
+    def take(self, limit: int, wait: float) -> Batch | None:
+        self._stay_alive()
+        hold = self._free[-1]
+        first = self._redis.blmove(self._queue, hold, wait, "RIGHT", "LEFT")
+        if first is None:
+            return None
+        rest = self._more(keys=[self._queue, hold], args=[limit - 1, BATCH_BYTES - len(first)])
+        self._free.remove(hold)
+        return Batch([_opened(raw) for raw in (first, *rest)], hold)
+
+    def acknowledge(self, batch: Batch) -> None:
+        self._redis.delete(batch.receipt)
+        self._free.append(batch.receipt)
+
+    def close(self) -> None:
+        self._redis.close()
+
+    def _stay_alive(self) -> None:
+        """Say that this intake lives, and now and then return what dead ones held."""
+        seconds = self._settings.intake_redelivery_seconds
+        with self._redis.pipeline(transaction=True) as pipe:
+            pipe.sadd(valkey_keys.intakes(self._queue), self._name)  # each time: a broker that lost it would never look for our lists
+            pipe.set(valkey_keys.intake_alive(self._name), 1, ex=seconds)
+            pipe.execute()
+        if time.monotonic() - self._looked < seconds / 2:
+            return
+        self._looked = time.monotonic()
+        for name in list(self._redis.sscan_iter(valkey_keys.intakes(self._queue), count=100))[:MAX_INTAKES]:
+            intake = name.decode()
+            if not self._redis.exists(valkey_keys.intake_alive(intake)):
+                # The batch being stored was taken first, but which of the two it is died with the intake: events
+                # have their own times, and the database each event once, so the order is a courtesy.
+                returned = sum(self._return(keys=[self._queue, hold]) for hold in valkey_keys.intake_holds(self._queue, intake))
+                self._redis.srem(valkey_keys.intakes(self._queue), intake)
+                log.warning("returned %d messages that a dead intake held", returned)
+
+
+class KombuSource:
+    """kombu's own consumer, for brokers that acknowledge properly (RabbitMQ)."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._connection = kombu.Connection(settings.need("broker_url"))
+        self._taken: list[kombu.Message] = []
+        self._consumer = self._connection.Consumer(
+            [intake_queue(settings)],
+            on_message=self._taken.append,
+            accept=["json"],
+            prefetch_count=settings.intake_batch * 2,  # one batch being stored, one being taken
+        )
+        self._consumer.consume()
+
+    def take(self, limit: int, wait: float) -> Batch | None:
+        deadline = time.monotonic() + wait
+        while len(self._taken) < limit and (left := deadline - time.monotonic()) > 0:
+            try:
+                self._connection.drain_events(timeout=left)
+            except TimeoutError:
+                break
+            # The first message has come: what follows it closely belongs to the batch, the rest to the next one.
+            deadline = min(deadline, time.monotonic() + self._settings.intake_wait_ms / 1000)
+        if not self._taken:
+            return None
+        messages = self._taken[:limit]
+        del self._taken[:limit]
+        taken = [Taken(_bytes(message.body), str(message.content_type), signature_of(message.headers)) for message in messages]
+        return Batch(taken, messages)
+
+    def acknowledge(self, batch: Batch) -> None:
+        for message in batch.receipt:
+            message.ack()
+
+    def close(self) -> None:
+        self._connection.release()
+
+
+def _opened(raw: bytes) -> Taken:
+    """A message in kombu's form. One that is not (somebody pushed to the list by hand) is passed on as it is."""
+    try:
+        message = json.loads(raw)
+        body, encoding = message["body"], message.get("properties", {}).get("body_encoding")
+        opened = base64.b64decode(body) if encoding == "base64" else _bytes(body)
+        return Taken(opened, str(message.get("content-type")), signature_of(message.get("headers")))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return Taken(raw, "unknown")
+
+
+def signature_of(headers: Any) -> Signature | None:
+    """Of a message's headers; None if there is neither key nor signature among them."""
+    if not headers or not (SIGNATURE_HEADER in headers or KEY_HEADER in headers):
+        return None
+    return Signature(*(str(headers.get(name, "")) for name in (KEY_HEADER, SIGNATURE_HEADER, GROUP_HEADER)))
+
+
+def _bytes(body: bytes | str) -> bytes:
+    return body if isinstance(body, bytes) else str(body).encode()
+
+
+# Kombu publishes at the left end of the list, so the oldest message is at the right; in a hold, too.
+_TAKE_MORE = """
+local taken, bytes = {}, 0
+for i = 1, tonumber(ARGV[1]) do
+    if bytes >= tonumber(ARGV[2]) then break end
+    local message = redis.call('LMOVE', KEYS[1], KEYS[2], 'RIGHT', 'LEFT')
+    if not message then break end
+    taken[i] = message
+    bytes = bytes + #message
+end
+return taken
+"""
+_RETURN = """
+local held = redis.call('LRANGE', KEYS[2], 0, -1)
+for _, message in ipairs(held) do redis.call('RPUSH', KEYS[1], message) end
+redis.call('DEL', KEYS[2])
+return #held
+"""

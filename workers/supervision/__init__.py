@@ -1,0 +1,1 @@
+"""Starting, watching, restarting and ending processes."""

@@ -1,0 +1,247 @@
+"""Start the service's processes, and end them all together.
+
+honcho gives the look of the output. Its ``Manager`` is not used: it forks a reader for each process (forks
+would keep the home's lock after a crash), it never kills when *every* process ignores SIGTERM, it takes no
+second Ctrl-C, and nobody but a signal can stop it. Threads do the reading here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from honcho.colour import get_colours
+
+from workers.embedded.stack import Stack
+from workers.supervision import processes
+from workers.supervision.interrupts import Interrupts
+from workers.supervision.logs import open_log
+from workers.supervision.output import Output
+
+GRACE_SECONDS = 8.0  # for all processes together; then SIGKILL. Work that is cut off stays owed in the database.
+TICK_SECONDS = 0.2  # how often the watch looks for deadlines and for processes that were killed from outside.
+READERS_SECONDS = 2.0  # for the last lines of output after everything was killed.
+SIGNAL_EXIT_BASE = 128  # the shell's code for an end by signal N is 128 + N.
+ROOT = Path(__file__).resolve().parents[1]  # where the package `workers` is imported from.
+
+T = TypeVar("T")
+
+
+class Supervisor:
+    """Runs named commands, each restarted by :mod:`workers.supervision.respawn`; when one gives up, all are ended.
+
+    Everything but :meth:`start` may be called from any thread. In the main thread, :meth:`start` also takes
+    over SIGINT, SIGTERM and SIGHUP until :meth:`wait` returns: the first ends all, a second kills at once.
+
+    Args:
+        commands: name → program and arguments.
+        env: the processes' whole environment.
+        quiet: keep output out of the terminal; the log files have it anyway.
+        stack: the running embedded servers, which learn the processes' ids, and whose ``log`` folder is used.
+        log_dir: where ``<name>.log`` go when there is no stack; None: no log files.
+    """
+
+    def __init__(
+        self,
+        commands: Mapping[str, Sequence[str]],
+        env: Mapping[str, str],
+        *,
+        quiet: bool = False,
+        stack: Stack | None = None,
+        log_dir: Path | None = None,
+    ) -> None:
+        self.returncode = 0
+        self._commands = commands
+        path = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH", "")]))
+        # Unbuffered: a line is worth most at the moment it is written, above all the last one before a crash.
+        self._env = {**env, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+        self._output = Output(commands, quiet=quiet)
+        self._stack = stack
+        self._log_dir = stack.log_dir if stack else log_dir
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._readers: dict[str, threading.Thread] = {}
+        # Re-entrant: a signal handler may call stop() while the main thread is inside it.
+        self._stop_guard = threading.RLock()
+        self._stopping = threading.Event()
+        self._done = threading.Event()
+        self._killed = False
+        self._deadline = math.inf
+        self._interrupts = Interrupts(self._on_signal)
+
+    @property
+    def ending(self) -> bool:
+        """Whether the processes have been asked to end, or have ended."""
+        return self._stopping.is_set()
+
+    def start(self) -> None:
+        """Start every process.
+
+        Raises:
+            OSError: a process or a log file cannot be made; those already started are ended first.
+        """
+        self._interrupts.take()
+        threading.Thread(target=self._watch, name="supervisor-watch", daemon=True).start()
+        try:
+            for (name, command), colour in zip(self._commands.items(), get_colours(), strict=False):
+                if self.ending:
+                    break
+                self._start_one(name, command, colour)
+        except BaseException:
+            self.stop(1)
+            self.wait()
+            raise
+
+    def foreground(self, work: Callable[[], T]) -> T | None:
+        """Do something in the calling thread while the processes run.
+
+        In the main thread, a signal or a process that gives up interrupts the work with
+        KeyboardInterrupt, which ends here.
+
+        Args:
+            work: what to do.
+
+        Returns:
+            What the work has returned, or None if it was interrupted.
+        """
+        try:
+            # Looked at inside: a process that gives up from then on interrupts the work.
+            return self._interrupts.during(lambda: None if self.ending else work())
+        except KeyboardInterrupt:
+            self.stop(SIGNAL_EXIT_BASE + signal.SIGINT)
+            return None
+
+    def stop(self, returncode: int = 0) -> None:
+        """Ask every process to end. Without effect when that has been asked before.
+
+        Args:
+            returncode: what :meth:`wait` shall return.
+        """
+        with self._stop_guard:
+            if self.ending:
+                return
+            self.returncode = returncode
+            self._deadline = time.monotonic() + GRACE_SECONDS
+            self._stopping.set()
+            for child in list(self._children.values()):
+                child.terminate()
+
+    def kill(self) -> None:
+        """End every process, and what it has started, at once."""
+        self.stop(SIGNAL_EXIT_BASE + signal.SIGKILL)
+        self._killed = True
+        for child in list(self._children.values()):
+            _kill_session(child)
+
+    def wait(self) -> int:
+        """Wait until every process has ended; does not itself ask for it.
+
+        Returns:
+            The code given to :meth:`stop`, 130 or 143 after a signal, or that of the process that gave up.
+        """
+        for reader in list(self._readers.values()):
+            # A daemon that has left its session may hold the output open for ever: do not wait for that one.
+            while reader.is_alive() and time.monotonic() < self._deadline + READERS_SECONDS:
+                reader.join(TICK_SECONDS)
+        self._done.set()
+        self._interrupts.give_back()
+        return self.returncode
+
+    def _start_one(self, name: str, command: Sequence[str], colour: str) -> None:
+        log = open_log(self._log_dir / f"{name}.log") if self._log_dir else None
+        try:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "workers.supervision.respawn", name, "--", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=self._env,
+                start_new_session=True,  # Ctrl-C comes to us alone, and we end them in order
+            )
+        except OSError:
+            if log is not None:
+                log.close()
+            raise
+        self._children[name] = child
+        if self._stack is not None:
+            self._stack.track(child.pid, name)
+        self._output.show(f"{name} started (pid {child.pid})")
+        reader = threading.Thread(target=self._read, args=(name, child, colour, log), name=f"read-{name}", daemon=True)
+        self._readers[name] = reader
+        reader.start()
+        if self.ending:  # asked for while this one was being started
+            child.terminate()
+
+    def _read(self, name: str, child: subprocess.Popen[bytes], colour: str, log: BinaryIO | None) -> None:
+        assert child.stdout is not None
+        with child.stdout, log or contextlib.nullcontext():
+            self._output.copy(child.stdout, name, colour, log)
+        code = child.wait()
+        if not self.ending:
+            self._output.show(f"{name} has given up (exit code {code}): ending all processes")
+            self.stop(code if code > 0 else SIGNAL_EXIT_BASE - code or 1)
+            self._interrupts.interrupt()
+
+    def _watch(self) -> None:
+        """See to deadlines, and to processes whose guardian was killed: their output would never end."""
+        while not self._done.wait(TICK_SECONDS):
+            for name, reader in list(self._readers.items()):
+                if reader.is_alive() and self._children[name].poll() is not None:
+                    _kill_session(self._children[name])
+            if self.ending and not self._killed and time.monotonic() >= self._deadline:
+                self._output.show(f"not all processes have ended within {GRACE_SECONDS:g} s: killing them")
+                self.kill()
+
+    def _on_signal(self, number: int) -> None:
+        if self.ending:
+            self.kill()
+        else:
+            self.stop(SIGNAL_EXIT_BASE + number)
+
+
+def run(
+    commands: dict[str, list[str]],
+    env: dict[str, str],
+    *,
+    quiet: bool,
+    on_started: Callable[[], int | None] | None = None,
+    stack: Stack | None = None,
+) -> int:
+    """Run processes until they are asked to end (Ctrl-C, SIGTERM), one gives up, or ``on_started`` says so.
+
+    Args:
+        commands: name → program and arguments.
+        env: the processes' whole environment.
+        quiet: keep their output out of the terminal.
+        on_started: foreground work, done in the main thread once all have been started. If it returns a
+            number, that ends all and is the result; None keeps them running. An exception ends them too.
+        stack: the running embedded servers, which this does not stop.
+
+    Returns:
+        130 or 143 after a signal, ``on_started``'s number, or the exit code of the process that gave up.
+    """
+    supervisor = Supervisor(commands, env, quiet=quiet, stack=stack)
+    supervisor.start()
+    try:
+        if on_started is not None:
+            code = supervisor.foreground(on_started)
+            if code is not None:
+                supervisor.stop(code)
+        return supervisor.wait()
+    except BaseException:
+        supervisor.stop(1)
+        supervisor.wait()
+        raise
+
+
+def _kill_session(child: subprocess.Popen[bytes]) -> None:
+    processes.kill(processes.session_members(child.pid))
+    child.kill()  # no signal is sent when it has been waited for
