@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
-
 from flask import Flask
 
 from jiyi.operations import log_redaction
-from web import admin, errors, languages, preferences, security, show
-from web.operations import probes
+from web import admin, api, errors, languages, preferences, security, show
+from web.accounts import rate_limits, signin
+from web.operations import metrics, probes
+from web.stream import routes
 from web.urls import NameConverter
 
 #: Seconds that a browser keeps a static file; short, because our own stylesheet has no version in its name.
@@ -29,8 +28,7 @@ def create_app() -> Flask:
     errors.register(app)
     show.register(app)
     app.register_blueprint(probes.blueprint)
-    for name in ("web.accounts.signin", "web.accounts.rate_limits", "web.api", "web.stream.routes", "web.operations.metrics"):
-        if find_spec(name) is not None:
-            import_module(name).register(app)
+    for part in (signin, rate_limits, api, routes, metrics):
+        part.register(app)
     admin.register(app)
     return app

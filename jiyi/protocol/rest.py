@@ -1,7 +1,6 @@
 """What travels over the REST API and not through the broker: bodies, queries and answers of ``/api/v1``.
 
-The group is never part of them: it belongs to the key. What is left of the service's own models is used as it is:
-:mod:`jiyi.protocol.events`, :mod:`jiyi.protocol.retrieval`, :mod:`jiyi.protocol.queries`, :mod:`jiyi.protocol.reflection`, :mod:`jiyi.protocol.operations`.
+The group is never part of them: it belongs to the key. Models of the other modules of :mod:`jiyi.protocol` are used as they are.
 """
 
 from __future__ import annotations

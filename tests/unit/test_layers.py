@@ -36,7 +36,7 @@ def imported(source: str, package: str) -> set[str]:
     ("source", "expected"),
     [
         ("import models.db.connection", {"models"}),
-        ("from models import base", {"models"}),
+        ("from models.db import connection", {"models"}),
         ("def f():\n    from tasks.framework.work import wake", {"tasks"}),
         ("from . import x", {"jiyi"}),
         ("x = 1", set()),

@@ -126,5 +126,5 @@ def _good_key() -> ApiKey | str:
 
 
 def _keys() -> Keys:
-    found: Keys = current_app.extensions.setdefault("jiyi.accounts.keys", Keys())
+    found: Keys = current_app.extensions.setdefault("jiyi.keys", Keys())
     return found

@@ -10,49 +10,29 @@ begins; what needs more, a change above all, begins with ``need(…)``.
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 
 from flask import Flask
 
-from web.admin import frame
+from web.admin import erasure, frame, reflection
+from web.admin.accounts import account, audit, keys, people
+from web.admin.memory import agents, archive, events, memories
+from web.admin.operations import dead_letters, overview, pending_work, queues, schedules
+from web.admin.retrieval import playground
+from web.admin.tiers import digests, knowledge, promotion, quarantine, recall, working
+from web.admin.tiers import overview as tiers
 
 #: In the order of the navigation.
-MODULES = (
-    "overview",
-    "memories",
-    "playground",
-    "agents",
-    "reflections",
-    "archive",
-    "events",
-    "tiers",
-    "quarantine",
-    "working",
-    "knowledge",
-    "promotion",
-    "digests",
-    "recall",
-    "queues",
-    "work",
-    "letters",
-    "schedules",
-    "keys",
-    "people",
-    "erasure",
-    "audit",
-    "account",
+MODULES: tuple[ModuleType, ...] = (
+    overview,
+    *(memories, playground, agents, reflection, archive, events),
+    *(tiers, quarantine, working, knowledge, promotion, digests, recall),
+    *(queues, pending_work, dead_letters, schedules),
+    *(keys, people, erasure, audit, account),
 )
 
 
 def register(app: Flask) -> None:
-    modules = load()
-    frame.register(app, modules)
-    for module in modules:
+    frame.register(app, MODULES)
+    for module in MODULES:
         app.register_blueprint(module.blueprint)
-
-
-def load() -> list[ModuleType]:
-    names = [f"{__name__}.{name}" for name in MODULES]
-    return [import_module(name) for name in names if find_spec(name) is not None]

@@ -7,7 +7,7 @@ is told that nothing of another group is to be seen while the page is made.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import ModuleType
@@ -52,7 +52,7 @@ class Page:
     of_service: bool = False
 
 
-def register(app: Flask, modules: list[ModuleType]) -> None:
+def register(app: Flask, modules: Sequence[ModuleType]) -> None:
     pages: list[Page] = [page for module in modules for page in module.PAGES]
     needed: dict[str, Scope] = {module.blueprint.name: module.PAGES[0].scope for module in modules if module.PAGES}
     admin = {module.blueprint.name for module in modules}

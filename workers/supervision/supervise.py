@@ -31,7 +31,7 @@ GRACE_SECONDS = 8.0  # for all processes together; then SIGKILL. Work that is cu
 TICK_SECONDS = 0.2  # how often the watch looks for deadlines and for processes that were killed from outside.
 READERS_SECONDS = 2.0  # for the last lines of output after everything was killed.
 SIGNAL_EXIT_BASE = 128  # the shell's code for an end by signal N is 128 + N.
-ROOT = Path(__file__).resolve().parents[1]  # where the package `workers` is imported from.
+ROOT = Path(__file__).resolve().parents[2]  # where the package `workers` is imported from.
 
 T = TypeVar("T")
 

@@ -9,7 +9,6 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-import tasks.framework.lease
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.protocol.events import Event, build
 from jiyi.providers import llms
@@ -18,6 +17,7 @@ from jiyi.settings import Settings, get_settings
 from models.db.connection import unit_of_work
 from models.memory.inbox import ACCUMULATE, APPRAISE, STRENGTHEN
 from models.queue import dead_letters, pending_work
+from tasks.framework import lease
 from tasks.framework import work as tasks_work
 from tasks.framework.lease import Patient
 from tasks.memory import appraisal as appraisal_tasks
@@ -60,7 +60,7 @@ class Scripted:
 @pytest.fixture
 def llm(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     made = Scripted()
-    monkeypatch.setattr(tasks.appraisal, "llm", lambda: made)
+    monkeypatch.setattr(appraisal_tasks, "llm", lambda: made)
     return made
 
 
@@ -239,7 +239,7 @@ def test_a_setting_that_is_wrong_buries_nothing(group: str, llm: Scripted, monke
 
     save(nobody)
     with monkeypatch.context() as patch:
-        patch.setattr(tasks.appraisal, "llm", unknown)
+        patch.setattr(appraisal_tasks, "llm", unknown)
         appraise_once()
     assert left(nobody)[0] == 0
     assert "JIYI_LLM: unknown provider 'openia'" in str(left(nobody)[1])
@@ -251,7 +251,7 @@ def test_a_setting_that_is_wrong_buries_nothing(group: str, llm: Scripted, monke
 
 
 def test_when_the_llm_is_away_the_rest_of_the_batch_is_not_tried(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks.appraisal, "ASK_THREADS", 1)
+    monkeypatch.setattr(appraisal_tasks, "ASK_THREADS", 1)
     events = [mute(group, f"event {i}") for i in range(8)]
     save(*events)
     llm.broken.update({event.payload.description: LLMUnavailable("away") for event in events})
@@ -264,7 +264,7 @@ def test_a_batch_that_takes_too_long_writes_what_it_has(group: str, llm: Scripte
     event = mute(group, "Klaus proposes to Maria")
     save(event)
     with monkeypatch.context() as patch:
-        patch.setattr(tasks.appraisal, "ASK_SECONDS", -1)
+        patch.setattr(appraisal_tasks, "ASK_SECONDS", -1)
         appraise_once()
     (row,) = rows("SELECT * FROM pending_work WHERE kind = 'appraise' AND subject_id = :id", id=event.event_id)
     assert row["attempts"] == 0
@@ -272,7 +272,7 @@ def test_a_batch_that_takes_too_long_writes_what_it_has(group: str, llm: Scripte
 
 
 def test_answers_that_do_not_fit_count_while_the_rest_waits_for_the_llm(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks.appraisal, "ASK_THREADS", 1)
+    monkeypatch.setattr(appraisal_tasks, "ASK_THREADS", 1)
     bad, slow = mute(group, "Klaus proposes to Maria"), mute(group, "林岚答应周五还书")
     save(bad, slow)
     llm.broken[bad.payload.description] = BadReply("poignancy: 11 is more than 10")
@@ -312,8 +312,8 @@ def test_a_worker_killed_after_asking_leaves_all_owed_and_the_next_one_writes_on
     save(event)
     with unit_of_work() as connection:
         pending_work.claim(connection, APPRAISE, 16, 60)
-        loaded = tasks.appraisal.appraisals.load(connection, [event.event_id])
-    tasks.appraisal.ask(llm, loaded)  # killed here: nothing is written
+        loaded = appraisal_tasks.appraisals.load(connection, [event.event_id])
+    appraisal_tasks.ask(llm, loaded)  # killed here: nothing is written
     assert kinds_owed(event) == {APPRAISE}
     slow, quick = (tasks_work.Batch(APPRAISE, [event.event_id]) for _ in range(2))
     appraise_memories(quick)
@@ -372,7 +372,7 @@ def test_the_claim_is_extended_before_questions_that_may_take_long(group: str, l
     question = Poignancy(agent_id="klaus", text="x")
     Patient(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(question)
     assert left() <= 1  # claimed a moment ago
-    monkeypatch.setattr(tasks.patience, "EXTEND_SECONDS", 0.0)
+    monkeypatch.setattr(lease, "EXTEND_SECONDS", 0.0)
     Patient(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(question)
     assert left() > get_settings().work_lease_seconds / 2
 

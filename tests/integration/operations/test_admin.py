@@ -20,7 +20,7 @@ from models.memory.inbox import store
 from models.queue import dead_letters
 from models.queue.pending_work import settle
 from tests.integration.conftest import PASSWORD, Browser, SignIn
-from web.admin import load
+from web.admin import MODULES
 
 EVIL = "<script>alert('记')</script>\"' \u202etxt"
 PAGES = ["/", "/work", "/dead", "/account"]
@@ -118,7 +118,7 @@ def test_what_a_person_may_not_do_is_refused_and_not_shown(viewer: Browser, admi
 
 def test_no_change_is_open_to_who_may_only_look(viewer: Browser, web_app: Flask, group: str) -> None:
     """Taken from the table of routes, so that a new one cannot be forgotten."""
-    names = {module.blueprint.name for module in load()} - {"account"}
+    names = {module.blueprint.name for module in MODULES} - {"account"}
     values = {"group": group, "agent": "a", "job": "prune", "kind": "embed", "name": "n", "key_id": "k", "queue": "upkeep"}
     tried = 0
     with web_app.test_request_context():

@@ -1,4 +1,4 @@
-"""models.retrieval.large_agents and models.retrieval.enlargement: an agent that outgrows its index, and is answered from the database all the same."""
+"""An agent that outgrows its index in memory is answered from the database instead."""
 
 from __future__ import annotations
 

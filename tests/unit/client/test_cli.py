@@ -83,7 +83,8 @@ def client(monkeypatch):
         fake.group = group or shell.session(ctx).group or "g"
         return fake
 
-    for module in ("telling", "retrieving", "importing", "listing", "stats", "dead", "exporting", "embedding"):
+    of_memory = ("memory.observe", "memory.importing", "memory.lists", "memory.export")
+    for module in (*of_memory, "retrieval", "operations.stats", "operations.dead_letters", "operations.embedders"):
         monkeypatch.setattr(f"jiyi.cli.{module}.connect", connect)
     return fake
 

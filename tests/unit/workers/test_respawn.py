@@ -25,7 +25,7 @@ def start(tmp_path: Path, program: str, **constants: float) -> subprocess.Popen[
     script = tmp_path / "program.py"
     script.write_text(program, encoding="utf-8")
     settings = {"BACKOFF_FIRST_SECONDS": 0.01, **constants}
-    code = "import sys; from workers import respawn\n"
+    code = "import sys; from workers.supervision import respawn\n"
     code += "".join(f"respawn.{name} = {value}\n" for name, value in settings.items())
     code += f"sys.exit(respawn.main(['web', '--', sys.executable, {str(script)!r}, '--', 'argument']))"
     return subprocess.Popen(
@@ -148,7 +148,7 @@ def test_it_ends_with_its_supervisor(tmp_path: Path) -> None:
 
 
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
-    code = "import sys; from workers import respawn; respawn.BACKOFF_FIRST_SECONDS = 0.01\n"
+    code = "import sys; from workers.supervision import respawn; respawn.BACKOFF_FIRST_SECONDS = 0.01\n"
     code += "sys.exit(respawn.main(['web', '--', '/no/such/program']))"
     done = subprocess.run(
         [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
