@@ -58,6 +58,7 @@ app.conf.update(
         "tasks.retrieval.recall",
         "tasks.memory.access",
         "tasks.framework.inspection",
+        "tasks.framework.rpc",
         "tasks.operations.llm_usage",
         "tasks.operations.jobs",
         "tasks.erasure",

@@ -21,7 +21,7 @@ def commands() -> dict[str, list[str]]:
     first, *more = retrieval_queues(settings.retrieval_shards)
     return {
         "intake": [sys.executable, "-m", "workers.intake"],
-        "retrieval": _worker("retrieval", f"{first},inspection", "threads", settings.retrieval_threads),
+        "retrieval": _worker("retrieval", f"{first},inspection,actions", "threads", settings.retrieval_threads),
         **{queue.replace(".", "-"): _worker(queue, queue, "threads", settings.retrieval_threads) for queue in more},
         # solo: one batch at a time is as fast as the model goes, and a process that used it must not fork.
         "embedding": _worker("embedding", "embedding", "solo", 1),

@@ -25,18 +25,20 @@ from jiyi.protocol.broker import CONNECT_RETRY, bind_anew, exchange, intake_queu
 from jiyi.protocol.events import Event
 from jiyi.protocol.knowledge import (
     Change,
-    DemoteRequest,
+    DemoteBody,
+    Demoted,
     DigestRequest,
     DigestsQuery,
     DigestState,
-    EditRequest,
+    Edited,
+    EditKnowledge,
     HistoryQuery,
     Ingested,
     IngestRequest,
     KnowledgePage,
     KnowledgeQuery,
+    PromoteBody,
     Promoted,
-    PromoteRequest,
     ScreenedQuery,
     WorkingQuery,
     WorkingState,
@@ -294,6 +296,10 @@ class Client:
         """Any question of :mod:`jiyi.protocol.queries`."""
         return self._caller.call(f"inspect.{what}", queries.QUEUE, query, timeout)
 
+    def act(self, action: str, request: BaseModel, timeout: float | None = None) -> Any:
+        """Have an action of the registry done; its result as plain data."""
+        return self._caller.act(action, queries.CHANGES, self.group, request, timeout)
+
     # Three tiers (docs/tiers.md)
 
     def query_memory(self, query: str, *, group_id: str | None = None, timeout: float | None = None, **options: Any) -> MemoryAnswer:
@@ -347,18 +353,18 @@ class Client:
         ``fields`` are the other ones of :class:`jiyi.protocol.knowledge.PromoteBody`; with ``preview=True`` it only shows the
         pieces. Promoting again changes nothing.
         """
-        request = _checked(PromoteRequest, group_id=self.group, entry_ids=list(entry_ids), text=text, **fields)
-        return Promoted.model_validate(self.ask("promote", request))
+        request = _checked(PromoteBody, entry_ids=list(entry_ids), text=text, **fields)
+        return Promoted.model_validate(self.act("knowledge.promote", request))
 
     def demote(self, *knowledge_ids: UUID | str, reason: str = "") -> list[UUID]:
         """Take knowledge back; returns what was in force. Its history stays."""
-        request = _checked(DemoteRequest, group_id=self.group, knowledge_ids=list(knowledge_ids), reason=reason)
-        return [UUID(one) for one in self.ask("demote", request)["demoted"]]
+        request = _checked(DemoteBody, knowledge_ids=list(knowledge_ids), reason=reason)
+        return Demoted.model_validate(self.act("knowledge.demote", request)).demoted
 
     def edit(self, knowledge_id: UUID | str, content: str, *, reason: str = "") -> UUID:
         """Put knowledge into other words; returns the id of the version that is in force."""
-        request = _checked(EditRequest, group_id=self.group, knowledge_id=knowledge_id, content=content, reason=reason)
-        return UUID(self.ask("edit_knowledge", request)["knowledge_id"])
+        request = _checked(EditKnowledge, knowledge_id=knowledge_id, content=content, reason=reason)
+        return Edited.model_validate(self.act("knowledge.edit", request)).knowledge_id
 
     def knowledge(self, **wanted: Any) -> KnowledgePage:
         """A page of what is in the tiers; ``wanted`` are fields of :class:`jiyi.protocol.knowledge.KnowledgeFilter`."""

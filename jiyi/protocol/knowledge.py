@@ -117,6 +117,24 @@ class EditBody(_Body):
     reason: Why = Field("", description="Why; for the history.")
 
 
+class EditKnowledge(EditBody):
+    """Which knowledge is to be put into other words."""
+
+    knowledge_id: UUID
+
+
+class Demoted(BaseModel):
+    """What was in force, and is not any more."""
+
+    demoted: list[UUID]
+
+
+class Edited(BaseModel):
+    """The version that is in force from now on."""
+
+    knowledge_id: UUID
+
+
 class KnowledgeFilter(_Body):
     """What a session, or the whole group, has in its tiers, newest first (CN-55)."""
 
@@ -168,19 +186,6 @@ class DigestBody(_Body):
 
 class IngestRequest(IngestBody):
     group_id: Name
-
-
-class PromoteRequest(PromoteBody):
-    group_id: Name
-
-
-class DemoteRequest(DemoteBody):
-    group_id: Name
-
-
-class EditRequest(EditBody):
-    group_id: Name
-    knowledge_id: UUID
 
 
 class KnowledgeQuery(KnowledgeFilter):

@@ -11,7 +11,8 @@ from jiyi.protocol.events import Name, NodeType
 from jiyi.protocol.retrieval import all_storable
 from jiyi.settings import get_settings
 
-QUEUE = "inspection"
+#: Celery queues of the calls over the broker: questions, and changes.
+QUEUE, CHANGES = "inspection", "actions"
 DEFAULT_PAGE = 50
 
 

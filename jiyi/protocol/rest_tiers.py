@@ -69,12 +69,6 @@ class IngestState(BaseModel):
     flags: list[str] = Field([], description="What is noted of it, such as `unscored`: it came without a confidence.")
 
 
-class Demoted(BaseModel):
-    """What was in force until now; what was taken back before is not among it."""
-
-    demoted: list[UUID]
-
-
 class KnowledgeDetail(BaseModel):
     """A piece of long-term memory, in force or not, and what became of it."""
 

@@ -23,6 +23,7 @@ from models.operations import meters
 
 log = logging.getLogger(__name__)
 
+A = TypeVar("A")
 M = TypeVar("M", bound=BaseModel)
 
 #: Seconds; a caller gives up long before.
@@ -55,15 +56,14 @@ def answers(
         @shared_task(name=name, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
         def run(request_id: str, request: dict[str, Any]) -> None:
             began = time.monotonic()
-            reply, asked, value = _reply(name, function, request_model, request, request_id)
+            asked, value, reply = reply_to(name, request_id, lambda: request_model.model_validate(request), lambda a: _scoped(function, a))
             answered = value if isinstance(value, Answered) else None
             with valkey().pipeline(transaction=False) as pipe:
                 if answered is not None:
                     answered.tell(pipe)
                 if tell is not None and asked is not None:
                     tell(pipe, asked, value if answered is None else answered.value, time.monotonic() - began)
-                pipe.lpush(reply_key(request_id), reply)
-                pipe.expire(reply_key(request_id), REPLY_SECONDS)
+                push(pipe, request_id, reply)
                 pipe.execute()
             if answered is not None:
                 answered.then()
@@ -73,23 +73,31 @@ def answers(
     return register
 
 
-def _reply(
-    name: str, function: Callable[[M], Any], model: type[M], request: dict[str, Any], request_id: str
-) -> tuple[bytes, M | None, Any]:
-    """The reply; if it is no error, also what was asked, and what the function gave."""
+def push(pipe: Pipeline, request_id: str, reply: bytes) -> None:
+    """Put a reply where its caller waits for it."""
+    pipe.lpush(reply_key(request_id), reply)
+    pipe.expire(reply_key(request_id), REPLY_SECONDS)
+
+
+def reply_to(name: str, request_id: str, parse: Callable[[], A], answer: Callable[[A], Any]) -> tuple[A | None, Any, bytes]:
+    """The reply to a call, with what was asked and the answer's value if it is no error."""
     try:
-        asked = model.model_validate(request)
+        asked = parse()
     except ValidationError as error:
-        return reply_of_error(InvalidRequest(problems_of(error))), None, None
-    group_id = getattr(asked, "group_id", None)
+        return None, None, reply_of_error(InvalidRequest(problems_of(error)))
     try:
-        with within(Scope() if group_id is None else Scope((group_id,))):
-            value = function(asked)
-        return reply_of(value.value if isinstance(value, Answered) else value), asked, value
+        value = answer(asked)
+        return asked, value, reply_of(value.value if isinstance(value, Answered) else value)
     except JiyiError as error:
-        return reply_of_error(error), None, None
+        return None, None, reply_of_error(error)
     except Exception:  # the caller gets a sentence and an id, the log gets the trace
         log.exception("%s failed, request %s", name, request_id)
-        error = ServiceError(f"the service failed; its log has the details under request {request_id}")
         meters.failing()
-        return reply_of_error(error), None, None
+        failure = ServiceError(f"the service failed; its log has the details under request {request_id}")
+        return None, None, reply_of_error(failure)
+
+
+def _scoped(function: Callable[[M], Any], asked: M) -> Any:
+    group_id = getattr(asked, "group_id", None)
+    with within(Scope() if group_id is None else Scope((group_id,))):
+        return function(asked)

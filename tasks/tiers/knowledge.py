@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from jiyi.errors import NotFound
 from jiyi.protocol import knowledge as ask
 from jiyi.settings import get_settings
-from models.accounts import audit
 from models.db.connection import unit_of_work
 from models.operations import embedding_models
-from models.queue import news
 from models.tiers import knowledge
 from models.tiers.knowledge import EMBED_KNOWLEDGE
 from tasks.framework.inspection import inspects
-from tasks.framework.work import Batch, wake, work_task
+from tasks.framework.work import Batch, work_task
 from tasks.memory.embedding import in_use
 
 
@@ -37,36 +33,6 @@ def embed_knowledge(batch: Batch) -> None:
         vectors = zip(wanted, made, strict=True)
         knowledge.fill(connection, [(one, content, vector) for (one, content), vector in vectors if one in mine], engine.model)
         batch.again.extend(one for one, _ in knowledge.to_embed(connection, owed, engine.model))
-
-
-@inspects("promote", ask.PromoteRequest)
-def promote(request: ask.PromoteRequest) -> ask.Promoted:
-    """Safe to repeat because what is known already stays as it is."""
-    body = ask.PromoteBody.model_validate(request.model_dump(exclude={"group_id"}))
-    with unit_of_work() as connection:
-        done = knowledge.promote(connection, request.group_id, body, audit.OPERATOR)
-    if not request.preview:
-        wake(EMBED_KNOWLEDGE)
-        news.promoted(request.group_id, done)
-    return done
-
-
-@inspects("demote", ask.DemoteRequest)
-def demote(request: ask.DemoteRequest) -> dict[str, list[UUID]]:
-    """Safe to repeat because what was taken back already stays so."""
-    body = ask.DemoteBody.model_validate(request.model_dump(exclude={"group_id"}))
-    with unit_of_work() as connection:
-        return {"demoted": knowledge.demote(connection, request.group_id, body, audit.OPERATOR)}
-
-
-@inspects("edit_knowledge", ask.EditRequest)
-def edit(request: ask.EditRequest) -> dict[str, UUID]:
-    """Safe to repeat because what says the same already is left as it is."""
-    body = ask.EditBody(content=request.content, reason=request.reason)
-    with unit_of_work() as connection:
-        became = knowledge.edit(connection, request.group_id, request.knowledge_id, body, audit.OPERATOR)
-    wake(EMBED_KNOWLEDGE)
-    return {"knowledge_id": became}
 
 
 @inspects("knowledge_history", ask.HistoryQuery)

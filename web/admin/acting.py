@@ -8,14 +8,21 @@ from uuid import UUID
 
 from flask import abort, request
 from flask_babel import gettext as _
+from pydantic import BaseModel, ValidationError
 from sqlalchemy import Connection
 
-from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, NoAnswer, NotFound
+from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, NoAnswer, NotFound, problems_of
 from jiyi.protocol.queries import QUEUE, Query
+from models.db.actions import Action
 from models.db.connection import unit_of_work
-from web.admin.asking import caller, changing
+from web import actions
+from web.admin import frame
+from web.admin.asking import changing
+from web.calls import caller
 from web.sources import Unanswered, source
 
+Q = TypeVar("Q", bound=BaseModel)
+R = TypeVar("R")
 T = TypeVar("T")
 
 #: Seconds that a page waits for a worker to do something. The message expires then: nobody does it later.
@@ -32,6 +39,22 @@ def chosen_ids(name: str, most: int = 1_000) -> list[UUID]:
         return [UUID(value) for value in values]
     except ValueError:
         abort(400, f"{name}: must be ids.")
+
+
+def perform(action: Action[Q, R], request: Q, *, timeout: float = WORKER_TIMEOUT) -> R:
+    """Do it for the page's group, as whoever is signed in. 400 or 404 with its words if it is refused: then nothing is changed."""
+    try:
+        return actions.perform(action, frame.group(), request, timeout=timeout)
+    except (InvalidRequest, NotFound) as error:
+        _refuse(error)
+
+
+def checked(model: type[Q], **fields: Any) -> Q:
+    """The request that a form means; 400 with a sentence for each wrong field."""
+    try:
+        return model(**fields)
+    except ValidationError as error:
+        abort(400, "; ".join(problems_of(error)))
 
 
 def change(step: Callable[[Connection], T]) -> T:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from jiyi.client.calls import Caller, retrieval_queue
-from jiyi.once import once
+from jiyi.client.calls import retrieval_queue
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.settings import get_settings
+from web.calls import caller
 from web.sources import source
 
 T = TypeVar("T")
@@ -20,12 +20,6 @@ RETRIEVAL_PATIENCE = 4.0
 RETRIEVAL_TIMEOUT = 3.5
 #: Seconds for a change; the database is asked nothing that takes long.
 CHANGE_PATIENCE = 10.0
-
-
-@once
-def caller() -> Caller:
-    """This process's way to the workers; made on first use, so always after a fork."""
-    return Caller(get_settings())
 
 
 def retrieving(request: RetrievalRequest) -> Callable[[], Answer]:

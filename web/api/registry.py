@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
+from jiyi.errors import InvalidRequest, problems_of
+from models.db.actions import Action
 from web.accounts.identity import Scope
+from web.actions import WORKER_SECONDS, perform
 
 PREFIX = "/api/v1"
 
@@ -47,6 +50,8 @@ class Operation:
     flat: tuple[str, ...] | None = None
     #: Which of the body's models those are fields of, where it has several forms.
     flat_body: type[BaseModel] | None = None
+    #: The action that it is, unless it only reads or takes events.
+    action: Action[Any, Any] | None = None
 
     @property
     def parts(self) -> dict[str, str]:
@@ -88,3 +93,35 @@ def operation(method: Method, path: str, **told: Any) -> Callable[[Handler], Han
         return handler
 
     return register
+
+
+def expose(
+    action: Action[Any, Any],
+    method: Method,
+    path: str,
+    *,
+    present: Callable[[Any, Any], Any] | None = None,
+    timeout: float = WORKER_SECONDS,
+    **told: Any,
+) -> Operation:
+    """Make an action an operation: its scope, its words and its behaviour are the action's.
+
+    The body's fields and the path's parts together are the action's request. ``present`` makes the answer of an
+    :class:`web.api.running.Asker` and the result; without it the result is the answer.
+    """
+
+    def handler(asker: Any, body: BaseModel | None = None, query: BaseModel | None = None, **parts: Any) -> Any:
+        given = {} if body is None else {name: getattr(body, name) for name in body.model_fields_set}
+        if query is not None:
+            given |= {name: getattr(query, name) for name in query.model_fields_set}
+        try:
+            request = action.request.model_validate({**given, **parts})
+        except ValidationError as error:
+            raise InvalidRequest(problems_of(error)) from None
+        result = perform(action, asker.group_id, request, timeout=timeout)
+        return result if present is None else present(asker, result)
+
+    handler.__doc__ = action.doc
+    told.setdefault("answer", action.result)
+    operation(method, path, scope=action.scope, action=action, **told)(handler)
+    return OPERATIONS[-1]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import redis
 
-from jiyi.client.calls import Caller, retrieval_queue
-from jiyi.once import once
+from jiyi.client.calls import retrieval_queue
 from jiyi.protocol.rest import RetrieveBody
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.settings import get_settings
@@ -13,6 +12,7 @@ from models.queue import broker_queues
 from web.api.problems import RETRY_SECONDS, Refused
 from web.api.registry import operation
 from web.api.running import Asker
+from web.calls import caller
 
 _NODE = {
     "node_id": "01978c00-0000-7000-8000-000000000001",
@@ -121,9 +121,3 @@ def refuse_a_crowd(queue: str, most: int) -> None:
         raise Refused(
             503, f"{waiting:,} retrievals wait, which is more than {most:,} (JIYI_MAX_RETRIEVALS_WAITING).", Retry_After=str(RETRY_SECONDS)
         )
-
-
-@once
-def caller() -> Caller:
-    """This process's connections to the workers."""
-    return Caller(get_settings())

@@ -18,7 +18,7 @@ from models.db import connection, valkey_keys
 from models.db.valkey import valkey
 from models.queue import stream
 from tests.integration.web.test_api import Program, other_settings, rows, until
-from web.api import retrieval
+from web import calls
 from web.api.tiers import asking
 
 SAID = "釉面开裂的原因在土，不在窑火：新土的收缩率比釉高，所以冷却时釉面被拉裂。"
@@ -41,11 +41,11 @@ def api(program: Callable[..., Program], group: str) -> Program:
 
 @pytest.fixture(autouse=True)
 def _own_caller() -> Iterator[None]:
-    retrieval.caller.cache_clear()
+    calls.caller.cache_clear()
     yield
-    for made in retrieval.caller.made():
+    for made in calls.caller.made():
         made.close()
-    retrieval.caller.cache_clear()
+    calls.caller.cache_clear()
 
 
 @pytest.fixture

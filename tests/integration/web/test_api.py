@@ -26,7 +26,7 @@ from models.db import valkey_keys
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.queue import broker_queues, dead_letters
-from web.api import retrieval
+from web import calls
 from web.api.memory.events import status_url
 
 AGENT = "林岚"
@@ -70,17 +70,17 @@ def api(program: Callable[..., Program], group: str) -> Program:
 
 @pytest.fixture(autouse=True)
 def _own_caller() -> Iterator[None]:
-    retrieval.caller.cache_clear()
+    calls.caller.cache_clear()
     yield
-    for made in retrieval.caller.made():
+    for made in calls.caller.made():
         made.close()
-    retrieval.caller.cache_clear()
+    calls.caller.cache_clear()
 
 
 @contextmanager
 def other_settings(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Iterator[None]:
     """For what the web asks the settings for; its database stays as it is."""
-    held = (get_settings, valkey, retrieval.caller)
+    held = (get_settings, valkey, calls.caller)
     with monkeypatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(f"JIYI_{name.upper()}", value)

@@ -21,7 +21,8 @@ from schemathesis.specs.openapi.checks import (
 from jiyi.settings import get_settings
 from web import create_app
 from web.accounts import rate_limits
-from web.api import OPERATIONS, retrieval
+from web import calls
+from web.api import OPERATIONS
 
 #: Requests of each operation and each of the two ways: with so many the whole takes less than a minute.
 EXAMPLES = {GenerationMode.POSITIVE: 15, GenerationMode.NEGATIVE: 15}
@@ -49,13 +50,13 @@ def document(service: str, api_key: Callable[..., str], monkeypatch: pytest.Monk
     app.config["PROPAGATE_EXCEPTIONS"] = False
     found = schemathesis.openapi.from_wsgi("/api/openapi.json", app)
     found.key = {"Authorization": f"Bearer {api_key(None, 'operator')}", "Jiyi-Group": service}
-    ask = retrieval.caller().call_for_json
-    monkeypatch.setattr(retrieval.caller(), "call_for_json", lambda task, queue, request, timeout: ask(task, queue, request, PATIENCE))
+    ask = calls.caller().call_for_json
+    monkeypatch.setattr(calls.caller(), "call_for_json", lambda task, queue, request, timeout: ask(task, queue, request, PATIENCE))
     yield found
-    for made in retrieval.caller.made():
+    for made in calls.caller.made():
         made.close()
     get_settings.cache_clear()
-    retrieval.caller.cache_clear()
+    calls.caller.cache_clear()
 
 
 @pytest.mark.timeout(300)

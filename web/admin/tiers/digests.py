@@ -22,7 +22,7 @@ from models.tiers import quarantine_lists
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
 from web.admin.acting import change
-from web.admin.asking import caller
+from web.calls import caller
 from web.admin.frame import Page, asked
 from web.answers import answer
 from web.sources import Unanswered, from_database, source

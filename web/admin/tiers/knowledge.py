@@ -9,21 +9,18 @@ from flask import Blueprint, Response, abort, redirect, render_template, request
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext
-from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from jiyi.errors import problems_of
-from jiyi.protocol.knowledge import Change, DemoteBody, EditBody
+from jiyi.protocol.knowledge import Change, DemoteBody, EditKnowledge
 from jiyi.protocol.tiers import Kind
 from jiyi.text.splitting import MOST_SIZE
 from models.db.conditions import MAX_WORDS_CHARS
-from models.queue.wakeups import wake
+from models.tiers import actions, knowledge_lists, quarantine_lists
 from models.tiers import knowledge as stored
-from models.tiers import knowledge_lists, quarantine_lists
 from models.tiers.knowledge_lists import Demoted, WantedKnowledge
-from web.accounts.identity import need, who
+from web.accounts.identity import who
 from web.admin import frame, inputs
-from web.admin.acting import change
+from web.admin.acting import checked, perform
 from web.admin.frame import Page, asked
 from web.admin.memory import marking
 from web.answers import answer
@@ -78,20 +75,16 @@ def one(knowledge_id: UUID) -> Response:
 @blueprint.post("/knowledge/<uuid:knowledge_id>/edit")
 def edit(knowledge_id: UUID) -> ResponseReturnValue:
     """Other words. Safe to repeat because what says the same already is left as it is."""
-    actor, group = need("admin").actor, frame.group()
     content = request.form.get("content", "").replace("\r\n", "\n")
-    body = _checked(EditBody, content=content, reason=request.form.get("reason", ""))
-    became = change(lambda connection: stored.edit(connection, group, knowledge_id, body, actor))
-    wake(stored.EMBED_KNOWLEDGE)
+    wanted = checked(EditKnowledge, knowledge_id=knowledge_id, content=content, reason=request.form.get("reason", ""))
+    became = perform(actions.edit, wanted).knowledge_id
     return _shown(became, "edited" if became != knowledge_id else None)
 
 
 @blueprint.post("/knowledge/<uuid:knowledge_id>/demote")
 def demote(knowledge_id: UUID) -> ResponseReturnValue:
     """Taken back. Safe to repeat because what is demoted stays so."""
-    actor, group = need("admin").actor, frame.group()
-    body = _checked(DemoteBody, knowledge_ids=[knowledge_id], reason=request.form.get("reason", ""))
-    change(lambda connection: stored.demote(connection, group, body, actor))
+    perform(actions.demote, checked(DemoteBody, knowledge_ids=[knowledge_id], reason=request.form.get("reason", "")))
     return _shown(knowledge_id, "demoted")
 
 
@@ -100,13 +93,6 @@ def _shown(knowledge_id: UUID, done: str | None) -> ResponseReturnValue:
     if frame.wants_fragment():
         return Response("", 204, {"HX-Redirect": address})
     return redirect(address, 303)
-
-
-def _checked(model: type[Any], **fields: Any) -> Any:
-    try:
-        return model(**fields)
-    except ValidationError as error:
-        abort(400, "; ".join(problems_of(error)))
 
 
 def _history(connection: Connection, group: str, piece: dict[str, Any]) -> list[dict[str, Any]]:

@@ -17,12 +17,10 @@ from jiyi.protocol.knowledge import MAX_IDS, MAX_REASON_CHARS, PromoteBody, Prom
 from jiyi.protocol.tiers import Kind
 from jiyi.text.splitting import OVERLAP, SIZE
 from models.memory import browsing
-from models.queue import news
-from models.queue.wakeups import wake
-from models.tiers import digests, knowledge, quarantine_lists
+from models.tiers import actions, digests, knowledge, quarantine_lists
 from web.accounts.identity import need
 from web.admin import frame, inputs
-from web.admin.acting import change
+from web.admin.acting import perform
 from web.admin.frame import Page
 from web.answers import answer
 from web.sources import from_database
@@ -57,7 +55,7 @@ def page() -> Response:
             "text": text,
             "kind": kind,
             "agent": begun.agent_id,
-            "preview": body and knowledge.preview(connection, group, body),
+            "preview": body and actions.preview(connection, group, body),
             "agents": browsing.agent_names(connection, group, AGENTS_OFFERED),
         }
 
@@ -75,7 +73,7 @@ def preview() -> str:
 
     def question(connection: Connection) -> Promoted | None:
         body = asked(connection)
-        return None if body is None else knowledge.preview(connection, group, body)
+        return None if body is None else actions.preview(connection, group, body)
 
     return render_template("_pieces.html", group=group, preview=_answered(question))
 
@@ -83,20 +81,13 @@ def preview() -> str:
 @blueprint.post("/promotion")
 def promote() -> str:
     """Safe to repeat because a piece's id follows from what it says."""
-    actor, group, asked = need("admin").actor, frame.group(), _form()
-    nothing = _("Choose entries, or write what is to be known.")
-
-    def step(connection: Connection) -> Promoted:
-        body = asked(connection)
-        if body is None:
-            raise InvalidRequest([nothing])
-        return knowledge.promote(connection, group, body, actor)
-
-    done = change(step)
-    wake(knowledge.EMBED_KNOWLEDGE)
-    news.promoted(group, done)
+    need("admin")
+    body = _answered(_form())
+    if body is None:
+        abort(400, _("Choose entries, or write what is to be known."))
+    done = perform(actions.promote, body)
     template = "_promoted.html" if frame.wants_fragment() else "promoted.html"
-    return render_template(template, group=group, done=done)
+    return render_template(template, group=frame.group(), done=done)
 
 
 @dataclass(frozen=True, slots=True)

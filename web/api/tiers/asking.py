@@ -17,7 +17,7 @@ from jiyi.protocol.rest_tiers import QUERY_SECONDS
 from jiyi.protocol.tiers import MemoryAnswer, MemoryQuery
 from jiyi.settings import get_settings
 from models.tiers import query as memory
-from web.api.retrieval import caller
+from web.calls import caller
 
 log = logging.getLogger("jiyi.web")
 

@@ -13,7 +13,7 @@ from models.tiers import digests
 from web.api import cursors
 from web.api.problems import Refused
 from web.api.registry import operation
-from web.api.retrieval import caller
+from web.calls import caller
 from web.api.running import Asker
 from web.sources import from_database, to_database
 

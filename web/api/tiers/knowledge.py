@@ -5,31 +5,19 @@ Quarantine is for whoever may change the group's memory, and for nobody else: ag
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeVar
 from uuid import UUID
 
 from sqlalchemy import Connection
 
-from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.knowledge import DemoteBody, EditBody, KnowledgeFilter, Layer, PromoteBody, Promoted
-from jiyi.protocol.rest_tiers import (
-    Demoted,
-    GroupKnowledgeParameters,
-    KnowledgeDetail,
-    KnowledgeParameters,
-    KnowledgeRows,
-    QuarantineParameters,
-)
-from models.queue import news
-from models.queue.wakeups import wake
-from models.tiers import knowledge, lists
-from models.tiers.knowledge import EMBED_KNOWLEDGE
+from jiyi.protocol.knowledge import DemoteBody, EditBody, KnowledgeFilter, Layer, PromoteBody
+from jiyi.protocol.rest_tiers import GroupKnowledgeParameters, KnowledgeDetail, KnowledgeParameters, KnowledgeRows, QuarantineParameters
+from models.tiers import actions, knowledge, lists
 from web.api import cursors
-from web.api.problems import Refused, field_problem
-from web.api.registry import operation
+from web.api.problems import Refused
+from web.api.registry import expose, operation
 from web.api.running import Asker
-from web.sources import from_database, to_database
+from web.sources import from_database
 
 T = TypeVar("T")
 
@@ -86,14 +74,13 @@ _DETAIL = {
 }
 
 
-@operation(
+expose(
+    actions.promote,
     "POST",
     "/memory/promote",
     id="promote_memory",
-    scope="admin",
     tag="tiers",
     body=PromoteBody,
-    answer=Promoted,
     errors=(404,),
     examples={
         "Entries of quarantine": {"entry_ids": [_ENTRY], "kind": "verdict", "note": "Both sides agreed."},
@@ -107,39 +94,19 @@ _DETAIL = {
         "promoted_at": _TIME,
     },
 )
-def promote_memory(asker: Asker, body: PromoteBody) -> Promoted:
-    """Make verified knowledge of what was said.
-
-    Of entries of quarantine by their ids, of a text, or of a text that says what entries do. It is split into pieces of
-    at most 500 characters, each found for good by the group's agents, or by one of them. All or nothing; what is known
-    already stays as it is, so that promoting again changes nothing. With preview nothing is stored.
-    """
-    done = to_database(said(lambda connection: knowledge.promote(connection, asker.group_id, body, asker.actor)))
-    if not body.preview:
-        wake(EMBED_KNOWLEDGE)
-        news.promoted(asker.group_id, done)
-    return done
 
 
-@operation(
+expose(
+    actions.demote,
     "POST",
     "/memory/demote",
     id="demote_memory",
-    scope="admin",
     tag="tiers",
     body=DemoteBody,
-    answer=Demoted,
     errors=(404,),
     examples={"It was wrong": {"knowledge_ids": [_ID], "reason": "The kiln was colder than we thought."}},
     answer_example={"demoted": [_ID]},
 )
-def demote_memory(asker: Asker, body: DemoteBody) -> Demoted:
-    """Take knowledge back.
-
-    Agents do not find it any more from the next question on. It stays, with its history, and may be promoted again.
-    """
-    gone = to_database(said(lambda connection: knowledge.demote(connection, asker.group_id, body, asker.actor)))
-    return Demoted(demoted=gone)
 
 
 @operation(
@@ -196,31 +163,18 @@ def get_knowledge(asker: Asker, knowledge_id: UUID) -> dict[str, Any]:
     return from_database(lambda connection: _detail(connection, asker.group_id, knowledge_id))
 
 
-@operation(
+expose(
+    actions.edit,
     "PATCH",
     "/knowledge/<uuid:knowledge_id>",
     id="edit_knowledge",
-    scope="admin",
     tag="tiers",
     body=EditBody,
     answer=KnowledgeDetail,
+    present=lambda asker, done: get_knowledge(asker, done.knowledge_id),
     examples={"In other words": {"content": "裁决：薄杯子烧一次，厚杯子烧两次。", "reason": "The thick ones were forgotten."}},
     answer_example=_DETAIL,
 )
-def edit_knowledge(asker: Asker, knowledge_id: UUID, body: EditBody) -> dict[str, Any]:
-    """Put knowledge into other words.
-
-    A new version takes the place of the old one, which stays as history; the answer is the version that is in force. Its
-    id is another one, since ids follow from what is said.
-    """
-
-    def change(connection: Connection) -> dict[str, Any]:
-        became = knowledge.edit(connection, asker.group_id, knowledge_id, body, asker.actor)
-        return _detail(connection, asker.group_id, became)
-
-    found = to_database(said(change))
-    wake(EMBED_KNOWLEDGE)
-    return found
 
 
 @operation(
@@ -242,20 +196,6 @@ def list_quarantine(asker: Asker, query: QuarantineParameters) -> dict[str, Any]
     """
     wanted = KnowledgeFilter(layer="quarantine", session_id=query.session_id, q=query.q, reason=query.reason, limit=query.limit)
     return _page(asker, wanted, ["quarantine"], query.after)
-
-
-def said(change: Callable[[Connection], T]) -> Callable[[Connection], T]:
-    """The change; what it refuses is the answer, and no failure of the database."""
-
-    def attempted(connection: Connection) -> T:
-        try:
-            return change(connection)
-        except NotFound as error:
-            raise Refused(404, str(error)) from None
-        except InvalidRequest as error:
-            raise Refused(422, str(error), map(field_problem, error.problems)) from None
-
-    return attempted
 
 
 def _layers(asker: Asker, wanted: str = "all") -> list[Layer]:

@@ -1,0 +1,176 @@
+"""Actions: what the product can do, each deed once (design §2).
+
+An action is a function of a :class:`Context` and a validated request. :meth:`Action.perform` runs it in one transaction, which
+holds the effect, the audit row and the pending work; wake-ups and news follow the commit. The broker's calls, REST, the admin
+and the command line translate to it and add no rule of their own. ``models.actions`` lists every action there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, get_type_hints
+from uuid import UUID
+
+from pydantic import BaseModel
+from sqlalchemy import Connection, text
+
+from jiyi.accounts.keys import KeyScope
+from jiyi.protocol.queries import CHANGES, QUEUE
+from models.accounts import audit
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups, whole_service
+from models.queue import pending_work
+from models.queue.wakeups import wake
+
+Q = TypeVar("Q", bound=BaseModel)
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who asks, and for which group."""
+
+    group_id: str
+    #: For the audit log: ``user:mia``, ``key:a1b2c3d4 (crawler)``, or whoever has the broker.
+    name: str = audit.OPERATOR
+
+
+@dataclass(slots=True)
+class Context:
+    """What an action's function works with: one transaction of one actor."""
+
+    connection: Connection
+    actor: Actor
+    action: str
+    _kinds: set[str] = field(default_factory=set)
+    _after: list[Callable[[], object]] = field(default_factory=list)
+
+    @property
+    def group_id(self) -> str:
+        return self.actor.group_id
+
+    def audit(self, target: str, *, group_id: str | None = "", **details: Any) -> None:
+        """Record who did what, in this transaction. ``group_id``: the actor's, unless the deed concerns another group or none."""
+        whose = self.group_id if group_id == "" else group_id
+        audit.record(self.connection, group_id=whose, actor=self.actor.name, action=self.action, target=target, **details)
+
+    def owe(self, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
+        """Owe work of a kind to subjects, (id, group) each; workers are woken after the commit."""
+        pending_work.owe(self.connection, kind, list(subjects))
+        self._kinds.add(kind)
+
+    def wake(self, *kinds: str) -> None:
+        """Wake the workers of these kinds after the commit."""
+        self._kinds.update(kinds)
+
+    def after_commit(self, tell: Callable[[], object]) -> None:
+        """Do this when the transaction is committed: news, caches. It must not fail what was done."""
+        self._after.append(tell)
+
+    def committed(self) -> None:
+        """What follows from the commit."""
+        if self._kinds:
+            wake(*sorted(self._kinds))
+        for tell in self._after:
+            tell()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action(Generic[Q, R]):
+    """One deed, or one question, of the product."""
+
+    #: ``subject.deed``; also the name in the audit log.
+    name: str
+    request: type[Q]
+    #: A model, or any type that becomes JSON.
+    result: Any
+    #: The right that whoever asks must have.
+    scope: KeyScope
+    #: None: only workers can do it; whoever asks elsewhere asks one of them.
+    function: Callable[[Context, Q], R] | None
+    #: The summary and description for people; from the function's docstring.
+    doc: str
+    #: False: it only reads, and leaves no audit row.
+    mutates: bool = True
+    #: Its transaction may see all groups' rows; its statements say which they mean.
+    whole_service: bool = False
+    #: The Celery queue of workers that answer it.
+    queue: str
+    #: Its name on the broker before version 0.2, accepted for one release.
+    formerly: str | None = None
+
+    def perform(self, actor: Actor, request: Q, *, timeout_ms: int | None = None) -> R:
+        """Do it in a transaction of its own, each statement of which may take ``timeout_ms``.
+
+        Raises:
+            JiyiError: it is refused; nothing is changed.
+        """
+        assert self.function is not None, f"{self.name} is for workers"
+        with whole_service() if self.whole_service else for_groups(actor.group_id):
+            with unit_of_work() as connection:
+                if timeout_ms is not None:
+                    connection.execute(_TIMEOUT, {"timeout": str(timeout_ms)})
+                if not self.mutates:
+                    connection.execute(_READ_ONLY)
+                context = Context(connection, actor, self.name)
+                result = self.function(context, request)
+            context.committed()
+        return result
+
+
+#: Every action whose module was imported, by name.
+REGISTERED: dict[str, Action[Any, Any]] = {}
+
+
+def action(
+    name: str, *, scope: KeyScope, mutates: bool = True, whole_service: bool = False, queue: str | None = None, formerly: str | None = None
+) -> Callable[[Callable[[Context, Q], R]], Action[Q, R]]:
+    """Make a function of a context and a request the action ``name``. Request and result models are those it is annotated with."""
+
+    def register(function: Callable[[Context, Q], R]) -> Action[Q, R]:
+        hints = get_type_hints(function)
+        made: Action[Q, R] = Action(
+            name=name,
+            request=hints["request"],
+            result=hints["return"],
+            scope=scope,
+            function=function,
+            doc=(function.__doc__ or "").strip(),
+            mutates=mutates,
+            whole_service=whole_service,
+            queue=queue or (CHANGES if mutates else QUEUE),
+            formerly=formerly,
+        )
+        return _register(made)
+
+    return register
+
+
+def by_worker(
+    name: str,
+    request: type[Q],
+    result: type[R],
+    *,
+    scope: KeyScope,
+    queue: str,
+    doc: str,
+    mutates: bool = True,
+    formerly: str | None = None,
+) -> Action[Q, R]:
+    """An action that needs what only workers have, such as a model. ``tasks`` implement it with ``tasks.framework.rpc.implements``."""
+    return _register(
+        Action(
+            name=name, request=request, result=result, scope=scope, function=None, doc=doc, mutates=mutates, queue=queue, formerly=formerly
+        )
+    )
+
+
+def _register(made: Action[Q, R]) -> Action[Q, R]:
+    assert made.name not in REGISTERED, f"two actions are called {made.name}"
+    REGISTERED[made.name] = made
+    return made
+
+
+_TIMEOUT = text("SELECT set_config('statement_timeout', :timeout, true)")
+_READ_ONLY = text("SELECT set_config('transaction_read_only', 'on', true)")

@@ -1,0 +1,132 @@
+"""What can be done with a group's tiers: promote, demote and edit knowledge (CN-34, CN-36, K-22)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from jiyi.errors import NotFound
+from jiyi.protocol.knowledge import DemoteBody, Demoted, Edited, EditKnowledge, Piece, PromoteBody, Promoted
+from jiyi.text.budget import estimate_tokens
+from jiyi.tiers.promotion import Planned, knowledge_id
+from jiyi.tiers.screening import digest_of
+from models.db.actions import Context, action
+from models.queue import news
+from models.tiers import pieces
+from models.tiers.knowledge import EMBED_KNOWLEDGE
+from models.tiers.pieces import NewPiece
+
+
+@action("knowledge.promote", scope="admin", formerly="inspect.promote")
+def promote(context: Context, request: PromoteBody) -> Promoted:
+    """Make verified knowledge of what was said.
+
+    Of entries of quarantine by their ids, of a text, or of a text that says what entries do. It is split into pieces of
+    at most 500 characters, each found for good by the group's agents, or by one of them. All or nothing; what is known
+    already stays as it is, so that promoting again changes nothing. With preview nothing is stored.
+    """
+    connection, group_id = context.connection, context.group_id
+    if request.preview:
+        return preview(connection, group_id, request)
+    pieces.hold(connection, group_id)
+    now = datetime.now(UTC)
+    sources = pieces.sources(connection, group_id, request.entry_ids)
+    new = pieces.planned_pieces(group_id, request, sources, now)
+    known = pieces.in_force(connection, group_id, new)
+    fresh = [one for one in new if one.planned.knowledge_id not in known]
+    for one in fresh:
+        pieces.store(connection, group_id, request.agent_id, one, now)
+        _record(context, one.planned.knowledge_id, "promoted", request.note, None, one.planned.content)
+    context.owe(EMBED_KNOWLEDGE, [(one.planned.knowledge_id, group_id) for one in fresh])
+    marked = [source.entry_id for source in sources if not source.promoted]
+    if marked:
+        pieces.mark_promoted(connection, group_id, marked, now)
+    if fresh or marked:
+        ids = [one.planned.knowledge_id for one in fresh]
+        context.audit("knowledge", entry_ids=marked, knowledge_ids=ids, note=request.note)
+    done = Promoted(
+        pieces=[_piece(one.planned, known=one.planned.knowledge_id in known) for one in new],
+        entries=marked,
+        already=[source.entry_id for source in sources if source.promoted],
+        promoted_at=now,
+    )
+    context.after_commit(lambda: news.promoted(group_id, done))
+    return done
+
+
+@action("knowledge.demote", scope="admin", formerly="inspect.demote")
+def demote(context: Context, request: DemoteBody) -> Demoted:
+    """Take knowledge back.
+
+    Agents do not find it any more from the next question on. It stays, with its history, and may be promoted again.
+    """
+    pieces.hold(context.connection, context.group_id)
+    asked = list(dict.fromkeys(request.knowledge_ids))
+    rows = pieces.find(context.connection, context.group_id, asked)
+    missing = [str(one) for one in asked if one not in rows]
+    if missing:
+        raise NotFound(f"knowledge_ids: the group {context.group_id!r} has no knowledge {', '.join(missing[:3])}")
+    gone = [one for one in asked if rows[one].demoted_at is None]
+    if gone:
+        pieces.demote(context.connection, context.group_id, gone, datetime.now(UTC))
+        for one in gone:
+            _record(context, one, "demoted", request.reason, rows[one].content, None)
+        context.audit("knowledge", knowledge_ids=gone, reason=request.reason)
+    return Demoted(demoted=gone)
+
+
+@action("knowledge.edit", scope="admin", formerly="inspect.edit_knowledge")
+def edit(context: Context, request: EditKnowledge) -> Edited:
+    """Put knowledge into other words.
+
+    A new version takes the place of the old one, which stays as history; the answer is the version that is in force. Its
+    id is another one, since ids follow from what is said. What says the same already is left as it is.
+    """
+    connection, group_id, edited = context.connection, context.group_id, request.knowledge_id
+    pieces.hold(connection, group_id)
+    row = pieces.find(connection, group_id, [edited]).get(edited)
+    if row is None or row.demoted_at is not None:
+        newer = "" if row is None or row.replaced_by is None else f"; {row.replaced_by} has taken its place"
+        raise NotFound(f"knowledge_id: the group {group_id!r} has no knowledge {edited} in force{newer}")
+    content = request.content.strip()
+    if content == row.content:
+        return Edited(knowledge_id=edited)
+    digest = digest_of(content)
+    new_id = knowledge_id(group_id, row.agent_id, digest)
+    if new_id == edited:  # other capitals or spaces only: the same piece
+        pieces.reword(connection, group_id, edited, content)
+    else:
+        pieces.demote(connection, group_id, [edited], datetime.now(UTC), replaced_by=new_id)
+        version = NewPiece(Planned(new_id, content, digest, {**row.metadata, "edited_from": str(edited)}), row.kind, row.session_id)
+        if not pieces.in_force(connection, group_id, [version]):
+            pieces.store(connection, group_id, row.agent_id, version, row.promoted_at)
+    for one in dict.fromkeys((new_id, edited)):
+        _record(context, one, "edited", request.reason, row.content, content)
+    context.owe(EMBED_KNOWLEDGE, [(new_id, group_id)])
+    context.audit("knowledge", knowledge_id=edited, became=new_id, reason=request.reason)
+    return Edited(knowledge_id=new_id)
+
+
+def preview(connection: Connection, group_id: str, request: PromoteBody) -> Promoted:
+    """The pieces that a promotion would store, each with whether the group knows it. Changes nothing.
+
+    Raises:
+        NotFound: one of the entries is not in the group's quarantine.
+    """
+    sources = pieces.sources(connection, group_id, request.entry_ids)
+    new = pieces.planned_pieces(group_id, request, sources, datetime.now(UTC))
+    known = pieces.in_force(connection, group_id, new)
+    return Promoted(
+        pieces=[_piece(one.planned, known=one.planned.knowledge_id in known) for one in new],
+        already=[source.entry_id for source in sources if source.promoted],
+    )
+
+
+def _record(context: Context, knowledge: UUID, change: str, reason: str, before: str | None, after: str | None) -> None:
+    pieces.record_change(context.connection, context.group_id, knowledge, change, context.actor.name, reason, before, after)
+
+
+def _piece(planned: Planned, *, known: bool) -> Piece:
+    return Piece(content=planned.content, tokens=estimate_tokens(planned.content), knowledge_id=planned.knowledge_id, known=known)

@@ -1,0 +1,114 @@
+"""Every mutation of the registry, through every door that has it: the same effect and the same audit row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from celery import current_app
+from flask import Flask
+from pydantic import BaseModel
+from sqlalchemy import text
+
+from jiyi.client.calls import open_reply, reply_key
+from models.actions import ACTIONS
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.db.scope import Scope, within
+from models.db.valkey import valkey
+from tests.integration.actions import tiers
+from tests.integration.actions.cases import Case
+from tests.integration.conftest import SignIn
+
+NOBODY = Scope()
+CASES: tuple[Case, ...] = (*tiers.CASES,)
+Door = Callable[[Case, str, Any], str]
+
+
+def through_function(case: Case, group: str, made: Any) -> str:
+    case.action.perform(Actor(group, "reference"), case.request(made))
+    return "reference"
+
+
+def through_rpc(case: Case, group: str, made: Any) -> str:
+    """The Celery task's function, and the reply that it leaves in Valkey."""
+    import_module("tasks.framework.rpc")  # registers the tasks; reads the settings, so not before they are there
+    request_id = str(uuid4())
+    body = {"group_id": group, **case.request(made).model_dump(mode="json", exclude_none=True)}
+    with within(NOBODY):
+        current_app.tasks[f"rpc.{case.action.name}"].run(request_id, body)
+    reply = valkey().lpop(reply_key(request_id))
+    assert isinstance(reply, bytes)
+    open_reply(reply)  # raises what it carries
+    return "operator"
+
+
+def audit_rows(action: str) -> list[dict[str, Any]]:
+    with unit_of_work() as connection:
+        return [dict(row) for row in connection.execute(_AUDIT, {"action": action}).mappings()]
+
+
+def tried(case: Case, group: str, door: Door) -> dict[str, Any]:
+    """What the deed left: its effect, and its audit row without what differs from run to run."""
+    made = case.prepare(group)
+    before = {row["audit_id"] for row in audit_rows(case.action.name)}
+    actor = door(case, group, made)
+    rows = [row for row in audit_rows(case.action.name) if row["audit_id"] not in before]
+    assert len(rows) == 1, f"{case} left {len(rows)} audit rows"
+    assert rows[0]["actor"].startswith(actor)
+    ours = [row["group_id"] == group for row in rows]
+    return {"effect": case.effect(group, made), "ours": ours, "details": sorted(rows[0]["details"])}
+
+
+def test_every_mutation_has_a_case() -> None:
+    mutations = {name for name, action in ACTIONS.items() if action.mutates and action.function is not None}
+    assert mutations == {case.action.name for case in CASES}
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_call_over_the_broker_does_the_same(case: Case, group: str, web_app: Flask) -> None:
+    assert tried(case, f"{group}-rpc", through_rpc) == tried(case, group, through_function)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.rest is not None], ids=str)
+def test_rest_does_the_same(case: Case, group: str, web_app: Flask, api_key: Callable[..., str]) -> None:
+    def through_rest(case: Case, group_id: str, made: Any) -> str:
+        assert case.rest is not None
+        method, path, body = case.rest(made)
+        operator = case.action.scope == "operator"
+        key = api_key(None if operator else group_id, case.action.scope)
+        headers = {"Authorization": f"Bearer {key}"} | ({"Jiyi-Group": group_id} if operator else {})
+        with within(NOBODY):
+            answer = web_app.test_client().open(f"/api/v1{path}", method=method, json=body, headers=headers)
+        assert answer.status_code in (200, 201, 202), answer.text
+        return "key:"
+
+    assert tried(case, f"{group}-rest", through_rest) == tried(case, group, through_function)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.admin is not None], ids=str)
+def test_the_admin_does_the_same(case: Case, group: str, sign_in: SignIn) -> None:
+    def through_page(case: Case, group_id: str, made: Any) -> str:
+        assert case.admin is not None
+        path, form = case.admin(made)
+        browser = sign_in("operator")
+        with within(NOBODY):
+            answer = browser.post(path, query_string={"group": group_id}, data=form)
+        assert answer.status_code in (200, 204, 303), answer.text
+        return "user:"
+
+    assert tried(case, f"{group}-page", through_page) == tried(case, group, through_function)
+
+
+@pytest.mark.parametrize("name", sorted(ACTIONS))
+def test_an_action_is_described_and_typed(name: str) -> None:
+    action = ACTIONS[name]
+    assert action.doc
+    assert issubclass(action.request, BaseModel)
+    assert "group_id" not in action.request.model_fields, "the group is the actor's, not the request's"
+
+
+_AUDIT = text("SELECT audit_id, group_id, actor, target, details FROM audit_log WHERE action = :action ORDER BY audit_id")

@@ -1,0 +1,60 @@
+"""Cases of the tiers' actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import text
+
+from jiyi.protocol.knowledge import DemoteBody, EditKnowledge, PromoteBody
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.tiers import actions
+from tests.integration.actions.cases import Case
+
+SAID = "裁决：用新土在一千二百度烧一次。"
+
+
+def known(group: str) -> str:
+    """The id of a piece of knowledge."""
+    done = actions.promote.perform(Actor(group, "test"), PromoteBody(text=SAID, kind="verdict"))
+    return str(done.pieces[0].knowledge_id)
+
+
+def knowledge(group: str, _made: Any) -> list[Any]:
+    with unit_of_work() as connection:
+        rows = connection.execute(_ROWS, {"group": group})
+        return sorted(map(tuple, rows), key=str)
+
+
+CASES = (
+    Case(
+        action=actions.promote,
+        prepare=lambda _group: None,
+        request=lambda _made: PromoteBody(text=SAID, kind="verdict", note="agreed"),
+        effect=knowledge,
+        rest=lambda _made: ("POST", "/memory/promote", {"text": SAID, "kind": "verdict", "note": "agreed"}),
+        admin=lambda _made: ("/promotion", {"text": SAID, "kind": "verdict", "note": "agreed"}),
+    ),
+    Case(
+        action=actions.demote,
+        prepare=known,
+        request=lambda made: DemoteBody(knowledge_ids=[made], reason="wrong"),
+        effect=knowledge,
+        rest=lambda made: ("POST", "/memory/demote", {"knowledge_ids": [made], "reason": "wrong"}),
+        admin=lambda made: (f"/knowledge/{made}/demote", {"reason": "wrong"}),
+    ),
+    Case(
+        action=actions.edit,
+        prepare=known,
+        request=lambda made: EditKnowledge(knowledge_id=made, content="Fire it twice.", reason="thick cups"),
+        effect=knowledge,
+        rest=lambda made: ("PATCH", f"/knowledge/{made}", {"content": "Fire it twice.", "reason": "thick cups"}),
+        admin=lambda made: (f"/knowledge/{made}/edit", {"content": "Fire it twice.", "reason": "thick cups"}),
+    ),
+)
+
+_ROWS = text("""
+    SELECT k.content, k.kind, k.demoted_at IS NULL AS in_force, h.action, h.reason, h.before, h.after
+    FROM knowledge k JOIN knowledge_history h USING (knowledge_id) WHERE k.group_id = :group
+""")

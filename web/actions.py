@@ -1,0 +1,43 @@
+"""The web's door to the actions: who asks is checked, and what does not answer is named."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import redis
+from kombu.exceptions import OperationalError
+from pydantic import BaseModel, TypeAdapter
+from sqlalchemy.exc import SQLAlchemyError
+
+from models.db.actions import Action, Actor
+from web.accounts.identity import need
+from web.calls import caller
+from web.sources import Unanswered, one_line
+
+Q = TypeVar("Q", bound=BaseModel)
+R = TypeVar("R")
+
+#: Milliseconds that one statement of a change may take: whoever waits for a page gives up soon after.
+STATEMENT_TIMEOUT_MS = 8_000
+#: Seconds that a worker may take where only workers can do it.
+WORKER_SECONDS = 8.0
+
+
+def perform(action: Action[Q, R], group_id: str, request: Q, *, timeout: float = WORKER_SECONDS) -> R:
+    """Do it for a group, as whoever asks; 403 without the right that it needs.
+
+    Raises:
+        JiyiError: it is refused, or (where a worker has to do it) no worker answered.
+        Unanswered: the database or Valkey is away; nothing was changed.
+    """
+    actor = need(action.scope).actor
+    if action.function is None:
+        value = caller().act(action.name, action.queue, group_id, request, timeout, actor=actor)
+        result: R = TypeAdapter(action.result).validate_python(value)
+        return result
+    try:
+        return action.perform(Actor(group_id, actor), request, timeout_ms=STATEMENT_TIMEOUT_MS)
+    except SQLAlchemyError as error:
+        raise Unanswered("database", one_line(error)) from error
+    except (redis.RedisError, OperationalError, OSError) as error:
+        raise Unanswered("broker", one_line(error)) from error
