@@ -70,7 +70,7 @@ def password(query: ask.PasswordQuery) -> dict[str, Any]:
     """Safe to repeat because the same password is set again."""
     with whole_service(), unit_of_work() as connection:
         row = users.set_password(connection, query.name, query.password_hash, actor=audit.OPERATOR)
-    login_attempts.forgive(query.name)
+    login_attempts.reset(query.name)
     return row
 
 

@@ -210,7 +210,7 @@ def _counts(connection: Connection, progress: Progress) -> bool:
         return True
     agent_id = left.pop()
     if agent_id not in progress.agents:
-        connection.execute(_TAKE_YOUR_TIME)
+        connection.execute(_LONG_STATEMENT_TIMEOUT)
         drift = strength_check.repair(connection, progress.group_id, agent_id)
         deletion.recount(connection, progress.group_id, agent_id)
         progress.count("corrected", agents=1, keywords=drift.keywords)
@@ -283,7 +283,7 @@ def _proof(progress: Progress) -> float | None:
     found = proof.Proof()
     whom = _whom(progress)
     with unit_of_work() as connection:
-        connection.execute(_TAKE_YOUR_TIME)
+        connection.execute(_LONG_STATEMENT_TIMEOUT)
         ids = _ids(connection, progress)
         proof.look_through_tables(connection, found, progress.group_id, whom, ids)
     proof.look_through_valkey(found, progress.group_id, whom, ids)
@@ -364,7 +364,7 @@ def vacuum(tables: Collection[str]) -> None:
         connection.detach()  # its settings are nobody else's
 
 
-_TAKE_YOUR_TIME = text("SET LOCAL statement_timeout = '30min'")
+_LONG_STATEMENT_TIMEOUT = text("SET LOCAL statement_timeout = '30min'")
 _IDS = text("SELECT subject_id FROM erasing_ids WHERE erasure_id = :id")
 _STARTED = text("SELECT created_at FROM erasures WHERE erasure_id = :id")
 
@@ -380,7 +380,7 @@ def jiyi_forget(_state: Any, group_id: str, agents: list[str]) -> dict[str, Any]
     normalise.cache_clear()
     lexical.forget()
     searcher.cache_clear()  # what was searched for on the web
-    return {"worker": caches.this_worker(), "dropped": dropped}
+    return {"worker": caches.worker_id(), "dropped": dropped}
 
 
 # Asked for

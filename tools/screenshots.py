@@ -175,7 +175,7 @@ def main() -> int:
         home = Path(name)
         home.chmod(0o711)  # under root PostgreSQL has a user of its own
         with ephemeral.database(home, group=demo.GROUP, importance_trigger_max=NEVER), ephemeral.processes(home / "log"), whole_service():
-            password = bootstrap.first_person() or ""
+            password = bootstrap.create_admin() or ""
             live(options.minutes)
             demo.play(console)
             send_broken()

@@ -32,7 +32,7 @@ HEADERS = {
 }
 
 
-def refuse_open_door(settings: Settings, *, somebody_signs_in: bool) -> None:
+def require_login_on_public_bind(settings: Settings, *, somebody_signs_in: bool) -> None:
     """Raises :class:`SettingsError` if others reach the web, but nobody has a password yet."""
     if settings.web_host not in LOOPBACK and not somebody_signs_in:
         raise SettingsError(
@@ -41,7 +41,7 @@ def refuse_open_door(settings: Settings, *, somebody_signs_in: bool) -> None:
         )
 
 
-def is_own_machine(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     return OWN_MACHINE.fullmatch(host) is not None
 
 

@@ -18,7 +18,7 @@ from models.accounts import users
 from models.db.connection import engine, unit_of_work
 from models.db.scope import whole_service
 from web import create_app
-from web.security import LOOPBACK, refuse_open_door
+from web.security import LOOPBACK, require_login_on_public_bind
 from web.sources import one_line
 from web.stream import routes
 
@@ -92,7 +92,7 @@ def main() -> int:
         settings = get_settings()
         need_secret_key(settings)
         settings.need("database_url"), settings.need("broker_url"), settings.need("redis_url")
-        refuse_open_door(settings, somebody_signs_in=settings.web_host in LOOPBACK or somebody_signs_in())
+        require_login_on_public_bind(settings, somebody_signs_in=settings.web_host in LOOPBACK or somebody_signs_in())
         sock = listen(settings)
     except SettingsError as error:
         print(f"web: {error}", file=sys.stderr)  # noqa: T201

@@ -39,7 +39,7 @@ def secret_key(home: Path) -> str:
     return found
 
 
-def first_person() -> str | None:
+def create_admin() -> str | None:
     """Make the first person of a service that has none; the password, which nobody can look up later."""
     with whole_service(), unit_of_work() as connection:
         if users.any_at_all(connection):

@@ -11,15 +11,15 @@ import gc
 from celery import signals
 
 #: New objects between two looks; Python's own 700 come with every few events, or with one retrieval.
-GARBAGE_AFTER = 50_000
+GC_THRESHOLD = 50_000
 
 
-def seldom() -> None:
+def tune_gc() -> None:
     """From now on; what is there already, modules above all, is never looked at again."""
     gc.freeze()
-    gc.set_threshold(GARBAGE_AFTER)
+    gc.set_threshold(GC_THRESHOLD)
 
 
 def install() -> None:
     """In every Celery worker, when it is ready to begin."""
-    signals.worker_ready.connect(lambda **_: seldom(), weak=False)
+    signals.worker_ready.connect(lambda **_: tune_gc(), weak=False)

@@ -75,7 +75,7 @@ def up(*, demo_too: bool, once: bool, verbose: bool) -> int:
         # The secret is for the processes only: the note that other programs find has no need of it.
         with ephemeral.environment(**addresses, secret_key=bootstrap.secret_key(stack.home)):
             upgrade()
-            password = bootstrap.first_person()
+            password = bootstrap.create_admin()
             admin = f"http://{get_settings().web_host}:{port}/"
             stack.announce(admin)
             note = leave_addresses(stack.home, addresses)

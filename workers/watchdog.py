@@ -25,7 +25,7 @@ log = logging.getLogger("jiyi.watchdog")
 #: Exit code of "try again": the supervisor is meant to.
 EX_TEMPFAIL = 75
 #: Looks within the time after which a worker counts as deaf.
-LOOKS = 5
+CHECKS_PER_TIMEOUT = 5
 #: Seconds; an answer takes a millisecond.
 SOCKET_TIMEOUT = 2.0
 
@@ -56,7 +56,7 @@ class Watchdog:
         client = redis.Redis.from_url(address, socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT)
         waiting_since: float | None = None
         while True:
-            time.sleep(seconds / LOOKS)
+            time.sleep(seconds / CHECKS_PER_TIMEOUT)
             try:
                 waiting = any(client.llen(queue) for queue in queues)
             except redis.RedisError:

@@ -36,33 +36,33 @@ def install() -> None:
         return
 
     def make(*args: Any, **kwargs: Any) -> logging.LogRecord:
-        return _discreet(factory(*args, **kwargs))
+        return _redacted(factory(*args, **kwargs))
 
     setattr(make, _INSTALLED, True)
     logging.setLogRecordFactory(make)
 
 
-def _discreet(record: logging.LogRecord) -> logging.LogRecord:
+def _redacted(record: logging.LogRecord) -> logging.LogRecord:
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(record.args, Mapping):
         record.args = {name: _shown(value) for name, value in record.args.items()}
         if error is not None and record.name.startswith(CELERY_TRACE):
-            record.args |= {"exc": said_by(error), "traceback": trace_of(error)}
+            record.args |= {"exc": caller_of(error), "traceback": trace_of(error)}
     elif record.args:
         record.args = tuple(_shown(value) for value in record.args)
     message: object = record.msg  # whatever was logged
     if isinstance(message, BaseException):
-        record.msg, record.args = "%s", (said_by(message),)
+        record.msg, record.args = "%s", (caller_of(message),)
     if error is not None:
         record.exc_text = trace_of(error)  # what formatters take before they make their own
     return record
 
 
 def _shown(value: Any) -> Any:
-    return said_by(value) if isinstance(value, BaseException) else value
+    return caller_of(value) if isinstance(value, BaseException) else value
 
 
-def said_by(error: BaseException) -> str:
+def caller_of(error: BaseException) -> str:
     """What may be told of an error: its words where they are nobody's, else what it is, with ids and a code."""
     kind = type(error)
     if isinstance(error, ProviderUnavailable):
@@ -88,7 +88,7 @@ def trace_of(error: BaseException) -> str:
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
         seen.add(id(current))
-        lines = [*_frames(current.__traceback__), f"{type(current).__name__}: {said_by(current)}", *lines]
+        lines = [*_frames(current.__traceback__), f"{type(current).__name__}: {caller_of(current)}", *lines]
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
         if current is not None:
             lines.insert(0, "which led to:")

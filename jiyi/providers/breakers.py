@@ -77,7 +77,7 @@ def note_error(name: str, message: str) -> None:
         return  # only the display misses it
 
 
-def look(name: str, reset_seconds: float = RESET_SECONDS) -> dict[str, Any]:
+def read_state(name: str, reset_seconds: float = RESET_SECONDS) -> dict[str, Any]:
     """``state`` (``closed``, ``open``, ``half-open``, or ``unknown`` without Valkey), failures in a row, the time it
     opens again, and the last error with its time. Changes nothing."""
     client = _valkey()

@@ -112,7 +112,7 @@ class Provider:
         return _json_object(bytes(content))
 
     def _why_open(self) -> str:
-        seen = breakers.look(self.endpoint.breaker, self._reset_seconds)
+        seen = breakers.read_state(self.endpoint.breaker, self._reset_seconds)
         last = f"; the last: {seen['last_error']}" if seen["last_error"] else ""
         return f"{self.endpoint.spec.vendor} is not asked for {self._reset_seconds:g} s after {breakers.FAIL_MAX} failures in a row{last}"
 

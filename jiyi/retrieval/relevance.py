@@ -110,7 +110,7 @@ class Corpus:
             vectors,
             lengths,
             centre,
-            *lie_of(vectors, lengths, centre),
+            *project_on_centroid(vectors, lengths, centre),
             lexicon,
             near,
             shares,
@@ -147,7 +147,7 @@ def centre_of(vectors: Float32, lengths: Floats, rows: Rows) -> Float32:
     return np.asarray(weights @ vectors / (rows.size + CENTRE_PRIOR) if rows.size else vectors[:0].sum(axis=0), np.float32)
 
 
-def lie_of(vectors: Float32, lengths: Floats, centre: Float32) -> tuple[Floats, Floats]:
+def project_on_centroid(vectors: Float32, lengths: Floats, centre: Float32) -> tuple[Floats, Floats]:
     """``unit row · centre`` and the length of ``unit row - centre``, of each row; 0 and what follows from it without one."""
     dots = np.zeros(len(vectors), dtype=np.float64)
     np.divide(vectors @ centre, lengths, out=dots, where=lengths > MIN_NORM)

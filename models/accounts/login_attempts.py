@@ -25,7 +25,7 @@ SUBSCRIBER_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class LoginAttempt:
     """``wait`` seconds until the next one is looked at; 0: this one is."""
 
     wait: int
@@ -33,7 +33,7 @@ class Guess:
     first_refused: bool = False
 
 
-def count(name: str, address: str) -> Guess:
+def count(name: str, address: str) -> LoginAttempt:
     """One more guess. Raises ``redis.RedisError``: then nobody signs in, or guessing would be free."""
     with valkey().pipeline(transaction=True) as pipe:
         for key in _keys(name, address):
@@ -47,10 +47,10 @@ def count(name: str, address: str) -> Guess:
     if by_address > MAX_BY_ADDRESS:
         waits.append(max(1, address_wait))
     first = by_name == MAX_BY_NAME + 1 or by_address == MAX_BY_ADDRESS + 1
-    return Guess(max(waits), first_refused=first)
+    return LoginAttempt(max(waits), first_refused=first)
 
 
-def give_back(name: str, address: str) -> None:
+def undo(name: str, address: str) -> None:
     """The guess was none: it could not be looked at, or it was right."""
     with valkey().pipeline(transaction=True) as pipe:
         for key in _keys(name, address):
@@ -59,7 +59,7 @@ def give_back(name: str, address: str) -> None:
         pipe.execute()
 
 
-def forgive(name: str) -> None:
+def reset(name: str) -> None:
     """Those before were the person's own: the password has come, or there is a new one. Without Valkey they go by
     themselves, later."""
     with suppress(redis.RedisError):

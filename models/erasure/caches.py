@@ -26,7 +26,7 @@ MAX_VALUE = 16 * 1024 * 1024
 REPLIES, STREAMS, BREAKERS = "jiyi:reply:", "jiyi:stream:", "jiyi:breaker:"
 
 
-def this_worker() -> str:
+def worker_id() -> str:
     """As ``models.retrieval.index_cache`` reports it."""
     return f"{platform.node()}:{os.getpid()}"
 

@@ -32,7 +32,7 @@ MAX_ORPHANS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Flushed:
+class FlushResult:
     """``touches`` were asked for, ``nodes`` written: the difference was coalesced."""
 
     touches: int = 0
@@ -49,7 +49,7 @@ def touch(node_ids: Sequence[UUID], at: float) -> bool:
         return bool(pipe.execute()[-1])
 
 
-def flush() -> Flushed:
+def flush() -> FlushResult:
     """Write what was buffered.
 
     Safe to repeat because the buffer is handed over under a name of its own first, and ``greatest()`` only
@@ -62,11 +62,11 @@ def flush() -> Flushed:
             pipe.rename(valkey_keys.ACCESS_COUNT, handed_over + valkey_keys.COUNT_SUFFIX)
             pipe.execute()
     except redis.ResponseError:  # no such key: nothing was touched
-        return Flushed()
+        return FlushResult()
     return _write(handed_over)
 
 
-def recover() -> Flushed:
+def recover() -> FlushResult:
     """Write the buffers that a flush which died left behind."""
     touches = nodes = 0
     for found, key in enumerate(valkey().scan_iter(match=f"{valkey_keys.ACCESS_FLUSH}*", count=100)):
@@ -76,7 +76,7 @@ def recover() -> Flushed:
         if not name.endswith(valkey_keys.COUNT_SUFFIX) and _age(name) > FLUSH_SECONDS:
             written = _write(name)
             touches, nodes = touches + written.touches, nodes + written.nodes
-    return Flushed(touches, nodes)
+    return FlushResult(touches, nodes)
 
 
 def _age(handed_over: str) -> float:
@@ -84,7 +84,7 @@ def _age(handed_over: str) -> float:
     return time.time() - (UUID(handed_over.removeprefix(valkey_keys.ACCESS_FLUSH)).int >> 80) / 1000
 
 
-def _write(handed_over: str) -> Flushed:
+def _write(handed_over: str) -> FlushResult:
     counts_key = handed_over + valkey_keys.COUNT_SUFFIX
     times = cast("list[tuple[bytes, float]]", valkey().zrange(handed_over, 0, -1, withscores=True))
     counts = {name: int(count) for name, count in valkey().hgetall(counts_key).items()}
@@ -106,7 +106,7 @@ def _write(handed_over: str) -> Flushed:
         pipe.hincrby(valkey_keys.COUNTERS, "access_updates_total", len(times))
         pipe.hincrby(valkey_keys.COUNTERS, "access_coalesced_total", max(touches - len(times), 0))
         pipe.execute()
-    return Flushed(touches, len(times))
+    return FlushResult(touches, len(times))
 
 
 # One command instead of two for each id. GT: an access that arrives late never moves a later one back.

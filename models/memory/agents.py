@@ -16,7 +16,7 @@ from jiyi.protocol.events import Configuration
 from jiyi.reflection.reflect import counters_after, is_due
 from jiyi.settings import get_settings
 from models.db.connection import driver
-from models.operations.embedding_models import InUse
+from models.operations.embedding_models import ActiveModel
 
 #: (group_id, agent_id)
 AgentName = tuple[str, str]
@@ -111,7 +111,7 @@ def save_agents(connection: Connection, agents: Iterable[AgentRow]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class AgentRecord:
     """What a retrieval has to know of an agent."""
 
     settings: AgentSettings
@@ -120,25 +120,25 @@ class Known:
     #: Whether it is served from the database's own indexes (``models/retrieval/large_agents.py``).
     large: bool = False
     #: The deployment's embedding model, read at the same moment; None while no memory was ever embedded.
-    embedding: InUse | None = None
+    embedding: ActiveModel | None = None
     #: What an index of its memories was built from: the agent itself, not one of its name that was erased, and how
     #: often something of it was erased. None for an agent that is not there.
     identity: Identity | None = None
 
 
-def known(connection: Connection, group_id: str, agent_id: str) -> Known | None:
+def find_agents(connection: Connection, group_id: str, agent_id: str) -> AgentRecord | None:
     """None for an agent that no event has named yet."""
     row = driver(connection).execute(_SETTINGS, {"group": group_id, "agent": agent_id}).fetchone()
     if row is None:
         return None
     settings, node_count, large, key, generation, *embedding = row
-    in_use = None if embedding[0] is None else InUse(*embedding)
-    return Known(AgentSettings(**settings), node_count, large, in_use, (key, generation))
+    in_use = None if embedding[0] is None else ActiveModel(*embedding)
+    return AgentRecord(AgentSettings(**settings), node_count, large, in_use, (key, generation))
 
 
 def agent_settings(connection: Connection, group_id: str, agent_id: str) -> AgentSettings | None:
     """The agent's own settings, or None for an agent that no event has named yet."""
-    agent = known(connection, group_id, agent_id)
+    agent = find_agents(connection, group_id, agent_id)
     return None if agent is None else agent.settings
 
 

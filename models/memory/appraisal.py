@@ -21,7 +21,7 @@ PROVENANCE_KEY = "appraised"
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingAppraisal:
     """A memory that owes its appraisal, and the settings of its agent."""
 
     group_id: str
@@ -29,9 +29,9 @@ class Waiting:
     settings: AgentSettings
 
 
-def load(connection: Connection, node_ids: Sequence[UUID]) -> dict[UUID, Waiting]:
+def load(connection: Connection, node_ids: Sequence[UUID]) -> dict[UUID, PendingAppraisal]:
     return {
-        row.node_id: Waiting(
+        row.node_id: PendingAppraisal(
             row.group_id,
             Unappraised(
                 agent_id=row.agent_id,
@@ -51,7 +51,7 @@ def load(connection: Connection, node_ids: Sequence[UUID]) -> dict[UUID, Waiting
     }
 
 
-def write(connection: Connection, waiting: Mapping[UUID, Waiting], appraisals: Mapping[UUID, Appraisal]) -> set[str]:
+def write(connection: Connection, waiting: Mapping[UUID, PendingAppraisal], appraisals: Mapping[UUID, Appraisal]) -> set[str]:
     """Write the values, and owe what had to wait for them; returns the kinds of work that are owed."""
     if not appraisals:
         return set()

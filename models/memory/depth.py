@@ -9,14 +9,14 @@ from sqlalchemy import Connection, text
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledDepths:
     """How many of the thought's evidence have not arrived; the thoughts that rest on it, should its depth have changed."""
 
     missing: int
     dependants: list[tuple[UUID, str]]
 
 
-def settle(connection: Connection, node_id: UUID) -> Settled:
+def settle(connection: Connection, node_id: UUID) -> SettledDepths:
     """Set a thought's depth from the evidence that is there by now.
 
     Safe to repeat because the depth follows from the evidence alone.
@@ -24,9 +24,9 @@ def settle(connection: Connection, node_id: UUID) -> Settled:
     found = connection.execute(_EVIDENCE, {"id": node_id}).one()
     changed = connection.execute(_SET, {"id": node_id, "depth": found.depth}).one_or_none()
     if changed is None:
-        return Settled(found.missing, [])
+        return SettledDepths(found.missing, [])
     rows = connection.execute(_DEPENDANTS, {"group": changed.group_id, "agent": changed.agent_id, "id": [str(node_id)]})
-    return Settled(found.missing, [(row.node_id, row.group_id) for row in rows])
+    return SettledDepths(found.missing, [(row.node_id, row.group_id) for row in rows])
 
 
 _EVIDENCE = text("""

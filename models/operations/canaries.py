@@ -55,7 +55,7 @@ def due(queue: str) -> bool:
     return bool(valkey().eval(_DUE, 2, valkey_keys.canary(queue), valkey_keys.BEAT, now, EVERY, LAST_PAUSE, FORGOTTEN_AFTER))
 
 
-def sang(queue: str, sent_at: float) -> None:
+def record_heartbeat(queue: str, sent_at: float) -> None:
     """The canary that was sent then has been run by a worker."""
     now = time.time()
     with valkey().pipeline(transaction=True) as pipe:
@@ -64,7 +64,7 @@ def sang(queue: str, sent_at: float) -> None:
         pipe.execute()
 
 
-def look(queues: Sequence[str]) -> list[Canary]:
+def read_heartbeats(queues: Sequence[str]) -> list[Canary]:
     """What is known of each queue."""
     with valkey().pipeline(transaction=False) as pipe:
         for queue in queues:

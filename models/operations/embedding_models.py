@@ -16,7 +16,7 @@ from models.db.connection import driver
 
 
 @dataclass(frozen=True, slots=True)
-class InUse:
+class ActiveModel:
     """The active model."""
 
     model: str
@@ -24,10 +24,10 @@ class InUse:
     since: datetime
 
 
-def in_use(connection: Connection) -> InUse | None:
+def active_model(connection: Connection) -> ActiveModel | None:
     """The active model; None while no memory was ever embedded."""
     row = driver(connection).execute(_IN_USE).fetchone()
-    return None if row is None else InUse(*row)
+    return None if row is None else ActiveModel(*row)
 
 
 def hold(connection: Connection, model: str, spec: str, dimensions: int) -> None:

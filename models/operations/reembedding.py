@@ -26,7 +26,7 @@ FIRST = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Reembedding:
     """A move that has begun; ``active_since`` is set once it has switched."""
 
     model: str
@@ -38,16 +38,16 @@ class Move:
     active_since: datetime | None
 
 
-def filling(connection: Connection) -> Move | None:
+def filling(connection: Connection) -> Reembedding | None:
     """The move that has not switched yet."""
     row = connection.execute(_MOVE, {"state": "filling"}).one_or_none()
-    return None if row is None else Move(*row)
+    return None if row is None else Reembedding(*row)
 
 
-def finished(connection: Connection) -> Move | None:
+def finished(connection: Connection) -> Reembedding | None:
     """The move by which the active model became so; None if it always was."""
     row = connection.execute(_MOVE, {"state": "active"}).one_or_none()
-    return None if row is None or row.replaces is None else Move(*row)
+    return None if row is None or row.replaces is None else Reembedding(*row)
 
 
 def begin(connection: Connection, model: str, spec: str, replaces: str, *, everything: bool) -> None:
@@ -64,22 +64,22 @@ def cancel(connection: Connection) -> str | None:
     return model
 
 
-def set_size(connection: Connection, move: Move, dimensions: int) -> None:
+def set_size(connection: Connection, move: Reembedding, dimensions: int) -> None:
     connection.execute(_SIZE, {"model": move.model, "dimensions": dimensions})
 
 
-def left(connection: Connection, move: Move) -> int:
+def left(connection: Connection, move: Reembedding) -> int:
     """How many memories have yet to be embedded by the new model."""
     return int(connection.execute(_LEFT, _stale(move)).scalar_one())
 
 
-def to_embed(connection: Connection, move: Move, limit: int, after: UUID = FIRST) -> list[TextToEmbed]:
+def to_embed(connection: Connection, move: Reembedding, limit: int, after: UUID = FIRST) -> list[TextToEmbed]:
     """Nodes without the new model's vector, in order of their ids; ``reuse`` names one with the same text that has it."""
     rows = connection.execute(_TO_EMBED, {**_stale(move), "after": after, "limit": limit})
     return [TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse) for row in rows]
 
 
-def put(connection: Connection, move: Move, vectors: Sequence[tuple[UUID, Float32]], copies: Sequence[tuple[UUID, UUID]]) -> None:
+def put(connection: Connection, move: Reembedding, vectors: Sequence[tuple[UUID, Float32]], copies: Sequence[tuple[UUID, UUID]]) -> None:
     """Store vectors beside their nodes, and copies of those that others have; what was erased meanwhile is left out."""
     if vectors:
         connection.execute(_PUT, [{"id": node_id, "model": move.model, "vector": vector} for node_id, vector in vectors])
@@ -88,12 +88,12 @@ def put(connection: Connection, move: Move, vectors: Sequence[tuple[UUID, Float3
         connection.execute(_COPY, {"ids": ids, "others": others, "model": move.model})
 
 
-def is_wanted(connection: Connection, move: Move) -> bool:
+def is_wanted(connection: Connection, move: Reembedding) -> bool:
     """Whether the move was not cancelled; nobody can until the transaction ends."""
     return connection.execute(_IS_WANTED, {"model": move.model}).one_or_none() is not None
 
 
-def set_position(connection: Connection, move: Move, position: UUID | None) -> None:
+def set_position(connection: Connection, move: Reembedding, position: UUID | None) -> None:
     connection.execute(_POSITION, {"model": move.model, "position": position})
 
 
@@ -102,7 +102,7 @@ def hold(connection: Connection) -> None:
     connection.execute(_LOCK)
 
 
-def switch(connection: Connection, move: Move) -> None:
+def switch(connection: Connection, move: Reembedding) -> None:
     """Make the new model the active one; only under :func:`hold`, with nothing left to embed."""
     connection.execute(_RETIRE)
     connection.execute(_ACTIVATE, {"model": move.model})
@@ -125,7 +125,7 @@ def fold(connection: Connection, model: str, limit: int) -> int:
     return len(ids)
 
 
-def _stale(move: Move) -> dict[str, object]:
+def _stale(move: Reembedding) -> dict[str, object]:
     return {"model": move.model, "replaces": move.replaces, "everything": move.everything}
 
 

@@ -105,7 +105,7 @@ def depths(address: str, queues: Sequence[str]) -> Depths:
     *waiting, tasks, oldest = pipe.execute()
     return Depths(
         dict(zip(queues, waiting, strict=True)),
-        InFlight(in_hand(broker_client(address), get_settings().intake_queue), None),
+        InFlight(unacknowledged(broker_client(address), get_settings().intake_queue), None),
         InFlight(tasks, _age(oldest)),
     )
 
@@ -147,7 +147,7 @@ def _message(place: int, size: int, name: bytes, task_id: bytes, sent: bytes) ->
     return Message(place, name.decode(errors="replace") or "?", task_id.decode(errors="replace") or None, age, size)
 
 
-def in_hand(client: redis.Redis, queue: str) -> int:
+def unacknowledged(client: redis.Redis, queue: str) -> int:
     """Messages that intakes took and have not stored yet."""
     pipe = client.pipeline(transaction=False)
     names = cast("set[bytes]", client.smembers(valkey_keys.intakes(queue)))

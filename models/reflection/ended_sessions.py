@@ -14,7 +14,7 @@ MAX_CHATS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedSession:
     """The event ``session.ended`` as it was stored."""
 
     group_id: str
@@ -26,7 +26,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Transcript:
     """The chats, what was said in them in their order, and which of those named are not there."""
 
     chat_ids: list[UUID] = field(default_factory=list)
@@ -36,15 +36,15 @@ class Said:
     nothing: str = ""
 
 
-def ended(connection: Connection, event_id: UUID) -> Ended | None:
+def find_ended(connection: Connection, event_id: UUID) -> EndedSession | None:
     row = connection.execute(_ENDED, {"id": event_id}).one_or_none()
     if row is None:
         return None
     chat_ids = [UUID(chat_id) for chat_id in row.payload.get("chat_ids", [])]
-    return Ended(row.group_id, row.agent_id, row.session_id, row.occurred_at, row.payload.get("partner"), chat_ids)
+    return EndedSession(row.group_id, row.agent_id, row.session_id, row.occurred_at, row.payload.get("partner"), chat_ids)
 
 
-def said(connection: Connection, ending: Ended) -> Said:
+def load_transcript(connection: Connection, ending: EndedSession) -> Transcript:
     """What was said: in the chats that the event names, or else in those of its session (and with its partner, if named)."""
     parameters: dict[str, Any] = {"group": ending.group_id, "agent": ending.agent_id}
     if ending.chat_ids:
@@ -55,7 +55,7 @@ def said(connection: Connection, ending: Ended) -> Said:
     chat_ids = [row.node_id for row in rows]
     utterances = [pair for row in rows for pair in _utterances(row)]
     missing = [chat_id for chat_id in ending.chat_ids if chat_id not in chat_ids]
-    return Said(chat_ids, utterances, missing, "" if utterances else _why_nothing(ending, chat_ids))
+    return Transcript(chat_ids, utterances, missing, "" if utterances else _why_nothing(ending, chat_ids))
 
 
 def _people(row: Any) -> set[str]:
@@ -67,7 +67,7 @@ def _utterances(row: Any) -> list[tuple[str, str]]:
     return [(entry[0], entry[1]) for entry in row.filling if isinstance(entry, list)]
 
 
-def _why_nothing(ending: Ended, chat_ids: list[UUID]) -> str:
+def _why_nothing(ending: EndedSession, chat_ids: list[UUID]) -> str:
     if chat_ids:
         return "nothing was said in the conversation's chats: they have no utterances"
     with_whom = f" with {ending.partner}" if ending.partner else ""

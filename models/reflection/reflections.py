@@ -22,7 +22,7 @@ REFLECT, REFLECT_CONVERSATION = "reflect", "reflect_conversation"
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedReflection:
     """An attempt at a reflection. It may finish it as long as no other attempt has begun."""
 
     reflection_id: UUID
@@ -36,24 +36,26 @@ def ask(connection: Connection, group_id: str, agent_id: str, trigger: str) -> U
     return found
 
 
-def begin(connection: Connection, group_id: str, agent_id: str, llm: str) -> Begun:
+def begin(connection: Connection, group_id: str, agent_id: str, llm: str) -> StartedReflection:
     """Go on with the agent's open reflection, or begin one of which nobody knew: importance has added up."""
     parameters = {"id": uuid7(), "group": group_id, "agent": agent_id, "llm": llm}
     row = connection.execute(_BEGIN, parameters).one()
-    return Begun(row.reflection_id, row.attempts)
+    return StartedReflection(row.reflection_id, row.attempts)
 
 
-def begin_conversation(connection: Connection, event_id: UUID, group_id: str, agent_id: str, llm: str) -> Begun:
+def begin_conversation(connection: Connection, event_id: UUID, group_id: str, agent_id: str, llm: str) -> StartedReflection:
     parameters = {"id": event_id, "group": group_id, "agent": agent_id, "llm": llm}
-    return Begun(event_id, connection.execute(_BEGIN_CONVERSATION, parameters).scalar_one())
+    return StartedReflection(event_id, connection.execute(_BEGIN_CONVERSATION, parameters).scalar_one())
 
 
-def interrupt(connection: Connection, begun: Begun, error: str) -> None:
+def interrupt(connection: Connection, begun: StartedReflection, error: str) -> None:
     """The attempt came to nothing; the next one goes on."""
     connection.execute(_INTERRUPT, {**_own(begun), "error": error[:MAX_ERROR_CHARS]})
 
 
-def finish(connection: Connection, begun: Begun, *, focal_points: Sequence[str] = (), thoughts: int = 0, nothing: str = "") -> bool:
+def finish(
+    connection: Connection, begun: StartedReflection, *, focal_points: Sequence[str] = (), thoughts: int = 0, nothing: str = ""
+) -> bool:
     """Close the reflection. False if another attempt has begun since: then this one may write nothing."""
     parameters = {
         **_own(begun),
@@ -98,7 +100,7 @@ def quiet_agents(connection: Connection, group_id: str | None, quiet_seconds: fl
     return [(row.agent_key, row.group_id, row.agent_id) for row in rows]
 
 
-def _own(begun: Begun) -> dict[str, Any]:
+def _own(begun: StartedReflection) -> dict[str, Any]:
     return {"id": begun.reflection_id, "attempt": begun.attempt}
 
 

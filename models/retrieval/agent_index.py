@@ -22,7 +22,7 @@ from sqlalchemy import Connection
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.vectors import Float32
 from jiyi.retrieval.lexicon import Lexicon, Statistics
-from jiyi.retrieval.relevance import NEIGHBOURS, Corpus, centre_of, language_code, lie_of, neighbours_of
+from jiyi.retrieval.relevance import NEIGHBOURS, Corpus, centre_of, language_code, neighbours_of, project_on_centroid
 from jiyi.retrieval.scoring import MIN_NORM
 from jiyi.settings import Mode
 from jiyi.text.words import normalise
@@ -69,7 +69,7 @@ _COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Keyed:
+class IndexKey:
     """What an index is of."""
 
     group_id: str
@@ -82,7 +82,7 @@ class Keyed:
 class AgentIndex:
     """Columns over all memories of one agent, with vectors of one model. Use it under its ``lock``."""
 
-    def __init__(self, key: Keyed, statistics: Statistics | None = None) -> None:
+    def __init__(self, key: IndexKey, statistics: Statistics | None = None) -> None:
         """``statistics`` of the agent's texts, for an index of only some of them (:meth:`load`)."""
         self.key = key
         self.lock = RLock()
@@ -112,7 +112,7 @@ class AgentIndex:
         #: What is shown of nodes that were retrieved lately: (xid of the row, its fields), see ``models.retrieval.descriptions``.
         self.described: OrderedDict[UUID, tuple[int, dict[str, Any]]] = OrderedDict()
 
-    def belong_to(self, identity: Identity | None) -> None:
+    def reset_if_stale(self, identity: Identity | None) -> None:
         """Start over unless this was built from the same agent, and nothing of it was erased since.
 
         A row that is gone from the database is nothing that :meth:`refresh` could notice.
@@ -162,7 +162,7 @@ class AgentIndex:
             return
         self._horizon = oldest_running
         if news := [row for row in found if self._is_news(row)]:
-            self._take_in(news)
+            self._upsert_rows(news)
         for node_id, at in accesses:
             self.touch(node_id, at)
 
@@ -172,7 +172,7 @@ class AgentIndex:
         with driver(connection).cursor(binary=True) as cursor:
             parameters = {"group": self.key.group_id, "agent": self.key.agent_id, "model": self.key.model, "ids": list(node_ids)}
             if found := cursor.execute(_NAMED, parameters).fetchall():
-                self._take_in(found)
+                self._upsert_rows(found)
         for node_id, at in accesses:
             self.touch(node_id, at)
 
@@ -264,7 +264,7 @@ class AgentIndex:
             return self.key.archived or not row[_ARCHIVED]
         return bool(self.columns["xid"][position] != row[_XID])
 
-    def _take_in(self, found: Sequence[Sequence[Any]]) -> None:
+    def _upsert_rows(self, found: Sequence[Sequence[Any]]) -> None:
         """Add or replace rows."""
         new = [row for row in found if row[_NODE_ID] not in self._row_of]
         self._append(new)
@@ -352,7 +352,7 @@ class AgentIndex:
             self._centre = centre_of(self.vectors, self.columns["length"], trusted)
             changed = np.arange(self.size)
         vectors = self.vectors if changed.size == self.size else self.vectors[changed]
-        dots, lengths = lie_of(vectors, self.columns["length"][changed], self._centre)
+        dots, lengths = project_on_centroid(vectors, self.columns["length"][changed], self._centre)
         self.columns["centre_dot"][changed], self.columns["centred_length"][changed] = dots, lengths
 
     def _link(self, sessions: NDArray[np.int32]) -> None:

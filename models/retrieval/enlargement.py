@@ -28,7 +28,7 @@ BUILD_MEMORY = "512MB"
 
 
 @dataclass(frozen=True, slots=True)
-class Enlarged:
+class EnlargedAgent:
     """An agent that is becoming large."""
 
     group_id: str
@@ -36,18 +36,18 @@ class Enlarged:
     large_from: int
 
 
-def begin(connection: Connection, agent_key: UUID) -> Enlarged | None:
+def begin(connection: Connection, agent_key: UUID) -> EnlargedAgent | None:
     """Mark the agent, so that its new nodes come marked; None if there is no such agent (any more)."""
     row = connection.execute(_BEGIN, {"key": agent_key}).one_or_none()
-    return None if row is None else Enlarged(row.group_id, row.agent_id, row.large_from)
+    return None if row is None else EnlargedAgent(row.group_id, row.agent_id, row.large_from)
 
 
-def mark(connection: Connection, agent: Enlarged, limit: int) -> int:
+def mark(connection: Connection, agent: EnlargedAgent, limit: int) -> int:
     """Mark some of the earlier nodes; returns how many were left unmarked and are marked now."""
     return connection.execute(_MARK, {"group": agent.group_id, "agent": agent.agent_id, "upto": agent.large_from, "limit": limit}).rowcount
 
 
-def count_terms(connection: Connection, agent: Enlarged) -> None:
+def count_terms(connection: Connection, agent: EnlargedAgent) -> None:
     """Count the terms of the earlier nodes, anew if they were counted before."""
     parameters = {"group": agent.group_id, "agent": agent.agent_id, "upto": agent.large_from}
     connection.execute(_TAKE_YOUR_TIME)
@@ -65,14 +65,14 @@ def add_terms(connection: Connection, group_id: str, agent_id: str, texts: Itera
     connection.execute(_ADD, parameters)
 
 
-def models_of(connection: Connection, agent: Enlarged) -> list[tuple[str, int]]:
+def models_of(connection: Connection, agent: EnlargedAgent) -> list[tuple[str, int]]:
     """(embedding model, dimensions) of the agent's vectors: of each model the most frequent dimensions."""
     connection.execute(_TAKE_YOUR_TIME)
     rows = connection.execute(_MODELS, {"group": agent.group_id, "agent": agent.agent_id})
     return [(row.embedding_model, row.dimensions) for row in rows]
 
 
-def finish(connection: Connection, agent: Enlarged) -> None:
+def finish(connection: Connection, agent: EnlargedAgent) -> None:
     connection.execute(_FINISH, {"group": agent.group_id, "agent": agent.agent_id})
 
 

@@ -18,12 +18,12 @@ from typing import cast
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
-from models.retrieval.agent_index import AgentIndex, Keyed
+from models.retrieval.agent_index import IndexKey, AgentIndex
 
 #: Seconds between two reports of a worker that is at work, and after which one that is not is forgotten.
 REPORT_EVERY, REPORT_LIVES = 5.0, 300
 
-_indexes: OrderedDict[Keyed, AgentIndex] = OrderedDict()
+_indexes: OrderedDict[IndexKey, AgentIndex] = OrderedDict()
 _lock = Lock()
 _reported_at = 0.0
 #: When the model that was active at the last look became so.
@@ -32,7 +32,7 @@ _followed: datetime | None = None
 
 def index_of(group_id: str, agent_id: str, model: str, *, archived: bool = False) -> AgentIndex:
     """The index of an agent's memories; new and empty if there is none: refresh it under its lock."""
-    key = Keyed(group_id, agent_id, model, archived)
+    key = IndexKey(group_id, agent_id, model, archived)
     with _lock:
         index = _indexes.get(key)
         if index is None:
@@ -64,7 +64,7 @@ def make_room() -> None:
             used -= oldest.bytes_used
 
 
-def held() -> list[tuple[Keyed, int, int]]:
+def held() -> list[tuple[IndexKey, int, int]]:
     """What there is: (of what, rows, bytes), least recently used first."""
     with _lock:
         return [(key, index.size, index.bytes_used) for key, index in _indexes.items()]

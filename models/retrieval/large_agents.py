@@ -23,7 +23,7 @@ from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.vectors import Float32
 from jiyi.retrieval.relevance import NEIGHBOUR_SHARES
 from models.db.connection import driver
-from models.retrieval.agent_index import AgentIndex, Keyed
+from models.retrieval.agent_index import IndexKey, AgentIndex
 from models.retrieval.enlargement import ALL_TERMS, index_name, indexed_type
 
 #: How many of each kind become candidates, at least as many as are asked for. More find more, and take longer.
@@ -41,7 +41,7 @@ Parameters = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class CandidateSearch:
     """One text to look for: its vector, where there is one, and its tokens."""
 
     vector: Float32 | None
@@ -49,7 +49,7 @@ class Sought:
 
 
 def candidates(
-    connection: Connection, key: Keyed, node_count: int, filters: Filters, sought: Iterable[Sought], now: datetime, top_k: int
+    connection: Connection, key: IndexKey, node_count: int, filters: Filters, sought: Iterable[CandidateSearch], now: datetime, top_k: int
 ) -> AgentIndex:
     """An index of the candidates for all that is sought; the agent has ``node_count`` memories."""
     raw = driver(connection)
@@ -57,7 +57,7 @@ def candidates(
         return _candidates(connection, _Search(raw, key, node_count, filters, now, top_k), key, sought, top_k)
 
 
-def _candidates(connection: Connection, search: _Search, key: Keyed, sought: Iterable[Sought], top_k: int) -> AgentIndex:
+def _candidates(connection: Connection, search: _Search, key: IndexKey, sought: Iterable[CandidateSearch], top_k: int) -> AgentIndex:
     found: dict[UUID, None] = {}
     best: list[UUID] = []
     for one in sought:
@@ -75,7 +75,7 @@ def _candidates(connection: Connection, search: _Search, key: Keyed, sought: Ite
 class _Search:
     """The ways to find candidates, each under the same filters; and the statistics of all of the agent's texts."""
 
-    def __init__(self, raw: psycopg.Connection, key: Keyed, node_count: int, filters: Filters, now: datetime, top_k: int) -> None:
+    def __init__(self, raw: psycopg.Connection, key: IndexKey, node_count: int, filters: Filters, now: datetime, top_k: int) -> None:
         self._raw, self._key, self._top_k = raw, key, top_k
         self._where, self._parameters = _conditions(key, filters, now)
         self._known: dict[str, int] = {}
@@ -173,7 +173,7 @@ class _Search:
             return [row[0] for row in cursor]
 
 
-def _conditions(key: Keyed, filters: Filters, now: datetime) -> tuple[sql.Composed, Parameters]:
+def _conditions(key: IndexKey, filters: Filters, now: datetime) -> tuple[sql.Composed, Parameters]:
     """What ``AgentIndex.select`` asks for, in SQL; which of the two is stricter does not matter, both are applied."""
     parameters: Parameters = {"group": key.group_id, "agent": key.agent_id, "types": filters.types}
     conditions: list[LiteralString] = [

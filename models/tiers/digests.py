@@ -20,7 +20,7 @@ WORTHLESS = ("too_short", "claim_refuted", "inconsistent", "runaway")
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
+class SummedCluster:
     """A cluster, and what it comes to."""
 
     cluster: Cluster
@@ -59,7 +59,7 @@ def store(
     until: datetime,
     found: int,
     digest: Digest,
-    summed: Sequence[Summed],
+    summed: Sequence[SummedCluster],
     actor: str,
 ) -> UUID:
     """Keep a digest; returns its id."""

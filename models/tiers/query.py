@@ -32,12 +32,12 @@ from models.db import valkey_keys
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.operations import embedding_models
-from models.operations.embedding_models import InUse
+from models.operations.embedding_models import ActiveModel
 from models.tiers import knowledge, quarantine, working
 from models.tiers.working import Entry
 
 #: Makes the vector of a question by the model in use (None: there is none yet); gives it with the model's name.
-Embed = Callable[[InUse | None, str], tuple[str, Float32]]
+Embed = Callable[[ActiveModel | None, str], tuple[str, Float32]]
 #: Share of a question's words from which on a piece has to do with it: half, the rare ones counting more.
 RELEVANT_BY_WORDS = 0.5
 DATABASE_ERRORS = (DBAPIError, PoolTimeout, DriverError)
@@ -50,7 +50,7 @@ class TierAway(JiyiError):
 
 
 @dataclass(slots=True)
-class _Asked:
+class _TierQuery:
     """What is found out on the way, by one reader, and used after all have ended."""
 
     query: MemoryQuery
@@ -67,7 +67,7 @@ def query_memory(query: MemoryQuery, embed: Embed | None = None, seconds: float 
 
     ``embed`` is None for who cannot: long-term memory is then found by its words, and its state says so.
     """
-    asked = _Asked(query, query.now or datetime.now(UTC), embed)
+    asked = _TierQuery(query, query.now or datetime.now(UTC), embed)
     readers: dict[Tier, Reader] = {"working": lambda: _working(asked), "longterm": lambda: _longterm(asked)}
     if query.web_results:
         readers["web"] = lambda: _web(query)
@@ -101,7 +101,7 @@ def throttle(group_id: str) -> None:
         )
 
 
-def _answer(asked: _Asked, found: Gathered) -> MemoryAnswer:
+def _answer(asked: _TierQuery, found: Gathered) -> MemoryAnswer:
     hot = _with_similarities(asked, found.items["working"]) if asked.query.order == "score" else found.items["working"]
     # Long-term memory has applied its threshold: what was found by words is measured by another.
     question = asked.query.model_copy(update={"relevance_threshold": NO_THRESHOLD})
@@ -114,7 +114,7 @@ def _answer(asked: _Asked, found: Gathered) -> MemoryAnswer:
     return MemoryAnswer(results=results, tiers=tiers)
 
 
-def _working(asked: _Asked) -> list[Item]:
+def _working(asked: _TierQuery) -> list[Item]:
     try:
         found = working.read(asked.query.group_id)
     except redis.RedisError as error:
@@ -137,11 +137,11 @@ def _made_anew(group_id: str) -> Sequence[Entry]:
         ) from error
 
 
-def _longterm(asked: _Asked) -> list[Item]:
+def _longterm(asked: _TierQuery) -> list[Item]:
     question = asked.query
     try:
         with unit_of_work() as connection:
-            used = embedding_models.in_use(connection)
+            used = embedding_models.active_model(connection)
         _embed(asked, used)
         with unit_of_work() as connection:
             found: list[Item] = []
@@ -158,7 +158,7 @@ def _longterm(asked: _Asked) -> list[Item]:
     return [*found, *(item for item in by_words if _has_words(item, question))]
 
 
-def _embed(asked: _Asked, used: InUse | None) -> None:
+def _embed(asked: _TierQuery, used: ActiveModel | None) -> None:
     """The question's vector; without one, everything is found by words."""
     if asked.embed is None:
         asked.note = "asked without an embedder"
@@ -180,7 +180,7 @@ def _has_words(item: Item, question: MemoryQuestion) -> bool:
     return (least is not None and least <= NO_THRESHOLD) or item.score >= RELEVANT_BY_WORDS
 
 
-def _with_similarities(asked: _Asked, items: Sequence[Item]) -> list[Item]:
+def _with_similarities(asked: _TierQuery, items: Sequence[Item]) -> list[Item]:
     """Cosines of the entries whose vectors are of the question's model (K-06)."""
     vector = asked.vector
     if vector is None:

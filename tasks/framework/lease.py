@@ -19,7 +19,7 @@ EXTEND_SHARE = 0.25
 SLOWEST_QUESTION = 4
 
 
-class Patient:
+class LeaseRenewingLLM:
     """An LLM that extends the claim on a batch before it asks. Thread-safe.
 
     The claim lasts longer than any one question, else a slow LLM's answers would all come after somebody else has

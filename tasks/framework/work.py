@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 #: Between the soft limit, which a task can tidy up after, and the hard one. Seconds.
 SOFT_LIMIT_MARGIN = 5
 #: What subjects are not to blame for: a provider that is away, or one that nobody knows.
-NOT_THEIR_FAULT = (ProviderUnavailable, SettingsError)
+TRANSIENT_ERRORS = (ProviderUnavailable, SettingsError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.C
     try:
         handler(batch)
         return len(claim.subject_ids)
-    except NOT_THEIR_FAULT as error:  # however long it lasts, no subject is buried for it
+    except TRANSIENT_ERRORS as error:  # however long it lasts, no subject is buried for it
         log.warning("work %s waits: %s", kind.name, error)
         batch.put_off(batch.subject_ids, str(error))
         return 0

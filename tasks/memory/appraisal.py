@@ -14,10 +14,10 @@ from jiyi.providers.llms import LLM, RULES, ForGroup, llm
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.memory import appraisal as appraisals
-from models.memory.appraisal import Waiting
+from models.memory.appraisal import PendingAppraisal
 from models.memory.inbox import APPRAISE
-from tasks.framework.lease import Patient
-from tasks.framework.work import NOT_THEIR_FAULT, Batch, wake, work_task
+from tasks.framework.lease import LeaseRenewingLLM
+from tasks.framework.work import TRANSIENT_ERRORS, Batch, wake, work_task
 
 #: An answer may take seconds: few memories a batch, so that the first are not kept waiting for the last.
 APPRAISE_BATCH = 16
@@ -42,7 +42,7 @@ def appraise_memories(batch: Batch) -> None:
     """
     with unit_of_work() as connection:
         waiting = appraisals.load(connection, batch.subject_ids)
-    answered, failures = ask(Patient(llm(), batch), waiting)
+    answered, failures = ask(LeaseRenewingLLM(llm(), batch), waiting)
     failed = {node_id for node_id, _ in failures}
     with Batch(batch.kind, [node_id for node_id in batch.subject_ids if node_id not in failed]).finish() as (connection, owed):
         kinds = appraisals.write(connection, waiting, {node_id: answered[node_id] for node_id in owed if node_id in answered})
@@ -50,26 +50,26 @@ def appraise_memories(batch: Batch) -> None:
     if not failures:
         return
     batch.subject_ids = list(failed)
-    away = [(node_id, error) for node_id, error in failures if isinstance(error, NOT_THEIR_FAULT)]
+    away = [(node_id, error) for node_id, error in failures if isinstance(error, TRANSIENT_ERRORS)]
     if len(away) == len(failures):
         raise away[0][1]
     if away:  # no fault of theirs; while the others' attempt counts, else they would be asked about for ever
         batch.put_off([node_id for node_id, _ in away], str(away[0][1]))
-    raise next(error for _, error in failures if not isinstance(error, NOT_THEIR_FAULT))
+    raise next(error for _, error in failures if not isinstance(error, TRANSIENT_ERRORS))
 
 
-def ask(provider: LLM, waiting: Mapping[UUID, Waiting]) -> tuple[dict[UUID, Appraisal], list[tuple[UUID, JiyiError]]]:
+def ask(provider: LLM, waiting: Mapping[UUID, PendingAppraisal]) -> tuple[dict[UUID, Appraisal], list[tuple[UUID, JiyiError]]]:
     """The appraisals there are, and for each memory without one the reason."""
     deadline = time.monotonic() + ASK_SECONDS
     away = Event()
 
-    def one(node: Waiting) -> Appraisal | JiyiError:
+    def one(node: PendingAppraisal) -> Appraisal | JiyiError:
         lacks = missing(node.memory, node.settings, get_settings())
         if lacks and (away.is_set() or time.monotonic() > deadline):
             return LLMUnavailable("the LLM is away, or too slow for the whole batch: the rest of it waits")
         try:
             return appraise(ForGroup(provider, node.group_id), node.memory, lacks)
-        except NOT_THEIR_FAULT as error:
+        except TRANSIENT_ERRORS as error:
             away.set()
             return error
         except JiyiError as error:

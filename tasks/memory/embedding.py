@@ -41,7 +41,7 @@ def embed(batch: Batch) -> None:
 
 def in_use(connection: Connection) -> tuple[Embedder, str]:
     """The deployment's embedder and its name: the one that its memories have, else the one that the settings name."""
-    used = embedding_models.in_use(connection)
+    used = embedding_models.active_model(connection)
     if used is not None:
         return embedder_of(used.spec), used.spec
     return embedder(), str(chosen(get_settings()))

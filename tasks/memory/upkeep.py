@@ -88,7 +88,7 @@ def enlarge(batch: Batch) -> None:
         pass
 
 
-def _enlarge(agent: enlargement.Enlarged) -> None:
+def _enlarge(agent: enlargement.EnlargedAgent) -> None:
     marked = MARKING_BATCH
     while marked == MARKING_BATCH:  # ends: new nodes come marked
         with unit_of_work() as connection:

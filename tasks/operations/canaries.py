@@ -15,9 +15,9 @@ TIME_LIMIT = 10
 
 
 @shared_task(name=canaries.TASK, bind=True, ignore_result=True, acks_late=False, time_limit=TIME_LIMIT)
-def sing(_task: Any, queue: str, sent_at: float | None = None) -> None:
+def canary(_task: Any, queue: str, sent_at: float | None = None) -> None:
     """Note that somebody reads ``queue``. Safe to repeat because it notes the latest time."""
-    canaries.sang(queue, time.time() if sent_at is None else sent_at)
+    canaries.record_heartbeat(queue, time.time() if sent_at is None else sent_at)
 
 
 def beat_schedule() -> dict[str, dict[str, Any]]:

@@ -20,7 +20,7 @@ def embedders(query: ask.EmbeddersQuery) -> dict[str, Any]:  # noqa: ARG001 - th
     settings = get_settings()
     named = chosen(settings)
     with whole_service(), unit_of_work() as connection:  # counts only
-        used = embedding_models.in_use(connection)
+        used = embedding_models.active_model(connection)
         begun = reembedding.filling(connection)
         models = embedding_models.all_models(connection)
         left = None if begun is None else reembedding.left(connection, begun)
@@ -36,7 +36,7 @@ def embedders(query: ask.EmbeddersQuery) -> dict[str, Any]:  # noqa: ARG001 - th
     }
 
 
-def _notes(spec: str, named: str, used: str | None, begun: reembedding.Move | None) -> list[str]:
+def _notes(spec: str, named: str, used: str | None, begun: reembedding.Reembedding | None) -> list[str]:
     notes = []
     if used is None:
         notes.append(f"no memory is embedded yet: the first one will be by {named} ({SETTING})")

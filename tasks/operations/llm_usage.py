@@ -50,6 +50,6 @@ def _active() -> dict[str, Any]:
     return {
         "vendor": endpoint.spec.vendor,
         "model": str(endpoint.spec),
-        "breaker": breakers.look(endpoint.breaker),
+        "breaker": breakers.read_state(endpoint.breaker),
         "problem": f"no key: set {endpoint.key_names}" if missing else None,
     }

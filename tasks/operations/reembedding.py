@@ -16,8 +16,8 @@ from models.db.scope import whole_service
 from models.memory.inbox import ENLARGE
 from models.memory.nodes import TextToEmbed
 from models.operations import embedding_models, reembedding
-from models.operations.embedding_models import InUse
-from models.operations.reembedding import Move
+from models.operations.embedding_models import ActiveModel
+from models.operations.reembedding import Reembedding
 from models.queue import pending_work
 from models.retrieval import enlargement
 from models.tiers.knowledge import EMBED_KNOWLEDGE
@@ -43,7 +43,7 @@ def move(request: MoveRequest) -> MoveState:
 
 def _step(request: MoveRequest) -> MoveState:
     with unit_of_work() as connection:
-        used, begun, last = embedding_models.in_use(connection), reembedding.filling(connection), reembedding.finished(connection)
+        used, begun, last = embedding_models.active_model(connection), reembedding.filling(connection), reembedding.finished(connection)
     if used is None:
         raise InvalidRequest(["to: no memory is embedded yet, so there is nothing to move: set JIYI_EMBEDDER"])
     spec = _target(request, begun)
@@ -62,7 +62,7 @@ def _step(request: MoveRequest) -> MoveState:
     return _begin(spec, used, request)
 
 
-def _target(request: MoveRequest, begun: Move | None) -> Spec:
+def _target(request: MoveRequest, begun: Reembedding | None) -> Spec:
     settings = get_settings()
     if request.to is not None:
         try:
@@ -72,7 +72,7 @@ def _target(request: MoveRequest, begun: Move | None) -> Spec:
     return chosen(settings) if begun is None else complete(begun.spec, settings)
 
 
-def _begin(spec: Spec, used: InUse, request: MoveRequest) -> MoveState:
+def _begin(spec: Spec, used: ActiveModel, request: MoveRequest) -> MoveState:
     model = model_of(spec)
     made = embedder_of(str(spec)).passages([PROBE])
     with unit_of_work() as connection:
@@ -84,7 +84,7 @@ def _begin(spec: Spec, used: InUse, request: MoveRequest) -> MoveState:
     return _fill(begun, request)
 
 
-def _fill(begun: Move, request: MoveRequest) -> MoveState:
+def _fill(begun: Reembedding, request: MoveRequest) -> MoveState:
     with unit_of_work() as connection:
         found = reembedding.to_embed(connection, begun, request.batch, begun.position or reembedding.FIRST)
     if len(found) < min(request.batch, LAST_MEMORIES):  # the round ends here; more may be coming in all the time
@@ -93,7 +93,7 @@ def _fill(begun: Move, request: MoveRequest) -> MoveState:
     return _filling(begun, request, len(found))
 
 
-def _embed(begun: Move, found: list[TextToEmbed]) -> None:
+def _embed(begun: Reembedding, found: list[TextToEmbed]) -> None:
     new = _vectors(begun, [item for item in found if item.reuse is None])
     copies = [(item.node_id, item.reuse) for item in found if item.reuse is not None]
     with unit_of_work() as connection:
@@ -103,7 +103,7 @@ def _embed(begun: Move, found: list[TextToEmbed]) -> None:
         reembedding.set_position(connection, begun, found[-1].node_id)
 
 
-def _vectors(begun: Move, found: list[TextToEmbed]) -> list[tuple[UUID, Float32]]:
+def _vectors(begun: Reembedding, found: list[TextToEmbed]) -> list[tuple[UUID, Float32]]:
     """Each node's vector by the new model; equal texts are embedded once."""
     texts = {item.key_hash: item.embedding_key for item in found}
     if not texts:
@@ -114,7 +114,7 @@ def _vectors(begun: Move, found: list[TextToEmbed]) -> list[tuple[UUID, Float32]
     return [(item.node_id, vectors[item.key_hash]) for item in found]
 
 
-def _filling(begun: Move, request: MoveRequest, done: int) -> MoveState:
+def _filling(begun: Reembedding, request: MoveRequest, done: int) -> MoveState:
     left = None
     if request.count:
         with unit_of_work() as connection:
@@ -122,7 +122,7 @@ def _filling(begun: Move, request: MoveRequest, done: int) -> MoveState:
     return MoveState(phase="filling", model=begun.model, replaces=begun.replaces, done=done, left=left)
 
 
-def _switch(begun: Move) -> MoveState:
+def _switch(begun: Reembedding) -> MoveState:
     """At the end of a round: what was stored behind it meanwhile is embedded, and the new model becomes the active one."""
     with unit_of_work() as connection:
         reembedding.hold(connection)
@@ -141,14 +141,14 @@ def _switch(begun: Move) -> MoveState:
     return MoveState(phase="waiting", model=begun.model, replaces=begun.replaces, done=len(found))
 
 
-def _as_move(used: InUse, last: Move | None, *, everything: bool) -> Move:
+def _as_move(used: ActiveModel, last: Reembedding | None, *, everything: bool) -> Reembedding:
     """The move that made the active model so, or, where it always was, one from nothing."""
     if last is None:
-        return Move(used.model, used.spec, None, used.model, everything, None, used.since)
-    return Move(last.model, last.spec, last.dimensions, last.replaces, everything or last.everything, last.position, used.since)
+        return Reembedding(used.model, used.spec, None, used.model, everything, None, used.since)
+    return Reembedding(last.model, last.spec, last.dimensions, last.replaces, everything or last.everything, last.position, used.since)
 
 
-def _finish(last: Move, request: MoveRequest) -> MoveState:
+def _finish(last: Reembedding, request: MoveRequest) -> MoveState:
     """After the switch: fold, then see whether a memory came in with the old model's vector at the last moment."""
     with unit_of_work() as connection:
         unfolded = reembedding.unfolded(connection, last.model)
@@ -165,7 +165,7 @@ def _finish(last: Move, request: MoveRequest) -> MoveState:
     return _filling(last, request, len(found))
 
 
-def _fold(last: Move, request: MoveRequest, unfolded: int) -> MoveState:
+def _fold(last: Reembedding, request: MoveRequest, unfolded: int) -> MoveState:
     """Put a batch of vectors in their places, as soon as nobody waits for an answer by the old model any more."""
     with unit_of_work() as connection:
         wait = get_settings().request_timeout - reembedding.seconds_since_switch(connection)
@@ -175,7 +175,7 @@ def _fold(last: Move, request: MoveRequest, unfolded: int) -> MoveState:
     return MoveState(phase="folding", model=last.model, replaces=last.replaces, done=done, left=unfolded - done)
 
 
-def _cancelled(begun: Move) -> InvalidRequest:
+def _cancelled(begun: Reembedding) -> InvalidRequest:
     return InvalidRequest([f"to: the move to {begun.model} was cancelled meanwhile"])
 
 

@@ -25,8 +25,8 @@ from models.memory.agents import AgentName
 from models.memory.inbox import Stored, store
 from models.queue import news, stream
 from models.reflection import ended_sessions, reflections
-from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION, Begun
-from tasks.framework.lease import Patient
+from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION, StartedReflection
+from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, wake, work_task
 from tasks.memory import access
 from tasks.retrieval.retrieve import retrieve
@@ -44,7 +44,7 @@ class Superseded(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Whose:
+class AgentScope:
     """The agent that reflects, at its time."""
 
     group_id: str
@@ -56,7 +56,7 @@ class Whose:
     def original(self) -> bool:
         return self.settings.mode == "stanford"
 
-    def origin(self, begun: Begun, llm: llms.LLM, session_id: str | None = None) -> Origin:
+    def origin(self, begun: StartedReflection, llm: llms.LLM, session_id: str | None = None) -> Origin:
         return Origin(
             group_id=self.group_id,
             agent_id=self.agent_id,
@@ -77,7 +77,7 @@ def reflect(batch: Batch) -> None:
     """
     for agent_key in batch.subject_ids:
         with _superseded_is_fine():
-            _reflect(batch, agent_key, Patient(llms.llm(), batch))
+            _reflect(batch, agent_key, LeaseRenewingLLM(llms.llm(), batch))
 
 
 @work_task(REFLECT_CONVERSATION, queue="reflection", batch=1, time_limit=REFLECTION_TIME_LIMIT)
@@ -88,14 +88,14 @@ def reflect_on_conversation(batch: Batch) -> None:
     """
     for event_id in batch.subject_ids:
         with _superseded_is_fine():
-            _reflect_on_conversation(batch, event_id, Patient(llms.llm(), batch))
+            _reflect_on_conversation(batch, event_id, LeaseRenewingLLM(llms.llm(), batch))
 
 
-def _reflect(batch: Batch, agent_key: UUID, patient: Patient) -> None:
+def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
     with unit_of_work() as connection:
         name = agents.name_of(connection, agent_key)
         if name is not None:
-            whose = Whose(*name, _settings(connection, name), reflections.clock(connection, *name))
+            whose = AgentScope(*name, _settings(connection, name), reflections.clock(connection, *name))
             begun = reflections.begin(connection, *name, patient.model)
             seen = agents.counters(connection, agent_key)
             count = reflection.window(seen[1], original=whose.original)
@@ -119,14 +119,14 @@ def _reflect(batch: Batch, agent_key: UUID, patient: Patient) -> None:
     _tell(*name, begun, kept)
 
 
-def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: Patient) -> None:
+def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewingLLM) -> None:
     with unit_of_work() as connection:
-        ended = ended_sessions.ended(connection, event_id)
+        ended = ended_sessions.find_ended(connection, event_id)
         if ended is not None:
             name = (ended.group_id, ended.agent_id)
-            whose = Whose(*name, _settings(connection, name), ended.occurred_at)
+            whose = AgentScope(*name, _settings(connection, name), ended.occurred_at)
             begun = reflections.begin_conversation(connection, event_id, *name, patient.model)
-            said = ended_sessions.said(connection, ended)
+            said = ended_sessions.load_transcript(connection, ended)
     if ended is None:
         with batch.finish():
             return
@@ -144,7 +144,7 @@ def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: Patient) -> 
     _tell(*name, begun, kept)
 
 
-def _tell(group_id: str, agent_id: str, begun: Begun, kept: Stored) -> None:
+def _tell(group_id: str, agent_id: str, begun: StartedReflection, kept: Stored) -> None:
     news.stored(kept)
     stream.publish(group_id, "reflection.done", agent=agent_id, id=begun.reflection_id, thoughts=len(kept.nodes))
 
@@ -153,7 +153,7 @@ def _settings(connection: Connection, name: AgentName) -> ResolvedSettings:
     return (agents.agent_settings(connection, *name) or AgentSettings()).over(get_settings())
 
 
-def _retrieval(whose: Whose, accessed: list[UUID]) -> Retrieve:
+def _retrieval(whose: AgentScope, accessed: list[UUID]) -> Retrieve:
     """Retrieval as for any question: all focal texts at once, so on one state of the memory."""
 
     def look_up(texts: list[str]) -> list[list[Statement]]:
@@ -169,7 +169,7 @@ def _retrieval(whose: Whose, accessed: list[UUID]) -> Retrieve:
 
 
 @contextmanager
-def _interrupted(begun: Begun) -> Iterator[None]:
+def _interrupted(begun: StartedReflection) -> Iterator[None]:
     """What stops the reflection is noted with it, for those who look; the work's own machinery does the rest."""
     try:
         yield
@@ -180,7 +180,7 @@ def _interrupted(begun: Begun) -> Iterator[None]:
 
 
 @contextmanager
-def _finishing(batch: Batch, begun: Begun, made: Reflection, nothing: str) -> Iterator[Connection]:
+def _finishing(batch: Batch, begun: StartedReflection, made: Reflection, nothing: str) -> Iterator[Connection]:
     """The transaction that ends the reflection.
 
     Raises:

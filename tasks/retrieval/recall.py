@@ -16,10 +16,10 @@ from jiyi.protocol.queries import RecallQuery
 from jiyi.protocol.retrieval import RetrievalRequest
 from models.db.connection import reading
 from models.memory import agents, listing
-from models.memory.agents import Known
-from models.retrieval.agent_index import AgentIndex, Keyed
+from models.memory.agents import AgentRecord
+from models.retrieval.agent_index import IndexKey, AgentIndex
 from tasks.framework.inspection import inspects
-from tasks.retrieval.retrieve import Asked, find, likely_best, resolve
+from tasks.retrieval.retrieve import ParsedQuestion, find, likely_best, resolve
 
 T = TypeVar("T")
 
@@ -31,14 +31,14 @@ def recall(query: RecallQuery) -> dict[str, Any]:
     All of its memories are read for it, once, beside the worker's own indexes.
     """
     with reading() as connection:
-        agent = agents.known(connection, query.group_id, query.agent_id)
+        agent = agents.find_agents(connection, query.group_id, query.agent_id)
         if agent is None:
             raise NotFound(f"agent_id: no agent {query.agent_id!r} in the group {query.group_id!r}; see `jiyi agents`")
         if not agent.large:
             return {"large": False, "memories": agent.node_count}
         texts = listing.some_texts(connection, query.group_id, query.agent_id, query.questions)
         asked = [_asked(query, agent, text) for text in texts]
-        everything = AgentIndex(Keyed(query.group_id, query.agent_id, asked[0].model if asked else ""))
+        everything = AgentIndex(IndexKey(query.group_id, query.agent_id, asked[0].model if asked else ""))
         everything.refresh(connection)
         compared = [_compare(connection, one, agent, everything) for one in asked]
     return {"large": True, "memories": agent.node_count, "questions": len(asked), "top_k": query.top_k} | _summary(compared)
@@ -55,7 +55,7 @@ class Compared:
     large_ms: float
 
 
-def _compare(connection: Connection, asked: Asked, agent: Known, everything: AgentIndex) -> Compared:
+def _compare(connection: Connection, asked: ParsedQuestion, agent: AgentRecord, everything: AgentIndex) -> Compared:
     exact, exact_ms = _timed(lambda: _best(asked, everything))
     found, large_ms = _timed(lambda: _best(asked, likely_best(connection, asked, agent)))
     share = len(set(found) & set(exact)) / len(exact) if exact else None
@@ -73,14 +73,14 @@ def _summary(compared: Sequence[Compared]) -> dict[str, Any]:
     }
 
 
-def _asked(query: RecallQuery, agent: Known, text: str) -> Asked:
+def _asked(query: RecallQuery, agent: AgentRecord, text: str) -> ParsedQuestion:
     request = RetrievalRequest(
         group_id=query.group_id, agent_id=query.agent_id, focal_texts=[text], top_k=query.top_k, mode="recent", touch=False
     )
     return resolve(request, agent)
 
 
-def _best(asked: Asked, index: AgentIndex) -> list[UUID]:
+def _best(asked: ParsedQuestion, index: AgentIndex) -> list[UUID]:
     rows = index.select(asked.request.filters, mode=asked.weights.mode, now=asked.now)
     return find(asked, index, rows)[0].node_ids if rows.size else []
 

@@ -28,13 +28,13 @@ from jiyi.settings import RelevanceMode, get_settings
 from jiyi.text.tokens import tokens
 from models.db.connection import reading
 from models.memory import agents
-from models.memory.agents import Known
+from models.memory.agents import AgentRecord
 from models.operations import meters
-from models.operations.embedding_models import InUse
+from models.operations.embedding_models import ActiveModel
 from models.queue import stream
 from models.retrieval import descriptions, index_cache, large_agents, touches
-from models.retrieval.agent_index import TYPES, AgentIndex, Keyed, Rows
-from models.retrieval.large_agents import Sought
+from models.retrieval.agent_index import TYPES, IndexKey, AgentIndex, Rows
+from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Answered, answers
 from tasks.memory.access import buffer
 
@@ -45,7 +45,7 @@ NO_CANDIDATES = "no candidate memories for this agent"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ParsedQuestion:
     """A request with nothing left open."""
 
     request: RetrievalRequest
@@ -58,7 +58,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """One focal text's result: the ranking, positions in which are positions in ``rows`` of the index."""
 
     ranked: Ranked
@@ -84,7 +84,7 @@ def retrieve(request: RetrievalRequest) -> Answer | Answered:
     Safe to repeat because reading changes nothing but access times, which only move forward.
     """
     with reading() as connection:
-        agent = agents.known(connection, request.group_id, request.agent_id) or Known(AgentSettings())
+        agent = agents.find_agents(connection, request.group_id, request.agent_id) or AgentRecord(AgentSettings())
         asked = resolve(request, agent)
         with _index(connection, asked, agent) as index:
             rows = index.select(request.filters, mode=asked.weights.mode, now=asked.now)
@@ -105,7 +105,7 @@ def retrieve(request: RetrievalRequest) -> Answer | Answered:
 
 
 @contextmanager
-def _index(connection: Connection, asked: Asked, agent: Known) -> Iterator[AgentIndex]:
+def _index(connection: Connection, asked: ParsedQuestion, agent: AgentRecord) -> Iterator[AgentIndex]:
     """The agent's memories; of a large agent those that may be the best. The original's order needs them all."""
     request = asked.request
     if agent.large and asked.weights.mode != "stanford":
@@ -114,19 +114,19 @@ def _index(connection: Connection, asked: Asked, agent: Known) -> Iterator[Agent
     archived = request.filters.include_archived
     index = index_cache.index_of(request.group_id, request.agent_id, asked.model, archived=archived)
     with index.lock:
-        index.belong_to(agent.identity)
+        index.reset_if_stale(agent.identity)
         index.refresh(connection)
         yield index
 
 
-def likely_best(connection: Connection, asked: Asked, agent: Known) -> AgentIndex:
+def likely_best(connection: Connection, asked: ParsedQuestion, agent: AgentRecord) -> AgentIndex:
     """An index of a large agent's likely best memories."""
     request = asked.request
-    key = Keyed(request.group_id, request.agent_id, asked.model)
+    key = IndexKey(request.group_id, request.agent_id, asked.model)
     return large_agents.candidates(connection, key, agent.node_count, request.filters, list(_sought(asked)), asked.now, request.top_k)
 
 
-def _sought(asked: Asked) -> Iterator[Sought]:
+def _sought(asked: ParsedQuestion) -> Iterator[CandidateSearch]:
     """The focal texts and their sentences, which also count by themselves; without vectors if the embedder is away."""
     given, embed = asked.request.vectors, asked.embed
     for place, text in enumerate(asked.request.focal_texts):
@@ -136,7 +136,7 @@ def _sought(asked: Asked) -> Iterator[Sought]:
                 vector: Float32 | None = to_array(given[place])
             else:
                 vector = None if embed is None else _vector_or_none(embed, part)
-            yield Sought(vector, tokens(part))
+            yield CandidateSearch(vector, tokens(part))
 
 
 def _vector_or_none(embed: Callable[[str], Float32], text: str) -> Float32 | None:
@@ -146,7 +146,7 @@ def _vector_or_none(embed: Callable[[str], Float32], text: str) -> Float32 | Non
         return None
 
 
-def resolve(request: RetrievalRequest, agent: Known) -> Asked:
+def resolve(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
     """The request's settings, over the agent's, over the deployment's (GA-36)."""
     fallback = agent.settings.over(get_settings())
 
@@ -164,11 +164,11 @@ def resolve(request: RetrievalRequest, agent: Known) -> Asked:
     kind = "dense" if weights.mode == "stanford" else request.relevance or get_settings().relevance
     model, embed = _embedding(agent.embedding)
     if request.embedding_model not in (None, model):
-        return Asked(request, weights, kind, request.embedding_model, None, request.now or datetime.now(UTC))
-    return Asked(request, weights, kind, model, embed, request.now or datetime.now(UTC))
+        return ParsedQuestion(request, weights, kind, request.embedding_model, None, request.now or datetime.now(UTC))
+    return ParsedQuestion(request, weights, kind, model, embed, request.now or datetime.now(UTC))
 
 
-def _embedding(used: InUse | None) -> tuple[str, Callable[[str], Float32]]:
+def _embedding(used: ActiveModel | None) -> tuple[str, Callable[[str], Float32]]:
     """The deployment's model, and what makes questions' vectors: looked for when it is needed, since it may be away."""
     if used is None:
         return model_of(chosen(get_settings())), lambda text: query_vector(embedder(), text)
@@ -176,7 +176,7 @@ def _embedding(used: InUse | None) -> tuple[str, Callable[[str], Float32]]:
     return used.model, lambda text: query_vector(embedder_of(used.spec), text)
 
 
-def find(asked: Asked, index: AgentIndex, rows: Rows) -> list[Found]:
+def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchResult]:
     """The best of the rows for each focal text."""
     queries, note = _queries(asked, index)
     debug = _debug(asked, index, rows).model_copy(update={"note": note})
@@ -227,7 +227,7 @@ def _within(order: Rows, rows: Rows, size: int) -> Rows:
     return found[found >= 0]
 
 
-def _measure(asked: Asked, index: AgentIndex, text: str, query: Float32 | None) -> tuple[Relevance, Floats | None]:
+def _measure(asked: ParsedQuestion, index: AgentIndex, text: str, query: Float32 | None) -> tuple[Relevance, Floats | None]:
     """Relevance of all of the index's rows, and their cosines where there are any."""
     corpus = index.corpus()
     if asked.relevance == "lexical":
@@ -243,7 +243,7 @@ def _measure(asked: Asked, index: AgentIndex, text: str, query: Float32 | None) 
     return measured, measured.dense
 
 
-def _queries(asked: Asked, index: AgentIndex) -> tuple[list[Float32 | None], str]:
+def _queries(asked: ParsedQuestion, index: AgentIndex) -> tuple[list[Float32 | None], str]:
     """A vector for each focal text, or None for all with the reason.
 
     Raises:
@@ -277,7 +277,7 @@ def _queries(asked: Asked, index: AgentIndex) -> tuple[list[Float32 | None], str
     return list(queries), ""
 
 
-def _found(index: AgentIndex, rows: Rows, ranked: Ranked, measured: Relevance | None, debug: Debug) -> Found:
+def _found(index: AgentIndex, rows: Rows, ranked: Ranked, measured: Relevance | None, debug: Debug) -> SearchResult:
     best_rows = rows[ranked.kept[ranked.best]]
     total = ranked.scores.total
     if total.size:
@@ -289,10 +289,10 @@ def _found(index: AgentIndex, rows: Rows, ranked: Ranked, measured: Relevance | 
                 "max_score": float(total.max()),
             }
         )
-    return Found(ranked, measured, [index.node_ids[row] for row in best_rows], best_rows, debug)
+    return SearchResult(ranked, measured, [index.node_ids[row] for row in best_rows], best_rows, debug)
 
 
-def _debug(asked: Asked, index: AgentIndex, rows: Rows) -> Debug:
+def _debug(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> Debug:
     without = int(rows.size - np.count_nonzero(index.columns["has_vector"][rows]))
     return Debug(
         mode=asked.weights.mode,
@@ -303,7 +303,7 @@ def _debug(asked: Asked, index: AgentIndex, rows: Rows) -> Debug:
     )
 
 
-def _group(text: str, found: Found, described: dict[UUID, dict[str, Any]]) -> FocalAnswer:
+def _group(text: str, found: SearchResult, described: dict[UUID, dict[str, Any]]) -> FocalAnswer:
     if not found.ranked.kept.size:
         return _nothing(text, "no memory is as similar as asked", found.debug)
     nodes = _nodes(found, described)
@@ -319,7 +319,7 @@ def _group(text: str, found: Found, described: dict[UUID, dict[str, Any]]) -> Fo
     )
 
 
-def _nodes(found: Found, described: dict[UUID, dict[str, Any]]) -> list[dict[str, Any]]:
+def _nodes(found: SearchResult, described: dict[UUID, dict[str, Any]]) -> list[dict[str, Any]]:
     """The fields of each :class:`RetrievedNode`, best first."""
     best, scores = found.ranked.best, found.ranked.scores
     explained = zip(
@@ -354,7 +354,7 @@ def _components(component: Component, best: Rows) -> list[dict[str, float]]:
     ]
 
 
-def _parts(found: Found) -> list[dict[str, float]]:
+def _parts(found: SearchResult) -> list[dict[str, float]]:
     if found.relevance is None:
         return [{"dense": raw} for raw in found.ranked.scores.relevance.raw[found.ranked.best].tolist()]
     measured = {name: getattr(found.relevance, name) for name in RelevanceParts.model_fields}

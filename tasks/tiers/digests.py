@@ -18,11 +18,11 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.queue import news
 from models.tiers import digests
-from models.tiers.digests import Summed
+from models.tiers.digests import SummedCluster
 from tasks.framework.answering import answers
 from tasks.framework.inspection import inspects
 from tasks.framework.jobs import Run, job
-from tasks.framework.work import NOT_THEIR_FAULT
+from tasks.framework.work import TRANSIENT_ERRORS
 
 #: Statements of a cluster that the LLM is shown, and characters of each.
 MAX_STATEMENTS, MAX_CHARS = 20, 1_000
@@ -70,14 +70,14 @@ def make(group_id: str, since: datetime, until: datetime, actor: str) -> tuple[U
     return digest_id, len(summed)
 
 
-def _summed(group_id: str, made: Digest) -> list[Summed]:
+def _summed(group_id: str, made: Digest) -> list[SummedCluster]:
     """Each cluster in words: the LLM's; of those that it gave none for, the rules'."""
     provider: LLM = llm()
     summed = []
     for cluster in made.clusters:
         try:
             summed.append(_ask(provider, group_id, cluster))
-        except NOT_THEIR_FAULT:
+        except TRANSIENT_ERRORS:
             provider = Rules()  # away for one is away for the rest
             summed.append(_ask(provider, group_id, cluster))
         except JiyiError:
@@ -85,12 +85,12 @@ def _summed(group_id: str, made: Digest) -> list[Summed]:
     return summed
 
 
-def _ask(provider: LLM, group_id: str, cluster: Cluster) -> Summed:
+def _ask(provider: LLM, group_id: str, cluster: Cluster) -> SummedCluster:
     shown = cluster.entries[:MAX_STATEMENTS]
     question = Question(agent_id=group_id, language=language_of(shown[0].text), statements=[entry.text[:MAX_CHARS] for entry in shown])
     said = ForGroup(provider, group_id).ask(question)
     evidence = [UUID(shown[number].entry_id) for number in sorted(set(said.evidence))]
-    return Summed(cluster, said.topic, said.summary, evidence, provider.model)
+    return SummedCluster(cluster, said.topic, said.summary, evidence, provider.model)
 
 
 @answers("memory.digest", ask.DigestRequest)

@@ -20,11 +20,11 @@ from jiyi.providers.embedders.cache import query_vector
 from jiyi.providers.llms import ForGroup, llm
 from jiyi.providers.llms.questions import Consistency
 from jiyi.text.words import language_of
-from jiyi.tiers.screening import UNVERIFIED, VERIFIED, Candidate, Known, Verdict, digest_of, screen
+from jiyi.tiers.screening import UNVERIFIED, VERIFIED, Candidate, GroupState, Verdict, digest_of, screen
 from models.db.connection import unit_of_work
 from models.memory.inbox import INGRESS
 from models.operations import meters
-from models.operations.embedding_models import InUse
+from models.operations.embedding_models import ActiveModel
 from models.queue import news, pending_work
 from models.tiers import lists, quarantine, working
 from models.tiers import query as memory
@@ -33,7 +33,7 @@ from models.tiers.working import Entry
 from tasks.framework.answering import answers
 from tasks.framework.inspection import inspects
 from tasks.framework.jobs import Run, job
-from tasks.framework.lease import Patient
+from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, wake, work_task
 from tasks.memory.embedding import in_use
 
@@ -128,8 +128,8 @@ def _candidate(output: Output, vector: Float32 | None) -> Candidate:
     return Candidate(output.content, output.confidence, output.flags, vector)
 
 
-def _known(entry: Entry, model: str | None) -> Known:
-    return Known(str(entry.entry_id), digest_of(entry.content), entry.vector if entry.model == model else None)
+def _known(entry: Entry, model: str | None) -> GroupState:
+    return GroupState(str(entry.entry_id), digest_of(entry.content), entry.vector if entry.model == model else None)
 
 
 def _count(group_id: str, screened: _Screened) -> None:
@@ -155,7 +155,7 @@ def consistency(batch: Batch) -> None:
     """
     with unit_of_work() as connection:
         outputs = quarantine.load(connection, batch.subject_ids)
-    provider = Patient(llm(), batch)
+    provider = LeaseRenewingLLM(llm(), batch)
     verdicts = {
         output.entry_id: ForGroup(provider, output.group_id)
         .ask(Consistency(agent_id=output.agent_id, language=language_of(output.content), text=output.content))
@@ -221,7 +221,7 @@ def query_memory(query: MemoryQuery) -> MemoryAnswer:
     return memory.query_memory(query, _embed)
 
 
-def _embed(used: InUse | None, text: str) -> tuple[str, Float32]:
+def _embed(used: ActiveModel | None, text: str) -> tuple[str, Float32]:
     engine = embedder() if used is None else embedder_of(used.spec)
     return engine.model, query_vector(engine, text)
 

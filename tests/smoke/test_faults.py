@@ -17,7 +17,7 @@ from jiyi.protocol.broker import exchange, intake_queue
 from jiyi.protocol.queries import DeadLettersQuery
 from jiyi.settings import get_settings
 from models.db.valkey import valkey
-from models.queue.broker_queues import in_hand
+from models.queue.broker_queues import unacknowledged
 from tests.smoke.conftest import Service
 from tests.smoke.memory import EVENTS, life, messages, publish, settled
 
@@ -73,7 +73,7 @@ def test_intake_killed_between_commit_and_acknowledgement(running: Service, clie
     for batch in messages(group):
         publish(client, batch)
     intake.wait_until_dead()
-    held = in_hand(valkey(), get_settings().intake_queue)
+    held = unacknowledged(valkey(), get_settings().intake_queue)
     intake.start()
     assert settled(group) == expected
     assert held > 0, "the intake died with nothing in hand: the fault was not met"
@@ -171,7 +171,7 @@ def _nothing_in_hand() -> None:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
-            if not in_hand(valkey(), get_settings().intake_queue) and not valkey().llen(get_settings().intake_queue):
+            if not unacknowledged(valkey(), get_settings().intake_queue) and not valkey().llen(get_settings().intake_queue):
                 return
         except redis.RedisError:
             pass

@@ -18,7 +18,7 @@ from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from web.accounts.identity import Identity, Scope, identify, need
 from web.accounts.rate_limits import limits
-from web.security import LOOPBACK, is_own_machine
+from web.security import LOOPBACK, is_loopback
 from web.sources import Unanswered, reading, source
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ def identify_by_key() -> Identity:
 
 def operator_or_own_machine() -> None:
     """For ``/metrics``: whoever is on this machine, without a proxy in between, or who brings an operator's key."""
-    if "Authorization" not in request.headers and request.remote_addr in LOOPBACK and is_own_machine(request.host):
+    if "Authorization" not in request.headers and request.remote_addr in LOOPBACK and is_loopback(request.host):
         return
     identify_by_key()
     need("operator")

@@ -18,7 +18,7 @@ from models.accounts import users
 from models.accounts.users import User
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from web.security import is_own_machine
+from web.security import is_loopback
 from web.sources import Unanswered, reading, source
 
 #: A person's row is asked for again after so many seconds: how long a session may outlive its end.
@@ -36,14 +36,14 @@ class Cookie(SecureCookieSessionInterface):
     port is part of the name."""
 
     def get_cookie_secure(self, app: Flask) -> bool:  # noqa: ARG002
-        return not is_plain_own_machine()
+        return not is_plain_http_on_loopback()
 
     def get_cookie_name(self, app: Flask) -> str:  # noqa: ARG002
-        return f"jiyi_session_{get_settings().web_port}" if is_plain_own_machine() else "__Host-jiyi_session"
+        return f"jiyi_session_{get_settings().web_port}" if is_plain_http_on_loopback() else "__Host-jiyi_session"
 
 
-def is_plain_own_machine() -> bool:
-    return not request.is_secure and is_own_machine(request.host)
+def is_plain_http_on_loopback() -> bool:
+    return not request.is_secure and is_loopback(request.host)
 
 
 class People:

@@ -19,14 +19,14 @@ from werkzeug.security import check_password_hash
 
 from jiyi.accounts.keys import MAX_PASSWORD
 from models.accounts import login_attempts, users
-from models.accounts.login_attempts import Guess
+from models.accounts.login_attempts import LoginAttempt
 from models.accounts.users import User
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from web.accounts import sessions
 from web.accounts.identity import Identity, Scope, identify
 from web.answers import wants_json
-from web.security import is_own_machine
+from web.security import is_loopback
 from web.sources import Unanswered, reading, source
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ HASHING = BoundedSemaphore(2)
 HASHING_PATIENCE = 5.0
 MAX_NAME = 200
 #: Of no password, made like all others: a name that nobody has takes as long as one that somebody has.
-NOBODYS_HASH = (
+DUMMY_HASH = (
     "scrypt:32768:8:1$h8Yw2mQe0vTzK4aR$"
     "c41751990ba396c221bf8698534f781960b555da6cfd34cf85330893a0baf20a"
     "5fb0a1f01db01ddc68d11f7b541b8cfa5ab398338aae6eacefbdea3b01b14ee9"
@@ -151,7 +151,7 @@ def is_password_of(user: User | None, password: str) -> bool:
     if not HASHING.acquire(timeout=HASHING_PATIENCE):
         abort(503, _("Too many people sign in at this moment. Try again."))
     try:
-        right = check_password_hash(user.password_hash if user else NOBODYS_HASH, password[: MAX_PASSWORD + 1])
+        right = check_password_hash(user.password_hash if user else DUMMY_HASH, password[: MAX_PASSWORD + 1])
     finally:
         HASHING.release()
     return right and user is not None and not user.disabled
@@ -174,7 +174,7 @@ def confirms(user: User, password: str) -> bool:
     return right
 
 
-def _counted(name: str, address: str) -> Guess:
+def _counted(name: str, address: str) -> LoginAttempt:
     try:
         return login_attempts.count(name, address)
     except redis.RedisError as error:
@@ -193,9 +193,9 @@ def _too_many(wait: int) -> str:
 
 def _forget_guess(name: str, address: str, *, right: bool = False) -> None:
     with suppress(redis.RedisError):  # it answered a moment ago; what it keeps goes by itself
-        login_attempts.give_back(name, address)
+        login_attempts.undo(name, address)
         if right:
-            login_attempts.forgive(name)
+            login_attempts.reset(name)
 
 
 def _by_name(name: str) -> User | None:
@@ -221,7 +221,7 @@ def _page(status: int, problem: str = "", name: str = "") -> Response:
 
 
 def _only_where_the_cookie_stays() -> None:
-    if not request.is_secure and not is_own_machine(request.host):
+    if not request.is_secure and not is_loopback(request.host):
         abort(403, _("Passwords are taken over https only, except on the machine itself. See docs/deployment.md."))
 
 

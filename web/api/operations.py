@@ -20,8 +20,8 @@ from models.queue.wakeups import wake
 from web.api import cursors
 from web.api.problems import Refused
 from web.api.registry import operation
-from web.calls import caller
 from web.api.running import Asker
+from web.calls import caller
 from web.sources import from_database, source, to_database
 
 _ID, _EVENT = "01978c00-0000-7000-8000-000000000005", "01978c00-0000-7000-8000-000000000006"

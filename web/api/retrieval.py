@@ -101,11 +101,11 @@ def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     fields = {name: getattr(body, name) for name in RetrievalRequest.model_fields if name != "group_id"}
     request = RetrievalRequest.model_construct(group_id=asker.group_id, **fields)
     queue = retrieval_queue(asker.group_id, body.agent_id, settings.retrieval_shards)
-    refuse_a_crowd(queue, settings.max_retrievals_waiting)
+    shed_load(queue, settings.max_retrievals_waiting)
     return caller().call_for_json("retrieval.retrieve", queue, request, body.timeout)
 
 
-def refuse_a_crowd(queue: str, most: int) -> None:
+def shed_load(queue: str, most: int) -> None:
     """503 if more than so many wait: each of them would wait longer than its caller does.
 
     Only of Redis and Valkey a queue's length is cheap to know; on others the time-out is the only bound.

@@ -136,7 +136,7 @@ def of_database(connection: Connection) -> list[Metric]:
 
 def of_signs() -> list[Metric]:
     """Canaries, indexes and circuit breakers, as Valkey knows them."""
-    found = {canary.queue: canary for canary in canaries.look(broker_queues.task_queues())}
+    found = {canary.queue: canary for canary in canaries.read_heartbeats(broker_queues.task_queues())}
     held = index_cache.reports()
     states = {name: BREAKER_STATES[state] for name, state in breakers.states().items() if state in BREAKER_STATES}
     return [

@@ -90,7 +90,7 @@ def answer() -> Response:
             hub().leave(watcher)
             raise
     except TooManyWatchers as error:
-        return _turned_away(error)
+        return _refused(error)
     except (redis.RedisError, OSError) as error:
         raise Unanswered("Valkey", one_line(error)) from error
     client = Client.of(request.environ)
@@ -120,7 +120,7 @@ def _beginning(watcher: Watcher, after: str | None) -> tuple[str, stream.Place]:
     return (begun + event("gap", missing) if asked < place(oldest) else begun), asked
 
 
-def _turned_away(error: TooManyWatchers) -> Response:
+def _refused(error: TooManyWatchers) -> Response:
     status = 429 if error.of_this_one else 503
     whose = "You have" if error.of_this_one else "The server has"
     detail = f"{whose} {error.limit} streams open already. Close one, or try again later."

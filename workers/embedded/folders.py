@@ -14,7 +14,7 @@ from workers.embedded.errors import StackError
 SOCKET_PATH_BYTES = 103  # macOS allows 103 bytes in a socket's path, Linux 107.
 
 
-def passage() -> int:
+def make_traversable() -> int:
     """Mode of folders on the way to PostgreSQL's: its user may pass under root, but not look."""
     return 0o711 if os.geteuid() == 0 else 0o700
 
@@ -54,5 +54,5 @@ def socket_folder(home: Path, run_dir: Path, longest: str) -> Path:
         folder = Path(tempfile.gettempdir()) / f"jiyi-{os.geteuid()}-{digest}"
         if len(os.fsencode(folder / longest)) > SOCKET_PATH_BYTES:
             raise StackError(f"{folder}: too long for a unix socket; set TMPDIR to a shorter path.")
-    private_folder(folder, passage())
+    private_folder(folder, make_traversable())
     return folder

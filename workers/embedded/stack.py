@@ -13,7 +13,7 @@ from typing import Self
 import psutil
 
 from workers.embedded.errors import HomeInUse, StackError
-from workers.embedded.folders import passage, private_folder, socket_folder
+from workers.embedded.folders import make_traversable, private_folder, socket_folder
 from workers.embedded.home_lock import HomeLock
 from workers.embedded.leftovers import SERVER_STOP_SECONDS, ProcessNotes, end_leftovers
 from workers.embedded.postgres import LONGEST_SOCKET, Postgres
@@ -134,8 +134,8 @@ class Stack:
     def _start(self) -> Urls:
         if not self.home.is_dir():
             self.home.mkdir(mode=0o700, parents=True)
-            self.home.chmod(passage())
-        private_folder(self.run_dir, passage())
+            self.home.chmod(make_traversable())
+        private_folder(self.run_dir, make_traversable())
         private_folder(self.log_dir)
         self._lock = HomeLock(self.home, self.run_dir / "lock")
         self._sockets = socket_folder(self.home, self.run_dir, longest=f"postgres/{LONGEST_SOCKET}")

@@ -324,7 +324,7 @@ def passes(error: Exception) -> bool:
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     app.loader.import_default_modules()  # the kinds of work, so that it knows which queues to wake
-    gc_tuning.seldom()
+    gc_tuning.tune_gc()
     intake = Intake(get_settings())
     signal.signal(signal.SIGTERM, intake.stop)
     signal.signal(signal.SIGINT, intake.stop)

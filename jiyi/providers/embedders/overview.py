@@ -40,7 +40,7 @@ def _row(name: str, chosen: Spec | None, settings: Settings) -> dict[str, Any]:
         return row | {"ready": _reason(error)}
     has_key = at.api_key is not None
     ready = "key set" if has_key else f"key missing: set {at.key_names}" if at.preset.needs_key else "no key needed"
-    return row | {"ready": ready, "key": has_key, "breaker": breakers.look(at.breaker)}
+    return row | {"ready": ready, "key": has_key, "breaker": breakers.read_state(at.breaker)}
 
 
 def _installed(name: str) -> str:

@@ -664,10 +664,10 @@ def test_the_first_person_is_made_where_there_is_none(database: Any, monkeypatch
         monkeypatch.setattr(bootstrap, "unit_of_work", within)
         connection.exec_driver_sql("SELECT set_config('jiyi.whole_service', 'on', true)")
         connection.execute(text("DELETE FROM users"))
-        password = bootstrap.first_person()
+        password = bootstrap.create_admin()
         assert password is not None
         assert keys.password_problem(password) == ""
-        assert bootstrap.first_person() is None
+        assert bootstrap.create_admin() is None
         (row,) = connection.execute(text("SELECT name, role, groups FROM users"))
         assert tuple(row) == ("admin", "operator", None)
         transaction.rollback()

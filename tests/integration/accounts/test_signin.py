@@ -228,7 +228,7 @@ def test_guesses_are_counted_before_they_are_looked_at(database: Any, address: s
     name = "x" + uuid4().hex
     assert [login_attempts.count(name, address).wait > 0 for _ in range(7)] == [False] * 5 + [True] * 2
     assert [login_attempts.count(name, address).first_refused for _ in range(2)] == [False, False]
-    login_attempts.forgive(name)
+    login_attempts.reset(name)
     assert login_attempts.count(name, address).wait == 0
 
 

@@ -238,7 +238,7 @@ def test_an_agent_goes_and_one_of_its_name_starts_from_nothing(group: str) -> No
     index = index_cache.index_of(group, "klaus", asked(group, "book").groups[0].debug.embedding_model)
     assert index.size == 30
     with unit_of_work() as connection:
-        identity = agents.known(connection, group, "klaus")
+        identity = agents.find_agents(connection, group, "klaus")
     touches.tell(group, "klaus", [uuid4()], 1.0)
     report = erase(group, agent_id="klaus")
     assert report["erased"]["memory_nodes"] == 30
@@ -251,11 +251,11 @@ def test_an_agent_goes_and_one_of_its_name_starts_from_nothing(group: str) -> No
     # Made anew: a worker that was away, and still has the old index, starts over as well.
     save(observed(group, "Klaus plants a tree", agent_id="klaus", occurred_at=T0))
     with unit_of_work() as connection:
-        again = agents.known(connection, group, "klaus")
+        again = agents.find_agents(connection, group, "klaus")
         assert identity is not None
         assert again is not None
         assert again.identity != identity.identity
-        index.belong_to(again.identity)
+        index.reset_if_stale(again.identity)
         index.refresh(connection)
     assert index.size == 1
     assert [node.description for node in asked(group, "book").retrieved_nodes] == ["Klaus plants a tree"]

@@ -13,7 +13,7 @@ from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.memory import access
-from models.memory.access import Flushed
+from models.memory.access import FlushResult
 from tests.integration.memory.test_inbox import observed, rows, save
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
@@ -60,7 +60,7 @@ def test_a_touch_is_written_by_the_flush_with_its_time_and_count(group: str) -> 
     (node,) = remembered(group)
     access.touch([node], at(2.000123))
     assert accessed(node) == (T0, 0)
-    assert access.flush() == Flushed(touches=1, nodes=1)
+    assert access.flush() == FlushResult(touches=1, nodes=1)
     last_accessed, count = accessed(node)
     assert abs(last_accessed.timestamp() - at(2.000123)) < 0.001
     assert count == 1
@@ -108,7 +108,7 @@ def test_within_one_buffer_the_latest_access_wins_and_all_are_counted(group: str
     for hours in (3, 5, 4):
         access.touch([one], at(hours))
     access.touch([other], at(1))
-    assert access.flush() == Flushed(touches=4, nodes=2)
+    assert access.flush() == FlushResult(touches=4, nodes=2)
     assert accessed(one) == (T0 + timedelta(hours=5), 3)
     assert accessed(other) == (T0 + timedelta(hours=1), 1)
     assert counters() == {"access_updates_total": 2, "access_coalesced_total": 2}
@@ -124,8 +124,8 @@ def test_counters_add_up_over_flushes(group: str) -> None:
 
 
 def test_an_empty_flush_and_an_empty_touch_change_nothing() -> None:
-    assert access.flush() == Flushed(0, 0)
-    assert access.recover() == Flushed(0, 0)
+    assert access.flush() == FlushResult(0, 0)
+    assert access.recover() == FlushResult(0, 0)
     assert access.touch([], at(1)) is False
     assert valkey().dbsize() == 0
 
@@ -163,11 +163,11 @@ def test_what_a_dead_flush_left_is_recovered_and_touches_meanwhile_are_kept(grou
         access.flush()
     assert accessed(one) == (T0, 0)
     access.touch([other], at(3))
-    assert access.recover() == Flushed(touches=2, nodes=1)
+    assert access.recover() == FlushResult(touches=2, nodes=1)
     assert accessed(one) == (T0 + timedelta(hours=2), 2)
     assert accessed(other) == (T0, 0)
-    assert access.recover() == Flushed(0, 0)
-    assert access.flush() == Flushed(touches=1, nodes=1)
+    assert access.recover() == FlushResult(0, 0)
+    assert access.flush() == FlushResult(touches=1, nodes=1)
 
 
 def test_several_dead_flushes_are_all_recovered(group: str) -> None:
@@ -176,7 +176,7 @@ def test_several_dead_flushes_are_all_recovered(group: str) -> None:
         name = valkey_keys.access_flush(old_flush(hours))
         valkey().zadd(name, {str(node): at(hours)})
         valkey().hset(name + valkey_keys.COUNT_SUFFIX, str(node), 2)
-    assert access.recover() == Flushed(touches=6, nodes=3)
+    assert access.recover() == FlushResult(touches=6, nodes=3)
     assert [accessed(node) for node in nodes] == [(T0 + timedelta(hours=hours), 2) for hours in (1, 2, 3)]
     assert not valkey().keys(f"{valkey_keys.ACCESS_FLUSH}*")
 
@@ -203,7 +203,7 @@ def test_a_thousand_accesses_in_one_flush_rewrite_no_memory(group: str) -> None:
     before = sorted(rows(places, g=group), key=str)
     assert len(before) == 1_000
     access.touch(nodes, at(1))
-    assert access.flush() == Flushed(touches=1_000, nodes=1_000)
+    assert access.flush() == FlushResult(touches=1_000, nodes=1_000)
     assert sorted(rows(places, g=group), key=str) == before
     written = rows("SELECT DISTINCT last_accessed, access_count FROM node_access WHERE node_id = ANY(:ids)", ids=nodes)
     assert written == [{"last_accessed": T0 + timedelta(hours=1), "access_count": 1}]
@@ -213,5 +213,5 @@ def test_a_buffer_larger_than_one_statement_is_written_whole(group: str, monkeyp
     monkeypatch.setattr(access, "FLUSH_IDS", 7)
     nodes = remembered(group, 20)
     access.touch(nodes, at(1))
-    assert access.flush() == Flushed(touches=20, nodes=20)
+    assert access.flush() == FlushResult(touches=20, nodes=20)
     assert {accessed(node) for node in nodes} == {(T0 + timedelta(hours=1), 1)}

@@ -19,7 +19,7 @@ from models.memory.inbox import ACCUMULATE, APPRAISE, STRENGTHEN
 from models.queue import dead_letters, pending_work
 from tasks.framework import lease
 from tasks.framework import work as tasks_work
-from tasks.framework.lease import Patient
+from tasks.framework.lease import LeaseRenewingLLM
 from tasks.memory import appraisal as appraisal_tasks
 from tasks.memory.appraisal import appraise_memories
 from tasks.memory.upkeep import accumulate, strengthen
@@ -370,10 +370,10 @@ def test_the_claim_is_extended_before_questions_that_may_take_long(group: str, l
     with unit_of_work() as connection:
         pending_work.claim(connection, APPRAISE, 16, 1)
     question = Poignancy(agent_id="klaus", text="x")
-    Patient(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(question)
+    LeaseRenewingLLM(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(question)
     assert left() <= 1  # claimed a moment ago
     monkeypatch.setattr(lease, "EXTEND_SECONDS", 0.0)
-    Patient(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(question)
+    LeaseRenewingLLM(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(question)
     assert left() > get_settings().work_lease_seconds / 2
 
 
@@ -383,7 +383,7 @@ def test_a_claim_lasts_longer_than_the_slowest_question(group: str, llm: Scripte
     with unit_of_work() as connection:
         pending_work.claim(connection, APPRAISE, 16, get_settings().work_lease_seconds)
     with environment(llm="ollama", llm_timeout="300"):
-        Patient(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(Poignancy(agent_id="klaus", text="x"))
+        LeaseRenewingLLM(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(Poignancy(agent_id="klaus", text="x"))
     (row,) = rows(
         "SELECT due_at - clock_timestamp() AS left FROM pending_work WHERE subject_id = :id AND kind = 'appraise'", id=event.event_id
     )

@@ -126,8 +126,8 @@ def test_workers_count_what_they_do(client: Client) -> None:
 
 
 def test_every_queue_sings_and_beat_lives(service: str) -> None:
-    await_true(lambda: all(canary.sang_at for canary in canaries.look(task_queues())), "a queue is silent")
-    for canary in canaries.look(task_queues()):
+    await_true(lambda: all(canary.sang_at for canary in canaries.read_heartbeats(task_queues())), "a queue is silent")
+    for canary in canaries.read_heartbeats(task_queues()):
         assert canary.age is not None
         assert canary.age < PATIENCE_SECONDS
         assert canary.waited is not None
@@ -141,7 +141,7 @@ def test_every_queue_sings_and_beat_lives(service: str) -> None:
 
 
 def test_a_queue_that_nobody_reads_gathers_few_canaries(name: str) -> None:
-    (unknown,) = canaries.look([name])
+    (unknown,) = canaries.read_heartbeats([name])
     assert (unknown.sent_at, unknown.sang_at, unknown.age, unknown.outstanding) == (None, None, None, 0)
     assert canaries.due(name)
     assert not canaries.due(name)  # a second beat, or the next look
@@ -156,11 +156,11 @@ def test_a_queue_that_nobody_reads_gathers_few_canaries(name: str) -> None:
         assert longer >= shorter
     assert pauses[0] <= canaries.EVERY
     assert canaries.LAST_PAUSE * 0.8 <= pauses[-1] <= canaries.LAST_PAUSE
-    (silent,) = canaries.look([name])
+    (silent,) = canaries.read_heartbeats([name])
     assert (silent.outstanding, silent.age) == (10, None)
     assert silent.sent_at is not None
-    canaries.sang(name, silent.sent_at)
-    (alive,) = canaries.look([name])
+    canaries.record_heartbeat(name, silent.sent_at)
+    (alive,) = canaries.read_heartbeats([name])
     assert (alive.outstanding, alive.waited is not None) == (0, True)
     assert later(canaries.EVERY)
 

@@ -469,7 +469,7 @@ def test_a_step_that_comes_after_its_move_was_cancelled_leaves_the_active_model(
     with pytest.raises(InvalidRequest, match="cancelled meanwhile"):
         task._switch(begun)
     with unit_of_work() as connection:
-        used = embedding_models.in_use(connection)
+        used = embedding_models.active_model(connection)
     assert used is not None
     assert used.model == "vendor-model"
     finish("hashing:32")

@@ -23,7 +23,7 @@ from models.db.valkey import valkey
 from models.memory import nodes
 from models.memory.inbox import store
 from models.retrieval import index_cache, touches
-from models.retrieval.agent_index import AgentIndex, Keyed
+from models.retrieval.agent_index import IndexKey, AgentIndex
 from tasks.framework.answering import Answered
 from tasks.memory import access
 from tasks.retrieval.retrieve import retrieve
@@ -63,7 +63,7 @@ def refreshed(index: AgentIndex) -> AgentIndex:
 
 
 def index_of(group: str, agent_id: str = "klaus") -> AgentIndex:
-    return AgentIndex(Keyed(group, agent_id, MODEL))
+    return AgentIndex(IndexKey(group, agent_id, MODEL))
 
 
 def built_at_once(group: str) -> AgentIndex:

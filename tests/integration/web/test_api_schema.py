@@ -19,9 +19,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from jiyi.settings import get_settings
-from web import create_app
+from web import calls, create_app
 from web.accounts import rate_limits
-from web import calls
 from web.api import OPERATIONS
 
 #: Requests of each operation and each of the two ways: with so many the whole takes less than a minute.

@@ -24,7 +24,7 @@ from models.queue.broker_queues import redis_address
 from models.queue.pending_work import settle
 from web import serve, show
 from web.operations import health, roll_call
-from web.security import refuse_open_door
+from web.security import require_login_on_public_bind
 
 AGENT = "林岚"
 
@@ -383,12 +383,12 @@ def test_a_broker_address_is_rewritten_for_redis_or_unknown(broker: str, address
 
 def test_it_listens_to_others_only_when_somebody_can_sign_in() -> None:
     for host in ("::1", "127.0.0.1", "localhost"):
-        refuse_open_door(get_settings().model_copy(update={"web_host": host}), somebody_signs_in=False)
+        require_login_on_public_bind(get_settings().model_copy(update={"web_host": host}), somebody_signs_in=False)
     for host in ("0.0.0.0", "192.168.1.5", "::", "example.org"):
         settings = get_settings().model_copy(update={"web_host": host})
-        refuse_open_door(settings, somebody_signs_in=True)
+        require_login_on_public_bind(settings, somebody_signs_in=True)
         with pytest.raises(SettingsError, match=r"JIYI_WEB_HOST.*nobody can sign in.*jiyi users add"):
-            refuse_open_door(settings, somebody_signs_in=False)
+            require_login_on_public_bind(settings, somebody_signs_in=False)
 
 
 def test_a_taken_port_is_one_clear_sentence() -> None:

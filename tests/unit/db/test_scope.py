@@ -80,9 +80,8 @@ def uses(tree: ast.Module, module: str, *names: str) -> bool:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "models.db":
             known |= {alias.asname or alias.name for alias in node.names if alias.name == module}
-        elif isinstance(node, ast.ImportFrom) and node.module == f"models.db.{module}":
-            if any(alias.name in (*names, "*") for alias in node.names):
-                return True
+        elif isinstance(node, ast.ImportFrom) and node.module == f"models.db.{module}" and {a.name for a in node.names} & {*names, "*"}:
+            return True
     attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in names)
     return any(ast.unparse(node.value) in known for node in attributes)
 

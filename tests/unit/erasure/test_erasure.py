@@ -118,7 +118,7 @@ def logged(message: object, *args: object, error: BaseException | None = None) -
     record = logging.LogRecord("jiyi", logging.WARNING, __file__, 1, message, args, None)
     if error is not None:
         record.exc_info = (type(error), error, error.__traceback__)
-    return logging.Formatter("%(message)s").format(log_redaction._discreet(record))
+    return logging.Formatter("%(message)s").format(log_redaction._redacted(record))
 
 
 def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:

@@ -59,7 +59,7 @@ def new_password(name: str) -> Response:
     password, actor = make_password(), who().actor
     hashed = hash_password(password)
     _change(name, lambda connection: users.set_password(connection, name, hashed, actor=actor))
-    login_attempts.forgive(name)
+    login_attempts.reset(name)
     return _page(201, name, password)
 
 

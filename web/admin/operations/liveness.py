@@ -102,5 +102,5 @@ def _broker(settings: Settings) -> Broker:
 
 
 def _signs() -> Signs:
-    found = canaries.look(broker_queues.task_queues())
+    found = canaries.read_heartbeats(broker_queues.task_queues())
     return Signs({canary.queue: canary for canary in found}, canaries.beat_age())

@@ -22,9 +22,9 @@ from models.tiers import quarantine_lists
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
 from web.admin.acting import change
-from web.calls import caller
 from web.admin.frame import Page, asked
 from web.answers import answer
+from web.calls import caller
 from web.sources import Unanswered, from_database, source
 
 blueprint = Blueprint("digests", __name__)

@@ -16,9 +16,9 @@ from jiyi.text.words import Language
 from jiyi.tiers.memory_node import NodeProperties, format_history
 from models.tiers import query as memory
 from web.admin import frame, inputs
-from web.calls import caller
 from web.admin.frame import Page, asked
 from web.answers import answer
+from web.calls import caller
 from web.sources import Reading, attempt, source
 
 blueprint = Blueprint("recall", __name__)

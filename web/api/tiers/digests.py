@@ -13,8 +13,8 @@ from models.tiers import digests
 from web.api import cursors
 from web.api.problems import Refused
 from web.api.registry import operation
-from web.calls import caller
 from web.api.running import Asker
+from web.calls import caller
 from web.sources import from_database, to_database
 
 #: Seconds that a digest may take; it goes on when nobody waits any more.

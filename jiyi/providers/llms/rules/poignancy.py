@@ -18,7 +18,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 from jiyi.providers.llms.questions import Poignancy
-from jiyi.providers.llms.rules.wordlists import Found, word_list
+from jiyi.providers.llms.rules.wordlists import PhraseMatch, word_list
 from jiyi.text.words import normalise
 
 ORDINARY = 3
@@ -76,7 +76,7 @@ def _level(weighed: dict[str, int], *, detailed: bool, thought: bool) -> int:
     return ORDINARY + 1 if heaviest > ORDINARY or detailed or thought else ORDINARY
 
 
-def _denied(text: str, word: Found, denials: list[int]) -> bool:
+def _denied(text: str, word: PhraseMatch, denials: list[int]) -> bool:
     """``denials``: where they end, in order."""
     reach = REACH_ENGLISH if text[word.start].isascii() else REACH_CHINESE
     near = denials[bisect_left(denials, word.start - reach) : bisect_right(denials, word.start)]

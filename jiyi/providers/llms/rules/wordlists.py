@@ -23,7 +23,7 @@ _POSSESSIVE = re.compile(r"['’]s\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PhraseMatch:
     """A phrase of a list in a text; ``start`` and ``end`` are places in the normalised text."""
 
     label: str
@@ -51,15 +51,15 @@ class WordList:
         self._pattern = re.compile("|".join(longest_first)) if longest_first else None
         self._longest = max(map(len, self._stemmed), default=0)
 
-    def find(self, text: str) -> Iterator[Found]:
+    def find(self, text: str) -> Iterator[PhraseMatch]:
         """The list's phrases in a normalised text."""
         if self._pattern is not None:
             for match in self._pattern.finditer(text):
-                yield Found(self._chinese[match.group()], match.group(), match.start(), match.end())
+                yield PhraseMatch(self._chinese[match.group()], match.group(), match.start(), match.end())
         if self._stemmed:
             yield from self._find_words(list(_WORD.finditer(text)))
 
-    def _find_words(self, words: list[re.Match[str]]) -> Iterator[Found]:
+    def _find_words(self, words: list[re.Match[str]]) -> Iterator[PhraseMatch]:
         stems = [stem(_POSSESSIVE.sub("", match.group()).replace("’", "'")) for match in words]
         place = 0
         while place < len(stems):
@@ -67,7 +67,7 @@ class WordList:
                 label = self._stemmed.get(tuple(stems[place : place + length]))
                 if label is not None:
                     last = words[place + length - 1]
-                    yield Found(label, " ".join(stems[place : place + length]), words[place].start(), last.end())
+                    yield PhraseMatch(label, " ".join(stems[place : place + length]), words[place].start(), last.end())
                     place += length
                     break
             else:
