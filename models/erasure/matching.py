@@ -45,7 +45,7 @@ def agents_of(connection: Connection, group_id: str, what: dict[str, Any], asked
 
 def note_agent(connection: Connection, erasure_id: UUID, group_id: str, agent_id: str) -> int:
     """All memories, events and reflections of an agent. Safe to repeat because an id is noted once."""
-    connection.execute(_TAKE_YOUR_TIME)
+    connection.execute(_LONG_STATEMENT_TIMEOUT)
     parameters = {"erasure": erasure_id, "group": group_id, "agent": agent_id}
     noted = sum(connection.execute(statement, parameters).rowcount for statement in _NOTE_AGENT)
     return noted + tiers.note_agent(connection, erasure_id, group_id, agent_id)
@@ -77,7 +77,7 @@ def note_resting(connection: Connection, erasure_id: UUID, group_id: str) -> int
 
     Evidence of a thought, and of what came of a reflection on a conversation that is noted.
     """
-    connection.execute(_TAKE_YOUR_TIME)
+    connection.execute(_LONG_STATEMENT_TIMEOUT)
     noted = connection.execute(_NOTE_RESTING, {"erasure": erasure_id, "group": group_id}).rowcount
     return noted + tiers.note_resting(connection, erasure_id, group_id)
 
@@ -147,7 +147,7 @@ def _all_events(connection: Connection, group_id: str) -> Iterator[Any]:
 
 
 #: A million rows take seconds, on a busy server minutes.
-_TAKE_YOUR_TIME = text("SET LOCAL statement_timeout = '30min'")
+_LONG_STATEMENT_TIMEOUT = text("SET LOCAL statement_timeout = '30min'")
 # Who speaks in a workflow, or has knowledge of their own, is an agent here, with or without memories.
 _EVERYONE = """
     SELECT agent_id FROM agents WHERE group_id = :group UNION SELECT agent_id FROM quarantine_logs WHERE group_id = :group

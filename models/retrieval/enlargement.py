@@ -50,7 +50,7 @@ def mark(connection: Connection, agent: EnlargedAgent, limit: int) -> int:
 def count_terms(connection: Connection, agent: EnlargedAgent) -> None:
     """Count the terms of the earlier nodes, anew if they were counted before."""
     parameters = {"group": agent.group_id, "agent": agent.agent_id, "upto": agent.large_from}
-    connection.execute(_TAKE_YOUR_TIME)
+    connection.execute(_LONG_STATEMENT_TIMEOUT)
     connection.execute(_FORGET, parameters)
     connection.execute(_COUNT, parameters)
 
@@ -67,7 +67,7 @@ def add_terms(connection: Connection, group_id: str, agent_id: str, texts: Itera
 
 def models_of(connection: Connection, agent: EnlargedAgent) -> list[tuple[str, int]]:
     """(embedding model, dimensions) of the agent's vectors: of each model the most frequent dimensions."""
-    connection.execute(_TAKE_YOUR_TIME)
+    connection.execute(_LONG_STATEMENT_TIMEOUT)
     rows = connection.execute(_MODELS, {"group": agent.group_id, "agent": agent.agent_id})
     return [(row.embedding_model, row.dimensions) for row in rows]
 
@@ -131,7 +131,7 @@ _MARK = text("""
         ORDER BY node_count LIMIT :limit
     )
 """)
-_TAKE_YOUR_TIME = text("SET LOCAL statement_timeout = '1h'")
+_LONG_STATEMENT_TIMEOUT = text("SET LOCAL statement_timeout = '1h'")
 _FORGET = text("DELETE FROM term_frequencies WHERE group_id = :group AND agent_id = :agent AND counted = 'at first'")
 _COUNT = text("""
     WITH texts AS (

@@ -18,7 +18,7 @@ from typing import cast
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
-from models.retrieval.agent_index import IndexKey, AgentIndex
+from models.retrieval.agent_index import AgentIndex, IndexKey
 
 #: Seconds between two reports of a worker that is at work, and after which one that is not is forgotten.
 REPORT_EVERY, REPORT_LIVES = 5.0, 300

@@ -23,7 +23,7 @@ from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.vectors import Float32
 from jiyi.retrieval.relevance import NEIGHBOUR_SHARES
 from models.db.connection import driver
-from models.retrieval.agent_index import IndexKey, AgentIndex
+from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.enlargement import ALL_TERMS, index_name, indexed_type
 
 #: How many of each kind become candidates, at least as many as are asked for. More find more, and take longer.

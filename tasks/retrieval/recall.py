@@ -17,7 +17,7 @@ from jiyi.protocol.retrieval import RetrievalRequest
 from models.db.connection import reading
 from models.memory import agents, listing
 from models.memory.agents import AgentRecord
-from models.retrieval.agent_index import IndexKey, AgentIndex
+from models.retrieval.agent_index import AgentIndex, IndexKey
 from tasks.framework.inspection import inspects
 from tasks.retrieval.retrieve import ParsedQuestion, find, likely_best, resolve
 

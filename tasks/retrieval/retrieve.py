@@ -33,7 +33,7 @@ from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import stream
 from models.retrieval import descriptions, index_cache, large_agents, touches
-from models.retrieval.agent_index import TYPES, IndexKey, AgentIndex, Rows
+from models.retrieval.agent_index import TYPES, AgentIndex, IndexKey, Rows
 from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Answered, answers
 from tasks.memory.access import buffer

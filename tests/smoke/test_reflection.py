@@ -27,8 +27,8 @@ SECONDS = 60
 START = "import os, sys; sys.argv[0] = 'celery'; import tasks.reflection.reflect as r; {fault}; from celery.__main__ import main; main()"
 FAULTS = {
     # … before the second answer of the LLM,
-    "asking": "asked = []; real = r.Patient.ask; "
-    "r.Patient.ask = lambda self, q: (asked.append(q), os.kill(os.getpid(), 9) if len(asked) > 1 else 0, real(self, q))[-1]",
+    "asking": "asked = []; real = r.LeaseRenewingLLM.ask; "
+    "r.LeaseRenewingLLM.ask = lambda self, q: (asked.append(q), os.kill(os.getpid(), 9) if len(asked) > 1 else 0, real(self, q))[-1]",
     # … with all thoughts written and not committed,
     "writing": "real = r.store; r.store = lambda c, events: (real(c, events), os.kill(os.getpid(), 9))[0]",
     # … with all committed and nobody told.

@@ -28,7 +28,7 @@ from models.memory import archive, around, browsing, listing, overview
 from models.queue import dead_letters, pending_work
 from models.reflection import reasons
 from models.retrieval import agent_index, enlargement, large_agents
-from models.retrieval.agent_index import IndexKey, AgentIndex
+from models.retrieval.agent_index import AgentIndex, IndexKey
 from tasks.framework import answering
 from tasks.framework import jobs as tasks_jobs
 from tasks.framework import work as tasks_work

@@ -23,7 +23,7 @@ from models.db.valkey import valkey
 from models.memory import nodes
 from models.memory.inbox import store
 from models.retrieval import index_cache, touches
-from models.retrieval.agent_index import IndexKey, AgentIndex
+from models.retrieval.agent_index import AgentIndex, IndexKey
 from tasks.framework.answering import Answered
 from tasks.memory import access
 from tasks.retrieval.retrieve import retrieve

@@ -19,6 +19,7 @@ NOBODY = Scope()
 
 #: Modules that may call ``whole_service()``, and why. Whoever adds one says why.
 WHOLE_SERVICE = {
+    "models/db/actions.py": "actions that say so, such as the making of keys",
     "models/memory/access.py": "the buffer of accesses is everybody's",
     "models/operations/llm_usage.py": "what was asked of an LLM for no group",
     "tasks/operations/embedders.py": "counts of all vectors by model",
