@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
 
-from jiyi.client.transport import Transport
+from jiyi.client.transports import Transport
 from jiyi.errors import InvalidRequest, NoAnswer, problems_of
 from jiyi.protocol.queries import CHANGES, QUEUE
 from jiyi.settings import Settings
@@ -24,7 +24,7 @@ FIRST_POLL, LAST_POLL = 0.01, 0.5
 
 
 class Calls:
-    """Asks the service on behalf of a group. Every method raises as :meth:`jiyi.client.transport.Transport.call` does."""
+    """Asks the service on behalf of a group. Every method raises as :meth:`jiyi.client.transports.Transport.call` does."""
 
     def __init__(self, transport: Transport, settings: Settings, group: str) -> None:
         self.transport, self.settings, self.group = transport, settings, group
