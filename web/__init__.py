@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 
 from flask import Flask
 
@@ -30,7 +29,6 @@ def create_app() -> Flask:
     show.register(app)
     app.register_blueprint(probes.blueprint)
     for name in ("web.accounts.signin", "web.accounts.rate_limits", "web.api", "web.stream.routes", "web.operations.metrics"):
-        if find_spec(name) is not None:
-            import_module(name).register(app)
+        import_module(name).register(app)
     admin.register(app)
     return app

@@ -11,7 +11,6 @@ begins; what needs more, a change above all, begins with ``need(…)``.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 
 from flask import Flask
@@ -54,5 +53,4 @@ def register(app: Flask) -> None:
 
 
 def load() -> list[ModuleType]:
-    names = [f"{__name__}.{name}" for name in MODULES]
-    return [import_module(name) for name in names if find_spec(name) is not None]
+    return [import_module(f"{__name__}.{name}") for name in MODULES]
