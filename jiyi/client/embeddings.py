@@ -30,4 +30,4 @@ class Embeddings:
             EmbeddingUnavailable, TextRefused: the new model's provider; the step may be repeated.
         """
         request = checked(MoveRequest, group_id=self._calls.group, to=to, batch=batch, everything=everything, count=count, cancel=cancel)
-        return MoveState.model_validate(self._calls.call(TASK, QUEUE, request, timeout))
+        return MoveState.model_validate_json(self._calls.call(TASK, QUEUE, request, timeout))

@@ -1,4 +1,4 @@
-"""Work owed: what events have set off and workers have not done yet, by kind and one by one."""
+"""Pending work: what events have set off and workers have not done yet, by kind and one by one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from web.show import number, seconds_since
 from web.sources import from_database
 
 blueprint = Blueprint("work", __name__)
-PAGES = (Page("running", lazy_gettext("Work owed"), "work.page"),)
+PAGES = (Page("running", lazy_gettext("Pending work"), "work.page"),)
 
 PER_PAGE = 50
 
