@@ -74,11 +74,12 @@ class DeadLettersQuery(Query):
 
 
 class ResolveQuery(Query):
-    """Replay or discard dead letters: those named, or all open ones of a kind."""
+    """Replay or discard dead letters: those named, or all open ones of a kind. ``actor`` is who does it, for the audit log."""
 
     action: Literal["replay", "discard"]
     letter_ids: Annotated[list[UUID], Field(max_length=1_000)] = []
     kind: Annotated[str, Field(max_length=100)] | None = None
+    actor: Name = "operator"
 
 
 class Page(BaseModel):

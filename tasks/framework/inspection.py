@@ -72,7 +72,9 @@ def dead_letters(query: ask.DeadLettersQuery) -> dict[str, Any]:
 def resolve(query: ask.ResolveQuery) -> dict[str, Any]:
     """Replayed events go through the exchange again, like new ones, before their letters close."""
     with whole_service(), unit_of_work() as connection:
-        resolved = dead.resolve(connection, query.group_id, query.letter_ids, query.kind, replay=query.action == "replay")
+        resolved = dead.resolve(
+            connection, query.group_id, query.letter_ids, query.kind, replay=query.action == "replay", actor=query.actor
+        )
         if query.letter_ids and not resolved.count:
             raise NotFound("letter_ids: none of these is an open dead letter of this group")
         _publish(resolved.bodies, query.group_id)
