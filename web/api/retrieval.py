@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import redis
 
-from jiyi.client.calls import retrieval_queue
+from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrieveBody
 from jiyi.settings import get_settings
 from models.queue import broker_queues
