@@ -14,7 +14,7 @@ from jiyi import Client
 from jiyi.cli.reflection import thought_trees
 from jiyi.cli.retrieval import focal_table
 from jiyi.client.client import chunks
-from jiyi.protocol.queries import NodesQuery, StatsQuery
+from jiyi.protocol.queries import StatsQuery
 from jiyi.protocol.reflection import NewThought
 from workers.migrate import CHECKOUT
 
@@ -71,7 +71,7 @@ def remember(client: Client, events: list[dict[str, object]], console: Console) 
 
 def reflect(client: Client, agent: str) -> list[NewThought]:
     """The best thought on each question that the agent asks itself; of the first time, if it has reflected before."""
-    thoughts = client.page("nodes", NodesQuery, agent_id=agent, types=["thought"], limit=THOUGHTS_LOOKED_AT).rows
+    thoughts = client.memory.nodes(agent, types=["thought"], limit=THOUGHTS_LOOKED_AT).rows
     known = next((row["provenance"]["reflection"] for row in reversed(thoughts) if "reflection" in row["provenance"]), None)
     if known is None:
         await_counted(client)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from jiyi import Client
 from jiyi.errors import JiyiError
-from jiyi.protocol.queries import AgentsQuery
 from jiyi.providers.embedders import embedder, embedder_of
 from jiyi.settings import get_settings
 from models.db.connection import engine, reading_engine
@@ -135,7 +134,7 @@ def await_answers(seconds: float = START_SECONDS) -> None:
     with Client() as client:
         while True:
             try:
-                client.ask("agents", AgentsQuery(group_id=client.group), timeout=1)
+                client.agents.list(limit=1, timeout=1)
                 return
             except JiyiError:
                 if time.monotonic() > deadline:
