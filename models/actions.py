@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from models.db.actions import REGISTERED, Action
+from models.operations import actions as operations
+from models.queue import actions as queue
 from models.tiers import actions as tiers
 
 #: The modules whose import registers the actions: one a subject.
-SUBJECTS = (tiers,)
+SUBJECTS = (tiers, queue, operations)
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

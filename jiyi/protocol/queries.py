@@ -101,45 +101,6 @@ class ExportQuery(Query):
     limit: PageSize = DEFAULT_PAGE
 
 
-class RecallQuery(Query):
-    """How much of the exact answer does a large agent's approximate search find? Asked with its own memories' texts."""
-
-    agent_id: Name
-    questions: int = Field(20, ge=1, le=200)
-    top_k: int = Field(10, ge=1, le=100)
-
-
-class StatsQuery(Query):
-    """Counts of the group, and the state of the service."""
-
-
-class LLMsQuery(Query):
-    """The LLM in use, the vendors there are, and what the group has used in the last ``days``."""
-
-    days: int = Field(30, ge=1, le=3_650)
-
-
-class EmbeddersQuery(Query):
-    """Which embedders there are, which is in use, how they fare, and how many memories each model has embedded."""
-
-
-class DeadLettersQuery(Query):
-    """Dead letters, newest first; those of no known group are shown to every group's operator."""
-
-    state: Literal["open", "replayed", "discarded"] = "open"
-    kind: Annotated[str, Field(max_length=100)] | None = None
-    before: UUID | None = None
-    limit: PageSize = DEFAULT_PAGE
-
-
-class ResolveQuery(Query):
-    """Replay or discard dead letters: those named, or all open ones of a kind."""
-
-    action: Literal["replay", "discard"]
-    letter_ids: Annotated[list[UUID], Field(max_length=1_000)] = []
-    kind: Annotated[str, Field(max_length=100)] | None = None
-
-
 class Page(BaseModel):
     """One page of a list; ``next`` is what to pass on for the following one, None at the end."""
 

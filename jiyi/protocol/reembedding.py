@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from jiyi.protocol.queries import Query
-
-TASK, QUEUE = "embedding.move", "embedding"
+QUEUE = "embedding"
 #: Memories of one step: a few seconds on one machine, so that new memories are embedded in between.
 DEFAULT_BATCH = 256
 #: Seconds that a step may take: longer than an embedder may for a batch (``jiyi.providers.embedders.remote``).
@@ -19,8 +17,10 @@ STEP_SECONDS = 120.0
 Phase = Literal["filling", "waiting", "folding", "done", "cancelled"]
 
 
-class MoveRequest(Query):
+class ReembeddingStep(BaseModel):
     """Do the next step of the move to ``to``, whatever it is. It concerns the whole deployment, whichever the group."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     #: A provider as in ``JIYI_EMBEDDER``; what this names at the service unless given.
     to: Annotated[str, Field(min_length=1, max_length=200)] | None = None

@@ -55,7 +55,7 @@ def why(query: ask.WhyQuery) -> dict[str, Any]:
     return {**found, "nodes": {str(node_id): node for node_id, node in found["nodes"].items()}}
 
 
-@job("reflect", every="reflect_minutes")
+@job("reflect")
 def reflect_when_quiet(run: Run) -> None:
     """Let agents reflect that have new events and have been left in peace for a while.
 
