@@ -53,8 +53,6 @@ from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.tiers import MemoryAnswer, MemoryQuery
 from jiyi.settings import Settings, get_settings
 
-#: Connections that one process keeps for publishing: more threads than this wait for each other.
-PRODUCERS = 8
 PUBLISH_RETRY = {"max_retries": 2, "interval_start": 0.1, "interval_step": 0.2}  # seconds
 #: ``wait=True`` asks again after this, at first; seconds.
 FIRST_POLL = 0.01
@@ -240,7 +238,7 @@ class Client:
         texts = [focal] if isinstance(focal, str) else list(focal)
         request = _checked(RetrievalRequest, group_id=self.group, agent_id=agent_id, focal_texts=texts, **options)
         queue = retrieval_queue(self.group, agent_id, self.settings.retrieval_shards)
-        return Answer.model_validate(self._caller.call("retrieval.retrieve", queue, request, timeout))
+        return Answer.model_validate_json(self._caller.call_for_json("retrieval.retrieve", queue, request, timeout))
 
     def event_states(self, event_ids: Sequence[UUID], timeout: float | None = None) -> list[EventState]:
         """What became of these events (at most 1,000), in their order."""
@@ -314,7 +312,7 @@ class Client:
         group = group_id or self.group
         request = _checked(MemoryQuery, group_id=group, query=query, **options)
         queue = retrieval_queue(group, "", self.settings.retrieval_shards)
-        return MemoryAnswer.model_validate(self._caller.call("retrieval.memory", queue, request, timeout))
+        return MemoryAnswer.model_validate_json(self._caller.call_for_json("retrieval.memory", queue, request, timeout))
 
     def ingest(self, content: str, *, wait: bool = True, timeout: float | None = None, **fields: Any) -> Ingested | UUID:
         """A text for the group's quarantine, and for working memory if the filters let it in (CN-54).

@@ -18,10 +18,6 @@ def groups(connection: Connection) -> list[str]:
     return list(connection.execute(_GROUPS, {"limit": MAX_GROUPS}).scalars())
 
 
-def group_exists(connection: Connection, group_id: str) -> bool:
-    return bool(connection.execute(_GROUP_EXISTS, {"group": group_id}).scalar())
-
-
 def agent(connection: Connection, group_id: str, agent_id: str) -> Row | None:
     return _first(connection, _AGENT, group=group_id, agent=agent_id)
 
@@ -50,7 +46,6 @@ def _first(connection: Connection, statement: Any, **parameters: Any) -> Row | N
 
 
 _GROUPS = text("SELECT group_id FROM groups ORDER BY group_id LIMIT :limit")
-_GROUP_EXISTS = text("SELECT EXISTS (SELECT FROM groups WHERE group_id = :group)")
 _AGENT = text("""
     SELECT agent_id, settings, node_count, type_counts, importance_trigger_curr, importance_ele_n, created_at
     FROM agents WHERE group_id = :group AND agent_id = :agent

@@ -122,11 +122,11 @@ def of_database(connection: Connection) -> list[Metric]:
     owed = pending.by_kind(connection)
     now = time.time()
     return [
-        _gauges("jiyi_work_owed", "Work owed, by kind.", "kind", {row.kind: row.owed for row in owed}),
+        _gauges("jiyi_work_owed", "Pending work, by kind.", "kind", {row.kind: row.owed for row in owed}),
         _gauges("jiyi_work_overdue", "Work that is due and unclaimed.", "kind", {row.kind: row.overdue for row in owed}),
         _gauges(
             "jiyi_work_oldest_seconds",
-            "Age of the oldest work owed.",
+            "Age of the oldest pending work.",
             "kind",
             {row.kind: max(0.0, now - row.oldest.timestamp()) for row in owed},
         ),

@@ -46,7 +46,7 @@ def wait_for(client: Client, events: Sequence[Event], timeout: float) -> None:
             if owners and time.monotonic() > deadline:
                 raise NoAnswer(
                     f"{len(owners):,} of {total:,} events are published, but without effect after {timeout:g} s; "
-                    "they are not lost: `jiyi stats` shows the work owed"
+                    "they are not lost: `jiyi stats` shows the pending work"
                 )
             pause = FIRST_POLL if done else min(pause * 2, LAST_POLL)
             if owners:

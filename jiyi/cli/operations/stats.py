@@ -29,7 +29,7 @@ NAMES = {
 
 
 def stats(ctx: typer.Context, as_json: Json = False) -> None:
-    """Counts of the group, work owed, and counters of the service."""
+    """Counts of the group, pending work, and counters of the service."""
     with connect(ctx) as client:
         found = client.ask("stats", checked(queries.StatsQuery, group_id=client.group))
         group = client.group
@@ -43,7 +43,7 @@ def stats_tables(group: str, found: dict[str, Any], now: datetime) -> Group:
     counters = {**found.get("counters", {}), "accesses not written yet": found.get("access_buffered")}
     parts = [_counts(f"group {group}", {NAMES.get(name, name): value for name, value in found["group"].items()})]
     owed = output.table(
-        "work owed (whole service)", "kind", "owed", "overdue", "retried", "oldest", right=["owed", "overdue", "retried", "oldest"]
+        "pending work (whole service)", "kind", "owed", "overdue", "retried", "oldest", right=["owed", "overdue", "retried", "oldest"]
     )
     for row in found["work_owed"]:
         output.row(owed, row["kind"], row["owed"], row["overdue"], row["retried"], output.age(row["oldest"], now))

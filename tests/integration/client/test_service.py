@@ -21,6 +21,7 @@ from jiyi.protocol import queries
 from jiyi.protocol.broker import exchange, intake_queue
 from jiyi.protocol.queries import AgentsQuery, DeadLettersQuery, ExportQuery, NodesQuery, ResolveQuery, StatsQuery
 from jiyi.settings import get_settings
+from models.accounts import audit
 from models.db.connection import unit_of_work
 from models.memory.inbox import store
 from tests.integration.memory.test_inbox import observed
@@ -297,3 +298,11 @@ def test_a_refused_event_that_is_replayed_unmended_comes_back_as_a_new_letter(cl
     assert [letter["letter_id"] for letter in letters("replayed")] == [first["letter_id"]]
     with pytest.raises(NotFound):
         client.ask("resolve", query)
+    discarded = ResolveQuery(group_id=client.group, action="discard", letter_ids=[second["letter_id"]])
+    assert client.ask("resolve", discarded) == {"resolved": 1}
+    with unit_of_work() as connection:
+        noted = audit.entries(connection, client.group, None, 10)
+    assert [(row["action"], row["actor"], row["details"]["letters"]) for row in noted] == [
+        ("dead letters discarded", "operator", [second["letter_id"]]),
+        ("dead letters replayed", "operator", [first["letter_id"]]),
+    ]

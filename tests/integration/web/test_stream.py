@@ -124,10 +124,6 @@ def test_a_groups_news_is_bounded_and_passes(database: object, group: str) -> No
     stream.publish_all((group, "work.done", {"count": n}) for n in range(2 * stream.KEPT))
     assert stream.KEPT <= len(stream.read(group, "0", count=10 * stream.KEPT)) <= stream.KEPT + 100
     assert 0 < valkey().ttl(f"jiyi:stream:{group}") <= stream.FORGOTTEN_AFTER
-    stream.publish(group, "retrieval.answered", agent="Ada", found=1)
-    stream.publish(group, "node.stored", ids=[], count=2, agents={"Ada": 2})
-    assert stream.forget_agent(group, "Ada") == 2
-    assert set(kinds_of(group)) == {"work.done"}
 
 
 # The stream of one client

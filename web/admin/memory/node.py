@@ -26,7 +26,7 @@ from web.admin.acting import change
 from web.admin.memory.evidence import Graph, tree
 from web.admin.retrieval.playground import FILTERS
 from web.answers import answer
-from web.sources import attempt, from_database, reading, source
+from web.sources import attempt, from_database
 
 #: Levels of evidence and memories of them that are shown: as `jiyi why` does, and as many as a page can hold.
 DEPTH, MOST_REASONS = 5, 60
@@ -69,8 +69,8 @@ def _why_address(node: dict[str, Any]) -> str:
 
 
 def one(group_id: str, node_id: UUID) -> dict[str, Any] | None:
-    """The memory with everything around it; None if there is none. What takes long is asked beside the rest, and may fail
-    by itself."""
+    """The memory with everything around it; None if there is none. What takes long is asked apart from the rest, and may
+    fail by itself."""
 
     def question(connection: Connection) -> dict[str, Any] | None:
         node = overview.node(connection, group_id, node_id)
@@ -90,13 +90,12 @@ def one(group_id: str, node_id: UUID) -> dict[str, Any] | None:
             "letters": around.letters(connection, group_id, node_id),
         }
 
-    near = source("database").begin(reading(lambda c: around.nearest(c, group_id, node_id, NEAREST)))
     found = from_database(question)
     if found is None:
         return None
     agent_id = found["node"]["agent_id"]
-    rests = reading(lambda c: overview.resting_on(c, group_id, agent_id, node_id, MAX_RESTING))
-    resting, nearest = attempt(source("database").begin(rests)), attempt(near)
+    resting = attempt(lambda: from_database(lambda c: overview.resting_on(c, group_id, agent_id, node_id, MAX_RESTING)))
+    nearest = attempt(lambda: from_database(lambda c: around.nearest(c, group_id, node_id, NEAREST)))
     return {
         **found,
         **_evidence(found["reasons"], node_id),

@@ -20,7 +20,7 @@ from web.show import number
 from web.sources import from_database
 
 blueprint = Blueprint("work", __name__)
-PAGES = (Page("running", lazy_gettext("Work owed"), "work.page"),)
+PAGES = (Page("running", lazy_gettext("Pending work"), "work.page"),)
 
 PER_PAGE = 50
 
