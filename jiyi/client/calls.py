@@ -29,9 +29,9 @@ class Calls:
     def __init__(self, transport: Transport, settings: Settings, group: str) -> None:
         self.transport, self.settings, self.group = transport, settings, group
 
-    def act(self, action: str, request: BaseModel, timeout: float | None = None) -> Any:
+    def act(self, action: str, request: BaseModel, timeout: float | None = None, *, queue: str = CHANGES) -> Any:
         """The result of an action that changes something (``models.actions`` lists them), as plain data."""
-        return self._perform(action, CHANGES, request, timeout)
+        return self._perform(action, queue, request, timeout)
 
     def ask(self, action: str, request: BaseModel, timeout: float | None = None) -> Any:
         """The result of an action that only reads, as plain data."""

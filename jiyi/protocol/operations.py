@@ -6,14 +6,11 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, Field, model_validator
 
 from jiyi.protocol.events import Name
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Query
-from jiyi.protocol.retrieval import all_storable
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 
-#: Most memories that one request restores.
-MAX_RESTORED = 1_000
 #: Most dead letters that one request names, or closes.
 MAX_RESOLVED = 1_000
 #: Characters that a list shows of a refused event.
@@ -23,14 +20,6 @@ JobName = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,63}$")]
 Kind = Annotated[str, Field(max_length=100)]
 LetterState = Literal["open", "replayed", "discarded"]
 Ids = Annotated[list[UUID], Field(max_length=1_000)]
-
-
-class _Request(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @model_validator(mode="after")
-    def _storable(self) -> Self:
-        return all_storable(self)
 
 
 # Pending work
@@ -59,11 +48,11 @@ class PendingRow(BaseModel):
     overdue: bool
 
 
-class RetryWork(_Request):
+class RetryWork(Request):
     """Make pending work due now, with all its attempts again: that of the subjects named, or all of the kind."""
 
     kind: Kind
-    subject_ids: Ids = []
+    subject_ids: Ids = Field([])
     #: For operators: the work of all groups, not only of the one that is spoken for.
     all_groups: bool = False
 
@@ -75,7 +64,7 @@ class Retried(BaseModel):
 # Dead letters
 
 
-class LettersRequest(_Request):
+class LettersRequest(Request):
     """Dead letters, newest first; ``before`` is the last page's last id. An operator sees those of no known group, too."""
 
     state: LetterState = "open"
@@ -86,7 +75,7 @@ class LettersRequest(_Request):
     limit: PageSize = DEFAULT_PAGE
 
 
-class LetterRequest(_Request):
+class LetterRequest(Request):
     letter_id: UUID
 
 
@@ -111,11 +100,11 @@ class DeadLetterPage(BaseModel):
     next: UUID | None
 
 
-class ResolveBody(_Request):
+class ResolveBody(Request):
     """Which dead letters: those named, or up to 1,000 open ones of a kind."""
 
     action: Literal["replay", "discard"]
-    letter_ids: Ids = []
+    letter_ids: Ids = Field([])
     kind: Kind | None = None
 
     @model_validator(mode="after")
@@ -133,18 +122,18 @@ class Resolved(BaseModel):
 # Scheduled jobs
 
 
-class JobsRequest(_Request):
+class JobsRequest(Request):
     """All jobs, their last runs and their next ones. They are the whole service's, whatever the group."""
 
 
-class RunJob(_Request):
+class RunJob(Request):
     """Run a job now, beside its schedule; for all groups, or only the one that is spoken for."""
 
     job: JobName
     whole_service: bool = Field(True, description="For all groups, not only the one that is spoken for.")
 
 
-class TickRequest(_Request):
+class TickRequest(Request):
     """How far is the run that was begun by :class:`RunJob`?"""
 
     job: JobName
@@ -200,7 +189,7 @@ class GroupStats(BaseModel):
     dead_letters: int = Field(description="Open ones.")
 
 
-class StatsRequest(_Request):
+class StatsRequest(Request):
     """Counts of the group, and the state of the service."""
 
 
@@ -214,37 +203,19 @@ class ServiceStats(BaseModel):
     indexes: dict[str, dict[str, int]]
 
 
-class LLMsRequest(_Request):
+class LLMsRequest(Request):
     """The LLM in use, the vendors there are, and what the group has used in the last ``days``."""
 
     days: int = Field(30, ge=1, le=3_650)
 
 
-class EmbeddersRequest(_Request):
+class EmbeddersRequest(Request):
     """Which embedders there are, which is in use, how they fare, and how many memories each model has embedded."""
 
 
-class RecallRequest(_Request):
+class RecallRequest(Request):
     """How much of the exact answer does a large agent's approximate search find? Asked with its own memories' texts."""
 
     agent_id: Name
     questions: int = Field(20, ge=1, le=200)
     top_k: int = Field(10, ge=1, le=100)
-
-
-# The archive
-
-
-class ArchivedQuery(Query):
-    """One agent's archived memories, newest first; ``before`` is the last page's smallest ``node_count``."""
-
-    agent_id: Name
-    before: int | None = Field(None, ge=1)
-    limit: PageSize = DEFAULT_PAGE
-
-
-class RestoreQuery(Query):
-    """Bring archived memories back: those named, or (at most a thousand at a time) all of an agent's."""
-
-    node_ids: list[UUID] = Field(default_factory=list, max_length=MAX_RESTORED)
-    agent_id: Name | None = None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
+
+from jiyi.protocol.queries import Request
 
 QUEUE = "embedding"
 #: Memories of one step: a few seconds on one machine, so that new memories are embedded in between.
@@ -17,10 +19,8 @@ STEP_SECONDS = 120.0
 Phase = Literal["filling", "waiting", "folding", "done", "cancelled"]
 
 
-class ReembeddingStep(BaseModel):
+class ReembeddingStep(Request):
     """Do the next step of the move to ``to``, whatever it is. It concerns the whole deployment, whichever the group."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     #: A provider as in ``JIYI_EMBEDDER``; what this names at the service unless given.
     to: Annotated[str, Field(min_length=1, max_length=200)] | None = None

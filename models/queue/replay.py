@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 import psycopg
 from sqlalchemy import Connection
@@ -15,10 +13,8 @@ from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
 from jiyi.settings import get_settings
 from models.memory import inbox
+from models.memory.ingest import MAX_COLLISIONS, identity
 from models.queue.dead_letters import ClosedLetter, bury_message
-
-#: Another writer that stores the same events at the same time makes ours start over; the next attempt finds them there.
-MAX_COLLISIONS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +32,7 @@ def replay_events(connection: Connection, group_id: str, closed: Sequence[Closed
     refused: list[str | None] = []
 
     def refuse(letter: ClosedLetter, body: str, reason: str) -> None:
-        bury_message(connection, body, reason, _event_id(body), letter.group_id)
+        bury_message(connection, body, reason, identity(body)[0], letter.group_id)
         refused.append(letter.group_id)
 
     limit = get_settings().max_message_bytes
@@ -76,10 +72,3 @@ def _store(connection: Connection, events: Sequence[Event]) -> inbox.Stored:
             if attempt == MAX_COLLISIONS:
                 raise
     raise AssertionError
-
-
-def _event_id(body: str) -> UUID | None:
-    try:
-        return UUID(str(json.loads(body)["event_id"]))
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
