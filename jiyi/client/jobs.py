@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import TypeAdapter
 
-from jiyi.client.calls import Calls, checked, poll
+from jiyi.client.calls import Calls, checked
+from jiyi.polling import poll
 from jiyi.protocol.operations import JobsRequest, JobState, RunJob, Tick, TickRequest
 
 #: What a job that is run now may take, in seconds.
