@@ -30,7 +30,8 @@ from jiyi.client.transports.caller import Caller
 from jiyi.errors import BrokerUnavailable, InvalidRequest, NotFound, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol.broker import exchange, intake_queue
-from jiyi.protocol.queries import AgentsQuery, ResolveQuery
+from jiyi.protocol.memory import AgentsQuery
+from jiyi.protocol.queries import ResolveQuery
 from jiyi.settings import Settings, get_settings
 from models.accounts import api_keys
 from models.accounts.api_keys import Registration
@@ -497,8 +498,9 @@ def test_a_replay_is_signed_by_the_service_for_the_group_of_whoever_replays(
 
 
 def test_a_worker_that_cannot_sign_replays_nothing_where_it_must(signed_queue: Settings, group: str) -> None:
+    from models.memory.ingest import Rejected
     from tasks.framework.inspection import resolve
-    from workers.intake.consumer import Rejected, store
+    from workers.intake.consumer import store
 
     event = observed(group)
     store([], [Rejected(wire.encode([event]).decode(), "a mistake of ours")])
@@ -692,7 +694,7 @@ def test_the_broker_s_user_that_is_described_can_publish_and_nothing_else(databa
                 for queue in ("inspection", "upkeep", "embedding"):
                     waiting = valkey.llen(queue)
                     with pytest.raises(BrokerUnavailable, match="No permissions"):
-                        Caller(client.settings).call("inspect.agents", queue, AgentsQuery(group_id=group), 1)
+                        Caller(client.settings).act("agents.list", queue, group, AgentsQuery(), 1)
                     assert valkey.llen(queue) == waiting
         finally:
             valkey.execute_command("ACL", "DELUSER", name)

@@ -25,6 +25,7 @@ from models.db.connection import driver, engine, reading, reading_engine, unit_o
 from models.db.roles import ROLE, RoleError, as_owner
 from models.db.scope import Scope, current, for_groups, whole_service, within
 from models.memory import archive, around, browsing, listing, overview
+from models.memory.ingest import Rejected
 from models.queue import dead_letters, pending_work
 from models.reflection import reasons
 from models.retrieval import agent_index, enlargement, large_agents
@@ -530,9 +531,9 @@ def test_the_intake_stores_a_batch_of_several_groups_and_what_is_of_none(groups:
     made = [observed(group, f"of {group}", agent_id="maria") for group in (*groups, f"new-{uuid4().hex[:8]}")]
     broken = uuid4()
     rejected = [
-        intake.Rejected("{", "not JSON"),
-        intake.Rejected(f'{{"event_id": "{broken}", "group_id": "{groups[0]}"}}', "no payload"),
-        intake.Rejected(f'{{"event_id": "{broken}", "group_id": "a stranger"}}', "no payload"),
+        Rejected("{", "not JSON"),
+        Rejected(f'{{"event_id": "{broken}", "group_id": "{groups[0]}"}}', "no payload"),
+        Rejected(f'{{"event_id": "{broken}", "group_id": "a stranger"}}', "no payload"),
     ]
     assert intake.store(made, rejected).events == len(made)
     for event in made:

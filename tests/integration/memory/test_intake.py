@@ -25,6 +25,7 @@ from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
 from models.memory import inbox
+from models.memory.ingest import Rejected
 from models.queue.broker_queues import redis_address
 from tasks.framework.inspection import resolve
 from tests.integration.memory.test_inbox import nodes, observed, rows
@@ -411,7 +412,7 @@ def stored(group: str) -> list[UUID]:
 
 def check_stored_one_by_one(group: str, bad: MemoryObserved, good: Sequence[MemoryObserved]) -> dict[str, Any]:
     unreadable = f"unreadable {uuid4().hex}"
-    result = intake().store([good[0], bad, good[1]], [intake().Rejected(unreadable, "not JSON")])
+    result = intake().store([good[0], bad, good[1]], [Rejected(unreadable, "not JSON")])
     assert result.events == 2
     assert result.owed["embed"] == 2
     assert stored(group) == [event.event_id for event in good]
@@ -499,7 +500,7 @@ def test_a_collision_starts_the_batch_over(group: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(inbox, "store", collides)
     unreadable = f"unreadable {uuid4().hex}"
     event = observed(group)
-    assert intake().store([event], [intake().Rejected(unreadable, "not JSON")]).events == 1
+    assert intake().store([event], [Rejected(unreadable, "not JSON")]).events == 1
     assert stored(group) == [event.event_id]
     assert letter_with(unreadable) is not None  # once: what was rolled back is not there
 
@@ -543,7 +544,7 @@ def test_a_refused_event_is_stored_by_a_replay_once_the_limit_is_raised(own_queu
 
 def test_a_replayed_event_that_arrived_meanwhile_is_stored_once(own_queue: Settings, group: str) -> None:
     event = observed(group)
-    intake().store([], [intake().Rejected(encoded(event).decode(), "a mistake of ours")])
+    intake().store([], [Rejected(encoded(event).decode(), "a mistake of ours")])
     intake().store([event], [])
     letter = letter_with(str(event.event_id))
     assert letter is not None

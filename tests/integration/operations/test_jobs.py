@@ -16,12 +16,16 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.errors import JiyiError
 from jiyi.memory.nodes import counts_for_keywords
+from jiyi.protocol.archive import ArchivedQuery, Restored, RestoreRequest
 from jiyi.protocol.events import build
-from jiyi.protocol.operations import ArchivedQuery, RestoreQuery, RunJobQuery, ScheduleQuery
+from jiyi.protocol.operations import RunJobQuery, ScheduleQuery
 from jiyi.protocol.retrieval import RetrievalRequest
 from models.db import valkey_keys
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
+from models.memory import actions as memory_actions
+from models.memory import questions as memory_questions
 from models.memory import strength
 from models.memory.nodes import lock
 from models.queue import ticks
@@ -286,7 +290,7 @@ def test_expired_thoughts_are_archived_with_the_reason_and_a_record(group: str) 
     assert run_in(group, archive.expire_thoughts) == {"agents": 1, "expired": 1}
     assert archived(group) == {"gone": "expired"}
     (entry,) = audit_of(group)
-    assert (entry["actor"], entry["action"], entry["target"]) == ("job:expire_thoughts", "archive", "klaus")
+    assert (entry["actor"], entry["action"], entry["target"]) == ("job:expire_thoughts", "archive.archive", "klaus")
     assert entry["details"]["node_ids"] == [str(gone.event_id)]
     assert entry["details"]["reason"] == "expired"
     changed = {node["description"] for node, was in zip(nodes(group), before, strict=True) if node != was}
@@ -418,6 +422,10 @@ def test_two_archivings_at_once_archive_each_memory_once(group: str, monkeypatch
     assert sorted(recorded) == sorted(str(event.event_id) for event in events)
 
 
+def restore(group: str, **wanted: Any) -> Restored:
+    return memory_actions.restore.perform(Actor(group), RestoreRequest(**wanted))
+
+
 @pytest.mark.parametrize("way", ["archive", "restore"])
 def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: str, database: Stack, way: str) -> None:
     # Thoughts' ids are in no order; what locks nodes by the order of their numbers meets what locks them by their ids.
@@ -433,7 +441,7 @@ def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: 
         if way == "archive":
             run_in(group, archive.archive)
         else:
-            operations.restore(RestoreQuery(group_id=group, agent_id="klaus"))
+            restore(group, agent_id="klaus")
 
     def fold() -> None:
         with unit_of_work() as connection:
@@ -466,18 +474,17 @@ def test_restored_memories_stay_and_say_who_brought_them_back(group: str) -> Non
     old(faded.event_id)
     run_in(group, archive.archive)
     run_in(group, archive.expire_thoughts)
-    page = operations.archived(ArchivedQuery(group_id=group, agent_id="klaus"))
-    assert [(row["description"], row["archived_reason"]) for row in page["rows"]] == [("expired", "expired"), ("faded", "faded")]
-    strangers = operations.restore(RestoreQuery(group_id=f"{group}-other", node_ids=[faded.event_id]))
-    assert strangers == {"restored": 0, "agents": {}}
-    assert operations.restore(RestoreQuery(group_id=group, node_ids=[faded.event_id]))["restored"] == 1
-    assert operations.restore(RestoreQuery(group_id=group, agent_id="klaus")) == {"restored": 1, "agents": {"klaus": 1}}
+    page = memory_questions.archived.perform(Actor(group), ArchivedQuery(agent_id="klaus"))
+    assert [(row["description"], row["archived_reason"]) for row in page.rows] == [("expired", "expired"), ("faded", "faded")]
+    assert restore(f"{group}-other", node_ids=[faded.event_id]) == Restored(restored=0, agents={})
+    assert restore(group, node_ids=[faded.event_id]).restored == 1
+    assert restore(group, agent_id="klaus") == Restored(restored=1, agents={"klaus": 1})
     assert archived(group) == {}
     assert run_in(group, archive.archive)["archived"] == 0
     assert run_in(group, archive.expire_thoughts) == {}
-    told = [(entry["actor"], entry["details"]["node_ids"]) for entry in audit_of(group) if entry["action"] == "restore"]
+    told = [(entry["actor"], entry["details"]["node_ids"]) for entry in audit_of(group) if entry["action"] == "archive.restore"]
     assert told == [("operator", [str(faded.event_id)]), ("operator", [str(expired.event_id)])]
-    assert operations.restore(RestoreQuery(group_id=group, agent_id="klaus"))["restored"] == 0
+    assert restore(group, agent_id="klaus").restored == 0
 
 
 # Keyword strengths
