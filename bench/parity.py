@@ -29,6 +29,7 @@ from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.memory import stanford
 from jiyi.memory.stanford import Memory
+from jiyi.polling import poll
 
 IMPORT_SECONDS = 300
 #: ada-002's; the made-up vectors of the edge cases have as many.
@@ -168,16 +169,7 @@ def run(root: Path, cases_path: Path, console: Console) -> dict[str, Any]:
 
 def settle(client: Client) -> None:
     """Wait until the keyword strengths are counted, too."""
-    import time
-
-    from jiyi.protocol.queries import StatsQuery
-
-    deadline = time.monotonic() + IMPORT_SECONDS
-    while time.monotonic() < deadline:
-        owed = client.ask("stats", StatsQuery(group_id=client.group))["work_owed"]
-        if not any(row["kind"] != "reflect" for row in owed):
-            return
-        time.sleep(0.1)
+    poll(client.service.stats, lambda stats: all(row.kind == "reflect" for row in stats.work_owed), IMPORT_SECONDS)
 
 
 def main() -> None:

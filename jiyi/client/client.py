@@ -25,7 +25,7 @@ from jiyi.client.arguments import (
     ObservationArguments,
     RetrievalArguments,
 )
-from jiyi.client.calls import Calls, Id, checked, poll
+from jiyi.client.calls import Calls, Id, checked
 from jiyi.client.dead_letters import DeadLetters
 from jiyi.client.embeddings import Embeddings
 from jiyi.client.erasure import Erasure
@@ -40,6 +40,7 @@ from jiyi.client.tiers import Tiers
 from jiyi.client.transports import Transport
 from jiyi.errors import EventRejected, join_problems
 from jiyi.memory.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
+from jiyi.polling import poll
 from jiyi.protocol import events as wire
 from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.events import Event

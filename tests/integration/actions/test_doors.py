@@ -19,12 +19,12 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import Scope, within
 from models.db.valkey import valkey
-from tests.integration.actions import memory, reflection, tiers
+from tests.integration.actions import memory, operations, queue, reflection, tiers
 from tests.integration.actions.cases import Case
 from tests.integration.conftest import SignIn
 
 NOBODY = Scope()
-CASES: tuple[Case, ...] = (*memory.CASES, *reflection.CASES, *tiers.CASES)
+CASES: tuple[Case, ...] = (*memory.CASES, *operations.CASES, *queue.CASES, *reflection.CASES, *tiers.CASES)
 Door = Callable[[Case, str, Any], str]
 
 

@@ -16,10 +16,11 @@ from sqlalchemy import text
 from uuid6 import uuid7
 
 from jiyi import Client
-from jiyi.client.transports.caller import Caller
 from jiyi.errors import EventRejected, InvalidEvent, InvalidRequest, ModelMismatch, NoAnswer, NotFound
+from jiyi.operations.jobs import JOBS
 from jiyi.protocol.broker import exchange, intake_queue
-from jiyi.protocol.queries import DeadLettersQuery, Page, ResolveQuery, StatsQuery
+from jiyi.protocol.operations import DeadLetter, LetterState, Resolved
+from jiyi.protocol.queries import QUEUE, Page
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db.connection import unit_of_work
@@ -201,7 +202,7 @@ def test_an_event_that_nobody_reads_is_not_answered_for_in_time_but_not_lost(ser
 
 def test_a_question_to_a_queue_without_workers_is_not_answered_in_time(client: Client) -> None:
     with pytest.raises(NoAnswer, match="nobody"):
-        Caller(client.settings).call("retrieval.retrieve", "nobody", StatsQuery(group_id=client.group), 0.3)
+        client.transport.call("retrieval.retrieve", "nobody", {"group_id": client.group}, 0.3)
 
 
 def test_errors_of_the_service_arrive_as_their_own_classes(client: Client) -> None:
@@ -285,24 +286,41 @@ def test_a_refused_event_that_is_replayed_unmended_comes_back_as_a_new_letter(cl
     event_id = uuid7()
     publish_bad(client.group, event_id)
 
-    def letters(state: str) -> list[dict[str, Any]]:
-        rows = client.page("dead_letters", DeadLettersQuery, state=state, kind="intake").rows
-        return [row for row in rows if row["subject_id"] == str(event_id)]  # those of no group are everybody's
+    def letters(state: LetterState) -> list[DeadLetter]:
+        rows = client.dead_letters.list(state=state, kind="intake").rows
+        return [row for row in rows if row.subject_id == event_id]  # those of no group are everybody's
 
     (first,) = until(lambda: letters("open"))
-    query = ResolveQuery(group_id=client.group, action="replay", letter_ids=[first["letter_id"]])
-    assert client.ask("resolve", query) == {"resolved": 1}
+    assert client.dead_letters.replay([first.letter_id]) == Resolved(resolved=1, refused_again=1)
     (second,) = until(lambda: letters("open"))
-    assert second["letter_id"] != first["letter_id"]
-    assert (second["subject_id"], second["reason"]) == (str(event_id), first["reason"])
-    assert [letter["letter_id"] for letter in letters("replayed")] == [first["letter_id"]]
+    assert second.letter_id != first.letter_id
+    assert (second.subject_id, second.reason) == (event_id, first.reason)
+    assert client.dead_letters.get(second.letter_id).body == first.body
+    assert [letter.letter_id for letter in letters("replayed")] == [first.letter_id]
     with pytest.raises(NotFound):
-        client.ask("resolve", query)
-    discarded = ResolveQuery(group_id=client.group, action="discard", letter_ids=[second["letter_id"]])
-    assert client.ask("resolve", discarded) == {"resolved": 1}
+        client.dead_letters.replay([first.letter_id])
+    assert client.dead_letters.discard([second.letter_id]) == Resolved(resolved=1)
     with unit_of_work() as connection:
         noted = audit.entries(connection, client.group, None, 10)
     assert [(row["action"], row["actor"], row["details"]["letters"]) for row in noted] == [
-        ("dead letters discarded", "operator", [second["letter_id"]]),
-        ("dead letters replayed", "operator", [first["letter_id"]]),
+        ("dead_letters.resolve", "operator", [str(second.letter_id)]),
+        ("dead_letters.resolve", "operator", [str(first.letter_id)]),
     ]
+
+
+def test_the_names_of_version_0_1_still_answer_on_the_broker(client: Client) -> None:
+    group = {"group_id": client.group}
+
+    def asked(name: str, **fields: Any) -> Any:
+        return client.transport.call(f"inspect.{name}", QUEUE, {**group, **fields}, None)
+
+    assert asked("stats")["group"]["agents"] == 0
+    assert {row["job"] for row in asked("schedule")} == JOBS.keys()
+    assert asked("dead_letters", kind="no such kind") == {"rows": [], "next": None}
+    assert asked("resolve", action="discard", kind="no such kind")["resolved"] == 0
+    assert asked("run_job", job="snapshot", dry_run=True)["state"] == "dry run"
+    begun = asked("run_job", job="snapshot", whole_service=False)
+    tick = until(lambda: asked("tick", job="snapshot", slot=begun["slot"]))
+    assert tick["job"] == "snapshot"
+    assert asked("llms", days=7)["days"] == 7
+    assert asked("embedders")["vendors"]

@@ -18,7 +18,9 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, TextClause, text
 from sqlalchemy.exc import ProgrammingError
 
+from jiyi.operations.jobs import Job
 from jiyi.protocol.events import encode
+from jiyi.protocol.operations import LettersRequest
 from models.db import bulk_copy
 from models.db.bulk_copy import Copy, ForeignRowError
 from models.db.connection import driver, engine, reading, reading_engine, unit_of_work
@@ -26,6 +28,7 @@ from models.db.roles import ROLE, RoleError, as_owner
 from models.db.scope import Scope, current, for_groups, whole_service, within
 from models.memory import archive, around, browsing, listing, overview
 from models.memory.ingest import Rejected
+from models.operations import reads as operations_reads
 from models.queue import dead_letters, pending_work
 from models.reflection import reasons
 from models.retrieval import agent_index, enlargement, large_agents
@@ -315,14 +318,14 @@ QUESTIONS: dict[str, Callable[[Connection, str, UUID], Any]] = {
     "agents": lambda c, g, _: listing.agents(c, g, "", 1_000),
     "related": lambda c, g, _: listing.related(c, g, "klaus", ["x"], 1_000),
     "events": lambda c, g, _: listing.events(c, g, None, None, True, 1_000),
-    "counts": lambda c, g, _: {k: v for k, v in listing.group_counts(c, g).items() if v},
+    "counts": lambda c, g, _: {k: v for k, v in operations_reads.counts(c, g) if v},
     "node": overview.node,
     "brief": lambda c, g, i: overview.brief_nodes(c, g, [i]),
-    "letters": lambda c, g, _: dead_letters.letters(c, g, "open", None, None, 1_000),
+    "letters": lambda c, g, _: dead_letters.letters(c, g, LettersRequest(limit=1_000)),
     "why": lambda c, g, i: reasons.why(c, g, i, 2, 10)["nodes"],
 }
 #: Modules whose statements lose their condition on the group.
-MODULES = (listing, overview, dead_letters, reasons)
+MODULES = (listing, operations_reads, overview, dead_letters, reasons)
 
 
 def neutralised(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -382,16 +385,16 @@ def test_asked_for_another_group_by_name_every_query_is_silent(groups: tuple[str
     with for_groups(ours), unit_of_work() as connection:
         for name, ask in QUESTIONS.items():
             assert not any(flatten(ask(connection, theirs, secrets[theirs]))), name
-        assert overview.totals(connection, theirs) == {"agents": 0, "nodes": 0}
+        assert operations_reads.totals(connection, theirs) == operations_reads.Totals(0, 0)
         assert overview.agent(connection, theirs, "klaus") is None
         assert theirs not in overview.groups(connection)
         assert overview.resting_on(connection, theirs, "klaus", secrets[theirs], 10) == []
-        assert overview.open_dead_letters(connection, theirs) == 0
+        assert operations_reads.open_letters(connection, theirs) == 0
         assert [row["state"] for row in listing.event_states(connection, theirs, [secrets[theirs]])] == ["unknown"]
         assert archive.archived(connection, theirs, "klaus", None, 10) == []
         assert browsing.agent_names(connection, theirs, 10) == []
         assert around.nearest(connection, theirs, secrets[theirs], 10) == []
-        assert dead_letters.resolve(connection, theirs, [], "agent", replay=True, actor="test").count == 0
+        assert dead_letters.close(connection, theirs, [], "agent", "replayed") == []
     for scope, size in ((ours, 0), (theirs, 1)):
         with for_groups(scope), reading() as connection:
             taken = AgentIndex(IndexKey(theirs, "klaus", "m"))
@@ -499,9 +502,10 @@ def test_a_question_is_answered_for_the_group_that_it_names() -> None:
     assert seen == [Scope(("g",)), NOBODY]
 
 
-def test_a_job_works_for_the_whole_service_or_the_group_it_was_asked_to_see_to() -> None:
+def test_a_job_works_for_the_whole_service_or_the_group_it_was_asked_to_see_to(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Scope] = []
-    job = tasks_jobs.Job("test", "reconcile_seconds", "upkeep", 10, lambda _run: seen.append(current()))
+    job = Job("test", "A test's.", "reconcile_seconds")
+    monkeypatch.setitem(tasks_jobs.FUNCTIONS, "test", lambda _run: seen.append(current()))
     for group in (None, "g"):
         tasks_jobs.perform(job, datetime.now(UTC) + timedelta(days=len(seen)), group)
         tasks_jobs.rehearse(job, group)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -14,11 +15,12 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-from jiyi.errors import JiyiError
+from jiyi.errors import BrokerUnavailable, JiyiError, NotFound
 from jiyi.memory.nodes import counts_for_keywords
+from jiyi.operations.jobs import JOBS, Job
 from jiyi.protocol.archive import ArchivedQuery, Restored, RestoreRequest
 from jiyi.protocol.events import build
-from jiyi.protocol.operations import RunJobQuery, ScheduleQuery
+from jiyi.protocol.operations import JobsRequest, RunJob
 from jiyi.protocol.retrieval import RetrievalRequest
 from models.db import valkey_keys
 from models.db.actions import Actor
@@ -28,10 +30,11 @@ from models.memory import actions as memory_actions
 from models.memory import questions as memory_questions
 from models.memory import strength
 from models.memory.nodes import lock
+from models.operations import actions
 from models.queue import ticks
 from models.retrieval import touches
 from tasks.framework import jobs
-from tasks.framework.jobs import JOBS, Job, Run, perform, rehearse
+from tasks.framework.jobs import FUNCTIONS, Run, perform, rehearse
 from tasks.memory import archive
 from tasks.operations import jobs as operations
 from tasks.operations import maintenance
@@ -64,11 +67,12 @@ def a_job() -> Iterator[Callable[..., Job]]:
     def make(function: Callable[[Run], None], **options: Any) -> Job:
         name = f"test_{uuid4().hex}"
         made.append(name)
-        return Job(
-            name, options.get("setting", "archive_hour"), "upkeep", options.get("time_limit", 60), function, options.get("overlaps", False)
-        )
+        FUNCTIONS[name] = function
+        return Job(name, "A test's.", **{"setting": "archive_hour", "time_limit": 60, **options})
 
     yield make
+    for name in made:
+        del FUNCTIONS[name]
     with unit_of_work() as connection:
         connection.execute(text("DELETE FROM job_ticks WHERE job = ANY(:jobs)"), {"jobs": made})
 
@@ -205,9 +209,10 @@ def test_a_run_that_died_is_seen_as_failed_and_its_slot_is_taken_over(a_job: Cal
     execute("UPDATE job_ticks SET due_by = now() - interval '1 second' WHERE job = :job", job=dying.name)
     with unit_of_work() as connection:
         seen = ticks.last(connection, [dying.name])[dying.name]
-    assert (seen["state"], "died" in seen["error"]) == ("failed", True)
-    zombie = ticks.Tick(dying.name, seen["slot"], 1)
-    healthy = Job(dying.name, dying.setting, dying.queue, 60, lambda run: run.count(done=1))
+    assert (seen.state, "died" in (seen.error or "")) == ("failed", True)
+    zombie = ticks.Attempt(dying.name, seen.slot, 1)
+    healthy = replace(dying, time_limit=60)
+    FUNCTIONS[dying.name] = lambda run: run.count(done=1)
     monkeypatch.setattr(ticks, "RETRY_SECONDS", -1)
     assert perform(healthy) is not None
     with unit_of_work() as connection:
@@ -682,23 +687,34 @@ def test_a_snapshot_counts_queues_work_and_letters(group: str) -> None:
 def test_the_schedule_tells_of_every_job_when_it_ran_and_when_it_will(group: str) -> None:
     now = datetime.now(UTC)
     perform(JOBS["snapshot"], now)
-    found = {row["job"]: row for row in operations.schedule(ScheduleQuery(group_id=group))}
+    found = {row.job: row for row in actions.list_jobs.perform(Actor(group), JobsRequest())}
     assert found.keys() == JOBS.keys()
     snapshot = found["snapshot"]
-    assert snapshot["last"]["state"] == "done"
-    assert snapshot["last"]["seconds"] >= 0
-    assert timedelta() < snapshot["next"] - now <= timedelta(seconds=300)
-    assert snapshot["lag_seconds"] < 1  # 0, unless the slot has just ended
-    assert found["backup"]["next"] is None
-    assert found["backup"]["schedule"] == "off"
+    assert snapshot.last is not None
+    assert snapshot.last.state == "done"
+    assert snapshot.last.seconds is not None
+    assert snapshot.last.seconds >= 0
+    assert snapshot.next is not None
+    assert timedelta() < snapshot.next - now <= timedelta(seconds=300)
+    assert snapshot.lag_seconds is not None
+    assert snapshot.lag_seconds < 1  # 0, unless the slot has just ended
+    assert found["backup"].next is None
+    assert found["backup"].schedule == "off"
 
 
 def test_a_job_that_is_there_can_be_rehearsed_and_one_that_is_not_is_named(group: str) -> None:
     save(observed(group, "memory"))
-    answer = operations.run_job(RunJobQuery(group_id=group, job="archive", dry_run=True, whole_service=False))
-    assert (answer["state"], answer["summary"]["agents"]) == ("dry run", 1)
-    with pytest.raises(JiyiError, match=r"no job 'sleep'; there are archive, backup"):
-        operations.run_job(RunJobQuery(group_id=group, job="sleep"))
+    answer = operations.preview(Actor(group), RunJob(job="archive", whole_service=False))
+    assert (answer.state, answer.summary["agents"]) == ("dry run", 1)
+    for door in (operations.preview, actions.run_job.perform):
+        with pytest.raises(NotFound, match=r"no job 'sleep'; there are archive, backup"):
+            door(Actor(group), RunJob(job="sleep"))
+
+
+def test_a_run_that_cannot_be_sent_leaves_no_audit_row(group: str) -> None:
+    with environment(broker_url="redis://127.0.0.1:1/0"), pytest.raises(BrokerUnavailable):
+        actions.run_job.perform(Actor(group), RunJob(job="snapshot", whole_service=False))
+    assert audit_of(group) == []
 
 
 @pytest.mark.parametrize("name", sorted(JOBS))
