@@ -87,7 +87,7 @@ _EVENTS = text("""
       AND (CAST(:after AS bigint) IS NULL OR e.position > :after)
     ORDER BY e.position DESC LIMIT :limit
 """)
-# What is open, but owed no more, was given up (``tables.Reflection``).
+# What is open, but owed no more, was given up (``models.reflection.tables.Reflection``).
 _REFLECTIONS = text("""
     SELECT * FROM (
         SELECT r.reflection_id, r.agent_id, r.trigger, r.attempts, r.created_at, r.started_at, r.finished_at,
