@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from sqlalchemy import MetaData, text
+from sqlalchemy import Double, MetaData, text
 from sqlalchemy.dialects.postgresql import TIMESTAMP
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import UserDefinedType
@@ -21,6 +21,8 @@ NAMING = {
 
 class Base(DeclarativeBase):
     metadata = MetaData(naming_convention=NAMING)
+    #: PostgreSQL's own name of the type, which COPY needs.
+    type_annotation_map: ClassVar[dict[Any, Any]] = {float: Double}
 
 
 class XID8(UserDefinedType[int]):

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from pgvector.sqlalchemy import VECTOR
-from sqlalchemy import BigInteger, CheckConstraint, Double, ForeignKey, Index, Text, text
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.db.base import HOT, NOW, Base, Timestamp
@@ -69,4 +69,4 @@ class LLMUsage(Base):
     prompt_tokens: Mapped[int] = mapped_column(BigInteger)
     completion_tokens: Mapped[int] = mapped_column(BigInteger)
     #: In the currency of the prices that are set; 0 where none is.
-    cost: Mapped[float] = mapped_column(Double)
+    cost: Mapped[float]

@@ -26,6 +26,7 @@ from models.db.roles import ROLE, RoleError, as_owner
 from models.db.scope import Scope, current, for_groups, whole_service, within
 from models.memory import archive, around, browsing, listing, overview
 from models.queue import dead_letters, pending_work
+from models.queue.tables import PendingWork
 from models.reflection import reasons
 from models.retrieval import agent_index, enlargement, large_agents
 from models.retrieval.agent_index import AgentIndex, IndexKey
@@ -267,7 +268,7 @@ def test_names_with_signs_that_mean_something_to_arrays_are_names_like_others() 
 
 
 def copied(group: str) -> Copy:
-    return Copy("pending_work", {"kind": "text", "subject_id": "uuid", "group_id": "text"}, [("test", uuid4(), group)])
+    return Copy(PendingWork, [{"kind": "test", "subject_id": uuid4(), "group_id": group}])
 
 
 def test_rows_of_another_group_are_not_copied(groups: tuple[str, str]) -> None:
@@ -286,7 +287,7 @@ def test_rows_of_another_group_are_not_copied(groups: tuple[str, str]) -> None:
 
 def test_a_copy_that_fails_leaves_no_connection_with_the_owners_rights(groups: tuple[str, str]) -> None:
     again = copied(groups[0])
-    twice = Copy(again.table, again.columns, [*again.rows, *again.rows])
+    twice = Copy(again.table, [*again.rows, *again.rows])
     for _ in range(3):
         with pytest.raises(psycopg.errors.UniqueViolation), for_groups(groups[0]), unit_of_work() as connection:
             bulk_copy.copy_rows(driver(connection), [twice])
