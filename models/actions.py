@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from models.db.actions import REGISTERED, Action
+from models.memory import actions as memory
+from models.memory import questions as memory_questions
+from models.reflection import actions as reflection
 from models.tiers import actions as tiers
 
 #: The modules whose import registers the actions: one a subject.
-SUBJECTS = (tiers,)
+SUBJECTS = (memory, memory_questions, reflection, tiers)
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

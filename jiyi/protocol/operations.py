@@ -1,18 +1,13 @@
-"""Operating the service from outside: its scheduled jobs and its archive. Answered by workers, like inspections."""
+"""Operating the service from outside: its scheduled jobs. Answered by workers, like inspections."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated, Any
-from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, Field
 
-from jiyi.protocol.events import Name
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Query
-
-#: Most memories that one request restores.
-MAX_RESTORED = 1_000
+from jiyi.protocol.queries import Query
 
 JobName = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,63}$")]
 
@@ -46,18 +41,3 @@ class Tick(BaseModel):
     attempts: int = 0
     summary: dict[str, Any] = {}
     error: str | None = None
-
-
-class ArchivedQuery(Query):
-    """One agent's archived memories, newest first; ``before`` is the last page's smallest ``node_count``."""
-
-    agent_id: Name
-    before: int | None = Field(None, ge=1)
-    limit: PageSize = DEFAULT_PAGE
-
-
-class RestoreQuery(Query):
-    """Bring archived memories back: those named, or (at most a thousand at a time) all of an agent's."""
-
-    node_ids: list[UUID] = Field(default_factory=list, max_length=MAX_RESTORED)
-    agent_id: Name | None = None

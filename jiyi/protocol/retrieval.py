@@ -13,6 +13,8 @@ from jiyi.protocol.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight, get_settings
 
 DEFAULT_TOP_K = 30  # GA-01
+#: Seconds that an answer may be waited for: a worker gives up after a minute.
+MAX_TIMEOUT = 60.0
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -124,6 +126,29 @@ class RetrievalRequest(Question):
     """A question with the group that it is asked for."""
 
     group_id: Name
+
+
+class RetrieveBody(Question):
+    """A question to one agent's memory."""
+
+    focal_text: FocalText | None = Field(None, description="What the memories are to be about: a question, or what goes on now.")
+    focal_texts: list[FocalText] = Field(default_factory=list, description="Several of them, answered one by one in one request.")
+    timeout: float | None = Field(
+        None, gt=0, le=MAX_TIMEOUT, description="Seconds to wait for the answer; the deployment's request time-out unless given."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_or_many(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        one, many = given.get("focal_text"), given.get("focal_texts")
+        if one is not None and many is not None:
+            raise ValueError("focal_text: give either this or focal_texts")
+        if one is None and many in (None, []):
+            raise ValueError("focal_text: required, but missing: a text, or several as focal_texts")
+        rest = {name: value for name, value in given.items() if name not in ("focal_text", "focal_texts")}
+        return {**rest, "focal_texts": [one] if many is None else many}
 
 
 class ScoreComponent(BaseModel):

@@ -19,8 +19,6 @@ from models.queue import pending_work
 
 #: The kind of work that an erasure owes (subject: its id).
 ERASE = "erase"
-#: What an agent is called in an erasure that only knows the hash of its name (``models.erasure.ledger``).
-HASH = "sha256"
 
 
 @dataclass(slots=True)

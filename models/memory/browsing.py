@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -70,11 +69,6 @@ def agent_names(connection: Connection, group_id: str, limit: int) -> list[str]:
     return list(connection.execute(_AGENT_NAMES, {"group": group_id, "limit": limit}).scalars())
 
 
-def existing(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[UUID]:
-    """Those of the ids that are memories of this group."""
-    return list(connection.execute(_EXISTING, {"group": group_id, "ids": list(node_ids)}).scalars())
-
-
 _EVENTS = text("""
     SELECT e.event_id, e.position, e.type, e.agent_id, e.session_id, e.occurred_at, e.received_at, e.outcome, e.node_id,
         coalesce(left(e.payload ->> 'description', :chars), left(CAST(e.payload AS text), :chars)) AS summary,
@@ -130,4 +124,3 @@ _TIMELINE = text(f"""
 """)
 _SPAN = text(f"SELECT min(created_at) AS first, max(created_at) AS last FROM ({_NEWEST}) AS newest")
 _AGENT_NAMES = text("SELECT agent_id FROM agents WHERE group_id = :group ORDER BY agent_id LIMIT :limit")
-_EXISTING = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")

@@ -21,10 +21,6 @@ def groups(connection: Connection) -> list[str]:
     return list(connection.execute(_GROUPS, {"limit": MAX_GROUPS}).scalars())
 
 
-def group_exists(connection: Connection, group_id: str) -> bool:
-    return bool(connection.execute(_GROUP_EXISTS, {"group": group_id}).scalar())
-
-
 def totals(connection: Connection, group_id: str) -> Row:
     """Agents and nodes of the group, from the agents' counters: no node is read."""
     return dict(connection.execute(_TOTALS, {"group": group_id}).mappings().one())
@@ -67,7 +63,6 @@ def _first(connection: Connection, statement: Any, **parameters: Any) -> Row | N
 
 
 _GROUPS = text("SELECT group_id FROM groups ORDER BY group_id LIMIT :limit")
-_GROUP_EXISTS = text("SELECT EXISTS (SELECT FROM groups WHERE group_id = :group)")
 _TOTALS = text("""
     SELECT count(*) AS agents, coalesce(sum(node_count), 0)::bigint AS nodes FROM agents WHERE group_id = :group
 """)

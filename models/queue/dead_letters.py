@@ -10,6 +10,8 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
+from models.accounts import audit
+
 INTAKE = "intake"
 #: Bound of one replay or discard of "all of a kind".
 MAX_RESOLVED = 1_000
@@ -63,8 +65,10 @@ def open_ids(connection: Connection, group_id: str, letter_ids: Sequence[UUID], 
     return list(connection.execute(_OPEN_IDS, parameters).scalars())
 
 
-def resolve(connection: Connection, group_id: str, letter_ids: Sequence[UUID], kind: str | None, *, replay: bool) -> Resolved:
+def resolve(connection: Connection, group_id: str, letter_ids: Sequence[UUID], kind: str | None, *, replay: bool, actor: str) -> Resolved:
     """Close open letters: those named, or up to ``MAX_RESOLVED`` of a kind. Replayed work is owed anew, at once.
+
+    The audit log gets a row unless there was nothing to close.
 
     Safe to repeat because only an open letter is closed, once.
     """
@@ -76,6 +80,17 @@ def resolve(connection: Connection, group_id: str, letter_ids: Sequence[UUID], k
         "state": "replayed" if replay else "discarded",
     }
     rows = connection.execute(_RESOLVE, parameters).all()
+    if rows:
+        audit.record(
+            connection,
+            group_id=group_id,
+            actor=actor,
+            action=f"dead letters {parameters['state']}",
+            target="dead_letters",
+            kind=kind,
+            count=len(rows),
+            letters=sorted(row.letter_id for row in rows),
+        )
     if replay:
         owed = [{"kind": row.kind, "subject_id": row.subject_id, "group_id": row.group_id} for row in rows if row.kind != INTAKE]
         if owed:
@@ -117,7 +132,7 @@ _RESOLVE = text("""
           AND (letter_id = ANY(:ids) OR (cardinality(CAST(:ids AS uuid[])) = 0 AND kind = :kind))
         ORDER BY letter_id LIMIT :limit FOR UPDATE
     )
-    RETURNING kind, subject_id, group_id, body
+    RETURNING letter_id, kind, subject_id, group_id, body
 """)
 _OWE_AGAIN = text("""
     INSERT INTO pending_work (kind, subject_id, group_id) VALUES (:kind, :subject_id, :group_id)

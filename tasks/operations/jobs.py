@@ -1,4 +1,4 @@
-"""Answers to what is asked of :mod:`jiyi.protocol.operations`: about jobs, and the archive."""
+"""Answers to what is asked of :mod:`jiyi.protocol.operations`: about jobs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from typing import Any
 
 from celery import current_app
 
-from jiyi.errors import InvalidRequest, NotFound
+from jiyi.errors import NotFound
 from jiyi.protocol import operations as ask
 from jiyi.settings import get_settings
-from models.accounts import audit
 from models.db.connection import unit_of_work
-from models.memory import archive
 from models.queue import ticks
-from models.retrieval import touches
 from tasks.framework.inspection import inspects
 from tasks.framework.jobs import JOBS, Job, rehearse, task_name
 
@@ -70,25 +67,3 @@ def tick(query: ask.TickQuery) -> dict[str, Any] | None:
     """Safe to repeat because it only reads."""
     with unit_of_work() as connection:
         return ticks.find(connection, query.job, query.slot)
-
-
-@inspects("archived", ask.ArchivedQuery)
-def archived(query: ask.ArchivedQuery) -> dict[str, Any]:
-    """Safe to repeat because it only reads."""
-    with unit_of_work() as connection:
-        rows = archive.archived(connection, query.group_id, query.agent_id, query.before, query.limit)
-    return {"rows": rows, "next": rows[-1]["node_count"] if len(rows) == query.limit else None}
-
-
-@inspects("restore", ask.RestoreQuery)
-def restore(query: ask.RestoreQuery) -> dict[str, Any]:
-    """Safe to repeat because only what is archived is restored."""
-    if bool(query.node_ids) == (query.agent_id is not None):
-        raise InvalidRequest(["give either node_ids or agent_id"])
-    now = datetime.now(UTC)
-    with unit_of_work() as connection:
-        restored = archive.restore(connection, query.group_id, query.agent_id, query.node_ids, now, ask.MAX_RESTORED, audit.OPERATOR)
-    for agent_id, (at, ids) in restored.items():
-        touches.tell(query.group_id, agent_id, ids, at.timestamp())
-    counts = {agent_id: len(ids) for agent_id, (_, ids) in restored.items()}
-    return {"restored": sum(counts.values()), "agents": counts}

@@ -19,7 +19,7 @@ from models.db.scope import whole_service
 from web.accounts.identity import Identity, Scope, identify, need
 from web.accounts.rate_limits import limits
 from web.security import LOOPBACK, is_loopback
-from web.sources import Unanswered, reading, source
+from web.sources import Unanswered, from_database, source
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class Keys:
             return kept[0]
         try:
             with whole_service():
-                found = source("keys").ask(reading(lambda connection: api_keys.find(connection, [key_id]))).get(key_id)
+                found = from_database(lambda connection: api_keys.find(connection, [key_id])).get(key_id)
         except Unanswered:
             if kept is None or kept[0] is None or now - kept[1] > AWAY_SECONDS:
                 raise

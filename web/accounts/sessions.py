@@ -19,7 +19,7 @@ from models.accounts.users import User
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from web.security import is_loopback
-from web.sources import Unanswered, reading, source
+from web.sources import Unanswered, from_database, source
 
 #: A person's row is asked for again after so many seconds: how long a session may outlive its end.
 USER_SECONDS = 5.0
@@ -62,7 +62,7 @@ class People:
             return kept[0]
         try:
             with whole_service():
-                found = source("database").ask(reading(lambda connection: users.by_id(connection, user_id)))
+                found = from_database(lambda connection: users.by_id(connection, user_id))
         except Unanswered:
             if kept is None or now - kept[1] > STALE_SECONDS:
                 raise

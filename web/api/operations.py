@@ -171,17 +171,8 @@ def resolve_dead_letters(asker: Asker, body: ResolveBody) -> dict[str, int]:
         if not ids:
             done.update(resolved=0, refused=0, kinds=[])
             return
-        resolved = dead_letters.resolve(connection, asker.group_id, ids, None, replay=body.action == "replay")
+        resolved = dead_letters.resolve(connection, asker.group_id, ids, body.kind, replay=body.action == "replay", actor=asker.actor)
         kinds, refused = _replay(connection, asker.group_id, resolved.bodies)
-        audit.record(
-            connection,
-            group_id=asker.group_id,
-            actor=asker.actor,
-            action=f"dead letters {body.action}ed",
-            target="dead_letters",
-            letters=ids,
-            refused_again=refused,
-        )
         done.update(resolved=resolved.count, refused=refused, kinds=[*resolved.kinds, *kinds])
 
     to_database(change)

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from jiyi.cli import output
-from jiyi.cli.shell import checked
-from jiyi.client.client import FIRST_POLL, LAST_POLL, STATES_A_CALL, Client, chunks
+from jiyi.client.calls import FIRST_POLL, LAST_POLL, Calls
+from jiyi.client.client import STATES_A_CALL, Client, chunks
+from jiyi.client.memory import Memory
 from jiyi.errors import EventRejected, NoAnswer, join_problems
 from jiyi.protocol import events as wire
+from jiyi.protocol.event_states import EventState
 from jiyi.protocol.events import Event
-from jiyi.protocol.queries import EventState, EventStatesQuery
 
 
 def publish(client: Client, events: Sequence[Event]) -> None:
@@ -61,9 +62,9 @@ def _ask(client: Client, owners: dict[UUID, str], deadline: float) -> Iterator[E
     for event_id, group in owners.items():
         by_group.setdefault(group, []).append(event_id)
     for group, event_ids in by_group.items():
+        memory = Memory(Calls(client.transport, client.settings, group))
         for page in chunks(event_ids, STATES_A_CALL):
-            query = checked(EventStatesQuery, group_id=group, event_ids=page)
-            states = [EventState.model_validate(row) for row in client.ask("event_states", query)]
+            states = memory.event_states(page)
             yield from states
             if time.monotonic() > deadline or not all(state.final for state in states):
                 break

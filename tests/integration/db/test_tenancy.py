@@ -384,16 +384,14 @@ def test_asked_for_another_group_by_name_every_query_is_silent(groups: tuple[str
             assert not any(flatten(ask(connection, theirs, secrets[theirs]))), name
         assert overview.totals(connection, theirs) == {"agents": 0, "nodes": 0}
         assert overview.agent(connection, theirs, "klaus") is None
-        assert not overview.group_exists(connection, theirs)
         assert theirs not in overview.groups(connection)
         assert overview.resting_on(connection, theirs, "klaus", secrets[theirs], 10) == []
         assert overview.open_dead_letters(connection, theirs) == 0
         assert [row["state"] for row in listing.event_states(connection, theirs, [secrets[theirs]])] == ["unknown"]
         assert archive.archived(connection, theirs, "klaus", None, 10) == []
         assert browsing.agent_names(connection, theirs, 10) == []
-        assert browsing.existing(connection, theirs, [secrets[theirs]]) == []
         assert around.nearest(connection, theirs, secrets[theirs], 10) == []
-        assert dead_letters.resolve(connection, theirs, [], "agent", replay=True).count == 0
+        assert dead_letters.resolve(connection, theirs, [], "agent", replay=True, actor="test").count == 0
     for scope, size in ((ours, 0), (theirs, 1)):
         with for_groups(scope), reading() as connection:
             taken = AgentIndex(IndexKey(theirs, "klaus", "m"))

@@ -221,7 +221,7 @@ def test_pages_of_a_search_have_no_gaps_and_no_doubles_while_memories_arrive(sig
 def test_a_search_that_takes_too_long_says_what_to_do(signed_in: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     observe(group)
     monkeypatch.setattr("models.memory.searching._SELECT", "SELECT pg_sleep(5), * FROM memory_nodes n")
-    monkeypatch.setattr("web.sources.STATEMENT_TIMEOUT", "100ms")
+    monkeypatch.setattr("web.sources.STATEMENT_TIMEOUT", 0.1)
     answer = signed_in.get("/memories", query_string={"group": group, "q": "雨"})
     assert answer.status_code == 503
     assert "statement timeout" in answer.text
@@ -476,6 +476,8 @@ def test_events_are_listed_as_they_arrived_and_the_news_alone(signed_in: FlaskCl
     told = [row["summary"] for row in first["events"] + second["events"]]
     assert told == [f"told {n}" for n in reversed(range(60))]
     assert second["next"] is None
+    everything = page(signed_in, "/events/rows", group=group, after=0)  # as asked for where there was nothing
+    assert everything.count("data-position") == 60
     newest = first["events"][0]["position"]
     late = observe(group, "Tomas", description="news")
     rows = page(signed_in, "/events/rows", group=group, after=newest)

@@ -302,7 +302,7 @@ def test_answers_that_do_not_fit_end_as_a_dead_letter_and_the_others_are_written
     assert node_of(bad)["poignancy"] is None
     llm.broken.clear()
     with unit_of_work() as connection:
-        dead_letters.resolve(connection, group, [letter["letter_id"]], None, replay=True)
+        dead_letters.resolve(connection, group, [letter["letter_id"]], None, replay=True, actor="test")
     settle()
     assert counted(group)[1] == [{"importance_trigger_curr": 150.0 - 6 - 9, "importance_ele_n": 2}]
 

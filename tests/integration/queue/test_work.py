@@ -209,11 +209,26 @@ def test_replay_owes_the_work_anew_and_discard_does_not(group: str) -> None:
             connection.execute(text("UPDATE pending_work SET attempts = 99, due_at = now()"))
             pending_work.bury_exhausted(connection, EMBED, 8)
             (letter,) = dead_letters.letters(connection, group, "open", EMBED, None, 10)
-            resolved = dead_letters.resolve(connection, group, [letter["letter_id"]], None, replay=replay)
+            resolved = dead_letters.resolve(connection, group, [letter["letter_id"]], None, replay=replay, actor="test")
         assert (resolved.count, resolved.kinds) == (1, [EMBED])
         assert ((EMBED, event.event_id) in owed(group)) is replay
     with unit_of_work() as connection:
-        assert dead_letters.resolve(connection, group, [letter["letter_id"]], None, replay=True).count == 0  # closed already
+        ids = [letter["letter_id"]]
+        assert dead_letters.resolve(connection, group, ids, None, replay=True, actor="test").count == 0  # closed already
+    noted = rows("SELECT action, actor, details FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=group)
+    assert [(row["action"], row["actor"]) for row in noted] == [("dead letters replayed", "test"), ("dead letters discarded", "test")]
+    assert noted[1]["details"] == {"kind": None, "count": 1, "letters": [str(letter["letter_id"])]}
+
+
+def test_a_resolution_that_fails_leaves_neither_effect_nor_audit_row(group: str) -> None:
+    with unit_of_work() as connection:
+        dead_letters.bury_message(connection, "{}", "why", None, group)
+        (letter,) = dead_letters.letters(connection, group, "open", None, None, 10)
+    with pytest.raises(ConnectionError), unit_of_work() as connection:
+        dead_letters.resolve(connection, group, [letter["letter_id"]], None, replay=True, actor="test")
+        raise ConnectionError("the exchange is away")
+    assert rows("SELECT state FROM dead_letters WHERE group_id = :g", g=group) == [{"state": "open"}]
+    assert rows("SELECT action FROM audit_log WHERE group_id = :g", g=group) == []
 
 
 def test_another_groups_letters_cannot_be_seen_or_resolved(group: str) -> None:
@@ -224,7 +239,7 @@ def test_another_groups_letters_cannot_be_seen_or_resolved(group: str) -> None:
         pending_work.bury_exhausted(connection, EMBED, 8)
         (letter,) = dead_letters.letters(connection, group, "open", EMBED, None, 10)
         assert dead_letters.letters(connection, f"{group}-other", "open", EMBED, None, 10) == []
-        assert dead_letters.resolve(connection, f"{group}-other", [letter["letter_id"]], None, replay=True).count == 0
+        assert dead_letters.resolve(connection, f"{group}-other", [letter["letter_id"]], None, replay=True, actor="test").count == 0
 
 
 def test_a_thought_that_came_before_its_evidence_gets_its_depth_when_that_arrives(group: str) -> None:

@@ -21,6 +21,7 @@ from uuid6 import uuid7
 from jiyi import Client
 from jiyi.protocol.retrieval import Answer
 from jiyi.settings import get_settings
+from models.accounts import audit
 from models.db import connection as base
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
@@ -343,6 +344,11 @@ def test_dead_letters_are_replayed_or_come_back(api: Program, group: str) -> Non
     api.post("/dead-letters/resolve", {"action": "discard", "letter_ids": ids}, 404)
     api.post("/dead-letters/resolve", {"action": "discard"}, 422)
     assert len(api.get("/dead-letters", state="discarded")["letters"]) == 2
+    with unit_of_work() as connection:
+        noted = audit.entries(connection, group, None, 10)
+    assert [row["action"] for row in noted] == ["dead letters discarded", "dead letters replayed", "key created"]
+    assert noted[0]["details"]["letters"] == sorted(ids)
+    assert (noted[1]["details"]["kind"], noted[1]["details"]["count"]) == ("intake", 3)
 
 
 def test_the_group_is_counted(api: Program, group: str) -> None:

@@ -38,7 +38,7 @@ WHOLE_SERVICE = {
     "web/accounts/signin.py": "people and their sessions belong to no group",
     "workers/backup.py": "what was erased since the backup is erased again, in all groups",
     "workers/bootstrap.py": "the first person who can sign in",
-    "workers/intake/consumer.py": "dead letters of groups that are only claimed, or of none",
+    "models/memory/ingest.py": "dead letters of groups that are only claimed, or of none",
     "workers/intake/signatures.py": "a key is looked for before it is known whose it is",
 }
 #: Modules that may act as the tables' owner, whom row-level security does not concern.

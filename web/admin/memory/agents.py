@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, get_args
-from uuid import UUID
 
 from flask import Blueprint, Response, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext, lazy_gettext
+from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from jiyi.errors import InvalidEvent, NotFound
-from jiyi.protocol.events import Event, NodeType
-from models.accounts import audit
-from models.memory import agents, browsing, listing, overview, searching
-from models.memory.inbox import Stored, store
-from models.queue import news, pending_work
-from models.queue.wakeups import wake
-from models.reflection import reflections
-from models.reflection.reflections import REFLECT
+from jiyi.errors import problems_of
+from jiyi.protocol.events import NodeType
+from jiyi.protocol.memory import ConfigureAgent
+from jiyi.protocol.reflection import ReflectRequest
+from models.memory import actions, browsing, listing, overview, searching
+from models.reflection import actions as reflection
 from web.accounts.identity import need
 from web.admin import frame, inputs
-from web.admin.acting import change
+from web.admin.acting import checked, perform
 from web.admin.frame import Page, asked, storable, wants_fragment
 from web.admin.memory import agent_settings
 from web.admin.memory.timeline import Timeline, unit_for
@@ -117,48 +113,30 @@ def keywords(group: str, agent: str) -> str:
 
 @blueprint.post("/agents/<name:group>/<name:agent>/settings")
 def configure(group: str, agent: str) -> ResponseReturnValue:
-    """Store an ``agent.configured`` event with what the form changes. Safe to repeat because it sets, and adds nothing."""
-    actor = need("admin").actor
-    before = _row(group, agent)
-    problems: list[str] = []
+    """Set what the form changes. Safe to repeat because it sets, and adds nothing."""
+    need("admin")
+    row, problems = _row(group, agent), []
     try:
-        event = agent_settings.event(group, agent, before["settings"], request.form)
-    except InvalidEvent as error:
-        event, problems = None, error.problems
-
-    def configure(connection: Connection, event: Event) -> Stored:
-        changed = event.payload.model_dump(mode="json", exclude_unset=True)
-        audit.record(connection, group_id=group, actor=actor, action="configure", target=agent, settings=changed)
-        return store(connection, [event])
-
-    if event is not None:
-        news.stored(change(partial(configure, event=event)))
-    if problems and not wants_fragment():
-        abort(400, "; ".join(problems))
+        wanted = ConfigureAgent.model_validate({"agent_id": agent, **agent_settings.changes(row["settings"], request.form)})
+    except ValidationError as error:
+        problems = problems_of(error)
+    else:
+        perform(actions.configure, wanted)
     if not wants_fragment():
+        if problems:
+            abort(400, "; ".join(problems))
         return redirect(url_for("agents.agent", group=group, agent=agent), 303)
     form = agent_settings.fields(_row(group, agent)["settings"], request.form if problems else None)
-    return render_template("_agent_settings.html", group=group, agent=before, form=form, problems=problems, saved=not problems)
+    return render_template("_agent_settings.html", group=group, agent=row, form=form, problems=problems, saved=not problems)
 
 
 @blueprint.post("/agents/<name:group>/<name:agent>/reflect")
 def reflect(group: str, agent: str) -> ResponseReturnValue:
-    """Owe a reflection. Safe to repeat because an agent has one open reflection at most."""
-    actor = need("admin").actor
-    _row(group, agent)
-
-    def owe(connection: Connection) -> UUID:
-        key = agents.key_of(connection, group, agent)
-        if key is None:  # erased a moment ago
-            raise NotFound(agent)
-        reflection_id = reflections.ask(connection, group, agent, "request")
-        pending_work.owe(connection, REFLECT, [(key, group)])
-        audit.record(connection, group_id=group, actor=actor, action="reflect", target=agent, reflection_id=reflection_id)
-        return reflection_id
-
-    reflection_id = change(owe)
-    wake(REFLECT)
-    return redirect(url_for("reflections.reflection", group=group, reflection_id=reflection_id), 303)
+    """Safe to repeat because an agent has one open reflection at most."""
+    need("admin")
+    storable(group, agent)
+    done = perform(reflection.request_reflection, checked(ReflectRequest, agent_id=agent))
+    return redirect(url_for("reflections.reflection", group=group, reflection_id=done.reflection_id), 303)
 
 
 def _row(group: str, agent: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def page() -> Response:
 @blueprint.get("/events/rows")
 def rows() -> str:
     """The following events, to be put in the place of the button that asked for them; or, with ``after``, the news."""
-    after = inputs.whole("after", inputs.MAX_BIGINT)
+    after = inputs.whole("after", inputs.MAX_BIGINT, least=0)  # the first position is 1
     before = inputs.whole("before", inputs.MAX_BIGINT)
     data = _data(before, after, PER_PAGE if after is None else MOST_NEWS)
     return render_template("_events.html", news=after is not None, **data)

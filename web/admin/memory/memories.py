@@ -16,7 +16,7 @@ from web.admin.frame import Page, asked
 from web.admin.memory import marking
 from web.admin.memory.node import add_routes
 from web.answers import answer
-from web.sources import Reading, attempt, reading, source
+from web.sources import Reading, attempt, from_database
 
 blueprint = Blueprint("memories", __name__)
 PAGES = (Page("memory", lazy_gettext("Memories"), "memories.index"),)
@@ -61,7 +61,7 @@ def _find(wanted: Wanted, before: Place | None) -> Reading[list[dict[str, Any]]]
     def question(connection: Connection) -> list[dict[str, Any]]:
         return search(connection, group, wanted, before, PER_PAGE + 1)
 
-    return attempt(source("database").begin(reading(question)))
+    return attempt(lambda: from_database(question))
 
 
 def _page(found: Reading[list[dict[str, Any]]], wanted: Wanted) -> dict[str, Any]:
@@ -107,5 +107,5 @@ def _filters() -> dict[str, Any]:
 
 def _agents() -> list[str]:
     group = frame.group()
-    found = attempt(source("database").begin(reading(lambda c: browsing.agent_names(c, group, AGENTS_OFFERED))))
+    found = attempt(lambda: from_database(lambda c: browsing.agent_names(c, group, AGENTS_OFFERED)))
     return found.value or []

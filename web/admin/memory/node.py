@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-import redis
 from flask import Blueprint, Response, abort, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext
 from sqlalchemy import Connection
 
 from jiyi.erasure.names import Erasure
+from jiyi.protocol.archive import ArchiveRequest, RestoreRequest
 from models.erasure import erasures
-from models.memory import archive as archiving
-from models.memory import around, overview
+from models.memory import actions, around, overview
 from models.queue.wakeups import wake
 from models.reflection import reasons
-from models.retrieval import touches
 from web.accounts.identity import need
 from web.admin import frame
-from web.admin.acting import change
+from web.admin.acting import change, checked, perform
 from web.admin.memory.evidence import Graph, tree
 from web.admin.retrieval.playground import FILTERS
 from web.answers import answer
-from web.sources import attempt, from_database, reading, source
+from web.sources import attempt, from_database
 
 #: Levels of evidence and memories of them that are shown: as `jiyi why` does, and as many as a page can hold.
 DEPTH, MOST_REASONS = 5, 60
@@ -69,8 +65,8 @@ def _why_address(node: dict[str, Any]) -> str:
 
 
 def one(group_id: str, node_id: UUID) -> dict[str, Any] | None:
-    """The memory with everything around it; None if there is none. What takes long is asked beside the rest, and may fail
-    by itself."""
+    """The memory with everything around it; None if there is none. What takes long is asked apart from the rest, and may
+    fail by itself."""
 
     def question(connection: Connection) -> dict[str, Any] | None:
         node = overview.node(connection, group_id, node_id)
@@ -90,13 +86,12 @@ def one(group_id: str, node_id: UUID) -> dict[str, Any] | None:
             "letters": around.letters(connection, group_id, node_id),
         }
 
-    near = source("database").begin(reading(lambda c: around.nearest(c, group_id, node_id, NEAREST)))
     found = from_database(question)
     if found is None:
         return None
     agent_id = found["node"]["agent_id"]
-    rests = reading(lambda c: overview.resting_on(c, group_id, agent_id, node_id, MAX_RESTING))
-    resting, nearest = attempt(source("database").begin(rests)), attempt(near)
+    resting = attempt(lambda: from_database(lambda c: overview.resting_on(c, group_id, agent_id, node_id, MAX_RESTING)))
+    nearest = attempt(lambda: from_database(lambda c: around.nearest(c, group_id, node_id, NEAREST)))
     return {
         **found,
         **_evidence(found["reasons"], node_id),
@@ -116,17 +111,13 @@ def _evidence(found: dict[str, Any], node_id: UUID) -> dict[str, Any]:
 
 def archive(group: str, node_id: UUID) -> ResponseReturnValue:
     """Safe to repeat because what is archived stays so."""
-    actor = need("admin").actor
-    _require(group, node_id)
-    change(lambda connection: archiving.archive_chosen(connection, group, [node_id], actor))
+    perform(actions.archive, checked(ArchiveRequest, node_ids=[node_id]))
     return _back(group, node_id)
 
 
 def restore(group: str, node_id: UUID) -> ResponseReturnValue:
     """Safe to repeat because only what is archived is restored."""
-    actor = need("admin").actor
-    _require(group, node_id)
-    bring_back(group, None, [node_id], actor)
+    perform(actions.restore, checked(RestoreRequest, node_ids=[node_id]))
     return _back(group, node_id)
 
 
@@ -142,16 +133,6 @@ def delete(group: str, node_id: UUID) -> ResponseReturnValue:
     erasure_id = change(ask)
     wake(erasures.ERASE)
     return redirect(url_for("erasure.one", group=group, erasure_id=erasure_id), 303)
-
-
-def bring_back(group: str, agent_id: str | None, node_ids: list[UUID], actor: str, limit: int = 1_000) -> int:
-    """Restore archived memories, tell the retrieval workers of it, and return how many."""
-    now = datetime.now(UTC)
-    found = change(lambda connection: archiving.restore(connection, group, agent_id, node_ids, now, limit, actor))
-    with suppress(redis.RedisError):  # Valkey is away: the workers find it in the database, later
-        for name, (at, ids) in found.items():
-            touches.tell(group, name, ids, at.timestamp())
-    return sum(len(ids) for _, ids in found.values())
 
 
 def _require(group: str, node_id: UUID) -> None:

@@ -11,12 +11,11 @@ from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.queries import ResolveQuery
-from models.accounts import audit
 from models.memory import overview
 from models.queue import dead_letters
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
-from web.admin.acting import change, chosen_ids, have_done
+from web.admin.acting import chosen_ids, have_done
 from web.admin.frame import Page, across_groups, asked
 from web.answers import answer
 from web.show import number
@@ -68,33 +67,18 @@ def resolve() -> str:
     if bool(ids) == (kind is not None):
         abort(400, _("Choose letters first."))
     frame.storable(kind or "")
-    count = _resolve(group, action, ids, kind)
-
-    def note(connection: Connection) -> None:
-        audit.record(
-            connection,
-            group_id=group,
-            actor=actor,
-            action=f"dead letters {_DONE[action]}",
-            target=kind or "chosen",
-            count=count,
-            letters=ids,
-        )
-
-    change(note)
+    count = _resolve(group, action, ids, kind, actor)
     return render_template("_letters.html", said=_said(action, count, kind), **_found(None))
 
 
-def _resolve(group: str, action: Action, ids: list[UUID], kind: str | None) -> int:
+def _resolve(group: str, action: Action, ids: list[UUID], kind: str | None, actor: str) -> int:
     """The letters are found here, where nobody sees others than their own; a worker sees those of no known group, too."""
     with across_groups():
         visible = from_database(lambda connection: dead_letters.open_ids(connection, group, ids, kind))
     if not visible:
         return 0
-    return int(have_done("resolve", ResolveQuery(group_id=group, action=action, letter_ids=visible))["resolved"])
-
-
-_DONE = {"replay": "replayed", "discard": "discarded"}
+    query = ResolveQuery(group_id=group, action=action, letter_ids=visible, kind=kind, actor=actor)
+    return int(have_done("resolve", query)["resolved"])
 
 
 def _said(action: str, count: int, kind: str | None) -> str:

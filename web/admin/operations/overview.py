@@ -23,7 +23,7 @@ from web.admin.operations.liveness import Liveness
 from web.answers import answer, json_answer
 from web.operations import health
 from web.show import seconds_since
-from web.sources import Reading, attempt, reading, source
+from web.sources import Reading, attempt, from_database, source
 
 blueprint = Blueprint("overview", __name__)
 PAGES = (Page("overview", lazy_gettext("Overview"), "overview.page"),)
@@ -57,11 +57,11 @@ def series() -> Response:
 
 def gather(group: str, after: str) -> dict[str, Any]:
     settings = get_settings()
-    with across_groups():
-        database = source("database").begin(reading(lambda connection: _stored(connection, group, after)))
     cache = source("Valkey").begin(lambda: {"access_buffered": valkey().zcard(valkey_keys.ACCESS)})
     alive = liveness.begin(settings)
-    return _put_together(settings, attempt(database), attempt(cache), alive(), group)
+    with across_groups():
+        stored = attempt(lambda: from_database(lambda connection: _stored(connection, group, after)))
+    return _put_together(settings, stored, attempt(cache), alive(), group)
 
 
 def _stored(connection: Connection, group: str, after: str) -> dict[str, Any]:

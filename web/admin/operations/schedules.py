@@ -21,7 +21,7 @@ from web.admin.acting import ask_worker, change, have_done
 from web.admin.frame import Page
 from web.answers import answer
 from web.show import age
-from web.sources import attempt, reading, source
+from web.sources import attempt, from_database
 
 blueprint = Blueprint("schedules", __name__)
 PAGES = (Page("running", lazy_gettext("Schedules"), "schedules.page", "operator", of_service=True),)
@@ -95,14 +95,13 @@ def _checked(job: str, *, dry_run: bool = False) -> RunJobQuery:
 
 def _all() -> dict[str, Any]:
     """As a worker knows the schedule; when none answers, the last runs as the database has them."""
-    with frame.across_groups():
-        ticks = source("database").begin(reading(overview.last_ticks))
     query = ScheduleQuery(group_id=frame.group())
     told = attempt(lambda: ask_worker("schedule", query, SCHEDULE_TIMEOUT))
     if told.value is not None:
-        attempt(ticks)
         return {"group": frame.group(), "jobs": [_dated(row) for row in told.value], "unknown_reason": None}
-    rows = [{"job": row["job"], "last": to_jsonable_python(row)} for row in ticks()]
+    with frame.across_groups():
+        ticks = from_database(overview.last_ticks)
+    rows = [{"job": row["job"], "last": to_jsonable_python(row)} for row in ticks]
     reason = _("No worker answered; this is what the database knows.")
     return {"group": frame.group(), "jobs": [_dated(row) for row in rows], "unknown_reason": reason}
 

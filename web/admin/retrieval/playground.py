@@ -26,7 +26,7 @@ from web.admin.asking import retrieving
 from web.admin.frame import Page, asked
 from web.admin.retrieval.comparing import compared, ranking
 from web.answers import answer
-from web.sources import Reading, attempt, reading, source
+from web.sources import Reading, attempt, from_database
 
 blueprint = Blueprint("playground", __name__)
 blueprint.add_app_template_filter(lambda value: f"{value:g}", "setting")
@@ -73,11 +73,11 @@ def found() -> Response:
 
 def _data() -> dict[str, Any]:
     group, agent, focal = frame.group(), asked("agent"), asked("focal", 100_000) or ""
-    known = attempt(source("database").begin(reading(lambda connection: _known(connection, group, agent))))
+    known = attempt(lambda: from_database(lambda connection: _known(connection, group, agent)))
     agents, settings = known.value or ([], None)
     if agent is None and agents:
         agent = agents[0]
-        settings = (attempt(source("database").begin(reading(lambda c: _known(c, group, agent)))).value or ([], None))[1]
+        settings = (attempt(lambda: from_database(lambda c: _known(c, group, agent))).value or ([], None))[1]
     defaults = _defaults(settings)
     sides = {side: {**defaults, **_given(side)} for side in SIDES}
     compare = asked("compare") is not None

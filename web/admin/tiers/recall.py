@@ -8,8 +8,8 @@ from flask import Blueprint, Response, render_template, request
 from flask_babel import lazy_gettext
 from pydantic import ValidationError
 
-from jiyi.client.calls import retrieval_queue
 from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, TooManyQuestions, problems_of
+from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.tiers import MAX_RESULTS, MAX_WEB_RESULTS, MemoryAnswer, MemoryQuery, Order
 from jiyi.settings import get_settings
 from jiyi.text.words import Language
@@ -98,7 +98,7 @@ def _ask(group: str, query: str, wanted: dict[str, Any]) -> Reading[MemoryAnswer
 
     def ask() -> MemoryAnswer | JiyiError:
         try:
-            return MemoryAnswer.model_validate(caller().call("retrieval.memory", queue, question, TIMEOUT))
+            return MemoryAnswer.model_validate_json(caller().call_for_json("retrieval.memory", queue, question, TIMEOUT))
         except BrokerUnavailable:  # the queue is in Valkey, as working memory is: what is left of the tiers answers here
             return memory.query_memory(question)
         except (InvalidRequest, TooManyQuestions) as error:

@@ -9,18 +9,9 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
+from jiyi.protocol.event_bodies import EventsBody, SessionEnd, ShortEvent
+from jiyi.protocol.event_states import MAX_STATES_GET, Accepted, EventStates, StatesBody, StatesQuery, StoredEvent
 from jiyi.protocol.events import Ending, Event, SessionEnded
-from jiyi.protocol.rest import (
-    MAX_STATES_GET,
-    Accepted,
-    EventsBody,
-    EventStates,
-    SessionEnd,
-    ShortEvent,
-    StatesBody,
-    StatesQuery,
-    StoredEvent,
-)
 from models.memory import serving
 from models.memory.agents import key_of
 from web.api.memory.storing import storers

@@ -7,24 +7,23 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from jiyi.protocol.reflection import Reasons
-from jiyi.protocol.rest import (
-    EvidenceQuery,
+from jiyi.protocol.memory import (
     KeywordPage,
-    KeywordsQuery,
+    KeywordsParameters,
     MemoriesQuery,
     Memory,
     MemoryDetail,
     MemoryPage,
     Related,
     RelatedMemory,
-    RelatedParameters,
+    RelatedQuery,
 )
+from jiyi.protocol.reflection import EvidenceQuery
 from models.memory import listing, overview, searching, serving
-from models.reflection import reasons
+from models.reflection import actions as reflection
 from web.api import cursors
 from web.api.problems import Refused
-from web.api.registry import operation
+from web.api.registry import expose, operation
 from web.api.running import Asker
 from web.sources import from_database
 
@@ -124,14 +123,13 @@ def get_memory(asker: Asker, node_id: UUID) -> dict[str, Any]:
     return _only(MemoryDetail, row)
 
 
-@operation(
+expose(
+    reflection.why,
     "GET",
     "/nodes/<uuid:node_id>/evidence",
     id="explain_memory",
-    scope="read",
     tag="memories",
     query=EvidenceQuery,
-    answer=Reasons,
     examples={"Two levels": {"depth": 2}},
     answer_example={
         "node_id": _ID,
@@ -153,16 +151,6 @@ def get_memory(asker: Asker, node_id: UUID) -> dict[str, Any]:
     },
     flat=("depth",),
 )
-def explain_memory(asker: Asker, node_id: UUID, query: EvidenceQuery) -> dict[str, Any]:
-    """Explain what a memory rests on.
-
-    The memories that a thought was concluded from, and what those rest on, level by level, each once. Use it to check
-    where a belief comes from before relying on it.
-    """
-    found = from_database(lambda connection: reasons.why(connection, asker.group_id, node_id, query.depth, query.limit))
-    if node_id not in found["nodes"]:
-        raise Refused(404, f"There is no memory {node_id}.")
-    return {**found, "nodes": {str(known): node for known, node in found["nodes"].items()}}
 
 
 @operation(
@@ -171,12 +159,12 @@ def explain_memory(asker: Asker, node_id: UUID, query: EvidenceQuery) -> dict[st
     id="list_keywords",
     scope="read",
     tag="memories",
-    query=KeywordsQuery,
+    query=KeywordsParameters,
     answer=KeywordPage,
     examples={"The ten strongest": {"agent_id": "klaus", "limit": 10}},
     answer_example={"keywords": [{"keyword": "gentrification", "memory_type": "event", "strength": 12}], "next": None},
 )
-def list_keywords(asker: Asker, query: KeywordsQuery) -> dict[str, Any]:
+def list_keywords(asker: Asker, query: KeywordsParameters) -> dict[str, Any]:
     """List an agent's keywords.
 
     What the agent has met, with how many memories have it, strongest first, page by page. An agent that is not there has
@@ -195,7 +183,7 @@ def list_keywords(asker: Asker, query: KeywordsQuery) -> dict[str, Any]:
     id="related_memories",
     scope="read",
     tag="memories",
-    query=RelatedParameters,
+    query=RelatedQuery,
     answer=Related,
     examples={"By a triple": {"agent_id": "klaus", "subject": "klaus", "object": "gentrification"}},
     answer_example={
@@ -211,7 +199,7 @@ def list_keywords(asker: Asker, query: KeywordsQuery) -> dict[str, Any]:
         ],
     },
 )
-def related_memories(asker: Asker, query: RelatedParameters) -> dict[str, Any]:
+def related_memories(asker: Asker, query: RelatedQuery) -> dict[str, Any]:
     """Find memories that share a keyword with an event.
 
     Events and thoughts that have the last part of a subject, predicate or object (world:house:desk → desk) among
