@@ -25,10 +25,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.service import machine, running
+from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.memory import stanford
 from jiyi.memory.stanford import Memory
+from jiyi.polling import poll
 from jiyi.protocol.queries import AgentsQuery, KeywordsQuery, NodesQuery
 
 IMPORT_SECONDS = 300
@@ -169,16 +170,7 @@ def run(root: Path, cases_path: Path, console: Console) -> dict[str, Any]:
 
 def settle(client: Client) -> None:
     """Wait until the keyword strengths are counted, too."""
-    import time
-
-    from jiyi.protocol.queries import StatsQuery
-
-    deadline = time.monotonic() + IMPORT_SECONDS
-    while time.monotonic() < deadline:
-        owed = client.ask("stats", StatsQuery(group_id=client.group))["work_owed"]
-        if not any(row["kind"] != "reflect" for row in owed):
-            return
-        time.sleep(0.1)
+    poll(client.service.stats, lambda stats: all(row.kind == "reflect" for row in stats.work_owed), IMPORT_SECONDS)
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from jiyi.client.arguments import (
     ObservationArguments,
     RetrievalArguments,
 )
-from jiyi.client.calls import Calls, Id, checked, poll
+from jiyi.client.calls import Calls, Id, checked
 from jiyi.client.dead_letters import DeadLetters
 from jiyi.client.embeddings import Embeddings
 from jiyi.client.erasure import Erasure
@@ -37,9 +37,10 @@ from jiyi.client.people import People
 from jiyi.client.reflections import Reflections
 from jiyi.client.service import Service
 from jiyi.client.tiers import Tiers
-from jiyi.client.transport import Transport
+from jiyi.client.transports import Transport
 from jiyi.errors import EventRejected, join_problems
 from jiyi.memory.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
+from jiyi.polling import poll
 from jiyi.protocol import events as wire
 from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.events import Event
@@ -98,7 +99,7 @@ class Client:
         self.settings = settings or get_settings()
         self.group = group or self.settings.group
         if transport is None:
-            from jiyi.client.broker import BrokerTransport  # here, so that importing jiyi stays light
+            from jiyi.client.transports.broker import BrokerTransport  # here, so that importing jiyi stays light
 
             signing_key = key_of(self.settings.key.get_secret_value() if key is None else key)
             transport = BrokerTransport(self.settings, self.group, signing_key)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
-from uuid import UUID
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -40,46 +39,6 @@ class Query(Request):
     """A question that names its group."""
 
     group_id: Name
-
-
-class RecallQuery(Query):
-    """How much of the exact answer does a large agent's approximate search find? Asked with its own memories' texts."""
-
-    agent_id: Name
-    questions: int = Field(20, ge=1, le=200)
-    top_k: int = Field(10, ge=1, le=100)
-
-
-class StatsQuery(Query):
-    """Counts of the group, and the state of the service."""
-
-
-class LLMsQuery(Query):
-    """The LLM in use, the vendors there are, and what the group has used in the last ``days``."""
-
-    days: int = Field(30, ge=1, le=3_650)
-
-
-class EmbeddersQuery(Query):
-    """Which embedders there are, which is in use, how they fare, and how many memories each model has embedded."""
-
-
-class DeadLettersQuery(Query):
-    """Dead letters, newest first; those of no known group are shown to every group's operator."""
-
-    state: Literal["open", "replayed", "discarded"] = "open"
-    kind: Annotated[str, Field(max_length=100)] | None = None
-    before: UUID | None = None
-    limit: PageSize = DEFAULT_PAGE
-
-
-class ResolveQuery(Query):
-    """Replay or discard dead letters: those named, or all open ones of a kind. ``actor`` is who does it, for the audit log."""
-
-    action: Literal["replay", "discard"]
-    letter_ids: Annotated[list[UUID], Field(max_length=1_000)] = []
-    kind: Annotated[str, Field(max_length=100)] | None = None
-    actor: Name = "operator"
 
 
 class Page(BaseModel):

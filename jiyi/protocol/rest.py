@@ -6,18 +6,16 @@ The group is never part of them: it belongs to the key. Models of the other modu
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from jiyi.erasure.names import ErasureState
-from jiyi.protocol.operations import JobName
+from jiyi.protocol.operations import MAX_BODY_CHARS, GroupStats, JobName, JobState, Kind, LetterState, WorkOwed
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize
 
 MAX_CURSOR_CHARS = 1_000
-#: What of a refused event is shown.
-MAX_BODY_CHARS = 2_000
 
 FOREIGN_GROUP = "group_id: not this key's group; leave it out, the key says which group it is"
 
@@ -77,29 +75,6 @@ class ErasurePage(BaseModel):
 # The service
 
 
-class GroupStats(BaseModel):
-    """Counts of the key's group."""
-
-    agents: int
-    events: int
-    nodes: int
-    event_nodes: int
-    thought_nodes: int
-    chat_nodes: int
-    not_embedded: int
-    idle: int
-    archived: int
-    dead_letters: int = Field(description="Open ones.")
-
-
-class WorkOwed(BaseModel):
-    kind: str
-    owed: int
-    overdue: int
-    retried: int
-    oldest: datetime
-
-
 class Stats(BaseModel):
     """What the group has, and what work it waits for."""
 
@@ -122,12 +97,14 @@ class Queues(BaseModel):
 
 
 class LettersQuery(Cursor):
-    state: Literal["open", "replayed", "discarded"] = "open"
-    kind: Annotated[str, Field(max_length=100)] | None = Field(None, description="`intake` for refused events, else the kind of work.")
+    state: LetterState = "open"
+    kind: Kind | None = Field(None, description="`intake` for refused events, else the kind of work.")
 
 
 class Letter(BaseModel):
     """What could not be done, with the reason."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     letter_id: UUID
     kind: str
@@ -136,7 +113,7 @@ class Letter(BaseModel):
     traceback: str | None
     body: str | None = Field(description=f"The refused event as it came, cut to {MAX_BODY_CHARS:,} characters.")
     attempts: int
-    state: Literal["open", "replayed", "discarded"]
+    state: LetterState
     created_at: datetime
 
 
@@ -145,40 +122,6 @@ class LetterPage(BaseModel):
 
     letters: list[Letter]
     next: str | None
-
-
-class ResolveBody(BaseModel):
-    """Which dead letters: those named, or up to 1,000 open ones of a kind."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    action: Literal["replay", "discard"]
-    letter_ids: Annotated[list[UUID], Field(max_length=1_000)] = []
-    kind: Annotated[str, Field(max_length=100)] | None = None
-
-    @model_validator(mode="after")
-    def _names_some(self) -> Self:
-        if bool(self.letter_ids) == (self.kind is not None):
-            raise ValueError("letter_ids: give either these or kind")
-        return self
-
-
-class Resolved(BaseModel):
-    resolved: int = Field(description="Letters that were closed.")
-    refused_again: int = Field(description="Replayed events that are still wrong; each has a new letter.")
-
-
-class JobState(BaseModel):
-    """A scheduled job with its last run and its next one."""
-
-    job: str
-    purpose: str
-    schedule: str
-    every_seconds: float | None
-    setting: str
-    last: dict[str, Any] | None
-    next: datetime | None
-    lag_seconds: float | None
 
 
 class Schedules(BaseModel):

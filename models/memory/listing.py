@@ -55,15 +55,6 @@ def events(connection: Connection, group_id: str, agent_id: str | None, after: i
     return _rows(connection, _EVENTS, group=group_id, agent=agent_id, after=after, vectors=with_vectors, limit=limit)
 
 
-def group_counts(connection: Connection, group_id: str) -> Row:
-    return _rows(connection, _GROUP_COUNTS, group=group_id)[0]
-
-
-def work_owed(connection: Connection) -> list[Row]:
-    """By kind: how many rows, how many overdue, the age of the oldest, how many failed before."""
-    return _rows(connection, _WORK_OWED)
-
-
 _NODE_COLUMNS = """n.node_id, n.agent_id, n.session_id, n.type, n.node_count, n.type_count, n.depth, n.created_at,
     a.last_accessed, a.access_count, n.expires_at, n.archived_at, n.subject, n.predicate, n.object, n.description,
     n.embedding_key, n.keywords, n.poignancy, n.is_idle, n.filling, n.provenance, n.embedding_model"""
@@ -120,19 +111,4 @@ _EVENTS = text("""
     WHERE e.group_id = :group AND e.outcome <> 'erased' AND (CAST(:agent AS text) IS NULL OR e.agent_id = :agent)
       AND (CAST(:after AS bigint) IS NULL OR e.position > :after)
     ORDER BY e.position LIMIT :limit
-""")
-_GROUP_COUNTS = text("""
-    SELECT (SELECT count(*) FROM agents WHERE group_id = :group) AS agents,
-        (SELECT count(*) FROM events WHERE group_id = :group AND outcome <> 'erased') AS events,
-        count(*) AS nodes, count(*) FILTER (WHERE type = 'event') AS event_nodes,
-        count(*) FILTER (WHERE type = 'thought') AS thought_nodes, count(*) FILTER (WHERE type = 'chat') AS chat_nodes,
-        count(*) FILTER (WHERE embedding IS NULL) AS not_embedded, count(*) FILTER (WHERE is_idle) AS idle,
-        count(*) FILTER (WHERE archived_at IS NOT NULL) AS archived,
-        (SELECT count(*) FROM dead_letters WHERE state = 'open' AND (group_id = :group OR group_id IS NULL)) AS dead_letters
-    FROM memory_nodes WHERE group_id = :group
-""")
-_WORK_OWED = text("""
-    SELECT kind, count(*) AS owed, count(*) FILTER (WHERE due_at <= clock_timestamp()) AS overdue,
-        count(*) FILTER (WHERE attempts > 1) AS retried, min(created_at) AS oldest
-    FROM pending_work GROUP BY kind ORDER BY kind
 """)

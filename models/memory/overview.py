@@ -1,5 +1,4 @@
-"""What the admin shows and no other part asks for. Every list is bounded, every question but ``last_ticks`` is
-bound to a group."""
+"""What the admin shows and no other part asks for. Every list is bounded, every question is bound to a group."""
 
 from __future__ import annotations
 
@@ -13,17 +12,10 @@ Row = dict[str, Any]
 
 #: Groups that the selector offers.
 MAX_GROUPS = 200
-#: Jobs whose last tick is shown.
-MAX_JOBS = 100
 
 
 def groups(connection: Connection) -> list[str]:
     return list(connection.execute(_GROUPS, {"limit": MAX_GROUPS}).scalars())
-
-
-def totals(connection: Connection, group_id: str) -> Row:
-    """Agents and nodes of the group, from the agents' counters: no node is read."""
-    return dict(connection.execute(_TOTALS, {"group": group_id}).mappings().one())
 
 
 def agent(connection: Connection, group_id: str, agent_id: str) -> Row | None:
@@ -48,24 +40,12 @@ def resting_on(connection: Connection, group_id: str, agent_id: str, node_id: UU
     return [dict(row) for row in connection.execute(_RESTING_ON, parameters).mappings()]
 
 
-def open_dead_letters(connection: Connection, group_id: str) -> int:
-    return int(connection.execute(_OPEN_LETTERS, {"group": group_id}).scalar_one())
-
-
-def last_ticks(connection: Connection) -> list[Row]:
-    """The last run of every scheduled job of the service."""
-    return [dict(row) for row in connection.execute(_LAST_TICKS, {"limit": MAX_JOBS}).mappings()]
-
-
 def _first(connection: Connection, statement: Any, **parameters: Any) -> Row | None:
     row = connection.execute(statement, parameters).mappings().one_or_none()
     return None if row is None else dict(row)
 
 
 _GROUPS = text("SELECT group_id FROM groups ORDER BY group_id LIMIT :limit")
-_TOTALS = text("""
-    SELECT count(*) AS agents, coalesce(sum(node_count), 0)::bigint AS nodes FROM agents WHERE group_id = :group
-""")
 _AGENT = text("""
     SELECT agent_id, settings, node_count, type_counts, importance_trigger_curr, importance_ele_n, created_at
     FROM agents WHERE group_id = :group AND agent_id = :agent
@@ -87,13 +67,4 @@ _RESTING_ON = text(f"""
       AND node_count > (SELECT node_count FROM memory_nodes WHERE group_id = :group AND node_id = :id)
       AND filling @> jsonb_build_array(CAST(:id AS text))
     ORDER BY node_count DESC LIMIT :limit
-""")
-_OPEN_LETTERS = text("""
-    SELECT count(*) FROM dead_letters WHERE state = 'open' AND (group_id = :group OR group_id IS NULL)
-""")
-_LAST_TICKS = text("""
-    SELECT DISTINCT ON (job) job, slot, started_at, finished_at, summary,
-        CASE WHEN state = 'running' AND due_by < now() THEN 'failed' ELSE state END AS state,
-        CASE WHEN state = 'running' AND due_by < now() THEN 'its worker died, or it hangs' ELSE error END AS error
-    FROM job_ticks ORDER BY job, slot DESC LIMIT :limit
 """)

@@ -15,7 +15,7 @@ from tasks.framework.work import wake
 AGENTS_BATCH = 100
 
 
-@job("reflect", every="reflect_minutes")
+@job("reflect")
 def reflect_when_quiet(run: Run) -> None:
     """Let agents reflect that have new events and have been left in peace for a while.
 

@@ -26,7 +26,7 @@ from sqlalchemy import create_engine, text
 from jiyi import Client
 from jiyi.accounts import keys
 from jiyi.accounts.keys import KeyText, parse
-from jiyi.client.caller import Caller
+from jiyi.client.transports.caller import Caller
 from jiyi.errors import BrokerUnavailable, InvalidRequest, NotFound, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol.broker import exchange, intake_queue

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from uuid6 import uuid7
 
 from jiyi import Client
-from jiyi.client.caller import Caller
+from jiyi.client.transports.caller import Caller
 from jiyi.errors import EventRejected, InvalidEvent, InvalidRequest, ModelMismatch, NoAnswer, NotFound
 from jiyi.protocol import queries
 from jiyi.protocol.broker import exchange, intake_queue
@@ -176,7 +176,7 @@ def test_every_state_of_an_event_is_told_in_the_order_asked(client: Client) -> N
 def test_another_groups_events_are_unknown(client: Client, group: str) -> None:
     event_id = client.observe("klaus", "a secret", wait=True)
     with Client(f"{group}-other") as other:
-        assert [state.state for state in other.event_states([event_id])] == ["unknown"]
+        assert [state.state for state in other.memory.event_states([event_id])] == ["unknown"]
         assert other.retrieve("klaus", "a secret").status == "no_candidates"
         with pytest.raises(NotFound):
             other.page("nodes", NodesQuery, agent_id="klaus")

@@ -1,4 +1,4 @@
-"""Embedders in a database of their own: faults of a vendor leave the work owed, and a deployment moves between models."""
+"""Embedders in a database of their own: faults of a vendor leave the pending work, and a deployment moves between models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work owed: claimed, settled, given back, buried; by tasks called as functions."""
+"""Pending work: claimed, settled, given back, buried; by tasks called as functions."""
 
 from __future__ import annotations
 

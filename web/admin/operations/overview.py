@@ -14,7 +14,9 @@ from jiyi.protocol.agents import AgentSettings
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
-from models.memory import listing, overview
+from models.memory import listing
+from models.operations import reads
+from models.queue import reads as pending
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
 from web.admin.frame import Page, across_groups, asked
@@ -22,7 +24,6 @@ from web.admin.operations import liveness, plots
 from web.admin.operations.liveness import Liveness
 from web.answers import answer, json_answer
 from web.operations import health
-from web.show import seconds_since
 from web.sources import Reading, attempt, from_database, source
 
 blueprint = Blueprint("overview", __name__)
@@ -68,12 +69,12 @@ def _stored(connection: Connection, group: str, after: str) -> dict[str, Any]:
     rows = listing.agents(connection, group, after, AGENTS_PER_PAGE + 1)
     agents = [with_reflection(row) for row in rows[:AGENTS_PER_PAGE]]
     return {
-        "totals": overview.totals(connection, group),
+        "totals": reads.totals(connection, group),
         "agents": agents,
         "agents_next": agents[-1]["agent_id"] if len(rows) > AGENTS_PER_PAGE else None,
-        "work_owed": [{**row, "oldest_seconds": seconds_since(row["oldest"])} for row in listing.work_owed(connection)],
-        "open_dead_letters": overview.open_dead_letters(connection, group),
-        "jobs": overview.last_ticks(connection),
+        "work_owed": pending.by_kind(connection),
+        "open_dead_letters": reads.open_letters(connection, group),
+        "jobs": reads.last_runs(connection),
     }
 
 

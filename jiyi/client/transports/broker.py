@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from jiyi.accounts.keys import KeyText
-from jiyi.client.caller import Caller
-from jiyi.client.publishing import EventPublisher
+from jiyi.client.transports.caller import Caller
+from jiyi.client.transports.publishing import EventPublisher
 from jiyi.protocol.calls import open_reply
 from jiyi.settings import Settings
 
 
 class BrokerTransport:
-    """A :class:`jiyi.client.transport.Transport` over the deployment's broker and Valkey."""
+    """A :class:`jiyi.client.transports.Transport` over the deployment's broker and Valkey."""
 
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
         self.caller = Caller(settings)
