@@ -14,7 +14,6 @@ from pathlib import Path
 from jiyi import Client
 from jiyi.errors import JiyiError
 from jiyi.polling import poll
-from jiyi.protocol.queries import QUEUE
 from jiyi.providers.embedders import embedder, embedder_of
 from jiyi.settings import get_settings
 from models.db.connection import engine, reading_engine
@@ -134,7 +133,7 @@ def await_answers(seconds: float = START_SECONDS) -> None:
 
         def failure() -> JiyiError | None:
             try:
-                client.transport.call("rpc.agents.list", QUEUE, {"group_id": client.group}, 1)
+                client.agents.list(limit=1, timeout=1)
             except JiyiError as error:
                 return error
             return None

@@ -25,6 +25,6 @@ class Agents:
         done = self._calls.act("agents.configure", checked(ConfigureAgent, agent_id=agent_id, **settings))
         return AgentState.model_validate(done)
 
-    def list(self, *, after: str = "", limit: int = DEFAULT_PAGE) -> Page:
+    def list(self, *, after: str = "", limit: int = DEFAULT_PAGE, timeout: float | None = None) -> Page:
         """Agents in the order of their names, those after the name ``after``."""
-        return Page.model_validate(self._calls.ask("agents.list", checked(AgentsQuery, after=after, limit=limit)))
+        return Page.model_validate(self._calls.ask("agents.list", checked(AgentsQuery, after=after, limit=limit), timeout))

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from jiyi.protocol.events import Name
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
@@ -193,14 +193,20 @@ class StatsRequest(Request):
     """Counts of the group, and the state of the service."""
 
 
+class GroupCounts(GroupStats):
+    """As a client reads them: a newer service counts what this version does not know, too."""
+
+    model_config = ConfigDict(extra="allow")
+
+
 class ServiceStats(BaseModel):
     """Counts of the group; and of the whole service its pending work by kind, counters, and agent indexes by worker."""
 
-    group: GroupStats
+    group: GroupCounts
     work_owed: list[WorkOwed]
-    counters: dict[str, int]
-    access_buffered: int
-    indexes: dict[str, dict[str, int]]
+    counters: dict[str, int] = {}
+    access_buffered: int = 0
+    indexes: dict[str, dict[str, int]] = {}
 
 
 class LLMsRequest(Request):

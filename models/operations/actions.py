@@ -8,6 +8,7 @@ from typing import cast
 from jiyi.operations import jobs
 from jiyi.protocol.operations import (
     EmbeddersRequest,
+    GroupCounts,
     JobsRequest,
     JobState,
     LLMsRequest,
@@ -70,7 +71,7 @@ def show_stats(context: Context, request: StatsRequest) -> ServiceStats:
     """Count what is stored of the group, and of the whole service its pending work, its counters and its agent indexes."""
     counted = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.COUNTERS))
     return ServiceStats(
-        group=reads.counts(context.connection, context.group_id),
+        group=GroupCounts(**dict(reads.counts(context.connection, context.group_id))),
         work_owed=pending.by_kind(context.connection),
         counters={name.decode(): int(value) for name, value in counted.items()},
         access_buffered=valkey().zcard(valkey_keys.ACCESS),

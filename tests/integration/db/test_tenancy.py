@@ -19,8 +19,10 @@ from sqlalchemy import Connection, text
 from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy.exc import ProgrammingError
 
+from jiyi.operations.jobs import Job
 from jiyi.protocol.events import encode
 from jiyi.protocol.memory import MemoryRow
+from jiyi.protocol.operations import LettersRequest
 from models.accounts.reads import groups as known_groups
 from models.db import bulk_copy
 from models.db.bulk_copy import Copy, ForeignRowError
@@ -28,6 +30,7 @@ from models.db.connection import driver, engine, reading, reading_engine, unit_o
 from models.db.roles import ROLE, RoleError, as_owner
 from models.db.scope import Scope, current, for_groups, whole_service, within
 from models.memory import agent_reads, archive, events, reads
+from models.memory.ingest import Rejected
 from models.memory.reads import StoredMemory
 from models.operations import reads as operations
 from models.queue import dead_letters, pending_work
@@ -323,7 +326,7 @@ QUESTIONS: dict[str, Callable[[Connection, str, UUID], Any]] = {
     "counts": lambda c, g, _: {k: v for k, v in operations.counts(c, g) if v},
     "node": lambda c, g, i: reads.node(c, StoredMemory, g, i),
     "brief": lambda c, g, i: reads.brief_nodes(c, g, [i]),
-    "letters": lambda c, g, _: dead_letters.letters(c, g, "open", None, None, 1_000),
+    "letters": lambda c, g, _: dead_letters.letters(c, g, LettersRequest(limit=1_000)),
     "why": lambda c, g, i: reflections.why(c, g, i, 2, 10).nodes,
 }
 
@@ -400,7 +403,7 @@ def test_asked_for_another_group_by_name_every_query_is_silent(groups: tuple[str
         assert archive.archived(connection, theirs, "klaus", None, 10) == []
         assert agent_reads.names(connection, theirs, 10) == []
         assert reads.nearest(connection, theirs, secrets[theirs], 10) == []
-        assert dead_letters.resolve(connection, theirs, [], "agent", replay=True, actor="test").count == 0
+        assert dead_letters.close(connection, theirs, [], "agent", "replayed") == []
     for scope, size in ((ours, 0), (theirs, 1)):
         with for_groups(scope), reading() as connection:
             taken = AgentIndex(IndexKey(theirs, "klaus", "m"))
@@ -508,9 +511,10 @@ def test_a_question_is_answered_for_the_group_that_it_names() -> None:
     assert seen == [Scope(("g",)), NOBODY]
 
 
-def test_a_job_works_for_the_whole_service_or_the_group_it_was_asked_to_see_to() -> None:
+def test_a_job_works_for_the_whole_service_or_the_group_it_was_asked_to_see_to(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Scope] = []
-    job = tasks_jobs.Job("test", "reconcile_seconds", "upkeep", 10, lambda _run: seen.append(current()))
+    job = Job("test", "A test's.", "reconcile_seconds")
+    monkeypatch.setitem(tasks_jobs.FUNCTIONS, "test", lambda _run: seen.append(current()))
     for group in (None, "g"):
         tasks_jobs.perform(job, datetime.now(UTC) + timedelta(days=len(seen)), group)
         tasks_jobs.rehearse(job, group)
@@ -540,9 +544,9 @@ def test_the_intake_stores_a_batch_of_several_groups_and_what_is_of_none(groups:
     made = [observed(group, f"of {group}", agent_id="maria") for group in (*groups, f"new-{uuid4().hex[:8]}")]
     broken = uuid4()
     rejected = [
-        intake.Rejected("{", "not JSON"),
-        intake.Rejected(f'{{"event_id": "{broken}", "group_id": "{groups[0]}"}}', "no payload"),
-        intake.Rejected(f'{{"event_id": "{broken}", "group_id": "a stranger"}}', "no payload"),
+        Rejected("{", "not JSON"),
+        Rejected(f'{{"event_id": "{broken}", "group_id": "{groups[0]}"}}', "no payload"),
+        Rejected(f'{{"event_id": "{broken}", "group_id": "a stranger"}}', "no payload"),
     ]
     assert intake.store(made, rejected).events == len(made)
     for event in made:

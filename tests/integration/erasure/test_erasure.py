@@ -21,7 +21,6 @@ from jiyi import Client
 from jiyi.erasure.names import DryRun, EraseQuery, Erasure, ErasureQuery, Names, hash_of
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.events import Event, build
-from jiyi.protocol.queries import NodesQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
@@ -527,7 +526,7 @@ def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack)
     assert places(word, zh) == []
     assert set(index_cache.reports()) <= set(report["workers"])
     assert sum(one["indexes"] for one in report["workers"].values()) >= 1
-    assert [row["description"] for row in client.page("nodes", NodesQuery, agent_id="klaus").rows] == ["Klaus repairs the clock"]
+    assert [row["description"] for row in client.memory.nodes("klaus").rows] == ["Klaus repairs the clock"]
     assert [node.description for node in client.retrieve("klaus", word).retrieved_nodes] == ["Klaus repairs the clock"]
     whom = Names([word, zh])
     files = [path for path in database.log_dir.rglob("*") if path.is_file()]

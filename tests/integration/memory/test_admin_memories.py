@@ -309,7 +309,7 @@ def test_archive_and_restore_ask_for_a_right_and_leave_a_trace(sign_in: SignIn, 
     assert admin.post(f"/nodes/{group}/{node}/restore").status_code == 303
     assert data(admin, f"/nodes/{group}/{node}.json")["node"]["archived_at"] is None
     name = admin.user.name  # type: ignore[attr-defined]
-    assert audits(group) == [("archive", f"user:{name}", AGENT), ("restore", f"user:{name}", AGENT)]
+    assert audits(group) == [("archive.archive", f"user:{name}", AGENT), ("archive.restore", f"user:{name}", AGENT)]
     assert admin.post(f"/nodes/{group}/{uuid4()}/archive").status_code == 404
     with_token, admin.token = admin.token, ""
     assert admin.post(f"/nodes/{group}/{node}/archive").status_code in (400, 403)

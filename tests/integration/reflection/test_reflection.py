@@ -12,21 +12,22 @@ from sqlalchemy import text
 
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.protocol.events import build
-from jiyi.protocol.reflection import ReflectQuery
+from jiyi.protocol.reflection import ReflectRequest
 from jiyi.providers import llms
 from jiyi.providers.llms.questions import FocalPoints, Insights, Poignancy, Question, Triple
 from jiyi.settings import get_settings
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.inbox import ACCUMULATE, EMBED
 from models.queue import pending_work
 from models.reflection import reads
+from models.reflection.actions import request_reflection
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
 from tasks.framework import lease
 from tasks.framework import work as tasks
 from tasks.memory.embedding import embed
 from tasks.memory.upkeep import accumulate
 from tasks.reflection.reflect import reflect, reflect_on_conversation
-from tasks.reflection.schedule import reflect_now
 from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
 from tests.llms import Scripted
 from workers.ephemeral import environment
@@ -282,7 +283,7 @@ def test_the_claim_is_extended_while_the_llm_takes_its_time(group: str, llm: Scr
 
 def test_what_stops_a_reflection_before_or_after_the_llm_is_told_too(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     live(group, 1)
-    reflection_id = reflect_now(ReflectQuery(group_id=group, agent_id="klaus"))["reflection_id"]
+    reflection_id = request_reflection.perform(Actor(group), ReflectRequest(agent_id="klaus")).reflection_id
 
     def told() -> tuple[str, str | None]:
         with unit_of_work() as connection:

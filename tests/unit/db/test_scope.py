@@ -24,7 +24,6 @@ WHOLE_SERVICE = {
     "models/operations/llm_usage.py": "what was asked of an LLM for no group",
     "tasks/operations/embedders.py": "counts of all vectors by model",
     "tasks/erasure.py": "an erasure's claim and its report, beside the work for its group",
-    "tasks/framework/inspection.py": "dead letters of no known group, and how far behind the service is",
     "tasks/framework/jobs.py": "scheduled jobs see to all groups",
     "tasks/operations/reembedding.py": "a deployment moves to another embedding model with all its groups",
     "tasks/accounts.py": "the operator makes groups' keys",
