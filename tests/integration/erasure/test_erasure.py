@@ -29,7 +29,7 @@ from models.db.valkey import valkey
 from models.erasure import erasures, ledger, proof
 from models.erasure.caches import contents
 from models.erasure.erasures import ERASE
-from models.memory import access, agents, listing
+from models.memory import access, agents, events
 from models.operations import backups, pg_tools
 from models.retrieval import enlargement, index_cache, touches
 from tasks import erasure as job
@@ -215,9 +215,9 @@ def test_what_was_erased_does_not_come_back(group: str) -> None:
     (row,) = rows("SELECT * FROM events WHERE event_id = :id", id=event.event_id)
     assert (row["outcome"], row["payload"], row["agent_id"], row["node_id"]) == ("erased", {}, "", None)
     with unit_of_work() as connection:
-        assert [one["event_id"] for one in listing.events(connection, group, None, None, False, 100)] == [other.event_id]
-        states = listing.event_states(connection, group, [event.event_id])
-    assert states[0]["state"] == "erased"
+        assert [one.event_id for one in events.exported(connection, group, None, None, False, 100)] == [other.event_id]
+        states = events.states(connection, group, [event.event_id])
+    assert states[0].state == "erased"
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
