@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -11,17 +9,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from jiyi.client.transports import Transport
-from jiyi.errors import InvalidRequest, NoAnswer, problems_of
+from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.queries import CHANGES, QUEUE
 from jiyi.settings import Settings
 
-T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 Id = UUID | str
-
-#: Seconds between two looks at something that is awaited: doubled each time, from the first to the last.
-FIRST_POLL, LAST_POLL = 0.01, 0.5
 
 
 class Calls:
@@ -30,9 +24,9 @@ class Calls:
     def __init__(self, transport: Transport, settings: Settings, group: str) -> None:
         self.transport, self.settings, self.group = transport, settings, group
 
-    def act(self, action: str, request: BaseModel, timeout: float | None = None) -> Any:
+    def act(self, action: str, request: BaseModel, timeout: float | None = None, *, queue: str = CHANGES) -> Any:
         """The result of an action that changes something (``models.actions`` lists them), as plain data."""
-        return self._perform(action, CHANGES, request, timeout)
+        return self._perform(action, queue, request, timeout)
 
     def ask(self, action: str, request: BaseModel, timeout: float | None = None) -> Any:
         """The result of an action that only reads, as plain data."""
@@ -61,14 +55,3 @@ def checked(model: type[M], **fields: Any) -> M:
         return model(**fields)
     except ValidationError as error:
         raise InvalidRequest(problems_of(error)) from None
-
-
-def poll(look: Callable[[], T], final: Callable[[T], bool], seconds: float, late: Callable[[T], str]) -> T:
-    """Look again and again until what is found is final; :class:`NoAnswer` with the words of ``late`` after ``seconds``."""
-    deadline, pause = time.monotonic() + seconds, FIRST_POLL
-    while not final(found := look()):
-        if time.monotonic() > deadline:
-            raise NoAnswer(late(found))
-        time.sleep(pause)
-        pause = min(pause * 2, LAST_POLL)
-    return found

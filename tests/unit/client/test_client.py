@@ -26,7 +26,6 @@ from jiyi.client.client import MOVED, chunks
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol.knowledge import IngestBody
-from jiyi.protocol.queries import NodesQuery
 from jiyi.protocol.retrieval import Question
 from jiyi.protocol.tiers import MemoryQuestion
 from jiyi.settings import Settings
@@ -168,7 +167,7 @@ def test_a_wrong_question_is_refused_before_it_is_asked(client: Client, fields: 
 
 def test_a_wrong_page_is_refused_before_it_is_asked(client: Client) -> None:
     with pytest.raises(InvalidRequest, match=r"^limit: .*501"):
-        client.page("nodes", NodesQuery, agent_id="klaus", limit=501)
+        client.memory.nodes("klaus", limit=501)
 
 
 ACTS: dict[str, Callable[[Client], Any]] = {
