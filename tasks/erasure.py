@@ -31,9 +31,10 @@ from models.erasure.erasures import ERASE, Progress
 from models.memory import strength_check
 from models.operations import backups
 from models.queue import pending_work, stream
+from models.queue.wakeups import wake
 from models.retrieval import index_cache
 from tasks.framework.inspection import inspects
-from tasks.framework.work import Batch, wake, work_task
+from tasks.framework.work import Batch, work_task
 
 #: Seconds after which a run stops between two steps, to go on with the next message.
 RUN_SECONDS = 45.0
@@ -253,7 +254,8 @@ def _workers(progress: Progress) -> float | None:
         _save(progress)
         return ASK_AGAIN
     progress.place.pop("waits_for", None)
-    return _go_on(progress)
+    _go_on(progress)
+    return None
 
 
 def _valkey(progress: Progress) -> float | None:
@@ -262,12 +264,14 @@ def _valkey(progress: Progress) -> float | None:
     agents = {*progress.agents, *progress.place.get("touched", [])}
     progress.count("valkey", **caches.clear(progress.group_id, ids, agents, _whom(progress)))
     progress.count("logs", lines=proof.blank_logs(_whom(progress)))
-    return _go_on(progress)
+    _go_on(progress)
+    return None
 
 
 def _vacuum(progress: Progress) -> float | None:
     vacuum(TOUCHED)
-    return _go_on(progress)
+    _go_on(progress)
+    return None
 
 
 def _backups(progress: Progress) -> float | None:
@@ -275,7 +279,8 @@ def _backups(progress: Progress) -> float | None:
         before = proof.backups_before(datetime.now(UTC))
         backups.make(seconds=LONG_STEP)
         progress.count("backups", deleted=sum(map(backups.delete, before)))
-    return _go_on(progress)
+    _go_on(progress)
+    return None
 
 
 def _proof(progress: Progress) -> float | None:
@@ -295,11 +300,12 @@ def _proof(progress: Progress) -> float | None:
             ledger.note(progress, now)
             erasing.finish(connection, progress, report)
             return None
-        tries = progress.place["tries"] = progress.place.get("tries", 0) + 1
+        tries = int(progress.place.get("tries", 0)) + 1
+        progress.place["tries"] = tries
         progress.state, progress.step = "incomplete", next(iter(IN_DATABASE))
         erasing.save(connection, progress)
         erasing.note_report(connection, progress, report)
-    return min(TRY_AGAIN * 2 ** (tries - 1), TRY_AGAIN_MAX)
+    return min(TRY_AGAIN * 2.0 ** (tries - 1), TRY_AGAIN_MAX)
 
 
 def _report(connection: Connection, progress: Progress, found: proof.Proof, now: datetime) -> dict[str, Any]:
@@ -372,7 +378,7 @@ _STARTED = text("SELECT created_at FROM erasures WHERE erasure_id = :id")
 # In every worker
 
 
-@control_command(args=[("group_id", str), ("agents", list)])  # type: ignore[untyped-decorator]  # Celery has no types
+@control_command(args=[("group_id", str), ("agents", list)])  # Celery has no types
 def jiyi_forget(_state: Any, group_id: str, agents: list[str]) -> dict[str, Any]:
     """Drop indexes of the agents, and what else this process remembers of texts; says what it dropped, and who it is."""
     dropped = index_cache.forget(group_id, set(agents))
