@@ -12,7 +12,7 @@ from jiyi.errors import NotFound
 from jiyi.protocol.rest import Cursor, ErasureAsked, ErasurePage
 from models.erasure import erasures
 from models.queue.wakeups import wake
-from web.api import cursors
+from web import cursors
 from web.api.problems import Refused
 from web.api.registry import PREFIX, operation
 from web.api.running import Asker, Reply

@@ -10,7 +10,7 @@ from jiyi.protocol.rest import Cursor
 from jiyi.protocol.rest_tiers import DigestRows
 from models.accounts import audit
 from models.tiers import digests
-from web.api import cursors
+from web import cursors
 from web.api.problems import Refused
 from web.api.registry import operation
 from web.api.running import Asker
