@@ -39,7 +39,7 @@ from bench.latency import DIMENSIONS, QUESTIONS, SEED, WORDS_A_QUESTION, fill, m
 from bench.ranking import quantile
 from bench.service import machine, running
 from jiyi import Client
-from jiyi.accounts import keys
+from jiyi.accounts.api_keys import new_key
 from jiyi.protocol.rest import EventsBody
 from jiyi.providers.embedders import embedder
 from jiyi.settings import get_settings
@@ -178,7 +178,7 @@ def free_port() -> int:
 
 
 def make_key() -> str:
-    key = keys.make()
+    key = new_key()
     told = api_keys.Registration(key.key_id, key.secret_hash, key.signing_key)
     with unit_of_work() as connection:
         api_keys.create(connection, told, group_id=GROUP, name="bench", scopes=["publish", "read"], expires_at=None, actor="bench")

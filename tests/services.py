@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from jiyi.accounts import keys
+from jiyi.accounts.passwords import hash_password
 from models.accounts import users
 from models.accounts.users import User
 from models.db.connection import unit_of_work
@@ -56,7 +56,7 @@ def _workers(database: Stack) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def password_hash() -> str:
-    return keys.hash_password(PASSWORD)
+    return hash_password(PASSWORD)
 
 
 def somebody(role: str = "operator", groups: Sequence[str] | None = None) -> User:

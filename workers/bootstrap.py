@@ -6,7 +6,8 @@ import os
 import secrets
 from pathlib import Path
 
-from jiyi.accounts.keys import hash_password, make_password, need_secret_key
+from jiyi.accounts.passwords import hash_password, make_password
+from jiyi.accounts.signatures import need_secret_key
 from jiyi.errors import SettingsError
 from jiyi.settings import get_settings
 from models.accounts import users

@@ -15,7 +15,8 @@ from kombu.exceptions import OperationalError
 from kombu.pools import producers
 from pydantic import BaseModel, ValidationError
 
-from jiyi.accounts.keys import key_headers, key_of, service_headers
+from jiyi.accounts.api_keys import key_of
+from jiyi.accounts.signatures import key_headers, service_headers
 from jiyi.client.calls import Caller, retrieval_queue
 from jiyi.errors import BrokerUnavailable, EventRejected, InvalidEvent, InvalidRequest, NoAnswer, SettingsError, join_problems, problems_of
 from jiyi.memory.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations

@@ -12,7 +12,8 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, Field, StringConstraints
 
-from jiyi.accounts.keys import PASSWORD_HASH, KeyScope, KeyText
+from jiyi.accounts.api_keys import KeyScope, KeyText
+from jiyi.accounts.passwords import PASSWORD_HASH
 from jiyi.protocol.queries import Query
 
 MAX_GROUPS = 1_000

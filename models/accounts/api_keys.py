@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from jiyi.accounts.keys import SCOPES
+from jiyi.accounts.api_keys import SCOPES
 from jiyi.errors import InvalidRequest, NotFound
 from models.accounts import audit
 

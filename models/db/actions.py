@@ -15,7 +15,7 @@ from uuid import UUID
 from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
-from jiyi.accounts.keys import KeyScope
+from jiyi.accounts.api_keys import KeyScope
 from jiyi.protocol.queries import CHANGES, QUEUE
 from models.accounts import audit
 from models.db.connection import unit_of_work

@@ -415,7 +415,7 @@ class ApiKey(Base):
     scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
     #: SHA-256 of the secret.
     secret_hash: Mapped[bytes] = mapped_column(BYTEA)
-    #: Derived from the secret, to check signatures of messages (``jiyi.accounts.keys``).
+    #: Derived from the secret, to check signatures of messages (``jiyi.accounts.signatures``).
     signing_key: Mapped[bytes] = mapped_column(BYTEA)
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     created_by: Mapped[str] = mapped_column(Text)
@@ -515,7 +515,7 @@ class QuarantineLog(Base):
     #: ``statement`` or ``verdict``.
     kind: Mapped[str] = mapped_column(Text)
     content: Mapped[str] = mapped_column(Text)
-    #: Equal for texts that differ only in case, width or spaces (``jiyi.tiers.screening.digest_of``).
+    #: Equal for texts that differ only in case, width or spaces (``jiyi.text.digests.content_digest``).
     content_hash: Mapped[bytes] = mapped_column(BYTEA)
     confidence: Mapped[float | None]
     #: As they came, and those that the filters added.

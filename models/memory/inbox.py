@@ -20,7 +20,7 @@ from jiyi.protocol.events import AgentConfigured, Event, MemoryObserved, NodeExe
 from jiyi.protocol.tiers import kind_of
 from jiyi.protocol.vectors import to_array
 from jiyi.settings import get_settings
-from jiyi.tiers.screening import digest_of
+from jiyi.text.digests import content_digest
 from models.db.bulk_copy import Copy, copy_rows
 from models.db.connection import driver
 from models.erasure import refusal
@@ -324,7 +324,7 @@ def _add_output(event: NodeExecuted, rows: _Rows) -> None:
             said.node_name,
             kind_of(said.node_type, said.metadata),
             said.output,
-            digest_of(said.output),
+            content_digest(said.output),
             said.confidence,
             list(said.flags),
             said.depth,

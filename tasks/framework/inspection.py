@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 from sqlalchemy import Connection
 
-from jiyi.accounts.keys import service_headers
+from jiyi.accounts.signatures import service_headers
 from jiyi.errors import NotFound, SettingsError
 from jiyi.protocol import queries as ask
 from jiyi.protocol.broker import bind_anew, exchange, intake_queue, stamp

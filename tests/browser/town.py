@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import text
 
 from jiyi import Client
-from jiyi.accounts import keys
+from jiyi.accounts.api_keys import new_key
 from jiyi.protocol.queries import NodesQuery
 from models.accounts import api_keys
 from models.db.connection import unit_of_work
@@ -106,7 +106,7 @@ def build(group: str) -> Town:
         found = client.retrieve("Tomas", "bees", top_k=1).groups[0].retrieved_nodes[0]
     letter = bury(group, "payload.description: must not be empty", traceback="Traceback (most recent call last):\n  …")
     discarded = bury(group, UNRULY)
-    key = keys.make()
+    key = new_key()
     with whole_service(), unit_of_work() as connection:
         connection.execute(text("UPDATE dead_letters SET state = 'discarded' WHERE letter_id = :id"), {"id": discarded})
         connection.execute(

@@ -19,7 +19,7 @@ from itsdangerous import URLSafeTimedSerializer
 from sqlalchemy import text
 
 from jiyi import Client
-from jiyi.accounts import keys
+from jiyi.accounts.api_keys import new_key
 from models.accounts import api_keys
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
@@ -122,7 +122,7 @@ def api_key(database: Stack) -> Callable[..., str]:
     """
 
     def make(group_id: str | None, *scopes: str, expires_at: datetime | None = None) -> str:
-        key = keys.make()
+        key = new_key()
         registration = api_keys.Registration(key.key_id, key.secret_hash, key.signing_key)
         with whole_service(), unit_of_work() as connection:
             api_keys.create(

@@ -11,7 +11,7 @@ from flask import current_app, request
 from werkzeug.datastructures import WWWAuthenticate
 from werkzeug.exceptions import Unauthorized
 
-from jiyi.accounts.keys import parse, recognises
+from jiyi.accounts.api_keys import parse, recognises
 from models.accounts import api_keys
 from models.accounts.api_keys import ApiKey
 from models.db.connection import unit_of_work

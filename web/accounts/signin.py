@@ -17,7 +17,7 @@ from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import HTTPException, Unauthorized
 from werkzeug.security import check_password_hash
 
-from jiyi.accounts.keys import MAX_PASSWORD
+from jiyi.accounts.passwords import MAX_PASSWORD
 from models.accounts import login_attempts, users
 from models.accounts.login_attempts import LoginAttempt
 from models.accounts.users import User

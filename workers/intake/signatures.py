@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from jiyi.accounts.keys import ID, SERVICE, service_signing_key, verifies
+from jiyi.accounts.api_keys import ID
+from jiyi.accounts.signatures import SERVICE, service_signing_key, verifies
 from jiyi.settings import Settings
 from models.accounts import api_keys
 from models.accounts.api_keys import ApiKey

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from jiyi.accounts import keys
-from jiyi.accounts.keys import SCOPES, KeyText
+from jiyi.accounts.api_keys import SCOPES, KeyText, new_key
 from jiyi.cli import output
 from jiyi.cli.shell import Json, checked, connect, session
 from jiyi.protocol import accounts
@@ -47,7 +46,7 @@ def create(
     as_json: Json = False,
 ) -> None:
     """A new key for the group (--group), shown once. With the scope operator it is for all groups."""
-    key = keys.make()
+    key = new_key()
     with connect(ctx) as client:
         query = checked(
             accounts.CreateKeyQuery,
@@ -112,7 +111,7 @@ def rotate(
     as_json: Json = False,
 ) -> None:
     """A new key with the same rights, shown once; the old one works on for a while."""
-    key = keys.make()
+    key = new_key()
     with connect(ctx) as client:
         query = checked(accounts.RotateKeyQuery, group_id=client.group, key_id=key_id, key=accounts.NewKey.of(key), grace=grace)
         made = Key.model_validate(client.ask("rotate_key", query))

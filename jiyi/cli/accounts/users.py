@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from jiyi.accounts import keys
+from jiyi.accounts.passwords import hash_password, make_password, password_problem
 from jiyi.cli import output
 from jiyi.cli.shell import Json, checked, connect
 from jiyi.errors import InvalidRequest
@@ -43,9 +43,9 @@ def add(
     """Somebody new. Asks for the password, twice."""
     with connect(ctx) as client:
         asked = {"group_id": client.group, "name": name, "role": role.value, "groups": groups or None}
-        checked(accounts.AddUserQuery, password_hash=keys.hash_password("only to look at the rest"), **asked)
+        checked(accounts.AddUserQuery, password_hash=hash_password("only to look at the rest"), **asked)
         password = _password(generate=generate)
-        query = checked(accounts.AddUserQuery, password_hash=keys.hash_password(password), **asked)
+        query = checked(accounts.AddUserQuery, password_hash=hash_password(password), **asked)
         user = User.model_validate(client.ask("add_user", query))
     _tell(user, f"{name} may sign in", password if generate else None, as_json=as_json)
 
@@ -55,7 +55,7 @@ def passwd(ctx: typer.Context, name: Name, generate: Generate = False, as_json: 
     """A new password. Whoever is signed in under the name is signed out; a lock after wrong passwords opens."""
     with connect(ctx) as client:
         password = _password(generate=generate)
-        query = checked(accounts.PasswordQuery, group_id=client.group, name=name, password_hash=keys.hash_password(password))
+        query = checked(accounts.PasswordQuery, group_id=client.group, name=name, password_hash=hash_password(password))
         user = User.model_validate(client.ask("password", query))
     _tell(user, f"{name} has a new password", password if generate else None, as_json=as_json)
 
@@ -103,12 +103,12 @@ def _password(*, generate: bool) -> str:
         InvalidRequest: it is too short or too long.
     """
     if generate:
-        return keys.make_password()
+        return make_password()
     if sys.stdin.isatty():
         password: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:
         password = sys.stdin.readline().rstrip("\r\n")
-    problem = keys.password_problem(password)
+    problem = password_problem(password)
     if problem:
         raise InvalidRequest([f"password: {problem}"])
     return password

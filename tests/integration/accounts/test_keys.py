@@ -24,8 +24,9 @@ from flask.testing import FlaskClient
 from sqlalchemy import create_engine, text
 
 from jiyi import Client
-from jiyi.accounts import keys
-from jiyi.accounts.keys import KeyText, parse
+from jiyi.accounts import signatures
+from jiyi.accounts.api_keys import KeyText, new_key, parse
+from jiyi.accounts.passwords import password_problem
 from jiyi.errors import BrokerUnavailable, InvalidRequest, NotFound, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol.broker import exchange, intake_queue
@@ -109,11 +110,11 @@ def test_a_key_may_be_made_before_its_group_has_any_memory_and_goes_with_it(api_
 )
 def test_scopes_that_do_not_fit_are_refused(database: Any, group_id: str | None, scopes: list[str]) -> None:
     with whole_service(), unit_of_work() as connection, pytest.raises(InvalidRequest, match="scopes"):
-        api_keys.create(connection, registration(keys.make()), group_id=group_id, name="x", scopes=scopes, expires_at=None, actor="test")
+        api_keys.create(connection, registration(new_key()), group_id=group_id, name="x", scopes=scopes, expires_at=None, actor="test")
 
 
 def test_to_make_the_same_key_again_changes_nothing_and_another_of_its_id_is_refused(database: Any, group: str) -> None:
-    key = keys.make()
+    key = new_key()
     made = {"group_id": group, "name": "x", "scopes": ["read"], "expires_at": None, "actor": "test"}
     with whole_service(), unit_of_work() as connection:
         first_row = api_keys.create(connection, registration(key), **made)
@@ -132,13 +133,13 @@ def test_a_key_is_revoked_once_and_for_good(api_key: ApiKeyMaker, group: str) ->
         assert api_keys.revoke(connection, key_id, group_id=None, actor="test") == first_time
         assert first_time["state"] == "revoked"
         with pytest.raises(InvalidRequest, match="revoked"):
-            api_keys.rotate(connection, key_id, registration(keys.make()), grace=timedelta(hours=1), group_id=group, actor="test")
+            api_keys.rotate(connection, key_id, registration(new_key()), grace=timedelta(hours=1), group_id=group, actor="test")
     assert audited(key_id) == ["key created", "key revoked"]
 
 
 def test_a_rotated_key_hands_its_rights_on_and_works_for_a_while(api_key: ApiKeyMaker, group: str) -> None:
     old = id_of(api_key(group, "publish", "read", expires_at=NOW + timedelta(days=30)))
-    new = keys.make()
+    new = new_key()
     with whole_service(), unit_of_work() as connection:
         made = api_keys.rotate(connection, old, registration(new), grace=timedelta(hours=24), group_id=group, actor="test")
     assert (made["group_id"], made["name"], made["scopes"], made["state"]) == (group, "test", ["publish", "read"], "alive")
@@ -147,7 +148,7 @@ def test_a_rotated_key_hands_its_rights_on_and_works_for_a_while(api_key: ApiKey
     assert timedelta(hours=23) < left <= timedelta(hours=24)
     # A grace beyond its end does not prolong it.
     with whole_service(), unit_of_work() as connection:
-        api_keys.rotate(connection, old, registration(keys.make()), grace=timedelta(days=60), group_id=None, actor="test")
+        api_keys.rotate(connection, old, registration(new_key()), grace=timedelta(days=60), group_id=None, actor="test")
     assert row_of(old)["expires_at"] - datetime.now(UTC) <= timedelta(hours=24)
 
 
@@ -218,7 +219,7 @@ def test_every_bad_key_gets_one_sentence_and_unknown_and_wrong_the_same(program:
         "basic": "Basic eA==",
         "no text": "Bearer",
         "no form": "Bearer hunter2",
-        "unknown": f"Bearer {keys.make()}",
+        "unknown": f"Bearer {new_key()}",
         "wrong": f"Bearer jiyi_{id_of(good)}_{'x' * 43}",
         "expired": f"Bearer {expired}",
         "revoked": f"Bearer {revoked}",
@@ -266,7 +267,7 @@ def test_a_key_that_ends_while_it_is_remembered_ends(program: FlaskClient, api_k
 def test_what_is_remembered_is_bounded(program: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_keys, "MAX_KEYS", 5)
     for _ in range(9):
-        assert program.get("/api/test/who", headers=bearer(str(keys.make()))).status_code == 401
+        assert program.get("/api/test/who", headers=bearer(str(new_key()))).status_code == 401
     assert len(program.application.extensions["jiyi.accounts.keys"]._known) == 5
 
 
@@ -343,7 +344,7 @@ def test_who_tries_keys_waits_too(limited: Limited, api_key: ApiKeyMaker, group:
     monkeypatch.setattr("web.accounts.rate_limits.REFUSED", "2/hour")
     browser = limited("")
     browser.environ_base["REMOTE_ADDR"] = f"2001:db8::{uuid4().hex[:4]}:{uuid4().hex[:4]}"
-    statuses = [browser.get("/api/test/who", headers=bearer(str(keys.make()))).status_code for _ in range(4)]
+    statuses = [browser.get("/api/test/who", headers=bearer(str(new_key()))).status_code for _ in range(4)]
     assert statuses == [401, 401, 429, 429]
     assert browser.get("/api/test/who", headers=bearer(api_key(group))).status_code == 200
 
@@ -391,7 +392,7 @@ def publish(settings: Settings, body: bytes, headers: dict[str, str]) -> None:
 def signed(key: str, body: bytes) -> dict[str, str]:
     parsed = parse(key)
     assert parsed is not None
-    return keys.key_headers(parsed, body)
+    return signatures.key_headers(parsed, body)
 
 
 def test_signed_events_are_stored(signed_queue: Settings, api_key: ApiKeyMaker, group: str) -> None:
@@ -418,7 +419,7 @@ def test_what_is_signed_wrongly_is_kept_under_no_group(signed_queue: Settings, a
     change("UPDATE api_keys SET expires_at = now() WHERE key_id = :id", id=id_of(late))
     secret_key = signed_queue.secret_key.get_secret_value()
     cases: list[tuple[Callable[[bytes], dict[str, str]], str]] = [
-        (lambda body: signed(str(keys.make()), body), "not that of any key"),
+        (lambda body: signed(str(new_key()), body), "not that of any key"),
         (lambda body: signed(good, body + b" "), "not that of any key"),
         (lambda body: {**signed(good, body), "jiyi-signature": ""}, "not that of any key"),
         (lambda body: {"jiyi-signature": signed(good, body)["jiyi-signature"]}, "not that of any key"),
@@ -428,8 +429,8 @@ def test_what_is_signed_wrongly_is_kept_under_no_group(signed_queue: Settings, a
         (lambda body: signed(late, body), "is expired"),
         (lambda body: signed(reader, body), "may not publish"),
         (lambda body: signed(foreign, body), f"signed for the group '{group}-2'"),
-        (lambda body: keys.service_headers("another" * 8, group, body), "not signed by this service"),
-        (lambda body: keys.service_headers(secret_key, "other", body), "signed for the group 'other'"),
+        (lambda body: signatures.service_headers("another" * 8, group, body), "not signed by this service"),
+        (lambda body: signatures.service_headers(secret_key, "other", body), "signed for the group 'other'"),
     ]
     if required:
         cases.append((lambda body: {}, "not signed"))
@@ -666,7 +667,7 @@ def test_the_first_person_is_made_where_there_is_none(database: Any, monkeypatch
         connection.execute(text("DELETE FROM users"))
         password = bootstrap.create_admin()
         assert password is not None
-        assert keys.password_problem(password) == ""
+        assert password_problem(password) == ""
         assert bootstrap.create_admin() is None
         (row,) = connection.execute(text("SELECT name, role, groups FROM users"))
         assert tuple(row) == ("admin", "operator", None)

@@ -16,7 +16,7 @@ from flask.testing import FlaskClient
 from pydantic import SecretStr
 from sqlalchemy import create_engine, text
 
-from jiyi.accounts import keys
+from jiyi.accounts.passwords import PASSWORD_HASH
 from jiyi.settings import get_settings
 from models.accounts import login_attempts, users
 from models.accounts.users import User
@@ -181,7 +181,7 @@ def test_an_unknown_name_takes_as_long_as_a_known_one(person: User, monkeypatch:
     assert signin.is_password_of(person, PASSWORD)
     assert not signin.is_password_of(None, PASSWORD)
     assert len(seen) == 2
-    assert all(re.fullmatch(keys.PASSWORD_HASH, hashed) for hashed in seen)
+    assert all(re.fullmatch(PASSWORD_HASH, hashed) for hashed in seen)
 
 
 def test_after_five_wrong_passwords_a_name_waits_whether_it_exists_or_not(web_app: Flask, person: User, address: str) -> None:

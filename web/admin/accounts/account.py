@@ -7,7 +7,7 @@ from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 from sqlalchemy import Connection
 
-from jiyi.accounts.keys import hash_password, password_problem
+from jiyi.accounts.passwords import hash_password, password_problem
 from models.accounts import users
 from models.accounts.users import User
 from models.db.scope import whole_service

@@ -10,7 +10,7 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.accounts.keys import SCOPES, KeyText, make
+from jiyi.accounts.api_keys import SCOPES, KeyText, new_key
 from models.accounts import api_keys
 from models.accounts.api_keys import Registration
 from web.accounts.identity import who
@@ -49,7 +49,7 @@ def create() -> Response:
         scopes = list(SCOPES)
     elif not scopes:
         abort(400, _("A key needs at least one right."))
-    key, days = make(), _one_of("days", DAYS)
+    key, days = new_key(), _one_of("days", DAYS)
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
     group, actor = None if of_service else frame.group(), who().actor
     with across_groups():
@@ -64,7 +64,7 @@ def create() -> Response:
 @blueprint.post("/keys/<key_id>/rotate")
 def rotate(key_id: str) -> Response:
     """A new key with the same rights; the old one works on for the hours given."""
-    key, grace = make(), timedelta(hours=_one_of("grace", GRACE_HOURS))
+    key, grace = new_key(), timedelta(hours=_one_of("grace", GRACE_HOURS))
     actor, group = who().actor, _only()
     with across_groups():
         row = change(lambda connection: api_keys.rotate(connection, key_id, _registered(key), grace=grace, group_id=group, actor=actor))

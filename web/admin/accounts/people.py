@@ -11,7 +11,7 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.accounts.keys import hash_password, make_password
+from jiyi.accounts.passwords import hash_password, make_password
 from jiyi.protocol.accounts import USER_NAME
 from models.accounts import login_attempts, users
 from models.accounts.users import ROLES
