@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from models.accounts import actions as accounts
 from models.db.actions import REGISTERED, Action
 from models.tiers import actions as tiers
 
 #: The modules whose import registers the actions: one a subject.
-SUBJECTS = (tiers,)
+SUBJECTS = (accounts, tiers)
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

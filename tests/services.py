@@ -6,15 +6,18 @@ A folder's conftest imports the fixtures that it offers.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from uuid import uuid4
 
 import pytest
 
 from jiyi.accounts.passwords import hash_password
+from jiyi.protocol.accounts import AddPerson, Role
 from models.accounts import users
+from models.accounts.actions import add_person
 from models.accounts.users import User
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from workers import ephemeral
@@ -59,11 +62,12 @@ def password_hash() -> str:
     return hash_password(PASSWORD)
 
 
-def somebody(role: str = "operator", groups: Sequence[str] | None = None) -> User:
+def somebody(role: Role = "operator", groups: list[str] | None = None) -> User:
     """A new person with :data:`PASSWORD`."""
     name = f"{role}-{uuid4().hex[:8]}"
+    somebody_new = AddPerson(name=name, password_hash=password_hash(), role=role, groups=groups)
+    add_person.perform(Actor("test", "test", operator=True), somebody_new)
     with whole_service(), unit_of_work() as connection:
-        users.create(connection, name=name, password_hash=password_hash(), role=role, groups=groups, actor="test")
         user = users.by_name(connection, name)
     assert user is not None
     return user

@@ -84,7 +84,7 @@ def _gate(csrf: CSRFProtect) -> ResponseReturnValue | None:
 
 def identity_of(user: User) -> Identity:
     groups = None if user.groups is None else frozenset(user.groups)
-    return Identity(user.actor, cast("frozenset[Scope]", user.scopes), groups)
+    return Identity(user.actor, user.scopes, groups)
 
 
 def _turned_away() -> ResponseReturnValue:
