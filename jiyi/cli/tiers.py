@@ -13,7 +13,7 @@ from rich.table import Table
 
 from jiyi.cli import output
 from jiyi.cli.shell import Json, connect, given
-from jiyi.protocol.knowledge import DigestState, Ingested, Knowledge, KnowledgePage, Promoted
+from jiyi.protocol.knowledge import DigestState, Ingested, Knowledge, KnowledgePage, LayerFilter, Promoted
 from jiyi.protocol.queries import DEFAULT_PAGE
 from jiyi.protocol.tiers import Kind, MemoryAnswer, Order
 
@@ -99,14 +99,14 @@ def knowledge(
     as_json: Json = False,
 ) -> None:
     """What was promoted: the group's long-term knowledge, newest first."""
-    layer = "all" if everything else "longterm"
+    layer: LayerFilter = "all" if everything else "longterm"
     _list(ctx, layer, as_json, limit=limit, offset=offset, q=words, **given(session_id=session))
 
 
 def working(ctx: typer.Context, as_json: Json = False) -> None:
     """What is in working memory now, newest first, and what the filters have counted."""
     with connect(ctx) as client:
-        state = client.working()
+        state = client.tiers.working()
         group = client.group
     if as_json:
         output.document(state.model_dump(mode="json"))
@@ -131,7 +131,7 @@ def promote(
 ) -> None:
     """Make long-term knowledge of entries, or of a text. Doing it again changes nothing."""
     with connect(ctx) as client:
-        done = client.promote(*(entries or []), text=text, kind=kind, note=note, preview=preview, **given(agent_id=agent))
+        done = client.tiers.promote(*(entries or []), text=text, kind=kind, note=note, preview=preview, **given(agent_id=agent))
     if as_json:
         output.document(done.model_dump(mode="json"))
         return
@@ -146,7 +146,7 @@ def demote(
 ) -> None:
     """Take knowledge back: it is not found any more, and keeps its history."""
     with connect(ctx) as client:
-        gone = client.demote(*ids, reason=reason)
+        gone = client.tiers.demote(*ids, reason=reason)
     if as_json:
         output.document({"demoted": [str(one) for one in gone]})
         return
@@ -165,7 +165,7 @@ def edit(
 ) -> None:
     """Put knowledge into other words; prints the id of the version that is in force."""
     with connect(ctx) as client:
-        became = client.edit(knowledge_id, content, reason=reason)
+        became = client.tiers.edit(knowledge_id, content, reason=reason)
     if as_json:
         output.document({"knowledge_id": str(became)})
         return
@@ -180,7 +180,7 @@ def digest(
 ) -> None:
     """What quarantine is about, in clusters, for those who promote."""
     with connect(ctx) as client:
-        found = client.digests(1) if last else [client.digest(days)]
+        found = client.tiers.digests(1) if last else [client.tiers.digest(days)]
     if as_json:
         output.document(found[0].model_dump(mode="json") if found else None)
         return
@@ -190,9 +190,9 @@ def digest(
     _show_digest(found[0])
 
 
-def _list(ctx: typer.Context, layer: str, as_json: bool, **wanted: Any) -> None:
+def _list(ctx: typer.Context, layer: LayerFilter, as_json: bool, **wanted: Any) -> None:
     with connect(ctx) as client:
-        page = client.knowledge(layer=layer, **wanted)
+        page = client.tiers.knowledge(layer=layer, **wanted)
         group = client.group
     if as_json:
         output.document(page.model_dump(mode="json"))

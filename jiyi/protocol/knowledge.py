@@ -18,6 +18,7 @@ from jiyi.protocol.tiers import Days, Item, Kind
 from jiyi.text.splitting import MOST_SIZE
 
 Layer = Literal["quarantine", "working", "longterm"]
+LayerFilter = Literal["all", "quarantine", "working", "longterm"]
 
 MAX_IDS = 100
 MAX_REASON_CHARS = 1_000
@@ -138,7 +139,7 @@ class Edited(BaseModel):
 class KnowledgeFilter(_Body):
     """What a session, or the whole group, has in its tiers, newest first (CN-55)."""
 
-    layer: Literal["all", "quarantine", "working", "longterm"] = "all"
+    layer: LayerFilter = "all"
     session_id: Name | None = None
     #: Words that must occur.
     q: Annotated[str, Field(max_length=200)] = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from threading import BoundedSemaphore
-from typing import TypeVar, cast
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import redis
@@ -24,7 +24,7 @@ from models.accounts.users import User
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from web.accounts import sessions
-from web.accounts.identity import Identity, Scope, identify
+from web.accounts.identity import Identity, identify
 from web.answers import wants_json
 from web.security import is_loopback
 from web.sources import Unanswered, reading, source

@@ -27,6 +27,7 @@ from jiyi import Client
 from jiyi.accounts import signatures
 from jiyi.accounts.api_keys import KeyText, new_key, parse
 from jiyi.accounts.passwords import password_problem
+from jiyi.client.caller import Caller
 from jiyi.errors import BrokerUnavailable, InvalidRequest, NotFound, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol.broker import exchange, intake_queue
@@ -692,7 +693,7 @@ def test_the_broker_s_user_that_is_described_can_publish_and_nothing_else(databa
                 for queue in ("inspection", "upkeep", "embedding"):
                     waiting = valkey.llen(queue)
                     with pytest.raises(BrokerUnavailable, match="No permissions"):
-                        client._caller.call("inspect.agents", queue, AgentsQuery(group_id=group), 1)
+                        Caller(client.settings).call("inspect.agents", queue, AgentsQuery(group_id=group), 1)
                     assert valkey.llen(queue) == waiting
         finally:
             valkey.execute_command("ACL", "DELUSER", name)

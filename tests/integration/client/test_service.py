@@ -16,6 +16,7 @@ from sqlalchemy import text
 from uuid6 import uuid7
 
 from jiyi import Client
+from jiyi.client.caller import Caller
 from jiyi.errors import EventRejected, InvalidEvent, InvalidRequest, ModelMismatch, NoAnswer, NotFound
 from jiyi.protocol import queries
 from jiyi.protocol.broker import exchange, intake_queue
@@ -121,7 +122,7 @@ def test_related_finds_keywords_whatever_the_case_in_chinese_and_by_the_end_of_a
     )
 
     def related(**triple: str) -> tuple[list[str], list[str]]:
-        found = client.related("klaus", **triple)
+        found = client.memory.related("klaus", **triple)
         return tuple([row["node_id"] for row in found[kind]] for kind in ("events", "thoughts"))  # type: ignore[return-value]
 
     one, two, three, _, _, six = map(str, ids)
@@ -157,8 +158,8 @@ def test_every_state_of_an_event_is_told_in_the_order_asked(client: Client) -> N
         connection.execute(text("UPDATE pending_work SET due_at = 'infinity' WHERE subject_id = :id"), {"id": held.event_id})
     dead, unknown = uuid7(), uuid4()
     publish_bad(client.group, dead)
-    until(lambda: client.event_states([dead])[0].final)
-    states = client.event_states([unknown, dead, duplicate, held.event_id, retrievable, applied])
+    until(lambda: client.memory.event_states([dead])[0].final)
+    states = client.memory.event_states([unknown, dead, duplicate, held.event_id, retrievable, applied])
     assert [(state.event_id, state.state, state.node_id) for state in states] == [
         (unknown, "unknown", None),
         (dead, "dead", None),
@@ -200,7 +201,7 @@ def test_an_event_that_nobody_reads_is_not_answered_for_in_time_but_not_lost(ser
 
 def test_a_question_to_a_queue_without_workers_is_not_answered_in_time(client: Client) -> None:
     with pytest.raises(NoAnswer, match="nobody"):
-        client._caller.call("retrieval.retrieve", "nobody", StatsQuery(group_id=client.group), 0.3)
+        Caller(client.settings).call("retrieval.retrieve", "nobody", StatsQuery(group_id=client.group), 0.3)
 
 
 def test_errors_of_the_service_arrive_as_their_own_classes(client: Client) -> None:

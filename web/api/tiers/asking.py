@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from jiyi.client.calls import retrieval_queue
 from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, NoAnswer, ServiceError, problems_of
+from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.rest import MAX_TIMEOUT
 from jiyi.protocol.rest_tiers import QUERY_SECONDS
 from jiyi.protocol.tiers import MemoryAnswer, MemoryQuery
