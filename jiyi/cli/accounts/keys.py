@@ -9,11 +9,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from jiyi.accounts.api_keys import SCOPES, KeyText, new_key
+from jiyi.accounts.api_keys import SCOPES
 from jiyi.cli import output
-from jiyi.cli.shell import Json, checked, connect, session
-from jiyi.protocol import accounts
-from jiyi.protocol.accounts import Key
+from jiyi.cli.shell import Json, connect, session
 
 app = typer.Typer(no_args_is_help=True, help="API keys: who may use the REST API, and sign events.")
 
@@ -46,26 +44,17 @@ def create(
     as_json: Json = False,
 ) -> None:
     """A new key for the group (--group), shown once. With the scope operator it is for all groups."""
-    key = new_key()
+    expires_at = None if expires is None else datetime.now(UTC) + expires
     with connect(ctx) as client:
-        query = checked(
-            accounts.CreateKeyQuery,
-            group_id=client.group,
-            key=accounts.NewKey.of(key),
-            name=name,
-            scopes=scopes or DEFAULT_SCOPES,
-            expires_at=None if expires is None else datetime.now(UTC) + expires,
-        )
-        made = Key.model_validate(client.ask("create_key", query))
-    _tell(key, made, as_json=as_json)
+        made = client.keys.create(name, scopes=[scope.value for scope in scopes or DEFAULT_SCOPES], expires_at=expires_at)
+    _tell(made, as_json=as_json)
 
 
 @app.command("list")
 def list_keys(ctx: typer.Context, as_json: Json = False) -> None:
     """Keys and when they were used: of the group, if one is given with --group, else all."""
     with connect(ctx) as client:
-        query = checked(accounts.KeysQuery, group_id=client.group, all_groups=session(ctx).group is None)
-        found = accounts.rows(client.ask("keys", query), Key)
+        found = client.keys.list(all_groups=session(ctx).group is None)
     if as_json:
         output.document([key.model_dump(mode="json") for key in found])
         return
@@ -93,8 +82,7 @@ def list_keys(ctx: typer.Context, as_json: Json = False) -> None:
 def revoke(ctx: typer.Context, key_id: Annotated[str, typer.Argument(metavar="ID", help="Its id.")], as_json: Json = False) -> None:
     """End a key, for good. It may work for five more seconds."""
     with connect(ctx) as client:
-        query = checked(accounts.RevokeKeyQuery, group_id=client.group, key_id=key_id)
-        found = Key.model_validate(client.ask("revoke_key", query))
+        found = client.keys.revoke(key_id)
     if as_json:
         output.document(found.model_dump(mode="json"))
         return
@@ -111,18 +99,17 @@ def rotate(
     as_json: Json = False,
 ) -> None:
     """A new key with the same rights, shown once; the old one works on for a while."""
-    key = new_key()
     with connect(ctx) as client:
-        query = checked(accounts.RotateKeyQuery, group_id=client.group, key_id=key_id, key=accounts.NewKey.of(key), grace=grace)
-        made = Key.model_validate(client.ask("rotate_key", query))
-    _tell(key, made, as_json=as_json)
+        made = client.keys.rotate(key_id, grace=grace)
+    _tell(made, as_json=as_json)
 
 
-def _tell(key: KeyText, made: Key, *, as_json: bool) -> None:
+def _tell(created: CreatedKey, *, as_json: bool) -> None:
+    made = created.key
     if as_json:
-        output.document({"key": str(key), **made.model_dump(mode="json")})
+        output.document({"key": created.text, **made.model_dump(mode="json")})
         return
-    output.line(str(key))
+    output.line(created.text)
     where = "every group" if made.group_id is None else f"the group {made.group_id}"
     until = "" if made.expires_at is None else f" until {output.local_time(made.expires_at)}"
     output.notice(f"{made.name}: may {', '.join(made.scopes)} in {where}{until}; {SHOWN_ONCE}")
