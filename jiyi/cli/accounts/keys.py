@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from rich.text import Text
 
-from jiyi.accounts.api_keys import SCOPES
+from jiyi.accounts.api_keys import SCOPES, KeyScope
 from jiyi.cli import output
 from jiyi.cli.shell import Json, connect, session
+from jiyi.client.keys import DEFAULT_GRACE, DEFAULT_SCOPES, CreatedKey
 
 app = typer.Typer(no_args_is_help=True, help="API keys: who may use the REST API, and sign events.")
 
 UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
-DEFAULT_SCOPES = ["publish", "read"]
 SHOWN_ONCE = "this is the only time that it is shown; the service keeps nothing that it follows from"
 
 
@@ -46,7 +46,7 @@ def create(
     """A new key for the group (--group), shown once. With the scope operator it is for all groups."""
     expires_at = None if expires is None else datetime.now(UTC) + expires
     with connect(ctx) as client:
-        made = client.keys.create(name, scopes=[scope.value for scope in scopes or DEFAULT_SCOPES], expires_at=expires_at)
+        made = client.keys.create(name, scopes=cast("list[KeyScope]", scopes or DEFAULT_SCOPES), expires_at=expires_at)
     _tell(made, as_json=as_json)
 
 
@@ -95,7 +95,7 @@ def rotate(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="The id of the key to replace.")],
     grace: Annotated[
         timedelta, typer.Option(parser=duration, metavar="24h", help="How long the old one works on.", show_default="24h")
-    ] = timedelta(hours=24),
+    ] = DEFAULT_GRACE,
     as_json: Json = False,
 ) -> None:
     """A new key with the same rights, shown once; the old one works on for a while."""

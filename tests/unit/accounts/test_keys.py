@@ -110,7 +110,7 @@ def test_a_password_is_checked_by_werkzeug() -> None:
     assert check_password_hash(hashed, "correct horse 马")
     assert not check_password_hash(hashed, "correct horse 牛")
     assert hashed != hash_password("correct horse 马")
-    assert accounts.PasswordQuery(group_id="g", name="mia", password_hash=hashed).password_hash == hashed
+    assert accounts.SetPassword(name="mia", password_hash=hashed).password_hash == hashed
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_password_is_checked_by_werkzeug() -> None:
 )
 def test_only_hashes_of_the_one_strength_are_taken(hashed: str) -> None:
     with pytest.raises(ValidationError):
-        accounts.PasswordQuery(group_id="g", name="mia", password_hash=hashed)
+        accounts.SetPassword(name="mia", password_hash=hashed)
 
 
 @pytest.mark.parametrize(("password", "fits"), [("x" * 9, False), ("x" * 10, True), ("x" * 1_000, True), ("x" * 1_001, False)])
@@ -135,7 +135,7 @@ def test_a_made_password_is_long_and_new_each_time() -> None:
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 65, "<b>", "a\n"])
 def test_names_of_people_are_plain(name: str) -> None:
     with pytest.raises(ValidationError):
-        accounts.DisableUserQuery(group_id="g", name=name)
+        accounts.PersonRequest(name=name)
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90d", 7_776_000), ("24h", 86_400), ("30m", 1_800), ("2w", 1_209_600)])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from models.actions import ACTIONS
 from models.db import roles
 from models.db.scope import Scope, current, for_groups, whole_service, within
 
@@ -27,9 +28,7 @@ WHOLE_SERVICE = {
     "tasks/framework/inspection.py": "dead letters of no known group, and how far behind the service is",
     "tasks/framework/jobs.py": "scheduled jobs see to all groups",
     "tasks/operations/reembedding.py": "a deployment moves to another embedding model with all its groups",
-    "tasks/accounts.py": "the operator makes groups' keys",
     "tasks/framework/work.py": "claims take what is due, whosever it is",
-    "web/admin/accounts/account.py": "people and their sessions belong to no group",
     "web/admin/frame.py": "the operator's pages",
     "web/accounts/api_keys.py": "a key is looked for before it is known whose it is",
     "web/operations/metrics.py": "the service's meters",
@@ -40,6 +39,20 @@ WHOLE_SERVICE = {
     "workers/bootstrap.py": "the first person who can sign in",
     "workers/intake/consumer.py": "dead letters of groups that are only claimed, or of none",
     "workers/intake/signatures.py": "a key is looked for before it is known whose it is",
+}
+#: Actions whose transactions may see all groups' rows, and why. ``across_groups``: for operators only.
+WHOLE_SERVICE_ACTIONS = {
+    "people.add": "people belong to no group",
+    "people.disable": "people belong to no group",
+    "people.enable": "people belong to no group",
+    "people.list": "people belong to no group",
+    "people.set_password": "people belong to no group",
+}
+ACTIONS_ACROSS_GROUPS = {
+    "keys.create": "an operator's key is of no group",
+    "keys.list": "operators see the keys of all groups, and their own",
+    "keys.revoke": "operators end any key",
+    "keys.rotate": "operators replace any key",
 }
 #: Modules that may act as the tables' owner, whom row-level security does not concern.
 AS_OWNER = {
@@ -89,7 +102,7 @@ def uses(tree: ast.Module, module: str, *names: str) -> bool:
 
 def widens(tree: ast.Module) -> bool:
     """Whether it makes a scope of the whole service by hand."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Scope")]
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Scope"]
     return any(len(call.args) > 1 or any(word.arg != "groups" for word in call.keywords) for call in calls)
 
 
@@ -97,6 +110,11 @@ def test_only_those_with_a_reason_look_across_groups() -> None:
     others = [(name, tree) for name, tree in modules() if name != "models/db/scope.py"]
     assert {name for name, tree in others if uses(tree, "scope", "whole_service")} == WHOLE_SERVICE.keys()
     assert [name for name, tree in others if widens(tree)] == []
+
+
+def test_only_actions_with_a_reason_look_across_groups() -> None:
+    assert {name for name, action in ACTIONS.items() if action.whole_service} == WHOLE_SERVICE_ACTIONS.keys()
+    assert {name for name, action in ACTIONS.items() if action.across_groups} == ACTIONS_ACROSS_GROUPS.keys()
 
 
 def test_only_those_with_a_reason_act_as_the_owner() -> None:
@@ -117,6 +135,8 @@ def test_every_form_of_use_is_noticed(source: str) -> None:
     assert uses(ast.parse(source), "scope", "whole_service")
     assert not uses(ast.parse("query.whole_service"), "scope", "whole_service")
     assert widens(ast.parse("Scope(whole_service=True)"))
+    assert widens(ast.parse("scope.Scope((), True)"))
+    assert not widens(ast.parse("AgentScope(group, agent)"))
     assert not widens(ast.parse("Scope((group,))"))
 
 
