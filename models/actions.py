@@ -7,8 +7,9 @@ from typing import Any
 
 from models.accounts import actions as accounts
 from models.db.actions import REGISTERED, Action
+from models.erasure import actions as erasure
 from models.tiers import actions as tiers
 
 #: The modules whose import registers the actions: one a subject.
-SUBJECTS = (accounts, tiers)
+SUBJECTS = (accounts, erasure, tiers)
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jiyi.protocol.accounts import Person, PersonName, PersonRequest
+from jiyi.protocol.accounts import Person, PersonRequest, UserName
 from jiyi.protocol.queries import Query
 from models.accounts.actions import disable_person, enable_person
 from models.db.actions import Actor
@@ -12,7 +12,7 @@ from tasks.framework.answering import answers
 class SwitchPerson(Query):
     """Disable somebody, or enable them again."""
 
-    name: PersonName
+    name: UserName
     enable: bool = False
 
 

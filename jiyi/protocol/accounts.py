@@ -23,7 +23,7 @@ MAX_GROUPS = 1_000
 MAX_GRACE = timedelta(days=90)
 
 
-def _is_person_name(text: str) -> str:
+def _is_user_name(text: str) -> str:
     """It ends up in addresses and in the audit log."""
     if re.fullmatch(r"[\w.@+-]{1,64}", text) is None:
         raise ValueError("1 to 64 letters, digits and . @ + - _")
@@ -34,7 +34,7 @@ KeyName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, 
 KeyId = Annotated[str, Field(pattern=r"^[a-z0-9]{12}$")]
 #: 32 bytes in hexadecimal.
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-PersonName = Annotated[str, AfterValidator(_is_person_name)]
+UserName = Annotated[str, AfterValidator(_is_user_name)]
 PasswordHash = Annotated[str, Field(pattern=PASSWORD_HASH)]
 #: An operator may everything, in every group; an admin change and delete in their groups; a viewer look.
 Role = Literal["operator", "admin", "viewer"]
@@ -100,7 +100,7 @@ class Key(BaseModel):
 class AddPerson(Request):
     """Somebody new. ``groups`` None: all."""
 
-    name: PersonName
+    name: UserName
     password_hash: PasswordHash
     role: Role
     groups: Annotated[list[Name], Field(min_length=1, max_length=MAX_GROUPS)] | None = None
@@ -109,14 +109,14 @@ class AddPerson(Request):
 class SetPassword(Request):
     """A person's new password."""
 
-    name: PersonName
+    name: UserName
     password_hash: PasswordHash
 
 
 class PersonRequest(Request):
     """Whom it concerns."""
 
-    name: PersonName
+    name: UserName
 
 
 class ListPeople(Request):

@@ -12,8 +12,8 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, RootModel, Tag, model_validator
 from uuid6 import uuid7
 
-from jiyi.erasure.names import ErasureState
 from jiyi.protocol import events as wire
+from jiyi.protocol.erasure import ErasureState
 from jiyi.protocol.events import Configuration, Ending, Event, Execution, Keyword, Moment, Name, NodeType, Observation
 from jiyi.protocol.operations import JobName
 from jiyi.protocol.queries import DEFAULT_PAGE, EventState, PageSize

@@ -19,12 +19,12 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import Scope, within
 from models.db.valkey import valkey
-from tests.integration.actions import accounts, tiers
+from tests.integration.actions import accounts, erasure, tiers
 from tests.integration.actions.cases import Case
 from tests.integration.conftest import SignIn
 
 NOBODY = Scope()
-CASES: tuple[Case, ...] = (*accounts.CASES, *tiers.CASES)
+CASES: tuple[Case, ...] = (*accounts.CASES, *erasure.CASES, *tiers.CASES)
 Door = Callable[[Case, str, Any], str]
 
 

@@ -24,7 +24,7 @@ WHOLE_SERVICE = {
     "models/memory/access.py": "the buffer of accesses is everybody's",
     "models/operations/llm_usage.py": "what was asked of an LLM for no group",
     "tasks/operations/embedders.py": "counts of all vectors by model",
-    "tasks/erasure.py": "an erasure's claim and its report, beside the work for its group",
+    "tasks/erasure/erase.py": "an erasure's claim and its report, beside the work for its group",
     "tasks/framework/inspection.py": "dead letters of no known group, and how far behind the service is",
     "tasks/framework/jobs.py": "scheduled jobs see to all groups",
     "tasks/operations/reembedding.py": "a deployment moves to another embedding model with all its groups",
@@ -59,7 +59,7 @@ AS_OWNER = {
     "alembic/env.py": "migrations",
     "models/db/bulk_copy.py": "COPY, after it has checked each row",
     "models/retrieval/enlargement.py": "makes an index",
-    "tasks/erasure.py": "VACUUM",
+    "tasks/erasure/outside.py": "VACUUM",
 }
 
 

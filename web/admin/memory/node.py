@@ -13,16 +13,15 @@ from flask.typing import ResponseReturnValue
 from flask_babel import gettext
 from sqlalchemy import Connection
 
-from jiyi.erasure.names import Erasure
-from models.erasure import erasures
+from jiyi.protocol.erasure import Erasure
+from models.erasure.actions import request_erasure
 from models.memory import archive as archiving
 from models.memory import around, overview
-from models.queue.wakeups import wake
 from models.reflection import reasons
 from models.retrieval import touches
 from web.accounts.identity import need
 from web.admin import frame
-from web.admin.acting import change
+from web.admin.acting import change, perform
 from web.admin.memory.evidence import Graph, tree
 from web.admin.retrieval.playground import FILTERS
 from web.answers import answer
@@ -133,15 +132,10 @@ def restore(group: str, node_id: UUID) -> ResponseReturnValue:
 def delete(group: str, node_id: UUID) -> ResponseReturnValue:
     """Ask for the erasure of the memory and all that was derived from it; a worker does it. Safe to repeat because what is
     erased is not found again."""
-    actor = need("admin").actor
+    need("admin")
     _require(group, node_id)
-
-    def ask(connection: Connection) -> UUID:
-        return erasures.request(connection, group, Erasure(node_ids=[node_id]), actor)
-
-    erasure_id = change(ask)
-    wake(erasures.ERASE)
-    return redirect(url_for("erasure.one", group=group, erasure_id=erasure_id), 303)
+    done = perform(request_erasure, Erasure(node_ids=[node_id]))
+    return redirect(url_for("erasure.one", group=group, erasure_id=done.erasure_id), 303)
 
 
 def bring_back(group: str, agent_id: str | None, node_ids: list[UUID], actor: str, limit: int = 1_000) -> int:
