@@ -29,7 +29,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.db.valkey import valkey
-from models.erasure import ledger, proof, reads
+from models.erasure import ledger, previews, proof, reads
 from models.erasure.actions import request_erasure
 from models.erasure.caches import contents
 from models.erasure.progress import ERASE, STEPS
