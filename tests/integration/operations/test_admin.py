@@ -55,7 +55,7 @@ def remember(group: str, agent: str = "林岚") -> None:
 
 def actions(group: str) -> list[str]:
     with whole_service(), unit_of_work() as connection:
-        return [entry["action"] for entry in audit.entries(connection, group, None, 100)]
+        return [entry.action for entry in audit.entries(connection, group, None, 100)]
 
 
 def html(browser: Browser, path: str, **query: Any) -> str:
