@@ -36,12 +36,12 @@ from rich.table import Table
 from sqlalchemy import text
 
 from bench.latency import DIMENSIONS, QUESTIONS, SEED, WORDS_A_QUESTION, fill, made_up, sentences, unit_vectors
-from bench.ranking import quantile
-from bench.service import machine, running
+from bench.support.ranking import quantile
+from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.accounts.api_keys import new_key
 from jiyi.protocol.accounts import CreateKey, NewKey
-from jiyi.protocol.rest import EventsBody
+from jiyi.protocol.event_bodies import EventsBody
 from jiyi.providers.embedders import embedder
 from jiyi.settings import get_settings
 from models.accounts.actions import create_key
@@ -49,7 +49,8 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.memory.inbox import store
-from web.api.memory.storing import tell
+from models.queue import news
+from models.queue.wakeups import wake
 from workers import ephemeral
 
 GROUP, AGENT = "bench", "klaus"
@@ -138,7 +139,8 @@ def stored(work: str) -> Ask:
         body = EventsBody.model_validate_json(json.dumps({"events": made}))
         with for_groups(GROUP), unit_of_work() as connection:
             done = store(connection, body.as_events(GROUP))
-        tell(done)  # so that the workers are as busy as with HTTP
+        wake(*done.owed)  # so that the workers are as busy as with HTTP
+        news.stored(done)
         return done
 
     return ask

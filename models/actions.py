@@ -8,8 +8,13 @@ from typing import Any
 from models.accounts import actions as accounts
 from models.db.actions import REGISTERED, Action
 from models.erasure import actions as erasure
+from models.memory import actions as memory
+from models.memory import questions as memory_questions
+from models.operations import actions as operations
+from models.queue import actions as queue
+from models.reflection import actions as reflection
 from models.tiers import actions as tiers
 
 #: The modules whose import registers the actions: one a subject.
-SUBJECTS = (accounts, erasure, tiers)
+SUBJECTS = (accounts, erasure, memory, memory_questions, operations, queue, reflection, tiers)
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

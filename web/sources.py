@@ -1,4 +1,8 @@
-"""Asking things that may be dead or hang: every question has a time limit, and the reason is kept."""
+"""Asking things that may be dead or hang: every question has a time limit, and the reason is kept.
+
+PostgreSQL has time limits of its own (for connecting, for a free connection, for a statement), so it is asked in the thread
+of the request. The others are asked in threads of theirs: redis-py tries again after each time-out, some ask several times.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +29,8 @@ log = logging.getLogger("jiyi.web")
 
 #: Seconds that a page waits for one source; a healthy one answers in milliseconds.
 PATIENCE = 3.0
-#: Below the patience, so that PostgreSQL itself ends what nobody waits for any more.
-STATEMENT_TIMEOUT = "2500ms"
+#: Seconds after which PostgreSQL itself ends a statement for a page or an API request.
+STATEMENT_TIMEOUT = 2.5
 #: Questions that one source is asked at a time; more of them wait, and give up after the same time.
 CONCURRENCY = 4
 MAX_REASON_CHARS = 300
@@ -51,7 +55,8 @@ class Reading(Generic[T]):
 
 
 class Source:
-    """Something outside this process. Its threads are its own, so that a hanging one holds up no other."""
+    """Something outside this process, without a time limit of its own. Its threads are its own, so that a hanging one
+    holds up no other."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -62,7 +67,7 @@ class Source:
         future = self._threads.submit(copy_context().run, question)  # who asks, and for whom, goes along
         deadline = time.monotonic() + patience
 
-        def answer() -> T:
+        def fetch() -> T:
             try:
                 return future.result(max(0.0, deadline - time.monotonic()))
             except Late as error:
@@ -70,14 +75,20 @@ class Source:
                     raise Unanswered(self.name, one_line(error)) from error
                 future.cancel()
                 raise Unanswered(self.name, f"no answer within {patience:g} s") from None
-            except FAILURES as error:
-                log.warning("%s did not answer: %s", self.name, error)
-                raise Unanswered(self.name, one_line(error)) from error
 
-        return answer
+        return lambda: ask(self.name, fetch)
 
     def ask(self, question: Callable[[], T]) -> T:
         return self.begin(question)()
+
+
+def ask(name: str, question: Callable[[], T]) -> T:
+    """The answer to a question that ends by itself. Raises :class:`Unanswered` with the source's name if it fails."""
+    try:
+        return question()
+    except FAILURES as error:
+        log.warning("%s did not answer: %s", name, error)
+        raise Unanswered(name, one_line(error)) from error
 
 
 def attempt(answer: Callable[[], T]) -> Reading[T]:
@@ -93,35 +104,40 @@ def source(name: str) -> Source:
     return Source(name)
 
 
-def reading(question: Callable[[Connection], T]) -> Callable[[], T]:
-    """The question, asked in a short read-only transaction of its own."""
+def reading(question: Callable[[Connection], T], timeout: float | None = None) -> Callable[[], T]:
+    """The question, asked in a short read-only transaction of its own; ``timeout``: seconds for each statement."""
 
-    def ask() -> T:
+    def read() -> T:
         with base.engine().connect() as connection, connection.begin():
-            connection.execute(_SHORT_AND_READ_ONLY, {"timeout": STATEMENT_TIMEOUT})
+            connection.execute(_SHORT_AND_READ_ONLY, _limit(timeout))
             return question(connection)
 
-    return ask
+    return read
 
 
-def from_database(question: Callable[[Connection], T]) -> T:
-    return source("database").ask(reading(question))
+def from_database(question: Callable[[Connection], T], timeout: float | None = None) -> T:
+    """The answer to a short question. Raises :class:`Unanswered`."""
+    return ask("database", reading(question, timeout))
 
 
-def writing(change: Callable[[Connection], T]) -> Callable[[], T]:
-    """The change, made in a transaction of its own."""
+def writing(change: Callable[[Connection], T], timeout: float | None = None) -> Callable[[], T]:
+    """The change, made in a transaction of its own; ``timeout``: seconds for each statement."""
 
-    def act() -> T:
+    def write() -> T:
         with base.unit_of_work() as connection:
-            connection.execute(_SHORT, {"timeout": STATEMENT_TIMEOUT})
+            connection.execute(_SHORT, _limit(timeout))
             return change(connection)
 
-    return act
+    return write
 
 
 def to_database(change: Callable[[Connection], T]) -> T:
-    """Let ``change`` write. It may be done even where nobody waited for the end."""
-    return source("database").ask(writing(change))
+    """Let ``change`` write. Raises :class:`Unanswered`."""
+    return ask("database", writing(change))
+
+
+def _limit(timeout: float | None) -> dict[str, str]:
+    return {"timeout": f"{STATEMENT_TIMEOUT if timeout is None else timeout:g}s"}
 
 
 def one_line(error: BaseException) -> str:

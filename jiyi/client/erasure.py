@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TypedDict, Unpack
 from uuid import UUID
 
-from jiyi.client.calls import Calls, Id, checked, poll
+from jiyi.client.calls import Calls, Id, checked
+from jiyi.polling import poll
 from jiyi.protocol import erasure as protocol
 from jiyi.protocol.erasure import ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
 from jiyi.protocol.queries import DEFAULT_PAGE

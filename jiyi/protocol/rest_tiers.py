@@ -14,7 +14,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from jiyi.protocol.events import Name
 from jiyi.protocol.knowledge import Change, DigestState, Knowledge, Layer
-from jiyi.protocol.rest import MAX_TIMEOUT, Cursor
+from jiyi.protocol.rest import Cursor
+from jiyi.protocol.retrieval import MAX_TIMEOUT
 from jiyi.protocol.tiers import Item, Kind, MemoryQuestion
 from jiyi.tiers.memory_node import EventName, NodeProperties
 

@@ -12,7 +12,9 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field
 
 from jiyi.protocol.events import Name
 from jiyi.protocol.retrieval import FocalText, all_storable
-from jiyi.retrieval.thresholds import NO_THRESHOLD
+
+#: As ``relevance_threshold``: nothing is left out (K-08).
+NO_THRESHOLD = -1.0
 
 #: The tiers that answer questions, and the web beside them (CN-53).
 Tier = Literal["working", "longterm", "web"]

@@ -104,7 +104,3 @@ PRESETS = {
 
 #: Other names for the same vendor (CN-48).
 ALIASES = {"google": "gemini", "openai-compatible": "compatible"}
-
-
-def embedding_vendors() -> list[str]:
-    return [preset.name for preset in PRESETS.values() if not preset.no_embeddings]

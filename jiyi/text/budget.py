@@ -6,13 +6,14 @@ exceeds the budget by a model's own count.
 
 from __future__ import annotations
 
-import math
 import re
 
-#: Tokens a CJK character, a word, any other mark.
-CJK_TOKENS, WORD_TOKENS, MARK_TOKENS = 1.5, 1.3, 1.0
-#: Letters of a word beyond which it is no single token: encoded data, compounds.
-CHARS_PER_TOKEN = 4
+#: Costs are whole hundredths of a token: a sum of floats may be a little above a whole token, and would be rounded up.
+TOKEN = 100
+#: Hundredths of a token for a CJK character, a word, any other mark.
+CJK_COST, WORD_COST, MARK_COST = 150, 130, 100
+#: Hundredths of a token for a letter of a word too long to be a single token (encoded data, compounds): four letters a token.
+LETTER_COST = 25
 
 _CJK = "\u3001-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003134f"
 _UNIT = re.compile(rf"(?P<cjk>[{_CJK}])|(?P<word>[^\W_{_CJK}]+)|(?P<mark>[^\s{_CJK}])")
@@ -22,15 +23,18 @@ _ENDS = (re.compile(r"[。！？；\n]|[.!?;](?=\s)"), re.compile(r"[，、]|[,:
 
 
 def estimate_tokens(text: str) -> int:
-    """Rather too many than too few; 0 for a blank text."""
-    return math.ceil(sum(_cost(match) for match in _UNIT.finditer(text)))
+    """Rather too many than too few; 0 for a blank text.
+
+    Texts joined by white space, or by nothing, are at most the sum of their estimates.
+    """
+    return -(-sum(_cost(match) for match in _UNIT.finditer(text)) // TOKEN)  # rounded up
 
 
 def cut_to_tokens(text: str, most: int) -> str:
     """The beginning of a text, of at most so many tokens with its …; it ends with a sentence, a clause or a word if it can."""
     if estimate_tokens(text) <= most:
         return text
-    room = most - MARK_TOKENS
+    room = most * TOKEN - MARK_COST
     place = 0
     for match in _UNIT.finditer(text):
         room -= _cost(match)
@@ -46,9 +50,9 @@ def cut_to_tokens(text: str, most: int) -> str:
     return f"{kept}{CUT}" if kept else ""
 
 
-def _cost(match: re.Match[str]) -> float:
+def _cost(match: re.Match[str]) -> int:
     if match.lastgroup == "cjk":
-        return CJK_TOKENS
+        return CJK_COST
     if match.lastgroup == "word":
-        return max(WORD_TOKENS, len(match.group()) / CHARS_PER_TOKEN)
-    return MARK_TOKENS
+        return max(WORD_COST, len(match.group()) * LETTER_COST)
+    return MARK_COST

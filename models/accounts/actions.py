@@ -89,7 +89,7 @@ def revoke_key(context: Context, request: RevokeKey) -> Key:
 
 
 @action("people.list", scope="operator", mutates=False, whole_service=True, formerly="inspect.users")
-def list_people(context: Context, request: ListPeople) -> list[Person]:  # noqa: ARG001
+def list_people(context: Context, request: ListPeople) -> list[Person]:
     """List everybody who may sign in, or might once, by name."""
     return users.listed(context.connection)
 

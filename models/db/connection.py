@@ -14,8 +14,7 @@ import psycopg
 from pgvector.psycopg import register_vector
 from psycopg.types.json import set_json_loads
 from pydantic_core import from_json
-from sqlalchemy import Connection, Engine, MetaData, create_engine, event
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from jiyi.once import once
@@ -26,26 +25,17 @@ from models.db.scope import current
 #: A process runs at most this many threads that touch the database at once (see ``*_threads``).
 POOL_SIZE = 8
 POOL_OVERFLOW = 8
-#: Seconds to wait for a free connection before the caller is told that the pool is exhausted.
-POOL_TIMEOUT = 10
+#: Seconds to wait for a free connection before the caller is told that the pool is exhausted: longer than short questions of
+#: the web take (``web.sources``), which has more threads than connections.
+POOL_TIMEOUT = 5
 CONNECT_TIMEOUT = 5
+#: A server that has gone without a word (its host died, the network is cut) is noticed within half a minute, even while its
+#: answer is awaited. Seconds and, the last, milliseconds; libpq ignores them for Unix sockets.
+KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
 #: No statement of ours takes minutes; one that does is stuck and must let its locks go.
 STATEMENT_TIMEOUT_MS = 60_000
 LOCK_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_MS = 60_000
-
-#: Names that alembic can rely on when it drops or alters a constraint.
-NAMING = {
-    "ix": "%(table_name)s_%(column_0_N_name)s_idx",
-    "uq": "%(table_name)s_%(column_0_N_name)s_key",
-    "ck": "%(table_name)s_%(constraint_name)s_check",
-    "fk": "%(table_name)s_%(column_0_name)s_fkey",
-    "pk": "%(table_name)s_pkey",
-}
-
-
-class Base(DeclarativeBase):
-    metadata = MetaData(naming_convention=NAMING)
 
 
 @once
@@ -74,6 +64,7 @@ def _engine(**options: Any) -> Engine:
         hide_parameters=True,  # values of users have no place in tracebacks, which end up in logs
         connect_args={
             "connect_timeout": CONNECT_TIMEOUT,
+            **KEEPALIVES,
             "options": (
                 f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c lock_timeout={LOCK_TIMEOUT_MS} "
                 f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_MS} -c timezone=UTC"

@@ -6,7 +6,6 @@ text of a memory. It is news, not truth: a Valkey that is away costs a line in t
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import time
@@ -129,18 +128,6 @@ def ends(group_id: str) -> tuple[str, str]:
         pipe.xrevrange(valkey_keys.stream(group_id), count=1)
         oldest, newest = pipe.execute()
     return (oldest[0][0].decode(), newest[0][0].decode()) if oldest and newest else ("0-0", "0-0")
-
-
-def forget_agent(group_id: str, agent_id: str) -> int:
-    """Drop the news about an agent that is erased; returns how many entries."""
-    gone = [entry.id for entry in read(group_id, "0", count=2 * KEPT) if _names(json.loads(entry.data), agent_id)]
-    if gone:
-        valkey().xdel(valkey_keys.stream(group_id), *gone)
-    return len(gone)
-
-
-def _names(data: dict[str, Any], agent_id: str) -> bool:
-    return data.get("agent") == agent_id or agent_id in data.get("agents", {})
 
 
 def _entry(entry_id: bytes, fields: Mapping[bytes, bytes]) -> Entry:

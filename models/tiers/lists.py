@@ -15,7 +15,6 @@ from sqlalchemy import Connection, text
 
 from jiyi.protocol.knowledge import Knowledge, KnowledgeFilter, KnowledgePage, Layer
 from jiyi.tiers.screening import VERIFIED
-from models.tiers.quarantine import sentence
 
 Place = tuple[datetime, UUID]
 
@@ -64,16 +63,6 @@ def rejections(connection: Connection, group_id: str, since: datetime | None = N
     """How many outputs each filter has kept out of working memory (CN-27), those of most first."""
     rows = connection.execute(_REJECTIONS, {"group": group_id, "since": since})
     return {row.reason: row.entries for row in rows}
-
-
-def find(connection: Connection, group_id: str, entry_id: UUID, now: datetime | None = None) -> dict[str, Any] | None:
-    """All that is kept of an entry of quarantine but its vector, whatever became of it; ``message``: why it was refused."""
-    parameters = {"group": group_id, "id": entry_id, "now": now or datetime.now(UTC)}
-    row = connection.execute(_ONE, parameters).mappings().one_or_none()
-    if row is None:
-        return None
-    reason = row["rejected_reason"]
-    return {**row, "message": "" if reason is None else sentence(reason, row["rejected_details"])}
 
 
 def _parameters(group_id: str, wanted: KnowledgeFilter, now: datetime | None) -> dict[str, Any]:
@@ -127,11 +116,4 @@ _REJECTIONS = text("""
     SELECT rejected_reason AS reason, count(*) AS entries FROM quarantine_logs
     WHERE group_id = :group AND rejected_reason IS NOT NULL AND (CAST(:since AS timestamptz) IS NULL OR screened_at >= :since)
     GROUP BY rejected_reason ORDER BY entries DESC, reason
-""")
-_ONE = text(f"""
-    SELECT q.entry_id, {_LAYER} AS layer, q.content, q.group_id, q.session_id, q.agent_id, q.node_id, q.node_type, q.node_name,
-        q.kind, q.confidence, q.flags, q.depth, q.metadata, q.provenance, q.created_at, q.received_at, q.screened_at,
-        q.rejected_reason, q.rejected_details, q.working_until, q.expired_at, q.promoted_at, q.deleted_at,
-        q.embedding_model AS embedded
-    FROM quarantine_logs q WHERE q.group_id = :group AND q.entry_id = :id
 """)

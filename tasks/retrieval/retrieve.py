@@ -69,18 +69,27 @@ class SearchResult:
     debug: Debug
 
 
-def _tell(pipe: Pipeline, request: RetrievalRequest, answer: Answer, seconds: float) -> None:
+def _tell(pipe: Pipeline, request: RetrievalRequest, answer: dict[str, Any], seconds: float) -> None:
     """Whoever watches the group learns of it; no trip of its own."""
     meters.retrieved(seconds)
-    found = sum(len(group.retrieved_nodes) for group in answer.groups)
+    found = sum(len(group["retrieved_nodes"]) for group in answer["groups"])
     told = {"agent": request.agent_id, "found": found, "ms": round(seconds * 1_000, 1)}
     stream.publish_many(pipe, [(request.group_id, "retrieval.answered", told)])
 
 
-@answers("retrieval.retrieve", RetrievalRequest, tell=_tell)
 def retrieve(request: RetrievalRequest) -> Answer | Answered:
-    """Answer a :class:`RetrievalRequest` with an :class:`Answer`; where it touches memories, with what that takes.
+    """What :func:`answer` gives, as the :class:`Answer` that a client makes of it: for tasks that need one themselves."""
+    found = answer(request)
+    if isinstance(found, Answered):
+        return replace(found, value=Answer.model_validate(found.value))
+    return Answer.model_validate(found)
 
+
+@answers("retrieval.retrieve", RetrievalRequest, tell=_tell)
+def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
+    """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`; if it touches memories, with what that takes.
+
+    They are plain values: whoever receives them validates them.
     Safe to repeat because reading changes nothing but access times, which only move forward.
     """
     with reading() as connection:
@@ -95,12 +104,12 @@ def retrieve(request: RetrievalRequest) -> Answer | Answered:
     touched = list(described)
     index_cache.make_room()
     index_cache.report()
-    answer = _answer([_group(text, one, described) for text, one in zip(request.focal_texts, found, strict=True)])
+    fields = _answer([_group(text, one, described) for text, one in zip(request.focal_texts, found, strict=True)])
     if not request.touch or not touched:
-        return answer
+        return fields
     at = asked.now.timestamp()
     return Answered(
-        answer, tell=lambda pipe: touches.tell_with(pipe, request.group_id, request.agent_id, touched, at), then=lambda: buffer(touched, at)
+        fields, tell=lambda pipe: touches.tell_with(pipe, request.group_id, request.agent_id, touched, at), then=lambda: buffer(touched, at)
     )
 
 
@@ -303,20 +312,19 @@ def _debug(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> Debug:
     )
 
 
-def _group(text: str, found: SearchResult, described: dict[UUID, dict[str, Any]]) -> FocalAnswer:
+def _group(text: str, found: SearchResult, described: dict[UUID, dict[str, Any]]) -> dict[str, Any]:
+    """The fields of a :class:`FocalAnswer`."""
     if not found.ranked.kept.size:
         return _nothing(text, "no memory is as similar as asked", found.debug)
     nodes = _nodes(found, described)
-    # Plain values into one validation: a model built for each part of each memory took four times as long.
-    return FocalAnswer.model_validate(
-        {
-            "focal_text": text,
-            "status": "ok",
-            "retrieved_nodes": nodes,
-            "accessed_ids": [node["node_id"] for node in nodes],
-            "debug": found.debug,
-        }
-    )
+    return {
+        "focal_text": text,
+        "status": "ok",
+        "message": "",
+        "retrieved_nodes": nodes,
+        "accessed_ids": [node["node_id"] for node in nodes],
+        "debug": found.debug,
+    }
 
 
 def _nodes(found: SearchResult, described: dict[UUID, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -354,18 +362,21 @@ def _components(component: Component, best: Rows) -> list[dict[str, float]]:
     ]
 
 
-def _parts(found: SearchResult) -> list[dict[str, float]]:
+def _parts(found: SearchResult) -> list[dict[str, float | None]]:
     if found.relevance is None:
-        return [{"dense": raw} for raw in found.ranked.scores.relevance.raw[found.ranked.best].tolist()]
+        return [_NO_PARTS | {"dense": raw} for raw in found.ranked.scores.relevance.raw[found.ranked.best].tolist()]
     measured = {name: getattr(found.relevance, name) for name in RelevanceParts.model_fields}
     columns = {name: values[found.best_rows].tolist() for name, values in measured.items() if values is not None}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [_NO_PARTS | dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _nothing(text: str, message: str, debug: Debug) -> FocalAnswer:
-    return FocalAnswer(focal_text=text, status="no_candidates", message=message, debug=debug)
+_NO_PARTS: dict[str, float | None] = dict.fromkeys(RelevanceParts.model_fields)
 
 
-def _answer(groups: list[FocalAnswer]) -> Answer:
-    ok = any(group.status == "ok" for group in groups)
-    return Answer(status="ok" if ok else "no_candidates", message="" if ok else groups[0].message, groups=groups)
+def _nothing(text: str, message: str, debug: Debug) -> dict[str, Any]:
+    return FocalAnswer(focal_text=text, status="no_candidates", message=message, debug=debug).model_dump()
+
+
+def _answer(groups: list[dict[str, Any]]) -> dict[str, Any]:
+    ok = any(group["status"] == "ok" for group in groups)
+    return {"status": "ok" if ok else "no_candidates", "message": "" if ok else groups[0]["message"], "groups": groups}

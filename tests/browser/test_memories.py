@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -19,6 +20,13 @@ WAIT_SECONDS = 60
 def tell(client: Client, *descriptions: tuple[str, int], agent: str = "Tomas") -> None:
     events = [{"agent_id": agent, "description": text, "poignancy": value, "event_id": uuid4()} for text, value in descriptions]
     client.wait_for(client.observe_many(events), WAIT_SECONDS)
+
+
+def requests_for_rows(page: Page) -> list[str]:
+    """The addresses of lists of news that the page asks for, from now on."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/events/rows" in request.url else None)
+    return asked
 
 
 def test_an_event_arrives_while_one_looks_and_is_found_by_its_words(page: Page, client: Client, group: str) -> None:
@@ -57,6 +65,41 @@ def test_a_paused_list_stays_as_it_is_until_it_is_resumed(page: Page, client: Cl
     expect(page.locator("#events > li")).to_have_count(0)
     page.get_by_role("button", name="Resume").click()
     expect(page.locator("#events > li")).to_have_count(1)
+
+
+def test_news_that_are_due_when_one_pauses_are_not_fetched(page: Page, client: Client, group: str) -> None:
+    now = datetime.now(UTC)
+    page.clock.install(time=now)
+    page.clock.pause_at(now + timedelta(seconds=1))  # what the page does later, it does when told
+    asked = requests_for_rows(page)
+    page.goto(f"/events?group={group}")
+    expect(page.locator(".live-state")).to_have_text("live")  # so that a first look is due
+    page.get_by_role("button", name="Pause").click()
+    tell(client, ("Rain on the roof", 3))
+    page.clock.run_for(10_000)
+    expect(page.locator("#events > li")).to_have_count(0)
+    assert asked == []
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator(".live-state")).to_have_text("live")
+    page.clock.run_for(1_000)
+    expect(page.locator("#events > li")).to_have_count(1)
+    assert len(asked) == 1
+
+
+def test_news_that_are_under_way_when_one_pauses_are_not_shown(page: Page, client: Client, group: str) -> None:
+    tell(client, ("Rain on the roof", 3))
+    page.route("**/events/rows*", lambda _: None)  # unanswered
+    with page.expect_request("**/events/rows*") as looked:
+        page.goto(f"/events?group={group}")
+    expect(page.locator("#events > li")).to_have_count(1)
+    tell(client, ("Sun on the roof", 3))
+    with page.expect_event("requestfailed", lambda request: request == looked.value):
+        page.get_by_role("button", name="Pause").click()
+    expect(page.locator(".live-state")).to_have_text("paused")
+    expect(page.locator("#events > li")).to_have_count(1)
+    page.unroute("**/events/rows*")
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator("#events > li")).to_have_count(2)
 
 
 def test_one_sees_why_a_memory_ranks_where_it_does(page: Page, client: Client, group: str) -> None:

@@ -13,7 +13,6 @@ from sqlalchemy import text
 from jiyi import Client
 from jiyi.accounts.api_keys import new_key
 from jiyi.protocol.accounts import CreateKey, NewKey
-from jiyi.protocol.queries import NodesQuery
 from models.accounts.actions import create_key
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -104,7 +103,7 @@ def build(group: str) -> Town:
         ids = client.observe_many(events)
         client.wait_for(ids, WAIT_SECONDS)
         reflection = client.reflect("Tomas", timeout=WAIT_SECONDS)
-        thoughts = client.page("nodes", NodesQuery, agent_id="Tomas", types=["thought"], limit=1).rows
+        thoughts = client.memory.nodes("Tomas", types=["thought"], limit=1).rows
         found = client.retrieve("Tomas", "bees", top_k=1).groups[0].retrieved_nodes[0]
     letter = bury(group, "payload.description: must not be empty", traceback="Traceback (most recent call last):\n  …")
     discarded = bury(group, UNRULY)

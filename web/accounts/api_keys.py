@@ -19,7 +19,7 @@ from models.db.scope import whole_service
 from web.accounts.identity import Identity, Scope, identify, need
 from web.accounts.rate_limits import limits
 from web.security import LOOPBACK, is_loopback
-from web.sources import Unanswered, reading, source
+from web.sources import Unanswered, from_database, source
 
 #: While the database does not answer, a key that was good within so many seconds still is: working memory can be asked
 #: without it (CN-45). Nobody can revoke a key meanwhile.
@@ -47,7 +47,7 @@ class Keys:
 
 def _find(key_ids: Collection[str]) -> dict[str, ApiKey]:
     with whole_service():
-        return source("keys").ask(reading(lambda connection: api_keys.find(connection, key_ids)))
+        return from_database(lambda connection: api_keys.find(connection, key_ids))
 
 
 def _note_use(key_ids: Collection[str]) -> dict[str, None]:

@@ -21,7 +21,7 @@ from models.accounts.users import User
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from web.security import is_loopback
-from web.sources import Unanswered, reading, source
+from web.sources import Unanswered, from_database, source
 
 #: A person's row is asked for again after so many seconds: how long a session may outlive its end.
 USER_SECONDS = 5.0
@@ -53,7 +53,7 @@ def _find(user_ids: Collection[UUID]) -> dict[UUID, User]:
         return {user_id: user for user_id in user_ids if (user := users.by_id(connection, user_id)) is not None}
 
     with whole_service():
-        return source("database").ask(reading(question))
+        return from_database(question)
 
 
 def register(app: Flask) -> None:

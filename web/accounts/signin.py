@@ -27,7 +27,7 @@ from web.accounts import sessions
 from web.accounts.identity import Identity, identify
 from web.answers import wants_json
 from web.security import is_loopback
-from web.sources import Unanswered, reading, source
+from web.sources import Unanswered, ask, reading
 
 T = TypeVar("T")
 
@@ -212,7 +212,7 @@ def _write(action: str, user: User | None, address: str) -> None:
 def _ask(question: Callable[[], T]) -> T:
     """Nobody is known yet, and people are the whole service's."""
     with whole_service():
-        return source("database").ask(question)
+        return ask("database", question)
 
 
 def _page(status: int, problem: str = "", name: str = "") -> Response:

@@ -14,17 +14,17 @@ from sqlalchemy import Connection
 from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, NoAnswer, NotFound, problems_of
 from jiyi.protocol.queries import QUEUE, Query
 from models.db.actions import Action
-from models.db.connection import unit_of_work
 from web import actions
 from web.admin import frame
-from web.admin.asking import changing
 from web.calls import caller
-from web.sources import Unanswered, source
+from web.sources import Unanswered, ask, source, writing
 
 Q = TypeVar("Q", bound=BaseModel)
 R = TypeVar("R")
 T = TypeVar("T")
 
+#: Seconds for each statement of a change; none takes long.
+CHANGE_TIMEOUT = 10.0
 #: Seconds that a page waits for a worker to do something. The message expires then: nobody does it later.
 WORKER_TIMEOUT = 8.0
 WORKER_PATIENCE = 9.0
@@ -68,12 +68,11 @@ def change(step: Callable[[Connection], T]) -> T:
 
     def attempted() -> T | JiyiError:
         try:
-            with unit_of_work() as connection:
-                return step(connection)
+            return writing(step, CHANGE_TIMEOUT)()
         except (InvalidRequest, NotFound) as error:
             return error
 
-    done = changing(attempted)
+    done = ask("database", attempted)
     if isinstance(done, JiyiError):
         _refuse(done)
     return done

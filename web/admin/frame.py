@@ -18,11 +18,11 @@ from flask_babel import LazyString, lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
+from models.accounts import reads
 from models.db.scope import for_groups, whole_service
-from models.memory import overview
 from web.accounts.identity import Identity, Scope, identity, need, who
 from web.answers import wants_json
-from web.sources import attempt, reading, source
+from web.sources import attempt, from_database
 
 #: The parts of the navigation, in their order. The first has no title of its own.
 SECTIONS: dict[str, LazyString | None] = {
@@ -36,7 +36,7 @@ COOKIE = "jiyi_group"
 COOKIE_SECONDS = 365 * 86_400
 #: Seconds that the list of groups is kept by an app, and that a page waits for it.
 GROUPS_KEPT = 2.0
-GROUPS_PATIENCE = 1.5
+GROUPS_TIMEOUT = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +143,13 @@ class _Groups:
     def read(self) -> list[str]:
         if time.monotonic() - self._asked_at > GROUPS_KEPT:
             with whole_service():
-                found = attempt(source("database").begin(reading(_all_groups), GROUPS_PATIENCE))
+                found = attempt(lambda: from_database(_all_groups, GROUPS_TIMEOUT))
             self._names, self._asked_at = found.value or [], time.monotonic()
         return self._names
 
 
 def _all_groups(connection: Connection) -> list[str]:
-    return overview.groups(connection)
+    return reads.groups(connection)
 
 
 def _leave(response: Response) -> Response:

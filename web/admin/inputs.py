@@ -16,13 +16,13 @@ MAX_INTEGER = 2**31 - 1
 MAX_BIGINT = 2**63 - 1
 
 
-def whole(name: str, most: int = MAX_INTEGER) -> int | None:
-    """A whole number from 1, or None."""
+def whole(name: str, most: int = MAX_INTEGER, least: int = 1) -> int | None:
+    """A whole number, or None."""
     text = asked(name)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
-        abort(400, f"{name}: must be a whole number from 1 to {most}.")
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and least <= int(text) <= most):
+        abort(400, f"{name}: must be a whole number from {least} to {most}.")
     return int(text)
 
 

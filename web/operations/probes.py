@@ -5,10 +5,10 @@ from __future__ import annotations
 from flask import Blueprint, Response
 
 from jiyi.settings import get_settings
+from models.accounts import reads
 from models.db.valkey import valkey
-from models.memory import overview
 from web.answers import json_answer
-from web.sources import attempt, reading, source
+from web.sources import attempt, from_database, source
 
 blueprint = Blueprint("probes", __name__)
 
@@ -23,11 +23,9 @@ def healthz() -> Response:
 def readyz() -> Response:
     """Whether pages can be filled: the database and Valkey answer."""
     get_settings()
-    asked = {
-        "database": source("database").begin(reading(lambda connection: bool(overview.groups(connection)) or True)),
-        "valkey": source("Valkey").begin(lambda: bool(valkey().ping())),
-    }
-    readings = {name: attempt(answer) for name, answer in asked.items()}
+    cache = source("Valkey").begin(lambda: bool(valkey().ping()))
+    database = attempt(lambda: from_database(lambda connection: reads.groups(connection) is not None))
+    readings = {"database": database, "valkey": attempt(cache)}
     ready = all(reading.value is not None for reading in readings.values())
     parts = {name: "ok" if reading.value is not None else reading.reason for name, reading in readings.items()}
     return json_answer({"status": "ready" if ready else "not ready", **parts}, 200 if ready else 503)

@@ -12,7 +12,7 @@
   const MOST_ROWS = 300; // on the page; older ones leave it at the bottom
   const OVERLAP = 30; // rows looked at once more: an event may be committed after one that came later, and its state changes
   const QUIET_MS = 150; // news within this time are fetched together
-  let stream, timer, busy = false, again = false, paused = false, missed = false;
+  let stream, timer, retry, fetching, busy = false, again = false, paused = false, missed = false;
 
   const say = (name) => {
     state.textContent = state.dataset[missed && name === "live" ? "missed" : name];
@@ -44,18 +44,19 @@
   const fetchNews = async () => {
     if (busy) { again = true; return; }
     busy = true;
+    fetching = new AbortController();
     try {
       const known = rows();
-      const after = known.length ? Math.max(Number(known[Math.min(OVERLAP, known.length) - 1].dataset.position) - 1, 1) : 1;
+      const after = known.length ? Math.max(Number(known[Math.min(OVERLAP, known.length) - 1].dataset.position) - 1, 0) : 0;
       const address = new URL(live.dataset.rows, window.location);
       address.searchParams.set("after", after);
-      const answer = await fetch(address, { headers: { "HX-Request": "true" } });
+      const answer = await fetch(address, { headers: { "HX-Request": "true" }, signal: fetching.signal });
       if (answer.ok) {
         merge(await answer.text());
         if (stream.readyState === EventSource.OPEN) say("live");
       }
     } catch {
-      // The stream tells when the service is back.
+      // Paused; or the service is away, and the stream tells when it is back.
     } finally {
       busy = false;
       if (again) { again = false; soon(); }
@@ -73,17 +74,27 @@
     stream.addEventListener("open", () => { say("live"); soon(); });
     stream.addEventListener("error", () => {
       say("waiting");
-      if (stream.readyState === EventSource.CLOSED && !paused) setTimeout(() => { if (!paused) begin(); }, 5000);
+      if (stream.readyState === EventSource.CLOSED && !paused) retry = setTimeout(begin, 5000);
     });
     for (const kind of ["node.stored", "node.retrievable", "agent.configured", "erasure.done", "gap"]) {
       stream.addEventListener(kind, soon);
     }
   };
 
+  // Also what is due or under way is not shown: a paused list stays as it is.
+  const pause = () => {
+    stream.close();
+    clearTimeout(timer);
+    clearTimeout(retry);
+    again = false;
+    fetching?.abort();
+    say("paused");
+  };
+
   button.addEventListener("click", () => {
     paused = !paused;
     button.textContent = paused ? button.dataset.resume : button.dataset.pause;
-    if (paused) { stream.close(); say("paused"); } else begin();
+    if (paused) pause(); else begin();
   });
 
   live.hidden = false;

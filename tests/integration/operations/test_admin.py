@@ -423,6 +423,10 @@ def test_letters_are_replayed_and_jobs_run_by_the_workers(sign_in: SignIn, servi
     answer = admin.post("/dead/resolve", data={"action": "discard", "all_of": "intake"})
     assert "2 are discarded." in answer.text
     assert actions(service) == ["dead letters discarded"] * 2
+    with unit_of_work() as connection:
+        noted = audit.entries(connection, service, None, 10)
+    assert {row["actor"] for row in noted} == {admin.user.actor}  # type: ignore[attr-defined]
+    assert [row["details"]["count"] for row in noted] == [2, 1]
     dry = operator.post("/schedules/prune/rehearse")
     assert (dry.status_code, "dry run" in dry.text) == (200, True)
     assert operator.post("/schedules/no_such_job/run").status_code == 404

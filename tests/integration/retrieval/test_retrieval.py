@@ -447,8 +447,10 @@ def test_a_node_comes_with_all_its_fields_and_without_its_vector(group: str) -> 
         occurred_at=at,
     )
     request = RetrievalRequest(group_id=group, agent_id="klaus", focal_texts=["x"], vectors=[EAST], embedding_model=MODEL, now=NOW)
+    answered = retrieval.answer(request)
+    assert isinstance(answered, Answered)
     answer = retrieve(request)
-    on_the_wire = json.loads(reply_of(answer))["value"]
+    on_the_wire = json.loads(reply_of(answered.value))["value"]
     assert on_the_wire == Answer.model_validate(on_the_wire).model_dump(mode="json") == answer.model_dump(mode="json")
     plain = on_the_wire["groups"][0]["retrieved_nodes"][0]
     assert plain.keys() == RetrievedNode.model_fields.keys()

@@ -423,9 +423,9 @@ def test_asking_shows_the_list_and_the_very_text(viewer: Browser, group: str, mo
     def answered(what: str, queue: str, query: Any, timeout: float) -> Any:
         asked.append(query)
         with for_groups(query.group_id):
-            return memory.query_memory(query).model_dump(mode="json")
+            return memory.query_memory(query).model_dump_json().encode()
 
-    monkeypatch.setattr(recall, "caller", lambda: type("Caller", (), {"call": staticmethod(answered)}))
+    monkeypatch.setattr(recall, "caller", lambda: type("Caller", (), {"call_for_json": staticmethod(answered)}))
     found = data(viewer, "/ask.json", group=group, query="kiln", relevance_threshold="-1", headings="en")
     answer = MemoryAnswer.model_validate(found["answer"])
     assert [item.source for item in answer.results] == ["hot", "cold"]
@@ -458,7 +458,7 @@ def test_with_valkey_away_the_pages_say_what_is_left(viewer: Browser, group: str
     def unreachable(*_: Any) -> Any:
         raise BrokerUnavailable("cannot reach it")
 
-    monkeypatch.setattr(recall, "caller", lambda: type("Caller", (), {"call": staticmethod(unreachable)}))
+    monkeypatch.setattr(recall, "caller", lambda: type("Caller", (), {"call_for_json": staticmethod(unreachable)}))
     found = data(viewer, "/ask.json", group=group, query="kiln cools", relevance_threshold="-1")
     assert [(one["tier"], one["state"]) for one in found["answer"]["tiers"]] == [("working", "failed"), ("longterm", "ok")]
     assert "Cups crack" in found["history_context"]

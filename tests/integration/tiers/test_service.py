@@ -46,8 +46,8 @@ def test_cn39_an_output_becomes_working_memory_and_when_promoted_knowledge(clien
     (both,) = client.query_memory("一千二百度", relevance_threshold=-1).results
     assert (both.source, both.verified) == ("hot", True)  # in both tiers: shown once, as verified
     with Client(client.group) as later:
-        assert later.promote(done.entry_id).already == [done.entry_id]
-        assert [row.layer for row in later.knowledge(layer="longterm").rows] == ["longterm"]
+        assert later.tiers.promote(done.entry_id).already == [done.entry_id]
+        assert [row.layer for row in later.tiers.knowledge(layer="longterm").rows] == ["longterm"]
     with Client(f"other-{uuid4().hex[:8]}") as other:
         assert other.query_memory("一千二百度", relevance_threshold=-1).results == []
 
@@ -140,7 +140,7 @@ def test_outputs_are_exported_and_can_be_published_again(client: Client, jiyi: C
     exported.update(event_id=str(uuid4()), group_id=f"{client.group}-copy")
     with Client(f"{client.group}-copy") as copy:
         (entry_id,) = copy.observe_many([exported])
-        assert copy.screened(entry_id).accepted
-        (row,) = copy.knowledge().rows
+        assert copy.tiers.screened(entry_id).accepted
+        (row,) = copy.tiers.knowledge().rows
     assert (row.content, row.session_id, row.metadata) == (FOR, "s1", {"round": 2})
     assert row.entry_id != str(done.entry_id)  # type: ignore[union-attr]

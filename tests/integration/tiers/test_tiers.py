@@ -400,11 +400,11 @@ def test_tenants_have_nothing_of_each_other(group: str) -> None:
     (theirs,) = say(other, TEXTS[0])
     assert entry(theirs)["rejected_reason"] is None  # what another group says is no repetition
     with for_groups(group), unit_of_work() as connection:
-        assert lists.find(connection, other, theirs) is None
         assert quarantine.outcome(connection, other, theirs) is None
         assert quarantine.delete(connection, other, [theirs], "test") == []
         assert lists.counts(connection, other) == {"quarantine": 0, "working": 0, "longterm": 0}
-        found = lists.find(connection, group, mine)
+        found = quarantine.outcome(connection, group, mine)
+        assert lists.counts(connection, group) == {"quarantine": 0, "working": 1, "longterm": 0}
     assert found is not None
-    assert found["layer"] == "working"
+    assert found.accepted
     assert [one.entry_id for one in hot(other)] == [theirs]

@@ -21,6 +21,7 @@ from uuid6 import uuid7
 from jiyi import Client
 from jiyi.protocol.retrieval import Answer
 from jiyi.settings import get_settings
+from models.accounts import audit
 from models.db import connection as base
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
@@ -243,7 +244,7 @@ def test_settings_are_replaced_one_by_one_and_put_down(api: Program, group: str)
     assert api.ask("PATCH", path, 200, json={"mode": None}).json["settings"] == {"recency_w": 2}
     refused = api.ask("PATCH", path, 422, json={"mode": "never", "foo": 1}).json
     assert {problem["field"] for problem in refused["errors"]} == {"mode", "foo"}
-    audit = rows("SELECT action, target, actor FROM audit_log WHERE group_id = %s AND action = 'agent configured'", group)
+    audit = rows("SELECT action, target, actor FROM audit_log WHERE group_id = %s AND action = 'agents.configure'", group)
     assert len(audit) == 2
     assert audit[0].actor.startswith("key:")
     api.ask("PATCH", "/agents/nobody/settings", 404, json={"mode": "elapsed"})
@@ -343,6 +344,11 @@ def test_dead_letters_are_replayed_or_come_back(api: Program, group: str) -> Non
     api.post("/dead-letters/resolve", {"action": "discard", "letter_ids": ids}, 404)
     api.post("/dead-letters/resolve", {"action": "discard"}, 422)
     assert len(api.get("/dead-letters", state="discarded")["letters"]) == 2
+    with unit_of_work() as connection:
+        noted = audit.entries(connection, group, None, 10)
+    assert [row["action"] for row in noted] == ["dead letters discarded", "dead letters replayed", "key created"]
+    assert noted[0]["details"]["letters"] == sorted(ids)
+    assert (noted[1]["details"]["kind"], noted[1]["details"]["count"]) == ("intake", 3)
 
 
 def test_the_group_is_counted(api: Program, group: str) -> None:
@@ -607,5 +613,5 @@ def test_a_failure_shows_no_stack_trace(api: Program, monkeypatch: pytest.Monkey
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("hunter2")
 
-    monkeypatch.setattr("models.memory.searching.search", fail)
+    monkeypatch.setattr("web.api.memory.memories.search", fail)
     assert "hunter2" not in api.ask("GET", "/nodes", 500).text

@@ -19,8 +19,8 @@ from jiyi.accounts.api_keys import FORM, KeyText, new_key, parse, recognises
 from jiyi.accounts.passwords import hash_password, make_password, password_problem
 from jiyi.cli.accounts.keys import duration
 from jiyi.cli.shell import group_first
-from jiyi.client.broker import BrokerTransport
 from jiyi.client.client import Client
+from jiyi.client.transports.broker import BrokerTransport
 from jiyi.errors import SettingsError
 from jiyi.protocol import accounts
 from jiyi.settings import Settings

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bench import locomo, memdaily, quality
-from bench.quality import Memory, Question, observation
+from bench import locomo, memdaily
+from bench.support import quality
+from bench.support.quality import Memory, Question, observation
 
 CONVERSATION = {
     "sample_id": "conv-1",

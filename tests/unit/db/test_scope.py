@@ -11,7 +11,7 @@ import pytest
 
 from models.actions import ACTIONS
 from models.db import roles
-from models.db.scope import Scope, current, for_groups, whole_service, within
+from models.db.scope import Scope, current, for_groups, narrowed_to, whole_service, within
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 #: What is searched for uses. Benchmarks, tools and tests look at everything.
@@ -25,7 +25,6 @@ WHOLE_SERVICE = {
     "models/operations/llm_usage.py": "what was asked of an LLM for no group",
     "tasks/operations/embedders.py": "counts of all vectors by model",
     "tasks/erasure/erase.py": "an erasure's claim and its report, beside the work for its group",
-    "tasks/framework/inspection.py": "dead letters of no known group, and how far behind the service is",
     "tasks/framework/jobs.py": "scheduled jobs see to all groups",
     "tasks/operations/reembedding.py": "a deployment moves to another embedding model with all its groups",
     "tasks/framework/work.py": "claims take what is due, whosever it is",
@@ -37,11 +36,13 @@ WHOLE_SERVICE = {
     "web/accounts/signin.py": "people and their sessions belong to no group",
     "workers/backup.py": "what was erased since the backup is erased again, in all groups",
     "workers/bootstrap.py": "the first person who can sign in",
-    "workers/intake/consumer.py": "dead letters of groups that are only claimed, or of none",
+    "models/memory/ingest.py": "dead letters of groups that are only claimed, or of none",
     "workers/intake/signatures.py": "a key is looked for before it is known whose it is",
 }
 #: Actions whose transactions may see all groups' rows, and why. ``across_groups``: for operators only.
 WHOLE_SERVICE_ACTIONS = {
+    "events.states": "dead letters of no known group may be an event's end",
+    "jobs.run": "scheduled jobs see to all groups",
     "people.add": "people belong to no group",
     "people.disable": "people belong to no group",
     "people.enable": "people belong to no group",
@@ -49,10 +50,15 @@ WHOLE_SERVICE_ACTIONS = {
     "people.set_password": "people belong to no group",
 }
 ACTIONS_ACROSS_GROUPS = {
+    "dead_letters.get": "operators see letters of no known group",
+    "dead_letters.list": "operators see letters of no known group",
+    "dead_letters.resolve": "operators decide about letters of no known group",
     "keys.create": "an operator's key is of no group",
     "keys.list": "operators see the keys of all groups, and their own",
     "keys.revoke": "operators end any key",
     "keys.rotate": "operators replace any key",
+    "pending_work.retry": "operators see to the work of all groups",
+    "stats.show": "operators see how far behind the service is",
 }
 #: Modules that may act as the tables' owner, whom row-level security does not concern.
 AS_OWNER = {
@@ -75,6 +81,12 @@ def test_scopes_are_nested_and_end() -> None:
             raise ZeroDivisionError
         assert current() == Scope(("a", "b"))
     assert current() == NOBODY
+
+
+def test_a_scope_of_groups_is_not_changed_for_another_one() -> None:
+    for begun, expected in ((NOBODY, ("b",)), (Scope(("a", "b")), ("b",)), (Scope(("a",)), ("a",)), (Scope(whole_service=True), ("b",))):
+        with within(begun), narrowed_to("b"):
+            assert current() == Scope(expected)
 
 
 def test_a_thread_begins_without_one() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jiyi.text.budget import CUT, cut_to_tokens, estimate_tokens
@@ -31,9 +31,15 @@ def test_k32_a_character_is_one_and_a_half_and_a_word_one_and_three_tenths(text:
     assert estimate_tokens(text) == estimate
 
 
-@given(TEXTS, TEXTS)
-def test_estimates_add_up_or_less(one: str, other: str) -> None:
-    assert estimate_tokens(one + " " + other) <= estimate_tokens(one) + estimate_tokens(other)
+@given(TEXTS, TEXTS, st.sampled_from(["", " ", "\n", "\n\n"]))
+@example("0:0:0:0:0㐀", "0:0:0:0:0㐀", " ")
+def test_estimates_add_up_or_less(one: str, other: str, between: str) -> None:
+    assert estimate_tokens(one + between + other) <= estimate_tokens(one) + estimate_tokens(other)
+
+
+def test_a_whole_number_of_tokens_is_not_rounded_up() -> None:
+    assert estimate_tokens("0:0:0:0:0㐀") == 12
+    assert estimate_tokens("0:0:0:0:0㐀 0:0:0:0:0㐀") == 24
 
 
 @given(TEXTS, st.integers(0, 200))

@@ -20,13 +20,13 @@ from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.settings import Mode, RelevanceMode, get_settings
-from models.memory import browsing, overview
+from models.memory import agent_reads
 from web.admin import frame, inputs
 from web.admin.asking import retrieving
 from web.admin.frame import Page, asked
 from web.admin.retrieval.comparing import compared, ranking
 from web.answers import answer
-from web.sources import Reading, attempt, reading, source
+from web.sources import Reading, attempt, from_database
 
 blueprint = Blueprint("playground", __name__)
 blueprint.add_app_template_filter(lambda value: f"{value:g}", "setting")
@@ -73,11 +73,11 @@ def found() -> Response:
 
 def _data() -> dict[str, Any]:
     group, agent, focal = frame.group(), asked("agent"), asked("focal", 100_000) or ""
-    known = attempt(source("database").begin(reading(lambda connection: _known(connection, group, agent))))
+    known = attempt(lambda: from_database(lambda connection: _known(connection, group, agent)))
     agents, settings = known.value or ([], None)
     if agent is None and agents:
         agent = agents[0]
-        settings = (attempt(source("database").begin(reading(lambda c: _known(c, group, agent)))).value or ([], None))[1]
+        settings = (attempt(lambda: from_database(lambda c: _known(c, group, agent))).value or ([], None))[1]
     defaults = _defaults(settings)
     sides = {side: {**defaults, **_given(side)} for side in SIDES}
     compare = asked("compare") is not None
@@ -106,8 +106,8 @@ def _data() -> dict[str, Any]:
 
 def _known(connection: Connection, group: str, agent: str | None) -> tuple[list[str], dict[str, Any] | None]:
     """The agents to choose from, and the settings of the one chosen."""
-    row = None if agent is None else overview.agent(connection, group, agent)
-    return browsing.agent_names(connection, group, AGENTS_OFFERED), None if row is None else row["settings"]
+    row = None if agent is None else agent_reads.agent(connection, group, agent)
+    return agent_reads.names(connection, group, AGENTS_OFFERED), None if row is None else row.settings
 
 
 def _defaults(settings: dict[str, Any] | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from web.admin.frame import Page
 from web.admin.tiers import working
 from web.admin.tiers.words import REASONS
 from web.answers import answer
-from web.sources import Reading, Unanswered, attempt, reading, source
+from web.sources import Reading, Unanswered, attempt, from_database
 
 blueprint = Blueprint("tiers", __name__)
 PAGES = (Page("tiers", lazy_gettext("Three tiers"), "tiers.page"),)
@@ -54,12 +54,11 @@ def gather() -> dict[str, Any]:
             "waiting": quarantine_lists.entries(connection, group, waiting, None, WAITING_SHOWN),
         }
 
-    asked = source("database").begin(reading(question))
+    stored = attempt(lambda: from_database(question))
     try:
         hot: Reading[dict[str, Any]] = Reading(working.gather(group))
     except Unanswered as error:
         hot = Reading(None, error.reason)
-    stored = attempt(asked)
     found = stored.value or {"counts": None, "screened": None, "waiting": None}
     entries = hot.value["entries"] if hot.value else None
     return {

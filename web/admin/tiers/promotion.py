@@ -16,7 +16,7 @@ from jiyi.errors import InvalidRequest, JiyiError, NotFound, problems_of
 from jiyi.protocol.knowledge import MAX_IDS, MAX_REASON_CHARS, PromoteBody, Promoted
 from jiyi.protocol.tiers import Kind
 from jiyi.text.splitting import OVERLAP, SIZE
-from models.memory import browsing
+from models.memory import agent_reads
 from models.tiers import actions, digests, knowledge, quarantine_lists
 from web.accounts.identity import need
 from web.admin import frame, inputs
@@ -56,7 +56,7 @@ def page() -> Response:
             "kind": kind,
             "agent": begun.agent_id,
             "preview": body and actions.preview(connection, group, body),
-            "agents": browsing.agent_names(connection, group, AGENTS_OFFERED),
+            "agents": agent_reads.names(connection, group, AGENTS_OFFERED),
         }
 
     data = _answered(question)

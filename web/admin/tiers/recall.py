@@ -98,7 +98,7 @@ def _ask(group: str, query: str, wanted: dict[str, Any]) -> Reading[MemoryAnswer
 
     def ask() -> MemoryAnswer | JiyiError:
         try:
-            return MemoryAnswer.model_validate(caller().call("retrieval.memory", queue, question, TIMEOUT))
+            return MemoryAnswer.model_validate_json(caller().call_for_json("retrieval.memory", queue, question, TIMEOUT))
         except BrokerUnavailable:  # the queue is in Valkey, as working memory is: what is left of the tiers answers here
             return memory.query_memory(question)
         except (InvalidRequest, TooManyQuestions) as error:

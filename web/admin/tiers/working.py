@@ -17,7 +17,7 @@ from models.tiers.working import Entry
 from web.admin import frame
 from web.admin.frame import Page
 from web.answers import answer
-from web.sources import Reading, Unanswered, attempt, reading, source
+from web.sources import Reading, Unanswered, attempt, from_database, source
 
 blueprint = Blueprint("working", __name__)
 PAGES = (Page("tiers", lazy_gettext("Working memory"), "working.page"),)
@@ -44,8 +44,8 @@ def gather(group: str) -> dict[str, Any]:
     def question(connection: Connection) -> list[Row]:
         return quarantine_lists.working(connection, group, settings.wm_entries)
 
-    stored = source("database").begin(reading(question))
-    entries, notes = together(attempt(cached), attempt(stored))
+    stored = attempt(lambda: from_database(question))
+    entries, notes = together(attempt(cached), stored)
     return {
         "group": group,
         "entries": entries,

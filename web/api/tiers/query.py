@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 from uuid import UUID
 
 from jiyi.errors import InvalidEvent
+from jiyi.polling import poll
 from jiyi.protocol.events import Event, build
 from jiyi.protocol.knowledge import IngestBody, Ingested, IngestRequest, Knowledge, KnowledgeFilter, ingest_event
 from jiyi.protocol.rest_tiers import IngestQuery, IngestState, QueryBody, WorkingMemory
@@ -19,8 +19,6 @@ from web.api.running import Asker
 from web.api.tiers.asking import ask
 from web.sources import Unanswered, attempt, from_database, source
 
-#: Seconds between two looks at what the filters have said.
-FIRST_LOOK, LAST_LOOK = 0.02, 0.5
 NOT_SCREENED = "It is in quarantine; the filters have not decided yet whether it becomes working memory."
 
 _ID = "01978c00-0000-7000-8000-000000000008"
@@ -148,16 +146,14 @@ def _event(request: IngestRequest) -> Event:
 
 def _screened(group_id: str, entry_id: UUID, seconds: float) -> Ingested | None:
     """What the filters said within so many seconds; the text is stored, so nothing that goes wrong here is told."""
-    deadline, pause = time.monotonic() + seconds, FIRST_LOOK
-    while True:
-        try:
-            found = from_database(lambda connection: quarantine.outcome(connection, group_id, entry_id))
-        except Unanswered:
-            return None
-        if found is not None or time.monotonic() + pause > deadline:
-            return found
-        time.sleep(pause)
-        pause = min(2 * pause, LAST_LOOK)
+
+    def look() -> Ingested | None:
+        return from_database(lambda connection: quarantine.outcome(connection, group_id, entry_id))
+
+    try:
+        return poll(look, lambda found: found is not None, seconds)
+    except Unanswered:
+        return None
 
 
 def _item(row: Knowledge) -> Item:
