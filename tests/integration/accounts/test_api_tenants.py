@@ -20,13 +20,14 @@ from jiyi.erasure.names import Erasure
 from jiyi.protocol.events import build
 from jiyi.protocol.knowledge import PromoteBody
 from jiyi.tiers.digest import Digest
+from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.erasure import erasures
 from models.memory.inbox import store
 from models.queue import dead_letters
 from models.reflection import reflections
-from models.tiers import digests, knowledge
+from models.tiers import actions, digests
 from web.accounts.identity import Identity
 from web.api import OPERATIONS, running
 from web.api.registry import PREFIX, Operation
@@ -88,7 +89,9 @@ class Other:
             reflection = reflections.ask(connection, group, AGENT, "request")
             erasure = erasures.request(connection, group, Erasure(node_ids=[thought.event_id]), "test")
             store(connection, [said, also])
-            done = knowledge.promote(connection, group, PromoteBody(entry_ids=[said.event_id]), "test")
+            promote = Context(connection, Actor(group, "test"), actions.promote.name)
+            assert actions.promote.function is not None
+            done = actions.promote.function(promote, PromoteBody(entry_ids=[said.event_id]))
             connection.exec_driver_sql(
                 "UPDATE quarantine_logs SET working_until = now() + interval '1 day' WHERE entry_id = %s", (said.event_id,)
             )

@@ -20,9 +20,10 @@ from jiyi.tiers.memory_node import format_history
 from jiyi.tiers.screening import SENTENCES
 from models.accounts import audit
 from models.db import connection as base
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.tiers import digests, knowledge, working
+from models.tiers import actions, digests, working
 from models.tiers import query as memory
 from tests.integration.conftest import Browser, SignIn
 from tests.integration.memory.test_admin_memories import attributes
@@ -48,8 +49,7 @@ def data(browser: Browser, path: str, **query: Any) -> Any:
 
 
 def promote(group: str, **fields: Any) -> list[UUID]:
-    with unit_of_work() as connection:
-        done = knowledge.promote(connection, group, PromoteBody(**fields), "test")
+    done = actions.promote.perform(Actor(group, "test"), PromoteBody(**fields))
     return [piece.knowledge_id for piece in done.pieces if piece.knowledge_id is not None]
 
 
@@ -57,7 +57,7 @@ def digest(group: str) -> UUID:
     """A digest of the last day, made here."""
     now = datetime.now(UTC) + timedelta(seconds=1)
     with for_groups(group):
-        digest_id: UUID = tasks("digests").make(group, now - timedelta(days=1), now, "test")[0]
+        digest_id: UUID = tasks("tiers.digests").make(group, now - timedelta(days=1), now, "test")[0]
     return digest_id
 
 
