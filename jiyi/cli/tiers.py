@@ -13,9 +13,11 @@ from rich.table import Table
 
 from jiyi.cli import output
 from jiyi.cli.shell import Json, connect, given
-from jiyi.protocol.knowledge import DigestState, Ingested, Knowledge, KnowledgePage, Promoted
 from jiyi.protocol.queries import DEFAULT_PAGE
-from jiyi.protocol.tiers import Kind, MemoryAnswer, Order
+from jiyi.protocol.tiers.digests import DigestState
+from jiyi.protocol.tiers.knowledge import Knowledge, KnowledgePage, Promoted
+from jiyi.protocol.tiers.quarantine import IngestState
+from jiyi.protocol.tiers.query import Kind, MemoryAnswer, Order
 
 #: Lines of an entry before it is cut.
 MAX_LINES = 3
@@ -43,8 +45,8 @@ def ingest(
     fields = given(session_id=session, agent_id=agent, node_id=node, confidence=confidence)
     with connect(ctx) as client:
         done = client.ingest(text, wait=wait, **fields)
-    if not isinstance(done, Ingested):
-        done = Ingested(entry_id=done, accepted=False, message="not screened yet")
+    if not isinstance(done, IngestState):
+        done = IngestState(entry_id=done, accepted=False, message="not screened yet")
     if as_json:
         output.document(done.model_dump(mode="json") if wait else {"entry_id": str(done.entry_id)})
         return

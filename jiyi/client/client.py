@@ -23,34 +23,26 @@ from jiyi.protocol import events as wire
 from jiyi.protocol import operations, queries
 from jiyi.protocol.broker import CONNECT_RETRY, bind_anew, exchange, intake_queue, stamp
 from jiyi.protocol.events import Event
-from jiyi.protocol.knowledge import (
-    Change,
-    DemoteBody,
-    Demoted,
-    DigestRequest,
-    DigestsQuery,
-    DigestState,
-    Edited,
-    EditKnowledge,
-    HistoryQuery,
-    Ingested,
-    IngestRequest,
-    KnowledgePage,
-    KnowledgeQuery,
-    PromoteBody,
-    Promoted,
-    ScreenedQuery,
-    WorkingQuery,
-    WorkingState,
-    ingest_event,
-)
 from jiyi.protocol.queries import EventState, EventStatesQuery, Page, Query
 from jiyi.protocol.reembedding import QUEUE as MOVE_QUEUE
 from jiyi.protocol.reembedding import STEP_SECONDS, MoveRequest, MoveState
 from jiyi.protocol.reembedding import TASK as MOVE_TASK
 from jiyi.protocol.reflection import Reasons, ReflectionQuery, ReflectionState, ReflectQuery, WhyQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
-from jiyi.protocol.tiers import MemoryAnswer, MemoryQuery
+from jiyi.protocol.tiers.digests import DigestsQuery, DigestState
+from jiyi.protocol.tiers.knowledge import (
+    Change,
+    CurrentVersion,
+    DemoteBody,
+    Demoted,
+    EditKnowledge,
+    HistoryQuery,
+    KnowledgePage,
+    PromoteBody,
+    Promoted,
+)
+from jiyi.protocol.tiers.quarantine import IngestState, WorkingState, ingest_event
+from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.settings import Settings, get_settings
 
 PUBLISH_RETRY = {"max_retries": 2, "interval_start": 0.1, "interval_step": 0.2}  # seconds
@@ -303,7 +295,7 @@ class Client:
     def query_memory(self, query: str, *, group_id: str | None = None, timeout: float | None = None, **options: Any) -> MemoryAnswer:
         """What working and long-term memory of the group know about a text, with the state of each tier.
 
-        ``options`` are the other fields of :class:`jiyi.protocol.tiers.MemoryQuestion`: ``max_results``, ``order``,
+        ``options`` are the other fields of :class:`jiyi.protocol.tiers.query.MemoryQuestion`: ``max_results``, ``order``,
         ``time_range_days``, ``session_id``, ``web_results`` … Raises as :meth:`retrieve` does, and:
 
         Raises:
@@ -314,14 +306,14 @@ class Client:
         queue = retrieval_queue(group, "", self.settings.retrieval_shards)
         return MemoryAnswer.model_validate_json(self._caller.call_for_json("retrieval.memory", queue, request, timeout))
 
-    def ingest(self, content: str, *, wait: bool = True, timeout: float | None = None, **fields: Any) -> Ingested | UUID:
+    def ingest(self, content: str, *, wait: bool = True, timeout: float | None = None, **fields: Any) -> IngestState | UUID:
         """A text for the group's quarantine, and for working memory if the filters let it in (CN-54).
 
         Args:
             content: what was said.
             wait: return the filters' verdict; else at once the entry's id.
             timeout: seconds for ``wait``; the deployment's request time-out unless given.
-            fields: the other ones of :class:`jiyi.protocol.knowledge.IngestBody`: ``session_id``, ``confidence``, ``node_id`` …
+            fields: the other ones of :class:`jiyi.protocol.tiers.quarantine.IngestBody`: ``session_id``, ``confidence``, ``node_id`` …
 
         Raises:
             InvalidRequest: with a sentence per wrong field; nothing was published.
@@ -332,7 +324,7 @@ class Client:
         entry_id = self.observe_many([wire.build(ingest_event(request))])[0]
         return self.screened(entry_id, timeout) if wait else entry_id
 
-    def screened(self, entry_id: UUID | str, timeout: float | None = None) -> Ingested:
+    def screened(self, entry_id: UUID | str, timeout: float | None = None) -> IngestState:
         """What the filters said of a ``node.executed`` event; waits for it. Raises as :meth:`wait_for` does."""
         limit = self.settings.request_timeout if timeout is None else timeout
         query = _checked(ScreenedQuery, group_id=self.group, entry_id=entry_id)
@@ -343,12 +335,12 @@ class Client:
                 raise NoAnswer(f"{entry_id} is in quarantine, but was not screened within {limit:g} s; it will be")
             time.sleep(pause)
             pause = min(pause * 2, LAST_POLL)
-        return Ingested.model_validate(found)
+        return IngestState.model_validate(found)
 
     def promote(self, *entry_ids: UUID | str, text: str | None = None, **fields: Any) -> Promoted:
         """Make long-term knowledge of entries of quarantine, or of a text, for which the entries stand (CN-34).
 
-        ``fields`` are the other ones of :class:`jiyi.protocol.knowledge.PromoteBody`; with ``preview=True`` it only shows the
+        ``fields`` are the other ones of :class:`jiyi.protocol.tiers.knowledge.PromoteBody`; with ``preview=True`` it only shows the
         pieces. Promoting again changes nothing.
         """
         request = _checked(PromoteBody, entry_ids=list(entry_ids), text=text, **fields)
@@ -362,10 +354,10 @@ class Client:
     def edit(self, knowledge_id: UUID | str, content: str, *, reason: str = "") -> UUID:
         """Put knowledge into other words; returns the id of the version that is in force."""
         request = _checked(EditKnowledge, knowledge_id=knowledge_id, content=content, reason=reason)
-        return Edited.model_validate(self.act("knowledge.edit", request)).knowledge_id
+        return CurrentVersion.model_validate(self.act("knowledge.edit", request)).knowledge_id
 
     def knowledge(self, **wanted: Any) -> KnowledgePage:
-        """A page of what is in the tiers; ``wanted`` are fields of :class:`jiyi.protocol.knowledge.KnowledgeFilter`."""
+        """A page of what is in the tiers; ``wanted`` are fields of :class:`jiyi.protocol.tiers.knowledge.KnowledgeFilter`."""
         return KnowledgePage.model_validate(self.ask("knowledge", _checked(KnowledgeQuery, group_id=self.group, **wanted)))
 
     def knowledge_history(self, knowledge_id: UUID | str) -> list[Change]:

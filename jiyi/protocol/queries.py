@@ -26,16 +26,20 @@ def _within_page(limit: int) -> int:
 PageSize = Annotated[int, Field(ge=1), AfterValidator(_within_page)]
 
 
-class Query(BaseModel):
-    """Every question is bound to a group."""
+class Request(BaseModel):
+    """What an action or a question is asked with. Whose it is, is said beside it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-    group_id: Name
 
     @model_validator(mode="after")
     def _storable(self) -> Self:
         return all_storable(self)
+
+
+class Query(Request):
+    """A question that names its group."""
+
+    group_id: Name
 
 
 class EventStatesQuery(Query):

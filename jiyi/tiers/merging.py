@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from jiyi.protocol.tiers import COLD_LIMIT, HOT_LIMIT, HOT_SCORE, Item, MemoryQuestion
+from jiyi.protocol.tiers.query import COLD_LIMIT, HOT_LIMIT, HOT_SCORE, Item, MemoryQuestion
 from jiyi.retrieval.thresholds import NO_THRESHOLD, RELEVANT
 from jiyi.tiers.screening import digest_of
 

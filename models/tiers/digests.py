@@ -11,10 +11,12 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
-from jiyi.protocol.knowledge import DigestItem, DigestState
+from jiyi.protocol.tiers.digests import DigestItem, DigestState
 from jiyi.tiers.digest import MAX_ENTRIES, Cluster, Digest, Entry
 from models.accounts import audit
 
+#: The action that makes one; also what the weekly job leaves in the audit log.
+MAKE = "digests.make"
 #: What the filters refused for these reasons is not worth promoting, however many say it.
 WORTHLESS = ("too_short", "claim_refuted", "inconsistent", "runaway")
 
@@ -97,7 +99,7 @@ def store(
     ]
     if rows:
         connection.execute(_STORE_ITEM, rows)
-    audit.record(connection, group_id=group_id, actor=actor, action="digest", target="digests", digest=digest_id, items=len(rows))
+    audit.record(connection, group_id=group_id, actor=actor, action=MAKE, target="digests", digest=digest_id, items=len(rows))
     return digest_id
 
 

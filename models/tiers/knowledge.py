@@ -14,8 +14,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.knowledge import Change
-from jiyi.protocol.tiers import Item, MemoryQuestion
+from jiyi.protocol.tiers.knowledge import Change
+from jiyi.protocol.tiers.query import Item, MemoryQuestion
 from jiyi.protocol.vectors import Float32
 from jiyi.text.tokens import tokens
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.knowledge import Knowledge, KnowledgeFilter, KnowledgePage, Layer
+from jiyi.protocol.tiers.knowledge import Knowledge, KnowledgeFilter, KnowledgePage, Layer
 from jiyi.tiers.screening import VERIFIED
 
 Place = tuple[datetime, UUID]

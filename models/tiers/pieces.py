@@ -16,8 +16,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.knowledge import PromoteBody
-from jiyi.protocol.tiers import Kind
+from jiyi.protocol.tiers.knowledge import PromoteBody
+from jiyi.protocol.tiers.query import Kind
 from jiyi.text.tokens import tokens
 from jiyi.tiers.promotion import Planned, plan
 

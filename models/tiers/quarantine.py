@@ -15,12 +15,11 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from jiyi.protocol.knowledge import Ingested
-from jiyi.protocol.tiers import Kind
+from jiyi.protocol.tiers.quarantine import IngestState
+from jiyi.protocol.tiers.query import Kind
 from jiyi.protocol.vectors import Float32
 from jiyi.settings import get_settings
 from jiyi.tiers.screening import SENTENCES, IngressRules, Verdict
-from models.accounts import audit
 from models.tiers import working
 from models.tiers.working import Entry
 
@@ -175,13 +174,13 @@ def expired(connection: Connection, now: datetime, limit: int) -> dict[str, list
     return found
 
 
-def outcome(connection: Connection, group_id: str, entry_id: UUID) -> Ingested | None:
+def outcome(connection: Connection, group_id: str, entry_id: UUID) -> IngestState | None:
     """What the filters said of an entry; None if they have not, or there is none."""
     row = connection.execute(_OUTCOME, {"group": group_id, "id": entry_id}).one_or_none()
     if row is None:
         return None
     message = "" if row.rejected_reason is None else sentence(row.rejected_reason, row.rejected_details)
-    return Ingested(
+    return IngestState(
         entry_id=row.entry_id, accepted=row.rejected_reason is None, reason=row.rejected_reason, message=message, flags=row.flags
     )
 
@@ -195,21 +194,9 @@ def sentence(reason: str, details: dict[str, Any]) -> str:
         return ""
 
 
-def delete(connection: Connection, group_id: str, entry_ids: Sequence[UUID], actor: str, reason: str = "") -> list[UUID]:
-    """Take entries out of sight, and of working memory; returns which were there. The rows stay for the audit.
-
-    For good is what ``models.erasure.erasures`` does. Safe to repeat because what is deleted is not found.
-    """
-    hold(connection, group_id)
-    now = datetime.now(UTC)
-    gone = list(connection.execute(_DELETE, {"group": group_id, "ids": list(entry_ids), "now": now}).scalars())
-    if gone:
-        left_working_memory(connection, gone, now)
-        working.remove(group_id, gone)
-        audit.record(
-            connection, group_id=group_id, actor=actor, action="quarantine deleted", target="quarantine_logs", entry_ids=gone, reason=reason
-        )
-    return gone
+def mark_deleted(connection: Connection, group_id: str, entry_ids: Sequence[UUID], now: datetime) -> list[UUID]:
+    """Take entries out of sight; returns those that were there. Under :func:`hold`, as they may be in working memory."""
+    return list(connection.execute(_DELETE, {"group": group_id, "ids": list(entry_ids), "now": now}).scalars())
 
 
 def lifetime() -> timedelta:

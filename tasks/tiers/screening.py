@@ -12,8 +12,7 @@ from redis.client import Pipeline
 from sqlalchemy import Connection
 
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
-from jiyi.protocol import knowledge as ask
-from jiyi.protocol.tiers import MemoryAnswer, MemoryQuery
+from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.protocol.vectors import Float32
 from jiyi.providers.embedders import embedder, embedder_of
 from jiyi.providers.embedders.cache import query_vector
@@ -26,12 +25,11 @@ from models.memory.inbox import INGRESS
 from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import news, pending_work
-from models.tiers import lists, quarantine, working
+from models.tiers import quarantine, working
 from models.tiers import query as memory
 from models.tiers.quarantine import Output
 from models.tiers.working import Entry
 from tasks.framework.answering import answers
-from tasks.framework.inspection import inspects
 from tasks.framework.jobs import Run, job
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, wake, work_task
@@ -224,28 +222,3 @@ def query_memory(query: MemoryQuery) -> MemoryAnswer:
 def _embed(used: ActiveModel | None, text: str) -> tuple[str, Float32]:
     engine = embedder() if used is None else embedder_of(used.spec)
     return engine.model, query_vector(engine, text)
-
-
-@inspects("knowledge", ask.KnowledgeQuery)
-def knowledge(query: ask.KnowledgeQuery) -> ask.KnowledgePage:
-    """Safe to repeat because it only reads."""
-    wanted = ask.KnowledgeFilter.model_validate(query.model_dump(exclude={"group_id"}))
-    with unit_of_work() as connection:
-        return lists.listed(connection, query.group_id, wanted)
-
-
-@inspects("screened", ask.ScreenedQuery)
-def screened(query: ask.ScreenedQuery) -> ask.Ingested | None:
-    """Safe to repeat because it only reads."""
-    with unit_of_work() as connection:
-        return quarantine.outcome(connection, query.group_id, query.entry_id)
-
-
-@inspects("working_memory", ask.WorkingQuery)
-def working_memory(query: ask.WorkingQuery) -> ask.WorkingState:
-    """Safe to repeat because it only reads, or makes anew what was lost."""
-    with unit_of_work() as connection:
-        refused = lists.rejections(connection, query.group_id)
-        quarantine.hold(connection, query.group_id)
-        entries = quarantine.working_memory(connection, query.group_id)
-    return ask.WorkingState(rows=[entry.item() for entry in entries], counts=working.stats(query.group_id), rejections=refused)

@@ -18,7 +18,7 @@ from flask import Flask
 
 from jiyi.erasure.names import Erasure
 from jiyi.protocol.events import build
-from jiyi.protocol.knowledge import PromoteBody
+from jiyi.protocol.tiers.knowledge import PromoteBody
 from jiyi.tiers.digest import Digest
 from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.knowledge import DemoteBody, EditKnowledge, PromoteBody
+from jiyi.protocol.tiers.knowledge import DemoteBody, EditKnowledge, PromoteBody
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.tiers import actions

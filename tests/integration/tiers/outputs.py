@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from jiyi.protocol.events import Event, build
-from jiyi.protocol.tiers import MemoryAnswer, MemoryQuery, TierStatus
+from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery, TierStatus
 from models.db.scope import for_groups
 from models.tiers import working
 from models.tiers.working import Entry

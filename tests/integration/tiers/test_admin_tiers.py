@@ -14,8 +14,8 @@ from sqlalchemy import create_engine, text
 
 from jiyi import Client
 from jiyi.errors import BrokerUnavailable
-from jiyi.protocol.knowledge import PromoteBody
-from jiyi.protocol.tiers import MemoryAnswer
+from jiyi.protocol.tiers.knowledge import PromoteBody
+from jiyi.protocol.tiers.query import MemoryAnswer
 from jiyi.tiers.memory_node import format_history
 from jiyi.tiers.screening import SENTENCES
 from models.accounts import audit

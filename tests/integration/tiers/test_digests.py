@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import BadReply, LLMUnavailable
-from jiyi.protocol.knowledge import DigestRequest, DigestState, PromoteBody
+from jiyi.protocol.tiers.digests import DigestState
+from jiyi.protocol.tiers.knowledge import PromoteBody
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups

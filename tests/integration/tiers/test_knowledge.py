@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from sqlalchemy import text
 
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, NotFound
-from jiyi.protocol.knowledge import DemoteBody, EditKnowledge, KnowledgeFilter, PromoteBody, Promoted
+from jiyi.protocol.tiers.knowledge import DemoteBody, EditKnowledge, KnowledgeFilter, PromoteBody, Promoted
 from jiyi.tiers.promotion import knowledge_id
 from jiyi.tiers.screening import digest_of
 from models.db.actions import Action, Actor, Context
@@ -171,7 +171,7 @@ def test_cn36_a_failure_in_the_middle_leaves_nothing_and_the_next_attempt_all(gr
 KILLED = """
 import os, signal, sys
 from uuid import UUID
-from jiyi.protocol.knowledge import PromoteBody
+from jiyi.protocol.tiers.knowledge import PromoteBody
 from models.db.actions import Actor
 from models.tiers import actions, pieces
 

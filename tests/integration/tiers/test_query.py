@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import TooManyQuestions
-from jiyi.protocol.knowledge import PromoteBody
-from jiyi.protocol.tiers import MemoryAnswer, MemoryQuery
+from jiyi.protocol.tiers.knowledge import PromoteBody
+from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

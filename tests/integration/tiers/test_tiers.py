@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import EmbeddingUnavailable, LLMUnavailable
-from jiyi.protocol.knowledge import KnowledgeFilter
+from jiyi.protocol.tiers.knowledge import KnowledgeFilter
 from jiyi.providers.llms.questions import Checked
 from jiyi.settings import get_settings
 from models.db import valkey_keys

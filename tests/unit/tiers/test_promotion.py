@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from jiyi.protocol.knowledge import DemoteBody, EditBody, IngestBody, IngestRequest, KnowledgeFilter, PromoteBody
+from jiyi.protocol.tiers.knowledge import DemoteBody, EditBody, KnowledgeFilter, PromoteBody
+from jiyi.protocol.tiers.quarantine import IngestBody
 from jiyi.text.splitting import split
 from jiyi.tiers.promotion import knowledge_id, plan
 

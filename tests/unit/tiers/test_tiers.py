@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.tiers import Item, MemoryAnswer, MemoryQuery, MemoryQuestion, TierStatus, kind_of
+from jiyi.protocol.tiers.query import Item, MemoryAnswer, MemoryQuery, MemoryQuestion, TierStatus, kind_of
 from jiyi.tiers.gathering import Skipped, gather
 from jiyi.tiers.merging import merge
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from jiyi.errors import JiyiError
 from jiyi.protocol.events import NodeExecuted
-from jiyi.protocol.tiers import Item, MemoryAnswer, MemoryQuestion, kind_of
+from jiyi.protocol.tiers.query import Item, MemoryAnswer, MemoryQuestion, kind_of
 from jiyi.tiers.gathering import gather
 from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent
 from jiyi.tiers.merging import merge

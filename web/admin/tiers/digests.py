@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from jiyi.errors import BrokerUnavailable, NoAnswer, problems_of
-from jiyi.protocol.knowledge import MAX_IDS, DigestRequest, DigestState
+from jiyi.protocol.tiers.digests import DigestState
+from jiyi.protocol.tiers.quarantine import MAX_IDS
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db.conditions import MAX_LISTED_CHARS

@@ -11,8 +11,8 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.knowledge import Change, DemoteBody, EditKnowledge
-from jiyi.protocol.tiers import Kind
+from jiyi.protocol.tiers.knowledge import Change, DemoteBody, EditKnowledge
+from jiyi.protocol.tiers.query import Kind
 from jiyi.text.splitting import MOST_SIZE
 from models.db.conditions import MAX_WORDS_CHARS
 from models.tiers import actions, knowledge_lists, quarantine_lists

@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest, JiyiError, NotFound, problems_of
-from jiyi.protocol.knowledge import MAX_IDS, MAX_REASON_CHARS, PromoteBody, Promoted
-from jiyi.protocol.tiers import Kind
+from jiyi.protocol.tiers.knowledge import PromoteBody, Promoted
+from jiyi.protocol.tiers.quarantine import MAX_IDS, MAX_REASON_CHARS
+from jiyi.protocol.tiers.query import Kind
 from jiyi.text.splitting import OVERLAP, SIZE
 from models.memory import browsing
 from models.tiers import actions, digests, knowledge, quarantine_lists

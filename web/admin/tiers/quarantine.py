@@ -13,7 +13,7 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.knowledge import MAX_IDS, MAX_REASON_CHARS
+from jiyi.protocol.tiers.quarantine import MAX_IDS, MAX_REASON_CHARS
 from models.db.conditions import MAX_WORDS_CHARS
 from models.tiers import knowledge_lists, quarantine_lists
 from models.tiers import quarantine as stored

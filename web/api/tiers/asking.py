@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from jiyi.client.calls import retrieval_queue
 from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, NoAnswer, ServiceError, problems_of
 from jiyi.protocol.rest import MAX_TIMEOUT
-from jiyi.protocol.rest_tiers import QUERY_SECONDS
-from jiyi.protocol.tiers import MemoryAnswer, MemoryQuery
+from jiyi.protocol.tiers.query import QUERY_SECONDS, MemoryAnswer, MemoryQuery
 from jiyi.settings import get_settings
 from models.tiers import query as memory
 from web.calls import caller

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from jiyi.protocol.knowledge import DigestBody, DigestRequest, DigestState
 from jiyi.protocol.rest import Cursor
-from jiyi.protocol.rest_tiers import DigestRows
+from jiyi.protocol.tiers.digests import DigestBody, DigestRows, DigestState
 from models.accounts import audit
 from models.tiers import digests
 from web.api import cursors

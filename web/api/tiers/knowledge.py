@@ -10,8 +10,18 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from jiyi.protocol.knowledge import DemoteBody, EditBody, KnowledgeFilter, Layer, PromoteBody
-from jiyi.protocol.rest_tiers import GroupKnowledgeParameters, KnowledgeDetail, KnowledgeParameters, KnowledgeRows, QuarantineParameters
+from jiyi.protocol.tiers.knowledge import (
+    DemoteBody,
+    EditBody,
+    GroupKnowledgeParameters,
+    KnowledgeDetail,
+    KnowledgeFilter,
+    KnowledgeParameters,
+    KnowledgeRows,
+    Layer,
+    PromoteBody,
+    QuarantineParameters,
+)
 from models.tiers import actions, knowledge, lists
 from web.api import cursors
 from web.api.problems import Refused

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from jiyi.errors import InvalidEvent
 from jiyi.protocol.events import Event, build
-from jiyi.protocol.knowledge import IngestBody, Ingested, IngestRequest, Knowledge, KnowledgeFilter, ingest_event
-from jiyi.protocol.rest_tiers import IngestQuery, IngestState, QueryBody, WorkingMemory
-from jiyi.protocol.tiers import HOT_SCORE, Item, MemoryAnswer, MemoryQuery
+from jiyi.protocol.tiers.knowledge import Knowledge, KnowledgeFilter
+from jiyi.protocol.tiers.quarantine import IngestBody, IngestQuery, IngestState, WorkingMemory, ingest_event
+from jiyi.protocol.tiers.query import HOT_SCORE, Item, MemoryAnswer, MemoryQuery, QueryBody
 from jiyi.settings import get_settings
 from models.tiers import lists, quarantine, working
 from web.api.memory.storing import storers
@@ -146,7 +146,7 @@ def _event(request: IngestRequest) -> Event:
         raise InvalidEvent([problem.removeprefix("payload.").replace("output:", "content:", 1) for problem in error.problems]) from None
 
 
-def _screened(group_id: str, entry_id: UUID, seconds: float) -> Ingested | None:
+def _screened(group_id: str, entry_id: UUID, seconds: float) -> IngestState | None:
     """What the filters said within so many seconds; the text is stored, so nothing that goes wrong here is told."""
     deadline, pause = time.monotonic() + seconds, FIRST_LOOK
     while True:
