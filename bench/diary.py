@@ -19,9 +19,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, by_kind, remember
-from bench.ranking import Figures
-from bench.service import machine, running
+from bench.support.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, by_kind, remember
+from bench.support.ranking import Figures
+from bench.support.service import machine, running
 from jiyi.text.words import language_of
 
 DIARY = Path(__file__).resolve().parents[1] / "examples" / "diary"

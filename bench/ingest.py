@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import text
 
-from bench.service import machine, running
+from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.protocol import events
 from jiyi.protocol.broker import exchange, intake_queue

@@ -29,8 +29,8 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import text
 
-from bench.ranking import quantile
-from bench.service import machine, running
+from bench.support.ranking import quantile
+from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.client.client import chunks
 from jiyi.protocol import events

@@ -20,9 +20,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, by_kind, remember
-from bench.ranking import Figures
-from bench.service import machine, running
+from bench.support.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, by_kind, remember
+from bench.support.ranking import Figures
+from bench.support.service import machine, running
 
 CATEGORIES = {1: "multi", 2: "temporal", 3: "open", 4: "single", 5: "adversarial"}
 RECALLS, NDCGS = (5, 10, 20, 30), (10,)

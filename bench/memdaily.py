@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, remember
-from bench.ranking import DECIMALS, figures, mean
-from bench.service import machine, running
+from bench.support.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, remember
+from bench.support.ranking import DECIMALS, figures, mean
+from bench.support.service import machine, running
 from jiyi.client.client import chunks
 from jiyi.providers.embedders import embedder
 

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.service import machine, running
+from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.memory import stanford
 from jiyi.memory.stanford import Memory

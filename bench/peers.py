@@ -29,11 +29,11 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
 from bench import locomo
-from bench.endpoint import serving
-from bench.environments import PEERS, Conversation, Peer, Skipped
-from bench.quality import OPTIONS, RELEVANCES, REQUEST_SECONDS, TOP_K, Agent, remember
-from bench.ranking import DECIMALS, figures, mean, quantile
-from bench.service import machine
+from bench.support.endpoint import serving
+from bench.support.environments import PEERS, Conversation, Peer, Skipped
+from bench.support.quality import OPTIONS, RELEVANCES, REQUEST_SECONDS, TOP_K, Agent, remember
+from bench.support.ranking import DECIMALS, figures, mean, quantile
+from bench.support.service import machine
 from jiyi import Client
 from jiyi.providers.embedders import embedder
 from jiyi.settings import get_settings

@@ -30,8 +30,8 @@ from rich.table import Table
 from sqlalchemy import text
 
 from bench.latency import QUESTIONS, WORDS_A_QUESTION, WORDS_A_TEXT, fill, made_up, sentences
-from bench.ranking import quantile
-from bench.service import machine, running
+from bench.support.ranking import quantile
+from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.errors import JiyiError
 from jiyi.providers.embedders import Embedder, embedder_of

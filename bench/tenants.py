@@ -29,7 +29,7 @@ from rich.table import Table
 from sqlalchemy import text
 
 from bench.latency import unit_vectors
-from bench.service import machine, running
+from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.protocol import events
 from jiyi.protocol.events import Event

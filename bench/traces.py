@@ -21,8 +21,8 @@ from uuid import UUID, uuid5
 from rich.console import Console
 from rich.table import Table
 
-from bench import traces_perceive
-from bench.script import Call, Differs, Replay, conversation, memory_of, pools_of
+from bench.support import traces_perceive
+from bench.support.script import Call, Differs, Replay, conversation, memory_of, pools_of
 from jiyi.errors import BadReply
 from jiyi.reflection import reflect
 from jiyi.reflection.reflect import Reflection, Statement
@@ -183,7 +183,7 @@ def reflect_scenarios(path: Path) -> Report:
 
 
 def perceive_scenarios(folder: Path) -> Report:
-    """Every tick of the trace of perceiving, by the original's rules and by our own (:mod:`bench.traces_perceive`)."""
+    """Every tick of the trace of perceiving, by the original's rules and by our own (:mod:`bench.support.traces_perceive`)."""
     report = Report([], {}, {})
     for name, same, defect in traces_perceive.perceive_scenarios(folder):
         if same:

@@ -29,9 +29,9 @@ from rich.progress import track
 from rich.table import Table
 
 from bench import locomo, memdaily
-from bench.environments import cache
-from bench.quality import Agent, Question
-from bench.ranking import DECIMALS, recall_at
+from bench.support.environments import cache
+from bench.support.quality import Agent, Question
+from bench.support.ranking import DECIMALS, recall_at
 from jiyi.client.client import chunks
 from jiyi.protocol.vectors import Float32
 from jiyi.providers.embedders.local import LocalEmbedder

@@ -36,8 +36,8 @@ from rich.table import Table
 from sqlalchemy import text
 
 from bench.latency import DIMENSIONS, QUESTIONS, SEED, WORDS_A_QUESTION, fill, made_up, sentences, unit_vectors
-from bench.ranking import quantile
-from bench.service import machine, running
+from bench.support.ranking import quantile
+from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.accounts import keys
 from jiyi.protocol.rest import EventsBody

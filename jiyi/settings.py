@@ -392,15 +392,11 @@ class Settings(BaseSettings):
 @lru_cache(maxsize=1)
 def get_settings() -> Settings:
     """This process's settings, read once. Raises :class:`SettingsError` naming each wrong variable."""
-    from jiyi.providers.embedders.choice import chosen  # late: it is about settings itself
-
     try:
-        settings = Settings()
+        return Settings()
     except ValidationError as error:
         problems = "; ".join(_name_variable(text) for text in problems_of(error))
         raise SettingsError(f"{problems}. See docs/configuration.md") from None
-    chosen(settings)  # an embedder that nobody knows is better said now than by each worker
-    return settings
 
 
 def _name_variable(problem: str) -> str:

@@ -8,6 +8,7 @@ from celery import Celery
 from kombu import Exchange, Queue
 
 from jiyi.operations import log_redaction
+from jiyi.providers.embedders import choice
 from jiyi.settings import get_settings
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import beat_schedule
@@ -15,6 +16,7 @@ from tasks.operations import canaries
 from workers import gc_tuning, task_meters, watchdog
 
 settings = get_settings()
+choice.chosen(settings)  # an embedder that nobody knows is better said now than by each task
 
 #: Seconds; below the visibility timeout, or a running task would be handed to a second worker.
 TASK_TIME_LIMIT = 120

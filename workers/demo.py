@@ -75,7 +75,7 @@ def reflect(client: Client, agent: str) -> list[NewThought]:
     known = next((row["provenance"]["reflection"] for row in reversed(thoughts) if "reflection" in row["provenance"]), None)
     if known is None:
         await_counted(client)
-    made = client.reflection(known) if known else client.reflect(agent, timeout=WAIT_SECONDS)
+    made = client.reflections.state(known) if known else client.reflect(agent, timeout=WAIT_SECONDS)
     best = {thought.focal_point: thought for thought in reversed(made.thoughts)}  # of each question the first
     return [thought for thought in made.thoughts if best[thought.focal_point] is thought][:SHOWN_THOUGHTS]
 

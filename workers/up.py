@@ -19,6 +19,7 @@ from pathlib import Path
 from rich.console import Console
 
 from jiyi.errors import JiyiError, SettingsError
+from jiyi.providers.embedders.choice import chosen
 from jiyi.settings import RUN_ENV, default_home, get_settings
 from workers import bootstrap, demo, ephemeral
 from workers.embedded.stack import HomeInUse, Stack, StackError
@@ -59,7 +60,7 @@ def up(*, demo_too: bool, once: bool, verbose: bool) -> int:
                 f"{name} is set, but this command runs a database and broker of its own: unset it, or start the "
                 "processes of the service one by one (docs/deployment.md)"
             )
-    get_settings()  # says what is wrong with the settings before anything is started
+    chosen(get_settings())  # says what is wrong with the settings before anything is started
     with contextlib.ExitStack() as closing:
         stack = start_stack()
         closing.callback(stack.stop)

@@ -1,163 +1,73 @@
-"""Asking a worker and waiting for its answer: a Celery task out, an expiring Redis list back.
-
-The answer does not travel through Celery's result backend: a list and ``BLPOP`` take a third of the time.
-"""
+"""What the client's namespaces ask through: the service's actions and questions, for one group."""
 
 from __future__ import annotations
 
 import time
-import zlib
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+from uuid import UUID
 
-import redis
-from kombu.exceptions import OperationalError
-from pydantic import BaseModel
-from pydantic_core import from_json, to_json
-from uuid6 import uuid7
+from pydantic import BaseModel, ValidationError
 
-from jiyi.errors import BY_CODE, BrokerUnavailable, JiyiError, NoAnswer, ServiceError, SettingsError
-from jiyi.protocol.broker import CONNECT_RETRY, stamp
+from jiyi.client.transports import Transport
+from jiyi.errors import InvalidRequest, NoAnswer, problems_of
+from jiyi.protocol.queries import CHANGES, QUEUE
 from jiyi.settings import Settings
 
-if TYPE_CHECKING:
-    from celery import Celery
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
-REPLY_KEY = "jiyi:reply:"
-#: An answer that nobody fetches (a caller that gave up) is gone after this.
-REPLY_SECONDS = 30
-#: What stands around a reply's value (:func:`reply_of`).
-VALUE_OPEN, VALUE_CLOSE = b'{"value":', b"}"
-#: Seconds of one blocking wait, below the socket's own time-out.
-WAIT_SLICE = 2.0
-SOCKET_TIMEOUT = 5.0
+Id = UUID | str
+
+#: Seconds between two looks at something that is awaited: doubled each time, from the first to the last.
+FIRST_POLL, LAST_POLL = 0.01, 0.5
 
 
-def retrieval_queues(shards: int) -> list[str]:
-    """The queues that retrievals are spread over."""
-    return ["retrieval"] if shards == 1 else [f"retrieval.{shard}" for shard in range(shards)]
+class Calls:
+    """Asks the service on behalf of a group. Every method raises as :meth:`jiyi.client.transports.Transport.call` does."""
 
+    def __init__(self, transport: Transport, settings: Settings, group: str) -> None:
+        self.transport, self.settings, self.group = transport, settings, group
 
-def retrieval_queue(group_id: str, agent_id: str, shards: int) -> str:
-    """An agent's retrievals always go to the same queue, so that one worker has its index."""
-    queues = retrieval_queues(shards)
-    return queues[zlib.crc32(f"{len(group_id)}:{group_id}:{agent_id}".encode()) % len(queues)]
+    def act(self, action: str, request: BaseModel, timeout: float | None = None, *, queue: str = CHANGES) -> Any:
+        """The result of an action that changes something (``models.actions`` lists them), as plain data."""
+        return self._perform(action, queue, request, timeout)
 
+    def ask(self, action: str, request: BaseModel, timeout: float | None = None) -> Any:
+        """The result of an action that only reads, as plain data."""
+        return self._perform(action, QUEUE, request, timeout)
 
-def reply_key(request_id: str) -> str:
-    return f"{REPLY_KEY}{request_id}"
-
-
-class Caller:
-    """Sends calls and awaits their replies. Thread-safe."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        try:
-            self._redis = redis.Redis.from_url(
-                settings.need("redis_url"), socket_connect_timeout=settings.publish_timeout, socket_timeout=SOCKET_TIMEOUT
-            )
-        except ValueError as error:
-            raise SettingsError(f"JIYI_REDIS_URL: {error}") from None
-        self._app: Celery | None = None
-        self._lock = Lock()
+    def inspect(self, what: str, query: BaseModel, timeout: float | None = None) -> Any:
+        """The answer to a question that is no action yet; the query names its group."""
+        return self.call(f"inspect.{what}", QUEUE, query, timeout)
 
     def call(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> Any:
-        """The reply's value.
+        """The answer of any Celery task that replies; the request names its group."""
+        return self.transport.call(task, queue, request.model_dump(mode="json", exclude_none=True), timeout)
 
-        Raises:
-            BrokerUnavailable: broker or Valkey cannot be reached.
-            NoAnswer: nothing came back within ``timeout`` seconds.
-            JiyiError: what the service answered instead, as the class of its code.
-        """
-        return open_reply(self._reply(task, queue, request, timeout))
+    def wait(self, timeout: float | None) -> float:
+        """Seconds to wait: the given ones, or the deployment's request time-out."""
+        return self.settings.request_timeout if timeout is None else timeout
 
-    def call_for_json(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> bytes:
-        """The reply's value as JSON, as the worker wrote it. Raises as :meth:`call` does."""
-        reply = self._reply(task, queue, request, timeout)
-        if isinstance(reply, bytes) and reply.startswith(VALUE_OPEN):
-            return reply[len(VALUE_OPEN) : -len(VALUE_CLOSE)]
-        return to_json(open_reply(reply))
-
-    def act(
-        self, action: str, queue: str, group_id: str, request: BaseModel, timeout: float | None = None, *, actor: str | None = None
-    ) -> Any:
-        """The result of an action of the registry (``models.actions``), done for a group. Raises as :meth:`call` does.
-
-        ``actor``: for the audit log, by whoever answers for it: the web, which has checked who asks.
-        """
-        body = {"group_id": group_id, **request.model_dump(mode="json", exclude_none=True)}
-        return open_reply(self._send(f"rpc.{action}", queue, body, timeout, {} if actor is None else {"actor": actor}))
-
-    def _reply(self, task: str, queue: str, request: BaseModel, timeout: float | None) -> bytes | str:
-        return self._send(task, queue, request.model_dump(mode="json", exclude_none=True), timeout)
-
-    def _send(
-        self, task: str, queue: str, request: dict[str, Any], timeout: float | None, options: dict[str, str] | None = None
-    ) -> bytes | str:
-        wait = self._settings.request_timeout if timeout is None else timeout
-        request_id = str(uuid7())
-        try:
-            self._celery().send_task(
-                task,
-                args=[request_id, request],
-                kwargs=options or {},
-                queue=queue,
-                expires=wait,
-                ignore_result=True,
-                retry=False,
-                headers=stamp(),
-            )
-            found = self._await(reply_key(request_id), wait)
-        except (OperationalError, redis.RedisError, OSError) as error:
-            raise BrokerUnavailable(f"cannot reach the broker or Valkey: {error}; is the service running?") from error
-        if found is None:
-            raise NoAnswer(f"no answer to {task} within {wait:g} s: is a worker for the queue {queue!r} running?")
-        return found
-
-    def _await(self, key: str, wait: float) -> bytes | str | None:
-        """In slices, so that a dead connection is noticed long before a long wait is over."""
-        deadline = time.monotonic() + wait
-        while (left := deadline - time.monotonic()) > 0:
-            found = self._redis.blpop([key], timeout=min(left, WAIT_SLICE))
-            if found is not None:
-                return found[1]
-        return None
-
-    def close(self) -> None:
-        self._redis.close()
-        if self._app is not None:
-            self._app.close()
-
-    def _celery(self) -> Celery:
-        with self._lock:
-            if self._app is None:
-                from celery import Celery  # here, so that importing jiyi stays light
-
-                self._app = Celery("jiyi-client", broker=self._settings.need("broker_url"), set_as_current=False)
-                self._app.conf.update(
-                    task_create_missing_queues=True,
-                    broker_connection_timeout=self._settings.publish_timeout,
-                    broker_transport_options={"socket_connect_timeout": self._settings.publish_timeout, **CONNECT_RETRY},
-                )
-            return self._app
+    def _perform(self, action: str, queue: str, request: BaseModel, timeout: float | None) -> Any:
+        body = {"group_id": self.group, **request.model_dump(mode="json", exclude_none=True)}
+        return self.transport.call(f"rpc.{action}", queue, body, timeout)
 
 
-def reply_of(value: Any) -> bytes:
-    """A reply that carries a JSON value, or a model, which becomes one."""
-    return to_json({"value": value})
+def checked(model: type[M], **fields: Any) -> M:
+    """A request. Raises :class:`InvalidRequest` with a sentence per wrong field."""
+    try:
+        return model(**fields)
+    except ValidationError as error:
+        raise InvalidRequest(problems_of(error)) from None
 
 
-def reply_of_error(error: JiyiError) -> bytes:
-    problems = getattr(error, "problems", None)
-    return to_json({"error": {"code": error.code, "message": str(error), "problems": problems}})
-
-
-def open_reply(reply: bytes | str) -> Any:
-    """The value of a reply, or the error it carries, raised."""
-    content = from_json(reply)
-    if "value" in content:
-        return content["value"]
-    error = content["error"]
-    cls = BY_CODE.get(error["code"], ServiceError)
-    raise cls(error["problems"]) if error.get("problems") else cls(error["message"])
+def poll(look: Callable[[], T], final: Callable[[T], bool], seconds: float, late: Callable[[T], str]) -> T:
+    """Look again and again until what is found is final; :class:`NoAnswer` with the words of ``late`` after ``seconds``."""
+    deadline, pause = time.monotonic() + seconds, FIRST_POLL
+    while not final(found := look()):
+        if time.monotonic() > deadline:
+            raise NoAnswer(late(found))
+        time.sleep(pause)
+        pause = min(pause * 2, LAST_POLL)
+    return found

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jiyi.memory.perceive import IDLE_POIGNANCY
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import NodeType, Observation
 from jiyi.providers.llms import LLM
@@ -16,9 +17,6 @@ from jiyi.providers.llms.prompts import signature
 from jiyi.providers.llms.questions import Keywords, Poignancy, Question, Triple
 from jiyi.settings import Settings
 from jiyi.text.words import is_idle, keywords_of, language_of
-
-#: What is idle is mundane: the original does not ask (GA-49).
-IDLE_POIGNANCY = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 from uuid6 import uuid7
 
-from jiyi.memory.appraisal import IDLE_POIGNANCY
 from jiyi.text.words import is_idle, language_of, last_segment
 
 #: How many of the things seen come to attention, and how many latest events they are compared with (``scratch.py``).
 ATT_BANDWIDTH = 3
 RETENTION = 5
+#: What is idle is mundane: the original does not ask (GA-49).
+IDLE_POIGNANCY = 1.0
 
 #: The predicate of an event that is a conversation.
 CHAT_WITH = "chat with"

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, PlainSerializer
 
 from jiyi.settings import get_settings
 
-Float32 = NDArray[np.float32]
+if TYPE_CHECKING:  # whoever sends or asks without vectors need not load it
+    import numpy as np
+    from numpy.typing import NDArray
+
+Float32: TypeAlias = "NDArray[np.float32]"
 
 #: float32 values are 4 bytes each.
 BYTES_PER_VALUE = 4
-WIRE_TYPE = np.dtype("<f4")
+WIRE_TYPE = "<f4"
 
 
 def to_bytes(value: Any) -> bytes:
@@ -25,6 +27,8 @@ def to_bytes(value: Any) -> bytes:
     Raises:
         ValueError: not a vector, empty, above ``JIYI_MAX_VECTOR_DIMENSIONS``, NaN, infinite, or all zero.
     """
+    import numpy as np
+
     if isinstance(value, str):
         try:
             value = base64.b64decode(value, validate=True)
@@ -54,6 +58,8 @@ def to_bytes(value: Any) -> bytes:
 
 def to_array(packed: bytes) -> Float32:
     """The packed vector as a float32 array of shape ``(dimensions,)``."""
+    import numpy as np
+
     return np.frombuffer(packed, dtype=WIRE_TYPE).astype(np.float32, copy=False)
 
 

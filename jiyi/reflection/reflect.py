@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from jiyi.memory.appraisal import IDLE_POIGNANCY
+from jiyi.memory.perceive import IDLE_POIGNANCY
 from jiyi.providers.llms import LLM
 from jiyi.providers.llms.prompts import signature
 from jiyi.providers.llms.questions import FocalPoints, Insights, Memo, Planning, Poignancy, Triple

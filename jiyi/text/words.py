@@ -8,8 +8,6 @@ from collections import Counter
 from functools import lru_cache
 from typing import Literal
 
-import rjieba
-
 Language = Literal["zh", "en"]
 
 #: Keywords taken from a text that brings none of its own: enough to find it by, few enough to mean something.
@@ -110,6 +108,8 @@ def keywords_ranked(text: str) -> list[str]:
 
 def words_of(text: str) -> list[str]:
     """The words of a text that could be keywords, normalised, in order, with repetitions."""
+    import rjieba  # late: its dictionary is loaded with it
+
     text = normalise(text)
     found = [
         (match.start(), word) for match in _CJK_RUN.finditer(text) for word in rjieba.cut(match.group()) if word not in CHINESE_STOP_WORDS

@@ -12,11 +12,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Protocol, TypedDict
+from typing import Annotated, Any, Literal, Protocol, TypedDict, Unpack
 from uuid import UUID
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, field_validator
 
+from jiyi.client.arguments import MemoryArguments
 from jiyi.errors import InvalidRequest, JiyiError, problems_of
 from jiyi.protocol.tiers.query import MAX_DAYS, MAX_RESULTS, MAX_WEB_RESULTS, Days, Item, MemoryAnswer, Order, Threshold
 from jiyi.settings import get_settings
@@ -65,7 +66,7 @@ Emit = Callable[[NodeEvent], object]
 class MemoryRetriever(Protocol):
     """Whoever can ask the memory; :class:`jiyi.Client` is one (CN-14)."""
 
-    def query_memory(self, query: str, *, group_id: str, timeout: float | None = None, **options: Any) -> MemoryAnswer:
+    def query_memory(self, query: str, *, group_id: str, timeout: float | None = None, **options: Unpack[MemoryArguments]) -> MemoryAnswer:
         """The answer; ``options`` are the other fields of :class:`jiyi.protocol.tiers.query.MemoryQuestion`."""
         ...
 

@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from jiyi.protocol.tiers.query import COLD_LIMIT, HOT_LIMIT, HOT_SCORE, Item, MemoryQuestion
-from jiyi.retrieval.thresholds import NO_THRESHOLD, RELEVANT
+from jiyi.protocol.tiers.query import COLD_LIMIT, HOT_LIMIT, HOT_SCORE, NO_THRESHOLD, Item, MemoryQuestion
+from jiyi.retrieval.thresholds import RELEVANT
 from jiyi.tiers.screening import digest_of
 
 #: Share of the answer that is kept for long-term memory if it has so much: as 5 are to 15 in the original. Without it ten

@@ -8,11 +8,11 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from jiyi.errors import NotFound
-from jiyi.protocol.tiers.knowledge import CurrentVersion, DemoteBody, Demoted, EditKnowledge, Piece, PromoteBody, Promoted
 from jiyi.protocol.tiers.digests import DigestBody, DigestState
+from jiyi.protocol.tiers.knowledge import CurrentVersion, DemoteBody, Demoted, EditKnowledge, Piece, PromoteBody, Promoted
 from jiyi.protocol.tiers.quarantine import DeletedEntries, DeleteEntries
 from jiyi.text.budget import estimate_tokens
-from jiyi.tiers.promotion import Planned, knowledge_id
+from jiyi.tiers.promotion import PlannedPiece, knowledge_id
 from jiyi.tiers.screening import digest_of
 from models.db.actions import Context, action, by_worker
 from models.queue import news
@@ -101,7 +101,7 @@ def edit(context: Context, request: EditKnowledge) -> CurrentVersion:
         pieces.reword(connection, group_id, edited, content)
     else:
         pieces.demote(connection, group_id, [edited], datetime.now(UTC), replaced_by=new_id)
-        version = NewPiece(Planned(new_id, content, digest, {**row.metadata, "edited_from": str(edited)}), row.kind, row.session_id)
+        version = NewPiece(PlannedPiece(new_id, content, digest, {**row.metadata, "edited_from": str(edited)}), row.kind, row.session_id)
         if not pieces.in_force(connection, group_id, [version]):
             pieces.store(connection, group_id, row.agent_id, version, row.promoted_at)
     for one in dict.fromkeys((new_id, edited)):
@@ -121,7 +121,7 @@ def delete(context: Context, request: DeleteEntries) -> DeletedEntries:
     quarantine.hold(connection, group_id)
     gone = quarantine.mark_deleted(connection, group_id, request.entry_ids, now)
     if gone:
-        quarantine.left_working_memory(connection, gone, now)
+        quarantine.mark_left(connection, gone, now)
         working.remove(group_id, gone)
         context.audit("quarantine_logs", entry_ids=gone, reason=request.reason)
     return DeletedEntries(deleted=gone)
@@ -161,5 +161,5 @@ def _record(context: Context, knowledge: UUID, change: str, reason: str, before:
     pieces.record_change(context.connection, context.group_id, knowledge, change, context.actor.name, reason, before, after)
 
 
-def _piece(planned: Planned, *, known: bool) -> Piece:
+def _piece(planned: PlannedPiece, *, known: bool) -> Piece:
     return Piece(content=planned.content, tokens=estimate_tokens(planned.content), knowledge_id=planned.knowledge_id, known=known)

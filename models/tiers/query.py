@@ -18,13 +18,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TooManyQuestions
-from jiyi.protocol.tiers.query import Item, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier
+from jiyi.protocol.tiers.query import NO_THRESHOLD, Item, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier
 from jiyi.protocol.vectors import Float32
 from jiyi.providers.websearch import SearchOptions
 from jiyi.providers.websearch.choice import searcher
 from jiyi.providers.websearch.searching import items_of
 from jiyi.retrieval.scoring import MIN_NORM
-from jiyi.retrieval.thresholds import NO_THRESHOLD, thresholds_of
+from jiyi.retrieval.thresholds import thresholds_of
 from jiyi.settings import get_settings
 from jiyi.tiers.gathering import SECONDS, Gathered, Reader, gather
 from jiyi.tiers.merging import merge

@@ -7,19 +7,19 @@ from jiyi.protocol.tiers.digests import DigestPage, DigestsQuery
 from jiyi.protocol.tiers.knowledge import Change, HistoryQuery, KnowledgeFilter, KnowledgePage
 from jiyi.protocol.tiers.quarantine import EntryQuery, IngestState, WorkingMemoryQuery, WorkingState
 from models.db.actions import Context, action
-from models.tiers import digests, knowledge, quarantine, reads, working
+from models.tiers import digests, knowledge_reads, quarantine, quarantine_reads, reads, working
 
 
 @action("knowledge.list", scope="admin", mutates=False, formerly="inspect.knowledge")
 def list_knowledge(context: Context, request: KnowledgeFilter) -> KnowledgePage:
     """List what is in the tiers, quarantine among them, newest first."""
-    return reads.entries_of_all_tiers(context.connection, context.group_id, request)
+    return reads.entries(context.connection, context.group_id, request)
 
 
 @action("knowledge.history", scope="read", mutates=False, formerly="inspect.knowledge_history")
 def knowledge_history(context: Context, request: HistoryQuery) -> list[Change]:
     """Tell who promoted, demoted or edited a piece of knowledge, oldest first."""
-    found = knowledge.history(context.connection, context.group_id, request.knowledge_id)
+    found = knowledge_reads.history(context.connection, context.group_id, request.knowledge_id)
     if not found:
         raise NotFound(f"knowledge_id: the group {context.group_id!r} never had knowledge {request.knowledge_id}")
     return found
@@ -32,10 +32,10 @@ def outcome(context: Context, request: EntryQuery) -> IngestState | None:
 
 
 @action("working_memory.show", scope="read", mutates=False, formerly="inspect.working_memory")
-def working_memory(context: Context, request: WorkingMemoryQuery) -> WorkingState:
+def working_memory(context: Context, request: WorkingMemoryQuery) -> WorkingState:  # noqa: ARG001, an action has a request
     """Show working memory as agents find it, and what the filters have counted. Rebuilds what Valkey has lost."""
     connection, group_id = context.connection, context.group_id
-    refused = reads.rejections(connection, group_id)
+    refused = quarantine_reads.rejections(connection, group_id)
     quarantine.hold(connection, group_id)
     entries = quarantine.working_memory(connection, group_id)
     return WorkingState(rows=[entry.item() for entry in entries], counts=working.stats(group_id), rejections=refused)

@@ -15,8 +15,8 @@ from celery import shared_task
 from pydantic import BaseModel, ValidationError
 from redis.client import Pipeline
 
-from jiyi.client.calls import REPLY_SECONDS, reply_key, reply_of, reply_of_error
 from jiyi.errors import InvalidRequest, JiyiError, ServiceError, problems_of
+from jiyi.protocol.calls import REPLY_SECONDS, reply_key, reply_of, reply_of_error
 from models.db.scope import Scope, within
 from models.db.valkey import valkey
 from models.operations import meters

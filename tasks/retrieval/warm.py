@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import current_app
 from uuid6 import uuid7
 
-from jiyi.client.calls import retrieval_queue
+from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.retrieval import RetrievalRequest
 from jiyi.settings import get_settings
 from models.retrieval import touches

@@ -18,7 +18,7 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.queue import news
 from models.tiers import actions, digests
-from models.tiers.digests import SummedCluster
+from models.tiers.digests import ClusterSummary
 from tasks.framework.jobs import Run, job
 from tasks.framework.rpc import implements
 from tasks.framework.work import TRANSIENT_ERRORS
@@ -69,7 +69,7 @@ def make(group_id: str, since: datetime, until: datetime, actor: str) -> tuple[U
     return digest_id, len(summed)
 
 
-def _summed(group_id: str, made: Digest) -> list[SummedCluster]:
+def _summed(group_id: str, made: Digest) -> list[ClusterSummary]:
     """Each cluster in words: the LLM's; of those that it gave none for, the rules'."""
     provider: LLM = llm()
     summed = []
@@ -84,12 +84,12 @@ def _summed(group_id: str, made: Digest) -> list[SummedCluster]:
     return summed
 
 
-def _ask(provider: LLM, group_id: str, cluster: Cluster) -> SummedCluster:
+def _ask(provider: LLM, group_id: str, cluster: Cluster) -> ClusterSummary:
     shown = cluster.entries[:MAX_STATEMENTS]
     question = Question(agent_id=group_id, language=language_of(shown[0].text), statements=[entry.text[:MAX_CHARS] for entry in shown])
     said = ForGroup(provider, group_id).ask(question)
     evidence = [UUID(shown[number].entry_id) for number in sorted(set(said.evidence))]
-    return SummedCluster(cluster, said.topic, said.summary, evidence, provider.model)
+    return ClusterSummary(cluster, said.topic, said.summary, evidence, provider.model)
 
 
 @implements(actions.make_digest)

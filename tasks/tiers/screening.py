@@ -19,7 +19,7 @@ from jiyi.providers.embedders.cache import query_vector
 from jiyi.providers.llms import ForGroup, llm
 from jiyi.providers.llms.questions import Consistency
 from jiyi.text.words import language_of
-from jiyi.tiers.screening import UNVERIFIED, VERIFIED, Candidate, GroupState, Verdict, digest_of, screen
+from jiyi.tiers.screening import UNVERIFIED, VERIFIED, Candidate, KnownEntry, Verdict, digest_of, screen
 from models.db.connection import unit_of_work
 from models.memory.inbox import INGRESS
 from models.operations import meters
@@ -80,7 +80,7 @@ def ingress(batch: Batch) -> None:
             working.remove(group_id, [entry_id for entry_id, _ in screened.refused])  # of an attempt under other rules
             quarantine.accept(connection, screened.accepted, now)
             quarantine.reject(connection, screened.refused, now)
-            quarantine.left_working_memory(connection, screened.fallen_out, now)
+            quarantine.mark_left(connection, screened.fallen_out, now)
             pending_work.owe(connection, CONSISTENCY, [(entry_id, group_id) for entry_id in screened.to_check])
     for group_id, screened in done.items():
         _count(group_id, screened)
@@ -126,8 +126,8 @@ def _candidate(output: Output, vector: Float32 | None) -> Candidate:
     return Candidate(output.content, output.confidence, output.flags, vector)
 
 
-def _known(entry: Entry, model: str | None) -> GroupState:
-    return GroupState(str(entry.entry_id), digest_of(entry.content), entry.vector if entry.model == model else None)
+def _known(entry: Entry, model: str | None) -> KnownEntry:
+    return KnownEntry(str(entry.entry_id), digest_of(entry.content), entry.vector if entry.model == model else None)
 
 
 def _count(group_id: str, screened: _Screened) -> None:
@@ -166,7 +166,7 @@ def consistency(batch: Batch) -> None:
         for output in sorted((one for one in outputs if one.entry_id in set(owed)), key=lambda one: one.group_id):
             quarantine.hold(connection, output.group_id)
             if verdicts[output.entry_id] == "inconsistent":
-                quarantine.left_working_memory(connection, [output.entry_id], now)
+                quarantine.mark_left(connection, [output.entry_id], now)
                 quarantine.reject(connection, [(output.entry_id, Verdict("inconsistent"))], now)
                 working.remove(output.group_id, [output.entry_id])
                 refused[output.group_id].append(output.entry_id)
@@ -195,7 +195,7 @@ def expire_working_memory(run: Run) -> None:
             ids = found[group_id]
             if not run.dry:
                 quarantine.hold(connection, group_id)
-                quarantine.left_working_memory(connection, ids, run.now)
+                quarantine.mark_left(connection, ids, run.now)
                 working.remove(group_id, ids)
                 working.count(group_id, expired=len(ids))
             run.count(groups=1, entries=len(ids))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jiyi.client.calls import retrieval_queue
+from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.settings import get_settings
 from web.calls import caller

@@ -32,7 +32,7 @@ def archive(
     if ctx.invoked_subcommand is not None:
         return
     with connect(ctx) as client:
-        tick = client.run_job("archive", dry_run=dry_run, whole_service=False)
+        tick = client.jobs.run("archive", dry_run=dry_run, whole_service=False)
     if as_json or not dry_run:
         jobs.finish(tick, as_json=as_json)
         return

@@ -50,7 +50,7 @@ def related(
     if not (subject or predicate or object_):
         raise typer.BadParameter("give at least one of --subject, --predicate, --object")
     with connect(ctx) as client:
-        found = client.related(agent, subject=subject, predicate=predicate, object=object_, limit=limit)
+        found = client.memory.related(agent, subject=subject, predicate=predicate, object=object_, limit=limit)
     if as_json:
         output.document(found)
         return

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from jiyi.cli import output
 from jiyi.cli.shell import checked
-from jiyi.client.client import FIRST_POLL, LAST_POLL, STATES_A_CALL, Client, chunks
+from jiyi.client.calls import FIRST_POLL, LAST_POLL
+from jiyi.client.client import STATES_A_CALL, Client, chunks
 from jiyi.errors import EventRejected, NoAnswer, join_problems
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event

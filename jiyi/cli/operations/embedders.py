@@ -54,7 +54,7 @@ def reembed(
     embedded = 0
     with connect(ctx) as client:
         if cancel:
-            state = client.move_embeddings(cancel=True)
+            state = client.embeddings.move(cancel=True)
         else:
             with output.progress() as progress:
                 task = progress.add_task("embedding", total=None)
@@ -79,7 +79,7 @@ def steps(client: Client, **fields: Any) -> Iterator[MoveState]:
     while True:
         try:
             # Counting takes a look at every memory: at the beginning only.
-            state = client.move_embeddings(count=not phase, **fields)
+            state = client.embeddings.move(count=not phase, **fields)
         except (ProviderUnavailable, NoAnswer, BrokerUnavailable) as error:
             failures += 1
             if failures >= MAX_FAILURES:

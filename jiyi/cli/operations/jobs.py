@@ -10,7 +10,7 @@ from rich.table import Table
 
 from jiyi.cli import output
 from jiyi.cli.shell import Json, checked, connect
-from jiyi.client.client import JOB_SECONDS
+from jiyi.client.jobs import JOB_SECONDS
 from jiyi.errors import JiyiError
 from jiyi.protocol.operations import ScheduleQuery, Tick
 
@@ -90,7 +90,7 @@ def run_job(
 ) -> None:
     """Run a scheduled job now, for the whole service, and wait for its end."""
     with connect(ctx) as client:
-        tick = client.run_job(name, dry_run=dry_run, timeout=timeout)
+        tick = client.jobs.run(name, dry_run=dry_run, timeout=timeout)
     finish(tick, as_json=as_json)
 
 

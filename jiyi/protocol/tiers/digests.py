@@ -64,10 +64,3 @@ class DigestPage(BaseModel):
 
     rows: list[DigestState]
     next: UUID | None = None
-
-
-class DigestRows(BaseModel):
-    """Newest first."""
-
-    digests: list[DigestState]
-    next: str | None

@@ -13,12 +13,12 @@ from pydantic import BaseModel, Field, model_validator
 
 from jiyi.protocol.events import NOT_BLANK, Name
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
-from jiyi.protocol.rest import Cursor
 from jiyi.protocol.tiers.quarantine import MAX_IDS, Reason, Text
 from jiyi.protocol.tiers.query import Kind
 from jiyi.text.splitting import MOST_SIZE
 
 Layer = Literal["quarantine", "working", "longterm"]
+LayerFilter = Literal["all", "quarantine", "working", "longterm"]
 
 MAX_OFFSET = 10_000
 
@@ -97,7 +97,7 @@ class CurrentVersion(BaseModel):
 class KnowledgeFilter(Request):
     """What a session, or the whole group, has in its tiers, newest first (CN-55)."""
 
-    layer: Literal["all", "quarantine", "working", "longterm"] = "all"
+    layer: LayerFilter = "all"
     session_id: Name | None = None
     #: Words that must occur.
     q: Annotated[str, Field(max_length=200)] = ""
@@ -152,54 +152,3 @@ class Change(BaseModel):
     reason: str = ""
     before: str | None = None
     after: str | None = None
-
-
-# REST
-
-
-class KnowledgeDetail(BaseModel):
-    """A piece of long-term memory, in force or not, and what became of it."""
-
-    knowledge_id: UUID
-    content: str
-    kind: Kind
-    agent_id: str | None = Field(description="Null: the whole group's.")
-    session_id: str | None
-    created_at: datetime
-    promoted_at: datetime
-    demoted_at: datetime | None = Field(description="Null: it is in force.")
-    replaced_by: UUID | None = Field(description="The version that took its place.")
-    embedded: str | None = Field(description="The model of its vector; null while it is found by its words only.")
-    metadata: dict[str, Any]
-    history: list[Change] = Field(description="Oldest first.")
-
-
-class KnowledgeParameters(Cursor):
-    """What is in the tiers, newest first."""
-
-    layer: Literal["all", "quarantine", "working", "longterm"] = Field(
-        "all", description="Only this tier. Quarantine needs the right `admin`; without it `all` means the other two."
-    )
-    q: Annotated[str, Field(max_length=200)] = Field("", description="Only texts with all of these words.")
-
-
-class GroupKnowledgeParameters(KnowledgeParameters):
-    session_id: Name | None = Field(None, description="Only what this session said.")
-
-
-class QuarantineParameters(Cursor):
-    """What never became knowledge, newest first."""
-
-    q: Annotated[str, Field(max_length=200)] = Field("", description="Only texts with all of these words.")
-    session_id: Name | None = Field(None, description="Only what this session said.")
-    reason: Annotated[str, Field(max_length=40)] | None = Field(
-        None, description="Only what this filter kept out of working memory: `low_confidence`, `too_short` …"
-    )
-
-
-class KnowledgeRows(BaseModel):
-    """Newest first."""
-
-    knowledge: list[Knowledge]
-    counts: dict[Layer, int] = Field(description="Entries of each tier that the filter lets through, whatever the page.")
-    next: str | None = Field(description="Give it as `after` for the following page; null on the last one.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from jiyi.protocol.events import MAX_OUTPUT_CHARS, NOT_BLANK, Flag, Name, small_enough
 from jiyi.protocol.queries import Request
@@ -14,8 +14,6 @@ from jiyi.protocol.tiers.query import Item
 #: Entries, or pieces of knowledge, that one request may name.
 MAX_IDS = 100
 MAX_REASON_CHARS = 1_000
-#: Seconds that a text's sender may wait for the filters (CN-54: 30 for the whole request).
-SCREEN_SECONDS, MAX_SCREEN_SECONDS = 5.0, 30.0
 
 Text = Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_OUTPUT_CHARS)]
 #: Why somebody did something, for the history and the audit log.
@@ -38,18 +36,6 @@ class IngestBody(Request):
     )
     flags: list[Flag] = Field([], max_length=20, description="Marks of a fact check, such as `refuted` or `verify_pending`.")
     metadata: Metadata = Field({}, description="Any small JSON object that is to be found again.")
-
-
-class IngestQuery(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    wait: float = Field(
-        SCREEN_SECONDS,
-        ge=0,
-        le=MAX_SCREEN_SECONDS,
-        allow_inf_nan=False,
-        description="Seconds to wait for what the filters say; the text is stored either way.",
-    )
 
 
 class IngestState(BaseModel):
@@ -93,14 +79,6 @@ class WorkingState(BaseModel):
     rows: list[Item]
     counts: dict[str, int] = {}
     rejections: dict[str, int] = {}
-
-
-class WorkingMemory(BaseModel):
-    """Newest first. `source`: whether Valkey told it, or, while that is away, the database."""
-
-    entries: list[Item]
-    source: Literal["valkey", "database"]
-    message: str = Field("", description="What is away, if something is.")
 
 
 def ingest_event(group_id: str, body: IngestBody) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field, model_validator
 
 from jiyi.protocol.events import Name
-from jiyi.protocol.rest import MAX_TIMEOUT
 from jiyi.protocol.retrieval import FocalText, all_storable
-from jiyi.retrieval.thresholds import NO_THRESHOLD
+
+#: As ``relevance_threshold``: nothing is left out (K-08).
+NO_THRESHOLD = -1.0
 
 #: The tiers that answer questions, and the web beside them (CN-53).
 Tier = Literal["working", "longterm", "web"]
@@ -29,12 +30,8 @@ HOT_SCORE = 1.0
 MAX_RESULTS = 100
 MAX_WEB_RESULTS = 10
 MAX_DAYS = 36_500
-#: Seconds that workers get for an answer unless told otherwise. A web process that then answers by itself takes up to
-#: three more, so that both stay below the original's ten (CN-54).
-QUERY_SECONDS = 5.0
 
 Threshold = Annotated[float, Field(ge=NO_THRESHOLD, le=1, allow_inf_nan=False)]
-Wait = Annotated[float, Field(gt=0, le=MAX_TIMEOUT, allow_inf_nan=False)]
 Days = Annotated[float, Field(gt=0, le=MAX_DAYS, allow_inf_nan=False)]
 
 
@@ -85,12 +82,6 @@ class MemoryQuery(MemoryQuestion):
     """A question with the group that it is asked for (CN-03)."""
 
     group_id: Name
-
-
-class QueryBody(MemoryQuestion):
-    """What do the group's working and long-term memory know about this?"""
-
-    timeout: Wait = Field(QUERY_SECONDS, description="Seconds that the workers get; after that the web answers by itself, by words only.")
 
 
 class Item(BaseModel):

@@ -26,6 +26,7 @@ from sqlalchemy import create_engine, text
 from jiyi import Client
 from jiyi.accounts import keys
 from jiyi.accounts.keys import KeyText, parse
+from jiyi.client.transports.caller import Caller
 from jiyi.errors import BrokerUnavailable, InvalidRequest, NotFound, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol.broker import exchange, intake_queue
@@ -691,7 +692,7 @@ def test_the_broker_s_user_that_is_described_can_publish_and_nothing_else(databa
                 for queue in ("inspection", "upkeep", "embedding"):
                     waiting = valkey.llen(queue)
                     with pytest.raises(BrokerUnavailable, match="No permissions"):
-                        client._caller.call("inspect.agents", queue, AgentsQuery(group_id=group), 1)
+                        Caller(client.settings).call("inspect.agents", queue, AgentsQuery(group_id=group), 1)
                     assert valkey.llen(queue) == waiting
         finally:
             valkey.execute_command("ACL", "DELUSER", name)

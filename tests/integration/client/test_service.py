@@ -16,6 +16,7 @@ from sqlalchemy import text
 from uuid6 import uuid7
 
 from jiyi import Client
+from jiyi.client.transports.caller import Caller
 from jiyi.errors import EventRejected, InvalidEvent, InvalidRequest, ModelMismatch, NoAnswer, NotFound
 from jiyi.protocol import queries
 from jiyi.protocol.broker import exchange, intake_queue
@@ -122,7 +123,7 @@ def test_related_finds_keywords_whatever_the_case_in_chinese_and_by_the_end_of_a
     )
 
     def related(**triple: str) -> tuple[list[str], list[str]]:
-        found = client.related("klaus", **triple)
+        found = client.memory.related("klaus", **triple)
         return tuple([row["node_id"] for row in found[kind]] for kind in ("events", "thoughts"))  # type: ignore[return-value]
 
     one, two, three, _, _, six = map(str, ids)
@@ -158,8 +159,8 @@ def test_every_state_of_an_event_is_told_in_the_order_asked(client: Client) -> N
         connection.execute(text("UPDATE pending_work SET due_at = 'infinity' WHERE subject_id = :id"), {"id": held.event_id})
     dead, unknown = uuid7(), uuid4()
     publish_bad(client.group, dead)
-    until(lambda: client.event_states([dead])[0].final)
-    states = client.event_states([unknown, dead, duplicate, held.event_id, retrievable, applied])
+    until(lambda: client.memory.event_states([dead])[0].final)
+    states = client.memory.event_states([unknown, dead, duplicate, held.event_id, retrievable, applied])
     assert [(state.event_id, state.state, state.node_id) for state in states] == [
         (unknown, "unknown", None),
         (dead, "dead", None),
@@ -175,7 +176,7 @@ def test_every_state_of_an_event_is_told_in_the_order_asked(client: Client) -> N
 def test_another_groups_events_are_unknown(client: Client, group: str) -> None:
     event_id = client.observe("klaus", "a secret", wait=True)
     with Client(f"{group}-other") as other:
-        assert [state.state for state in other.event_states([event_id])] == ["unknown"]
+        assert [state.state for state in other.memory.event_states([event_id])] == ["unknown"]
         assert other.retrieve("klaus", "a secret").status == "no_candidates"
         with pytest.raises(NotFound):
             other.page("nodes", NodesQuery, agent_id="klaus")
@@ -201,7 +202,7 @@ def test_an_event_that_nobody_reads_is_not_answered_for_in_time_but_not_lost(ser
 
 def test_a_question_to_a_queue_without_workers_is_not_answered_in_time(client: Client) -> None:
     with pytest.raises(NoAnswer, match="nobody"):
-        client._caller.call("retrieval.retrieve", "nobody", StatsQuery(group_id=client.group), 0.3)
+        Caller(client.settings).call("retrieval.retrieve", "nobody", StatsQuery(group_id=client.group), 0.3)
 
 
 def test_errors_of_the_service_arrive_as_their_own_classes(client: Client) -> None:

@@ -64,7 +64,7 @@ def test_a_workflow_in_plain_python_knows_what_was_said_before(service: str) -> 
 
         def between() -> None:
             number = next(said)
-            until(lambda: len(client.working().rows) == number)
+            until(lambda: len(client.tiers.working().rows) == number)
 
         done = plain_python.run(steps, state, history, memory, between)
     assert "1 earlier statement" in done["review"]
@@ -81,7 +81,7 @@ def test_langgraph_runs_the_nodes(service: str) -> None:
         first = graph.invoke(state)
         assert first["history_context"] == ""
         assert memory.flush(30)
-        until(lambda: client.working().rows)
+        until(lambda: client.tiers.working().rows)
         events: list[Any] = []
         for mode, chunk in graph.stream({**state, "topic": "The glaze cracks: why?"}, stream_mode=["custom", "values"]):
             if mode == "custom":
@@ -155,7 +155,7 @@ def test_the_workflow_for_dify_remembers(service: str, web_app: Flask, api_key: 
     first = Dify(text, web_app.test_client(), key).run(topic=topic, session_id="")
     assert first["history_context"] == ""
     with Client(service) as client:
-        until(lambda: client.working().rows)
+        until(lambda: client.tiers.working().rows)
     second = Dify(text, web_app.test_client(), key).run(topic=topic, session_id="tuesday")
     assert first["answer"] in second["history_context"]
     assert second["history_context"].startswith("## 历史上下文")

@@ -11,8 +11,8 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import text
 
-from jiyi.client.calls import reply_of
 from jiyi.errors import ModelMismatch
+from jiyi.protocol.calls import reply_of
 from jiyi.protocol.events import build
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, RetrievedNode
 from jiyi.providers.embedders import embedder

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import BadReply, LLMUnavailable
-from jiyi.protocol.tiers.digests import DigestState
+from jiyi.protocol.tiers.digests import DigestBody, DigestState
 from jiyi.protocol.tiers.knowledge import PromoteBody
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -76,15 +76,18 @@ def test_on_request_it_looks_at_the_days_asked_for_and_promotion_shows(group: st
             text("UPDATE quarantine_logs SET received_at = :at WHERE entry_id = :id"),
             {"at": datetime.now(UTC) - timedelta(days=30), "id": old},
         )
-    asked = DigestRequest(group_id=group, days=7)
+    make, asker, asked = tasks("tiers.digests").make_now, Actor(group, "user:Lin"), DigestBody(days=7)
     with for_groups(group):
-        first = tasks("tiers.digests").digest_now(asked)
+        first = make(asker, asked)
         assert [item.entry_ids for item in first.items] == [[new]]
-        longer = tasks("tiers.digests").digest_now(DigestRequest(group_id=group, days=60))
+        assert first.created_by == "user:Lin"
+        (told,) = rows("SELECT actor, details FROM audit_log WHERE group_id = :g AND action = 'digests.make'", g=group)
+        assert (told["actor"], told["details"]) == ("user:Lin", {"digest": str(first.digest_id), "items": 1})
+        longer = make(asker, DigestBody(days=60))
         assert sorted(one for item in longer.items for one in item.entry_ids) == sorted([old, new])
         item = first.items[0]
         actions.promote.perform(Actor(group, "Lin"), PromoteBody(entry_ids=item.entry_ids, text=item.summary))
-        assert tasks("tiers.digests").digest_now(asked).items == []  # what was promoted is settled
+        assert make(asker, asked).items == []  # what was promoted is settled
         with unit_of_work() as connection:
             assert digests.listed(connection, group, first.digest_id)[0].items[0].promoted == 1
 

@@ -21,8 +21,8 @@ from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.operations import reembedding
-from models.queue import news, stream
-from models.tiers import actions, knowledge, lists, pieces
+from models.queue import stream
+from models.tiers import actions, knowledge, knowledge_reads, pieces, reads
 from tests.integration.memory.test_inbox import rows
 from tests.integration.tiers.outputs import TEXTS, ask, embed, entry, say, tasks, tier
 from workers.ephemeral import environment
@@ -66,7 +66,7 @@ def test_cn34_cn36_promoting_an_entry_stores_it_once_and_marks_where_it_came_fro
     assert entry(one)["promoted_at"] == row["promoted_at"]
     assert history(group) == [("promoted", "Lin", None, TEXTS[0])]
     (audited,) = rows("SELECT * FROM audit_log WHERE group_id = :g", g=group)
-    assert (audited["actor"], audited["action"], audited["details"]["entry_ids"]) == ("Lin", "promote", [str(one)])
+    assert (audited["actor"], audited["action"], audited["details"]["entry_ids"]) == ("Lin", "knowledge.promote", [str(one)])
     again = promote(group, one)
     assert (again.entries, again.already, [piece.known for piece in again.pieces]) == ([], [one], [True])
     assert len(kept(group)) == len(history(group)) == 1
@@ -236,7 +236,7 @@ def test_what_was_demoted_is_not_found_keeps_its_history_and_can_be_promoted_aga
     assert len(ask(group, TEXTS[3], relevance_threshold=-1).results) == 1
     assert history(group) == [("promoted", "Lin", None, TEXTS[3]), ("demoted", "Lin", TEXTS[3], None), ("promoted", "Lin", None, TEXTS[3])]
     with for_groups(group), unit_of_work() as connection:
-        assert [change.reason for change in knowledge.history(connection, group, one)] == ["", "outdated", ""]
+        assert [change.reason for change in knowledge_reads.history(connection, group, one)] == ["", "outdated", ""]
     with pytest.raises(NotFound):
         actions.demote.perform(Actor(group, "Lin"), DemoteBody(knowledge_ids=[uuid4()]))
 
@@ -262,7 +262,7 @@ def test_an_edit_replaces_and_the_way_back_is_open(group: str) -> None:
     # What came back has kept its vector, and what is not in force needs none.
     assert [row["embedding"] is not None for row in kept(group) if row["demoted_at"] is None] == [True]
     with unit_of_work() as connection:
-        assert [change.after for change in knowledge.history(connection, group, first)] == [TEXTS[3], TEXTS[4], TEXTS[3]]
+        assert [change.after for change in knowledge_reads.history(connection, group, first)] == [TEXTS[3], TEXTS[4], TEXTS[3]]
 
 
 def test_an_edit_of_capitals_only_is_the_same_piece_and_embedded_anew(group: str) -> None:
@@ -369,17 +369,16 @@ def test_tenants_promote_and_change_nothing_of_each_other(group: str) -> None:
                 assert deed.function is not None
                 with pytest.raises(NotFound):
                     deed.function(Context(connection, Actor(named, "Lin"), deed.name), body)
-            assert knowledge.find(connection, named, known) is None
-            assert knowledge.history(connection, named, known) == []
-            assert lists.listed(connection, named, KnowledgeFilter()).rows == []
+            assert knowledge_reads.find(connection, named, known) is None
+            assert knowledge_reads.history(connection, named, known) == []
+            assert reads.entries(connection, named, KnowledgeFilter()).rows == []
     assert ask(group, TEXTS[0], relevance_threshold=-1).results == []
     assert in_force(other) == {TEXTS[0]}
 
 
 def test_promotions_are_told_without_a_word_of_what_they_say(group: str) -> None:
     done = promote(group, text=TEXTS[3])
-    news.promoted(group, done)
-    news.promoted(group, promote(group, text=TEXTS[3]))  # known: no news
+    promote(group, text=TEXTS[3])  # known: no news
     (told,) = stream.read(group, "0")
     assert (told.kind, str(done.pieces[0].knowledge_id) in told.data, "bowls" in told.data) == ("memory.promoted", True, False)
 

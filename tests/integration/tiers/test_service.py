@@ -39,15 +39,15 @@ def test_cn39_an_output_becomes_working_memory_and_when_promoted_knowledge(clien
     assert (hot.source, hot.content, hot.score, hot.temporary, hot.kind) == ("hot", VERDICT, 1.0, True, "verdict")
     assert hot.metadata["node_id"] == "judge"  # the original loses it (CN-18)
 
-    promoted = client.promote(done.entry_id)
+    promoted = client.tiers.promote(done.entry_id)
     assert [piece.content for piece in promoted.pieces] == [VERDICT]
     assert promoted.entries == [done.entry_id]
     until(lambda: _embedded(client), "the piece was not embedded")
     (both,) = client.query_memory("一千二百度", relevance_threshold=-1).results
     assert (both.source, both.verified) == ("hot", True)  # in both tiers: shown once, as verified
     with Client(client.group) as later:
-        assert later.promote(done.entry_id).already == [done.entry_id]
-        assert [row.layer for row in later.knowledge(layer="longterm").rows] == ["longterm"]
+        assert later.tiers.promote(done.entry_id).already == [done.entry_id]
+        assert [row.layer for row in later.tiers.knowledge(layer="longterm").rows] == ["longterm"]
     with Client(f"other-{uuid4().hex[:8]}") as other:
         assert other.query_memory("一千二百度", relevance_threshold=-1).results == []
 
@@ -68,13 +68,13 @@ def test_cn01_a_debate_through_the_middleware_and_the_node(client: Client) -> No
             memory.after_node(name, output, group_id=group, session_id="s1", node_type=kind)
             memory.after_node("tool", "ok", group_id=group, session_id="s1")
             assert memory.flush(SECONDS)
-            until(lambda text=text: text in [row.content for row in client.working().rows], f"{name} was not screened")
+            until(lambda text=text: text in [row.content for row in client.tiers.working().rows], f"{name} was not screened")
     assert histories[0] == ""
     assert FOR in histories[1]
     assert AGAINST not in histories[1]
     assert histories[2].index(AGAINST) < histories[2].index(FOR)
-    until(lambda: client.working().rejections == {"too_short": 3}, "the tool's words were not refused")
-    counts = client.knowledge().counts
+    until(lambda: client.tiers.working().rejections == {"too_short": 3}, "the tool's words were not refused")
+    counts = client.tiers.knowledge().counts
     assert counts == {"quarantine": 3, "working": 3, "longterm": 0}
 
 
@@ -119,17 +119,17 @@ def test_what_is_wrong_is_said(client: Client, jiyi: Callable[..., str]) -> None
     with pytest.raises(InvalidRequest, match="must not be blank"):
         client.query_memory(" ")
     with pytest.raises(InvalidRequest, match="name entries"):
-        client.promote()
+        client.tiers.promote()
     for change in (
-        lambda: client.promote(uuid4()),
-        lambda: client.demote(uuid4()),
-        lambda: client.edit(uuid4(), "x"),
-        lambda: client.knowledge_history(uuid4()),
+        lambda: client.tiers.promote(uuid4()),
+        lambda: client.tiers.demote(uuid4()),
+        lambda: client.tiers.edit(uuid4(), "x"),
+        lambda: client.tiers.history(uuid4()),
     ):
         with pytest.raises(NotFound):
             change()
     assert "no knowledge" in jiyi("demote", uuid4(), code=1)
-    assert client.digests() == []
+    assert client.tiers.digests() == []
 
 
 def test_outputs_are_exported_and_can_be_published_again(client: Client, jiyi: Callable[..., str]) -> None:
@@ -140,7 +140,7 @@ def test_outputs_are_exported_and_can_be_published_again(client: Client, jiyi: C
     exported.update(event_id=str(uuid4()), group_id=f"{client.group}-copy")
     with Client(f"{client.group}-copy") as copy:
         (entry_id,) = copy.observe_many([exported])
-        assert copy.screened(entry_id).accepted
-        (row,) = copy.knowledge().rows
+        assert copy.tiers.screened(entry_id).accepted
+        (row,) = copy.tiers.knowledge().rows
     assert (row.content, row.session_id, row.metadata) == (FOR, "s1", {"round": 2})
     assert row.entry_id != str(done.entry_id)  # type: ignore[union-attr]

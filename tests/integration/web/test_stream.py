@@ -100,7 +100,7 @@ def test_failures_and_dead_letters_are_told_without_what_the_error_says(nothing_
 
 def test_a_refused_event_is_told_and_so_is_what_becomes_of_its_letter(client: Client) -> None:
     body = json.dumps({"type": "memory.observed", "event_id": str(uuid4()), "group_id": client.group, "payload": SECRET})
-    client._publish(body.encode(), "memory.observed")
+    client.transport.publish(body.encode(), "memory.observed")
     await_true(lambda: "letter.opened" in kinds_of(client.group), "the letter was not told")
     from jiyi.protocol.queries import ResolveQuery
 

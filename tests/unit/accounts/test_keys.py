@@ -18,6 +18,7 @@ from jiyi.accounts import keys
 from jiyi.cli.accounts.keys import duration
 from jiyi.cli.shell import group_first
 from jiyi.client.client import Client
+from jiyi.client.transports.broker import BrokerTransport
 from jiyi.errors import SettingsError
 from jiyi.protocol import accounts
 from jiyi.settings import Settings
@@ -159,27 +160,32 @@ def test_the_groups_of_people_stay_with_their_command(given: list[str], expected
     assert group_first(given) == expected
 
 
+def _signature(client: Client, body: bytes) -> dict[str, str]:
+    assert isinstance(client.transport, BrokerTransport)
+    return client.transport.publisher.signature(body)
+
+
 def test_a_client_signs_what_it_publishes_with_its_key(configure: Callable[..., Settings]) -> None:
     settings = configure(key=str(KEY), **ADDRESSES)
     with Client(settings=settings) as client:
-        assert client._signature(b"body") == {
+        assert _signature(client, b"body") == {
             "jiyi-key": "abcdefghijkl",
             "jiyi-signature": hmac.new(KEY.signing_key, b"body", "sha256").hexdigest(),
         }
     other = keys.make()
     with Client(settings=settings, key=str(other)) as client:
-        assert client._signature(b"body")["jiyi-key"] == other.key_id
+        assert _signature(client, b"body")["jiyi-key"] == other.key_id
     with Client(settings=settings, key="") as client:
-        assert client._signature(b"body") == {}
+        assert _signature(client, b"body") == {}
 
 
 def test_a_client_on_the_service_s_own_machine_signs_with_its_secret_only_where_it_must(configure: Callable[..., Settings]) -> None:
     settings = configure(secret_key="s" * 32, group="g", **ADDRESSES)
     with Client(settings=settings) as client:
-        assert client._signature(b"body") == {}
+        assert _signature(client, b"body") == {}
     settings = configure(secret_key="s" * 32, require_signed_events="true", **ADDRESSES)
     with Client(settings=settings) as client:
-        assert client._signature(b"body") == keys.service_headers("s" * 32, "g", b"body")
+        assert _signature(client, b"body") == keys.service_headers("s" * 32, "g", b"body")
 
 
 def test_a_key_that_is_none_is_refused_without_repeating_it(configure: Callable[..., Settings]) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from bench import locomo, memdaily, quality
-from bench.quality import Memory, Question, observation
+from bench.support.quality import Memory, Question, observation
 
 CONVERSATION = {
     "sample_id": "conv-1",

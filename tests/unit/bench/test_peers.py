@@ -9,7 +9,7 @@ import urllib.request
 import numpy as np
 import pytest
 
-from bench import endpoint, environments
+from bench.support import endpoint, environments
 from jiyi.providers.embedders.hashing import HashingEmbedder
 
 ECHO = """

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from bench.ranking import figures, mean, ndcg_at, quantile, recall_at
+from bench.support.ranking import figures, mean, ndcg_at, quantile, recall_at
 
 RANKED = ["a", "x", "b", "y", "z", "c"]
 EVIDENCE = {"a", "b", "c", "d"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench.script import Differs
+from bench.support.script import Differs
 from bench.traces import differences, reflect_scenarios, replay
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -60,7 +60,11 @@ class FakeClient:
         self.calls.append({"asked": name, "group": query.group_id})
         return self.answer
 
-    def move_embeddings(self, **options):
+    @property
+    def embeddings(self):
+        return self
+
+    def move(self, **options):
         """The next of the answers, which are states and exceptions."""
         self.calls.append(options)
         answer = next(self.answer)

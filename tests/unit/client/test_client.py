@@ -5,16 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
 import pytest
+from pydantic import BaseModel
 
 from jiyi import Client
-from jiyi.client.client import chunks
+from jiyi.client.arguments import (
+    AgentArguments,
+    EndingArguments,
+    IngestArguments,
+    MemoryArguments,
+    ObservationArguments,
+    RetrievalArguments,
+)
+from jiyi.client.client import MOVED, chunks
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol.queries import NodesQuery
+from jiyi.protocol.retrieval import Question
+from jiyi.protocol.tiers.quarantine import IngestBody
+from jiyi.protocol.tiers.query import MemoryQuestion
 from jiyi.settings import Settings
 
 NOBODY = "redis://127.0.0.1:1/0"
@@ -31,7 +44,7 @@ def client() -> Iterator[Client]:
 def sent(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[list[wire.Event]]:
     """Messages that would have been published."""
     messages: list[list[wire.Event]] = []
-    monkeypatch.setattr(client, "_publish", lambda body, _routing_key: messages.append(wire.decode(body).events))
+    monkeypatch.setattr(client.transport, "publish", lambda body, _routing_key: messages.append(wire.decode(body).events))
     return messages
 
 
@@ -162,8 +175,8 @@ ACTS: dict[str, Callable[[Client], Any]] = {
     "observe and wait": lambda client: client.observe("klaus", "x", wait=True),
     "configure": lambda client: client.configure("klaus", mode="recent"),
     "retrieve": lambda client: client.retrieve("klaus", "tea"),
-    "event_states": lambda client: client.event_states([UUID(int=1)]),
-    "related": lambda client: client.related("klaus", subject="tea"),
+    "event_states": lambda client: client.memory.event_states([UUID(int=1)]),
+    "related": lambda client: client.memory.related("klaus", subject="tea"),
 }
 
 
@@ -201,3 +214,63 @@ def test_the_group_comes_from_the_settings_unless_given() -> None:
 )
 def test_chunks(items: list[int], expected: list[list[int]]) -> None:
     assert list(chunks(iter(items), 2)) == expected
+
+
+class Recorder:
+    """A transport that keeps what it is given, and answers what a test put there."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.calls: list[tuple[str, str, dict[str, Any], float | None]] = []
+        self.answers = list(answers)
+        self.closed = False
+
+    def publish(self, body: bytes, routing_key: str) -> None:
+        raise AssertionError((body, routing_key))
+
+    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> Any:
+        self.calls.append((name, queue, request, timeout))
+        return self.answers.pop(0)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_any_transport_will_do_and_actions_are_asked_for_the_clients_group() -> None:
+    knowledge_id = UUID(int=7)
+    transport = Recorder({"demoted": [str(knowledge_id)]})
+    with Client("g", settings=Settings(), transport=transport) as client:
+        assert client.tiers.demote(knowledge_id, reason="旧") == [knowledge_id]
+    assert transport.calls == [
+        ("rpc.knowledge.demote", "actions", {"group_id": "g", "knowledge_ids": [str(knowledge_id)], "reason": "旧"}, None)
+    ]
+    assert transport.closed
+
+
+@pytest.mark.parametrize(("old", "new"), MOVED.items())
+def test_an_old_name_works_and_says_where_its_method_is_now(old: str, new: str) -> None:
+    client = Client("g", settings=Settings(), transport=Recorder())
+    with pytest.warns(DeprecationWarning, match=f"Client.{old} is now Client.{new}; "):
+        method = getattr(client, old)
+    assert method == attrgetter(new)(client)
+
+
+def test_a_name_that_never_was_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="'Client' object has no attribute 'remember'"):
+        Client("g", settings=Settings(), transport=Recorder()).remember  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("arguments", "models", "apart"),
+    [
+        (ObservationArguments, [wire.MemoryObserved, wire.Observation], {"agent_id", "description", "payload", "type", "version"}),
+        (AgentArguments, [wire.Configuration], set()),
+        (EndingArguments, [wire.SessionEnded, wire.Ending], {"agent_id", "session_id", "payload", "type", "version"}),
+        (RetrievalArguments, [Question], {"agent_id", "focal_texts"}),
+        (MemoryArguments, [MemoryQuestion], {"query"}),
+        (IngestArguments, [IngestBody], {"content"}),
+    ],
+)
+def test_the_arguments_are_the_fields_of_their_models(arguments: Any, models: list[type[BaseModel]], apart: set[str]) -> None:
+    fields = set().union(*(model.model_fields for model in models))
+    assert set(arguments.__annotations__) == fields - apart
+    assert apart <= fields

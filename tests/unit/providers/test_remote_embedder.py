@@ -195,7 +195,9 @@ def test_a_setting_means_one_model(configure: Configure, setting: str, spec: str
 )
 def test_a_setting_that_means_nothing_is_refused_at_once(configure: Configure, setting: str, sentence: str) -> None:
     with pytest.raises(SettingsError, match=f"^JIYI_EMBEDDER.*{sentence}"):
-        configure(embedder=setting)
+        chosen(configure(embedder=setting))
+    with pytest.raises(SettingsError, match=f"^JIYI_EMBEDDER.*{sentence}"):
+        embedder()
 
 
 def test_the_variables_of_other_programs_are_understood(vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:

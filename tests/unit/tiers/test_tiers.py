@@ -1,4 +1,4 @@
-"""jiyi.protocol.tiers, jiyi.tiers.merging and jiyi.tiers.gathering: two tiers, one answer (CN-40…CN-46, K-05…K-09, K-21, K-33)."""
+"""jiyi.protocol.tiers.query, jiyi.tiers.merging and jiyi.tiers.gathering: two tiers, one answer (CN-40…CN-46, K-05…K-09, K-21, K-33)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent
 from jiyi.tiers.merging import merge
 from jiyi.tiers.middleware import MemoryMiddleware
 from jiyi.tiers.promotion import plan
-from jiyi.tiers.screening import Candidate, GroupState, IngressRules, digest_of, screen
+from jiyi.tiers.screening import Candidate, IngressRules, KnownEntry, digest_of, screen
 
 NOW = datetime.now(UTC)
 
@@ -38,7 +38,7 @@ class Service:
             event = NodeExecuted.model_validate(observation)
             said = event.payload
             self.quarantine[event.group_id].append(event)
-            known = [GroupState(item.item_id, digest_of(item.content)) for item in self.working[event.group_id]]
+            known = [KnownEntry(item.item_id, digest_of(item.content)) for item in self.working[event.group_id]]
             verdict = screen(Candidate(said.output, said.confidence, said.flags), IngressRules(), known)
             if not verdict.accepted:
                 self.rejected.append(f"{said.node_id}: {verdict.reason}")

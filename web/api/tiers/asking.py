@@ -10,10 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from jiyi.client.calls import retrieval_queue
 from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, NoAnswer, ServiceError, problems_of
+from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.rest import MAX_TIMEOUT
-from jiyi.protocol.tiers.query import QUERY_SECONDS, MemoryAnswer, MemoryQuery
+from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
+from jiyi.protocol.tiers.rest import QUERY_SECONDS
 from jiyi.settings import get_settings
 from models.tiers import query as memory
 from web.calls import caller

@@ -16,7 +16,7 @@ INSTALL_SECONDS = 900
 #: A peer that says nothing for so long is given up.
 SILENCE_SECONDS = 900
 CLOSE_SECONDS = 30
-ADAPTERS = Path(__file__).with_name("adapters")
+ADAPTERS = Path(__file__).parents[1] / "adapters"
 TAIL_LINES = 3
 
 

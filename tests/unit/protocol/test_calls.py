@@ -1,4 +1,4 @@
-"""jiyi.client.calls: replies out and back."""
+"""jiyi.protocol.calls: replies out and back."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.client.calls import open_reply, reply_key, reply_of, reply_of_error, retrieval_queue, retrieval_queues
 from jiyi.errors import BY_CODE, InvalidEvent, InvalidRequest, JiyiError, ServiceError
+from jiyi.protocol.calls import open_reply, reply_key, reply_of, reply_of_error, retrieval_queue, retrieval_queues
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievedNode, ScoreComponent
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

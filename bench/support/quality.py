@@ -14,7 +14,7 @@ from uuid import UUID
 from rich.console import Console
 from rich.progress import track
 
-from bench.ranking import Figures, figures, mean
+from bench.support.ranking import Figures, figures, mean
 from jiyi import Client
 from jiyi.client.client import chunks
 

@@ -1,0 +1,1 @@
+"""What several benchmarks share: the service under test, figures of rankings, peers and their environments, recorded calls."""

@@ -1,0 +1,123 @@
+"""Keyword arguments of the client's verbs, with their types.
+
+The models of :mod:`jiyi.protocol` say what each means and check it; a test keeps the two alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, TypedDict
+from uuid import UUID
+
+from jiyi.protocol.events import NodeType
+from jiyi.protocol.retrieval import Filters
+from jiyi.protocol.tiers.query import Order
+from jiyi.settings import Decay, Dedupe, Derive, DeriveKeywords, Mode, RelevanceMode, Weight
+
+#: A vector as one has it: numbers, a numpy array, base64 or packed little-endian float32.
+VectorLike = Any
+#: ISO 8601 with its offset, or a datetime with its time zone.
+Moment = datetime | str
+Id = UUID | str
+
+
+class EventArguments(TypedDict, total=False):
+    """Of every event."""
+
+    event_id: Id
+    occurred_at: Moment
+    group_id: str
+    correlation_id: str | None
+
+
+class Envelope(EventArguments, total=False):
+    """Of every event that may belong to a session."""
+
+    session_id: str | None
+
+
+class ObservationArguments(Envelope, total=False):
+    """Of :class:`jiyi.protocol.events.Observation`."""
+
+    node_type: NodeType
+    embedding_key: str | None
+    subject: str | None
+    predicate: str | None
+    object: str | None
+    keywords: Sequence[str] | None
+    poignancy: float | None
+    evidence: Sequence[Id]
+    utterances: Sequence[tuple[str, str]]
+    retention: int | None
+    expires_at: Moment | None
+    historic: bool
+    vector: VectorLike | None
+    embedding_model: str | None
+    provenance: dict[str, Any]
+
+
+class AgentArguments(TypedDict, total=False):
+    """Of :class:`jiyi.protocol.agents.AgentSettings`. None: not set for this agent any more."""
+
+    mode: Mode | None
+    recency_w: Weight | None
+    relevance_w: Weight | None
+    importance_w: Weight | None
+    recency_decay: Decay | None
+    dedupe: Dedupe | None
+    importance_trigger_max: int | None
+    derive_poignancy: Derive | None
+    derive_triple: Derive | None
+    derive_keywords: DeriveKeywords | None
+    counters: dict[str, float] | None
+
+
+class EndingArguments(EventArguments, total=False):
+    """Of :class:`jiyi.protocol.events.Ending`."""
+
+    partner: str | None
+    chat_ids: Sequence[Id]
+
+
+class RetrievalArguments(TypedDict, total=False):
+    """Of :class:`jiyi.protocol.retrieval.Question`."""
+
+    top_k: int
+    mode: Mode | None
+    relevance: RelevanceMode | None
+    recency_w: Weight | None
+    relevance_w: Weight | None
+    importance_w: Weight | None
+    recency_decay: Decay | None
+    filters: Filters | dict[str, Any]
+    diversity: float
+    now: Moment | None
+    touch: bool
+    vectors: Sequence[VectorLike] | None
+    embedding_model: str | None
+
+
+class MemoryArguments(TypedDict, total=False):
+    """Of :class:`jiyi.protocol.tiers.query.MemoryQuestion`."""
+
+    max_results: int | None
+    order: Order
+    relevance_threshold: float | None
+    time_range_days: float | None
+    include_verdicts: bool
+    session_id: str | None
+    agent_id: str | None
+    web_results: int
+    now: Moment | None
+
+
+class IngestArguments(TypedDict, total=False):
+    """Of :class:`jiyi.protocol.tiers.quarantine.IngestBody`."""
+
+    agent_id: str | None
+    session_id: str | None
+    node_id: str
+    confidence: float | None
+    flags: Sequence[str]
+    metadata: dict[str, Any]

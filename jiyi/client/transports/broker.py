@@ -1,0 +1,29 @@
+"""The broker as a client's transport: events to the exchange, calls to Celery's queues."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jiyi.accounts.keys import KeyText
+from jiyi.client.transports.caller import Caller
+from jiyi.client.transports.publishing import EventPublisher
+from jiyi.protocol.calls import open_reply
+from jiyi.settings import Settings
+
+
+class BrokerTransport:
+    """A :class:`jiyi.client.transports.Transport` over the deployment's broker and Valkey."""
+
+    def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
+        self.caller = Caller(settings)
+        self.publisher = EventPublisher(settings, group, key)
+
+    def publish(self, body: bytes, routing_key: str) -> None:
+        self.publisher.publish(body, routing_key)
+
+    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> Any:
+        return open_reply(self.caller.send(name, queue, request, timeout))
+
+    def close(self) -> None:
+        self.caller.close()
+        self.publisher.close()

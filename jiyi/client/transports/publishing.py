@@ -1,0 +1,64 @@
+"""Publishing events to the broker's exchange, durably and signed."""
+
+from __future__ import annotations
+
+import kombu
+from kombu.exceptions import OperationalError
+from kombu.pools import producers
+
+from jiyi.accounts.keys import KeyText, key_headers, service_headers
+from jiyi.errors import BrokerUnavailable, SettingsError
+from jiyi.protocol.broker import CONNECT_RETRY, bind_anew, exchange, intake_queue, stamp
+from jiyi.protocol.events import CONTENT_TYPE
+from jiyi.settings import Settings
+
+PUBLISH_RETRY = {"max_retries": 2, "interval_start": 0.1, "interval_step": 0.2}  # seconds
+
+
+class EventPublisher:
+    """Publishes messages of events for a group. Thread-safe."""
+
+    def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
+        self._settings, self._group, self._key = settings, group, key
+        try:
+            self._connection = kombu.Connection(
+                settings.need("broker_url"),
+                connect_timeout=settings.publish_timeout,
+                transport_options={"socket_connect_timeout": settings.publish_timeout, "socket_keepalive": True, **CONNECT_RETRY},
+            )
+        except (KeyError, ValueError) as error:
+            raise SettingsError(f"JIYI_BROKER_URL: kombu knows no such broker: {error}") from None
+
+    def publish(self, body: bytes, routing_key: str) -> None:
+        """Raises :class:`BrokerUnavailable`; nothing was published then."""
+        broken = (OperationalError, OSError, *self._connection.connection_errors, *self._connection.channel_errors)
+        try:
+            with producers[self._connection].acquire(block=True, timeout=self._settings.publish_timeout) as producer:
+                publish = producer.connection.ensure(producer, self._publish_once, **PUBLISH_RETRY)
+                publish(producer, body, routing_key)
+        except broken as error:
+            raise BrokerUnavailable(f"cannot reach the broker: {error}; nothing was published. Is the service running?") from error
+
+    def close(self) -> None:
+        self._connection.release()
+
+    def _publish_once(self, producer: kombu.Producer, body: bytes, routing_key: str) -> None:
+        bind_anew(intake_queue(self._settings), producer.channel)
+        producer.publish(
+            body,
+            exchange=exchange(self._settings),
+            routing_key=routing_key,
+            content_type=CONTENT_TYPE,
+            content_encoding="utf-8",
+            delivery_mode="persistent",
+            headers=stamp() | self.signature(body),
+        )
+
+    def signature(self, body: bytes) -> dict[str, str]:
+        """The service itself (the demo, an import on its machine) signs where signatures are required and it has no key."""
+        if self._key is not None:
+            return key_headers(self._key, body)
+        secret_key = self._settings.secret_key.get_secret_value()
+        if self._settings.require_signed_events and secret_key:
+            return service_headers(secret_key, self._group, body)
+        return {}
