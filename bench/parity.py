@@ -29,7 +29,7 @@ from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.memory import stanford
 from jiyi.memory.stanford import Memory
-from jiyi.protocol.queries import AgentsQuery, KeywordsQuery, NodesQuery
+from jiyi.polling import poll
 
 IMPORT_SECONDS = 300
 #: ada-002's; the made-up vectors of the edge cases have as many.
@@ -111,7 +111,7 @@ def stored_as_saved(client: Client, memory: Memory, agent_id: str) -> dict[str, 
     strengths: dict[str, dict[str, int]] = {"kw_strength_event": {}, "kw_strength_thought": {}}
     for row in _all_keywords(client, agent_id):
         strengths[f"kw_strength_{row['memory_type']}"][row["keyword"]] = row["strength"]
-    agents = client.page("agents", AgentsQuery, limit=500).rows
+    agents = client.agents.list(limit=500).rows
     agent = next(row for row in agents if row["agent_id"] == agent_id)
 
     def equal(name: str, *, but: AbstractSet[str] = frozenset()) -> bool:
@@ -130,7 +130,7 @@ def stored_as_saved(client: Client, memory: Memory, agent_id: str) -> dict[str, 
 def _all_nodes(client: Client, agent_id: str) -> Iterator[dict[str, Any]]:
     before = None
     while True:
-        page = client.page("nodes", NodesQuery, agent_id=agent_id, before=before, limit=500)
+        page = client.memory.nodes(agent_id, before=before, limit=500)
         yield from page.rows
         if page.next is None:
             return
@@ -140,7 +140,7 @@ def _all_nodes(client: Client, agent_id: str) -> Iterator[dict[str, Any]]:
 def _all_keywords(client: Client, agent_id: str) -> Iterator[dict[str, Any]]:
     offset = 0
     while True:
-        page = client.page("keywords", KeywordsQuery, agent_id=agent_id, offset=offset, limit=500)
+        page = client.memory.keywords(agent_id, offset=offset, limit=500)
         yield from page.rows
         if page.next is None:
             return
@@ -169,16 +169,7 @@ def run(root: Path, cases_path: Path, console: Console) -> dict[str, Any]:
 
 def settle(client: Client) -> None:
     """Wait until the keyword strengths are counted, too."""
-    import time
-
-    from jiyi.protocol.queries import StatsQuery
-
-    deadline = time.monotonic() + IMPORT_SECONDS
-    while time.monotonic() < deadline:
-        owed = client.ask("stats", StatsQuery(group_id=client.group))["work_owed"]
-        if not any(row["kind"] != "reflect" for row in owed):
-            return
-        time.sleep(0.1)
+    poll(client.service.stats, lambda stats: all(row.kind == "reflect" for row in stats.work_owed), IMPORT_SECONDS)
 
 
 def main() -> None:

@@ -40,14 +40,15 @@ from bench.support.ranking import quantile
 from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.accounts import keys
-from jiyi.protocol.rest import EventsBody
+from jiyi.protocol.event_bodies import EventsBody
 from jiyi.providers.embedders import embedder
 from jiyi.settings import get_settings
 from models.accounts import api_keys
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.memory.inbox import store
-from web.api.memory.storing import tell
+from models.queue import news
+from models.queue.wakeups import wake
 from workers import ephemeral
 
 GROUP, AGENT = "bench", "klaus"
@@ -136,7 +137,8 @@ def stored(work: str) -> Ask:
         body = EventsBody.model_validate_json(json.dumps({"events": made}))
         with for_groups(GROUP), unit_of_work() as connection:
             done = store(connection, body.as_events(GROUP))
-        tell(done)  # so that the workers are as busy as with HTTP
+        wake(*done.owed)  # so that the workers are as busy as with HTTP
+        news.stored(done)
         return done
 
     return ask

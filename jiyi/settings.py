@@ -363,7 +363,7 @@ class Settings(BaseSettings):
     )
     warm_agents: int = Field(20, ge=1, le=10_000, description="Most agents whose indexes are kept ready.")
     snapshot_seconds: int = Field(
-        300, ge=0, le=86_400, description="How often queues, work owed and dead letters are counted; 0 switches it off."
+        300, ge=0, le=86_400, description="How often queues, pending work and dead letters are counted; 0 switches it off."
     )
 
     @classmethod

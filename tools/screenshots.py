@@ -24,7 +24,6 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from rich.console import Console
 
 from jiyi import Client
-from jiyi.protocol.queries import NodesQuery
 from jiyi.settings import get_settings
 from models.db.scope import whole_service
 from workers import bootstrap, demo, ephemeral
@@ -92,7 +91,7 @@ class Pictures:
 def take(pictures: Pictures) -> None:
     group = f"group={demo.GROUP}"
     with Client(demo.GROUP) as client:
-        thoughts = client.page("nodes", NodesQuery, agent_id="Tomas", types=["thought"], limit=100).rows
+        thoughts = client.memory.nodes("Tomas", types=["thought"], limit=100).rows
         thought = next(row for row in thoughts if len(client.why(row["node_id"]).nodes) == EVIDENCE + 1)
     with pictures.of("overview", f"/?{group}", height=1_000) as page:
         expect(page.locator("figure canvas")).to_have_count(4)

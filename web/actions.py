@@ -30,13 +30,13 @@ def perform(action: Action[Q, R], group_id: str, request: Q, *, timeout: float =
         JiyiError: it is refused, or (where a worker has to do it) no worker answered.
         Unanswered: the database or Valkey is away; nothing was changed.
     """
-    actor = need(action.scope).actor
+    identity = need(action.scope)
     if action.function is None:
-        value = caller().act(action.name, action.queue, group_id, request, timeout, actor=actor)
+        value = caller().act(action.name, action.queue, group_id, request, timeout, actor=identity.actor)
         result: R = TypeAdapter(action.result).validate_python(value)
         return result
     try:
-        return action.perform(Actor(group_id, actor), request, timeout_ms=STATEMENT_TIMEOUT_MS)
+        return action.perform(Actor(group_id, identity.actor, identity.may("operator")), request, timeout_ms=STATEMENT_TIMEOUT_MS)
     except SQLAlchemyError as error:
         raise Unanswered("database", one_line(error)) from error
     except (redis.RedisError, OperationalError, OSError) as error:

@@ -42,6 +42,7 @@ JOB_MODULES = [
     "tasks.reflection.schedule",
     "tasks.retrieval.warm",
     "tasks.tiers.digests",
+    "tasks.tiers.screening",
 ]
 
 app = Celery("jiyi", broker=settings.need("broker_url"))
@@ -66,7 +67,6 @@ app.conf.update(
         "tasks.erasure",
         "tasks.accounts",
         "tasks.operations.canaries",
-        "tasks.tiers.screening",
         "tasks.tiers.knowledge",
         *JOB_MODULES,
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import datetime, timedelta
 from uuid import UUID, uuid5
 
@@ -14,7 +13,7 @@ from jiyi import Client
 from jiyi.cli.reflection import thought_trees
 from jiyi.cli.retrieval import focal_table
 from jiyi.client.client import chunks
-from jiyi.protocol.queries import NodesQuery, StatsQuery
+from jiyi.polling import poll
 from jiyi.protocol.reflection import NewThought
 from workers.migrate import CHECKOUT
 
@@ -24,7 +23,6 @@ GROUP = "demo"
 MESSAGE = 55
 WAIT_SECONDS = 300
 SHOWN = 3
-POLL_SECONDS = 0.2
 THOUGHTS_LOOKED_AT = 500
 
 #: Each about an agent's own diary: Chinese on Chinese, English on English, English on Chinese.
@@ -71,7 +69,7 @@ def remember(client: Client, events: list[dict[str, object]], console: Console) 
 
 def reflect(client: Client, agent: str) -> list[NewThought]:
     """The best thought on each question that the agent asks itself; of the first time, if it has reflected before."""
-    thoughts = client.page("nodes", NodesQuery, agent_id=agent, types=["thought"], limit=THOUGHTS_LOOKED_AT).rows
+    thoughts = client.memory.nodes(agent, types=["thought"], limit=THOUGHTS_LOOKED_AT).rows
     known = next((row["provenance"]["reflection"] for row in reversed(thoughts) if "reflection" in row["provenance"]), None)
     if known is None:
         await_counted(client)
@@ -82,11 +80,7 @@ def reflect(client: Client, agent: str) -> list[NewThought]:
 
 def await_counted(client: Client) -> None:
     """Return when the service has done all that the diary sets off, so that nothing is missing from what is reflected on."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while client.ask("stats", StatsQuery(group_id=client.group))["work_owed"]:
-        if time.monotonic() > deadline:
-            return
-        time.sleep(POLL_SECONDS)
+    poll(client.service.stats, lambda stats: not stats.work_owed, WAIT_SECONDS)
 
 
 def _patient(agent: str) -> dict[str, object]:

@@ -7,14 +7,13 @@ import os
 import secrets
 import socket
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from jiyi import Client
 from jiyi.errors import JiyiError
-from jiyi.protocol.queries import AgentsQuery
+from jiyi.polling import poll
 from jiyi.providers.embedders import embedder, embedder_of
 from jiyi.settings import get_settings
 from models.db.connection import engine, reading_engine
@@ -23,6 +22,7 @@ from models.queue.wakeups import own_app
 from workers.embedded.stack import Stack
 from workers.migrate import CHECKOUT, upgrade
 from workers.procfile import commands
+from workers.supervision.processes import wait_until
 
 START_SECONDS = 60
 STOP_SECONDS = 15
@@ -99,11 +99,9 @@ def served(logs: Path, **settings: str) -> Iterator[tuple[int, subprocess.Popen[
     with environment(web_port=str(free_port()), **settings):
         port = get_settings().web_port
         with processes(logs, ["web"]) as started:
-            deadline = time.monotonic() + START_SECONDS
-            while not answers(port):
-                if started["web"].poll() is not None or time.monotonic() > deadline:
-                    raise TimeoutError(f"no web on port {port}: {(logs / 'web.log').read_text(encoding='utf-8')}")
-                time.sleep(0.05)
+            wait_until(lambda: answers(port) or started["web"].poll() is not None, START_SECONDS)
+            if not answers(port):
+                raise TimeoutError(f"no web on port {port}: {(logs / 'web.log').read_text(encoding='utf-8')}")
             yield port, started["web"]
 
 
@@ -131,12 +129,14 @@ def start(name: str, logs: Path) -> subprocess.Popen[bytes]:
 
 def await_answers(seconds: float = START_SECONDS) -> None:
     """Return when a worker answers. Raises :class:`jiyi.errors.NoAnswer` after ``seconds``."""
-    deadline = time.monotonic() + seconds
     with Client() as client:
-        while True:
+
+        def failure() -> JiyiError | None:
             try:
-                client.ask("agents", AgentsQuery(group_id=client.group), timeout=1)
-                return
-            except JiyiError:
-                if time.monotonic() > deadline:
-                    raise
+                client.agents.list(limit=1, timeout=1)
+            except JiyiError as error:
+                return error
+            return None
+
+        if (error := poll(failure, lambda error: error is None, seconds)) is not None:
+            raise error

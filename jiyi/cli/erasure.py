@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -15,11 +14,11 @@ from jiyi.cli.shell import Json, checked, connect, given
 from jiyi.client.client import Client
 from jiyi.erasure.names import DryRun, EraseQuery, Erasure, ErasureQuery, ErasuresQuery, ErasureState
 from jiyi.errors import JiyiError
+from jiyi.polling import poll
 from jiyi.protocol.queries import DEFAULT_PAGE
 
 #: Seconds that the command waits: a worker that died is waited for until its last report expires.
 PATIENCE = 900.0
-POLL_SECONDS = 0.5
 #: Seconds for the answer to a dry run, which looks through everything.
 LOOK_SECONDS = 60.0
 SHOWN_HASH = 12
@@ -117,14 +116,15 @@ def _state(client: Client, erasure_id: UUID) -> ErasureState:
 
 
 def _wait(client: Client, state: ErasureState, timeout: float) -> ErasureState:
-    until = time.monotonic() + timeout
     with output.progress(counted=False) as progress:
         task = progress.add_task("erasing", total=None)
-        while state.state != "done" and time.monotonic() < until:
-            progress.update(task, description=f"{state.state}: {state.step or 'waits for a worker'}")
-            time.sleep(POLL_SECONDS)
-            state = _state(client, state.erasure_id)
-    return state
+
+        def look() -> ErasureState:
+            found = _state(client, state.erasure_id)
+            progress.update(task, description=f"{found.state}: {found.step or 'waits for a worker'}")
+            return found
+
+        return poll(look, lambda found: found.state == "done", timeout)
 
 
 def _show(state: ErasureState, *, as_json: bool) -> None:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
 from jiyi.client.transports import Transport
-from jiyi.errors import InvalidRequest, NoAnswer, problems_of
+from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.queries import CHANGES, QUEUE
 from jiyi.settings import Settings
 
-T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 Id = UUID | str
-
-#: Seconds between two looks at something that is awaited: doubled each time, from the first to the last.
-FIRST_POLL, LAST_POLL = 0.01, 0.5
 
 
 class Calls:
@@ -39,10 +34,10 @@ class Calls:
 
     def inspect(self, what: str, query: BaseModel, timeout: float | None = None) -> Any:
         """The answer to a question that is no action yet; the query names its group."""
-        return self.call(f"inspect.{what}", QUEUE, query, timeout)
+        return from_json(self.call(f"inspect.{what}", QUEUE, query, timeout))
 
-    def call(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> Any:
-        """The answer of any Celery task that replies; the request names its group."""
+    def call(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> bytes:
+        """The answer of any Celery task that replies, as JSON; the request names its group."""
         return self.transport.call(task, queue, request.model_dump(mode="json", exclude_none=True), timeout)
 
     def wait(self, timeout: float | None) -> float:
@@ -51,7 +46,7 @@ class Calls:
 
     def _perform(self, action: str, queue: str, request: BaseModel, timeout: float | None) -> Any:
         body = {"group_id": self.group, **request.model_dump(mode="json", exclude_none=True)}
-        return self.transport.call(f"rpc.{action}", queue, body, timeout)
+        return from_json(self.transport.call(f"rpc.{action}", queue, body, timeout))
 
 
 def checked(model: type[M], **fields: Any) -> M:
@@ -60,14 +55,3 @@ def checked(model: type[M], **fields: Any) -> M:
         return model(**fields)
     except ValidationError as error:
         raise InvalidRequest(problems_of(error)) from None
-
-
-def poll(look: Callable[[], T], final: Callable[[T], bool], seconds: float, late: Callable[[T], str]) -> T:
-    """Look again and again until what is found is final; :class:`NoAnswer` with the words of ``late`` after ``seconds``."""
-    deadline, pause = time.monotonic() + seconds, FIRST_POLL
-    while not final(found := look()):
-        if time.monotonic() > deadline:
-            raise NoAnswer(late(found))
-        time.sleep(pause)
-        pause = min(pause * 2, LAST_POLL)
-    return found

@@ -25,7 +25,7 @@ from jiyi.client.arguments import (
     ObservationArguments,
     RetrievalArguments,
 )
-from jiyi.client.calls import Calls, Id, checked, poll
+from jiyi.client.calls import Calls, Id, checked
 from jiyi.client.dead_letters import DeadLetters
 from jiyi.client.embeddings import Embeddings
 from jiyi.client.erasure import Erasure
@@ -40,11 +40,12 @@ from jiyi.client.tiers import Tiers
 from jiyi.client.transports import Transport
 from jiyi.errors import EventRejected, join_problems
 from jiyi.memory.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
+from jiyi.polling import poll
 from jiyi.protocol import events as wire
 from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.events import Event
 from jiyi.protocol.queries import Page, Query
-from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState, ReflectQuery, WhyQuery
+from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState, WhyQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
@@ -269,7 +270,7 @@ class Client:
         texts = [focal] if isinstance(focal, str) else list(focal)
         request = checked(RetrievalRequest, group_id=self.group, agent_id=agent_id, focal_texts=texts, **options)
         queue = retrieval_queue(self.group, agent_id, self.settings.retrieval_shards)
-        return Answer.model_validate(self._calls.call("retrieval.retrieve", queue, request, timeout))
+        return Answer.model_validate_json(self._calls.call("retrieval.retrieve", queue, request, timeout))
 
     def reflect(self, agent_id: str, *, wait: bool = True, timeout: float | None = None) -> ReflectionState:
         """Let an agent reflect on its latest memories, now; its thoughts, each with its evidence.
@@ -283,7 +284,7 @@ class Client:
             NotFound: no such agent.
             NoAnswer: (``wait``) it is not done within the time given; it goes on.
         """
-        reflection_id = self._calls.inspect("reflect", checked(ReflectQuery, group_id=self.group, agent_id=agent_id))["reflection_id"]
+        reflection_id = self.reflections.request(agent_id)
         limit = self._calls.wait(timeout)
 
         def late(found: ReflectionState) -> str:
@@ -294,8 +295,8 @@ class Client:
 
     def why(self, node_id: Id, *, depth: int = DEFAULT_DEPTH, limit: int = DEFAULT_LIMIT) -> Reasons:
         """What a memory rests on: ``depth`` levels of evidence, ``limit`` memories at most."""
-        query = checked(WhyQuery, group_id=self.group, node_id=node_id, depth=depth, limit=limit)
-        return Reasons.model_validate(self._calls.inspect("why", query))
+        query = checked(WhyQuery, node_id=node_id, depth=depth, limit=limit)
+        return Reasons.model_validate(self._calls.ask("memory.why", query))
 
     def query_memory(
         self, query: str, *, group_id: str | None = None, timeout: float | None = None, **options: Unpack[MemoryArguments]
@@ -311,7 +312,7 @@ class Client:
         group = group_id or self.group
         request = checked(MemoryQuery, group_id=group, query=query, **options)
         queue = retrieval_queue(group, "", self.settings.retrieval_shards)
-        return MemoryAnswer.model_validate(self._calls.call("retrieval.memory", queue, request, timeout))
+        return MemoryAnswer.model_validate_json(self._calls.call("retrieval.memory", queue, request, timeout))
 
     def ingest(
         self, content: str, *, wait: bool = True, timeout: float | None = None, **fields: Unpack[IngestArguments]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from jiyi.client.calls import Calls, Id, checked, poll
+from jiyi.client.calls import Calls, Id, checked
+from jiyi.polling import poll
 from jiyi.protocol.queries import DEFAULT_PAGE
 from jiyi.protocol.tiers.digests import DigestBody, DigestsQuery, DigestState
 from jiyi.protocol.tiers.knowledge import (

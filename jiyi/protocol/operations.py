@@ -1,63 +1,227 @@
-"""Operating the service from outside: its scheduled jobs and its archive. Answered by workers, like inspections."""
+"""Operating the service from outside: pending work, dead letters, scheduled jobs, counts, models."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from jiyi.protocol.events import Name
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Query
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 
-#: Most memories that one request restores.
-MAX_RESTORED = 1_000
+#: Most dead letters that one request names, or closes.
+MAX_RESOLVED = 1_000
+#: Characters that a list shows of a refused event.
+MAX_BODY_CHARS = 2_000
 
 JobName = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,63}$")]
+Kind = Annotated[str, Field(max_length=100)]
+LetterState = Literal["open", "replayed", "discarded"]
+Ids = Annotated[list[UUID], Field(max_length=1_000)]
 
 
-class ScheduleQuery(Query):
+# Pending work
+
+
+class WorkOwed(BaseModel):
+    """Pending work of one kind: rows, those that are due, those that failed before, and since when the oldest is pending."""
+
+    kind: str
+    owed: int
+    overdue: int
+    retried: int
+    oldest: datetime
+
+
+class PendingRow(BaseModel):
+    """One subject that work is pending for."""
+
+    kind: str
+    subject_id: UUID
+    group_id: str
+    due_at: datetime
+    attempts: int
+    last_error: str | None
+    created_at: datetime
+    overdue: bool
+
+
+class RetryWork(Request):
+    """Make pending work due now, with all its attempts again: that of the subjects named, or all of the kind."""
+
+    kind: Kind
+    subject_ids: Ids = Field([])
+    #: For operators: the work of all groups, not only of the one that is spoken for.
+    all_groups: bool = False
+
+
+class Retried(BaseModel):
+    retried: int
+
+
+# Dead letters
+
+
+class LettersRequest(Request):
+    """Dead letters, newest first; ``before`` is the last page's last id. An operator sees those of no known group, too."""
+
+    state: LetterState = "open"
+    kind: Kind | None = None
+    #: Stand in the reason.
+    words: Annotated[str, Field(max_length=200)] | None = None
+    before: UUID | None = None
+    limit: PageSize = DEFAULT_PAGE
+
+
+class LetterRequest(Request):
+    letter_id: UUID
+
+
+class DeadLetter(BaseModel):
+    """What could not be done, with the reason. In lists ``body`` is cut to its first characters."""
+
+    letter_id: UUID
+    kind: str
+    subject_id: UUID | None
+    group_id: str | None
+    reason: str
+    traceback: str | None
+    body: str | None
+    attempts: int
+    state: LetterState
+    created_at: datetime
+    resolved_at: datetime | None = None
+
+
+class DeadLetterPage(BaseModel):
+    rows: list[DeadLetter]
+    next: UUID | None
+
+
+class ResolveBody(Request):
+    """Which dead letters: those named, or up to 1,000 open ones of a kind."""
+
+    action: Literal["replay", "discard"]
+    letter_ids: Ids = Field([])
+    kind: Kind | None = None
+
+    @model_validator(mode="after")
+    def _names_some(self) -> Self:
+        if bool(self.letter_ids) == (self.kind is not None):
+            raise ValueError("letter_ids: give either these or kind")
+        return self
+
+
+class Resolved(BaseModel):
+    resolved: int = Field(description="Letters that were closed.")
+    refused_again: int = Field(0, description="Replayed events that are still wrong; each has a new letter.")
+
+
+# Scheduled jobs
+
+
+class JobsRequest(Request):
     """All jobs, their last runs and their next ones. They are the whole service's, whatever the group."""
 
 
-class RunJobQuery(Query):
-    """Run a job now, beside its schedule; or tell what it would do. ``whole_service``: not only for the group."""
+class RunJob(Request):
+    """Run a job now, beside its schedule; for all groups, or only the one that is spoken for."""
 
     job: JobName
-    dry_run: bool = False
-    whole_service: bool = True
+    whole_service: bool = Field(True, description="For all groups, not only the one that is spoken for.")
 
 
-class TickQuery(Query):
-    """How far is the run that was begun with a :class:`RunJobQuery`?"""
+class TickRequest(Request):
+    """How far is the run that was begun by :class:`RunJob`?"""
 
     job: JobName
     slot: AwareDatetime
 
 
 class Tick(BaseModel):
-    """A run of a job. ``waiting``: no worker has begun it yet."""
+    """A run of a job. ``waiting``: no worker has begun it yet; ``dry run``: what it would do."""
 
     job: str
     slot: datetime
     state: str = "waiting"
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
     seconds: float | None = None
     attempts: int = 0
     summary: dict[str, Any] = {}
     error: str | None = None
 
+    @property
+    def ended(self) -> bool:
+        return self.state not in ("waiting", "running")
 
-class ArchivedQuery(Query):
-    """One agent's archived memories, newest first; ``before`` is the last page's smallest ``node_count``."""
+
+class JobState(BaseModel):
+    """A scheduled job with its last run and its next one."""
+
+    job: str
+    purpose: str
+    schedule: str
+    every_seconds: float | None
+    setting: str
+    last: Tick | None
+    next: datetime | None
+    lag_seconds: float | None
+
+
+# Counts, models, checks
+
+
+class GroupStats(BaseModel):
+    """Counts of the key's group."""
+
+    agents: int
+    events: int
+    nodes: int
+    event_nodes: int
+    thought_nodes: int
+    chat_nodes: int
+    not_embedded: int
+    idle: int
+    archived: int
+    dead_letters: int = Field(description="Open ones.")
+
+
+class StatsRequest(Request):
+    """Counts of the group, and the state of the service."""
+
+
+class GroupCounts(GroupStats):
+    """As a client reads them: a newer service counts what this version does not know, too."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class ServiceStats(BaseModel):
+    """Counts of the group; and of the whole service its pending work by kind, counters, and agent indexes by worker."""
+
+    group: GroupCounts
+    work_owed: list[WorkOwed]
+    counters: dict[str, int] = {}
+    access_buffered: int = 0
+    indexes: dict[str, dict[str, int]] = {}
+
+
+class LLMsRequest(Request):
+    """The LLM in use, the vendors there are, and what the group has used in the last ``days``."""
+
+    days: int = Field(30, ge=1, le=3_650)
+
+
+class EmbeddersRequest(Request):
+    """Which embedders there are, which is in use, how they fare, and how many memories each model has embedded."""
+
+
+class RecallRequest(Request):
+    """How much of the exact answer does a large agent's approximate search find? Asked with its own memories' texts."""
 
     agent_id: Name
-    before: int | None = Field(None, ge=1)
-    limit: PageSize = DEFAULT_PAGE
-
-
-class RestoreQuery(Query):
-    """Bring archived memories back: those named, or (at most a thousand at a time) all of an agent's."""
-
-    node_ids: list[UUID] = Field(default_factory=list, max_length=MAX_RESTORED)
-    agent_id: Name | None = None
+    questions: int = Field(20, ge=1, le=200)
+    top_k: int = Field(10, ge=1, le=100)

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from jiyi.protocol.queries import Query
+from jiyi.protocol.queries import Request
 
-TASK, QUEUE = "embedding.move", "embedding"
+QUEUE = "embedding"
 #: Memories of one step: a few seconds on one machine, so that new memories are embedded in between.
 DEFAULT_BATCH = 256
 #: Seconds that a step may take: longer than an embedder may for a batch (``jiyi.providers.embedders.remote``).
@@ -19,7 +19,7 @@ STEP_SECONDS = 120.0
 Phase = Literal["filling", "waiting", "folding", "done", "cancelled"]
 
 
-class MoveRequest(Query):
+class ReembeddingStep(Request):
     """Do the next step of the move to ``to``, whatever it is. It concerns the whole deployment, whichever the group."""
 
     #: A provider as in ``JIYI_EMBEDDER``; what this names at the service unless given.

@@ -1,4 +1,4 @@
-"""Asking for a reflection, and asking why: what a memory rests on. Answered by workers, like inspections."""
+"""Reflections: asking for one, how far it is, and why: what a memory rests on."""
 
 from __future__ import annotations
 
@@ -9,20 +9,28 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from jiyi.protocol.events import Name
-from jiyi.protocol.queries import Query
+from jiyi.protocol.memory_fields import MemoryBrief
+from jiyi.protocol.queries import Request
+from jiyi.protocol.rest import Cursor
 
 #: Levels of evidence that are shown, and memories of them all, unless asked otherwise.
 DEFAULT_DEPTH, DEFAULT_LIMIT = 5, 100
 MAX_DEPTH, MAX_LIMIT = 20, 1_000
 
 
-class ReflectQuery(Query):
-    """Let an agent reflect now. Answered at once, with the id of the reflection that it owes."""
+class ReflectRequest(Request):
+    """Whose reflection."""
 
     agent_id: Name
 
 
-class ReflectionQuery(Query):
+class ReflectionAsked(BaseModel):
+    """A reflection is owed."""
+
+    reflection_id: UUID
+
+
+class ReflectionQuery(Request):
     """How far is a reflection, and what has come of it?"""
 
     reflection_id: UUID
@@ -77,24 +85,22 @@ class ReflectionState(BaseModel):
         return self.state in ("done", "nothing", "given up")
 
 
-class WhyQuery(Query):
+class EvidenceQuery(Request):
+    """How much of a memory's evidence."""
+
+    depth: int = Field(DEFAULT_DEPTH, ge=0, le=MAX_DEPTH, description="Levels of evidence.")
+    limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT, description="Most memories, of all levels together.")
+
+
+class WhyQuery(EvidenceQuery):
     """What does a memory rest on? At most ``depth`` levels and ``limit`` memories."""
 
     node_id: UUID
-    depth: int = Field(DEFAULT_DEPTH, ge=0, le=MAX_DEPTH)
-    limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT)
 
 
-class Reason(BaseModel):
+class Reason(MemoryBrief):
     """A memory, and the ids of those that it rests on. Memories that are not there, or not shown, are ids only."""
 
-    node_id: UUID
-    agent_id: str
-    type: str
-    created_at: datetime
-    depth: int
-    poignancy: float | None
-    description: str
     provenance: dict[str, Any]
     evidence: list[UUID]
 
@@ -108,3 +114,38 @@ class Reasons(BaseModel):
     missing: list[UUID]
     #: Not looked at, because of the depth or the limit asked for.
     beyond: list[UUID]
+
+
+class Asked(ReflectionAsked):
+    """A reflection is owed; `status_url` tells how far it is."""
+
+    status_url: str
+
+
+class ReflectionsQuery(Cursor):
+    agent_id: Name | None = Field(None, description="Only this agent's reflections.")
+    state: Literal["owed", "running", "waiting", "done", "nothing", "given up"] | None = Field(
+        None, description="Only reflections in this state."
+    )
+
+
+class ReflectionBrief(BaseModel):
+    reflection_id: UUID
+    agent_id: str
+    trigger: Literal["importance", "schedule", "request", "conversation"]
+    state: Literal["owed", "running", "waiting", "done", "nothing", "given up"]
+    attempts: int
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    focal_points: list[str]
+    thoughts: int
+    llm: str | None
+    error: str | None
+
+
+class ReflectionPage(BaseModel):
+    """Newest first."""
+
+    reflections: list[ReflectionBrief]
+    next: str | None

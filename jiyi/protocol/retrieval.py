@@ -9,10 +9,13 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from jiyi.protocol.events import NOT_BLANK, Keyword, Name, NodeType, unstorable
+from jiyi.protocol.memory_fields import MemoryStatement
 from jiyi.protocol.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight, get_settings
 
 DEFAULT_TOP_K = 30  # GA-01
+#: Seconds that an answer may be waited for: a worker gives up after a minute.
+MAX_TIMEOUT = 60.0
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -126,6 +129,29 @@ class RetrievalRequest(Question):
     group_id: Name
 
 
+class RetrieveBody(Question):
+    """A question to one agent's memory."""
+
+    focal_text: FocalText | None = Field(None, description="What the memories are to be about: a question, or what goes on now.")
+    focal_texts: list[FocalText] = Field(default_factory=list, description="Several of them, answered one by one in one request.")
+    timeout: float | None = Field(
+        None, gt=0, le=MAX_TIMEOUT, description="Seconds to wait for the answer; the deployment's request time-out unless given."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_or_many(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        one, many = given.get("focal_text"), given.get("focal_texts")
+        if one is not None and many is not None:
+            raise ValueError("focal_text: give either this or focal_texts")
+        if one is None and many in (None, []):
+            raise ValueError("focal_text: required, but missing: a text, or several as focal_texts")
+        rest = {name: value for name, value in given.items() if name not in ("focal_text", "focal_texts")}
+        return {**rest, "focal_texts": [one] if many is None else many}
+
+
 class ScoreComponent(BaseModel):
     """One part of a score: as measured, stretched to [0, 1] over the candidates, weighted, and what it came to."""
 
@@ -150,27 +176,10 @@ class RelevanceParts(BaseModel):
     named: float | None = None
 
 
-class RetrievedNode(BaseModel):
+class RetrievedNode(MemoryStatement):
     """A memory, with the reason why it was retrieved (GA-03)."""
 
-    node_id: UUID
-    agent_id: str
-    session_id: str | None
-    type: NodeType
-    node_count: int
-    depth: int
-    created_at: datetime
     last_accessed: datetime
-    expires_at: datetime | None
-    subject: str | None
-    predicate: str | None
-    object: str | None
-    description: str
-    embedding_key: str
-    poignancy: float | None
-    keywords: list[str]
-    filling: list[Any]
-    provenance: dict[str, Any]
     score: float
     recency: ScoreComponent
     relevance: ScoreComponent

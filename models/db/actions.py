@@ -34,6 +34,8 @@ class Actor:
     group_id: str
     #: For the audit log: ``user:mia``, ``key:a1b2c3d4 (crawler)``, or whoever has the broker.
     name: str = audit.OPERATOR
+    #: An operator also sees what is no group's, or all groups', where an action is ``across_groups``.
+    operator: bool = False
 
 
 @dataclass(slots=True)
@@ -95,6 +97,8 @@ class Action(Generic[Q, R]):
     mutates: bool = True
     #: Its transaction may see all groups' rows; its statements say which they mean.
     whole_service: bool = False
+    #: The same for operators; anybody else's transaction sees the rows of the actor's group only.
+    across_groups: bool = False
     #: The Celery queue of workers that answer it.
     queue: str
     #: Its name on the broker before version 0.2, accepted for one release.
@@ -107,7 +111,8 @@ class Action(Generic[Q, R]):
             JiyiError: it is refused; nothing is changed.
         """
         assert self.function is not None, f"{self.name} is for workers"
-        with whole_service() if self.whole_service else for_groups(actor.group_id):
+        everything = self.whole_service or (self.across_groups and actor.operator)
+        with whole_service() if everything else for_groups(actor.group_id):
             with unit_of_work() as connection:
                 if timeout_ms is not None:
                     connection.execute(_TIMEOUT, {"timeout": str(timeout_ms)})
@@ -124,7 +129,14 @@ REGISTERED: dict[str, Action[Any, Any]] = {}
 
 
 def action(
-    name: str, *, scope: KeyScope, mutates: bool = True, whole_service: bool = False, queue: str | None = None, formerly: str | None = None
+    name: str,
+    *,
+    scope: KeyScope,
+    mutates: bool = True,
+    whole_service: bool = False,
+    across_groups: bool = False,
+    queue: str | None = None,
+    formerly: str | None = None,
 ) -> Callable[[Callable[[Context, Q], R]], Action[Q, R]]:
     """Make a function of a context and a request the action ``name``. Request and result models are those it is annotated with."""
 
@@ -139,6 +151,7 @@ def action(
             doc=(function.__doc__ or "").strip(),
             mutates=mutates,
             whole_service=whole_service,
+            across_groups=across_groups,
             queue=queue or (CHANGES if mutates else QUEUE),
             formerly=formerly,
         )

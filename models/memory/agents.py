@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
+from jiyi.errors import NotFound
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import Configuration
 from jiyi.reflection.reflect import counters_after, is_due
@@ -36,7 +37,7 @@ class AgentRow:
     type_counts: dict[str, int]
     importance_trigger_curr: float
     importance_ele_n: int
-    #: See ``tables.Agent``.
+    #: See ``models.memory.tables.Agent``.
     large_from: int | None = None
     changed: bool = False
 
@@ -158,6 +159,11 @@ def key_of(connection: Connection, group_id: str, agent_id: str) -> UUID | None:
     """What stands for the agent in ``pending_work``."""
     key: UUID | None = connection.execute(_KEY, {"group": group_id, "agent": agent_id}).scalar_one_or_none()
     return key
+
+
+def no_agent(group_id: str, agent_id: str) -> NotFound:
+    """The error that says so."""
+    return NotFound(f"agent_id: no agent {agent_id!r} in the group {group_id!r}; see `jiyi agents`")
 
 
 def counters(connection: Connection, agent_key: UUID) -> tuple[float, int]:

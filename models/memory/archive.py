@@ -7,7 +7,7 @@ old the time it tells of: else an imported diary would be gone the next night.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -82,15 +82,12 @@ def archive_faded(connection: Connection, agent: AgentName, rules: Rules, limit:
     return _record(connection, agent, list(found), "faded", actor, clock=rules.clock, below=rules.below_poignancy)
 
 
-def archive_chosen(connection: Connection, group_id: str, node_ids: Sequence[UUID], actor: str) -> int:
-    """Archive these memories because somebody said so; returns how many were not archived yet.
+def archive_chosen(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> dict[str, list[UUID]]:
+    """Archive these memories because somebody said so; returns, by agent, those that were not archived yet.
 
     Safe to repeat because what is archived is not found again.
     """
-    found: dict[str, list[UUID]] = {}
-    for row in connection.execute(_ARCHIVE_CHOSEN, {"group": group_id, "ids": list(node_ids)}):
-        found.setdefault(row.agent_id, []).append(row.node_id)
-    return sum(_record(connection, (group_id, agent_id), ids, "chosen", actor) for agent_id, ids in found.items())
+    return _by_agent(connection.execute(_ARCHIVE_CHOSEN, {"group": group_id, "ids": list(node_ids)}))
 
 
 def archived(connection: Connection, group_id: str, agent_id: str, before: int | None, limit: int) -> list[dict[str, Any]]:
@@ -100,7 +97,7 @@ def archived(connection: Connection, group_id: str, agent_id: str, before: int |
 
 
 def restore(
-    connection: Connection, group_id: str, agent_id: str | None, node_ids: Sequence[UUID], now: datetime, limit: int, actor: str
+    connection: Connection, group_id: str, agent_id: str | None, node_ids: Sequence[UUID], now: datetime, limit: int
 ) -> dict[str, tuple[datetime, list[UUID]]]:
     """Bring archived memories back: those named, or up to ``limit`` of an agent.
 
@@ -110,14 +107,18 @@ def restore(
     Safe to repeat because only what is archived is restored.
     """
     parameters = {"group": group_id, "agent": agent_id, "ids": list(node_ids), "now": now, "limit": limit}
-    found: dict[str, list[UUID]] = {}
-    for row in connection.execute(_RESTORE, parameters):
-        found.setdefault(row.agent_id, []).append(row.node_id)
+    found = _by_agent(connection.execute(_RESTORE, parameters))
     restored = {name: (clock(connection, (group_id, name), now) or now, ids) for name, ids in found.items()}
-    for name, (at, ids) in restored.items():
+    for at, ids in restored.values():
         connection.execute(_ACCESSED, {"ids": ids, "at": at})
-        audit.record(connection, group_id=group_id, actor=actor, action="restore", target=name, count=len(ids), node_ids=ids)
     return restored
+
+
+def _by_agent(rows: Iterable[Any]) -> dict[str, list[UUID]]:
+    found: dict[str, list[UUID]] = {}
+    for row in rows:
+        found.setdefault(row.agent_id, []).append(row.node_id)
+    return found
 
 
 def _record(connection: Connection, agent: AgentName, ids: list[UUID], reason: Reason, actor: str, **details: Any) -> int:
@@ -126,7 +127,7 @@ def _record(connection: Connection, agent: AgentName, ids: list[UUID], reason: R
             connection,
             group_id=agent[0],
             actor=actor,
-            action="archive",
+            action="archive.archive",
             target=agent[1],
             reason=reason,
             count=len(ids),

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection, text
 
 from jiyi.errors import EmbeddingUnavailable
+from jiyi.protocol.providers import EmbeddedByModel
 from models.db.connection import driver
 
 
@@ -59,9 +59,9 @@ def check_size(model: str, known: int | None, dimensions: int) -> None:
         )
 
 
-def all_models(connection: Connection) -> list[dict[str, Any]]:
+def all_models(connection: Connection) -> list[EmbeddedByModel]:
     """Every model that is known or has vectors, with how many memories have one by it; those with most first."""
-    return [dict(row) for row in connection.execute(_ALL).mappings()]
+    return [EmbeddedByModel.model_validate(dict(row)) for row in connection.execute(_ALL).mappings()]
 
 
 _IN_USE = "SELECT model, spec, active_since FROM embedding_models WHERE state = 'active'"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from datetime import date
-from typing import Any
 
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from jiyi.protocol.providers import LLMUsage
 from jiyi.providers.llms.usage import Usage
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
@@ -45,10 +45,10 @@ def add(connection: Connection, used: Usage) -> None:
     )
 
 
-def since(connection: Connection, group_id: str, first_day: date) -> list[dict[str, Any]]:
+def since(connection: Connection, group_id: str, first_day: date) -> list[LLMUsage]:
     """The group's usage from a day (UTC) on, by prompt and model, the most expensive first."""
     rows = connection.execute(_SINCE, {"group": group_id, "day": first_day}).mappings()
-    return [dict(row) for row in rows]
+    return [LLMUsage.model_validate(dict(row)) for row in rows]
 
 
 _ADD = text("""

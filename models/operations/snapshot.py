@@ -10,23 +10,19 @@ from sqlalchemy import Connection, text
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
+from models.operations import reads
 from models.queue import broker_queues
 
 
 def stored(connection: Connection) -> dict[str, Any]:
-    """What the database knows: work owed by kind, the longest delay in seconds, open dead letters."""
+    """What the database knows: pending work by kind, the longest delay in seconds, open dead letters."""
     work = [dict(row) for row in connection.execute(_WORK).mappings()]
     return {
         "owed": {row["kind"]: row["owed"] for row in work},
         "overdue": {row["kind"]: row["overdue"] for row in work if row["overdue"]},
         "lag_seconds": max((row["lag"] for row in work), default=0.0),
-        "dead_letters": open_letters(connection),
+        "dead_letters": reads.open_letters(connection),
     }
-
-
-def open_letters(connection: Connection) -> int:
-    """Of all groups that may be seen, and of none."""
-    return int(connection.execute(_DEAD).scalar_one())
 
 
 def queued() -> dict[str, Any]:
@@ -48,4 +44,3 @@ _WORK = text("""
         CAST(coalesce(extract(epoch FROM max(now() - due_at) FILTER (WHERE due_at <= now())), 0) AS float8) AS lag
     FROM pending_work GROUP BY kind ORDER BY kind
 """)
-_DEAD = text("SELECT count(*) FROM dead_letters WHERE state = 'open'")

@@ -1,29 +1,31 @@
-"""Dead letters: what could not be done, kept with the reason until somebody decides."""
+"""Dead letters: what could not be done, kept with the reason until somebody decides.
+
+Those of no known group (a message that is no event) are among every group's for whoever may see them: operators.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
-from models.accounts import audit
+from jiyi.protocol.operations import MAX_BODY_CHARS, MAX_RESOLVED, DeadLetter, LettersRequest
 
 INTAKE = "intake"
-#: Bound of one replay or discard of "all of a kind".
-MAX_RESOLVED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
-    """Letters that were closed; ``bodies`` are those of events, to be published again by the caller."""
+class ClosedLetter:
+    """A letter that was closed; ``body`` is a refused event's."""
 
-    count: int
-    kinds: list[str]
-    bodies: list[str]
+    letter_id: UUID
+    kind: str
+    subject_id: UUID | None
+    group_id: str | None
+    body: str | None
 
 
 def bury_message(
@@ -36,22 +38,17 @@ def bury_message(
     )
 
 
-def letters(
-    connection: Connection, group_id: str, state: str, kind: str | None, before: UUID | None, limit: int, words: str | None = None
-) -> list[dict[str, Any]]:
-    """Newest first. Letters of no known group (a message that is no event) are among every group's.
-
-    ``words`` stand in the reason, as they are written but for upper and lower case.
-    """
-    like = None if words is None else "%" + words.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_") + "%"
-    parameters = {"group": group_id, "state": state, "kind": kind, "before": before, "limit": limit, "like": like}
-    return [dict(row) for row in connection.execute(_LETTERS, parameters).mappings()]
+def letters(connection: Connection, group_id: str, wanted: LettersRequest, more: int = 0) -> list[DeadLetter]:
+    """Newest first, up to ``more`` beyond the limit. ``words`` are looked for as they are written but for upper and lower case."""
+    like = None if wanted.words is None else "%" + wanted.words.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_") + "%"
+    parameters = {**wanted.model_dump(), "limit": wanted.limit + more, "group": group_id, "like": like, "chars": MAX_BODY_CHARS}
+    return [DeadLetter.model_validate(dict(row)) for row in connection.execute(_LETTERS, parameters).mappings()]
 
 
-def find(connection: Connection, group_id: str, letter_id: UUID) -> dict[str, Any] | None:
-    """One letter of the group, or of no known group, with its whole body."""
+def find(connection: Connection, group_id: str, letter_id: UUID) -> DeadLetter | None:
+    """One letter, with its whole body."""
     row = connection.execute(_FIND, {"group": group_id, "id": letter_id}).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return None if row is None else DeadLetter.model_validate(dict(row))
 
 
 def kinds(connection: Connection, group_id: str) -> dict[str, int]:
@@ -59,44 +56,20 @@ def kinds(connection: Connection, group_id: str) -> dict[str, int]:
     return {row.kind: row.open for row in connection.execute(_KINDS, {"group": group_id})}
 
 
-def open_ids(connection: Connection, group_id: str, letter_ids: Sequence[UUID], kind: str | None) -> list[UUID]:
-    """What :func:`resolve` would close, of that what may be seen here."""
-    parameters = {"group": group_id, "ids": list(letter_ids), "kind": kind, "limit": MAX_RESOLVED}
-    return list(connection.execute(_OPEN_IDS, parameters).scalars())
-
-
-def resolve(connection: Connection, group_id: str, letter_ids: Sequence[UUID], kind: str | None, *, replay: bool, actor: str) -> Resolved:
-    """Close open letters: those named, or up to ``MAX_RESOLVED`` of a kind. Replayed work is owed anew, at once.
-
-    The audit log gets a row unless there was nothing to close.
+def close(connection: Connection, group_id: str, letter_ids: Sequence[UUID], kind: str | None, state: str) -> list[ClosedLetter]:
+    """Close open letters: those named, or up to ``MAX_RESOLVED`` of a kind.
 
     Safe to repeat because only an open letter is closed, once.
     """
-    parameters = {
-        "group": group_id,
-        "ids": list(letter_ids),
-        "kind": kind,
-        "limit": MAX_RESOLVED,
-        "state": "replayed" if replay else "discarded",
-    }
-    rows = connection.execute(_RESOLVE, parameters).all()
-    if rows:
-        audit.record(
-            connection,
-            group_id=group_id,
-            actor=actor,
-            action=f"dead letters {parameters['state']}",
-            target="dead_letters",
-            kind=kind,
-            count=len(rows),
-            letters=sorted(row.letter_id for row in rows),
-        )
-    if replay:
-        owed = [{"kind": row.kind, "subject_id": row.subject_id, "group_id": row.group_id} for row in rows if row.kind != INTAKE]
-        if owed:
-            connection.execute(_OWE_AGAIN, owed)
-    bodies = [row.body for row in rows if row.kind == INTAKE] if replay else []
-    return Resolved(len(rows), sorted({row.kind for row in rows if row.kind != INTAKE}), bodies)
+    parameters = {"group": group_id, "ids": list(letter_ids), "kind": kind, "limit": MAX_RESOLVED, "state": state}
+    return [ClosedLetter(*row) for row in connection.execute(_CLOSE, parameters)]
+
+
+def owe_again(connection: Connection, closed: Sequence[ClosedLetter]) -> None:
+    """Work that had been given up is due at once, with all its attempts."""
+    if closed:
+        rows = [{"kind": one.kind, "subject_id": one.subject_id, "group_id": one.group_id} for one in closed]
+        connection.execute(_OWE_AGAIN, rows)
 
 
 _BURY = text("""
@@ -104,7 +77,7 @@ _BURY = text("""
     VALUES (:letter_id, 'intake', :subject_id, :group_id, :reason, :body, :traceback)
 """)
 _LETTERS = text("""
-    SELECT letter_id, kind, subject_id, group_id, reason, traceback, left(body, 2000) AS body, attempts, state, created_at
+    SELECT letter_id, kind, subject_id, group_id, reason, traceback, left(body, :chars) AS body, attempts, state, created_at, resolved_at
     FROM dead_letters
     WHERE state = :state AND (group_id = :group OR group_id IS NULL) AND (CAST(:kind AS text) IS NULL OR kind = :kind)
       AND (CAST(:before AS uuid) IS NULL OR letter_id < :before)
@@ -119,13 +92,7 @@ _KINDS = text("""
     SELECT kind, count(*) AS open FROM dead_letters
     WHERE state = 'open' AND (group_id = :group OR group_id IS NULL) GROUP BY kind ORDER BY kind
 """)
-_OPEN_IDS = text("""
-    SELECT letter_id FROM dead_letters
-    WHERE state = 'open' AND (group_id = :group OR group_id IS NULL)
-      AND (letter_id = ANY(:ids) OR (cardinality(CAST(:ids AS uuid[])) = 0 AND kind = :kind))
-    ORDER BY letter_id LIMIT :limit
-""")
-_RESOLVE = text("""
+_CLOSE = text("""
     UPDATE dead_letters SET state = :state, resolved_at = now() WHERE letter_id IN (
         SELECT letter_id FROM dead_letters
         WHERE state = 'open' AND (group_id = :group OR group_id IS NULL)

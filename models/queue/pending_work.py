@@ -16,6 +16,8 @@ from models.db.connection import engine
 
 #: Texts kept of an error: enough to see the cause, bounded because providers put whole pages into theirs.
 MAX_ERROR_CHARS = 4_000
+#: Rows that one retry of a whole kind makes due.
+MAX_RETRIED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,15 @@ def bury_exhausted(
     return dict(Counter(row["group_id"] for row in rows))
 
 
+def retry(connection: Connection, kind: str, group_id: str | None, subject_ids: Sequence[UUID]) -> int:
+    """Make it due now: these, or up to ``MAX_RETRIED`` of the kind; returns how many. Each has all its attempts again.
+
+    Safe to repeat because work is done once, however often it is due.
+    """
+    parameters = {"kind": kind, "group": group_id, "ids": list(subject_ids), "limit": MAX_RETRIED}
+    return connection.execute(_RETRY, parameters).rowcount
+
+
 def due_counts(connection: Connection) -> dict[str, int]:
     """Overdue rows by kind."""
     return {row.kind: row.due for row in connection.execute(_DUE)}
@@ -169,5 +180,14 @@ _EXHAUSTED = text("""
 _BURY = text("""
     INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, traceback, attempts)
     VALUES (:letter_id, :kind, :subject_id, :group_id, :reason, :traceback, :attempts)
+""")
+# Also of what a worker has in hand: then two work on it, and the effect of one counts.
+_RETRY = text("""
+    UPDATE pending_work SET due_at = clock_timestamp(), attempts = 0 WHERE (kind, subject_id) IN (
+        SELECT kind, subject_id FROM pending_work
+        WHERE kind = :kind AND (CAST(:group AS text) IS NULL OR group_id = :group)
+          AND (cardinality(CAST(:ids AS uuid[])) = 0 OR subject_id = ANY(:ids))
+        LIMIT :limit FOR UPDATE SKIP LOCKED
+    )
 """)
 _DUE = text("SELECT kind, count(*) AS due FROM pending_work WHERE due_at <= clock_timestamp() GROUP BY kind")

@@ -15,6 +15,8 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
+from jiyi.protocol.operations import Tick
+
 #: Ticks that are kept of each job, whatever their age: about a day of a job that runs every 30 s.
 KEPT_TICKS = 3_000
 #: Seconds until a run that failed is tried again within its slot; a job that runs more often just has its next slot.
@@ -25,7 +27,7 @@ MORE = "more"
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class Attempt:
     """A run that has begun."""
 
     job: str
@@ -36,7 +38,7 @@ class Tick:
     summary: Mapping[str, Any] = field(default_factory=dict)
 
 
-def begin(connection: Connection, job: str, slot: datetime, limit_seconds: float, *, alone: bool = True) -> Tick | None:
+def begin(connection: Connection, job: str, slot: datetime, limit_seconds: float, *, alone: bool = True) -> Attempt | None:
     """The first who asks for this slot gets it, or who asks again when it is to be begun again.
 
     A run that takes longer than ``limit_seconds`` has died. ``alone``: not while another run of the job is under way.
@@ -45,10 +47,10 @@ def begin(connection: Connection, job: str, slot: datetime, limit_seconds: float
     connection.execute(_BURY, {"job": job})
     parameters = {"job": job, "slot": slot, "limit": limit_seconds, "alone": alone, "retry": RETRY_SECONDS}
     begun = connection.execute(_BEGIN, parameters).one_or_none()
-    return None if begun is None else Tick(job, slot, begun.attempts, begun.summary if MORE in begun.summary else {})
+    return None if begun is None else Attempt(job, slot, begun.attempts, begun.summary if MORE in begun.summary else {})
 
 
-def end(connection: Connection, tick: Tick, summary: Mapping[str, Any], error: str | None = None) -> None:
+def end(connection: Connection, tick: Attempt, summary: Mapping[str, Any], error: str | None = None) -> None:
     """The run is done or, with a sentence, failed."""
     connection.execute(
         _END,
@@ -69,14 +71,14 @@ def bury_dead(connection: Connection) -> list[str]:
     return list(connection.execute(_BURY, {"job": None}).scalars())
 
 
-def last(connection: Connection, jobs: Sequence[str]) -> dict[str, dict[str, Any]]:
+def last(connection: Connection, jobs: Sequence[str]) -> dict[str, Tick]:
     """The last run of each job, if there is one."""
-    return {row["job"]: dict(row) for row in connection.execute(_LAST, {"jobs": list(jobs)}).mappings()}
+    return {row["job"]: Tick.model_validate(dict(row)) for row in connection.execute(_LAST, {"jobs": list(jobs)}).mappings()}
 
 
-def find(connection: Connection, job: str, slot: datetime) -> dict[str, Any] | None:
+def find(connection: Connection, job: str, slot: datetime) -> Tick | None:
     row = connection.execute(_FIND, {"job": job, "slot": slot}).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return None if row is None else Tick.model_validate(dict(row))
 
 
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi:job:' || :job, 0))")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from typing import Any
 
 import redis
 from celery import Celery, current_app
 from kombu.exceptions import OperationalError
 
+from jiyi.errors import BrokerUnavailable
 from jiyi.once import once
 from jiyi.protocol.broker import CONNECT_RETRY, stamp
 from jiyi.settings import get_settings
@@ -59,6 +62,18 @@ def wake(*kinds: str) -> None:
             _app().send_task(task_name(kind), queue=QUEUES[kind], expires=valkey_keys.WAKE_SECONDS, retry=False, headers=stamp())
     except (redis.RedisError, OperationalError, OSError) as error:
         log.warning("could not wake %s: %s; the reconciler will", ", ".join(kinds), error)
+
+
+def send(task: str, queue: str, args: Sequence[Any], expires: float) -> None:
+    """Have a worker of the queue do a task, unless it takes more than ``expires`` seconds until one is free.
+
+    Raises:
+        BrokerUnavailable: the broker cannot be reached; nothing was sent.
+    """
+    try:
+        _app().send_task(task, args=list(args), queue=queue, expires=expires, retry=False, headers=stamp())
+    except (redis.RedisError, OperationalError, OSError) as error:
+        raise BrokerUnavailable(f"cannot reach the broker: {error}; nothing was sent") from error
 
 
 def _asleep(kinds: list[str]) -> list[str]:

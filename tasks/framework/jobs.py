@@ -1,4 +1,4 @@
-"""The one mechanism behind every scheduled job.
+"""How scheduled jobs run. The catalogue of them is ``jiyi.operations.jobs``.
 
 A job is a function of a :class:`Run`, which gives it bounded transactions and counts what it did. Its runs are rows
 of ``job_ticks``: beat asks often, and the row of a slot says whether there is anything to do. So two beats, a beat
@@ -22,6 +22,7 @@ from celery import shared_task
 from sqlalchemy import Connection, text
 
 from jiyi.errors import JiyiError
+from jiyi.operations.jobs import JOBS, Job
 from jiyi.settings import Settings, get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
@@ -29,68 +30,18 @@ from models.memory import agents
 from models.memory.agents import AgentName
 from models.operations import meters
 from models.queue import ticks
-from models.queue.ticks import MORE, Tick
+from models.queue.ticks import MORE, Attempt
 
 log = logging.getLogger(__name__)
 
-HOUR, DAY = 3_600, 86_400
-#: What the end of a setting's name says of its number.
-UNITS = {"seconds": 1, "minutes": 60, "hours": HOUR}
 #: Seconds. Beat forgets, when it starts anew, when it last sent something: so it asks for rare jobs as often as this.
 LOOK_SECONDS = 60
-#: Seconds that a run may take before it stops by itself, to go on with the next look.
-TIME_LIMIT = 90
 #: Seconds after its time limit at which a run counts as dead: one batch more, and no statement takes longer.
 GRACE = 75
+#: … and at which Celery interrupts it.
+SOFT_GRACE = 30
 #: Agents read at once.
 AGENTS_PAGE = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """Every so many seconds, ``offset`` after midnight UTC. ``every`` 0: never."""
-
-    every: float
-    offset: float = 0.0
-
-    def slot(self, now: datetime) -> datetime:
-        """The latest time at or before ``now`` at which there is a tick."""
-        since = now.timestamp() - self.offset
-        return datetime.fromtimestamp(since // self.every * self.every + self.offset, UTC)
-
-    def __str__(self) -> str:
-        if not self.every:
-            return "off"
-        if self.every == DAY:
-            return f"daily at {self.offset / HOUR:02.0f}:00 UTC"
-        unit = next(unit for unit in ("hours", "minutes", "seconds") if self.every % UNITS[unit] == 0)
-        number = self.every / UNITS[unit]
-        return f"every {unit[:-1]}" if number == 1 else f"every {number:g} {unit}"
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What :func:`job` was told."""
-
-    name: str
-    #: The setting that says how often, or at which hour.
-    setting: str
-    queue: str
-    time_limit: float
-    function: Callable[[Run], None]
-    #: A run may begin while an earlier one is under way, or seems to be.
-    overlaps: bool = False
-
-    def schedule(self, settings: Settings) -> Schedule:
-        value = float(getattr(settings, self.setting))
-        unit = self.setting.rpartition("_")[2]
-        if unit == "hour":
-            return Schedule(DAY, value * HOUR) if value >= 0 else Schedule(0)
-        return Schedule(value * UNITS[unit])
-
-    @property
-    def purpose(self) -> str:
-        return (self.function.__doc__ or "").partition("\n")[0]
 
 
 @dataclass(slots=True)
@@ -165,41 +116,24 @@ class Run:
         return True
 
 
-#: Every job there is.
-JOBS: dict[str, Job] = {}
+JobFunction = Callable[[Run], None]
+#: What the jobs of the catalogue do, by name.
+FUNCTIONS: dict[str, JobFunction] = {}
 
 
-def job(
-    name: str,
-    *,
-    every: str | None = None,
-    at: str | None = None,
-    queue: str = "upkeep",
-    time_limit: float = TIME_LIMIT,
-    overlaps: bool = False,
-) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
-    """Make a function the job ``name``.
+def job(name: str) -> Callable[[JobFunction], JobFunction]:
+    """Make a function what the job ``name`` of the catalogue (``jiyi.operations.jobs``) does, with the Celery task that runs it.
 
-    Its docstring's first line says what it does, its last why it is safe to repeat. It has to look at ``run.dry``, write
-    through ``run.transaction`` or ``run.repeat`` in small pieces, and record what it changes of memories
-    (``models.accounts.audit``).
-
-    Args:
-        name: the job's, and in ``job.<name>`` its task's.
-        every: the setting that holds the interval, named ``…_seconds``, ``…_minutes`` or ``…_hours``; 0: off.
-        at: or the setting that holds the hour of the day, named ``…_hour``; -1: off.
-        queue: the Celery queue it runs in.
-        time_limit: seconds after which a run stops by itself at the next batch.
-        overlaps: two runs at a time do no harm, so none waits until it is known that another one died.
+    Its docstring says why it is safe to repeat. It has to look at ``run.dry``, write through ``run.transaction`` or
+    ``run.repeat`` in small pieces, and record what it changes of memories (``models.accounts.audit``).
     """
-    setting = every or at
-    assert setting is not None
+    known = JOBS[name]
 
-    def register(function: Callable[[Run], None]) -> Callable[[Run], None]:
-        known = JOBS[name] = Job(name, setting, queue, time_limit, function, overlaps)
-        hard_limit = time_limit + GRACE
+    def register(function: JobFunction) -> JobFunction:
+        FUNCTIONS[name] = function
+        limit = known.time_limit
 
-        @shared_task(name=task_name(name), time_limit=hard_limit, soft_time_limit=time_limit + 30, ignore_result=True)
+        @shared_task(name=known.task, time_limit=limit + GRACE, soft_time_limit=limit + SOFT_GRACE, ignore_result=True)
         def tick(slot: str | None = None, group_id: str | None = None) -> None:
             """One tick. Safe to repeat because a slot's row lets it run once."""
             perform(known, None if slot is None else datetime.fromisoformat(slot), group_id)
@@ -209,11 +143,7 @@ def job(
     return register
 
 
-def task_name(name: str) -> str:
-    return f"job.{name}"
-
-
-def perform(known: Job, slot: datetime | None = None, group_id: str | None = None) -> Tick | None:
+def perform(known: Job, slot: datetime | None = None, group_id: str | None = None) -> Attempt | None:
     """Run a job, unless this slot had its run. ``slot`` is given by who wants a run now, beside the schedule."""
     now = datetime.now(UTC)
     schedule = known.schedule(get_settings())
@@ -238,7 +168,7 @@ def rehearse(known: Job, group_id: str | None = None) -> dict[str, Any]:
     """What a run would do now. Changes nothing, and no tick is written."""
     run = Run(known.name, datetime.now(UTC), dry=True, group_id=group_id, deadline=time.monotonic() + known.time_limit)
     with run.scope():
-        known.function(run)
+        FUNCTIONS[known.name](run)
     return run.summary
 
 
@@ -246,7 +176,7 @@ def _attempt(known: Job, run: Run) -> str | None:
     """None, or a sentence about what went wrong."""
     try:
         with run.scope():
-            known.function(run)
+            FUNCTIONS[known.name](run)
     except JiyiError as error:  # says what is wrong by itself
         meters.failing()
         log.warning("job %s failed: %s", known.name, error)
@@ -264,7 +194,7 @@ def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
     schedules = {known: known.schedule(settings) for known in JOBS.values()}
     return {
         known.name: {
-            "task": task_name(known.name),
+            "task": known.task,
             "schedule": min(schedule.every, LOOK_SECONDS),
             "options": {"queue": known.queue, "expires": min(schedule.every, LOOK_SECONDS)},
         }

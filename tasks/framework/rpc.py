@@ -56,7 +56,8 @@ def _serve(action: Action[Q, R], perform: Callable[[Actor, Q], R]) -> None:
     def answer(request_id: str, request: dict[str, Any], actor: str) -> None:
         def parse() -> tuple[Actor, Q]:
             body = {name: value for name, value in request.items() if name != "group_id"}
-            return Actor(_Whose.model_validate(request).group_id, actor), action.request.model_validate(body)
+            group_id = _Whose.model_validate(request).group_id
+            return Actor(group_id, actor, operator=actor == OPERATOR), action.request.model_validate(body)
 
         _, _, reply = reply_to(action.name, request_id, parse, lambda asked: perform(*asked))
         with valkey().pipeline(transaction=False) as pipe:

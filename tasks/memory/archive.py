@@ -22,7 +22,7 @@ def _is_left_alone(connection: Connection, agent: AgentName) -> bool:
     return ((own and own.mode) or get_settings().mode) == "stanford"
 
 
-@job("expire_thoughts", every="expire_minutes")
+@job("expire_thoughts")
 def expire_thoughts(run: Run) -> None:
     """Archive memories past their expiry, as thoughts are after thirty days.
 
@@ -46,7 +46,7 @@ def expire_thoughts(run: Run) -> None:
             return
 
 
-@job("archive", at="archive_hour")
+@job("archive")
 def archive(run: Run) -> None:
     """Archive memories that have faded: long not accessed, of little importance, and nothing rests on them.
 

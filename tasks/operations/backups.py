@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from jiyi.operations.jobs import BACKUP_SECONDS
 from jiyi.settings import get_settings
 from models.operations import backups, pg_tools
 from models.operations.pg_tools import BackupError
 from tasks.framework.jobs import Run, job
 
-#: Seconds that a backup may take: minutes for millions of memories, and never for ever.
-BACKUP_SECONDS = 3_600
 
-
-@job("backup", every="backup_hours", time_limit=BACKUP_SECONDS)
+@job("backup")
 def back_up(run: Run) -> None:
     """Back the database up to a new file, and delete the oldest of too many.
 
@@ -26,7 +24,7 @@ def back_up(run: Run) -> None:
     run.summary.update(file=str(made.path), bytes=made.bytes)
 
 
-@job("verify_backup", at="verify_backup_hour")
+@job("verify_backup")
 def verify_backup(run: Run) -> None:
     """Look whether there is a backup that is young enough and can be read.
 

@@ -1,22 +1,24 @@
-"""The answer to ``jiyi embedders``."""
+"""Which embedders there are, for ``jiyi embedders``."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from jiyi.protocol import queries as ask
+from jiyi.protocol.operations import EmbeddersRequest
+from jiyi.protocol.providers import EmbedderReport, ModelInUse, ModelOfSetting, ReembeddingUnderWay
 from jiyi.providers.embedders.choice import LOCAL, SETTING, chosen, model_of
 from jiyi.providers.embedders.overview import vendors
 from jiyi.providers.spec import parse
 from jiyi.settings import get_settings
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.operations import embedding_models, reembedding
-from tasks.framework.inspection import inspects
+from models.operations.actions import show_embedders
+from tasks.framework.rpc import implements
 
 
-@inspects("embedders", ask.EmbeddersQuery)
-def embedders(query: ask.EmbeddersQuery) -> dict[str, Any]:  # noqa: ARG001 - the whole service's
+@implements(show_embedders)
+def embedder_report(_actor: Actor, _request: EmbeddersRequest) -> EmbedderReport:
+    """Safe to repeat because it only reads."""
     settings = get_settings()
     named = chosen(settings)
     with whole_service(), unit_of_work() as connection:  # counts only
@@ -26,14 +28,14 @@ def embedders(query: ask.EmbeddersQuery) -> dict[str, Any]:  # noqa: ARG001 - th
         left = None if begun is None else reembedding.left(connection, begun)
     active = named if used is None else parse(used.spec, SETTING, LOCAL)
     others = [] if begun is None else [parse(begun.spec, SETTING, LOCAL)]
-    return {
-        "active": None if used is None else {"model": used.model, "spec": used.spec, "since": used.since},
-        "setting": {"model": model_of(named), "spec": str(named)},
-        "move": None if begun is None else {"model": begun.model, "spec": begun.spec, "left": left},
-        "notes": _notes(str(named), model_of(named), None if used is None else used.model, begun),
-        "vendors": [row | {"active": row["spec"] == str(active)} for row in vendors(settings, active, named, *others)],
-        "models": models,
-    }
+    return EmbedderReport(
+        active=None if used is None else ModelInUse(model=used.model, spec=used.spec, since=used.since),
+        setting=ModelOfSetting(model=model_of(named), spec=str(named)),
+        move=None if begun is None else ReembeddingUnderWay(model=begun.model, spec=begun.spec, left=left),
+        notes=_notes(str(named), model_of(named), None if used is None else used.model, begun),
+        vendors=vendors(settings, active, named, *others),
+        models=models,
+    )
 
 
 def _notes(spec: str, named: str, used: str | None, begun: reembedding.Reembedding | None) -> list[str]:

@@ -17,8 +17,7 @@ from tasks.framework.work import KINDS, summary, wake
 PRUNE_BATCH = 1_000
 
 
-# After a crash of the database it must not take minutes until what was claimed then is woken up.
-@job("reconcile", every="reconcile_seconds", time_limit=60, overlaps=True)
+@job("reconcile")
 def reconcile(run: Run) -> None:
     """Wake what is overdue, bury what used up its attempts, write access buffers that were left behind.
 
@@ -38,7 +37,7 @@ def reconcile(run: Run) -> None:
     run.count(accesses_recovered=access.recover().nodes)
 
 
-@job("recompute_kw_strength", at="recompute_kw_strength_hour")
+@job("recompute_kw_strength")
 def recompute_kw_strength(run: Run) -> None:
     """Count keyword strengths anew from the memories, and repair what differs.
 
@@ -63,7 +62,7 @@ def recompute_kw_strength(run: Run) -> None:
             found.append({"group_id": group_id, "agent_id": agent_id, "keywords": drift.keywords, "off_by": drift.off_by})
 
 
-@job("prune", at="prune_hour")
+@job("prune")
 def prune(run: Run) -> None:
     """Delete old events (if asked to), old closed dead letters and old runs of jobs.
 
@@ -86,7 +85,7 @@ def prune(run: Run) -> None:
                 audit.record(connection, group_id=run.group_id, actor=run.actor, action="prune", target=table, count=deleted, before=before)
 
 
-@job("snapshot", every="snapshot_seconds")
+@job("snapshot")
 def take_snapshot(run: Run) -> None:
     """Count queues, work owed, dead letters and delays, for plots and for looking back.
 

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from sqlalchemy import Connection
+
 from jiyi.errors import InvalidRequest, SettingsError
-from jiyi.protocol.reembedding import TASK, MoveRequest, MoveState
+from jiyi.protocol.reembedding import MoveState, ReembeddingStep
 from jiyi.protocol.vectors import Float32
 from jiyi.providers.embedders import embedder_of
 from jiyi.providers.embedders.choice import SETTING, chosen, complete, model_of
 from jiyi.providers.spec import Spec
 from jiyi.settings import get_settings
+from models.accounts import audit
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.memory.inbox import ENLARGE
 from models.memory.nodes import TextToEmbed
 from models.operations import embedding_models, reembedding
+from models.operations.actions import step_reembedding
 from models.operations.embedding_models import ActiveModel
 from models.operations.reembedding import Reembedding
 from models.queue import pending_work
 from models.retrieval import enlargement
 from models.tiers.knowledge import EMBED_KNOWLEDGE
-from tasks.framework.answering import answers
+from tasks.framework.rpc import implements
 from tasks.framework.work import wake
 
 #: Memories that may be embedded while the switch holds up all who store vectors: a second or two.
@@ -30,18 +35,18 @@ LAST_MEMORIES = 64
 PROBE = "hello 你好"
 
 
-@answers(TASK, MoveRequest)
-def move(request: MoveRequest) -> MoveState:
-    """Do the next step.
+@implements(step_reembedding)
+def step(actor: Actor, request: ReembeddingStep) -> MoveState:
+    """Do the next step. The beginning, the switch and a cancellation are recorded in the audit log.
 
     Safe to repeat because each step looks at what there is: memories that have the new model's vector are passed by,
     and the switch happens once.
     """
     with whole_service():  # a deployment moves with all its groups
-        return _cancel() if request.cancel else _step(request)
+        return _cancel(actor) if request.cancel else _step(actor, request)
 
 
-def _step(request: MoveRequest) -> MoveState:
+def _step(actor: Actor, request: ReembeddingStep) -> MoveState:
     with unit_of_work() as connection:
         used, begun, last = embedding_models.active_model(connection), reembedding.filling(connection), reembedding.finished(connection)
     if used is None:
@@ -52,17 +57,17 @@ def _step(request: MoveRequest) -> MoveState:
         hint = f"go on with `jiyi reembed --to {begun.spec}`, or end it with `jiyi reembed --cancel`"
         raise InvalidRequest([f"to: a move to {begun.model} is under way: {hint}"])
     if begun is not None:
-        return _fill(begun, request)
+        return _fill(actor, begun, request)
     if model == used.model:
         return _finish(_as_move(used, last, everything=request.everything), request)
     with unit_of_work() as connection:
         unfolded = reembedding.unfolded(connection, used.model)
     if unfolded and last is not None:  # the move before this one was left at its end
         return _fold(last, request, unfolded)
-    return _begin(spec, used, request)
+    return _begin(actor, spec, used, request)
 
 
-def _target(request: MoveRequest, begun: Reembedding | None) -> Spec:
+def _target(request: ReembeddingStep, begun: Reembedding | None) -> Spec:
     settings = get_settings()
     if request.to is not None:
         try:
@@ -72,7 +77,7 @@ def _target(request: MoveRequest, begun: Reembedding | None) -> Spec:
     return chosen(settings) if begun is None else complete(begun.spec, settings)
 
 
-def _begin(spec: Spec, used: ActiveModel, request: MoveRequest) -> MoveState:
+def _begin(actor: Actor, spec: Spec, used: ActiveModel, request: ReembeddingStep) -> MoveState:
     model = model_of(spec)
     made = embedder_of(str(spec)).passages([PROBE])
     with unit_of_work() as connection:
@@ -81,14 +86,15 @@ def _begin(spec: Spec, used: ActiveModel, request: MoveRequest) -> MoveState:
         assert begun is not None
         embedding_models.check_size(model, begun.dimensions, made.shape[1])  # it may have been in use before
         reembedding.set_size(connection, begun, made.shape[1])
-    return _fill(begun, request)
+        _record(connection, actor, model, "begun", replaces=used.model, everything=request.everything)
+    return _fill(actor, begun, request)
 
 
-def _fill(begun: Reembedding, request: MoveRequest) -> MoveState:
+def _fill(actor: Actor, begun: Reembedding, request: ReembeddingStep) -> MoveState:
     with unit_of_work() as connection:
         found = reembedding.to_embed(connection, begun, request.batch, begun.position or reembedding.FIRST)
     if len(found) < min(request.batch, LAST_MEMORIES):  # the round ends here; more may be coming in all the time
-        return _switch(begun)
+        return _switch(actor, begun)
     _embed(begun, found)
     return _filling(begun, request, len(found))
 
@@ -114,7 +120,7 @@ def _vectors(begun: Reembedding, found: list[TextToEmbed]) -> list[tuple[UUID, F
     return [(item.node_id, vectors[item.key_hash]) for item in found]
 
 
-def _filling(begun: Reembedding, request: MoveRequest, done: int) -> MoveState:
+def _filling(begun: Reembedding, request: ReembeddingStep, done: int) -> MoveState:
     left = None
     if request.count:
         with unit_of_work() as connection:
@@ -122,7 +128,7 @@ def _filling(begun: Reembedding, request: MoveRequest, done: int) -> MoveState:
     return MoveState(phase="filling", model=begun.model, replaces=begun.replaces, done=done, left=left)
 
 
-def _switch(begun: Reembedding) -> MoveState:
+def _switch(actor: Actor, begun: Reembedding) -> MoveState:
     """At the end of a round: what was stored behind it meanwhile is embedded, and the new model becomes the active one."""
     with unit_of_work() as connection:
         reembedding.hold(connection)
@@ -137,6 +143,7 @@ def _switch(begun: Reembedding) -> MoveState:
             return MoveState(phase="filling", model=begun.model, replaces=begun.replaces)
         reembedding.put(connection, begun, _vectors(begun, found), [])
         reembedding.switch(connection, begun)
+        _record(connection, actor, begun.model, "switched", replaces=begun.replaces)
     wake(EMBED_KNOWLEDGE)
     return MoveState(phase="waiting", model=begun.model, replaces=begun.replaces, done=len(found))
 
@@ -148,7 +155,7 @@ def _as_move(used: ActiveModel, last: Reembedding | None, *, everything: bool) -
     return Reembedding(last.model, last.spec, last.dimensions, last.replaces, everything or last.everything, last.position, used.since)
 
 
-def _finish(last: Reembedding, request: MoveRequest) -> MoveState:
+def _finish(last: Reembedding, request: ReembeddingStep) -> MoveState:
     """After the switch: fold, then see whether a memory came in with the old model's vector at the last moment."""
     with unit_of_work() as connection:
         unfolded = reembedding.unfolded(connection, last.model)
@@ -165,7 +172,7 @@ def _finish(last: Reembedding, request: MoveRequest) -> MoveState:
     return _filling(last, request, len(found))
 
 
-def _fold(last: Reembedding, request: MoveRequest, unfolded: int) -> MoveState:
+def _fold(last: Reembedding, request: ReembeddingStep, unfolded: int) -> MoveState:
     """Put a batch of vectors in their places, as soon as nobody waits for an answer by the old model any more."""
     with unit_of_work() as connection:
         wait = get_settings().request_timeout - reembedding.seconds_since_switch(connection)
@@ -179,9 +186,15 @@ def _cancelled(begun: Reembedding) -> InvalidRequest:
     return InvalidRequest([f"to: the move to {begun.model} was cancelled meanwhile"])
 
 
-def _cancel() -> MoveState:
+def _cancel(actor: Actor) -> MoveState:
     with unit_of_work() as connection:
         model = reembedding.cancel(connection)
-    if model is None:
-        raise InvalidRequest(["cancel: no move is under way that could be ended"])
+        if model is None:
+            raise InvalidRequest(["cancel: no move is under way that could be ended"])
+        _record(connection, actor, model, "cancelled")
     return MoveState(phase="cancelled", model=model)
+
+
+def _record(connection: Connection, actor: Actor, model: str, change: str, **details: object) -> None:
+    name = step_reembedding.name
+    audit.record(connection, group_id=None, actor=actor.name, action=name, target=model, change=change, **details)

@@ -44,7 +44,7 @@ class Superseded(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentScope:
+class Reflector:
     """The agent that reflects, at its time."""
 
     group_id: str
@@ -95,7 +95,7 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
     with unit_of_work() as connection:
         name = agents.name_of(connection, agent_key)
         if name is not None:
-            whose = AgentScope(*name, _settings(connection, name), reflections.clock(connection, *name))
+            whose = Reflector(*name, _settings(connection, name), reflections.clock(connection, *name))
             begun = reflections.begin(connection, *name, patient.model)
             seen = agents.counters(connection, agent_key)
             count = reflection.window(seen[1], original=whose.original)
@@ -124,7 +124,7 @@ def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewin
         ended = ended_sessions.find_ended(connection, event_id)
         if ended is not None:
             name = (ended.group_id, ended.agent_id)
-            whose = AgentScope(*name, _settings(connection, name), ended.occurred_at)
+            whose = Reflector(*name, _settings(connection, name), ended.occurred_at)
             begun = reflections.begin_conversation(connection, event_id, *name, patient.model)
             said = ended_sessions.load_transcript(connection, ended)
     if ended is None:
@@ -153,7 +153,7 @@ def _settings(connection: Connection, name: AgentName) -> ResolvedSettings:
     return (agents.agent_settings(connection, *name) or AgentSettings()).over(get_settings())
 
 
-def _retrieval(whose: AgentScope, accessed: list[UUID]) -> Retrieve:
+def _retrieval(whose: Reflector, accessed: list[UUID]) -> Retrieve:
     """Retrieval as for any question: all focal texts at once, so on one state of the memory."""
 
     def look_up(texts: list[str]) -> list[list[Statement]]:

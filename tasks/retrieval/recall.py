@@ -3,45 +3,60 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import mean, median
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from sqlalchemy import Connection
 
 from jiyi.errors import NotFound
-from jiyi.protocol.queries import RecallQuery
+from jiyi.protocol.operations import RecallRequest
+from jiyi.protocol.providers import RecallReport
 from jiyi.protocol.retrieval import RetrievalRequest
+from models.db.actions import Actor
 from models.db.connection import reading
-from models.memory import agents, listing
+from models.memory import agents, reads
 from models.memory.agents import AgentRecord
+from models.operations.actions import check_recall
 from models.retrieval.agent_index import AgentIndex, IndexKey
-from tasks.framework.inspection import inspects
+from tasks.framework.rpc import implements
 from tasks.retrieval.retrieve import ParsedQuestion, find, likely_best, resolve
 
 T = TypeVar("T")
 
 
-@inspects("recall", RecallQuery)
-def recall(query: RecallQuery) -> dict[str, Any]:
+@implements(check_recall)
+def recall(actor: Actor, query: RecallRequest) -> RecallReport:
     """Ask with the texts of some of the agent's own memories, both ways, and compare.
 
-    All of its memories are read for it, once, beside the worker's own indexes.
+    All of its memories are read for it, once, beside the worker's own indexes. Safe to repeat because it only reads.
     """
+    group_id = actor.group_id
     with reading() as connection:
-        agent = agents.find_agents(connection, query.group_id, query.agent_id)
+        agent = agents.find_agents(connection, group_id, query.agent_id)
         if agent is None:
-            raise NotFound(f"agent_id: no agent {query.agent_id!r} in the group {query.group_id!r}; see `jiyi agents`")
+            raise NotFound(f"agent_id: no agent {query.agent_id!r} in the group {group_id!r}; see `jiyi agents`")
         if not agent.large:
-            return {"large": False, "memories": agent.node_count}
-        texts = listing.some_texts(connection, query.group_id, query.agent_id, query.questions)
-        asked = [_asked(query, agent, text) for text in texts]
-        everything = AgentIndex(IndexKey(query.group_id, query.agent_id, asked[0].model if asked else ""))
+            return RecallReport(large=False, memories=agent.node_count)
+        texts = reads.some_texts(connection, group_id, query.agent_id, query.questions)
+        asked = [_asked(group_id, query, agent, text) for text in texts]
+        everything = AgentIndex(IndexKey(group_id, query.agent_id, asked[0].model if asked else ""))
         everything.refresh(connection)
         compared = [_compare(connection, one, agent, everything) for one in asked]
-    return {"large": True, "memories": agent.node_count, "questions": len(asked), "top_k": query.top_k} | _summary(compared)
+    shares = [one.recall for one in compared if one.recall is not None]
+    return RecallReport(
+        large=True,
+        memories=agent.node_count,
+        questions=len(asked),
+        top_k=query.top_k,
+        recall=mean(shares) if shares else None,
+        worst=min(shares, default=None),
+        short=sum(one.short for one in compared),
+        exact_ms=median(one.exact_ms for one in compared) if compared else None,
+        large_ms=median(one.large_ms for one in compared) if compared else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +77,9 @@ def _compare(connection: Connection, asked: ParsedQuestion, agent: AgentRecord, 
     return Compared(share, len(found) < len(exact), exact_ms, large_ms)
 
 
-def _summary(compared: Sequence[Compared]) -> dict[str, Any]:
-    shares = [one.recall for one in compared if one.recall is not None]
-    return {
-        "recall": mean(shares) if shares else None,
-        "worst": min(shares, default=None),
-        "short": sum(one.short for one in compared),
-        "exact_ms": median(one.exact_ms for one in compared) if compared else None,
-        "large_ms": median(one.large_ms for one in compared) if compared else None,
-    }
-
-
-def _asked(query: RecallQuery, agent: AgentRecord, text: str) -> ParsedQuestion:
+def _asked(group_id: str, query: RecallRequest, agent: AgentRecord, text: str) -> ParsedQuestion:
     request = RetrievalRequest(
-        group_id=query.group_id, agent_id=query.agent_id, focal_texts=[text], top_k=query.top_k, mode="recent", touch=False
+        group_id=group_id, agent_id=query.agent_id, focal_texts=[text], top_k=query.top_k, mode="recent", touch=False
     )
     return resolve(request, agent)
 

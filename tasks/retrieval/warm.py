@@ -17,7 +17,7 @@ QUESTION = "warm"
 EXPIRES = 30
 
 
-@job("warm", every="warm_seconds", time_limit=30)
+@job("warm")
 def warm(run: Run) -> None:
     """Have the indexes of the agents that were asked last brought up to date in a retrieval worker.
 

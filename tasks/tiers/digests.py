@@ -29,7 +29,7 @@ MAX_STATEMENTS, MAX_CHARS = 20, 1_000
 YOUNG = 0.5
 
 
-@job("digest", every="digest_hours", queue="reflection")
+@job("digest")
 def digest_quarantine(run: Run) -> None:
     """Digest what came into each group's quarantine, for those who promote.
 

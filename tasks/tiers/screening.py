@@ -182,7 +182,7 @@ def consistency(batch: Batch) -> None:
 # Expiry
 
 
-@job("expire_working_memory", every="wm_expire_minutes")
+@job("expire_working_memory")
 def expire_working_memory(run: Run) -> None:
     """Note entries of working memory whose time is over, and take them out.
 

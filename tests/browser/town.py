@@ -12,7 +12,6 @@ from sqlalchemy import text
 
 from jiyi import Client
 from jiyi.accounts import keys
-from jiyi.protocol.queries import NodesQuery
 from models.accounts import api_keys
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
@@ -102,7 +101,7 @@ def build(group: str) -> Town:
         ids = client.observe_many(events)
         client.wait_for(ids, WAIT_SECONDS)
         reflection = client.reflect("Tomas", timeout=WAIT_SECONDS)
-        thoughts = client.page("nodes", NodesQuery, agent_id="Tomas", types=["thought"], limit=1).rows
+        thoughts = client.memory.nodes("Tomas", types=["thought"], limit=1).rows
         found = client.retrieve("Tomas", "bees", top_k=1).groups[0].retrieved_nodes[0]
     letter = bury(group, "payload.description: must not be empty", traceback="Traceback (most recent call last):\n  …")
     discarded = bury(group, UNRULY)

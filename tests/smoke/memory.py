@@ -98,7 +98,7 @@ def settled(group: str, supervise: Callable[[], None] = lambda: None) -> dict[st
         if events >= EVENTS and not owed:
             return memory(group)
         time.sleep(POLL_SECONDS)
-    raise AssertionError(f"not settled after {SETTLE_SECONDS} s: {events} of {EVENTS} events, {owed} rows of work owed")
+    raise AssertionError(f"not settled after {SETTLE_SECONDS} s: {events} of {EVENTS} events, {owed} rows of pending work")
 
 
 def memory(group: str) -> dict[str, Any]:

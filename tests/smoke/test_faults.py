@@ -14,7 +14,6 @@ import redis
 from jiyi import Client
 from jiyi.errors import EventRejected
 from jiyi.protocol.broker import exchange, intake_queue
-from jiyi.protocol.queries import DeadLettersQuery
 from jiyi.settings import get_settings
 from models.db.valkey import valkey
 from models.queue.broker_queues import unacknowledged
@@ -120,10 +119,10 @@ def test_poison_among_the_events(running: Service, client: Client, group: str, e
     with pytest.raises(EventRejected, match=r"payload\.description"):
         client.wait_for([bad_id], timeout=30)
     memory = settled(group)
-    letters = client.page("dead_letters", DeadLettersQuery, kind="intake", limit=100).rows
-    assert sum(letter["group_id"] == group for letter in letters) == 3
-    assert {"not JSON" in letter["reason"] for letter in letters if letter["group_id"] is None} >= {True}
-    assert all(letter["reason"] for letter in letters)
+    letters = client.dead_letters.list(kind="intake", limit=100).rows
+    assert sum(letter.group_id == group for letter in letters) == 3
+    assert {"not JSON" in letter.reason for letter in letters if letter.group_id is None} >= {True}
+    assert all(letter.reason for letter in letters)
     assert {**memory, "dead": 0} == expected
 
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
-from uuid import UUID
 
 from sqlalchemy import Connection
 
-from jiyi.errors import NotFound
-from jiyi.protocol import events as wire
-from jiyi.protocol import operations, queries
-from jiyi.protocol.rest import JobRun, Letter, LetterPage, LettersQuery, Queues, ResolveBody, Resolved, RunBody, Schedules, Stats
+from jiyi.operations.jobs import find as find_job
+from jiyi.protocol.operations import MAX_BODY_CHARS, DeadLetter, LettersRequest, ResolveBody, RunJob
+from jiyi.protocol.rest import JobRun, Letter, LetterPage, LettersQuery, Queues, RunBody, Schedules, Stats
 from jiyi.settings import get_settings
-from models.accounts import audit
-from models.memory import inbox, serving
-from models.queue import broker_queues, dead_letters, news
-from models.queue.wakeups import wake
+from models.operations import actions as service
+from models.operations import reads
+from models.queue import actions, broker_queues
+from models.queue import reads as pending
+from web.actions import perform
 from web.api import cursors
-from web.api.problems import Refused
-from web.api.registry import operation
+from web.api.registry import expose, operation
 from web.api.running import Asker
-from web.calls import caller
-from web.sources import from_database, source, to_database
+from web.sources import from_database, source
 
 _ID, _EVENT = "01978c00-0000-7000-8000-000000000005", "01978c00-0000-7000-8000-000000000006"
 _LETTER = {
@@ -66,8 +62,8 @@ def stats(asker: Asker) -> dict[str, Any]:
     """
 
     def question(connection: Connection) -> dict[str, Any]:
-        owed = serving.work_owed(connection, asker.group_id)
-        return {"group_id": asker.group_id, "counts": serving.counts(connection, asker.group_id), "work_owed": owed}
+        owed = pending.by_kind(connection, asker.group_id)
+        return {"group_id": asker.group_id, "counts": reads.counts(connection, asker.group_id), "work_owed": owed}
 
     return from_database(question)
 
@@ -122,93 +118,50 @@ def list_dead_letters(asker: Asker, query: LettersQuery) -> dict[str, Any]:
     """
     place = cursors.decode(query.after, cursors.ID)
     before = None if place is None else place[0]
-
-    def question(connection: Connection) -> list[dict[str, Any]]:
-        return serving.letters(connection, asker.group_id, query.state, query.kind, before, query.limit)
-
-    rows = from_database(question)
-    return {"letters": rows, "next": cursors.encode(rows[-1]["letter_id"]) if len(rows) == query.limit else None}
+    wanted = LettersRequest(state=query.state, kind=query.kind, before=before, limit=query.limit)
+    page = perform(actions.list_letters, asker.group_id, wanted)
+    return {"letters": [_letter(row) for row in page.rows], "next": None if page.next is None else cursors.encode(page.next)}
 
 
-@operation(
-    "GET", "/dead-letters/<uuid:letter_id>", id="get_dead_letter", scope="read", tag="service", answer=Letter, answer_example=_LETTER
+def _letter(row: DeadLetter) -> Letter:
+    letter = Letter.model_validate(row)
+    letter.body = letter.body and letter.body[:MAX_BODY_CHARS]
+    return letter
+
+
+expose(
+    actions.get_letter,
+    "GET",
+    "/dead-letters/<uuid:letter_id>",
+    id="get_dead_letter",
+    tag="service",
+    answer=Letter,
+    present=lambda _asker, row: _letter(row),
+    answer_example=_LETTER,
 )
-def get_dead_letter(asker: Asker, letter_id: UUID) -> dict[str, Any]:
-    """Get one dead letter.
-
-    The refused event or the failed work, with the reason and, where there is one, the traceback.
-    """
-    row = from_database(lambda connection: serving.letter(connection, asker.group_id, letter_id))
-    if row is None:
-        raise Refused(404, f"There is no dead letter {letter_id}.")
-    return row
 
 
-@operation(
+expose(
+    actions.resolve_letters,
     "POST",
     "/dead-letters/resolve",
     id="resolve_dead_letters",
-    scope="admin",
     tag="service",
     body=ResolveBody,
-    answer=Resolved,
     errors=(404,),
     examples={"Try one again": {"action": "replay", "letter_ids": [_ID]}, "Drop a kind": {"action": "discard", "kind": "intake"}},
     answer_example={"resolved": 1, "refused_again": 0},
 )
-def resolve_dead_letters(asker: Asker, body: ResolveBody) -> dict[str, int]:
-    """Replay or discard dead letters.
-
-    Those named, or up to 1,000 open ones of a kind. Replayed work is owed anew; replayed events are stored as if they
-    came now, and those that are still wrong come back as new letters. There is no way back from discarding.
-    """
-    done: dict[str, Any] = {}
-
-    def change(connection: Connection) -> None:
-        ids = serving.open_letters(connection, asker.group_id, body.letter_ids, body.kind)
-        if body.letter_ids and not ids:
-            raise Refused(404, "letter_ids: none of these is an open dead letter.")
-        if not ids:
-            done.update(resolved=0, refused=0, kinds=[])
-            return
-        resolved = dead_letters.resolve(connection, asker.group_id, ids, body.kind, replay=body.action == "replay", actor=asker.actor)
-        kinds, refused = _replay(connection, asker.group_id, resolved.bodies)
-        done.update(resolved=resolved.count, refused=refused, kinds=[*resolved.kinds, *kinds])
-
-    to_database(change)
-    wake(*done["kinds"])
-    news.resolved(asker.group_id, done["resolved"], f"{body.action}ed")
-    return {"resolved": done["resolved"], "refused_again": done["refused"]}
 
 
-def _replay(connection: Connection, group_id: str, bodies: list[str]) -> tuple[list[str], int]:
-    """Store the events of refused messages; returns the kinds of work that they owe, and how many are still refused."""
-    good, refused = [], 0
-    for body in bodies:
-        decoded = wire.decode(body.encode())
-        foreign = [(wire.encode([event]).decode(), "group_id: not the letter's") for event in decoded.events if event.group_id != group_id]
-        good += [event for event in decoded.events if event.group_id == group_id]
-        for text, reason in [*decoded.rejected, *foreign]:
-            dead_letters.bury_message(connection, text, reason, _event_id(text), group_id)
-            refused += 1
-    return list(inbox.store(connection, good).owed), refused
-
-
-def _event_id(body: str) -> UUID | None:
-    try:
-        return UUID(str(json.loads(body)["event_id"]))
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-
-
-@operation(
+expose(
+    service.list_jobs,
     "GET",
     "/schedules",
     id="list_schedules",
-    scope="operator",
     tag="service",
     answer=Schedules,
-    errors=(504,),
+    present=lambda _asker, jobs: {"jobs": jobs},
     answer_example={
         "jobs": [
             {
@@ -224,21 +177,13 @@ def _event_id(body: str) -> UUID | None:
         ]
     },
 )
-def list_schedules(asker: Asker) -> dict[str, Any]:
-    """List scheduled jobs.
-
-    Every job with its last run and its next one. Jobs are the whole service's, so this needs an operator's key, and a
-    worker that answers.
-    """
-    query = operations.ScheduleQuery(group_id=asker.group_id)
-    return {"jobs": caller().call("inspect.schedule", queries.QUEUE, query)}
 
 
 @operation(
     "POST",
     "/schedules/<anything:job>/run",
     id="run_job",
-    scope="operator",
+    scope=service.run_job.scope,
     tag="service",
     body=RunBody,
     body_required=False,
@@ -247,20 +192,13 @@ def list_schedules(asker: Asker) -> dict[str, Any]:
     errors=(504,),
     examples={"Now": {}, "What would it do?": {"dry_run": True}},
     answer_example={"job": "snapshot", "slot": "2026-03-02T09:00:00Z", "state": "waiting", "seconds": None, "summary": {}},
+    action=service.run_job,
 )
 def run_job(asker: Asker, job: str, body: RunBody) -> JobRun:
     """Run a scheduled job now.
 
     Beside its schedule; or, with dry_run, only tell what it would do. Jobs may be run as often as one likes.
     """
-    query = operations.RunJobQuery.model_construct(group_id=asker.group_id, job=job, dry_run=body.dry_run, whole_service=body.whole_service)
-    known = {found["job"] for found in list_schedules(asker)["jobs"]}
-    if job not in known:
-        raise NotFound(f"There is no job {job!r}; there are {', '.join(sorted(known))}.")
-    if not body.dry_run:
-        to_database(
-            lambda connection: audit.record(
-                connection, group_id=asker.group_id, actor=asker.actor, action="job run", target=job, whole_service=body.whole_service
-            )
-        )
-    return JobRun.model_validate(caller().call("inspect.run_job", queries.QUEUE, query))
+    request = RunJob(job=find_job(job).name, whole_service=body.whole_service)
+    tick = perform(service.preview_job if body.dry_run else service.run_job, asker.group_id, request)
+    return JobRun(job=tick.job, slot=tick.slot, state=tick.state, seconds=tick.seconds, summary=tick.summary)

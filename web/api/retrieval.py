@@ -5,8 +5,7 @@ from __future__ import annotations
 import redis
 
 from jiyi.protocol.calls import retrieval_queue
-from jiyi.protocol.rest import RetrieveBody
-from jiyi.protocol.retrieval import Answer, RetrievalRequest
+from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrieveBody
 from jiyi.settings import get_settings
 from models.queue import broker_queues
 from web.api.problems import RETRY_SECONDS, Refused

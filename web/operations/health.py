@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from flask_babel import gettext as _
 
+from jiyi.protocol.operations import Tick, WorkOwed
 from jiyi.settings import Settings
 from models.operations.canaries import Canary
 from models.queue.broker_queues import Depths, task_queues
@@ -92,33 +93,31 @@ def _is_silent(canary: Canary) -> bool:
     return canary.outstanding > 0 and canary.age is not None and canary.age > limit
 
 
-def work(owed: Sequence[dict[str, Any]] | None, reason: str) -> Check:
+def work(pending: Sequence[WorkOwed] | None, reason: str) -> Check:
     name = _("Work")
-    if owed is None:
+    if pending is None:
         return Check(name, "unknown", reason)
-    rows = [row for row in owed if row["overdue"]]
-    late = [row for row in rows if row["oldest_seconds"] > MAX_DUE_SECONDS]
-    if late:
-        oldest = max(late, key=lambda row: float(row["oldest_seconds"]))
-        detail = _("%(kind)s is due and has waited %(age)s", kind=oldest["kind"], age=age(oldest["oldest_seconds"]))
+    oldest = min((row for row in pending if row.overdue), key=lambda row: row.oldest, default=None)
+    if oldest is not None and seconds_since(oldest.oldest) > MAX_DUE_SECONDS:
+        detail = _("%(kind)s is due and has waited %(age)s", kind=oldest.kind, age=age(seconds_since(oldest.oldest)))
         return Check(name, "attention", detail)
-    return Check(name, "ok", _("%(count)s due now", count=number(sum(row["overdue"] for row in rows))))
+    return Check(name, "ok", _("%(count)s due now", count=number(sum(row.overdue for row in pending))))
 
 
-def schedule(settings: Settings, ticks: Sequence[dict[str, Any]] | None, reason: str, beat_age: float | None = None) -> Check:
+def schedule(settings: Settings, runs: Mapping[str, Tick] | None, reason: str, beat_age: float | None = None) -> Check:
     name = _("Schedule")
-    if ticks is None:
+    if runs is None:
         return Check(name, "unknown", reason)
-    pulse = next((tick for tick in ticks if tick["job"] == PULSE), None)
+    pulse = runs.get(PULSE)
     if pulse is None:
         return Check(name, "unknown", _("%(job)s has not run yet", job=PULSE))
-    since = seconds_since(pulse["slot"])
+    since = seconds_since(pulse.slot)
     if since > LATE_TICKS * settings.reconcile_seconds:
         detail = _("%(job)s last ran %(age)s ago: is beat running?", job=PULSE, age=age(since))
         if beat_age is not None and beat_age <= BEAT_SECONDS:
             detail = _("%(job)s last ran %(age)s ago, though beat runs: is it done?", job=PULSE, age=age(since))
         return Check(name, "attention", detail)
-    failed = [tick["job"] for tick in ticks if tick["state"] == "failed"]
+    failed = [job for job, run in runs.items() if run.state == "failed"]
     if failed:
         return Check(name, "attention", _("failed: %(jobs)s", jobs=", ".join(failed)))
     return Check(name, "ok", _("%(job)s ran %(age)s ago", job=PULSE, age=age(since)))

@@ -23,9 +23,9 @@ from sqlalchemy import Connection
 from jiyi.providers import breakers
 from jiyi.settings import get_settings
 from models.db.scope import whole_service
-from models.memory import listing
-from models.operations import canaries, meters, series, snapshot
+from models.operations import canaries, meters, reads, series
 from models.queue import broker_queues
+from models.queue import reads as pending
 from models.retrieval import index_cache
 from web.accounts.api_keys import identify_by_key, operator_or_own_machine
 from web.accounts.identity import need
@@ -119,18 +119,18 @@ def of_broker() -> list[Metric]:
 
 
 def of_database(connection: Connection) -> list[Metric]:
-    owed = listing.work_owed(connection)
+    owed = pending.by_kind(connection)
     now = time.time()
     return [
-        _gauges("jiyi_work_owed", "Work owed, by kind.", "kind", {row["kind"]: row["owed"] for row in owed}),
-        _gauges("jiyi_work_overdue", "Work that is due and unclaimed.", "kind", {row["kind"]: row["overdue"] for row in owed}),
+        _gauges("jiyi_work_owed", "Pending work, by kind.", "kind", {row.kind: row.owed for row in owed}),
+        _gauges("jiyi_work_overdue", "Work that is due and unclaimed.", "kind", {row.kind: row.overdue for row in owed}),
         _gauges(
             "jiyi_work_oldest_seconds",
-            "Age of the oldest work owed.",
+            "Age of the oldest pending work.",
             "kind",
-            {row["kind"]: max(0.0, now - row["oldest"].timestamp()) for row in owed},
+            {row.kind: max(0.0, now - row.oldest.timestamp()) for row in owed},
         ),
-        _gauge("jiyi_dead_letters_open", "Dead letters that nobody has decided on.", snapshot.open_letters(connection)),
+        _gauge("jiyi_dead_letters_open", "Dead letters that nobody has decided on.", reads.open_letters(connection)),
     ]
 
 

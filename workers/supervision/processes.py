@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping
 
 import psutil
+
+from jiyi.polling import poll
 
 KILL_SECONDS = 5.0  # SIGKILL takes effect at once unless the disk hangs.
 POLL_SECONDS = 0.02  # how often a start or an end is looked for.
@@ -52,9 +53,4 @@ def end_processes(processes: Mapping[psutil.Process, int | None], seconds: float
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     """Wait for a condition. Returns whether it has come true within ``seconds``."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(POLL_SECONDS)
-    return True
+    return poll(condition, bool, seconds, first=POLL_SECONDS, last=POLL_SECONDS)

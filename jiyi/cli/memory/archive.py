@@ -9,8 +9,8 @@ import typer
 
 from jiyi.cli import output
 from jiyi.cli.operations import jobs
-from jiyi.cli.shell import Json, checked, connect, given
-from jiyi.protocol.operations import MAX_RESTORED, ArchivedQuery, RestoreQuery
+from jiyi.cli.shell import Json, connect
+from jiyi.protocol.archive import MAX_RESTORED
 from jiyi.protocol.queries import DEFAULT_PAGE
 
 app = typer.Typer(help="The archive: memories that are found only when they are asked for.")
@@ -57,7 +57,7 @@ def list_archived(
 ) -> None:
     """An agent's archived memories, newest first."""
     with connect(ctx) as client:
-        page = client.page("archived", ArchivedQuery, agent_id=agent, limit=limit, **given(before=before))
+        page = client.archive.list(agent, before=before, limit=limit)
     if as_json:
         output.document(page.model_dump(mode="json"))
         return
@@ -91,12 +91,12 @@ def restore(
     if bool(node_ids) == (agent is not None):
         raise typer.BadParameter("give either ids or --agent NAME")
     with connect(ctx) as client:
-        done = client.ask("restore", checked(RestoreQuery, group_id=client.group, node_ids=node_ids or [], agent_id=agent))
-    if node_ids and done["restored"] < len(set(node_ids)):
-        output.notice(f"only {done['restored']:,} of {len(set(node_ids)):,} were archived memories of this group")
-    if done["restored"] >= MAX_RESTORED and agent is not None:
+        done = client.archive.restore(*(node_ids or []), agent_id=agent)
+    if node_ids and done.restored < len(set(node_ids)):
+        output.notice(f"only {done.restored:,} of {len(set(node_ids)):,} were archived memories of this group")
+    if done.restored >= MAX_RESTORED and agent is not None:
         output.notice("there may be more: run it again")
     if as_json:
-        output.document(done)
+        output.document(done.model_dump())
         return
-    output.line(f"{done['restored']:,} restored")
+    output.line(f"{done.restored:,} restored")

@@ -12,9 +12,8 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, connect, given
+from jiyi.cli.shell import Json, connect
 from jiyi.client.client import Client
-from jiyi.protocol.queries import ExportQuery
 
 app = typer.Typer(no_args_is_help=True, help="Write memories to files.")
 
@@ -50,10 +49,9 @@ def jsonl(
 def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterator[dict[str, Any]]:
     """Every event in order of arrival, without the fields that say nothing."""
     limit = min(PAGE, client.settings.max_page)
-    after: str | None = None
+    after: int | None = None
     while True:
-        fields = given(agent_id=agent, after=after)
-        page = client.page("export", ExportQuery, with_vectors=with_vectors, limit=limit, **fields)
+        page = client.memory.export(agent, after=after, with_vectors=with_vectors, limit=limit)
         for row in page.rows:
             yield {name: value for name, value in row.items() if value is not None}
         if page.next is None:

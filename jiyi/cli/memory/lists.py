@@ -10,7 +10,6 @@ from rich.table import Table
 
 from jiyi.cli import bars, output
 from jiyi.cli.shell import Json, NodeKind, connect, given
-from jiyi.protocol import queries
 from jiyi.protocol.queries import DEFAULT_PAGE, Page
 
 Agent = Annotated[str, typer.Argument(help="Whose.")]
@@ -29,7 +28,7 @@ def nodes(
 ) -> None:
     """An agent's memories, newest first."""
     with connect(ctx) as client:
-        page = client.page("nodes", queries.NodesQuery, agent_id=agent, limit=limit, **given(types=types, before=before))
+        page = client.memory.nodes(agent, before=before, limit=limit, **given(types=types))
     if as_json:
         output.document(page.model_dump(mode="json"))
         return
@@ -68,7 +67,7 @@ def keywords(
 ) -> None:
     """An agent's keywords, strongest first."""
     with connect(ctx) as client:
-        page = client.page("keywords", queries.KeywordsQuery, agent_id=agent, limit=limit, offset=offset)
+        page = client.memory.keywords(agent, offset=offset, limit=limit)
     if as_json:
         output.document(page.model_dump(mode="json"))
         return
@@ -88,7 +87,7 @@ def agents(
 ) -> None:
     """The group's agents, with what is set for them."""
     with connect(ctx) as client:
-        page = client.page("agents", queries.AgentsQuery, limit=limit, after=after)
+        page = client.agents.list(after=after, limit=limit)
         group = client.group
     if as_json:
         output.document(page.model_dump(mode="json"))

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from jiyi.cli import output
-from jiyi.cli.shell import checked
-from jiyi.client.calls import FIRST_POLL, LAST_POLL
+from jiyi.client.calls import Calls
 from jiyi.client.client import STATES_A_CALL, Client, chunks
-from jiyi.errors import EventRejected, NoAnswer, join_problems
+from jiyi.client.memory import Memory
+from jiyi.errors import EventRejected, join_problems
+from jiyi.polling import poll
 from jiyi.protocol import events as wire
+from jiyi.protocol.event_states import EventState
 from jiyi.protocol.events import Event
-from jiyi.protocol.queries import EventState, EventStatesQuery
 
 
 def publish(client: Client, events: Sequence[Event]) -> None:
@@ -33,25 +34,29 @@ def wait_for(client: Client, events: Sequence[Event], timeout: float) -> None:
         NoAnswer: some are not done after ``timeout`` seconds.
     """
     owners = {event.event_id: event.group_id for event in events}
-    deadline, pause = time.monotonic() + timeout, FIRST_POLL
+    deadline, total = time.monotonic() + timeout, len(owners)
     dead: list[str] = []
     with output.progress() as progress:
-        task = progress.add_task("waiting until retrievable", total=len(owners))
-        total = len(owners)
-        while owners:
+        task = progress.add_task("waiting until retrievable", total=total)
+
+        def look() -> int:
+            """Events that are left."""
             done = [state for state in _ask(client, owners, deadline) if state.final]
-            dead += [f"{state.event_id}: {state.reason}" for state in done if state.state == "dead"]
+            dead.extend(f"{state.event_id}: {state.reason}" for state in done if state.state == "dead")
             for state in done:
                 del owners[state.event_id]
             progress.advance(task, len(done))
-            if owners and time.monotonic() > deadline:
-                raise NoAnswer(
-                    f"{len(owners):,} of {total:,} events are published, but without effect after {timeout:g} s; "
-                    "they are not lost: `jiyi stats` shows the work owed"
-                )
-            pause = FIRST_POLL if done else min(pause * 2, LAST_POLL)
-            if owners:
-                time.sleep(pause)
+            return len(owners)
+
+        poll(
+            look,
+            lambda left: not left,
+            timeout,
+            lambda left: (
+                f"{left:,} of {total:,} events are published, but without effect after {timeout:g} s; "
+                "they are not lost: `jiyi stats` shows the pending work"
+            ),
+        )
     if dead:
         raise EventRejected(f"{len(dead):,} of {total:,} were refused (see `jiyi dead list`): {join_problems(dead)}")
 
@@ -62,9 +67,9 @@ def _ask(client: Client, owners: dict[UUID, str], deadline: float) -> Iterator[E
     for event_id, group in owners.items():
         by_group.setdefault(group, []).append(event_id)
     for group, event_ids in by_group.items():
+        memory = Memory(Calls(client.transport, client.settings, group))
         for page in chunks(event_ids, STATES_A_CALL):
-            query = checked(EventStatesQuery, group_id=group, event_ids=page)
-            states = [EventState.model_validate(row) for row in client.ask("event_states", query)]
+            states = memory.event_states(page)
             yield from states
             if time.monotonic() > deadline or not all(state.final for state in states):
                 break

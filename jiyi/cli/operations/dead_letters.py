@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 import typer
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, checked, connect, given
-from jiyi.client.client import Client
-from jiyi.errors import NotFound
-from jiyi.protocol.queries import DEFAULT_PAGE, DeadLettersQuery, ResolveQuery
+from jiyi.cli.shell import Json, connect
+from jiyi.protocol.operations import MAX_RESOLVED, LetterState
+from jiyi.protocol.queries import DEFAULT_PAGE
 
 app = typer.Typer(no_args_is_help=True, help="Dead letters: what could not be done.")
-
-State = Literal["open", "replayed", "discarded"]
-STATES: tuple[State, ...] = ("open", "replayed", "discarded")
-#: The service closes at most so many letters at a time.
-MAX_RESOLVED = 1_000
-LAST_UUID = (1 << 128) - 1
 
 Ids = Annotated[list[UUID] | None, typer.Argument(help="Ids of open dead letters.", metavar="[ID]…")]
 AllOf = Annotated[str | None, typer.Option("--all", metavar="KIND", help="All open ones of this kind, such as intake or embed.")]
@@ -29,7 +22,7 @@ AllOf = Annotated[str | None, typer.Option("--all", metavar="KIND", help="All op
 @app.command("list")
 def list_letters(
     ctx: typer.Context,
-    state: Annotated[State, typer.Option(help="Which ones.")] = "open",
+    state: Annotated[LetterState, typer.Option(help="Which ones.")] = "open",
     kind: Annotated[str | None, typer.Option(help="Only of this kind, such as intake or embed.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
     before: Annotated[UUID | None, typer.Option(help="Only older than this one: the next page.")] = None,
@@ -37,14 +30,13 @@ def list_letters(
 ) -> None:
     """Dead letters, newest first."""
     with connect(ctx) as client:
-        page = client.page("dead_letters", DeadLettersQuery, state=state, limit=limit, **given(kind=kind, before=before))
+        page = client.dead_letters.list(state=state, kind=kind, limit=limit, before=before)
     if as_json:
         output.document(page.model_dump(mode="json"))
         return
     made = output.table(f"{state} dead letters", "id", "created", "kind", "reason", grow=["reason"])
     for row in page.rows:
-        reason = output.cut(row["reason"], 1_000, 1)
-        output.row(made, row["letter_id"], output.local_date(row["created_at"]), row["kind"], reason)
+        output.row(made, row.letter_id, output.local_date(row.created_at), row.kind, output.cut(row.reason, 1_000, 1))
     if page.rows:
         output.stdout().print(made)
     else:
@@ -57,37 +49,23 @@ def list_letters(
 def show_letter(
     ctx: typer.Context, letter_id: Annotated[UUID, typer.Argument(metavar="ID", help="Its id.")], as_json: Json = False
 ) -> None:
-    """One dead letter: the reason, the traceback, the message as it came (its first 2,000 characters)."""
+    """One dead letter: the reason, the traceback, the message as it came."""
     with connect(ctx) as client:
-        letter = find(client, letter_id)
+        letter = client.dead_letters.get(letter_id)
     if as_json:
-        output.document(letter)
+        output.document(letter.model_dump(mode="json"))
         return
     console = output.stdout()
     made = output.table(str(letter_id), "", "", grow=[""])
     made.show_header = False
     for name in ("state", "kind", "group_id", "subject_id", "attempts", "reason"):
-        output.row(made, name, letter.get(name))
-    output.row(made, "created", output.local_time(letter["created_at"]))
+        output.row(made, name, getattr(letter, name))
+    output.row(made, "created", output.local_time(letter.created_at))
     console.print(made)
-    for name in ("body", "traceback"):
-        if letter.get(name):
+    for name, words in (("body", letter.body), ("traceback", letter.traceback)):
+        if words:
             console.print(f"\n{name}", style="bold")
-            console.print(output.block(letter[name]), soft_wrap=True)
-
-
-def find(client: Client, letter_id: UUID) -> dict[str, Any]:
-    """The letter of this id: the first below the next id, in the list of each state.
-
-    Raises:
-        NotFound: there is none in this group.
-    """
-    before = UUID(int=min(letter_id.int + 1, LAST_UUID))
-    for state in STATES:
-        page = client.page("dead_letters", DeadLettersQuery, state=state, before=before, limit=1)
-        if page.rows and UUID(page.rows[0]["letter_id"]) == letter_id:
-            return page.rows[0]
-    raise NotFound(f"no dead letter {letter_id} in the group {client.group!r}; see `jiyi dead list`")
+            console.print(output.block(words), soft_wrap=True)
 
 
 @app.command()
@@ -126,14 +104,17 @@ def _resolve(
 ) -> None:
     _one_way(letter_ids, kind)
     with connect(ctx) as client:
-        query = checked(ResolveQuery, group_id=client.group, action=action, letter_ids=letter_ids or [], kind=kind)
-        count = client.ask("resolve", query)["resolved"]
+        resolve = client.dead_letters.replay if action == "replay" else client.dead_letters.discard
+        done = resolve(letter_ids or [], kind=kind)
+    count = done.resolved
     asked = len(set(letter_ids or []))
     if count < asked:
         output.notice(f"only {count:,} of {asked:,} were open dead letters of this group")
     if kind is not None and count >= MAX_RESOLVED:
         output.notice("there may be more: run it again")
     if as_json:
-        output.document({"resolved": count})
+        output.document(done.model_dump(mode="json"))
         return
+    if done.refused_again:
+        output.notice(f"{done.refused_again:,} came back as new letters")
     output.line(f"{count:,} {'replayed' if action == 'replay' else 'discarded'}")

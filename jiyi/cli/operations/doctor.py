@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, checked, connect
-from jiyi.protocol.queries import RecallQuery
+from jiyi.cli.shell import Json, connect
+from jiyi.protocol.providers import RecallReport
 
 app = typer.Typer(no_args_is_help=True, help="Checks of the service.")
-
-#: Seconds: all of a large agent's memories are read for the comparison.
-PATIENCE = 60
 
 
 @app.callback()
@@ -32,22 +29,21 @@ def recall(
 ) -> None:
     """How much of the exact answer the search in a large agent's memories finds."""
     with connect(ctx) as client:
-        query = checked(RecallQuery, group_id=client.group, agent_id=agent, questions=questions, top_k=top_k)
-        found = client.ask("recall", query, PATIENCE)
+        found = client.service.check_recall(agent, questions=questions, top_k=top_k)
     if as_json:
-        output.document(found)
-    elif found["large"]:
+        output.document(found.model_dump(mode="json", exclude_unset=True))
+    elif found.large:
         output.stdout().print(recall_table(agent, found))
     else:
-        output.line(f"{agent} has {found['memories']:,} memories: every answer is exact")
+        output.line(f"{agent} has {found.memories:,} memories: every answer is exact")
 
 
-def recall_table(agent: str, found: dict[str, Any]) -> Table:
-    made = output.table(f"{agent}: {found['questions']} questions, the best {found['top_k']} of {found['memories']:,}", "", "")
+def recall_table(agent: str, found: RecallReport) -> Table:
+    made = output.table(f"{agent}: {found.questions} questions, the best {found.top_k} of {found.memories:,}", "", "")
     made.show_header = False
-    if found["recall"] is not None:
-        output.row(made, "found of the exact answer", f"{found['recall']:.1%}")
-        output.row(made, "in the worst case", f"{found['worst']:.1%}")
-        output.row(made, "median, this way / exact", f"{found['large_ms']:.0f} ms / {found['exact_ms']:.0f} ms")
-    output.row(made, "answers cut short", found["short"])
+    if found.recall is not None:
+        output.row(made, "found of the exact answer", f"{found.recall:.1%}")
+        output.row(made, "in the worst case", f"{found.worst:.1%}")
+        output.row(made, "median, this way / exact", f"{found.large_ms:.0f} ms / {found.exact_ms:.0f} ms")
+    output.row(made, "answers cut short", found.short)
     return made

@@ -12,10 +12,10 @@ from rich.progress import Progress, TaskID
 from rich.text import Text
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, checked, connect
+from jiyi.cli.shell import Json, connect
 from jiyi.client.client import Client
 from jiyi.errors import BrokerUnavailable, NoAnswer, ProviderUnavailable
-from jiyi.protocol import queries
+from jiyi.protocol.providers import BreakerState, EmbedderReport
 from jiyi.protocol.reembedding import DEFAULT_BATCH, MoveState
 
 #: Steps that may fail in a row before the command gives up, and seconds between them: a worker or a provider that
@@ -30,9 +30,9 @@ LONGEST_PAUSE = 1.0
 def embedders(ctx: typer.Context, as_json: Json = False) -> None:
     """Which embedders there are, which one is in use, and how many memories each model has embedded."""
     with connect(ctx) as client:
-        found = client.ask("embedders", checked(queries.EmbeddersQuery, group_id=client.group))
+        found = client.embeddings.show()
     if as_json:
-        output.document(found)
+        output.document(found.model_dump(mode="json"))
         return
     output.stdout().print(tables(found))
 
@@ -111,30 +111,30 @@ def _show(progress: Progress, task: TaskID, state: MoveState) -> None:
         progress.advance(task, state.done)
 
 
-def tables(found: dict[str, Any]) -> Group:
+def tables(found: EmbedderReport) -> Group:
     vendors = output.table("embedders", "", "provider", "model", "values", "ready", "calls", right=["values"], grow=["model", "ready"])
-    for row in found["vendors"]:
-        mark = Text("●", "green") if row["active"] else Text("")
-        output.row(vendors, mark, row["vendor"], row["model"], row["dimensions"], row["ready"], _calls(row["breaker"]))
+    for row in found.vendors:
+        mark = Text("●", "green") if row.active else Text("")
+        output.row(vendors, mark, row.vendor, row.model, row.dimensions, row.ready, _calls(row.breaker))
     models = output.table("memories by model (whole service)", "model", "state", "memories", right=["memories"])
-    for row in found["models"]:
-        beside = row["beside"] if row["state"] == "filling" else 0  # else its memories are counted with their nodes
-        output.row(models, row["model"], row["state"] or "imported", row["memories"] + beside)
-    if not found["models"]:
+    for model in found.models:
+        beside = model.beside if model.state == "filling" else 0  # else its memories are counted with their nodes
+        output.row(models, model.model, model.state or "imported", model.memories + beside)
+    if not found.models:
         output.row(models, "none yet")
-    notes = [Text(output.plain(note), "yellow") for note in found["notes"]]
+    notes = [Text(output.plain(note), "yellow") for note in found.notes]
     errors = [
-        Text(output.plain(f"{row['vendor']}: {row['breaker']['last_error']}"), "dim")
-        for row in found["vendors"]
-        if row["breaker"] and row["breaker"]["last_error"]
+        Text(output.plain(f"{row.vendor}: {row.breaker.last_error}"), "dim")
+        for row in found.vendors
+        if row.breaker is not None and row.breaker.last_error
     ]
     return Group(vendors, *([""] if errors else []), *errors, "", models, *([""] if notes else []), *notes)
 
 
-def _calls(breaker: dict[str, Any] | None) -> str | None:
+def _calls(breaker: BreakerState | None) -> str | None:
     """The breaker's state in words."""
     if breaker is None:
         return None
     words = {"closed": "let through", "open": "held back", "half-open": "one let through"}
-    failures = f", {breaker['failures']} failed" if breaker["failures"] else ""
-    return words.get(breaker["state"], "unknown") + failures
+    failures = f", {breaker.failures} failed" if breaker.failures else ""
+    return words.get(breaker.state, "unknown") + failures

@@ -9,10 +9,10 @@ import typer
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, checked, connect
+from jiyi.cli.shell import Json, connect
 from jiyi.client.jobs import JOB_SECONDS
 from jiyi.errors import JiyiError
-from jiyi.protocol.operations import ScheduleQuery, Tick
+from jiyi.protocol.operations import JobState, Tick
 
 #: Beat looks once a minute: a job that is due for less is not late.
 LATE_SECONDS = 90
@@ -27,41 +27,33 @@ class JobFailed(JiyiError):
 def schedule(ctx: typer.Context, as_json: Json = False) -> None:
     """Scheduled jobs of the service: how often, the last run, the next one."""
     with connect(ctx) as client:
-        found = client.ask("schedule", checked(ScheduleQuery, group_id=client.group))
+        found = client.jobs.list()
     if as_json:
-        output.document(found)
+        output.document([row.model_dump(mode="json") for row in found])
         return
     output.stdout().print(schedule_table(found, datetime.now(UTC)))
     for row in found:
-        if row["last"] is not None and row["last"]["error"]:
-            output.notice(f"{row['job']}: {row['last']['error']}")
+        if row.last is not None and row.last.error:
+            output.notice(f"{row.job}: {row.last.error}")
 
 
-def schedule_table(rows: list[dict[str, Any]], now: datetime) -> Table:
+def schedule_table(rows: list[JobState], now: datetime) -> Table:
     made = output.table("", "job", "runs", "last", "state", "took", "next", "result", right=["last", "took", "next"], grow="result")
     for row in rows:
-        last = row["last"] or {}
-        output.row(
-            made,
-            row["job"],
-            row["schedule"],
-            output.age(last.get("started_at"), now),
-            last.get("state"),
-            None if last.get("seconds") is None else f"{last['seconds']:.1f} s",
-            upcoming(row["next"], now),
-            last.get("error") or brief(last.get("summary", {})),
-        )
+        last = row.last
+        ran = (None,) * 3 if last is None else (output.age(last.started_at, now), last.state, f"{last.seconds or 0:.1f} s")
+        result = None if last is None else last.error or brief(last.summary)
+        output.row(made, row.job, row.schedule, *ran, upcoming(row.next, now), result)
     return made
 
 
-def upcoming(at: str | None, now: datetime) -> str | None:
+def upcoming(at: datetime | None, now: datetime) -> str | None:
     """``in 3 m``, ``due``, or how late it is."""
     if at is None:
         return None
-    moment = datetime.fromisoformat(at)
-    if moment > now:
-        return f"in {output.age(now, moment)}"
-    return "due" if (now - moment).total_seconds() < LATE_SECONDS else f"{output.age(moment, now)} late"
+    if at > now:
+        return f"in {output.age(now, at)}"
+    return "due" if (now - at).total_seconds() < LATE_SECONDS else f"{output.age(at, now)} late"
 
 
 def brief(summary: dict[str, Any], *, zeros: bool = False) -> str:

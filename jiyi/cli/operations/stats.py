@@ -10,8 +10,8 @@ from rich.console import Group
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, checked, connect
-from jiyi.protocol import queries
+from jiyi.cli.shell import Json, connect
+from jiyi.protocol.operations import ServiceStats
 
 #: Counts of the group in the order shown; what a newer service adds comes after them.
 NAMES = {
@@ -29,30 +29,30 @@ NAMES = {
 
 
 def stats(ctx: typer.Context, as_json: Json = False) -> None:
-    """Counts of the group, work owed, and counters of the service."""
+    """Counts of the group, pending work, and counters of the service."""
     with connect(ctx) as client:
-        found = client.ask("stats", checked(queries.StatsQuery, group_id=client.group))
+        found = client.service.stats()
         group = client.group
     if as_json:
-        output.document(found)
+        output.document(found.model_dump(mode="json"))
         return
     output.stdout().print(stats_tables(group, found, datetime.now(UTC)))
 
 
-def stats_tables(group: str, found: dict[str, Any], now: datetime) -> Group:
-    counters = {**found.get("counters", {}), "accesses not written yet": found.get("access_buffered")}
-    parts = [_counts(f"group {group}", {NAMES.get(name, name): value for name, value in found["group"].items()})]
+def stats_tables(group: str, found: ServiceStats, now: datetime) -> Group:
+    counters = {**found.counters, "accesses not written yet": found.access_buffered}
+    parts = [_counts(f"group {group}", {NAMES.get(name, name): value for name, value in found.group})]
     owed = output.table(
-        "work owed (whole service)", "kind", "owed", "overdue", "retried", "oldest", right=["owed", "overdue", "retried", "oldest"]
+        "pending work (whole service)", "kind", "owed", "overdue", "retried", "oldest", right=["owed", "overdue", "retried", "oldest"]
     )
-    for row in found["work_owed"]:
-        output.row(owed, row["kind"], row["owed"], row["overdue"], row["retried"], output.age(row["oldest"], now))
-    if not found["work_owed"]:
+    for row in found.work_owed:
+        output.row(owed, row.kind, row.owed, row.overdue, row.retried, output.age(row.oldest, now))
+    if not found.work_owed:
         output.row(owed, "nothing")
-    return Group(*parts, "", owed, "", _counts("counters (whole service)", counters), "", _indexes(found.get("indexes", {})))
+    return Group(*parts, "", owed, "", _counts("counters (whole service)", counters), "", _indexes(found.indexes))
 
 
-def _indexes(found: dict[str, Any]) -> Table:
+def _indexes(found: dict[str, dict[str, int]]) -> Table:
     made = output.table(
         "indexes in the retrieval workers", "worker", "agents", "memories", "MiB", "of", right=["agents", "memories", "MiB", "of"]
     )

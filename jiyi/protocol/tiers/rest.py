@@ -12,7 +12,8 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from jiyi.protocol.events import Name
-from jiyi.protocol.rest import MAX_TIMEOUT, Cursor
+from jiyi.protocol.rest import Cursor
+from jiyi.protocol.retrieval import MAX_TIMEOUT
 from jiyi.protocol.tiers.digests import DigestState
 from jiyi.protocol.tiers.knowledge import Change, Knowledge, Layer, LayerFilter
 from jiyi.protocol.tiers.query import Item, Kind, MemoryQuestion

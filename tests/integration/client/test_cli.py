@@ -181,12 +181,12 @@ def test_refused_events_are_listed_shown_replayed_and_discarded(jiyi, ask, servi
     assert '"poignancy": 99' in human
     assert own["letter_id"] in jiyi("dead", "list", "--kind", "intake")
 
-    assert ask("dead", "replay", own["letter_id"]) == {"resolved": 1}
+    assert ask("dead", "replay", own["letter_id"]) == {"resolved": 1, "refused_again": 1}
     again = until(lambda: [row for row in ask("dead", "list")["rows"] if row["subject_id"] == event_id])[0]
     assert again["letter_id"] != own["letter_id"]
     assert ask("dead", "show", own["letter_id"])["state"] == "replayed"
 
-    assert ask("dead", "discard", again["letter_id"], "--yes") == {"resolved": 1}
+    assert ask("dead", "discard", again["letter_id"], "--yes") == {"resolved": 1, "refused_again": 0}
     assert ask("dead", "show", again["letter_id"])["state"] == "discarded"
     assert not [row for row in ask("dead", "list")["rows"] if row["subject_id"] == event_id]
     assert ask("dead", "discard", again["letter_id"], "--yes", code=1)["error"]["code"] == "not_found"

@@ -16,11 +16,11 @@ from sqlalchemy import text
 from uuid6 import uuid7
 
 from jiyi import Client
-from jiyi.client.transports.caller import Caller
 from jiyi.errors import EventRejected, InvalidEvent, InvalidRequest, ModelMismatch, NoAnswer, NotFound
-from jiyi.protocol import queries
+from jiyi.operations.jobs import JOBS
 from jiyi.protocol.broker import exchange, intake_queue
-from jiyi.protocol.queries import AgentsQuery, DeadLettersQuery, ExportQuery, NodesQuery, ResolveQuery, StatsQuery
+from jiyi.protocol.operations import DeadLetter, LetterState, Resolved
+from jiyi.protocol.queries import QUEUE, Page
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db.connection import unit_of_work
@@ -57,12 +57,12 @@ def publish_bad(group: str, event_id: UUID) -> None:
     publish_raw(f'{{"type": "memory.observed", "event_id": "{event_id}", "group_id": "{group}", "agent_id": "klaus"}}')
 
 
-def pages(client: Client, what: str, query: type[queries.Query], cursor: str, **fields: Any) -> Iterator[dict[str, Any]]:
+def pages(ask: Callable[..., Page], cursor: str, *of: str, **fields: Any) -> Iterator[dict[str, Any]]:
     """The rows of all pages."""
-    page = client.page(what, query, **fields)
+    page = ask(*of, **fields)
     yield from page.rows
     while page.next is not None:
-        page = client.page(what, query, **{cursor: page.next}, **fields)
+        page = ask(*of, **{cursor: page.next}, **fields)
         yield from page.rows
 
 
@@ -82,7 +82,7 @@ def test_a_retrieval_is_written_down_as_an_access(client: Client) -> None:
     client.retrieve("klaus", "tea", now=T0 + timedelta(hours=3))
 
     def node() -> dict[str, Any]:
-        return client.page("nodes", NodesQuery, agent_id="klaus").rows[0]
+        return client.memory.nodes("klaus").rows[0]
 
     until(lambda: node()["access_count"] == 1)
     assert node()["node_id"] == str(event_id)
@@ -94,7 +94,7 @@ def test_twelve_hundred_observations_travel_in_several_messages_and_are_numbered
     observations = [{"agent_id": "klaus", "description": f"observation {i}", "keywords": ["k"]} for i in range(1_200)]
     ids = client.observe_many(observations, wait=True, timeout=60)
     assert len(set(ids)) == 1_200
-    found = list(pages(client, "nodes", NodesQuery, "before", agent_id="klaus", limit=500))
+    found = list(pages(client.memory.nodes, "before", "klaus", limit=500))
     assert [node["node_count"] for node in found] == list(range(1_200, 0, -1))
     # Within a message the order is kept; whole messages may overtake each other.
     of = {node["node_id"]: node["node_count"] for node in found}
@@ -106,7 +106,7 @@ def test_twelve_hundred_observations_travel_in_several_messages_and_are_numbered
 def test_observations_with_a_wrong_one_among_them_are_not_published_at_all(client: Client) -> None:
     with pytest.raises(InvalidEvent, match=r"1\.payload\.poignancy"):
         client.observe_many([{"agent_id": "klaus", "description": "good"}, {"agent_id": "klaus", "description": "bad", "poignancy": 11}])
-    assert client.page("agents", AgentsQuery).rows == []
+    assert client.agents.list().rows == []
 
 
 def test_related_finds_keywords_whatever_the_case_in_chinese_and_by_the_end_of_a_path(client: Client) -> None:
@@ -179,7 +179,7 @@ def test_another_groups_events_are_unknown(client: Client, group: str) -> None:
         assert [state.state for state in other.memory.event_states([event_id])] == ["unknown"]
         assert other.retrieve("klaus", "a secret").status == "no_candidates"
         with pytest.raises(NotFound):
-            other.page("nodes", NodesQuery, agent_id="klaus")
+            other.memory.nodes("klaus")
 
 
 def test_waiting_for_an_event_the_service_refuses_raises_its_reason(client: Client) -> None:
@@ -202,7 +202,7 @@ def test_an_event_that_nobody_reads_is_not_answered_for_in_time_but_not_lost(ser
 
 def test_a_question_to_a_queue_without_workers_is_not_answered_in_time(client: Client) -> None:
     with pytest.raises(NoAnswer, match="nobody"):
-        Caller(client.settings).call("retrieval.retrieve", "nobody", StatsQuery(group_id=client.group), 0.3)
+        client.transport.call("retrieval.retrieve", "nobody", {"group_id": client.group}, 0.3)
 
 
 def test_errors_of_the_service_arrive_as_their_own_classes(client: Client) -> None:
@@ -212,7 +212,7 @@ def test_errors_of_the_service_arrive_as_their_own_classes(client: Client) -> No
     with pytest.raises(InvalidRequest, match="top_k"):
         client.retrieve("klaus", "Klaus reads", top_k=0)
     with pytest.raises(NotFound, match="nobody"):
-        client.page("nodes", NodesQuery, agent_id="nobody")
+        client.memory.nodes("nobody")
 
 
 def test_sixteen_threads_use_one_client_and_each_gets_its_own_answer(client: Client) -> None:
@@ -228,7 +228,7 @@ def test_sixteen_threads_use_one_client_and_each_gets_its_own_answer(client: Cli
 
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(work, range(16)))
-    found = list(pages(client, "agents", AgentsQuery, "after", limit=7))
+    found = list(pages(client.agents.list, "after", limit=7))
     assert sorted(row["agent_id"] for row in found) == sorted(f"agent-{i}" for i in range(16))
     assert {row["node_count"] for row in found} == {3}
 
@@ -251,7 +251,7 @@ def test_an_export_published_again_gives_an_equal_memory(client: Client, group: 
     client.observe("maria", "imported", vector=[0.1, 0.2], embedding_model="mine", provenance={"from": "test"}, wait=True)
 
     def exported() -> list[dict[str, Any]]:
-        return list(pages(client, "export", ExportQuery, "after", with_vectors=True, limit=2))
+        return list(pages(client.memory.export, "after", with_vectors=True, limit=2))
 
     until(lambda: all("poignancy" in event["payload"] for event in exported()[1:]))  # what is derived belongs to it
     events = exported()
@@ -267,14 +267,14 @@ def test_an_export_published_again_gives_an_equal_memory(client: Client, group: 
     old_ids = {new: old for old, new in new_ids.items()}
     with Client(f"{group}-copy") as copy:
         copy.observe_many([copied(event) for event in events], wait=True)
-        again = list(pages(copy, "export", ExportQuery, "after", with_vectors=True, limit=500))
+        again = list(pages(copy.memory.export, "after", with_vectors=True, limit=500))
         for event in again:
             event["group_id"], event["event_id"] = group, old_ids[event["event_id"]]
             if "evidence" in event["payload"]:
                 event["payload"]["evidence"] = [old_ids[new] for new in event["payload"]["evidence"]]
         assert again == events
         copy.observe_many([copied(event) for event in events], wait=True)  # a second time nothing happens
-        assert len(list(pages(copy, "export", ExportQuery, "after", limit=500))) == len(events)
+        assert len(list(pages(copy.memory.export, "after", limit=500))) == len(events)
         question: dict[str, Any] = {"now": T0 + timedelta(days=1), "touch": False}
         answers = [one.retrieve("klaus", "Klaus reads 书", **question).model_dump(mode="json") for one in (client, copy)]
         scores = [[(n["description"], n["score"]) for n in a["groups"][0]["retrieved_nodes"]] for a in answers]
@@ -286,24 +286,41 @@ def test_a_refused_event_that_is_replayed_unmended_comes_back_as_a_new_letter(cl
     event_id = uuid7()
     publish_bad(client.group, event_id)
 
-    def letters(state: str) -> list[dict[str, Any]]:
-        rows = client.page("dead_letters", DeadLettersQuery, state=state, kind="intake").rows
-        return [row for row in rows if row["subject_id"] == str(event_id)]  # those of no group are everybody's
+    def letters(state: LetterState) -> list[DeadLetter]:
+        rows = client.dead_letters.list(state=state, kind="intake").rows
+        return [row for row in rows if row.subject_id == event_id]  # those of no group are everybody's
 
     (first,) = until(lambda: letters("open"))
-    query = ResolveQuery(group_id=client.group, action="replay", letter_ids=[first["letter_id"]])
-    assert client.ask("resolve", query) == {"resolved": 1}
+    assert client.dead_letters.replay([first.letter_id]) == Resolved(resolved=1, refused_again=1)
     (second,) = until(lambda: letters("open"))
-    assert second["letter_id"] != first["letter_id"]
-    assert (second["subject_id"], second["reason"]) == (str(event_id), first["reason"])
-    assert [letter["letter_id"] for letter in letters("replayed")] == [first["letter_id"]]
+    assert second.letter_id != first.letter_id
+    assert (second.subject_id, second.reason) == (event_id, first.reason)
+    assert client.dead_letters.get(second.letter_id).body == first.body
+    assert [letter.letter_id for letter in letters("replayed")] == [first.letter_id]
     with pytest.raises(NotFound):
-        client.ask("resolve", query)
-    discarded = ResolveQuery(group_id=client.group, action="discard", letter_ids=[second["letter_id"]])
-    assert client.ask("resolve", discarded) == {"resolved": 1}
+        client.dead_letters.replay([first.letter_id])
+    assert client.dead_letters.discard([second.letter_id]) == Resolved(resolved=1)
     with unit_of_work() as connection:
         noted = audit.entries(connection, client.group, None, 10)
     assert [(row["action"], row["actor"], row["details"]["letters"]) for row in noted] == [
-        ("dead letters discarded", "operator", [second["letter_id"]]),
-        ("dead letters replayed", "operator", [first["letter_id"]]),
+        ("dead_letters.resolve", "operator", [str(second.letter_id)]),
+        ("dead_letters.resolve", "operator", [str(first.letter_id)]),
     ]
+
+
+def test_the_names_of_version_0_1_still_answer_on_the_broker(client: Client) -> None:
+    group = {"group_id": client.group}
+
+    def asked(name: str, **fields: Any) -> Any:
+        return client.transport.call(f"inspect.{name}", QUEUE, {**group, **fields}, None)
+
+    assert asked("stats")["group"]["agents"] == 0
+    assert {row["job"] for row in asked("schedule")} == JOBS.keys()
+    assert asked("dead_letters", kind="no such kind") == {"rows": [], "next": None}
+    assert asked("resolve", action="discard", kind="no such kind")["resolved"] == 0
+    assert asked("run_job", job="snapshot", dry_run=True)["state"] == "dry run"
+    begun = asked("run_job", job="snapshot", whole_service=False)
+    tick = until(lambda: asked("tick", job="snapshot", slot=begun["slot"]))
+    assert tick["job"] == "snapshot"
+    assert asked("llms", days=7)["days"] == 7
+    assert asked("embedders")["vendors"]

@@ -21,7 +21,6 @@ from jiyi import Client
 from jiyi.erasure.names import DryRun, EraseQuery, Erasure, ErasureQuery, Names, hash_of
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.events import Event, build
-from jiyi.protocol.queries import NodesQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
@@ -30,7 +29,7 @@ from models.db.valkey import valkey
 from models.erasure import erasures, ledger, proof
 from models.erasure.caches import contents
 from models.erasure.erasures import ERASE
-from models.memory import access, agents, listing
+from models.memory import access, agents, events
 from models.operations import backups, pg_tools
 from models.retrieval import enlargement, index_cache, touches
 from tasks import erasure as job
@@ -216,9 +215,9 @@ def test_what_was_erased_does_not_come_back(group: str) -> None:
     (row,) = rows("SELECT * FROM events WHERE event_id = :id", id=event.event_id)
     assert (row["outcome"], row["payload"], row["agent_id"], row["node_id"]) == ("erased", {}, "", None)
     with unit_of_work() as connection:
-        assert [one["event_id"] for one in listing.events(connection, group, None, None, False, 100)] == [other.event_id]
-        states = listing.event_states(connection, group, [event.event_id])
-    assert states[0]["state"] == "erased"
+        assert [one.event_id for one in events.exported(connection, group, None, None, False, 100)] == [other.event_id]
+        states = events.states(connection, group, [event.event_id])
+    assert states[0].state == "erased"
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
@@ -527,7 +526,7 @@ def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack)
     assert places(word, zh) == []
     assert set(index_cache.reports()) <= set(report["workers"])
     assert sum(one["indexes"] for one in report["workers"].values()) >= 1
-    assert [row["description"] for row in client.page("nodes", NodesQuery, agent_id="klaus").rows] == ["Klaus repairs the clock"]
+    assert [row["description"] for row in client.memory.nodes("klaus").rows] == ["Klaus repairs the clock"]
     assert [node.description for node in client.retrieve("klaus", word).retrieved_nodes] == ["Klaus repairs the clock"]
     whom = Names([word, zh])
     files = [path for path in database.log_dir.rglob("*") if path.is_file()]

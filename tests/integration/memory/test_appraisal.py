@@ -11,12 +11,14 @@ from sqlalchemy import text
 
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.protocol.events import Event, build
+from jiyi.protocol.operations import LettersRequest, ResolveBody
 from jiyi.providers import llms
 from jiyi.providers.llms.questions import Facts, KeywordList, Keywords, Poignancy, Poignant, Question, Triple
 from jiyi.settings import Settings, get_settings
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.inbox import ACCUMULATE, APPRAISE, STRENGTHEN
-from models.queue import dead_letters, pending_work
+from models.queue import actions, dead_letters, pending_work
 from tasks.framework import lease
 from tasks.framework import work as tasks_work
 from tasks.framework.lease import LeaseRenewingLLM
@@ -296,13 +298,12 @@ def test_answers_that_do_not_fit_end_as_a_dead_letter_and_the_others_are_written
     for _ in range(get_settings().work_max_attempts - 1):
         appraise_once()
     with unit_of_work() as connection:
-        (letter,) = dead_letters.letters(connection, group, "open", APPRAISE, None, 10)
-    assert (letter["subject_id"], letter["attempts"]) == (bad.event_id, get_settings().work_max_attempts)
-    assert "11 is more than 10" in letter["reason"]
+        (letter,) = dead_letters.letters(connection, group, LettersRequest(kind=APPRAISE))
+    assert (letter.subject_id, letter.attempts) == (bad.event_id, get_settings().work_max_attempts)
+    assert "11 is more than 10" in letter.reason
     assert node_of(bad)["poignancy"] is None
     llm.broken.clear()
-    with unit_of_work() as connection:
-        dead_letters.resolve(connection, group, [letter["letter_id"]], None, replay=True, actor="test")
+    actions.resolve_letters.perform(Actor(group), ResolveBody(action="replay", letter_ids=[letter.letter_id]))
     settle()
     assert counted(group)[1] == [{"importance_trigger_curr": 150.0 - 6 - 9, "importance_ele_n": 2}]
 

@@ -20,13 +20,15 @@ from jiyi.memory.nodes import Derived
 from jiyi.protocol import events as wire
 from jiyi.protocol.broker import exchange, intake_queue
 from jiyi.protocol.events import MemoryObserved
-from jiyi.protocol.queries import ResolveQuery
+from jiyi.protocol.operations import ResolveBody, Resolved
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import inbox
+from models.memory.ingest import Rejected
+from models.queue import actions
 from models.queue.broker_queues import redis_address
-from tasks.framework.inspection import resolve
 from tests.integration.memory.test_inbox import nodes, observed, rows
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
@@ -411,7 +413,7 @@ def stored(group: str) -> list[UUID]:
 
 def check_stored_one_by_one(group: str, bad: MemoryObserved, good: Sequence[MemoryObserved]) -> dict[str, Any]:
     unreadable = f"unreadable {uuid4().hex}"
-    result = intake().store([good[0], bad, good[1]], [intake().Rejected(unreadable, "not JSON")])
+    result = intake().store([good[0], bad, good[1]], [Rejected(unreadable, "not JSON")])
     assert result.events == 2
     assert result.owed["embed"] == 2
     assert stored(group) == [event.event_id for event in good]
@@ -499,7 +501,7 @@ def test_a_collision_starts_the_batch_over(group: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(inbox, "store", collides)
     unreadable = f"unreadable {uuid4().hex}"
     event = observed(group)
-    assert intake().store([event], [intake().Rejected(unreadable, "not JSON")]).events == 1
+    assert intake().store([event], [Rejected(unreadable, "not JSON")]).events == 1
     assert stored(group) == [event.event_id]
     assert letter_with(unreadable) is not None  # once: what was rolled back is not there
 
@@ -515,6 +517,10 @@ def own_queue(database: Stack) -> Iterator[Settings]:
         yield get_settings()
 
 
+def replay(group: str, letter_id: UUID) -> Resolved:
+    return actions.resolve_letters.perform(Actor(group, operator=True), ResolveBody(action="replay", letter_ids=[letter_id]))
+
+
 def test_a_refused_event_is_stored_by_a_replay_once_the_limit_is_raised(own_queue: Settings, group: str) -> None:
     with environment(max_description_chars="5000"):
         event = observed(group, "x" * 3_000)
@@ -525,16 +531,13 @@ def test_a_refused_event_is_stored_by_a_replay_once_the_limit_is_raised(own_queu
         with reading():
             letter = until(lambda: letter_with(str(event.event_id)))
         assert "3,000 characters are more than 2,000" in letter["reason"]
-        again = ResolveQuery(group_id=group, action="replay", letter_ids=[letter["letter_id"]])
-        assert resolve(again) == {"resolved": 1}
-        with reading():  # nothing was mended: it comes back as a new letter
-            second = until(lambda: letter_with(str(event.event_id)))
+        assert replay(group, letter["letter_id"]) == Resolved(resolved=1, refused_again=1)
+        second = letter_with(str(event.event_id))  # nothing was mended: it comes back as a new letter
+        assert second is not None
         assert second["letter_id"] != letter["letter_id"]
         assert second["reason"] == letter["reason"]
     with environment(max_description_chars="5000"):
-        resolve(ResolveQuery(group_id=group, action="replay", letter_ids=[second["letter_id"]]))
-        with reading():
-            until(lambda: nodes(group))
+        assert replay(group, second["letter_id"]) == Resolved(resolved=1)
     assert stored(group) == [event.event_id]
     assert letter_with(str(event.event_id)) is None
     states = rows("SELECT state FROM dead_letters WHERE subject_id = :id", id=event.event_id)
@@ -543,12 +546,12 @@ def test_a_refused_event_is_stored_by_a_replay_once_the_limit_is_raised(own_queu
 
 def test_a_replayed_event_that_arrived_meanwhile_is_stored_once(own_queue: Settings, group: str) -> None:
     event = observed(group)
-    intake().store([], [intake().Rejected(encoded(event).decode(), "a mistake of ours")])
+    intake().store([], [Rejected(encoded(event).decode(), "a mistake of ours")])
     intake().store([event], [])
     letter = letter_with(str(event.event_id))
     assert letter is not None
     marker = observed(group, "after it")
-    resolve(ResolveQuery(group_id=group, action="replay", letter_ids=[letter["letter_id"]]))
+    assert replay(group, letter["letter_id"]) == Resolved(resolved=1)
     publish(own_queue, encoded(marker))
     with reading():
         until(lambda: len(nodes(group)) == 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -14,20 +15,26 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-from jiyi.errors import JiyiError
+from jiyi.errors import BrokerUnavailable, JiyiError, NotFound
 from jiyi.memory.nodes import counts_for_keywords
+from jiyi.operations.jobs import JOBS, Job
+from jiyi.protocol.archive import ArchivedQuery, Restored, RestoreRequest
 from jiyi.protocol.events import build
-from jiyi.protocol.operations import ArchivedQuery, RestoreQuery, RunJobQuery, ScheduleQuery
+from jiyi.protocol.operations import JobsRequest, RunJob
 from jiyi.protocol.retrieval import RetrievalRequest
 from models.db import valkey_keys
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
+from models.memory import actions as memory_actions
+from models.memory import questions as memory_questions
 from models.memory import strength
 from models.memory.nodes import lock
+from models.operations import actions
 from models.queue import ticks
 from models.retrieval import touches
 from tasks.framework import jobs
-from tasks.framework.jobs import JOBS, Job, Run, perform, rehearse
+from tasks.framework.jobs import FUNCTIONS, Run, perform, rehearse
 from tasks.memory import archive
 from tasks.operations import jobs as operations
 from tasks.operations import maintenance
@@ -60,11 +67,12 @@ def a_job() -> Iterator[Callable[..., Job]]:
     def make(function: Callable[[Run], None], **options: Any) -> Job:
         name = f"test_{uuid4().hex}"
         made.append(name)
-        return Job(
-            name, options.get("setting", "archive_hour"), "upkeep", options.get("time_limit", 60), function, options.get("overlaps", False)
-        )
+        FUNCTIONS[name] = function
+        return Job(name, "A test's.", **{"setting": "archive_hour", "time_limit": 60, **options})
 
     yield make
+    for name in made:
+        del FUNCTIONS[name]
     with unit_of_work() as connection:
         connection.execute(text("DELETE FROM job_ticks WHERE job = ANY(:jobs)"), {"jobs": made})
 
@@ -201,9 +209,10 @@ def test_a_run_that_died_is_seen_as_failed_and_its_slot_is_taken_over(a_job: Cal
     execute("UPDATE job_ticks SET due_by = now() - interval '1 second' WHERE job = :job", job=dying.name)
     with unit_of_work() as connection:
         seen = ticks.last(connection, [dying.name])[dying.name]
-    assert (seen["state"], "died" in seen["error"]) == ("failed", True)
-    zombie = ticks.Tick(dying.name, seen["slot"], 1)
-    healthy = Job(dying.name, dying.setting, dying.queue, 60, lambda run: run.count(done=1))
+    assert (seen.state, "died" in (seen.error or "")) == ("failed", True)
+    zombie = ticks.Attempt(dying.name, seen.slot, 1)
+    healthy = replace(dying, time_limit=60)
+    FUNCTIONS[dying.name] = lambda run: run.count(done=1)
     monkeypatch.setattr(ticks, "RETRY_SECONDS", -1)
     assert perform(healthy) is not None
     with unit_of_work() as connection:
@@ -286,7 +295,7 @@ def test_expired_thoughts_are_archived_with_the_reason_and_a_record(group: str) 
     assert run_in(group, archive.expire_thoughts) == {"agents": 1, "expired": 1}
     assert archived(group) == {"gone": "expired"}
     (entry,) = audit_of(group)
-    assert (entry["actor"], entry["action"], entry["target"]) == ("job:expire_thoughts", "archive", "klaus")
+    assert (entry["actor"], entry["action"], entry["target"]) == ("job:expire_thoughts", "archive.archive", "klaus")
     assert entry["details"]["node_ids"] == [str(gone.event_id)]
     assert entry["details"]["reason"] == "expired"
     changed = {node["description"] for node, was in zip(nodes(group), before, strict=True) if node != was}
@@ -418,6 +427,10 @@ def test_two_archivings_at_once_archive_each_memory_once(group: str, monkeypatch
     assert sorted(recorded) == sorted(str(event.event_id) for event in events)
 
 
+def restore(group: str, **wanted: Any) -> Restored:
+    return memory_actions.restore.perform(Actor(group), RestoreRequest(**wanted))
+
+
 @pytest.mark.parametrize("way", ["archive", "restore"])
 def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: str, database: Stack, way: str) -> None:
     # Thoughts' ids are in no order; what locks nodes by the order of their numbers meets what locks them by their ids.
@@ -433,7 +446,7 @@ def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: 
         if way == "archive":
             run_in(group, archive.archive)
         else:
-            operations.restore(RestoreQuery(group_id=group, agent_id="klaus"))
+            restore(group, agent_id="klaus")
 
     def fold() -> None:
         with unit_of_work() as connection:
@@ -466,18 +479,17 @@ def test_restored_memories_stay_and_say_who_brought_them_back(group: str) -> Non
     old(faded.event_id)
     run_in(group, archive.archive)
     run_in(group, archive.expire_thoughts)
-    page = operations.archived(ArchivedQuery(group_id=group, agent_id="klaus"))
-    assert [(row["description"], row["archived_reason"]) for row in page["rows"]] == [("expired", "expired"), ("faded", "faded")]
-    strangers = operations.restore(RestoreQuery(group_id=f"{group}-other", node_ids=[faded.event_id]))
-    assert strangers == {"restored": 0, "agents": {}}
-    assert operations.restore(RestoreQuery(group_id=group, node_ids=[faded.event_id]))["restored"] == 1
-    assert operations.restore(RestoreQuery(group_id=group, agent_id="klaus")) == {"restored": 1, "agents": {"klaus": 1}}
+    page = memory_questions.archived.perform(Actor(group), ArchivedQuery(agent_id="klaus"))
+    assert [(row["description"], row["archived_reason"]) for row in page.rows] == [("expired", "expired"), ("faded", "faded")]
+    assert restore(f"{group}-other", node_ids=[faded.event_id]) == Restored(restored=0, agents={})
+    assert restore(group, node_ids=[faded.event_id]).restored == 1
+    assert restore(group, agent_id="klaus") == Restored(restored=1, agents={"klaus": 1})
     assert archived(group) == {}
     assert run_in(group, archive.archive)["archived"] == 0
     assert run_in(group, archive.expire_thoughts) == {}
-    told = [(entry["actor"], entry["details"]["node_ids"]) for entry in audit_of(group) if entry["action"] == "restore"]
+    told = [(entry["actor"], entry["details"]["node_ids"]) for entry in audit_of(group) if entry["action"] == "archive.restore"]
     assert told == [("operator", [str(faded.event_id)]), ("operator", [str(expired.event_id)])]
-    assert operations.restore(RestoreQuery(group_id=group, agent_id="klaus"))["restored"] == 0
+    assert restore(group, agent_id="klaus").restored == 0
 
 
 # Keyword strengths
@@ -675,23 +687,34 @@ def test_a_snapshot_counts_queues_work_and_letters(group: str) -> None:
 def test_the_schedule_tells_of_every_job_when_it_ran_and_when_it_will(group: str) -> None:
     now = datetime.now(UTC)
     perform(JOBS["snapshot"], now)
-    found = {row["job"]: row for row in operations.schedule(ScheduleQuery(group_id=group))}
+    found = {row.job: row for row in actions.list_jobs.perform(Actor(group), JobsRequest())}
     assert found.keys() == JOBS.keys()
     snapshot = found["snapshot"]
-    assert snapshot["last"]["state"] == "done"
-    assert snapshot["last"]["seconds"] >= 0
-    assert timedelta() < snapshot["next"] - now <= timedelta(seconds=300)
-    assert snapshot["lag_seconds"] < 1  # 0, unless the slot has just ended
-    assert found["backup"]["next"] is None
-    assert found["backup"]["schedule"] == "off"
+    assert snapshot.last is not None
+    assert snapshot.last.state == "done"
+    assert snapshot.last.seconds is not None
+    assert snapshot.last.seconds >= 0
+    assert snapshot.next is not None
+    assert timedelta() < snapshot.next - now <= timedelta(seconds=300)
+    assert snapshot.lag_seconds is not None
+    assert snapshot.lag_seconds < 1  # 0, unless the slot has just ended
+    assert found["backup"].next is None
+    assert found["backup"].schedule == "off"
 
 
 def test_a_job_that_is_there_can_be_rehearsed_and_one_that_is_not_is_named(group: str) -> None:
     save(observed(group, "memory"))
-    answer = operations.run_job(RunJobQuery(group_id=group, job="archive", dry_run=True, whole_service=False))
-    assert (answer["state"], answer["summary"]["agents"]) == ("dry run", 1)
-    with pytest.raises(JiyiError, match=r"no job 'sleep'; there are archive, backup"):
-        operations.run_job(RunJobQuery(group_id=group, job="sleep"))
+    answer = operations.preview(Actor(group), RunJob(job="archive", whole_service=False))
+    assert (answer.state, answer.summary["agents"]) == ("dry run", 1)
+    for door in (operations.preview, actions.run_job.perform):
+        with pytest.raises(NotFound, match=r"no job 'sleep'; there are archive, backup"):
+            door(Actor(group), RunJob(job="sleep"))
+
+
+def test_a_run_that_cannot_be_sent_leaves_no_audit_row(group: str) -> None:
+    with environment(broker_url="redis://127.0.0.1:1/0"), pytest.raises(BrokerUnavailable):
+        actions.run_job.perform(Actor(group), RunJob(job="snapshot", whole_service=False))
+    assert audit_of(group) == []
 
 
 @pytest.mark.parametrize("name", sorted(JOBS))

@@ -1,4 +1,4 @@
-"""Embedders in a database of their own: faults of a vendor leave the work owed, and a deployment moves between models."""
+"""Embedders in a database of their own: faults of a vendor leave the pending work, and a deployment moves between models."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from sqlalchemy import text
 
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, ModelMismatch
 from jiyi.protocol import events
-from jiyi.protocol.queries import EmbeddersQuery
-from jiyi.protocol.reembedding import MoveRequest, MoveState
+from jiyi.protocol.operations import EmbeddersRequest
+from jiyi.protocol.providers import EmbedderReport
+from jiyi.protocol.reembedding import MoveState, ReembeddingStep
 from jiyi.protocol.retrieval import FocalAnswer, RetrievalRequest
 from jiyi.providers import breakers
 from jiyi.providers.embedders import embedder_of
 from jiyi.providers.embedders.cache import query_vector
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.roles import as_owner
 from models.db.valkey import valkey
@@ -27,7 +29,7 @@ from models.retrieval import index_cache
 from tasks.framework.work import run_until_idle
 from tasks.memory.embedding import embed
 from tasks.operations import reembedding as task
-from tasks.operations.embedders import embedders
+from tasks.operations.embedders import embedder_report
 from tasks.retrieval.retrieve import retrieve
 from tests import misbehaving as bad
 from workers import ephemeral
@@ -96,8 +98,12 @@ def ask(group: str, focal: str, **options: Any) -> FocalAnswer:
     return getattr(answer, "answer", answer).groups[0]
 
 
+def report() -> EmbedderReport:
+    return embedder_report(Actor("any"), EmbeddersRequest())
+
+
 def step(to: str | None = None, **options: Any) -> MoveState:
-    return task.move(MoveRequest(group_id="any", to=to, batch=2, **options))
+    return task.step(Actor("any", "test"), ReembeddingStep(to=to, batch=2, **options))
 
 
 def finish(to: str, until: str = "done", **options: Any) -> list[str]:
@@ -140,8 +146,8 @@ def test_whatever_the_vendor_does_the_work_stays_owed_with_the_reason(
     assert {row.subject_id for row in rows} == set(ids)
     assert all(reason in row.last_error and row.attempts == 0 for row in rows)
     assert models() == {"vendor-model": 1, None: 5}
-    (row,) = [row for row in embedders(EmbeddersQuery(group_id=group))["vendors"] if row["active"]]
-    assert reason in row["breaker"]["last_error"]
+    (row,) = [row for row in report().vendors if row.active]
+    assert reason in row.breaker.last_error
     vendor.otherwise = bad.good()
     valkey().flushdb()  # the breaker
     with unit_of_work() as connection:
@@ -170,9 +176,9 @@ def test_a_broken_vendor_is_left_alone_by_all_workers_and_that_is_seen(group: st
     with pytest.raises(EmbeddingUnavailable, match=r"is not asked for 30 s.*500"):
         embedder_of("compatible:vendor-model").passages(["tea"])
     assert len(vendor.requests) == asked
-    shown = {row["vendor"]: row for row in embedders(EmbeddersQuery(group_id=group))["vendors"]}["compatible"]["breaker"]
-    assert (shown["state"], shown["failures"]) == ("open", breakers.FAIL_MAX)
-    assert "500" in shown["last_error"]
+    shown = {row.vendor: row for row in report().vendors}["compatible"].breaker
+    assert (shown.state, shown.failures) == ("open", breakers.FAIL_MAX)
+    assert "500" in shown.last_error
 
 
 def test_a_clock_that_goes_back_does_not_hold_a_vendor_off_for_as_long(group: str, vendor: bad.Vendor) -> None:
@@ -220,19 +226,19 @@ def test_vectors_of_another_size_under_the_same_name_are_never_stored(group: str
 
 
 def test_the_first_memory_settles_the_model_and_workers_follow_the_database(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "no memory is embedded yet" in embedders(EmbeddersQuery(group_id=group))["notes"][0]
+    assert "no memory is embedded yet" in report().notes[0]
     remember(group, *TEXTS)
     run_until_idle(EMBED, embed)
-    assert embedders(EmbeddersQuery(group_id=group))["notes"] == []
+    assert report().notes == []
     monkeypatch.setenv("JIYI_EMBEDDER", "hashing:32")
     ephemeral.forget()
     remember(group, "one more")
     run_until_idle(EMBED, embed)
     assert models() == {"vendor-model": 6}
-    found = embedders(EmbeddersQuery(group_id=group))
-    assert found["active"]["model"] == "vendor-model"
-    assert "names hashing:32, but the memories are embedded with vendor-model" in found["notes"][0]
-    assert [row["vendor"] for row in found["vendors"] if row["active"]] == ["compatible"]
+    found = report()
+    assert found.active.model == "vendor-model"
+    assert "names hashing:32, but the memories are embedded with vendor-model" in found.notes[0]
+    assert [row.vendor for row in found.vendors if row.active] == ["compatible"]
     monkeypatch.undo()
     ephemeral.forget()
 
@@ -389,7 +395,7 @@ def test_a_move_can_be_cancelled_until_it_switches(group: str) -> None:
     step("hashing:64")
     with pytest.raises(InvalidRequest, match="a move to hashing-64 is under way"):
         step("hashing:32")
-    notes = embedders(EmbeddersQuery(group_id=group))["notes"]
+    notes = report().notes
     assert any("a move to hashing-64 has begun" in note for note in notes)
     assert step(cancel=True).phase == "cancelled"
     with unit_of_work() as connection:

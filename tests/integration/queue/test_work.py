@@ -1,19 +1,24 @@
-"""Work owed: claimed, settled, given back, buried; by tasks called as functions."""
+"""Pending work: claimed, settled, given back, buried; by tasks called as functions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID, uuid4
 
 import numpy as np
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
-from jiyi.errors import EmbeddingUnavailable
+from jiyi.errors import EmbeddingUnavailable, NotFound
+from jiyi.protocol.events import Event, encode
+from jiyi.protocol.operations import LetterRequest, LettersRequest, ResolveBody, Resolved, RetryWork
 from jiyi.providers.embedders import embedder
 from jiyi.settings import get_settings
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
+from models.memory import inbox
 from models.memory.inbox import ACCUMULATE, DEPTH, EMBED, STRENGTHEN
-from models.queue import dead_letters, pending_work
+from models.queue import actions, dead_letters, pending_work
 from tasks.framework import work as tasks
 from tasks.memory.embedding import embed
 from tasks.memory.upkeep import accumulate, settle_depth, strengthen
@@ -126,11 +131,11 @@ def test_a_handler_that_fails_is_tried_again_alone_and_buried_in_the_end(group: 
     assert sorted(map(len, seen)) == [1] * (len(seen) - 1) + [2]
     assert {subject for kind, subject in owed(group) if kind == EMBED} == set()
     with unit_of_work() as connection:
-        (letter,) = dead_letters.letters(connection, group, "open", EMBED, None, 10)
-    assert letter["subject_id"] == bad.event_id
-    assert letter["attempts"] == get_settings().work_max_attempts
-    assert letter["reason"] == "RuntimeError: poison"
-    assert "Traceback" in letter["traceback"]
+        (letter,) = dead_letters.letters(connection, group, LettersRequest(kind=EMBED))
+    assert letter.subject_id == bad.event_id
+    assert letter.attempts == get_settings().work_max_attempts
+    assert letter.reason == "RuntimeError: poison"
+    assert "Traceback" in letter.traceback
 
 
 def test_a_worker_that_dies_each_time_is_counted_and_its_subject_buried(group: str) -> None:
@@ -143,8 +148,8 @@ def test_a_worker_that_dies_each_time_is_counted_and_its_subject_buried(group: s
     due_now(EMBED)
     with unit_of_work() as connection:
         assert pending_work.bury_exhausted(connection, EMBED, get_settings().work_max_attempts) == {group: 1}
-        (letter,) = dead_letters.letters(connection, group, "open", EMBED, None, 10)
-    assert "died" in letter["reason"]
+        (letter,) = dead_letters.letters(connection, group, LettersRequest(kind=EMBED))
+    assert "died" in letter.reason
 
 
 def test_a_provider_that_is_down_costs_no_attempt(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,29 +209,37 @@ def test_a_failure_in_finish_leaves_neither_effect_nor_receipt(group: str) -> No
 def test_replay_owes_the_work_anew_and_discard_does_not(group: str) -> None:
     event = observed(group)
     save(event)
-    for replay in (True, False):
+    letters = []
+    for action in ("replay", "discard"):
         with unit_of_work() as connection:
             connection.execute(text("UPDATE pending_work SET attempts = 99, due_at = now()"))
             pending_work.bury_exhausted(connection, EMBED, 8)
-            (letter,) = dead_letters.letters(connection, group, "open", EMBED, None, 10)
-            resolved = dead_letters.resolve(connection, group, [letter["letter_id"]], None, replay=replay, actor="test")
-        assert (resolved.count, resolved.kinds) == (1, [EMBED])
-        assert ((EMBED, event.event_id) in owed(group)) is replay
-    with unit_of_work() as connection:
-        ids = [letter["letter_id"]]
-        assert dead_letters.resolve(connection, group, ids, None, replay=True, actor="test").count == 0  # closed already
+            (letter,) = dead_letters.letters(connection, group, LettersRequest(kind=EMBED))
+        letters.append(str(letter.letter_id))
+        wanted = ResolveBody(action=action, letter_ids=[letter.letter_id])
+        assert actions.resolve_letters.perform(Actor(group, "test"), wanted) == Resolved(resolved=1)
+        assert ((EMBED, event.event_id) in owed(group)) is (action == "replay")
+    with pytest.raises(NotFound):
+        actions.resolve_letters.perform(Actor(group), wanted)  # closed already
     noted = rows("SELECT action, actor, details FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=group)
-    assert [(row["action"], row["actor"]) for row in noted] == [("dead letters replayed", "test"), ("dead letters discarded", "test")]
-    assert noted[1]["details"] == {"kind": None, "count": 1, "letters": [str(letter["letter_id"])]}
+    assert [(row["action"], row["actor"]) for row in noted] == [("dead_letters.resolve", "test")] * 2
+    assert [row["details"] for row in noted] == [
+        {"resolution": state, "kind": None, "count": 1, "letters": [letter], "refused_again": 0}
+        for state, letter in zip(("replayed", "discarded"), letters, strict=True)
+    ]
 
 
-def test_a_resolution_that_fails_leaves_neither_effect_nor_audit_row(group: str) -> None:
+def test_a_resolution_that_fails_leaves_neither_effect_nor_audit_row(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise ConnectionError("the database is away")
+
     with unit_of_work() as connection:
         dead_letters.bury_message(connection, "{}", "why", None, group)
-        (letter,) = dead_letters.letters(connection, group, "open", None, None, 10)
-    with pytest.raises(ConnectionError), unit_of_work() as connection:
-        dead_letters.resolve(connection, group, [letter["letter_id"]], None, replay=True, actor="test")
-        raise ConnectionError("the exchange is away")
+        (letter,) = dead_letters.letters(connection, group, LettersRequest())
+    for step in ("models.queue.actions.replay_events", "models.db.actions.Context.after_commit"):  # before the audit row, and after
+        with monkeypatch.context() as patch, pytest.raises(ConnectionError):
+            patch.setattr(step, away)
+            actions.resolve_letters.perform(Actor(group), ResolveBody(action="replay", letter_ids=[letter.letter_id]))
     assert rows("SELECT state FROM dead_letters WHERE group_id = :g", g=group) == [{"state": "open"}]
     assert rows("SELECT action FROM audit_log WHERE group_id = :g", g=group) == []
 
@@ -237,9 +250,65 @@ def test_another_groups_letters_cannot_be_seen_or_resolved(group: str) -> None:
     with unit_of_work() as connection:
         connection.execute(text("UPDATE pending_work SET attempts = 99, due_at = now()"))
         pending_work.bury_exhausted(connection, EMBED, 8)
-        (letter,) = dead_letters.letters(connection, group, "open", EMBED, None, 10)
-        assert dead_letters.letters(connection, f"{group}-other", "open", EMBED, None, 10) == []
-        assert dead_letters.resolve(connection, f"{group}-other", [letter["letter_id"]], None, replay=True, actor="test").count == 0
+        (letter,) = dead_letters.letters(connection, group, LettersRequest(kind=EMBED))
+    for operator in (False, True):
+        other = Actor(f"{group}-other", "test", operator)
+        assert actions.list_letters.perform(other, LettersRequest(kind=EMBED)).rows == []
+        with pytest.raises(NotFound):
+            actions.get_letter.perform(other, LetterRequest(letter_id=letter.letter_id))
+        with pytest.raises(NotFound):
+            actions.resolve_letters.perform(other, ResolveBody(action="replay", letter_ids=[letter.letter_id]))
+    assert actions.get_letter.perform(Actor(group), LetterRequest(letter_id=letter.letter_id)).state == "open"
+
+
+def test_letters_of_no_known_group_are_for_operators(group: str) -> None:
+    with unit_of_work() as connection:
+        dead_letters.bury_message(connection, "no event", f"of nobody, {group}", None, None)
+    wanted = LettersRequest(words=group)
+    assert actions.list_letters.perform(Actor(group), wanted).rows == []
+    (letter,) = actions.list_letters.perform(Actor(group, operator=True), wanted).rows
+    discard = ResolveBody(action="discard", letter_ids=[letter.letter_id])
+    with pytest.raises(NotFound):
+        actions.resolve_letters.perform(Actor(group), discard)
+    assert actions.resolve_letters.perform(Actor(group, operator=True), discard) == Resolved(resolved=1)
+
+
+def test_an_event_that_the_database_refuses_again_does_not_stop_the_others(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, bad = observed(group, "good"), observed(group, "bad")
+    with unit_of_work() as connection:
+        for event in (good, bad):
+            dead_letters.bury_message(connection, encode([event]).decode(), "a mistake of ours", event.event_id, group)
+    store = inbox.store
+
+    def refusing(connection: Connection, events: Sequence[Event]) -> inbox.Stored:
+        if bad in events:
+            connection.execute(text("SELECT 'x'::int"))
+        return store(connection, events)
+
+    monkeypatch.setattr(inbox, "store", refusing)
+    done = actions.resolve_letters.perform(Actor(group), ResolveBody(action="replay", kind="intake"))
+    assert done == Resolved(resolved=2, refused_again=1)
+    assert [row["description"] for row in nodes(group)] == ["good"]
+    (again,) = actions.list_letters.perform(Actor(group), LettersRequest()).rows
+    assert (again.subject_id, "invalid input syntax" in again.reason) == (bad.event_id, True)
+
+
+def test_work_is_retried_for_the_group_alone_unless_an_operator_says_otherwise(group: str) -> None:
+    other = f"{group}-other"
+    for whose in (group, other):
+        save(observed(whose))
+    with unit_of_work() as connection:
+        connection.execute(text("UPDATE pending_work SET attempts = 3, due_at = now() + interval '1 hour'"))
+
+    def waiting(whose: str) -> int:
+        return len(rows("SELECT FROM pending_work WHERE group_id = :g AND kind = 'embed' AND due_at > now()", g=whose))
+
+    retry = actions.retry_work.perform
+    assert retry(Actor(group), RetryWork(kind=EMBED, all_groups=True)).retried == 1
+    assert (waiting(group), waiting(other)) == (0, 1)
+    assert retry(Actor(group, operator=True), RetryWork(kind=EMBED, all_groups=True)).retried == 2
+    assert waiting(other) == 0
+    assert retry(Actor(group), RetryWork(kind="no such kind")).retried == 0
 
 
 def test_a_thought_that_came_before_its_evidence_gets_its_depth_when_that_arrives(group: str) -> None:
@@ -266,7 +335,7 @@ def test_evidence_that_never_comes_ends_as_a_dead_letter(group: str) -> None:
         due_now(DEPTH)
         tasks.run_due(tasks.KINDS[DEPTH], settle_depth)
     with unit_of_work() as connection:
-        (letter,) = dead_letters.letters(connection, group, "open", DEPTH, None, 10)
-    assert letter["subject_id"] == thought.event_id
-    assert "evidence" in letter["reason"]
+        (letter,) = dead_letters.letters(connection, group, LettersRequest(kind=DEPTH))
+    assert letter.subject_id == thought.event_id
+    assert "evidence" in letter.reason
     assert [row["depth"] for row in nodes(group)] == [1]

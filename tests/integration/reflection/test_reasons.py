@@ -10,13 +10,15 @@ from sqlalchemy import text
 from jiyi.errors import NotFound
 from jiyi.protocol import reflection as ask
 from jiyi.settings import get_settings
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.inbox import ACCUMULATE
+from models.reflection import actions
 from models.reflection.reflections import REFLECT
 from tasks.framework import work as tasks
 from tasks.framework.jobs import JOBS, rehearse
 from tasks.memory.upkeep import accumulate
-from tasks.reflection.schedule import reflect_now, reflect_when_quiet, reflection, why
+from tasks.reflection.schedule import reflect_when_quiet
 from tests.integration.memory.test_inbox import observed, owed, rows, save
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -42,7 +44,7 @@ def event(group: str, description: str = "Klaus reads") -> UUID:
 
 
 def asked_why(group: str, node_id: UUID, **bounds: int) -> ask.Reasons:
-    return ask.Reasons.model_validate(why(ask.WhyQuery(group_id=group, node_id=node_id, **bounds)))
+    return actions.why.perform(Actor(group), ask.WhyQuery(node_id=node_id, **bounds))
 
 
 def test_a_thought_is_explained_down_to_the_events(group: str) -> None:
@@ -97,16 +99,18 @@ def test_what_was_said_is_no_evidence(group: str) -> None:
 
 def test_a_request_owes_one_reflection_however_often_it_comes(group: str) -> None:
     event(group)
-    first = reflect_now(ask.ReflectQuery(group_id=group, agent_id="klaus"))
-    assert reflect_now(ask.ReflectQuery(group_id=group, agent_id="klaus")) == first
+    klaus = ask.ReflectRequest(agent_id="klaus")
+    first = actions.request_reflection.perform(Actor(group), klaus)
+    assert actions.request_reflection.perform(Actor(group), klaus) == first
     assert [kind for kind, _ in owed(group)].count(REFLECT) == 1
-    state = ask.ReflectionState.model_validate(reflection(ask.ReflectionQuery(group_id=group, **first)))
+    query = ask.ReflectionQuery(reflection_id=first.reflection_id)
+    state = actions.get.perform(Actor(group), query)
     assert (state.state, state.trigger, state.thoughts) == ("owed", "request", [])
-    for query in (ask.ReflectQuery(group_id=group, agent_id="nobody"), ask.ReflectQuery(group_id="other", agent_id="klaus")):
+    for whose, wanted in ((group, ask.ReflectRequest(agent_id="nobody")), ("other", klaus)):
         with pytest.raises(NotFound):
-            reflect_now(query)
+            actions.request_reflection.perform(Actor(whose), wanted)
     with pytest.raises(NotFound):
-        reflection(ask.ReflectionQuery(group_id="other", **first))
+        actions.get.perform(Actor("other"), query)
 
 
 def test_the_schedule_lets_agents_reflect_that_have_news_and_are_quiet(group: str) -> None:

@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.errors import NotFound
-from jiyi.protocol.queries import NodesQuery
 from jiyi.protocol.reflection import NewThought
 from jiyi.providers import breakers, llms
 from jiyi.providers.llms.rules import Rules
@@ -100,7 +99,7 @@ def test_a_session_that_ends_leaves_thoughts(client: Client, jiyi: Callable[...,
 
 def _of_reflections(client: Client, agent: str = "klaus") -> list[dict[str, Any]]:
     try:
-        found = client.page("nodes", NodesQuery, agent_id=agent, types=["thought"]).rows
+        found = client.memory.nodes(agent, types=["thought"]).rows
     except NotFound:
         return []
     return [row for row in found if "reflection" in row["provenance"]]

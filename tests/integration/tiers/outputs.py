@@ -91,7 +91,7 @@ def job(name: str, group: str | None = None, now: datetime | None = None, *, dry
 
     jobs = tasks("framework.jobs")
     made = jobs.Run(name, now or datetime.now(UTC), dry=dry, group_id=group)
-    function: Callable[[Any], None] = jobs.JOBS[name].function
+    function: Callable[[Any], None] = jobs.FUNCTIONS[name]
     with made.scope():
         function(made)
     found: dict[str, Any] = made.summary

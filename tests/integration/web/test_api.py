@@ -244,7 +244,7 @@ def test_settings_are_replaced_one_by_one_and_put_down(api: Program, group: str)
     assert api.ask("PATCH", path, 200, json={"mode": None}).json["settings"] == {"recency_w": 2}
     refused = api.ask("PATCH", path, 422, json={"mode": "never", "foo": 1}).json
     assert {problem["field"] for problem in refused["errors"]} == {"mode", "foo"}
-    audit = rows("SELECT action, target, actor FROM audit_log WHERE group_id = %s AND action = 'agent configured'", group)
+    audit = rows("SELECT action, target, actor FROM audit_log WHERE group_id = %s AND action = 'agents.configure'", group)
     assert len(audit) == 2
     assert audit[0].actor.startswith("key:")
     api.ask("PATCH", "/agents/nobody/settings", 404, json={"mode": "elapsed"})
@@ -613,5 +613,5 @@ def test_a_failure_shows_no_stack_trace(api: Program, monkeypatch: pytest.Monkey
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("hunter2")
 
-    monkeypatch.setattr("models.memory.searching.search", fail)
+    monkeypatch.setattr("web.api.memory.memories.search", fail)
     assert "hunter2" not in api.ask("GET", "/nodes", 500).text

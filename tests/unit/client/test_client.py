@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from jiyi import Client
 from jiyi.client.arguments import (
@@ -24,7 +25,6 @@ from jiyi.client.arguments import (
 from jiyi.client.client import MOVED, chunks
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
 from jiyi.protocol import events as wire
-from jiyi.protocol.queries import NodesQuery
 from jiyi.protocol.retrieval import Question
 from jiyi.protocol.tiers.quarantine import IngestBody
 from jiyi.protocol.tiers.query import MemoryQuestion
@@ -167,7 +167,7 @@ def test_a_wrong_question_is_refused_before_it_is_asked(client: Client, fields: 
 
 def test_a_wrong_page_is_refused_before_it_is_asked(client: Client) -> None:
     with pytest.raises(InvalidRequest, match=r"^limit: .*501"):
-        client.page("nodes", NodesQuery, agent_id="klaus", limit=501)
+        client.memory.nodes("klaus", limit=501)
 
 
 ACTS: dict[str, Callable[[Client], Any]] = {
@@ -227,9 +227,9 @@ class Recorder:
     def publish(self, body: bytes, routing_key: str) -> None:
         raise AssertionError((body, routing_key))
 
-    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> Any:
+    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> bytes:
         self.calls.append((name, queue, request, timeout))
-        return self.answers.pop(0)
+        return to_json(self.answers.pop(0))
 
     def close(self) -> None:
         self.closed = True

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from jiyi.cli.operations.llms import llms_tables
+from jiyi.protocol.providers import LLMReport
 from jiyi.providers.presets import PRESETS
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -22,7 +23,7 @@ VENDORS = [
 
 def shown(active: dict[str, Any], usage: list[dict[str, Any]]) -> str:
     console = Console(width=120, record=True, file=None, quiet=False, force_terminal=False)
-    found = {"active": active, "vendors": VENDORS, "days": 30, "usage": usage}
+    found = LLMReport.model_validate({"active": active, "vendors": VENDORS, "days": 30, "usage": usage})
     with console.capture() as captured:
         console.print(llms_tables("harbour", found, NOW))
     return captured.get()
@@ -46,7 +47,7 @@ def test_keys_are_found_missing_or_not_needed() -> None:
 def test_costs_that_are_not_known_are_not_zero(cost: float, expected: str) -> None:
     row = {"prompt": "memo@1", "model": "m", "calls": 1_200, "failures": 0, "prompt_tokens": 5, "completion_tokens": 6}
     row["cost"] = cost
-    text = shown({"model": "m", "breaker": None, "problem": None}, [row])
+    text = shown({"vendor": "x", "model": "m", "breaker": None, "problem": None}, [row])
     (line,) = [line for line in text.splitlines() if "memo@1" in line]
     assert line.split() == ["memo@1", "m", "1,200", "0", "5", "6", expected]
 

@@ -24,7 +24,6 @@ WHOLE_SERVICE = {
     "models/operations/llm_usage.py": "what was asked of an LLM for no group",
     "tasks/operations/embedders.py": "counts of all vectors by model",
     "tasks/erasure.py": "an erasure's claim and its report, beside the work for its group",
-    "tasks/framework/inspection.py": "dead letters of no known group, and how far behind the service is",
     "tasks/framework/jobs.py": "scheduled jobs see to all groups",
     "tasks/operations/reembedding.py": "a deployment moves to another embedding model with all its groups",
     "tasks/accounts.py": "the operator makes groups' keys",
@@ -38,7 +37,7 @@ WHOLE_SERVICE = {
     "web/accounts/signin.py": "people and their sessions belong to no group",
     "workers/backup.py": "what was erased since the backup is erased again, in all groups",
     "workers/bootstrap.py": "the first person who can sign in",
-    "workers/intake/consumer.py": "dead letters of groups that are only claimed, or of none",
+    "models/memory/ingest.py": "dead letters of groups that are only claimed, or of none",
     "workers/intake/signatures.py": "a key is looked for before it is known whose it is",
 }
 #: Modules that may act as the tables' owner, whom row-level security does not concern.

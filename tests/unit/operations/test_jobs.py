@@ -1,4 +1,4 @@
-"""tasks.framework.jobs without a database: slots, schedules by settings, what beat sends, when a run stops."""
+"""The catalogue of jobs and how they run, without a database: slots, schedules, what beat sends, when a run stops."""
 
 from __future__ import annotations
 
@@ -7,27 +7,21 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.cli.operations.jobs import brief, upcoming
+from jiyi.errors import NotFound
+from jiyi.operations.jobs import DAY, HOUR, JOBS, Job, Schedule, find
+from jiyi.protocol.operations import Tick
 from jiyi.settings import Settings, get_settings
 from tasks.framework import jobs
-from tasks.framework.jobs import DAY, HOUR, JOBS, Job, Run, Schedule, beat_schedule
-from tasks.memory import archive
-from tasks.operations import backups, maintenance
-from tasks.reflection import schedule as reflecting
-from tasks.retrieval import warm
+from tasks.framework.jobs import Run, beat_schedule
 from web.operations import health
 
-assert archive, "registers its jobs"
-assert backups
-assert maintenance
-assert reflecting
-assert warm
+CHECKOUT = Path(__file__).resolve().parents[3]
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 #: What can be switched off, and with which value.
 OFF = {
@@ -39,6 +33,9 @@ OFF = {
     "verify_backup_hour": -1,
     "warm_seconds": 0,
     "snapshot_seconds": 0,
+    "reflect_minutes": 0,
+    "digest_hours": 0,
+    "wm_expire_minutes": 0,
 }
 
 
@@ -66,22 +63,16 @@ def test_slots_are_where_they_are_however_the_clock_moves(now: datetime, every: 
     assert schedule.slot(slot + timedelta(seconds=every)) == slot + timedelta(seconds=every)
 
 
-def test_every_job_has_a_setting_a_purpose_and_a_reason_why_it_is_safe_to_repeat() -> None:
-    assert JOBS.keys() >= {
-        "reconcile",
-        "expire_thoughts",
-        "archive",
-        "recompute_kw_strength",
-        "prune",
-        "backup",
-        "verify_backup",
-        "warm",
-        "snapshot",
-    }
-    for job in JOBS.values():
+def test_every_job_has_a_setting_and_a_purpose() -> None:
+    for name, job in JOBS.items():
+        assert job.name == name
         assert job.setting in Settings.model_fields
         assert job.purpose.endswith(".")
-        assert "Safe to repeat because" in (job.function.__doc__ or "")
+
+
+def test_a_job_that_there_is_not_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(NotFound, match=r"no job 'sleep'; there are archive, backup"):
+        find("sleep")
 
 
 def test_beat_asks_at_least_once_a_minute_and_only_for_what_is_switched_on(configure: Callable[..., Settings]) -> None:
@@ -156,20 +147,20 @@ def test_agents_are_gone_through_from_where_the_last_run_stopped(monkeypatch: py
 
 def test_a_job_needs_a_setting_that_says_its_unit() -> None:
     with pytest.raises(KeyError):
-        Job("x", "group", "upkeep", 1, lambda _: None).schedule(get_settings().model_copy(update={"group": "5"}))
+        Job("x", "Nothing.", "group").schedule(get_settings().model_copy(update={"group": "5"}))
 
 
 def test_every_job_and_its_setting_is_in_the_document() -> None:
-    text = (Path(__file__).resolve().parents[3] / "docs" / "jobs.md").read_text(encoding="utf-8")
+    text = (CHECKOUT / "docs" / "jobs.md").read_text(encoding="utf-8")
     for job in JOBS.values():
         assert re.search(rf"^\| `{job.name}` \|.*`JIYI_{job.setting.upper()}`", text, re.MULTILINE), job.name
 
 
 def test_a_job_that_failed_needs_attention() -> None:
-    ticks: list[dict[str, Any]] = [{"job": "reconcile", "slot": datetime.now(UTC), "state": "done", "error": None}]
-    assert health.schedule(get_settings(), ticks, "").state == "ok"
-    ticks.append({"job": "verify_backup", "slot": NOON, "state": "failed", "error": "there is no backup"})
-    found = health.schedule(get_settings(), ticks, "")
+    runs = {"reconcile": Tick(job="reconcile", slot=datetime.now(UTC), state="done")}
+    assert health.schedule(get_settings(), runs, "").state == "ok"
+    runs["verify_backup"] = Tick(job="verify_backup", slot=NOON, state="failed", error="there is no backup")
+    found = health.schedule(get_settings(), runs, "")
     assert (found.state, found.detail) == ("attention", "failed: verify_backup")
 
 
@@ -179,7 +170,7 @@ def test_a_summary_in_one_line() -> None:
 
 
 def test_the_next_tick_in_words() -> None:
-    assert upcoming((NOON + timedelta(minutes=3)).isoformat(), NOON) == "in 3 m"
-    assert upcoming((NOON - timedelta(minutes=3)).isoformat(), NOON) == "3 m late"
-    assert upcoming((NOON - timedelta(seconds=59)).isoformat(), NOON) == "due"
+    assert upcoming(NOON + timedelta(minutes=3), NOON) == "in 3 m"
+    assert upcoming(NOON - timedelta(minutes=3), NOON) == "3 m late"
+    assert upcoming(NOON - timedelta(seconds=59), NOON) == "due"
     assert upcoming(None, NOON) is None

@@ -1,4 +1,4 @@
-"""The form of an agent's settings: what it shows, and the ``agent.configured`` event that it becomes."""
+"""The form of an agent's settings: what it shows, and what it changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, get_args
 from flask_babel import lazy_gettext
 
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.events import Event, build
 from jiyi.settings import Dedupe, Derive, DeriveKeywords, Mode, get_settings
 
 #: Setting → its choices (empty: a number), its title, what it does.
@@ -50,22 +49,10 @@ def fields(settings: Mapping[str, Any], typed: Mapping[str, str] | None = None) 
     ]
 
 
-def event(group: str, agent: str, settings: Mapping[str, Any], typed: Mapping[str, str]) -> Event | None:
-    """What the form changes; None if nothing. An empty field gives the setting back to the deployment.
-
-    Raises:
-        InvalidEvent: with a sentence per wrong field.
-    """
-    changed: dict[str, Any] = {}
-    for name in FIELDS:
-        if name not in typed:
-            continue
-        text = typed[name].strip()
-        if text != _shown(settings.get(name)):
-            changed[name] = text or None
-    if not changed:
-        return None
-    return build({"type": "agent.configured", "group_id": group, "agent_id": agent, "payload": changed})
+def changes(settings: Mapping[str, Any], typed: Mapping[str, str]) -> dict[str, str | None]:
+    """What the form changes. An empty field gives the setting back to the deployment."""
+    given = {name: typed[name].strip() for name in FIELDS if name in typed}
+    return {name: text or None for name, text in given.items() if text != _shown(settings.get(name))}
 
 
 def _shown(value: Any) -> str:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from flask import Blueprint, Response, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext, lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.operations import MAX_RESTORED
-from models.memory import browsing
-from web.accounts.identity import need
+from jiyi.protocol.archive import MAX_RESTORED, RestoreRequest
+from models.memory import actions, reads
 from web.admin import frame, inputs
-from web.admin.frame import Page, asked, storable
-from web.admin.memory.node import bring_back
+from web.admin.acting import checked, chosen_ids, perform
+from web.admin.frame import Page, asked
 from web.answers import answer
 from web.sources import from_database
 
@@ -44,12 +42,12 @@ def _data() -> dict[str, Any]:
     reason = inputs.choice("reason", REASONS)
 
     def question(connection: Connection) -> dict[str, Any]:
-        found = browsing.archived(connection, group, agent_id=agent, reason=reason, before=before, limit=PER_PAGE + 1)
+        found = reads.archived(connection, group, agent_id=agent, reason=reason, before=before, limit=PER_PAGE + 1)
         last = found[PER_PAGE - 1] if len(found) > PER_PAGE else None
         return {
-            "counts": browsing.archived_counts(connection, group, AGENTS_COUNTED),
+            "counts": reads.archived_counts(connection, group, AGENTS_COUNTED),
             "nodes": found[:PER_PAGE],
-            "next": None if last is None else inputs.packed(last["archived_at"], last["node_id"]),
+            "next": None if last is None else inputs.packed(last.archived_at, last.node_id),
         }
 
     return {"group": group, "agent": agent, "reason": reason, "before": asked("before"), **from_database(question)}
@@ -58,18 +56,8 @@ def _data() -> dict[str, Any]:
 @blueprint.post("/archive/<name:group>/restore")
 def restore(group: str) -> ResponseReturnValue:
     """Bring back the chosen memories, or all of an agent. Safe to repeat because only what is archived is restored."""
-    actor = need("admin").actor
-    agent, chosen = request.form.get("agent") or None, _chosen()
+    agent, chosen = request.form.get("agent") or None, chosen_ids("node_id", MAX_RESTORED)
     if (agent is None) == (not chosen):
         abort(400, gettext("Choose memories, or an agent all of whose memories are to come back."))
-    storable(agent or "")
-    restored = bring_back(group, agent, chosen, actor, MAX_RESTORED)
+    restored = perform(actions.restore, checked(RestoreRequest, node_ids=chosen, agent_id=agent)).restored
     return redirect(url_for("archive.page", group=group, agent=request.form.get("back") or None, restored=restored), 303)
-
-
-def _chosen() -> list[UUID]:
-    """The memories that are ticked; an id of another group restores nothing, because it is none of this one's."""
-    try:
-        return [UUID(text) for text in request.form.getlist("node_id")[:MAX_RESTORED]]
-    except ValueError:
-        abort(400, gettext("node_id: must be the id of a memory."))

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-import redis
 from flask import Blueprint, Response, abort, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext
 from sqlalchemy import Connection
 
 from jiyi.erasure.names import Erasure
+from jiyi.protocol.archive import ArchiveRequest, RestoreRequest
+from jiyi.protocol.reflection import Reasons
 from models.erasure import erasures
-from models.memory import archive as archiving
-from models.memory import around, overview
+from models.memory import actions, events, reads
 from models.queue.wakeups import wake
-from models.reflection import reasons
-from models.retrieval import touches
+from models.reflection.reads import why
 from web.accounts.identity import need
 from web.admin import frame
-from web.admin.acting import change
+from web.admin.acting import change, checked, perform
 from web.admin.memory.evidence import Graph, tree
 from web.admin.retrieval.playground import FILTERS
 from web.answers import answer
@@ -50,7 +47,7 @@ def page(group: str, node_id: UUID) -> Response:
     data = one(group, node_id)
     if data is None:
         abort(404, gettext("There is no memory %(id)s in the group “%(group)s”.", id=node_id, group=group))
-    graph = Graph(data["node"], data["reasons"], data["resting"] or [])
+    graph = Graph(data["reasons"], data["resting"] or [])
     return answer(
         "node.html",
         data=data,
@@ -73,29 +70,28 @@ def one(group_id: str, node_id: UUID) -> dict[str, Any] | None:
     fail by itself."""
 
     def question(connection: Connection) -> dict[str, Any] | None:
-        node = overview.node(connection, group_id, node_id)
+        node = reads.node(connection, reads.StoredMemory, group_id, node_id)
         if node is None:
             return None
-        said = [entry for entry in node.pop("filling") if isinstance(entry, list) and len(entry) == 2]
-        found = reasons.why(connection, group_id, node_id, DEPTH, MOST_REASONS)
+        said = [entry for entry in node.filling if isinstance(entry, list) and len(entry) == 2]
         return {
             "group": group_id,
-            "node": node,
+            "node": node.model_dump(exclude={"filling"}),
             "utterances": [{"speaker": str(speaker), "text": str(text)} for speaker, text in said[:MAX_UTTERANCES]],
             "utterance_count": len(said),
-            "reasons": {**found, "nodes": {str(id_): reason for id_, reason in found["nodes"].items()}},
-            "session": around.in_session(connection, group_id, node_id, BESIDE),
-            "event": around.event(connection, group_id, node_id),
-            "owed": around.owed(connection, group_id, node_id),
-            "letters": around.letters(connection, group_id, node_id),
+            "reasons": why(connection, group_id, node_id, DEPTH, MOST_REASONS),
+            "session": reads.in_session(connection, group_id, node_id, BESIDE),
+            "event": events.event(connection, events.EventRecord, group_id, node_id),
+            "owed": events.owed(connection, group_id, node_id),
+            "letters": events.letters(connection, group_id, node_id),
         }
 
     found = from_database(question)
     if found is None:
         return None
     agent_id = found["node"]["agent_id"]
-    resting = attempt(lambda: from_database(lambda c: overview.resting_on(c, group_id, agent_id, node_id, MAX_RESTING)))
-    nearest = attempt(lambda: from_database(lambda c: around.nearest(c, group_id, node_id, NEAREST)))
+    resting = attempt(lambda: from_database(lambda c: reads.resting_on(c, group_id, agent_id, node_id, MAX_RESTING)))
+    nearest = attempt(lambda: from_database(lambda c: reads.nearest(c, group_id, node_id, NEAREST)))
     return {
         **found,
         **_evidence(found["reasons"], node_id),
@@ -106,26 +102,22 @@ def one(group_id: str, node_id: UUID) -> dict[str, Any] | None:
     }
 
 
-def _evidence(found: dict[str, Any], node_id: UUID) -> dict[str, Any]:
+def _evidence(found: Reasons, node_id: UUID) -> dict[str, Any]:
     """What it rests on directly; counted with what is not there or not shown."""
-    ids = found["nodes"][str(node_id)]["evidence"]
-    nodes = [found["nodes"][str(id_)] for id_ in ids if str(id_) in found["nodes"]]
+    ids = found.nodes[node_id].evidence
+    nodes = [found.nodes[id_] for id_ in ids if id_ in found.nodes]
     return {"evidence": nodes, "evidence_count": len(ids)}
 
 
 def archive(group: str, node_id: UUID) -> ResponseReturnValue:
     """Safe to repeat because what is archived stays so."""
-    actor = need("admin").actor
-    _require(group, node_id)
-    change(lambda connection: archiving.archive_chosen(connection, group, [node_id], actor))
+    perform(actions.archive, checked(ArchiveRequest, node_ids=[node_id]))
     return _back(group, node_id)
 
 
 def restore(group: str, node_id: UUID) -> ResponseReturnValue:
     """Safe to repeat because only what is archived is restored."""
-    actor = need("admin").actor
-    _require(group, node_id)
-    bring_back(group, None, [node_id], actor)
+    perform(actions.restore, checked(RestoreRequest, node_ids=[node_id]))
     return _back(group, node_id)
 
 
@@ -143,18 +135,8 @@ def delete(group: str, node_id: UUID) -> ResponseReturnValue:
     return redirect(url_for("erasure.one", group=group, erasure_id=erasure_id), 303)
 
 
-def bring_back(group: str, agent_id: str | None, node_ids: list[UUID], actor: str, limit: int = 1_000) -> int:
-    """Restore archived memories, tell the retrieval workers of it, and return how many."""
-    now = datetime.now(UTC)
-    found = change(lambda connection: archiving.restore(connection, group, agent_id, node_ids, now, limit, actor))
-    with suppress(redis.RedisError):  # Valkey is away: the workers find it in the database, later
-        for name, (at, ids) in found.items():
-            touches.tell(group, name, ids, at.timestamp())
-    return sum(len(ids) for _, ids in found.values())
-
-
 def _require(group: str, node_id: UUID) -> None:
-    if not from_database(lambda connection: overview.brief_nodes(connection, group, [node_id])):
+    if not from_database(lambda connection: reads.brief_nodes(connection, group, [node_id])):
         abort(404, gettext("There is no memory %(id)s in the group “%(group)s”.", id=node_id, group=group))
 
 

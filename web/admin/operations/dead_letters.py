@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 from uuid import UUID
 
 from flask import Blueprint, Response, abort, render_template, request
@@ -10,12 +10,12 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.queries import ResolveQuery
-from models.memory import overview
-from models.queue import dead_letters
-from web.accounts.identity import need, who
+from jiyi.protocol.operations import MAX_RESOLVED, LetterRequest, LettersRequest, LetterState, ResolveBody
+from models.operations import reads
+from models.queue import actions, dead_letters
+from web.accounts.identity import who
 from web.admin import frame, inputs
-from web.admin.acting import chosen_ids, have_done
+from web.admin.acting import checked, chosen_ids, perform
 from web.admin.frame import Page, across_groups, asked
 from web.answers import answer
 from web.show import number
@@ -25,9 +25,7 @@ blueprint = Blueprint("letters", __name__)
 PAGES = (Page("running", lazy_gettext("Dead letters"), "letters.page"),)
 
 PER_PAGE = 50
-STATES = ("open", "replayed", "discarded")
-Action = Literal["replay", "discard"]
-ACTIONS: tuple[Action, ...] = get_args(Action)
+STATES: tuple[LetterState, ...] = get_args(LetterState)
 #: Characters of a search in the reasons.
 MAX_WORDS = 200
 
@@ -46,39 +44,20 @@ def rows() -> str:
 @blueprint.get("/dead/<uuid:letter_id>")
 @blueprint.get("/dead/<uuid:letter_id>.json", endpoint="one_json")
 def one(letter_id: UUID) -> Response:
-    group = frame.group()
-    with across_groups():
-        letter = from_database(lambda connection: dead_letters.find(connection, group, letter_id))
-    if letter is None:
-        abort(404, _("There is no dead letter %(id)s in the group “%(group)s”.", id=letter_id, group=group))
-    return answer("letter.html", data={"group": group, "letter": letter})
+    letter = perform(actions.get_letter, LetterRequest(letter_id=letter_id))
+    return answer("letter.html", data={"group": frame.group(), "letter": letter})
 
 
 @blueprint.post("/dead/resolve")
 def resolve() -> str:
-    """Replay or discard: those chosen, or all open ones of a kind. A worker does it, as for `jiyi dead`.
-
-    Safe to repeat because only an open letter is closed, once.
-    """
-    actor, group = need("admin").actor, frame.group()
-    action, kind, ids = request.form.get("action", ""), request.form.get("all_of") or None, chosen_ids("letter")
-    if action not in ACTIONS:
-        abort(400, f"action: must be one of {', '.join(ACTIONS)}.")
+    """Replay or discard: those chosen, or all open ones of a kind. Safe to repeat because only an open letter is closed, once."""
+    form = request.form
+    kind, ids = form.get("all_of") or None, chosen_ids("letter")
     if bool(ids) == (kind is not None):
         abort(400, _("Choose letters first."))
-    frame.storable(kind or "")
-    count = _resolve(group, action, ids, kind, actor)
-    return render_template("_letters.html", said=_said(action, count, kind), **_found(None))
-
-
-def _resolve(group: str, action: Action, ids: list[UUID], kind: str | None, actor: str) -> int:
-    """The letters are found here, where nobody sees others than their own; a worker sees those of no known group, too."""
-    with across_groups():
-        visible = from_database(lambda connection: dead_letters.open_ids(connection, group, ids, kind))
-    if not visible:
-        return 0
-    query = ResolveQuery(group_id=group, action=action, letter_ids=visible, kind=kind, actor=actor)
-    return int(have_done("resolve", query)["resolved"])
+    wanted = checked(ResolveBody, action=form.get("action", ""), letter_ids=ids, kind=kind)
+    count = perform(actions.resolve_letters, wanted).resolved
+    return render_template("_letters.html", said=_said(wanted.action, count, kind), **_found(None))
 
 
 def _said(action: str, count: int, kind: str | None) -> str:
@@ -96,24 +75,23 @@ def _said(action: str, count: int, kind: str | None) -> str:
             count,
             count=number(count),
         )
-    return str(said) + (" " + _("There may be more of this kind.") if kind and count >= dead_letters.MAX_RESOLVED else "")
+    return str(said) + (" " + _("There may be more of this kind.") if kind and count >= MAX_RESOLVED else "")
 
 
 def _found(before: UUID | None) -> dict[str, Any]:
     group, kind, words = frame.group(), asked("kind", 100), asked("words", MAX_WORDS)
-    state = inputs.choice("state", STATES) or "open"
+    wanted = LettersRequest(state=inputs.choice("state", STATES) or "open", kind=kind, words=words, before=before, limit=PER_PAGE)
 
     def question(connection: Connection) -> dict[str, Any]:
-        found = dead_letters.letters(connection, group, state, kind, before, PER_PAGE + 1, words)
-        shown = found[:PER_PAGE]
+        found = dead_letters.letters(connection, group, wanted, more=1)
         return {
-            "open": overview.open_dead_letters(connection, group),
+            "open": reads.open_letters(connection, group),
             "kinds": dead_letters.kinds(connection, group),
-            "letters": shown,
-            "next": shown[-1]["letter_id"] if len(found) > PER_PAGE else None,
+            "letters": found[:PER_PAGE],
+            "next": found[PER_PAGE - 1].letter_id if len(found) > PER_PAGE else None,
         }
 
     with across_groups():
         found = from_database(question)
-    filters = {"group": group, "state": state, "kind": kind, "words": words}
+    filters = {"group": group, "state": wanted.state, "kind": kind, "words": words}
     return {**filters, "filters": filters, "before": before, "may_decide": who().may("admin"), **found}

@@ -11,10 +11,13 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.memory import AgentState
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
-from models.memory import listing, overview
+from models.memory import agent_reads
+from models.operations import reads
+from models.queue import reads as pending
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
 from web.admin.frame import Page, across_groups, asked
@@ -22,7 +25,6 @@ from web.admin.operations import liveness, plots
 from web.admin.operations.liveness import Liveness
 from web.answers import answer, json_answer
 from web.operations import health
-from web.show import seconds_since
 from web.sources import Reading, attempt, from_database, source
 
 blueprint = Blueprint("overview", __name__)
@@ -65,23 +67,23 @@ def gather(group: str, after: str) -> dict[str, Any]:
 
 
 def _stored(connection: Connection, group: str, after: str) -> dict[str, Any]:
-    rows = listing.agents(connection, group, after, AGENTS_PER_PAGE + 1)
+    rows = agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
     agents = [with_reflection(row) for row in rows[:AGENTS_PER_PAGE]]
     return {
-        "totals": overview.totals(connection, group),
+        "totals": reads.totals(connection, group),
         "agents": agents,
         "agents_next": agents[-1]["agent_id"] if len(rows) > AGENTS_PER_PAGE else None,
-        "work_owed": [{**row, "oldest_seconds": seconds_since(row["oldest"])} for row in listing.work_owed(connection)],
-        "open_dead_letters": overview.open_dead_letters(connection, group),
-        "jobs": overview.last_ticks(connection),
+        "work_owed": pending.by_kind(connection),
+        "open_dead_letters": reads.open_letters(connection, group),
+        "jobs": reads.last_runs(connection),
     }
 
 
-def with_reflection(agent: dict[str, Any]) -> dict[str, Any]:
+def with_reflection(agent: AgentState) -> dict[str, Any]:
     """The agent's row with how far it is on the way to its next reflection (GA-48)."""
-    most = AgentSettings(**agent["settings"]).over(get_settings()).importance_trigger_max
-    gathered = most - agent["importance_trigger_curr"]
-    return {**agent, "reflection": {"gathered": gathered, "max": most, "owed": gathered >= most}}
+    most = AgentSettings(**agent.settings).over(get_settings()).importance_trigger_max
+    gathered = most - agent.importance_trigger_curr
+    return {**dict(agent), "reflection": {"gathered": gathered, "max": most, "owed": gathered >= most}}
 
 
 def _put_together(

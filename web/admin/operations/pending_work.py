@@ -1,4 +1,4 @@
-"""Work owed: what events have set off and workers have not done yet, by kind and one by one."""
+"""Pending work: what events have set off and workers have not done yet, by kind and one by one."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from flask import Blueprint, Response, render_template
 from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
 
-from models.memory import listing
-from models.queue import reads
-from models.queue.wakeups import wake
-from web.accounts.identity import need, who
+from jiyi.protocol.operations import PendingRow, RetryWork
+from models.queue import actions, reads
+from web.accounts.identity import who
 from web.admin import frame
-from web.admin.acting import change, chosen_ids
+from web.admin.acting import checked, chosen_ids, perform
 from web.admin.frame import Page, across_groups
 from web.admin.inputs import packed, unpacked
 from web.answers import answer
-from web.show import number, seconds_since
+from web.show import number
 from web.sources import from_database
 
 blueprint = Blueprint("work", __name__)
-PAGES = (Page("running", lazy_gettext("Work owed"), "work.page"),)
+PAGES = (Page("running", lazy_gettext("Pending work"), "work.page"),)
 
 PER_PAGE = 50
 
@@ -40,7 +39,7 @@ def live() -> str:
 @blueprint.get("/work/<name:kind>")
 @blueprint.get("/work/<name:kind>.json", endpoint="kind_json")
 def kind(kind: str) -> Response:
-    """One kind, row by row, the longest owed first."""
+    """One kind, row by row, the longest pending first."""
     frame.storable(kind)
     return answer("work_kind.html", data=_rows(kind))
 
@@ -54,32 +53,28 @@ def rows(kind: str) -> str:
 @blueprint.post("/work/<name:kind>/retry")
 def retry(kind: str) -> str:
     """Due now: those chosen, or all of the kind. Safe to repeat because work is done once, however often it is due."""
-    frame.storable(kind)
-    actor, chosen, group = need("admin").actor, chosen_ids("subject"), _only()
-    with across_groups():
-        count = change(lambda connection: reads.retry(connection, kind, group, chosen, actor))
-    wake(kind)
+    wanted = checked(RetryWork, kind=kind, subject_ids=chosen_ids("subject"), all_groups=_only() is None)
+    count = perform(actions.retry_work, wanted).retried
     said = ngettext("%(count)s is due now.", "%(count)s are due now.", count, count=number(count))
     return render_template("_work_rows.html", said=said, **_rows(kind))
 
 
 def _kinds() -> dict[str, Any]:
     with across_groups():
-        found = from_database(listing.work_owed)
-    kinds = [{**row, "oldest_seconds": seconds_since(row["oldest"])} for row in found]
-    return {"group": frame.group(), "all_groups": _only() is None, "kinds": kinds}
+        found = from_database(reads.by_kind)
+    return {"group": frame.group(), "all_groups": _only() is None, "kinds": found}
 
 
 def _rows(kind: str) -> dict[str, Any]:
     after, only = unpacked("after"), _only()
 
-    def question(connection: Connection) -> list[dict[str, Any]]:
+    def question(connection: Connection) -> list[PendingRow]:
         return reads.rows(connection, kind, only, after, PER_PAGE + 1)
 
     with across_groups():
         found = from_database(question)
     shown = found[:PER_PAGE]
-    following = packed(shown[-1]["created_at"], shown[-1]["subject_id"]) if len(found) > PER_PAGE else None
+    following = packed(shown[-1].created_at, shown[-1].subject_id) if len(found) > PER_PAGE else None
     return {"group": frame.group(), "all_groups": only is None, "kind": kind, "rows": shown, "next": following}
 
 

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
-from uuid import UUID
-
-from sqlalchemy import Connection
-from uuid6 import uuid7
 
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.events import AgentConfigured, Configuration
-from jiyi.protocol.reflection import ReflectionState
-from jiyi.protocol.rest import AgentPage, AgentState, Asked, Cursor, ReflectionPage, ReflectionsQuery
-from models.accounts import audit
-from models.memory import browsing, listing, overview
-from models.memory.agents import key_of
-from models.queue import pending_work
-from models.queue.wakeups import wake
-from models.reflection import reflections
-from models.reflection.reflections import REFLECT
+from jiyi.protocol.memory import AgentPage, AgentState
+from jiyi.protocol.reflection import Asked, ReflectionAsked, ReflectionPage, ReflectionsQuery
+from jiyi.protocol.rest import Cursor
+from models.memory import actions, agent_reads
+from models.reflection import actions as reflection
+from models.reflection import reads
 from web.api import cursors
-from web.api.memory.storing import keep_with
 from web.api.problems import Refused
-from web.api.registry import PREFIX, operation
+from web.api.registry import PREFIX, expose, operation
 from web.api.running import Asker, Reply
-from web.sources import from_database, to_database
+from web.sources import from_database
 
 _ID = "01978c00-0000-7000-8000-000000000004"
 _AGENT = {
@@ -71,96 +61,52 @@ def list_agents(asker: Asker, query: Cursor) -> dict[str, Any]:
     """
     place = cursors.decode(query.after, cursors.NAME)
     after = "" if place is None else place[0]
-    rows = from_database(lambda connection: listing.agents(connection, asker.group_id, after, query.limit))
-    following = cursors.encode(rows[-1]["agent_id"]) if len(rows) == query.limit else None
-    return {"agents": [_state(row) for row in rows], "next": following}
+    rows = from_database(lambda connection: agent_reads.agents(connection, asker.group_id, after, query.limit))
+    following = cursors.encode(rows[-1].agent_id) if len(rows) == query.limit else None
+    return {"agents": rows, "next": following}
 
 
 @operation("GET", "/agents/<anything:agent_id>", id="get_agent", scope="read", tag="agents", answer=AgentState, answer_example=_AGENT)
-def get_agent(asker: Asker, agent_id: str) -> dict[str, Any]:
+def get_agent(asker: Asker, agent_id: str) -> AgentState:
     """Get one agent.
 
     Its settings, how many memories of which type it has, and how near its next reflection is.
     """
-    return _agent(asker, agent_id)
+    row = from_database(lambda connection: agent_reads.agent(connection, asker.group_id, agent_id))
+    if row is None:
+        raise Refused(404, f"There is no agent {agent_id!r}.")
+    return row
 
 
-@operation(
+expose(
+    actions.configure,
     "PATCH",
     "/agents/<anything:agent_id>/settings",
     id="configure_agent",
-    scope="publish",
     tag="agents",
     body=AgentSettings,
-    answer=AgentState,
     errors=(409,),
     examples={"More by relevance, less by recency": {"relevance_w": 2.0, "recency_w": 0.5}, "Back to the default": {"mode": None}},
     answer_example=_AGENT,
 )
-def configure_agent(asker: Asker, agent_id: str, body: AgentSettings) -> dict[str, Any]:
-    """Set an agent's settings.
-
-    Settings that are given replace the agent's own; null takes one back to the deployment's. Stored as an
-    agent.configured event, so that exports have it. An agent that is not there yet is made by posting such an event.
-    """
-    given = Configuration.model_construct(**{name: getattr(body, name) for name in body.model_fields_set})
-    event = AgentConfigured(event_id=uuid7(), group_id=asker.group_id, agent_id=agent_id, payload=given)
-
-    def also(connection: Connection) -> None:
-        if key_of(connection, asker.group_id, agent_id) is None:
-            raise _no_agent(agent_id)
-        audit.record(
-            connection,
-            group_id=asker.group_id,
-            actor=asker.actor,
-            action="agent configured",
-            target=agent_id,
-            settings=sorted(body.model_fields_set),
-            event_id=event.event_id,
-        )
-
-    keep_with([event], also)
-    return _agent(asker, agent_id)
 
 
-@operation(
+def _asked(_asker: Asker, done: ReflectionAsked) -> Reply:
+    url = f"{PREFIX}/reflections/{done.reflection_id}"
+    return Reply(Asked(reflection_id=done.reflection_id, status_url=url), {"Location": url})
+
+
+expose(
+    reflection.request_reflection,
     "POST",
     "/agents/<anything:agent_id>/reflect",
     id="reflect",
-    scope="publish",
     tag="reflections",
+    present=_asked,
     answer=Asked,
     status=202,
     answer_example={"reflection_id": _ID, "status_url": f"{PREFIX}/reflections/{_ID}"},
 )
-def reflect(asker: Asker, agent_id: str) -> Reply:
-    """Let an agent reflect.
-
-    The agent looks at its latest memories, asks itself what matters in them, and keeps its conclusions as thoughts that
-    name their evidence. Answers at once with the reflection that is owed; one that is under way already is not
-    begun twice. See get_reflection for what came of it.
-    """
-
-    def change(connection: Connection) -> UUID:
-        agent_key = key_of(connection, asker.group_id, agent_id)
-        if agent_key is None:
-            raise _no_agent(agent_id)
-        reflection_id = reflections.ask(connection, asker.group_id, agent_id, "request")
-        pending_work.owe(connection, REFLECT, [(agent_key, asker.group_id)])
-        audit.record(
-            connection,
-            group_id=asker.group_id,
-            actor=asker.actor,
-            action="reflection asked for",
-            target=agent_id,
-            reflection_id=reflection_id,
-        )
-        return reflection_id
-
-    reflection_id = to_database(change)
-    wake(REFLECT)
-    url = f"{PREFIX}/reflections/{quote(str(reflection_id))}"
-    return Reply(Asked(reflection_id=reflection_id, status_url=url), {"Location": url})
 
 
 @operation(
@@ -181,44 +127,19 @@ def list_reflections(asker: Asker, query: ReflectionsQuery) -> dict[str, Any]:
     """
     before = cursors.decode(query.after, cursors.TIME_AND_ID)
     rows = from_database(
-        lambda connection: browsing.reflections(
+        lambda connection: reads.reflections(
             connection, asker.group_id, agent_id=query.agent_id, state=query.state, trigger=None, before=before, limit=query.limit
         )
     )
     last = rows[-1] if len(rows) == query.limit else None
-    return {"reflections": rows, "next": last and cursors.encode(last["created_at"], last["reflection_id"])}
+    return {"reflections": rows, "next": last and cursors.encode(last.created_at, last.reflection_id)}
 
 
-@operation(
+expose(
+    reflection.get,
     "GET",
     "/reflections/<uuid:reflection_id>",
     id="get_reflection",
-    scope="read",
     tag="reflections",
-    answer=ReflectionState,
     answer_example={**_REFLECTION, "thoughts": []},
 )
-def get_reflection(asker: Asker, reflection_id: UUID) -> dict[str, Any]:
-    """Get one reflection.
-
-    How far it is (owed, running, waiting, done, nothing, given up), and its thoughts, each with its evidence.
-    """
-    found = from_database(lambda connection: reflections.found(connection, asker.group_id, reflection_id))
-    if found is None:
-        raise Refused(404, f"There is no reflection {reflection_id}.")
-    return found
-
-
-def _agent(asker: Asker, agent_id: str) -> dict[str, Any]:
-    row = from_database(lambda connection: overview.agent(connection, asker.group_id, agent_id))
-    if row is None:
-        raise _no_agent(agent_id)
-    return _state(row)
-
-
-def _state(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in AgentState.model_fields}
-
-
-def _no_agent(agent_id: str) -> Refused:
-    return Refused(404, f"There is no agent {agent_id!r}.")

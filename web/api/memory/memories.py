@@ -7,24 +7,24 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from jiyi.protocol.reflection import Reasons
-from jiyi.protocol.rest import (
-    EvidenceQuery,
+from jiyi.protocol.memory import (
     KeywordPage,
-    KeywordsQuery,
+    KeywordsParameters,
     MemoriesQuery,
     Memory,
     MemoryDetail,
     MemoryPage,
     Related,
     RelatedMemory,
-    RelatedParameters,
+    RelatedQuery,
 )
-from models.memory import listing, overview, searching, serving
-from models.reflection import reasons
+from jiyi.protocol.reflection import EvidenceQuery
+from models.memory import agent_reads, reads
+from models.memory.search import MemoryFilter, search
+from models.reflection import actions as reflection
 from web.api import cursors
 from web.api.problems import Refused
-from web.api.registry import operation
+from web.api.registry import expose, operation
 from web.api.running import Asker
 from web.sources import from_database
 
@@ -59,14 +59,14 @@ _MEMORY = {
     answer_example={"nodes": [_MEMORY], "next": None},
     flat=("agent_id", "q", "keyword", "session_id", "created_after", "created_before", "limit", "after"),
 )
-def list_memories(asker: Asker, query: MemoriesQuery) -> dict[str, Any]:
+def list_memories(asker: Asker, query: MemoriesQuery) -> MemoryPage:
     """List or search memories.
 
     Lists an agent's memories, or the whole group's, newest first, page by page; all filters given must hold.
     Use it to look something up by its words, its time, its session or its keyword. To find what matters for a question,
     use retrieve_memories instead. Descriptions are cut to 4,000 characters; get_memory has all of it.
     """
-    wanted = searching.Wanted(
+    wanted = MemoryFilter(
         words=query.q,
         agent_id=query.agent_id,
         types=query.type,
@@ -81,13 +81,13 @@ def list_memories(asker: Asker, query: MemoriesQuery) -> dict[str, Any]:
     else:
         place = cursors.decode(query.after, cursors.NUMBER)
         before = None if place is None else place[0]
-    rows = from_database(lambda connection: searching.search(connection, asker.group_id, wanted, before, query.limit))
+    rows = from_database(lambda connection: search(connection, Memory, asker.group_id, wanted, before, query.limit))
     following = None
     if len(rows) == query.limit:
         last = rows[-1]
         by_number = query.agent_id is not None
-        following = cursors.encode(last["node_count"]) if by_number else cursors.encode(last["created_at"], last["node_id"])
-    return {"nodes": [_only(Memory, row) for row in rows], "next": following}
+        following = cursors.encode(last.node_count) if by_number else cursors.encode(last.created_at, last.node_id)
+    return MemoryPage.model_construct(nodes=rows, next=following)
 
 
 @operation(
@@ -113,25 +113,24 @@ def list_memories(asker: Asker, query: MemoriesQuery) -> dict[str, Any]:
     },
     flat=(),
 )
-def get_memory(asker: Asker, node_id: UUID) -> dict[str, Any]:
+def get_memory(asker: Asker, node_id: UUID) -> MemoryDetail:
     """Get one memory.
 
     Everything that is stored of one memory, but for its vector. Reading it here does not count as an access.
     """
-    row = from_database(lambda connection: overview.node(connection, asker.group_id, node_id))
+    row = from_database(lambda connection: reads.node(connection, MemoryDetail, asker.group_id, node_id))
     if row is None:
         raise Refused(404, f"There is no memory {node_id}.")
-    return _only(MemoryDetail, row)
+    return row
 
 
-@operation(
+expose(
+    reflection.why,
     "GET",
     "/nodes/<uuid:node_id>/evidence",
     id="explain_memory",
-    scope="read",
     tag="memories",
     query=EvidenceQuery,
-    answer=Reasons,
     examples={"Two levels": {"depth": 2}},
     answer_example={
         "node_id": _ID,
@@ -153,16 +152,6 @@ def get_memory(asker: Asker, node_id: UUID) -> dict[str, Any]:
     },
     flat=("depth",),
 )
-def explain_memory(asker: Asker, node_id: UUID, query: EvidenceQuery) -> dict[str, Any]:
-    """Explain what a memory rests on.
-
-    The memories that a thought was concluded from, and what those rest on, level by level, each once. Use it to check
-    where a belief comes from before relying on it.
-    """
-    found = from_database(lambda connection: reasons.why(connection, asker.group_id, node_id, query.depth, query.limit))
-    if node_id not in found["nodes"]:
-        raise Refused(404, f"There is no memory {node_id}.")
-    return {**found, "nodes": {str(known): node for known, node in found["nodes"].items()}}
 
 
 @operation(
@@ -171,21 +160,21 @@ def explain_memory(asker: Asker, node_id: UUID, query: EvidenceQuery) -> dict[st
     id="list_keywords",
     scope="read",
     tag="memories",
-    query=KeywordsQuery,
+    query=KeywordsParameters,
     answer=KeywordPage,
     examples={"The ten strongest": {"agent_id": "klaus", "limit": 10}},
     answer_example={"keywords": [{"keyword": "gentrification", "memory_type": "event", "strength": 12}], "next": None},
 )
-def list_keywords(asker: Asker, query: KeywordsQuery) -> dict[str, Any]:
+def list_keywords(asker: Asker, query: KeywordsParameters) -> dict[str, Any]:
     """List an agent's keywords.
 
     What the agent has met, with how many memories have it, strongest first, page by page. An agent that is not there has
     none.
     """
     after = cursors.decode(query.after, cursors.KEYWORD)
-    rows = from_database(lambda connection: serving.keywords(connection, asker.group_id, query.agent_id, after, query.limit))
+    rows = from_database(lambda connection: agent_reads.keywords(connection, asker.group_id, query.agent_id, query.limit, after=after))
     last = rows[-1] if len(rows) == query.limit else None
-    following = last and cursors.encode(last["strength"], last["keyword"], last["memory_type"])
+    following = last and cursors.encode(last.strength, last.keyword, last.memory_type)
     return {"keywords": rows, "next": following}
 
 
@@ -195,7 +184,7 @@ def list_keywords(asker: Asker, query: KeywordsQuery) -> dict[str, Any]:
     id="related_memories",
     scope="read",
     tag="memories",
-    query=RelatedParameters,
+    query=RelatedQuery,
     answer=Related,
     examples={"By a triple": {"agent_id": "klaus", "subject": "klaus", "object": "gentrification"}},
     answer_example={
@@ -211,7 +200,7 @@ def list_keywords(asker: Asker, query: KeywordsQuery) -> dict[str, Any]:
         ],
     },
 )
-def related_memories(asker: Asker, query: RelatedParameters) -> dict[str, Any]:
+def related_memories(asker: Asker, query: RelatedQuery) -> dict[str, list[RelatedMemory]]:
     """Find memories that share a keyword with an event.
 
     Events and thoughts that have the last part of a subject, predicate or object (world:house:desk → desk) among
@@ -219,13 +208,7 @@ def related_memories(asker: Asker, query: RelatedParameters) -> dict[str, Any]:
     """
     parts = (query.subject, query.predicate, query.object)
 
-    def question(connection: Connection) -> dict[str, list[dict[str, Any]]]:
-        return listing.related(connection, asker.group_id, query.agent_id, parts, query.limit)
+    def question(connection: Connection) -> dict[str, list[RelatedMemory]]:
+        return reads.related(connection, RelatedMemory, asker.group_id, query.agent_id, parts, query.limit)
 
-    found = from_database(question)
-    return {name: [_only(RelatedMemory, row) for row in rows] for name, rows in found.items()}
-
-
-def _only(model: Any, row: dict[str, Any]) -> dict[str, Any]:
-    """What the API promises of a row, and nothing that others may have asked for beside it."""
-    return {name: row[name] for name in model.model_fields}
+    return from_database(question)

@@ -1,7 +1,6 @@
 """Events of many requests into one transaction: whoever comes while one is committed goes along with the next.
 
-A transaction of one event takes nearly as long as one of fifty. Nobody waits for others to come: a request that finds
-nothing under way is stored at once.
+Nobody waits for others to come: a request that finds nothing under way is stored at once.
 """
 
 from __future__ import annotations
@@ -9,25 +8,22 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass, field
 from uuid import UUID
 
 import psycopg
-from sqlalchemy import Connection
 
 from jiyi.memory.nodes import Derived
 from jiyi.once import once
 from jiyi.protocol.events import Event
 from models.db import scope as tenancy
-from models.db.scope import Scope
 from models.memory import inbox
-from models.queue import news
-from models.queue.wakeups import wake
+from models.memory.ingest import Ingestor, Part
 from web.api.problems import Refused
-from web.sources import FAILURES, PATIENCE, Unanswered, one_line, writing
+from web.sources import FAILURES, PATIENCE, Unanswered, one_line
 
 log = logging.getLogger("jiyi.web")
 
@@ -35,8 +31,8 @@ log = logging.getLogger("jiyi.web")
 STORERS = 2
 #: Events of one transaction, unless a single request brings more.
 MAX_TOGETHER = 500
-#: Another writer stored one of the same events at the same moment; the next attempt finds it there.
-MAX_COLLISIONS = 3
+#: Below :data:`web.sources.PATIENCE`, so that PostgreSQL itself ends what nobody waits for any more.
+INGESTOR = Ingestor(redelivers=False, statement_timeout_ms=2_500)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +45,8 @@ class Kept:
 
 @dataclass(slots=True)
 class _Waiting:
-    events: Sequence[Event]
+    part: Part
     derived: Mapping[UUID, Derived]
-    #: What the request may see; its events are stored within it.
-    scope: Scope
     done: Future[Kept] = field(default_factory=Future)
 
 
@@ -71,7 +65,10 @@ class Storers:
             Refused: the database refuses them, or an id is taken.
             Unanswered: the database is away, or slow; whether they were stored is not known.
         """
-        item = _Waiting(events, inbox.derive_all(events), tenancy.current())
+        foreign = {event.group_id for event in events} - set(tenancy.current().groups)
+        if foreign:
+            raise ValueError(f"events of the group {min(foreign)!r}, for which the request does not speak")
+        item = _Waiting(Part(events), inbox.derive_all(events))
         self._waiting.put(item)
         try:
             return item.done.result(PATIENCE)
@@ -81,66 +78,27 @@ class Storers:
     def _work(self) -> None:
         while True:
             together = [self._waiting.get()]
-            while sum(len(item.events) for item in together) < MAX_TOGETHER:
+            while sum(len(item.part.events) for item in together) < MAX_TOGETHER:
                 try:
                     together.append(self._waiting.get_nowait())
                 except queue.Empty:
                     break
             try:
-                self._keep_all(together)
+                _keep(together)
             except BaseException:  # whatever it was, the thread has to go on
                 log.exception("events could not be stored")
 
-    def _keep_all(self, together: Sequence[_Waiting]) -> None:
-        try:
-            stored = _store(together)
-        except Exception as error:  # one request's events must not spoil another's
-            if len(together) > 1:
-                for item in together:
-                    self._keep_all([item])
-            else:
-                together[0].done.set_exception(_said(error))
-            return
-        fresh = set(stored.fresh)
-        for item in together:
-            new = {event.event_id for event in item.events} & fresh
-            fresh -= new
-            item.done.set_result(Kept(len(new), len(item.events) - len(new)))
-        tell(stored)
 
-
-def keep_with(events: Sequence[Event], also: Callable[[Connection], None]) -> None:
-    """Store events in a transaction of their own, after ``also`` in the same one."""
-    item = _Waiting(events, inbox.derive_all(events), tenancy.current())
-    try:
-        stored = _store([item], also)
-    except Exception as error:
-        raise _said(error) from error
-    tell(stored)
-
-
-def tell(stored: inbox.Stored) -> None:
-    """After the commit: to the workers, and to those who watch. Never raises for a broker or a Valkey that is away."""
-    wake(*stored.owed)
-    news.stored(stored)
-
-
-def _store(together: Sequence[_Waiting], also: Callable[[Connection], None] | None = None) -> inbox.Stored:
-    events = [event for item in together for event in item.events]
+def _keep(together: Sequence[_Waiting]) -> None:
     derived = {event_id: made for item in together for event_id, made in item.derived.items()}
-
-    def change(connection: Connection) -> inbox.Stored:
-        if also is not None:
-            also(connection)
-        return inbox.store(connection, events, derived)
-
-    with tenancy.for_groups(*(group for item in together for group in item.scope.groups)):
-        for _ in range(MAX_COLLISIONS - 1):
-            try:
-                return writing(change)()
-            except inbox.CollisionError:
-                continue
-        return writing(change)()
+    fresh = set(INGESTOR.ingest([item.part for item in together], derived=derived).fresh)
+    for item in together:
+        if item.part.error is not None:
+            item.done.set_exception(_said(item.part.error))
+            continue
+        new = {event.event_id for event in item.part.events} & fresh
+        fresh -= new
+        item.done.set_result(Kept(len(new), len(item.part.events) - len(new)))
 
 
 def _said(error: Exception) -> Exception:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from uuid import UUID
 
 from jiyi.errors import InvalidEvent
+from jiyi.polling import poll
 from jiyi.protocol.events import Event, build
 from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
@@ -17,8 +17,6 @@ from web.api.running import Asker
 from web.api.tiers.asking import ask
 from web.sources import Unanswered, attempt, from_database, source
 
-#: Seconds between two looks at what the filters have said.
-FIRST_LOOK, LAST_LOOK = 0.02, 0.5
 NOT_SCREENED = "It is in quarantine; the filters have not decided yet whether it becomes working memory."
 
 _ID = "01978c00-0000-7000-8000-000000000008"
@@ -145,13 +143,11 @@ def _event(group_id: str, body: IngestBody) -> Event:
 
 def _screened(group_id: str, entry_id: UUID, seconds: float) -> IngestState | None:
     """What the filters said within so many seconds; the text is stored, so nothing that goes wrong here is told."""
-    deadline, pause = time.monotonic() + seconds, FIRST_LOOK
-    while True:
-        try:
-            found = from_database(lambda connection: quarantine.outcome(connection, group_id, entry_id))
-        except Unanswered:
-            return None
-        if found is not None or time.monotonic() + pause > deadline:
-            return found
-        time.sleep(pause)
-        pause = min(2 * pause, LAST_LOOK)
+
+    def look() -> IngestState | None:
+        return from_database(lambda connection: quarantine.outcome(connection, group_id, entry_id))
+
+    try:
+        return poll(look, lambda found: found is not None, seconds)
+    except Unanswered:
+        return None

@@ -1,0 +1,110 @@
+"""Every scheduled job: what it does, the setting that says how often, its queue; and the arithmetic of its slots.
+
+``tasks`` attach a function to each (``tasks.framework.jobs.runs``); a test checks that none is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from jiyi.errors import NotFound
+from jiyi.settings import Settings
+
+HOUR, DAY = 3_600, 86_400
+#: What the end of a setting's name says of its number.
+UNITS = {"seconds": 1, "minutes": 60, "hours": HOUR}
+#: Seconds that a run may take before it stops by itself, to go on with the next look.
+TIME_LIMIT = 90
+#: Seconds that a backup may take: minutes for millions of memories, and never for ever.
+BACKUP_SECONDS = 3_600
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Every so many seconds, ``offset`` after midnight UTC. ``every`` 0: never."""
+
+    every: float
+    offset: float = 0.0
+
+    def slot(self, now: datetime) -> datetime:
+        """The latest time at or before ``now`` at which there is a tick."""
+        since = now.timestamp() - self.offset
+        return datetime.fromtimestamp(since // self.every * self.every + self.offset, UTC)
+
+    def __str__(self) -> str:
+        if not self.every:
+            return "off"
+        if self.every == DAY:
+            return f"daily at {self.offset / HOUR:02.0f}:00 UTC"
+        unit = next(unit for unit in ("hours", "minutes", "seconds") if self.every % UNITS[unit] == 0)
+        number = self.every / UNITS[unit]
+        return f"every {unit[:-1]}" if number == 1 else f"every {number:g} {unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """An entry of the catalogue."""
+
+    name: str
+    #: What it does, in a sentence.
+    purpose: str
+    #: The setting that holds the interval (``…_seconds``, ``…_minutes``, ``…_hours``; 0: off) or the hour of the day
+    #: (``…_hour``; -1: off).
+    setting: str
+    #: The Celery queue it runs in.
+    queue: str = "upkeep"
+    #: Seconds after which a run stops by itself at the next batch.
+    time_limit: float = TIME_LIMIT
+    #: Two runs at a time do no harm, so none waits until it is known that another one died.
+    overlaps: bool = False
+
+    @property
+    def task(self) -> str:
+        """Name of its Celery task."""
+        return f"job.{self.name}"
+
+    def schedule(self, settings: Settings) -> Schedule:
+        value = float(getattr(settings, self.setting))
+        unit = self.setting.rpartition("_")[2]
+        if unit == "hour":
+            return Schedule(DAY, value * HOUR) if value >= 0 else Schedule(0)
+        return Schedule(value * UNITS[unit])
+
+
+_ALL = (
+    # After a crash of the database it must not take minutes until what was claimed then is woken up.
+    Job(
+        "reconcile",
+        "Wake what is overdue, bury what used up its attempts, write access buffers that were left behind.",
+        "reconcile_seconds",
+        time_limit=60,
+        overlaps=True,
+    ),
+    Job("recompute_kw_strength", "Count keyword strengths anew from the memories, and repair what differs.", "recompute_kw_strength_hour"),
+    Job("prune", "Delete old events (if asked to), old closed dead letters and old runs of jobs.", "prune_hour"),
+    Job("snapshot", "Count queues, pending work, dead letters and delays, for plots and for looking back.", "snapshot_seconds"),
+    Job("expire_thoughts", "Archive memories past their expiry, as thoughts are after thirty days.", "expire_minutes"),
+    Job("archive", "Archive memories that have faded: long not accessed, of little importance, and nothing rests on them.", "archive_hour"),
+    Job("backup", "Back the database up to a new file, and delete the oldest of too many.", "backup_hours", time_limit=BACKUP_SECONDS),
+    Job("verify_backup", "Check that there is a backup that is young enough and can be read.", "verify_backup_hour"),
+    Job("reflect", "Let agents reflect that have new events and have been left in peace for a while.", "reflect_minutes"),
+    Job(
+        "warm",
+        "Have the indexes of the agents that were asked last brought up to date in a retrieval worker.",
+        "warm_seconds",
+        time_limit=30,
+    ),
+    Job("digest", "Digest what came into each group's quarantine: in clusters, with words for people.", "digest_hours", queue="reflection"),
+    Job("expire_working_memory", "Take out of working memory what has been there for its time.", "wm_expire_minutes"),
+)
+#: Every job there is, by name.
+JOBS: dict[str, Job] = {job.name: job for job in _ALL}
+
+
+def find(name: str) -> Job:
+    """The job of that name. Raises :class:`NotFound`."""
+    job = JOBS.get(name)
+    if job is None:
+        raise NotFound(f"job: no job {name!r}; there are {', '.join(sorted(JOBS))}")
+    return job

@@ -1,0 +1,157 @@
+"""Events as they are posted to the REST API: without a group, which belongs to the key; one, several, or in short."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, RootModel, Tag, model_validator
+from uuid6 import uuid7
+
+from jiyi.protocol import events as wire
+from jiyi.protocol.events import Configuration, Ending, Event, Execution, Moment, Name, Observation
+from jiyi.protocol.rest import FOREIGN_GROUP
+from jiyi.settings import get_settings
+
+
+class _Envelope(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    event_id: UUID = Field(
+        default_factory=uuid7,
+        description="Your own id. The same event sent twice with the same id is stored once; without one it gets a new id.",
+    )
+    occurred_at: Moment = Field(
+        default_factory=lambda: datetime.now(UTC), description="When it happened, with a time zone; now unless given."
+    )
+    agent_id: Name = Field(description="Whose memory. An agent exists from its first event on.")
+    session_id: Name | None = Field(None, description="The conversation or run that it belongs to.")
+    correlation_id: Name | None = Field(None, description="Any name of yours, to find what belongs together.")
+
+
+class _TypedEvent(_Envelope):
+    version: Literal[1] = 1
+    group_id: Name | None = Field(None, description="Leave out: the key says which group it is.")
+
+    def as_event(self, group_id: str) -> Event:
+        """The event on the wire; raises ``ValueError`` if it names a foreign group."""
+        if self.group_id not in (None, group_id):
+            raise ValueError(FOREIGN_GROUP)
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        event: Event = _WIRE[fields["type"]].model_construct(**{**fields, "group_id": group_id})
+        return event
+
+
+class ObservedEvent(_TypedEvent):
+    """`memory.observed`: an agent perceived, thought or said something; it becomes one memory."""
+
+    type: Literal["memory.observed"]
+    payload: Observation
+
+
+class ConfiguredEvent(_TypedEvent):
+    """`agent.configured`: settings of an agent that are given replace its own."""
+
+    type: Literal["agent.configured"]
+    payload: Configuration
+
+
+class EndedEvent(_TypedEvent):
+    """`session.ended`: a conversation is over; the agent reflects on it."""
+
+    type: Literal["session.ended"]
+    payload: Ending = Ending()
+
+    @model_validator(mode="after")
+    def _names_the_conversation(self) -> Self:
+        if self.session_id is None and not self.payload.chat_ids:
+            raise ValueError("session_id: required, unless payload.chat_ids names the chats")
+        return self
+
+
+class ExecutedEvent(_TypedEvent):
+    """`node.executed`: a node of a workflow has put something out."""
+
+    type: Literal["node.executed"]
+    payload: Execution
+
+
+class ShortEvent(Observation, _Envelope):
+    """One observation, without envelope and payload: `{"agent_id": "klaus", "description": "Klaus reads a book"}`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", title="ShortEvent")
+
+    def as_event(self, group_id: str) -> Event:
+        """The event on the wire."""
+        given = {name: getattr(self, name) for name in self.model_fields_set & Observation.model_fields.keys()}
+        envelope = {name: getattr(self, name) for name in _Envelope.model_fields}
+        payload = Observation.model_construct(**given)
+        return wire.MemoryObserved.model_construct(**envelope, group_id=group_id, payload=payload)
+
+
+_WIRE: dict[str, Any] = {cls.model_fields["type"].default: cls for cls in wire.EVENT_CLASSES}
+
+
+def _form_of(value: Any) -> str | None:
+    """Which of the forms it is; names with a dot, because those are left out of an error's path."""
+    if not isinstance(value, dict):
+        return None if isinstance(value, list) else getattr(value, "type", "short.form")
+    if "type" in value:
+        return str(value["type"])
+    return "short.form"
+
+
+AnyEvent = Annotated[
+    Annotated[ObservedEvent, Tag("memory.observed")]
+    | Annotated[ConfiguredEvent, Tag("agent.configured")]
+    | Annotated[EndedEvent, Tag("session.ended")]
+    | Annotated[ExecutedEvent, Tag("node.executed")]
+    | Annotated[ShortEvent, Tag("short.form")],
+    Discriminator(
+        _form_of,
+        custom_error_type="unknown_event",
+        custom_error_message=f"must be an object whose type is one of {', '.join(wire.EVENT_TYPES)}, or one without type",
+    ),
+]
+
+
+def _few_enough(events: list[Any]) -> list[Any]:
+    limit = get_settings().max_events_per_message
+    if len(events) > limit:
+        raise ValueError(f"{len(events):,} events are more than {limit:,}; send them in several requests")
+    return events
+
+
+class EventList(BaseModel):
+    """Several events, stored together or not at all, in this order."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    events: Annotated[list[AnyEvent], Field(min_length=1), AfterValidator(_few_enough)]
+
+
+class EventsBody(RootModel[Any]):
+    """One event, or several as `{"events": […]}`."""
+
+    root: Annotated[
+        Annotated[EventList, Tag("several.events")] | Annotated[AnyEvent, Tag("one.event")],
+        Discriminator(lambda value: "several.events" if isinstance(value, dict) and "events" in value else "one.event"),
+    ]
+
+    def as_events(self, group_id: str) -> list[Event]:
+        if isinstance(self.root, EventList):
+            return [event.as_event(group_id) for event in self.root.events]
+        return [self.root.as_event(group_id)]
+
+
+class SessionEnd(BaseModel):
+    """Whose conversation it was."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    agent_id: Name = Field(description="The agent that is to reflect on the conversation.")
+    partner: Name | None = Field(None, description="Only the chats with this partner.")
+    chat_ids: Annotated[list[UUID], Field(max_length=500)] = Field([], description="Only these chats.")
+    event_id: UUID = Field(default_factory=uuid7, description="Your own id: the same request sent twice counts once.")
+    occurred_at: Moment = Field(default_factory=lambda: datetime.now(UTC))

@@ -1,0 +1,172 @@
+"""Memories and the agents whose they are: the questions about them over the broker and over REST, and the answers.
+
+Lists over the broker go on after a row's number or name, those over REST after a cursor.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, model_serializer
+
+from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.events import Keyword, Moment, Name, NodeType
+from jiyi.protocol.memory_fields import MemoryFields, MemoryStatement
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+from jiyi.protocol.rest import Cursor
+
+#: Characters that a text search may have.
+MAX_SEARCH_CHARS = 500
+
+
+class NodesQuery(Request):
+    """One agent's nodes, newest first; ``before`` is the last page's smallest ``node_count``."""
+
+    agent_id: Name
+    types: list[NodeType] = Field(["event", "thought", "chat"])
+    before: int | None = Field(None, ge=1)
+    limit: PageSize = DEFAULT_PAGE
+
+
+class KeywordsQuery(Request):
+    """One agent's keyword strengths, strongest first; ``offset`` rows are skipped."""
+
+    agent_id: Name
+    offset: int = Field(0, ge=0, le=1_000_000)
+    limit: PageSize = DEFAULT_PAGE
+
+
+class ExportQuery(Request):
+    """Events as they came, in order of arrival, with what their nodes have been given since: vectors, importance."""
+
+    agent_id: Name | None = None
+    after: int | None = Field(None, ge=0)
+    with_vectors: bool = False
+    limit: PageSize = DEFAULT_PAGE
+
+
+class AgentsQuery(Request):
+    """The group's agents in order of their names; ``after`` is the last page's last name."""
+
+    after: str = ""
+    limit: PageSize = DEFAULT_PAGE
+
+
+class ConfigureAgent(AgentSettings):
+    """Settings that replace an agent's own; null takes one back to the deployment's."""
+
+    agent_id: Name
+
+    @model_serializer
+    def _as_given(self) -> dict[str, Any]:
+        """A null has to be sent, what was not given must not be."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+    def settings(self) -> AgentSettings:
+        """What is given."""
+        return AgentSettings.model_construct(**{name: getattr(self, name) for name in self.model_fields_set - {"agent_id"}})
+
+
+class AgentState(BaseModel):
+    """An agent, its own settings, and how near its next reflection is."""
+
+    agent_id: str
+    settings: dict[str, Any] = Field(description="Its own settings; what is not among them is the deployment's.")
+    node_count: int = Field(description="Memories it ever had.")
+    type_counts: dict[str, int]
+    importance_trigger_curr: float = Field(description="Importance that is left until a reflection is owed.")
+    importance_ele_n: int = Field(description="Events since the last reflection.")
+    created_at: datetime
+
+
+class AgentPage(BaseModel):
+    """In order of their names."""
+
+    agents: list[AgentState]
+    next: str | None
+
+
+class MemoriesQuery(Cursor):
+    agent_id: Name | None = Field(None, description="Only this agent's memories.")
+    type: list[NodeType] = Field([], description="Only these types: `event`, `thought`, `chat`.")
+    q: Annotated[str, Field(max_length=MAX_SEARCH_CHARS)] = Field(
+        "", description="Only memories with all of these words, or with this text in their description."
+    )
+    keyword: Keyword | None = Field(None, description="Only memories with this keyword.")
+    session_id: Name | None = Field(None, description="Only memories of this session.")
+    created_after: Moment | None = Field(None, description="Only what happened at this time or later.")
+    created_before: Moment | None = Field(None, description="Only what happened before this time.")
+    archived: Literal["without", "with", "only"] = Field("without", description="Whether archived memories are listed.")
+
+
+class Memory(MemoryFields):
+    """One memory as it is listed."""
+
+    archived_at: datetime | None
+    is_idle: bool
+    embedding_model: str | None = Field(description="Null until the memory is embedded, which is when it can be retrieved.")
+
+
+class MemoryRow(Memory, MemoryStatement):
+    """One memory of a list over the broker."""
+
+    type_count: int
+    last_accessed: datetime | None
+    access_count: int | None
+
+
+class MemoryDetail(MemoryRow):
+    """One memory with everything but its vector."""
+
+    stored_at: datetime
+    dimensions: int | None
+
+
+class MemoryPage(BaseModel):
+    """Newest first."""
+
+    nodes: list[Memory]
+    next: str | None = Field(description="Give it as `after` for the following page; null on the last one.")
+
+
+class KeywordsParameters(Cursor):
+    agent_id: Name = Field(description="Whose keywords.")
+
+
+class KeywordStrength(BaseModel):
+    keyword: str
+    memory_type: Literal["event", "thought"]
+    strength: int = Field(description="How many memories of this type have it.")
+
+
+class KeywordPage(BaseModel):
+    """Strongest first."""
+
+    keywords: list[KeywordStrength]
+    next: str | None
+
+
+class RelatedQuery(Request):
+    """Keyword retrieval (GA-47): events and thoughts that share a keyword with an event's triple."""
+
+    agent_id: Name = Field(description="Whose memories.")
+    subject: Annotated[str, Field(max_length=500)] = ""
+    predicate: Annotated[str, Field(max_length=500)] = ""
+    object: Annotated[str, Field(max_length=500)] = ""
+    limit: PageSize = Field(DEFAULT_PAGE, description="Most memories of each type.")
+
+
+class RelatedMemory(MemoryFields):
+    last_accessed: datetime
+    archived_at: datetime | None
+    subject: str | None
+    predicate: str | None
+    object: str | None
+
+
+class Related(BaseModel):
+    """Newest first."""
+
+    events: list[RelatedMemory]
+    thoughts: list[RelatedMemory]

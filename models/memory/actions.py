@@ -1,0 +1,92 @@
+"""What can be done with memories and agents: configure an agent, archive memories and bring them back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import redis
+from uuid6 import uuid7
+
+from jiyi.errors import NotFound
+from jiyi.protocol.archive import MAX_RESTORED, Archived, ArchiveRequest, Restored, RestoreRequest
+from jiyi.protocol.events import AgentConfigured, Configuration
+from jiyi.protocol.memory import AgentState, ConfigureAgent
+from models.db.actions import Context, action
+from models.memory import archive as archiving
+from models.memory import inbox
+from models.memory.agent_reads import agent
+from models.memory.agents import no_agent
+from models.memory.reads import brief_nodes
+from models.queue import news
+from models.retrieval import touches
+
+
+@action("agents.configure", scope="publish")
+def configure(context: Context, request: ConfigureAgent) -> AgentState:
+    """Set an agent's settings.
+
+    Settings that are given replace the agent's own; null takes one back to the deployment's. Stored as an
+    agent.configured event, so that exports have it. An agent that is not there yet is made by posting such an event.
+    """
+    connection, group_id, agent_id = context.connection, context.group_id, request.agent_id
+    before = agent(connection, group_id, agent_id)
+    if before is None:
+        raise no_agent(group_id, agent_id)
+    given = request.settings().model_dump(mode="json", exclude_unset=True)
+    if not given:
+        return before
+    payload = Configuration.model_validate(given)
+    event = AgentConfigured(event_id=uuid7(), group_id=group_id, agent_id=agent_id, payload=payload)
+    stored = inbox.store(connection, [event])
+    context.wake(*stored.owed)
+    context.audit(agent_id, settings=given, event_id=event.event_id)
+    context.after_commit(lambda: news.stored(stored))
+    after = agent(connection, group_id, agent_id)
+    assert after is not None  # locked by this transaction
+    return after
+
+
+@action("archive.archive", scope="admin")
+def archive(context: Context, request: ArchiveRequest) -> Archived:
+    """Archive memories: they are found only when they are asked for.
+
+    All or nothing. What is archived already stays as it is.
+    """
+    known = {row.node_id for row in brief_nodes(context.connection, context.group_id, request.node_ids)}
+    missing = [str(node_id) for node_id in request.node_ids if node_id not in known]
+    if missing:
+        raise NotFound(f"node_ids: the group {context.group_id!r} has no memory {', '.join(missing[:3])}")
+    found = archiving.archive_chosen(context.connection, context.group_id, request.node_ids)
+    _audit(context, found, reason="chosen")
+    return Archived(archived=sum(map(len, found.values())))
+
+
+@action("archive.restore", scope="admin", formerly="inspect.restore")
+def restore(context: Context, request: RestoreRequest) -> Restored:
+    """Bring archived memories back: those named, or up to a thousand of an agent.
+
+    It counts as an access, and takes an expiry that has passed away. What is not archived stays as it is.
+    """
+    group_id, now = context.group_id, datetime.now(UTC)
+    found = archiving.restore(context.connection, group_id, request.agent_id, request.node_ids, now, MAX_RESTORED)
+    _audit(context, {agent_id: ids for agent_id, (_, ids) in found.items()})
+
+    def tell() -> None:
+        with suppress(redis.RedisError):  # Valkey is away: the retrieval workers find it in the database, later
+            for agent_id, (at, ids) in found.items():
+                touches.tell(group_id, agent_id, ids, at.timestamp())
+
+    context.after_commit(tell)
+    counts = {agent_id: len(ids) for agent_id, (_, ids) in found.items()}
+    return Restored(restored=sum(counts.values()), agents=counts)
+
+
+def _audit(context: Context, found: Mapping[str, list[UUID]], **details: Any) -> None:
+    """One row for the memories of all agents."""
+    if found:
+        ids = [node_id for of_agent in found.values() for node_id in of_agent]
+        context.audit(", ".join(sorted(found)), count=len(ids), node_ids=ids, **details)

@@ -1,0 +1,177 @@
+"""Ingestion: batches of events into the database, from the broker and from HTTP alike.
+
+A batch is one transaction, because a transaction of one event takes nearly as long as one of fifty. If the database refuses it,
+its parts are stored one by one, so that a bad event stops no other. Workers are woken, and news told, after the commit.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import psycopg
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from jiyi.memory.nodes import Derived
+from jiyi.operations.log_redaction import fields_in
+from jiyi.protocol import events as wire
+from jiyi.protocol.events import Event
+from models.db.connection import tell_scope, unit_of_work
+from models.db.scope import for_groups, whole_service
+from models.memory import inbox
+from models.memory.inbox import CollisionError, Stored
+from models.queue import dead_letters, news
+from models.queue.wakeups import wake
+
+log = logging.getLogger("jiyi.intake")
+
+#: Another writer that stores the same events at the same time makes ours start over; it cannot happen often.
+MAX_COLLISIONS = 5
+
+DATABASE_ERRORS = (DBAPIError, PoolTimeout, psycopg.Error)
+
+
+@dataclass(slots=True)
+class Part:
+    """Events that are stored together or not at all."""
+
+    events: Sequence[Event]
+    #: Why they are not stored; only where somebody waits for an answer.
+    error: Exception | None = None
+
+
+@dataclass(slots=True)
+class Rejected:
+    """An event, or a whole message, that cannot be stored, and why: it becomes a dead letter."""
+
+    body: str
+    reason: str
+    traceback: str | None = None
+    #: Whether the group that it names may be believed; else it is kept under none.
+    believed: bool = True
+
+    def identity(self) -> tuple[UUID | None, str | None]:
+        event_id, group_id = identity(self.body)
+        return event_id, group_id if self.believed else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ingestor:
+    """Stores the batches of one kind of source."""
+
+    #: True for a queue: it delivers again what is not stored, and nobody waits for an answer. So a database that is away is
+    #: waited for, and a part that is refused becomes a dead letter. False for requests: each part gets its own error.
+    redelivers: bool
+    #: Most milliseconds of a statement; None: the connection's own limit.
+    statement_timeout_ms: int | None = None
+
+    def ingest(self, parts: Sequence[Part], rejected: Sequence[Rejected] = (), derived: Mapping[UUID, Derived] | None = None) -> Stored:
+        """Store the events of all parts, and what was rejected before as dead letters.
+
+        ``derived`` is what :func:`models.memory.inbox.derive_all` gave for the events, if it was called before. Safe to repeat
+        because an event that is stored already changes nothing.
+
+        Raises:
+            DATABASE_ERRORS, CollisionError: (``redelivers``) the database is away, or others keep storing the same events.
+        """
+        done = self._store(parts, rejected, derived)
+        wake(*done.owed)
+        news.stored(done)
+        return done
+
+    def _store(self, parts: Sequence[Part], rejected: Sequence[Rejected], derived: Mapping[UUID, Derived] | None) -> Stored:
+        try:
+            return self._store_together(parts, rejected, derived)
+        except Exception as error:  # one part must not stop the others, whatever is wrong with it
+            if len(parts) == 1 and not rejected:
+                return self._refuse(parts[0], error)
+            if self.redelivers and is_transient(error):
+                raise
+            log.warning("a batch of %d parts was refused (%s); storing one by one", len(parts), error)
+        total = self._store_together([], rejected, None)
+        for part in parts:
+            total.add(self._store([part], (), None))
+        return total
+
+    def _refuse(self, part: Part, error: Exception) -> Stored:
+        """What becomes of a part that cannot be stored even by itself."""
+        if not self.redelivers:
+            part.error = error
+            return Stored()
+        if is_transient(error):
+            raise error
+        reason, trace = f"the database refused it: {error}", "".join(traceback.format_exception(error))
+        letters = [Rejected(wire.encode([event]).decode(), reason, trace) for event in part.events]
+        return self._store_together([], letters, None)
+
+    def _store_together(self, parts: Sequence[Part], rejected: Sequence[Rejected], derived: Mapping[UUID, Derived] | None) -> Stored:
+        events = [event for part in parts for event in part.events]
+        for attempt in range(1, MAX_COLLISIONS + 1):
+            try:
+                with for_groups(*(event.group_id for event in events)), unit_of_work() as connection:
+                    if self.statement_timeout_ms is not None:
+                        connection.execute(_TIMEOUT, {"timeout": str(self.statement_timeout_ms)})
+                    if rejected:  # of groups that they only claim to be of, or of none
+                        with whole_service():
+                            tell_scope(connection)
+                            _bury(connection, rejected)
+                        tell_scope(connection)
+                    done = inbox.store(connection, events, derived)
+            except CollisionError as error:
+                log.info("%s; starting over, attempt %d", error, attempt)
+            else:
+                done.refused += [item.identity()[1] for item in rejected]
+                return done
+        raise CollisionError(f"still colliding after {MAX_COLLISIONS} attempts")
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether waiting helps: the server could not be reached or ended the session, or others hold what we need;
+    as opposed to refusing what was sent."""
+    if isinstance(error, CollisionError):
+        return True
+    if isinstance(error, DBAPIError):
+        if error.connection_invalidated:
+            return True
+        error = error.orig if isinstance(error.orig, Exception) else error
+    if not isinstance(error, psycopg.Error):
+        return isinstance(error, PoolTimeout)
+    if error.sqlstate is None:  # the connection broke, or the driver itself refused a value
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    # 08: connection, 53: out of resources, 40: try again, 55P03: a lock, 57: ended.
+    return error.sqlstate[:2] in ("08", "53", "40", "57") or error.sqlstate == "55P03"
+
+
+def identity(body: str) -> tuple[UUID | None, str | None]:
+    """Event id and group of a refused event, as far as they can be read."""
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        return None, None
+    if not isinstance(content, dict):
+        return None, None
+    try:
+        event_id = UUID(str(content.get("event_id")))
+    except ValueError:
+        event_id = None
+    group_id = content.get("group_id")
+    if not isinstance(group_id, str) or "\x00" in group_id or not group_id.isprintable():
+        group_id = None
+    return event_id, group_id
+
+
+def _bury(connection: Connection, rejected: Iterable[Rejected]) -> None:
+    for item in rejected:
+        event_id, group_id = item.identity()
+        # What was refused, and why, is in the dead letter: a log holds nobody's words.
+        log.warning("refused event %s: %s", event_id or "(no id)", fields_in(item.reason, wire.FIELD_NAMES))
+        dead_letters.bury_message(connection, item.body, item.reason, event_id, group_id, item.traceback)
+
+
+_TIMEOUT = text("SELECT set_config('statement_timeout', :timeout, true)")

@@ -1,0 +1,129 @@
+"""What can be asked of the service as a whole, and done with it: scheduled jobs, counts, models, checks."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import cast
+
+from jiyi.operations import jobs
+from jiyi.protocol.operations import (
+    EmbeddersRequest,
+    GroupCounts,
+    JobsRequest,
+    JobState,
+    LLMsRequest,
+    RecallRequest,
+    RunJob,
+    ServiceStats,
+    StatsRequest,
+    Tick,
+    TickRequest,
+)
+from jiyi.protocol.providers import EmbedderReport, LLMReport, RecallReport
+from jiyi.protocol.queries import QUEUE
+from jiyi.protocol.reembedding import QUEUE as EMBEDDING
+from jiyi.protocol.reembedding import MoveState, ReembeddingStep
+from jiyi.settings import get_settings
+from models.db import valkey_keys
+from models.db.actions import Context, action, by_worker
+from models.db.valkey import valkey
+from models.operations import reads
+from models.queue import reads as pending
+from models.queue import ticks
+from models.queue.wakeups import send
+from models.retrieval import index_cache
+
+#: Seconds; who asked for a run has given up by then, and it would come as a surprise.
+RUN_EXPIRES = 600
+
+
+@action("jobs.list", scope="operator", mutates=False, formerly="inspect.schedule")
+def list_jobs(context: Context, request: JobsRequest) -> list[JobState]:
+    """List scheduled jobs.
+
+    Every job with its last run and its next one. Jobs are the whole service's, so this needs an operator's key.
+    """
+    return reads.job_states(context.connection, get_settings(), datetime.now(UTC))
+
+
+@action("jobs.run", scope="operator", whole_service=True)
+def run_job(context: Context, request: RunJob) -> Tick:
+    """Run a scheduled job now.
+
+    Beside its schedule; a worker begins it at once. Jobs may be run as often as one likes.
+    """
+    job, now = jobs.find(request.job), datetime.now(UTC)
+    group_id = None if request.whole_service else context.group_id
+    context.audit(f"job:{job.name}", group_id=group_id, slot=now, whole_service=request.whole_service)
+    # Before the commit: what cannot be sent leaves no audit row.
+    send(job.task, job.queue, [now.isoformat(), group_id], RUN_EXPIRES)
+    return Tick(job=job.name, slot=now)
+
+
+@action("jobs.tick", scope="operator", mutates=False, formerly="inspect.tick")
+def get_tick(context: Context, request: TickRequest) -> Tick | None:
+    """How far a run is that was begun by hand; nothing until a worker has begun it."""
+    return ticks.find(context.connection, request.job, request.slot)
+
+
+@action("stats.show", scope="read", mutates=False, across_groups=True, formerly="inspect.stats")
+def show_stats(context: Context, request: StatsRequest) -> ServiceStats:
+    """Count what is stored of the group, and of the whole service its pending work, its counters and its agent indexes."""
+    counted = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.COUNTERS))
+    return ServiceStats(
+        group=GroupCounts(**dict(reads.counts(context.connection, context.group_id))),
+        work_owed=pending.by_kind(context.connection),
+        counters={name.decode(): int(value) for name, value in counted.items()},
+        access_buffered=valkey().zcard(valkey_keys.ACCESS),
+        indexes=index_cache.reports(),
+    )
+
+
+preview_job = by_worker(
+    "jobs.preview",
+    RunJob,
+    Tick,
+    scope="operator",
+    queue=QUEUE,
+    mutates=False,
+    doc="Tell what a scheduled job would do now.\n\nIt runs in transactions that cannot write. Changes nothing.",
+)
+show_llms = by_worker(
+    "llms.show",
+    LLMsRequest,
+    LLMReport,
+    scope="operator",
+    queue=QUEUE,
+    mutates=False,
+    formerly="inspect.llms",
+    doc="Show the LLM in use with the state of its breaker, the vendors there are, and what the group has used.",
+)
+show_embedders = by_worker(
+    "embedders.show",
+    EmbeddersRequest,
+    EmbedderReport,
+    scope="operator",
+    queue=QUEUE,
+    mutates=False,
+    formerly="inspect.embedders",
+    doc="Show which embedders there are, which one is in use, and how many memories each model has embedded.",
+)
+step_reembedding = by_worker(
+    "reembedding.step",
+    ReembeddingStep,
+    MoveState,
+    scope="operator",
+    queue=EMBEDDING,
+    formerly="embedding.move",
+    doc="Do the next step of moving the deployment to another embedding model.\n\nRepeat it until its phase is done.",
+)
+check_recall = by_worker(
+    "retrieval.check_recall",
+    RecallRequest,
+    RecallReport,
+    scope="read",
+    queue=QUEUE,
+    mutates=False,
+    formerly="inspect.recall",
+    doc="Compare a large agent's approximate search with an exact one, asking with texts of its own memories.",
+)

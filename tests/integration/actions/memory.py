@@ -1,0 +1,97 @@
+"""Cases of the actions on memories and agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import text
+
+from jiyi.protocol.archive import ArchiveRequest, RestoreRequest
+from jiyi.protocol.memory import ConfigureAgent
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.memory import actions
+from tests.integration.actions.cases import Case
+from tests.integration.memory.test_inbox import observed, rows, save
+
+AGENT = "阿宁"
+
+
+def remembered(group: str) -> str:
+    """The id of a memory."""
+    event = observed(group, "窑温一千二百度", AGENT)
+    save(event)
+    return str(event.event_id)
+
+
+def configured(group: str) -> str:
+    """An agent with a setting of its own."""
+    remembered(group)
+    actions.configure.perform(Actor(group, "test"), ConfigureAgent(agent_id=AGENT, mode="elapsed"))
+    return AGENT
+
+
+def archived(group: str) -> str:
+    """The id of an archived memory."""
+    made = remembered(group)
+    actions.archive.perform(Actor(group, "test"), ArchiveRequest(node_ids=[made]))
+    return made
+
+
+def expired(group: str) -> str:
+    """The id of an archived memory whose expiry has passed."""
+    made = archived(group)
+    with unit_of_work() as connection:
+        connection.execute(text("UPDATE memory_nodes SET expires_at = now() - interval '1 day' WHERE group_id = :g"), {"g": group})
+    return made
+
+
+def settings(group: str, _made: Any) -> list[Any]:
+    agents = rows("SELECT settings FROM agents WHERE group_id = :g", g=group)
+    events = rows("SELECT payload, outcome FROM events WHERE group_id = :g AND type = 'agent.configured' ORDER BY position", g=group)
+    return [*agents, *events]
+
+
+def nodes(group: str, _made: Any) -> list[Any]:
+    return rows("SELECT archived_at IS NULL AS live, archived_reason, expires_at FROM memory_nodes WHERE group_id = :g", g=group)
+
+
+def with_settings(name: str, given: dict[str, Any], typed: dict[str, str]) -> Case:
+    return Case(
+        name=name,
+        action=actions.configure,
+        prepare=configured,
+        request=lambda made: ConfigureAgent(agent_id=made, **given),
+        effect=settings,
+        rest=lambda made: ("PATCH", f"/agents/{made}/settings", given),
+        admin=lambda made: (f"/agents/{{group}}/{made}/settings", typed),
+    )
+
+
+CASES = (
+    with_settings("set", {"recency_w": 0.5}, {"mode": "elapsed", "recency_w": "0.5"}),
+    with_settings("back to the default", {"mode": None}, {"mode": ""}),
+    Case(
+        action=actions.archive,
+        prepare=remembered,
+        request=lambda made: ArchiveRequest(node_ids=[made]),
+        effect=nodes,
+        admin=lambda made: (f"/nodes/{{group}}/{made}/archive", {}),
+    ),
+    Case(
+        name="named",
+        action=actions.restore,
+        prepare=archived,
+        request=lambda made: RestoreRequest(node_ids=[made]),
+        effect=nodes,
+        admin=lambda made: (f"/nodes/{{group}}/{made}/restore", {}),
+    ),
+    Case(
+        name="all of an agent",
+        action=actions.restore,
+        prepare=expired,
+        request=lambda _made: RestoreRequest(agent_id=AGENT),
+        effect=nodes,
+        admin=lambda _made: ("/archive/{group}/restore", {"agent": AGENT}),
+    ),
+)

@@ -1,0 +1,80 @@
+"""What the messages of a batch hold: events, and what is no event or not of its sender's group, with the reason."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from jiyi.memory.nodes import Derived
+from jiyi.protocol import events as wire
+from jiyi.protocol.events import Event
+from jiyi.settings import Settings
+from models.memory import inbox
+from models.memory.ingest import Rejected, identity
+from workers.intake.signatures import Signatures
+from workers.intake.sources import Taken
+
+log = logging.getLogger("jiyi.intake")
+
+
+@dataclass(slots=True)
+class Opened:
+    """What the messages of a batch held."""
+
+    events: list[Event] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    #: What follows from the events; None if that failed: storing them then finds out which one is to blame.
+    derived: dict[UUID, Derived] | None = None
+
+
+def open_messages(messages: Iterable[Taken], signatures: Signatures, settings: Settings) -> Opened:
+    """Decode messages whose signers ``signatures`` has looked up. Raises nothing, whatever a message holds."""
+    opened = Opened()
+    for message in messages:
+        if problem := signatures.problem(message):
+            opened.rejected.append(Rejected(readable(message.body), problem, believed=False))
+        elif problem := _problem(message, settings):
+            opened.rejected.append(Rejected(readable(message.body), problem))
+        else:
+            _decode(message, signatures.group(message), opened)
+    with suppress(Exception):
+        opened.derived = inbox.derive_all(opened.events)
+    return opened
+
+
+def _decode(message: Taken, signed_for: str | None, opened: Opened) -> None:
+    try:
+        decoded = wire.decode(message.body)
+    except Exception as error:  # whatever a message does to us, it must not come back for ever
+        log.exception("a message could not be opened")
+        opened.rejected.append(Rejected(readable(message.body), f"cannot be opened: {error!r}", traceback.format_exc()))
+        return
+    rejected = [Rejected(*item) for item in decoded.rejected]
+    if signed_for is not None:
+        foreign = {event.group_id for event in decoded.events} - {signed_for}
+        if foreign:
+            problem = f"signed for the group {signed_for!r}, but of the group {min(foreign)!r}"
+            opened.rejected.append(Rejected(readable(message.body), problem, believed=False))
+            return
+        for item in rejected:
+            item.believed = identity(item.body)[1] == signed_for
+    opened.events.extend(decoded.events)
+    opened.rejected.extend(rejected)
+
+
+def _problem(message: Taken, settings: Settings) -> str:
+    if len(message.body) > settings.max_message_bytes:
+        limit = f"{settings.max_message_bytes:,} (JIYI_MAX_MESSAGE_BYTES)"
+        return f"a message of {len(message.body):,} bytes is larger than {limit}"
+    if message.content_type != wire.CONTENT_TYPE:
+        return f"content type {message.content_type!r} is not {wire.CONTENT_TYPE}"
+    return ""
+
+
+def readable(body: bytes) -> str:
+    """A body as text that PostgreSQL can hold."""
+    return body.decode("utf-8", errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
