@@ -110,7 +110,7 @@ def _proof(progress: Progress) -> float | None:
         progress.restart()
         save(connection, progress)
         note_report(connection, progress, report)
-    return min(TRY_AGAIN * 2 ** (tries - 1), TRY_AGAIN_MAX)
+    return min(TRY_AGAIN * 2.0 ** (tries - 1), TRY_AGAIN_MAX)
 
 
 def _report(connection: Connection, progress: Progress, found: proof.Proof, now: datetime) -> dict[str, Any]:
