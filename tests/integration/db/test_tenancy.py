@@ -509,13 +509,8 @@ def test_a_question_is_answered_for_the_group_that_it_names() -> None:
     seen: list[Scope] = []
     with whole_service():  # whatever was there before
         for model, request in ((Named, {"group_id": "g"}), (Unnamed, {})):
-<<<<<<< HEAD
-            asked = model.model_validate(request)
-            answering._scoped(lambda _: seen.append(current()), asked)
-=======
             parse = partial(model.model_validate, request)
             answering.reply_to("test", "id", parse, partial(answering._scoped, lambda _: seen.append(current())))
->>>>>>> house-deeds
     assert seen == [Scope(("g",)), NOBODY]
 
 
