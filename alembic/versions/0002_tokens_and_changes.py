@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from alembic import op
-from models.db.tables import XID8
+from models.db.base import XID8
 
 revision = "0002"
 down_revision = "0001"

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from jiyi.accounts.keys import key_of
+from jiyi.accounts.api_keys import key_of
 from jiyi.client.agents import Agents
 from jiyi.client.archive import Archive
 from jiyi.client.arguments import (
@@ -44,11 +44,11 @@ from jiyi.polling import poll
 from jiyi.protocol import events as wire
 from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.events import Event
-from jiyi.protocol.knowledge import Ingested, IngestRequest, ingest_event
 from jiyi.protocol.queries import Page, Query
 from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState, WhyQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
-from jiyi.protocol.tiers import MemoryAnswer, MemoryQuery
+from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
+from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.settings import Settings, get_settings
 
 #: Ids in one question about states.
@@ -270,7 +270,7 @@ class Client:
         texts = [focal] if isinstance(focal, str) else list(focal)
         request = checked(RetrievalRequest, group_id=self.group, agent_id=agent_id, focal_texts=texts, **options)
         queue = retrieval_queue(self.group, agent_id, self.settings.retrieval_shards)
-        return Answer.model_validate(self._calls.call("retrieval.retrieve", queue, request, timeout))
+        return Answer.model_validate_json(self._calls.call("retrieval.retrieve", queue, request, timeout))
 
     def reflect(self, agent_id: str, *, wait: bool = True, timeout: float | None = None) -> ReflectionState:
         """Let an agent reflect on its latest memories, now; its thoughts, each with its evidence.
@@ -303,7 +303,7 @@ class Client:
     ) -> MemoryAnswer:
         """What working and long-term memory of the group know about a text, with the state of each tier.
 
-        ``options`` are the other fields of :class:`jiyi.protocol.tiers.MemoryQuestion`: ``max_results``, ``order``,
+        ``options`` are the other fields of :class:`jiyi.protocol.tiers.query.MemoryQuestion`: ``max_results``, ``order``,
         ``time_range_days``, ``session_id``, ``web_results`` … Raises as :meth:`retrieve` does, and:
 
         Raises:
@@ -312,26 +312,26 @@ class Client:
         group = group_id or self.group
         request = checked(MemoryQuery, group_id=group, query=query, **options)
         queue = retrieval_queue(group, "", self.settings.retrieval_shards)
-        return MemoryAnswer.model_validate(self._calls.call("retrieval.memory", queue, request, timeout))
+        return MemoryAnswer.model_validate_json(self._calls.call("retrieval.memory", queue, request, timeout))
 
     def ingest(
         self, content: str, *, wait: bool = True, timeout: float | None = None, **fields: Unpack[IngestArguments]
-    ) -> Ingested | UUID:
+    ) -> IngestState | UUID:
         """A text for the group's quarantine, and for working memory if the filters let it in (CN-54).
 
         Args:
             content: what was said.
             wait: return the filters' verdict; else at once the entry's id.
             timeout: seconds for ``wait``; the deployment's request time-out unless given.
-            fields: the other ones of :class:`jiyi.protocol.knowledge.IngestBody`: ``session_id``, ``confidence``, ``node_id`` …
+            fields: the other ones of :class:`jiyi.protocol.tiers.quarantine.IngestBody`: ``session_id``, ``confidence``, ``node_id`` …
 
         Raises:
             InvalidRequest: with a sentence per wrong field; nothing was published.
             BrokerUnavailable: nothing was published.
             EventRejected, NoAnswer: (``wait``) as :meth:`observe` does.
         """
-        request = checked(IngestRequest, group_id=self.group, content=content, **fields)
-        entry_id = self._tell(wire.build(ingest_event(request)), wait=wait, timeout=timeout)
+        body = checked(IngestBody, content=content, **fields)
+        entry_id = self._tell(wire.build(ingest_event(self.group, body)), wait=wait, timeout=timeout)
         return self.tiers.screened(entry_id, timeout) if wait else entry_id
 
     def page(self, what: str, query: type[Query], **fields: Any) -> Page:

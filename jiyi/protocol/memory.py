@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 from pydantic import BaseModel, Field, model_serializer
 
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import Keyword, Moment, Name, NodeType
+from jiyi.protocol.memory_fields import MemoryFields, MemoryStatement
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 from jiyi.protocol.rest import Cursor
 
@@ -100,39 +100,27 @@ class MemoriesQuery(Cursor):
     archived: Literal["without", "with", "only"] = Field("without", description="Whether archived memories are listed.")
 
 
-class Memory(BaseModel):
+class Memory(MemoryFields):
     """One memory as it is listed."""
 
-    node_id: UUID
-    agent_id: str
-    session_id: str | None
-    type: NodeType
-    node_count: int = Field(description="Its number within its agent, from 1.")
-    depth: int = Field(description="Of a thought: how many levels of evidence it rests on.")
-    created_at: datetime
-    expires_at: datetime | None
     archived_at: datetime | None
-    description: str
-    keywords: list[str]
-    poignancy: float | None = Field(description="Importance, 1 … 10; null while it is not known.")
     is_idle: bool
     embedding_model: str | None = Field(description="Null until the memory is embedded, which is when it can be retrieved.")
 
 
-class MemoryDetail(Memory):
-    """One memory with everything but its vector."""
+class MemoryRow(Memory, MemoryStatement):
+    """One memory of a list over the broker."""
 
     type_count: int
-    stored_at: datetime
     last_accessed: datetime | None
     access_count: int | None
-    subject: str | None
-    predicate: str | None
-    object: str | None
-    embedding_key: str
+
+
+class MemoryDetail(MemoryRow):
+    """One memory with everything but its vector."""
+
+    stored_at: datetime
     dimensions: int | None
-    filling: list[Any] = Field(description="Ids of the memories it rests on, or of a conversation [speaker, text] pairs.")
-    provenance: dict[str, Any]
 
 
 class MemoryPage(BaseModel):
@@ -169,23 +157,12 @@ class RelatedQuery(Request):
     limit: PageSize = Field(DEFAULT_PAGE, description="Most memories of each type.")
 
 
-class RelatedMemory(BaseModel):
-    node_id: UUID
-    agent_id: str
-    session_id: str | None
-    type: NodeType
-    node_count: int
-    depth: int
-    created_at: datetime
+class RelatedMemory(MemoryFields):
     last_accessed: datetime
-    expires_at: datetime | None
     archived_at: datetime | None
     subject: str | None
     predicate: str | None
     object: str | None
-    description: str
-    keywords: list[str]
-    poignancy: float | None
 
 
 class Related(BaseModel):

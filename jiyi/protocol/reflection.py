@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from jiyi.protocol.events import Name
+from jiyi.protocol.memory_fields import MemoryBrief
 from jiyi.protocol.queries import Request
 from jiyi.protocol.rest import Cursor
 
@@ -97,16 +98,9 @@ class WhyQuery(EvidenceQuery):
     node_id: UUID
 
 
-class Reason(BaseModel):
+class Reason(MemoryBrief):
     """A memory, and the ids of those that it rests on. Memories that are not there, or not shown, are ids only."""
 
-    node_id: UUID
-    agent_id: str
-    type: str
-    created_at: datetime
-    depth: int
-    poignancy: float | None
-    description: str
     provenance: dict[str, Any]
     evidence: list[UUID]
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from jiyi.protocol.events import NOT_BLANK, Keyword, Name, NodeType, unstorable
+from jiyi.protocol.memory_fields import MemoryStatement
 from jiyi.protocol.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight, get_settings
 
@@ -175,27 +176,10 @@ class RelevanceParts(BaseModel):
     named: float | None = None
 
 
-class RetrievedNode(BaseModel):
+class RetrievedNode(MemoryStatement):
     """A memory, with the reason why it was retrieved (GA-03)."""
 
-    node_id: UUID
-    agent_id: str
-    session_id: str | None
-    type: NodeType
-    node_count: int
-    depth: int
-    created_at: datetime
     last_accessed: datetime
-    expires_at: datetime | None
-    subject: str | None
-    predicate: str | None
-    object: str | None
-    description: str
-    embedding_key: str
-    poignancy: float | None
-    keywords: list[str]
-    filling: list[Any]
-    provenance: dict[str, Any]
     score: float
     recency: ScoreComponent
     relevance: ScoreComponent

@@ -15,11 +15,10 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from jiyi.memory.nodes import text_hash
 from jiyi.protocol.vectors import Float32
 from jiyi.retrieval.scoring import MIN_NORM
 from jiyi.retrieval.thresholds import thresholds_of
-from jiyi.text.words import normalise
+from jiyi.text.digests import content_digest
 
 Reason = Literal["low_confidence", "too_short", "duplicate", "near_duplicate", "inconsistent", "claim_refuted", "claim_pending", "runaway"]
 Consistency = Literal["consistent", "inconsistent", "unknown"]
@@ -70,7 +69,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupState:
+class KnownEntry:
     """An entry that is in working memory already."""
 
     entry_id: str
@@ -111,7 +110,7 @@ SENTENCES: dict[Reason, str] = {
 }
 
 
-def screen(candidate: Candidate, rules: IngressRules, known: Iterable[GroupState] = (), embedding_model: str | None = None) -> Verdict:
+def screen(candidate: Candidate, rules: IngressRules, known: Iterable[KnownEntry] = (), embedding_model: str | None = None) -> Verdict:
     """Whether a candidate may enter, by the first of the filters that objects.
 
     ``known`` are the entries of the same group; their vectors are compared if they are by the same model (K-13), which the
@@ -128,11 +127,6 @@ def screen(candidate: Candidate, rules: IngressRules, known: Iterable[GroupState
         if (refused := check()) is not None:
             return refused
     return Verdict(flags=_added(candidate), needs_check=rules.check_consistency and candidate.consistency is None)
-
-
-def digest_of(text: str) -> bytes:
-    """Equal for texts that differ only in case, width or spaces (K-28)."""
-    return text_hash(" ".join(normalise(text).split()))
 
 
 def weighted_length(text: str) -> float:
@@ -159,9 +153,9 @@ def _length(candidate: Candidate, rules: IngressRules) -> Verdict | None:
     return Verdict("too_short", {"length": f"{length:g}", "limit": f"{rules.min_chars:g}"})
 
 
-def _duplicate(candidate: Candidate, rules: IngressRules, known: Iterable[GroupState], model: str | None) -> Verdict | None:
+def _duplicate(candidate: Candidate, rules: IngressRules, known: Iterable[KnownEntry], model: str | None) -> Verdict | None:
     limit = thresholds_of(model).near_duplicate if rules.max_similarity is None else rules.max_similarity
-    digest, closest = digest_of(candidate.text), (-2.0, "")
+    digest, closest = content_digest(candidate.text), (-2.0, "")
     for entry in known:
         if entry.digest == digest:
             return Verdict("duplicate", {"entry": entry.entry_id})

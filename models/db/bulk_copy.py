@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import psycopg
 from psycopg import sql
+from sqlalchemy.dialects import postgresql
 
+from models.db.base import Base
 from models.db.roles import as_owner_within
 from models.db.scope import current
 
@@ -24,11 +28,10 @@ class ForeignRowError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Rows for a table. ``columns`` gives each column's name and PostgreSQL type, in the order of the rows' values."""
+    """Rows for a table: each a mapping of the same columns to values. Columns that no row has get the table's defaults."""
 
-    table: str
-    columns: Mapping[str, str]
-    rows: Sequence[tuple[Any, ...]]
+    table: type[Base]
+    rows: Sequence[Mapping[str, Any]]
 
 
 def copy_rows(connection: psycopg.Connection, copies: Sequence[Copy]) -> None:
@@ -50,17 +53,25 @@ def _check(copy: Copy) -> None:
     scope = current()
     if scope.whole_service:
         return
-    place, allowed = list(copy.columns).index("group_id"), set(scope.groups)
-    foreign = {row[place] for row in copy.rows} - allowed
+    foreign = {row["group_id"] for row in copy.rows} - set(scope.groups)
     if foreign:
-        raise ForeignRowError(f"rows of the group {min(foreign)!r} for {copy.table}: the scope is {sorted(allowed)}")
+        raise ForeignRowError(f"rows of the group {min(foreign)!r} for {copy.table.__tablename__}: the scope is {sorted(scope.groups)}")
 
 
 def _copy(connection: psycopg.Connection, copy: Copy) -> None:
-    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
-        sql.Identifier(copy.table), sql.SQL(", ").join(map(sql.Identifier, copy.columns))
-    )
+    columns = tuple(copy.rows[0])
+    statement, types = _statement(copy.table, columns)
+    values = itemgetter(*columns)
     with connection.cursor() as cursor, cursor.copy(statement) as into:
-        into.set_types(list(copy.columns.values()))
+        into.set_types(types)
         for row in copy.rows:
-            into.write_row(row)
+            into.write_row(values(row))
+
+
+@lru_cache(maxsize=32)
+def _statement(table: type[Base], columns: tuple[str, ...]) -> tuple[sql.Composed, list[str]]:
+    """COPY into these columns, and their types as PostgreSQL names them."""
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    types = [table.__table__.columns[name].type.compile(dialect).lower() for name in columns]
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(sql.Identifier(table.__tablename__), names), types

@@ -14,8 +14,7 @@ import psycopg
 from pgvector.psycopg import register_vector
 from psycopg.types.json import set_json_loads
 from pydantic_core import from_json
-from sqlalchemy import Connection, Engine, MetaData, create_engine, event
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from jiyi.once import once
@@ -37,19 +36,6 @@ KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count
 STATEMENT_TIMEOUT_MS = 60_000
 LOCK_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_MS = 60_000
-
-#: Names that alembic can rely on when it drops or alters a constraint.
-NAMING = {
-    "ix": "%(table_name)s_%(column_0_N_name)s_idx",
-    "uq": "%(table_name)s_%(column_0_N_name)s_key",
-    "ck": "%(table_name)s_%(constraint_name)s_check",
-    "fk": "%(table_name)s_%(column_0_name)s_fkey",
-    "pk": "%(table_name)s_pkey",
-}
-
-
-class Base(DeclarativeBase):
-    metadata = MetaData(naming_convention=NAMING)
 
 
 @once

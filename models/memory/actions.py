@@ -17,8 +17,10 @@ from jiyi.protocol.events import AgentConfigured, Configuration
 from jiyi.protocol.memory import AgentState, ConfigureAgent
 from models.db.actions import Context, action
 from models.memory import archive as archiving
-from models.memory import inbox, overview
+from models.memory import inbox
+from models.memory.agent_reads import agent
 from models.memory.agents import no_agent
+from models.memory.reads import brief_nodes
 from models.queue import news
 from models.retrieval import touches
 
@@ -31,21 +33,21 @@ def configure(context: Context, request: ConfigureAgent) -> AgentState:
     agent.configured event, so that exports have it. An agent that is not there yet is made by posting such an event.
     """
     connection, group_id, agent_id = context.connection, context.group_id, request.agent_id
-    before = overview.agent(connection, group_id, agent_id)
+    before = agent(connection, group_id, agent_id)
     if before is None:
         raise no_agent(group_id, agent_id)
     given = request.settings().model_dump(mode="json", exclude_unset=True)
     if not given:
-        return agent_state(before)
+        return before
     payload = Configuration.model_validate(given)
     event = AgentConfigured(event_id=uuid7(), group_id=group_id, agent_id=agent_id, payload=payload)
     stored = inbox.store(connection, [event])
     context.wake(*stored.owed)
     context.audit(agent_id, settings=given, event_id=event.event_id)
     context.after_commit(lambda: news.stored(stored))
-    after = overview.agent(connection, group_id, agent_id)
+    after = agent(connection, group_id, agent_id)
     assert after is not None  # locked by this transaction
-    return agent_state(after)
+    return after
 
 
 @action("archive.archive", scope="admin")
@@ -54,7 +56,7 @@ def archive(context: Context, request: ArchiveRequest) -> Archived:
 
     All or nothing. What is archived already stays as it is.
     """
-    known = {row["node_id"] for row in overview.brief_nodes(context.connection, context.group_id, request.node_ids)}
+    known = {row.node_id for row in brief_nodes(context.connection, context.group_id, request.node_ids)}
     missing = [str(node_id) for node_id in request.node_ids if node_id not in known]
     if missing:
         raise NotFound(f"node_ids: the group {context.group_id!r} has no memory {', '.join(missing[:3])}")
@@ -81,11 +83,6 @@ def restore(context: Context, request: RestoreRequest) -> Restored:
     context.after_commit(tell)
     counts = {agent_id: len(ids) for agent_id, (_, ids) in found.items()}
     return Restored(restored=sum(counts.values()), agents=counts)
-
-
-def agent_state(row: Mapping[str, Any]) -> AgentState:
-    """What the API promises of an agent's row."""
-    return AgentState(**{name: row[name] for name in AgentState.model_fields})
 
 
 def _audit(context: Context, found: Mapping[str, list[UUID]], **details: Any) -> None:

@@ -37,7 +37,7 @@ class AgentRow:
     type_counts: dict[str, int]
     importance_trigger_curr: float
     importance_ele_n: int
-    #: See ``tables.Agent``.
+    #: See ``models.memory.tables.Agent``.
     large_from: int | None = None
     changed: bool = False
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -16,18 +17,21 @@ from sqlalchemy import Connection, text
 
 from jiyi.memory.appraisal import missing
 from jiyi.memory.nodes import Derived, counts_for_keywords, depth_of, derive
-from jiyi.protocol.events import AgentConfigured, Event, MemoryObserved, NodeExecuted, SessionEnded
-from jiyi.protocol.tiers import kind_of
+from jiyi.protocol.events import AgentConfigured, Event, MemoryObserved, NodeExecuted, Observation, SessionEnded
+from jiyi.protocol.tiers.query import kind_of
 from jiyi.protocol.vectors import to_array
 from jiyi.settings import get_settings
-from jiyi.tiers.screening import digest_of
+from jiyi.text.digests import content_digest
 from models.db.bulk_copy import Copy, copy_rows
 from models.db.connection import driver
 from models.erasure import refusal
 from models.memory.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
+from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
 from models.queue import pending_work
+from models.queue.tables import PendingWork
 from models.reflection.reflections import REFLECT_CONVERSATION
 from models.retrieval.enlargement import add_terms
+from models.tiers.tables import QuarantineLog
 
 #: Kinds of work that a new node may owe; the tasks of these names do it.
 EMBED, STRENGTHEN, ACCUMULATE, DEPTH = "embed", "strengthen", "accumulate", "depth"
@@ -41,6 +45,8 @@ TOKENIZE = "tokenize"
 #: Owed by an entry of quarantine: may it become working memory?
 INGRESS = "ingress"
 
+#: A row to be copied: its columns' names → values.
+Row = dict[str, Any]
 #: Subject, predicate, object.
 Triple = tuple[str | None, str | None, str | None]
 
@@ -80,14 +86,14 @@ class Stored:
 
 @dataclass(slots=True)
 class _Rows:
-    events: list[tuple[Any, ...]] = field(default_factory=list)
-    nodes: list[tuple[Any, ...]] = field(default_factory=list)
-    accesses: list[tuple[Any, ...]] = field(default_factory=list)
+    events: list[Row] = field(default_factory=list)
+    nodes: list[Row] = field(default_factory=list)
+    accesses: list[Row] = field(default_factory=list)
     #: (kind of work, node_id, group_id) of the new nodes.
     owed: list[tuple[str, UUID, str]] = field(default_factory=list)
     #: (event_id, group_id) of the conversations that have ended.
     ended: list[tuple[UUID, str]] = field(default_factory=list)
-    quarantined: list[tuple[Any, ...]] = field(default_factory=list)
+    quarantined: list[Row] = field(default_factory=list)
     #: Large agents → the tokens of their new nodes.
     terms: dict[AgentName, list[list[str]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -129,11 +135,11 @@ def store(connection: Connection, events: Sequence[Event], derived: Mapping[UUID
         copy_rows(
             driver(connection),
             [
-                Copy("events", _EVENT_COLUMNS, rows.events),
-                Copy("memory_nodes", _NODE_COLUMNS, rows.nodes),
-                Copy("node_access", _ACCESS_COLUMNS, rows.accesses),
-                Copy("quarantine_logs", _QUARANTINE_COLUMNS, rows.quarantined),
-                Copy("pending_work", _OWED_COLUMNS, rows.owed),
+                Copy(StoredEvent, rows.events),
+                Copy(MemoryNode, rows.nodes),
+                Copy(NodeAccess, rows.accesses),
+                Copy(QuarantineLog, rows.quarantined),
+                Copy(PendingWork, [{"kind": kind, "subject_id": node_id, "group_id": group_id} for kind, node_id, group_id in rows.owed]),
             ],
         )
     except psycopg.errors.UniqueViolation as error:
@@ -141,7 +147,7 @@ def store(connection: Connection, events: Sequence[Event], derived: Mapping[UUID
             raise
         raise CollisionError(str(error)) from None
     result.owed.update(kind for kind, _, _ in rows.owed)
-    result.nodes = [(row[1], row[2], row[0]) for row in rows.nodes]
+    result.nodes = [(row["group_id"], row["agent_id"], row["node_id"]) for row in rows.nodes]
     result.configured = list({(event.group_id, event.agent_id) for event in fresh if isinstance(event, AgentConfigured)})
     pending_work.owe(connection, REFLECT_CONVERSATION, rows.ended)
     if rows.ended:
@@ -212,37 +218,27 @@ class _Batch:
         depth = depths[event.event_id] = depth_of(seen.node_type, seen.evidence, depths)
         filling: list[Any] = [str(node_id) for node_id in seen.evidence] or [list(pair) for pair in seen.utterances]
         rows.nodes.append(
-            (
-                event.event_id,
-                event.group_id,
-                event.agent_id,
-                event.session_id,
-                seen.node_type,
-                node_count,
-                type_count,
-                depth,
-                event.occurred_at,
-                derived.expires_at,
-                seen.subject,
-                seen.predicate,
-                seen.object,
-                seen.description,
-                derived.embedding_key,
-                derived.key_hash,
-                derived.content_hash,
-                derived.keywords,
-                [keyword.lower() for keyword in derived.keywords],
-                " ".join(derived.tokens),
-                seen.poignancy,
-                derived.is_idle,
-                _json(filling, _EMPTY_LIST),
-                _json(seen.provenance, _EMPTY_OBJECT),
-                None if seen.vector is None else to_array(seen.vector),
-                seen.embedding_model,
-                agent.large_from is not None,
-            )
+            dict(zip(_AS_GIVEN, _given(seen), strict=True))
+            | dict(zip(_AS_DERIVED, _derived(derived), strict=True))
+            | {
+                "node_id": event.event_id,
+                "group_id": event.group_id,
+                "agent_id": event.agent_id,
+                "session_id": event.session_id,
+                "type": seen.node_type,
+                "node_count": node_count,
+                "type_count": type_count,
+                "depth": depth,
+                "created_at": event.occurred_at,
+                "keywords_lower": [keyword.lower() for keyword in derived.keywords],
+                "tokens": " ".join(derived.tokens),
+                "filling": _json(filling, _EMPTY_LIST),
+                "provenance": _json(seen.provenance, _EMPTY_OBJECT),
+                "embedding": None if seen.vector is None else to_array(seen.vector),
+                "large": agent.large_from is not None,
+            }
         )
-        rows.accesses.append((event.event_id, event.group_id, event.occurred_at))
+        rows.accesses.append({"node_id": event.event_id, "group_id": event.group_id, "last_accessed": event.occurred_at})
         if agent.large_from is not None:
             rows.terms[event.group_id, event.agent_id].append(derived.tokens)
         if seen.vector is None:
@@ -314,51 +310,52 @@ def _add_output(event: NodeExecuted, rows: _Rows) -> None:
     said = event.payload
     rows.events.append(_event_row(event, "applied", None))
     rows.quarantined.append(
-        (
-            event.event_id,
-            event.group_id,
-            event.agent_id,
-            event.session_id,
-            said.node_id,
-            said.node_type,
-            said.node_name,
-            kind_of(said.node_type, said.metadata),
-            said.output,
-            digest_of(said.output),
-            said.confidence,
-            list(said.flags),
-            said.depth,
-            _json(said.metadata, _EMPTY_OBJECT),
-            _json(said.provenance, _EMPTY_OBJECT),
-            event.occurred_at,
-        )
+        {
+            "entry_id": event.event_id,
+            "group_id": event.group_id,
+            "agent_id": event.agent_id,
+            "session_id": event.session_id,
+            "node_id": said.node_id,
+            "node_type": said.node_type,
+            "node_name": said.node_name,
+            "kind": kind_of(said.node_type, said.metadata),
+            "content": said.output,
+            "content_hash": content_digest(said.output),
+            "confidence": said.confidence,
+            "flags": list(said.flags),
+            "depth": said.depth,
+            "metadata": _json(said.metadata, _EMPTY_OBJECT),
+            "provenance": _json(said.provenance, _EMPTY_OBJECT),
+            "created_at": event.occurred_at,
+        }
     )
     rows.owed.append((INGRESS, event.event_id, event.group_id))
 
 
-def _event_row(event: Event, outcome: str, node_id: UUID | None) -> tuple[Any, ...]:
+def _event_row(event: Event, outcome: str, node_id: UUID | None) -> Row:
     if isinstance(event, AgentConfigured):
         payload = event.payload.model_dump_json(exclude_unset=True).encode()
     else:
         payload = event.payload.model_dump_json(exclude_none=True, exclude_defaults=True, exclude={"vector"}).encode()
-    return (
-        event.event_id,
-        event.type,
-        event.version,
-        event.group_id,
-        event.agent_id,
-        event.session_id,
-        event.correlation_id,
-        event.occurred_at,
-        Jsonb(payload, dumps=_as_it_is),
-        outcome,
-        node_id,
-    )
+    return {
+        "event_id": event.event_id,
+        "type": event.type,
+        "version": event.version,
+        "group_id": event.group_id,
+        "agent_id": event.agent_id,
+        "session_id": event.session_id,
+        "correlation_id": event.correlation_id,
+        "occurred_at": event.occurred_at,
+        "payload": Jsonb(payload, dumps=_as_it_is),
+        "outcome": outcome,
+        "node_id": node_id,
+    }
 
 
-def _erased_row(event: Event) -> tuple[Any, ...]:
+def _erased_row(event: Event) -> Row:
     """What is kept of an event about something that is being erased: that it came."""
-    return (event.event_id, event.type, event.version, event.group_id, "", None, None, event.occurred_at, _EMPTY_OBJECT, "erased", None)
+    nothing = {"agent_id": "", "session_id": None, "correlation_id": None, "payload": _EMPTY_OBJECT}
+    return _event_row(event, "erased", None) | nothing
 
 
 def _json(value: Any, empty: Jsonb) -> Jsonb:
@@ -368,6 +365,11 @@ def _json(value: Any, empty: Jsonb) -> Jsonb:
 def _as_it_is(encoded: bytes) -> bytes:
     return encoded
 
+
+#: Columns of a memory that hold a field of its event, or one derived from it, under the same name.
+_AS_GIVEN = tuple(name for name in Observation.model_fields if name in MemoryNode.__table__.columns)
+_AS_DERIVED = tuple(one.name for one in fields(Derived) if one.name in MemoryNode.__table__.columns)
+_given, _derived = attrgetter(*_AS_GIVEN), attrgetter(*_AS_DERIVED)
 
 #: Most nodes have neither evidence nor provenance.
 _EMPTY_LIST, _EMPTY_OBJECT = Jsonb(b"[]", dumps=_as_it_is), Jsonb(b"{}", dumps=_as_it_is)
@@ -392,66 +394,3 @@ _LATEST = text("""
     ) AS n
     ORDER BY n.type_count DESC
 """)
-
-_EVENT_COLUMNS = {
-    "event_id": "uuid",
-    "type": "text",
-    "version": "int4",
-    "group_id": "text",
-    "agent_id": "text",
-    "session_id": "text",
-    "correlation_id": "text",
-    "occurred_at": "timestamptz",
-    "payload": "jsonb",
-    "outcome": "text",
-    "node_id": "uuid",
-}
-_NODE_COLUMNS = {
-    "node_id": "uuid",
-    "group_id": "text",
-    "agent_id": "text",
-    "session_id": "text",
-    "type": "text",
-    "node_count": "int4",
-    "type_count": "int4",
-    "depth": "int4",
-    "created_at": "timestamptz",
-    "expires_at": "timestamptz",
-    "subject": "text",
-    "predicate": "text",
-    "object": "text",
-    "description": "text",
-    "embedding_key": "text",
-    "key_hash": "bytea",
-    "content_hash": "bytea",
-    "keywords": "text[]",
-    "keywords_lower": "text[]",
-    "tokens": "text",
-    "poignancy": "float8",
-    "is_idle": "bool",
-    "filling": "jsonb",
-    "provenance": "jsonb",
-    "embedding": "vector",
-    "embedding_model": "text",
-    "large": "bool",
-}
-_ACCESS_COLUMNS = {"node_id": "uuid", "group_id": "text", "last_accessed": "timestamptz"}
-_QUARANTINE_COLUMNS = {
-    "entry_id": "uuid",
-    "group_id": "text",
-    "agent_id": "text",
-    "session_id": "text",
-    "node_id": "text",
-    "node_type": "text",
-    "node_name": "text",
-    "kind": "text",
-    "content": "text",
-    "content_hash": "bytea",
-    "confidence": "float8",
-    "flags": "text[]",
-    "depth": "int4",
-    "metadata": "jsonb",
-    "provenance": "jsonb",
-    "created_at": "timestamptz",
-}
-_OWED_COLUMNS = {"kind": "text", "subject_id": "uuid", "group_id": "text"}

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+from pydantic import BaseModel
 
 from jiyi.protocol.archive import ArchivedQuery
 from jiyi.protocol.event_states import EventState, EventStatesQuery
-from jiyi.protocol.memory import AgentsQuery, ExportQuery, KeywordsQuery, NodesQuery, RelatedQuery
+from jiyi.protocol.memory import AgentsQuery, ExportQuery, KeywordsQuery, MemoryRow, NodesQuery, RelatedQuery
 from jiyi.protocol.queries import Page
 from jiyi.protocol.vectors import to_bytes, to_text
 from models.db.actions import Context, action
-from models.memory import archive, listing
+from models.memory import agent_reads, archive, events, reads
 from models.memory.agents import key_of, no_agent
 
 
 @action("events.states", scope="read", mutates=False, whole_service=True, formerly="inspect.event_states")
 def event_states(context: Context, request: EventStatesQuery) -> list[EventState]:
     """Tell what became of events, in their order; also of those whose group could not be read."""
-    return [EventState(**row) for row in listing.event_states(context.connection, context.group_id, request.event_ids)]
+    return events.states(context.connection, context.group_id, request.event_ids)
 
 
 @action("memory.nodes", scope="read", mutates=False, formerly="inspect.nodes")
 def nodes(context: Context, request: NodesQuery) -> Page:
     """List an agent's memories, newest first."""
-    rows = listing.nodes(context.connection, context.group_id, request.agent_id, request.types, request.before, request.limit)
+    rows = reads.nodes(context.connection, context.group_id, request.agent_id, request.types, request.before, request.limit)
     if not rows and request.before is None:
         _must_exist(context, request.agent_id)
     return _page(rows, request.limit, "node_count")
@@ -32,49 +35,51 @@ def nodes(context: Context, request: NodesQuery) -> Page:
 @action("memory.keywords", scope="read", mutates=False, formerly="inspect.keywords")
 def keywords(context: Context, request: KeywordsQuery) -> Page:
     """List an agent's keywords, strongest first."""
-    rows = listing.keywords(context.connection, context.group_id, request.agent_id, request.offset, request.limit)
+    rows = agent_reads.keywords(context.connection, context.group_id, request.agent_id, request.limit, offset=request.offset)
     if not rows and not request.offset:
         _must_exist(context, request.agent_id)
-    return Page(rows=rows, next=request.offset + request.limit if len(rows) == request.limit else None)
+    return Page(rows=_dicts(rows), next=request.offset + request.limit if len(rows) == request.limit else None)
 
 
 @action("memory.related", scope="read", mutates=False, formerly="inspect.related")
-def related(context: Context, request: RelatedQuery) -> dict[str, list[dict[str, Any]]]:
+def related(context: Context, request: RelatedQuery) -> dict[str, list[MemoryRow]]:
     """Find events and thoughts that share a keyword with a statement, newest first."""
     parts = (request.subject, request.predicate, request.object)
-    return listing.related(context.connection, context.group_id, request.agent_id, parts, request.limit)
+    return reads.related(context.connection, MemoryRow, context.group_id, request.agent_id, parts, request.limit)
 
 
 @action("memory.export", scope="read", mutates=False, formerly="inspect.export")
 def export(context: Context, request: ExportQuery) -> Page:
     """List events in order of arrival, as they came, with what their memories have been given since."""
-    rows = listing.events(context.connection, context.group_id, request.agent_id, request.after, request.with_vectors, request.limit)
-    last = rows[-1]["position"] if len(rows) == request.limit else None
-    for row in rows:
-        del row["position"]
-        vector, model = row.pop("embedding"), row.pop("embedding_model")
-        if vector is not None:
-            row["payload"] = {**row["payload"], "vector": to_text(to_bytes(vector.to_numpy())), "embedding_model": model}
-        else:
-            row["payload"].pop("embedding_model", None)  # its vector is not exported, so it would name nothing
-    return Page(rows=rows, next=last)
+    found = events.exported(context.connection, context.group_id, request.agent_id, request.after, request.with_vectors, request.limit)
+    rows = []
+    for row in found:
+        payload = {name: value for name, value in row.payload.items() if name != "embedding_model"}  # it would name nothing
+        if row.embedding is not None:
+            payload |= {"vector": to_text(to_bytes(row.embedding.to_numpy())), "embedding_model": row.embedding_model}
+        rows.append(row.model_dump(exclude={"position", "embedding", "embedding_model"}) | {"payload": payload})
+    return Page(rows=rows, next=found[-1].position if len(found) == request.limit else None)
 
 
 @action("agents.list", scope="read", mutates=False, formerly="inspect.agents")
 def agents(context: Context, request: AgentsQuery) -> Page:
     """List the group's agents in the order of their names."""
-    return _page(listing.agents(context.connection, context.group_id, request.after, request.limit), request.limit, "agent_id")
+    return _page(agent_reads.agents(context.connection, context.group_id, request.after, request.limit), request.limit, "agent_id")
 
 
 @action("archive.list", scope="read", mutates=False, formerly="inspect.archived")
 def archived(context: Context, request: ArchivedQuery) -> Page:
     """List an agent's archived memories, newest first."""
     rows = archive.archived(context.connection, context.group_id, request.agent_id, request.before, request.limit)
-    return _page(rows, request.limit, "node_count")
+    return Page(rows=rows, next=rows[-1]["node_count"] if len(rows) == request.limit else None)
 
 
-def _page(rows: list[dict[str, Any]], limit: int, cursor: str) -> Page:
-    return Page(rows=rows, next=rows[-1][cursor] if len(rows) == limit else None)
+def _page(rows: Sequence[BaseModel], limit: int, cursor: str) -> Page:
+    return Page(rows=_dicts(rows), next=getattr(rows[-1], cursor) if len(rows) == limit else None)
+
+
+def _dicts(rows: Sequence[BaseModel]) -> list[dict[str, Any]]:
+    return [row.model_dump() for row in rows]
 
 
 def _must_exist(context: Context, agent_id: str) -> None:

@@ -6,7 +6,7 @@ from jiyi.errors import NotFound
 from jiyi.protocol.reflection import Reasons, ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest, WhyQuery
 from models.db.actions import Context, action
 from models.memory.agents import key_of, no_agent
-from models.reflection import reasons, reflections
+from models.reflection import reads, reflections
 from models.reflection.reflections import REFLECT
 
 
@@ -33,10 +33,10 @@ def get(context: Context, request: ReflectionQuery) -> ReflectionState:
 
     How far it is (owed, running, waiting, done, nothing, given up), and its thoughts, each with its evidence.
     """
-    found = reflections.found(context.connection, context.group_id, request.reflection_id)
+    found = reads.reflection(context.connection, context.group_id, request.reflection_id)
     if found is None:
         raise NotFound(f"reflection_id: no reflection {request.reflection_id} in the group {context.group_id!r}")
-    return ReflectionState(**found)
+    return found
 
 
 @action("memory.why", scope="read", mutates=False, formerly="inspect.why")
@@ -46,7 +46,7 @@ def why(context: Context, request: WhyQuery) -> Reasons:
     The memories that a thought was concluded from, and what those rest on, level by level, each once. Use it to check
     where a belief comes from before relying on it.
     """
-    found = reasons.why(context.connection, context.group_id, request.node_id, request.depth, request.limit)
-    if request.node_id not in found["nodes"]:
+    found = reads.why(context.connection, context.group_id, request.node_id, request.depth, request.limit)
+    if request.node_id not in found.nodes:
         raise NotFound(f"node_id: no memory {request.node_id} in the group {context.group_id!r}")
-    return Reasons(**found)
+    return found

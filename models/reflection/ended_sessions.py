@@ -77,13 +77,12 @@ def _why_nothing(ending: EndedSession, chat_ids: list[UUID]) -> str:
 _ENDED = text("""
     SELECT group_id, agent_id, session_id, occurred_at, payload FROM events WHERE event_id = :id AND type = 'session.ended'
 """)
-_COLUMNS = "node_id, subject, object, filling"
-_NAMED = text(f"""
-    SELECT {_COLUMNS} FROM memory_nodes
+_NAMED = text("""
+    SELECT node_id, subject, object, filling FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND type = 'chat' AND node_id = ANY(:ids) ORDER BY type_count
 """)
-_OF_SESSION = text(f"""
-    SELECT {_COLUMNS} FROM memory_nodes
+_OF_SESSION = text("""
+    SELECT node_id, subject, object, filling FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND type = 'chat' AND session_id = :session
     ORDER BY type_count DESC LIMIT :limit
 """)

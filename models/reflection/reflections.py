@@ -13,7 +13,6 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from jiyi.reflection.reflect import MAX_STATEMENTS, Statement
-from jiyi.reflection.thoughts import thought_id
 from jiyi.settings import Mode
 from models.queue.pending_work import MAX_ERROR_CHARS
 
@@ -69,7 +68,7 @@ def finish(
 
 def clock(connection: Connection, group_id: str, agent_id: str) -> datetime:
     """The time that the agent lives in, real or simulated: that of its latest memories. Now if it has none."""
-    found: datetime = connection.execute(_CLOCK, {"group": group_id, "agent": agent_id}).scalar_one()
+    found: datetime = connection.execute(_CLOCK, {"group": group_id, "agent": agent_id, "newest": MAX_STATEMENTS}).scalar_one()
     return found
 
 
@@ -84,16 +83,6 @@ def latest(connection: Connection, group_id: str, agent_id: str, count: int, *, 
     return [Statement(row.node_id, row.embedding_key) for row in reversed(rows)]
 
 
-def found(connection: Connection, group_id: str, reflection_id: UUID) -> dict[str, Any] | None:
-    """A reflection with its thoughts, each with its evidence."""
-    row = connection.execute(_FOUND, {"group": group_id, "id": reflection_id}).mappings().one_or_none()
-    if row is None:
-        return None
-    ids = [thought_id(reflection_id, position) for position in range(row["thoughts"])]
-    nodes = connection.execute(_THOUGHTS, {"group": group_id, "ids": ids}).mappings()
-    return {**row, "thoughts": [dict(node) for node in nodes]}
-
-
 def quiet_agents(connection: Connection, group_id: str | None, quiet_seconds: float, limit: int) -> list[tuple[UUID, str, str]]:
     """(agent_key, group_id, agent_id) of agents with events that no reflection has seen, and nothing new for so long."""
     rows = connection.execute(_QUIET, {"group": group_id, "quiet": quiet_seconds, "limit": limit})
@@ -104,19 +93,20 @@ def _own(begun: StartedReflection) -> dict[str, Any]:
     return {"id": begun.reflection_id, "attempt": begun.attempt}
 
 
-_OPEN = "(group_id, agent_id) WHERE trigger <> 'conversation' AND state IN ('owed', 'running', 'waiting')"
-# The update changes nothing; it is there to get the row that is in the way.
-_ASK = text(f"""
+# The update changes nothing; it is there to get the row that is in the way: reflections_one_open_idx.
+_ASK = text("""
     INSERT INTO reflections (reflection_id, group_id, agent_id, trigger, state)
     VALUES (:id, :group, :agent, :trigger, 'owed')
-    ON CONFLICT {_OPEN} DO UPDATE SET trigger = reflections.trigger
+    ON CONFLICT (group_id, agent_id) WHERE trigger <> 'conversation' AND state IN ('owed', 'running', 'waiting')
+        DO UPDATE SET trigger = reflections.trigger
     RETURNING reflection_id
 """)
-_BEGIN = text(f"""
+_BEGIN = text("""
     INSERT INTO reflections (reflection_id, group_id, agent_id, trigger, state, attempts, started_at, llm)
     VALUES (:id, :group, :agent, 'importance', 'running', 1, clock_timestamp(), :llm)
-    ON CONFLICT {_OPEN} DO UPDATE SET state = 'running', attempts = reflections.attempts + 1, started_at = clock_timestamp(),
-        llm = excluded.llm, error = NULL
+    ON CONFLICT (group_id, agent_id) WHERE trigger <> 'conversation' AND state IN ('owed', 'running', 'waiting')
+        DO UPDATE SET state = 'running', attempts = reflections.attempts + 1, started_at = clock_timestamp(),
+            llm = excluded.llm, error = NULL
     RETURNING reflection_id, attempts
 """)
 _BEGIN_CONVERSATION = text("""
@@ -136,10 +126,10 @@ _FINISH = text("""
     WHERE reflection_id = :id AND attempts = :attempt AND state = 'running'
 """).bindparams(bindparam("focal_points", type_=JSONB))
 # The last numbers given out stand for the latest times: an index knows the numbers.
-_CLOCK = text(f"""
+_CLOCK = text("""
     SELECT coalesce(max(created_at), now()) FROM (
         SELECT created_at FROM memory_nodes WHERE group_id = :group AND agent_id = :agent
-        ORDER BY node_count DESC LIMIT {MAX_STATEMENTS}
+        ORDER BY node_count DESC LIMIT :newest
     ) AS last
 """)
 _LATEST = text("""
@@ -154,40 +144,6 @@ _LATEST_ACCESSED = text("""
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.type IN ('event', 'thought')
       AND position('idle' in n.embedding_key) = 0 AND n.archived_at IS NULL
     ORDER BY a.last_accessed DESC, n.type = 'thought' DESC, n.node_count LIMIT :count
-""")
-# What stopped it before it began, or when it was to be written, or killed its worker, is known to the work and its letter.
-_FOUND = text("""
-    SELECT r.reflection_id, r.agent_id, r.trigger, r.attempts, r.created_at, r.started_at, r.finished_at, r.focal_points,
-        r.thoughts, r.llm, coalesce(r.error, CASE WHEN NOT s.ended THEN coalesce(p.last_error, d.reason) END) AS error,
-        CASE WHEN s.ended OR p.kind IS NOT NULL THEN r.state ELSE 'given up' END AS state
-    FROM reflections r JOIN agents a USING (group_id, agent_id)
-    CROSS JOIN LATERAL (
-        SELECT r.state IN ('done', 'nothing') AS ended, r.trigger = 'conversation' AS talked
-    ) AS s
-    CROSS JOIN LATERAL (
-        SELECT CASE WHEN talked THEN 'reflect_conversation' ELSE 'reflect' END AS kind,
-            CASE WHEN talked THEN r.reflection_id ELSE a.agent_key END AS subject_id
-    ) AS w
-    LEFT JOIN pending_work p ON p.kind = w.kind AND p.subject_id = w.subject_id
-    LEFT JOIN LATERAL (
-        SELECT reason FROM dead_letters l WHERE l.subject_id = w.subject_id AND l.kind = w.kind
-        ORDER BY letter_id DESC LIMIT 1
-    ) AS d ON p.kind IS NULL
-    WHERE r.group_id = :group AND r.reflection_id = :id
-""")
-# An event may tell of a node of another id, of which it was a repetition; and it may have been pruned.
-_THOUGHTS = text("""
-    SELECT n.node_id, n.created_at, n.expires_at, n.description, n.subject, n.predicate, n.object, n.poignancy, n.depth,
-        n.provenance ->> 'focal_point' AS focal_point,
-        coalesce((
-            SELECT jsonb_agg(jsonb_build_object('node_id', e.node_id, 'type', e.type, 'created_at', e.created_at,
-                'description', e.description) ORDER BY f.place)
-            FROM jsonb_array_elements_text(n.filling) WITH ORDINALITY AS f(id, place)
-            JOIN memory_nodes e ON e.node_id = CAST(f.id AS uuid) AND e.group_id = n.group_id
-        ), '[]') AS evidence
-    FROM unnest(CAST(:ids AS uuid[])) AS t(event_id) LEFT JOIN events e USING (event_id)
-    JOIN memory_nodes n ON n.node_id = coalesce(e.node_id, t.event_id)
-    WHERE n.group_id = :group ORDER BY n.node_count
 """)
 # The newest memory is found by its number, which is the agent's last one given out: no scan over the memories.
 _QUIET = text("""

@@ -41,22 +41,47 @@ ROW_BYTES = 300
 #: About what is kept of a node to show it.
 DESCRIBED_BYTES = 2_000
 
-_COLUMNS = {
+#: What is read of a memory: name → SQL, in the order of a row's values. vector_send: the bytes as they are, without an
+#: object for each value.
+_READ = {
+    "node_id": "n.node_id",
+    "node_count": "n.node_count",
+    "type": "n.type",
+    "created": "extract(epoch FROM n.created_at)::float8",
+    "expires": "coalesce(extract(epoch FROM n.expires_at)::float8, 'infinity')",
+    "archived": "n.archived_at IS NOT NULL",
+    "is_idle": "n.is_idle",
+    "says_idle": "strpos(n.embedding_key, 'idle') > 0",
+    "poignancy": "coalesce(n.poignancy, 0)",
+    "session": "n.session_id",
+    "subject": "n.subject",
+    "keywords": "n.keywords_lower",
+    "tokens": "n.tokens",
+    "last_accessed": "extract(epoch FROM a.last_accessed)::float8",
+    "model": "coalesce(v.model, n.embedding_model)",
+    "vector": "vector_send(coalesce(v.embedding, CASE WHEN n.embedding_model = %(model)s THEN n.embedding END))",
+    "xid": "n.changed_xid::text::bigint",
+}
+#: Columns of the index that hold what is read as it is; all others are worked out from it.
+_KEPT = {
     "node_count": np.int64,
-    "type": np.int8,
     "created": np.float64,
-    "last_accessed": np.float64,
-    "poignancy": np.float64,
     "expires": np.float64,
     "archived": np.bool_,
     "is_idle": np.bool_,
     "says_idle": np.bool_,
+    "poignancy": np.float64,
+    "xid": np.int64,
+}
+_COLUMNS = {
+    **_KEPT,
+    "type": np.int8,
+    "last_accessed": np.float64,
     "session": np.int32,
     "subject": np.int32,
     "embedded": np.bool_,
     "has_vector": np.bool_,
     "has_tokens": np.bool_,
-    "xid": np.int64,
     # What relevance is worked out from, beside the vectors (``jiyi.retrieval.relevance.Corpus``).
     "vector": (np.float32, 0),
     "length": np.float64,
@@ -269,48 +294,21 @@ class AgentIndex:
         new = [row for row in found if row[_NODE_ID] not in self._row_of]
         self._append(new)
         positions = np.fromiter((self._row_of[row[_NODE_ID]] for row in found), np.intp, len(found))
-        (
-            _,
-            node_count,
-            kind,
-            created,
-            expires,
-            archived,
-            is_idle,
-            says_idle,
-            poignancy,
-            session,
-            subject,
-            _,
-            tokens,
-            _,
-            model,
-            vectors,
-            xid,
-            *_,
-        ) = zip(*found, strict=True)
-        values = {
-            "node_count": node_count,
-            "type": [TYPES.index(name) for name in kind],
-            "created": created,
-            "expires": expires,
-            "archived": archived,
-            "is_idle": is_idle,
-            "says_idle": says_idle,
-            "poignancy": poignancy,
-            "session": [_code(self._sessions, name) for name in session],
-            "subject": [_code(self._subjects, normalise(name) if name else None) for name in subject],
-            "embedded": [name is not None for name in model],
-            "has_tokens": [bool(text) for text in tokens],
-            "xid": xid,
+        read = dict(zip(_READ, zip(*found, strict=True), strict=False))
+        values = {name: read[name] for name in _KEPT} | {
+            "type": [TYPES.index(name) for name in read["type"]],
+            "session": [_code(self._sessions, name) for name in read["session"]],
+            "subject": [_code(self._subjects, normalise(name) if name else None) for name in read["subject"]],
+            "embedded": [name is not None for name in read["model"]],
+            "has_tokens": [bool(text) for text in read["tokens"]],
         }
         for position, row in zip(positions.tolist(), found, strict=True):
             self.keywords[position] = frozenset(row[_KEYWORDS])
         before = np.unique(self.columns["session"][positions])
         for name, column in values.items():
             self.columns[name][positions] = column
-        self.models.update(name for name in model if name is not None)
-        self._take_vectors(positions, vectors)
+        self.models.update(name for name in read["model"] if name is not None)
+        self._take_vectors(positions, read["vector"])
         self._link(np.union1d(before, self.columns["session"][positions]))
         self._corpus = None
 
@@ -368,21 +366,18 @@ def _code(codes: dict[str, int], name: str | None) -> int:
     return -1 if name is None else codes.setdefault(name, len(codes))
 
 
-#: Places in a row of ``_ROWS``.
-_NODE_ID, _ARCHIVED, _KEYWORDS, _TOKENS, _ACCESSED, _XID, _OLDEST_RUNNING = 0, 5, 11, 12, 13, 16, 17
+#: Places in a row.
+_PLACES = {name: place for place, name in enumerate(_READ)}
+_NODE_ID, _ARCHIVED, _KEYWORDS, _TOKENS = _PLACES["node_id"], _PLACES["archived"], _PLACES["keywords"], _PLACES["tokens"]
+_ACCESSED, _XID = _PLACES["last_accessed"], _PLACES["xid"]
+#: Behind them, where it is asked for.
+_OLDEST_RUNNING = len(_READ)
 
 #: pgvector's binary form: two 16-bit numbers, then big-endian float32.
 _VECTOR_HEADER, _VALUE_BYTES = 4, 4
 
-# vector_send: its bytes as they are, without an object for each.
-_ROWS = """
-    SELECT n.node_id, n.node_count, n.type, extract(epoch FROM n.created_at)::float8,
-        coalesce(extract(epoch FROM n.expires_at)::float8, 'infinity'), n.archived_at IS NOT NULL, n.is_idle,
-        strpos(n.embedding_key, 'idle') > 0, coalesce(n.poignancy, 0), n.session_id, n.subject, n.keywords_lower, n.tokens,
-        extract(epoch FROM a.last_accessed)::float8,
-        coalesce(v.model, n.embedding_model),
-        vector_send(coalesce(v.embedding, CASE WHEN n.embedding_model = %(model)s THEN n.embedding END)),
-        n.changed_xid::text::bigint
+_ROWS = f"""
+    SELECT {", ".join(f"{sql} AS {name}" for name, sql in _READ.items())}
     FROM memory_nodes n JOIN node_access a USING (node_id)
         LEFT JOIN next_vectors v ON v.node_id = n.node_id AND v.model = %(model)s
     WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND

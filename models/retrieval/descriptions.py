@@ -1,4 +1,4 @@
-"""What is shown of retrieved memories: read once, and remembered while they do not change."""
+"""The fields of retrieved memories for the answer (:class:`RetrievedNode`): read once, cached while the row does not change."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from psycopg import sql
 from psycopg.rows import dict_row
 from sqlalchemy import Connection
 
+from jiyi.protocol.retrieval import RetrievedNode
 from models.db.connection import driver
+from models.db.rows import names
+from models.memory.tables import MemoryNode
 from models.retrieval.agent_index import AgentIndex
 
-#: Nodes that an index remembers: the same ones are retrieved again and again.
-REMEMBERED = 1_000
+#: Memories whose fields an index caches: the same ones are retrieved again and again.
+CACHED = 1_000
 
 
 def describe(connection: Connection, index: AgentIndex, rows: Sequence[int]) -> dict[UUID, dict[str, Any]]:
-    """All that is shown of the index's rows, by node id. Under the index's lock."""
+    """The fields of the index's rows, by node id. Call it under the index's lock."""
     xids, accessed = index.columns["xid"], index.columns["last_accessed"]
     wanted = {index.node_ids[row]: row for row in rows}
     known = index.described
@@ -33,13 +37,11 @@ def describe(connection: Connection, index: AgentIndex, rows: Sequence[int]) -> 
             known.move_to_end(node_id)
             # The database hears of accesses later than the index.
             described[node_id] = known[node_id][1] | {"last_accessed": datetime.fromtimestamp(accessed[row], UTC)}
-    while len(known) > REMEMBERED:
+    while len(known) > CACHED:
         known.popitem(last=False)
     return described
 
 
-_DESCRIBE = """
-    SELECT node_id, agent_id, session_id, type, node_count, depth, created_at, expires_at, subject, predicate, object,
-        description, embedding_key, poignancy, keywords, filling, provenance, changed_xid::text::bigint AS xid
-    FROM memory_nodes WHERE group_id = %(group)s AND node_id = ANY(%(ids)s)
-"""
+_DESCRIBE = sql.SQL("""
+    SELECT {}, changed_xid::text::bigint AS xid FROM memory_nodes WHERE group_id = %(group)s AND node_id = ANY(%(ids)s)
+""").format(sql.SQL(", ").join(map(sql.Identifier, names(RetrievedNode, MemoryNode))))

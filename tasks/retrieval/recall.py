@@ -17,7 +17,7 @@ from jiyi.protocol.providers import RecallReport
 from jiyi.protocol.retrieval import RetrievalRequest
 from models.db.actions import Actor
 from models.db.connection import reading
-from models.memory import agents, listing
+from models.memory import agents, reads
 from models.memory.agents import AgentRecord
 from models.operations.actions import check_recall
 from models.retrieval.agent_index import AgentIndex, IndexKey
@@ -40,7 +40,7 @@ def recall(actor: Actor, query: RecallRequest) -> RecallReport:
             raise NotFound(f"agent_id: no agent {query.agent_id!r} in the group {group_id!r}; see `jiyi agents`")
         if not agent.large:
             return RecallReport(large=False, memories=agent.node_count)
-        texts = listing.some_texts(connection, group_id, query.agent_id, query.questions)
+        texts = reads.some_texts(connection, group_id, query.agent_id, query.questions)
         asked = [_asked(group_id, query, agent, text) for text in texts]
         everything = AgentIndex(IndexKey(group_id, query.agent_id, asked[0].model if asked else ""))
         everything.refresh(connection)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 from uuid import UUID
 
@@ -32,7 +32,11 @@ WORKER_PATIENCE = 9.0
 
 def chosen_ids(name: str, most: int = 1_000) -> list[UUID]:
     """What was ticked in a form; 400 for what is no id, or too much at a time."""
-    values = request.form.getlist(name)
+    return ids_of(request.form.getlist(name), name, most)
+
+
+def ids_of(values: Sequence[str], name: str, most: int) -> list[UUID]:
+    """The ids among a form's or an address's values of a name; 400 for what is no id, or too much at a time."""
     if len(values) > most:
         abort(400, _("At most %(most)s at a time.", most=f"{most:,}"))
     try:
@@ -42,11 +46,17 @@ def chosen_ids(name: str, most: int = 1_000) -> list[UUID]:
 
 
 def perform(action: Action[Q, R], request: Q, *, timeout: float = WORKER_TIMEOUT) -> R:
-    """Do it for the page's group, as whoever is signed in. 400 or 404 with its words if it is refused: then nothing is changed."""
+    """Do it for the page's group, as whoever is signed in. 400 or 404 with its words if it is refused: then nothing is changed.
+
+    Raises:
+        Unanswered: what has to do it is away, or no worker answered in time.
+    """
     try:
         return actions.perform(action, frame.group(), request, timeout=timeout)
     except (InvalidRequest, NotFound) as error:
         _refuse(error)
+    except (NoAnswer, BrokerUnavailable) as error:
+        raise Unanswered("worker", str(error)) from error
 
 
 def checked(model: type[Q], **fields: Any) -> Q:

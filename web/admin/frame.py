@@ -18,8 +18,8 @@ from flask_babel import LazyString, lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
+from models.accounts import reads
 from models.db.scope import for_groups, whole_service
-from models.memory import overview
 from web.accounts.identity import Identity, Scope, identity, need, who
 from web.answers import wants_json
 from web.sources import attempt, from_database
@@ -149,7 +149,7 @@ class _Groups:
 
 
 def _all_groups(connection: Connection) -> list[str]:
-    return overview.groups(connection)
+    return reads.groups(connection)
 
 
 def _leave(response: Response) -> Response:

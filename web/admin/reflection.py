@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -10,8 +9,8 @@ from flask import Blueprint, Response, abort, render_template
 from flask_babel import gettext, lazy_gettext
 from sqlalchemy import Connection
 
-from models.memory import browsing
-from models.reflection import reflections as stored
+from models.memory import agent_reads
+from models.reflection import reads
 from web.admin import frame, inputs
 from web.admin.frame import Page, asked
 from web.answers import answer
@@ -43,7 +42,7 @@ def _data() -> dict[str, Any]:
     filters = {"agent": asked("agent"), "state": inputs.choice("state", STATES), "trigger": inputs.choice("trigger", TRIGGERS)}
 
     def question(connection: Connection) -> dict[str, Any]:
-        found = browsing.reflections(
+        found = reads.reflections(
             connection,
             group,
             agent_id=filters["agent"],
@@ -53,11 +52,9 @@ def _data() -> dict[str, Any]:
             limit=PER_PAGE + 1,
         )
         return {
-            "agents": browsing.agent_names(connection, group, AGENTS_OFFERED),
+            "agents": agent_reads.names(connection, group, AGENTS_OFFERED),
             "reflections": found[:PER_PAGE],
-            "next": None
-            if len(found) <= PER_PAGE
-            else inputs.packed(found[PER_PAGE - 1]["created_at"], found[PER_PAGE - 1]["reflection_id"]),
+            "next": None if len(found) <= PER_PAGE else inputs.packed(found[PER_PAGE - 1].created_at, found[PER_PAGE - 1].reflection_id),
         }
 
     return {"group": group, "filters": filters, "before": asked("before"), **from_database(question)}
@@ -66,10 +63,7 @@ def _data() -> dict[str, Any]:
 @blueprint.get("/reflections/<name:group>/<uuid:reflection_id>")
 @blueprint.get("/reflections/<name:group>/<uuid:reflection_id>.json", endpoint="reflection_json")
 def reflection(group: str, reflection_id: UUID) -> Response:
-    found = from_database(lambda connection: stored.found(connection, group, reflection_id))
+    found = from_database(lambda connection: reads.reflection(connection, group, reflection_id))
     if found is None:
         abort(404, gettext("There is no reflection %(id)s in the group “%(group)s”.", id=reflection_id, group=group))
-    for thought in found["thoughts"]:
-        for item in thought["evidence"]:  # put together as JSON by the database
-            item["created_at"] = datetime.fromisoformat(item["created_at"])
     return answer("reflection.html", data={"group": group, "reflection": found})

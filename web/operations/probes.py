@@ -5,8 +5,8 @@ from __future__ import annotations
 from flask import Blueprint, Response
 
 from jiyi.settings import get_settings
+from models.accounts import reads
 from models.db.valkey import valkey
-from models.memory import overview
 from web.answers import json_answer
 from web.sources import attempt, from_database, source
 
@@ -24,7 +24,7 @@ def readyz() -> Response:
     """Whether pages can be filled: the database and Valkey answer."""
     get_settings()
     cache = source("Valkey").begin(lambda: bool(valkey().ping()))
-    database = attempt(lambda: from_database(lambda connection: overview.groups(connection) is not None))
+    database = attempt(lambda: from_database(lambda connection: reads.groups(connection) is not None))
     readings = {"database": database, "valkey": attempt(cache)}
     ready = all(reading.value is not None for reading in readings.values())
     parts = {name: "ok" if reading.value is not None else reading.reason for name, reading in readings.items()}

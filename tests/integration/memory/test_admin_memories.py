@@ -11,13 +11,16 @@ from uuid import UUID, uuid4
 import pytest
 import redis
 from flask.testing import FlaskClient
+from sqlalchemy import text
 
 from jiyi import Client
 from jiyi.protocol.events import build
+from jiyi.reflection.thoughts import thought_id
 from models.accounts.audit import OPERATOR
 from models.db.connection import unit_of_work
 from models.memory import access
 from models.memory import archive as archiving
+from models.memory.agent_reads import Span, TimelineSpan
 from models.memory.inbox import store
 from models.queue.pending_work import owe
 from models.reflection import reflections
@@ -220,7 +223,7 @@ def test_pages_of_a_search_have_no_gaps_and_no_doubles_while_memories_arrive(sig
 
 def test_a_search_that_takes_too_long_says_what_to_do(signed_in: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     observe(group)
-    monkeypatch.setattr("models.memory.searching._SELECT", "SELECT pg_sleep(5), * FROM memory_nodes n")
+    monkeypatch.setattr("web.admin.memory.memories.search", lambda connection, *_: connection.execute(text("SELECT pg_sleep(5)")))
     monkeypatch.setattr("web.sources.STATEMENT_TIMEOUT", 0.1)
     answer = signed_in.get("/memories", query_string={"group": group, "q": "雨"})
     assert answer.status_code == 503
@@ -330,7 +333,7 @@ def test_to_delete_a_memory_asks_for_its_erasure(sign_in: SignIn, group: str, no
     with unit_of_work() as connection:
         kinds = connection.exec_driver_sql("SELECT kind FROM pending_work WHERE group_id = %s", (group,)).scalars().all()
     assert "erase" in kinds
-    assert [action for action, _, _ in audits(group)] == ["erase"]
+    assert [action for action, _, _ in audits(group)] == ["erasure.request"]
 
 
 def test_the_archive_restores_the_chosen_or_all_of_an_agent(sign_in: SignIn, group: str) -> None:
@@ -448,7 +451,7 @@ def test_a_reflection_shows_its_thoughts_with_their_evidence(signed_in: FlaskCli
         event = build(
             {
                 "type": "memory.observed",
-                "event_id": reflections.thought_id(begun.reflection_id, 0),
+                "event_id": thought_id(begun.reflection_id, 0),
                 "group_id": group,
                 "agent_id": AGENT,
                 "payload": {
@@ -757,15 +760,15 @@ def test_texts_fit_their_boxes(text: str, expected: list[str]) -> None:
 def test_a_timeline_has_bars_for_empty_months_too() -> None:
     start = datetime(2025, 11, 1, tzinfo=UTC)
     spans = [
-        {"start": start, "memories": 4, "event": 3, "thought": 1, "chat": 0},
-        {"start": datetime(2026, 2, 1, tzinfo=UTC), "memories": 2, "event": 0, "thought": 0, "chat": 2},
+        TimelineSpan(start=start, memories=4, event=3, thought=1, chat=0),
+        TimelineSpan(start=datetime(2026, 2, 1, tzinfo=UTC), memories=2, event=0, thought=0, chat=2),
     ]
     drawn = timeline.Timeline("month", spans)
     assert [bar["memories"] for bar in drawn.bars] == [4, 0, 0, 2]
     assert [bar["start"].month for bar in drawn.bars] == [11, 12, 1, 2]
     assert sum(segment["height"] for segment in drawn.bars[0]["segments"]) == pytest.approx(timeline.HEIGHT - 2)
     assert not timeline.Timeline("day", [])
-    assert timeline.unit_for((start, start + timedelta(days=3))) == "hour"
-    assert timeline.unit_for((start, start + timedelta(days=3_000))) == "month"
-    long = timeline.Timeline("day", [{**spans[0]}, {**spans[1], "start": start + timedelta(days=1_000)}])
+    assert timeline.unit_for(Span(start, start + timedelta(days=3))) == "hour"
+    assert timeline.unit_for(Span(start, start + timedelta(days=3_000))) == "month"
+    long = timeline.Timeline("day", [spans[0], spans[1].model_copy(update={"start": start + timedelta(days=1_000)})])
     assert (len(long.bars), long.cut) == (timeline.MOST_BARS, True)

@@ -20,7 +20,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.inbox import ACCUMULATE, EMBED
 from models.queue import pending_work
-from models.reflection import reflections
+from models.reflection import reads
 from models.reflection.actions import request_reflection
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
 from tasks.framework import lease
@@ -185,9 +185,9 @@ def test_bad_replies_for_ever_end_as_a_dead_letter(group: str, llm: Scripted) ->
     assert (letter["kind"], letter["state"]) == (REFLECT, "open")
     assert "gibberish" in letter["reason"]
     with unit_of_work() as connection:
-        found = reflections.found(connection, group, reflection_rows(group)[0]["reflection_id"])
+        found = reads.reflection(connection, group, reflection_rows(group)[0]["reflection_id"])
     assert found is not None
-    assert found["state"] == "given up"
+    assert found.state == "given up"
 
 
 def test_what_happens_meanwhile_counts_towards_the_next_reflection(group: str, llm: Scripted) -> None:
@@ -287,9 +287,9 @@ def test_what_stops_a_reflection_before_or_after_the_llm_is_told_too(group: str,
 
     def told() -> tuple[str, str | None]:
         with unit_of_work() as connection:
-            found = reflections.found(connection, group, reflection_id)
+            found = reads.reflection(connection, group, reflection_id)
         assert found is not None
-        return found["state"], found["error"]
+        return found.state, found.error
 
     def unknown() -> None:
         raise SettingsError("JIYI_LLM: unknown provider 'openia'")
@@ -441,8 +441,8 @@ def test_a_reflection_shows_its_thoughts_after_their_events_were_pruned(group: s
     run()
     (row,) = reflection_rows(group)
     with unit_of_work() as connection:
-        before = reflections.found(connection, group, row["reflection_id"])
+        before = reads.reflection(connection, group, row["reflection_id"])
         connection.execute(text("DELETE FROM events WHERE group_id = :g"), {"g": group})
-        after = reflections.found(connection, group, row["reflection_id"])
-    assert before is not None and before["thoughts"]
+        after = reads.reflection(connection, group, row["reflection_id"])
+    assert before is not None and before.thoughts
     assert after == before

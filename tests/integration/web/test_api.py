@@ -613,5 +613,5 @@ def test_a_failure_shows_no_stack_trace(api: Program, monkeypatch: pytest.Monkey
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("hunter2")
 
-    monkeypatch.setattr("models.memory.searching.search", fail)
+    monkeypatch.setattr("web.api.memory.memories.search", fail)
     assert "hunter2" not in api.ask("GET", "/nodes", 500).text

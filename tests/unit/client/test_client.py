@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from jiyi import Client
 from jiyi.client.arguments import (
@@ -24,9 +25,9 @@ from jiyi.client.arguments import (
 from jiyi.client.client import MOVED, chunks
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
 from jiyi.protocol import events as wire
-from jiyi.protocol.knowledge import IngestBody
 from jiyi.protocol.retrieval import Question
-from jiyi.protocol.tiers import MemoryQuestion
+from jiyi.protocol.tiers.quarantine import IngestBody
+from jiyi.protocol.tiers.query import MemoryQuestion
 from jiyi.settings import Settings
 
 NOBODY = "redis://127.0.0.1:1/0"
@@ -226,9 +227,9 @@ class Recorder:
     def publish(self, body: bytes, routing_key: str) -> None:
         raise AssertionError((body, routing_key))
 
-    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> Any:
+    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> bytes:
         self.calls.append((name, queue, request, timeout))
-        return self.answers.pop(0)
+        return to_json(self.answers.pop(0))
 
     def close(self) -> None:
         self.closed = True

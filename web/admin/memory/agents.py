@@ -12,9 +12,10 @@ from sqlalchemy import Connection
 
 from jiyi.errors import problems_of
 from jiyi.protocol.events import NodeType
-from jiyi.protocol.memory import ConfigureAgent
+from jiyi.protocol.memory import AgentState, ConfigureAgent
 from jiyi.protocol.reflection import ReflectRequest
-from models.memory import actions, browsing, listing, overview, searching
+from models.memory import actions, agent_reads
+from models.memory.search import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
 from web.accounts.identity import need
 from web.admin import frame, inputs
@@ -40,8 +41,8 @@ NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 def index() -> Response:
     group, after = frame.group(), asked("after") or ""
 
-    def question(connection: Connection) -> list[dict[str, Any]]:
-        return listing.agents(connection, group, after, AGENTS_PER_PAGE + 1)
+    def question(connection: Connection) -> list[AgentState]:
+        return agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
 
     rows = from_database(question)
     found = [with_reflection(row) for row in rows[:AGENTS_PER_PAGE]]
@@ -56,17 +57,17 @@ def agent(group: str, agent: str) -> Response:
     asked_for = _asked()
 
     def question(connection: Connection) -> dict[str, Any] | None:
-        found = overview.agent(connection, group, agent)
+        found = agent_reads.agent(connection, group, agent)
         if found is None:
             return None
-        keywords = listing.keywords(connection, group, agent, 0, KEYWORDS_PER_PAGE + 1)
-        span = browsing.span(connection, group, agent)
+        keywords = agent_reads.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1)
+        span = agent_reads.span(connection, group, agent)
         unit = unit_for(span)
         return {
             "agent": with_reflection(found),
             "keywords": keywords[:KEYWORDS_PER_PAGE],
             "keywords_next": KEYWORDS_PER_PAGE if len(keywords) > KEYWORDS_PER_PAGE else None,
-            "timeline": {"unit": unit, "spans": browsing.timeline(connection, group, agent, unit) if span else []},
+            "timeline": {"unit": unit, "spans": agent_reads.timeline(connection, group, agent, unit) if span else []},
             **_nodes(connection, group, agent, asked_for),
         }
 
@@ -100,7 +101,7 @@ def keywords(group: str, agent: str) -> str:
     storable(group, agent)
     offset = inputs.whole("offset", MAX_KEYWORDS) or 0
     most = inputs.whole("most") or 1
-    rows = from_database(lambda c: listing.keywords(c, group, agent, offset, KEYWORDS_PER_PAGE + 1))
+    rows = from_database(lambda c: agent_reads.keywords(c, group, agent, KEYWORDS_PER_PAGE + 1, offset=offset))
     return render_template(
         "_keywords.html",
         group=group,
@@ -117,7 +118,7 @@ def configure(group: str, agent: str) -> ResponseReturnValue:
     need("admin")
     row, problems = _row(group, agent), []
     try:
-        wanted = ConfigureAgent.model_validate({"agent_id": agent, **agent_settings.changes(row["settings"], request.form)})
+        wanted = ConfigureAgent.model_validate({"agent_id": agent, **agent_settings.changes(row.settings, request.form)})
     except ValidationError as error:
         problems = problems_of(error)
     else:
@@ -126,7 +127,7 @@ def configure(group: str, agent: str) -> ResponseReturnValue:
         if problems:
             abort(400, "; ".join(problems))
         return redirect(url_for("agents.agent", group=group, agent=agent), 303)
-    form = agent_settings.fields(_row(group, agent)["settings"], request.form if problems else None)
+    form = agent_settings.fields(_row(group, agent).settings, request.form if problems else None)
     return render_template("_agent_settings.html", group=group, agent=row, form=form, problems=problems, saved=not problems)
 
 
@@ -139,9 +140,9 @@ def reflect(group: str, agent: str) -> ResponseReturnValue:
     return redirect(url_for("reflections.reflection", group=group, reflection_id=done.reflection_id), 303)
 
 
-def _row(group: str, agent: str) -> dict[str, Any]:
+def _row(group: str, agent: str) -> AgentState:
     storable(group, agent)
-    found = from_database(lambda connection: overview.agent(connection, group, agent))
+    found = from_database(lambda connection: agent_reads.agent(connection, group, agent))
     if found is None:
         abort(404, gettext("There is no agent “%(agent)s” in the group “%(group)s”.", agent=agent, group=group))
     return found
@@ -154,13 +155,13 @@ def _asked() -> dict[str, Any]:
 
 
 def _nodes(connection: Connection, group: str, agent: str, asked_for: dict[str, Any]) -> dict[str, Any]:
-    wanted = searching.Wanted(
+    wanted = MemoryFilter(
         agent_id=agent,
         types=[asked_for["type"]] if asked_for["type"] else (),
         archived="with",
         created_from=inputs.moment("from"),
         created_to=inputs.moment("to", end=True),
     )
-    rows = searching.search(connection, group, wanted, asked_for["before"], NODES_PER_PAGE + 1)
+    rows = search(connection, FoundMemory, group, wanted, asked_for["before"], NODES_PER_PAGE + 1)
     nodes = rows[:NODES_PER_PAGE]
-    return {"nodes": nodes, "next": nodes[-1]["node_count"] if len(rows) > NODES_PER_PAGE else None}
+    return {"nodes": nodes, "next": nodes[-1].node_count if len(rows) > NODES_PER_PAGE else None}

@@ -10,7 +10,7 @@ from flask_babel import gettext, lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.archive import MAX_RESTORED, RestoreRequest
-from models.memory import actions, browsing
+from models.memory import actions, reads
 from web.admin import frame, inputs
 from web.admin.acting import checked, chosen_ids, perform
 from web.admin.frame import Page, asked
@@ -42,12 +42,12 @@ def _data() -> dict[str, Any]:
     reason = inputs.choice("reason", REASONS)
 
     def question(connection: Connection) -> dict[str, Any]:
-        found = browsing.archived(connection, group, agent_id=agent, reason=reason, before=before, limit=PER_PAGE + 1)
+        found = reads.archived(connection, group, agent_id=agent, reason=reason, before=before, limit=PER_PAGE + 1)
         last = found[PER_PAGE - 1] if len(found) > PER_PAGE else None
         return {
-            "counts": browsing.archived_counts(connection, group, AGENTS_COUNTED),
+            "counts": reads.archived_counts(connection, group, AGENTS_COUNTED),
             "nodes": found[:PER_PAGE],
-            "next": None if last is None else inputs.packed(last["archived_at"], last["node_id"]),
+            "next": None if last is None else inputs.packed(last.archived_at, last.node_id),
         }
 
     return {"group": group, "agent": agent, "reason": reason, "before": asked("before"), **from_database(question)}

@@ -9,7 +9,8 @@ from flask import Blueprint, Response, abort, render_template
 from flask_babel import gettext, lazy_gettext
 from sqlalchemy import Connection
 
-from models.memory import around, browsing
+from models.memory import agent_reads
+from models.memory import events as stored
 from web.admin import frame, inputs
 from web.admin.frame import Page, asked
 from web.answers import answer
@@ -43,11 +44,11 @@ def _data(before: int | None, after: int | None, limit: int) -> dict[str, Any]:
     group, agent = frame.group(), asked("agent")
 
     def question(connection: Connection) -> dict[str, Any]:
-        found = browsing.events(connection, group, agent, before=before, after=after, limit=limit + 1)
+        found = stored.events(connection, group, agent, before=before, after=after, limit=limit + 1)
         return {
-            "agents": browsing.agent_names(connection, group, AGENTS_OFFERED),
+            "agents": agent_reads.names(connection, group, AGENTS_OFFERED),
             "events": found[:limit],
-            "next": found[limit - 1]["position"] if len(found) > limit else None,
+            "next": found[limit - 1].position if len(found) > limit else None,
         }
 
     return {"group": group, "agent": agent, "before": before, **from_database(question)}
@@ -58,9 +59,9 @@ def _data(before: int | None, after: int | None, limit: int) -> dict[str, Any]:
 def event(group: str, event_id: UUID) -> Response:
     def question(connection: Connection) -> dict[str, Any]:
         return {
-            "event": around.event(connection, group, event_id),
-            "owed": around.owed(connection, group, event_id),
-            "letters": around.letters(connection, group, event_id),
+            "event": stored.event(connection, stored.EventRecord, group, event_id),
+            "owed": stored.owed(connection, group, event_id),
+            "letters": stored.letters(connection, group, event_id),
         }
 
     data = from_database(question)

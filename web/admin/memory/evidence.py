@@ -1,4 +1,4 @@
-"""What a memory rests on, as a tree to read and as a drawing. Both come from ``models.reflection.reasons.why``."""
+"""What a memory rests on, as a tree to read and as a drawing. Both come from ``models.reflection.reads.why``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
+
+from jiyi.protocol.memory_fields import MemoryBrief
+from jiyi.protocol.reflection import Reason, Reasons
 
 #: Boxes of the drawing, in its own units, and the space between columns and rows.
 WIDTH, HEIGHT, COLUMN_GAP, ROW_GAP = 208, 50, 56, 12
@@ -19,18 +22,18 @@ LEVELS = 3
 LINE_CHARS, LINES = 26, 2
 
 
-def tree(reasons: dict[str, Any]) -> dict[str, Any]:
+def tree(reasons: Reasons) -> dict[str, Any]:
     """The memory with its evidence beneath; one that was shown before has nothing beneath it the second time."""
-    nodes, shown = reasons["nodes"], set()
+    shown: set[UUID] = set()
 
     def branch(node_id: UUID) -> dict[str, Any]:
-        node = nodes.get(str(node_id))
+        node = reasons.nodes.get(node_id)
         if node is None or node_id in shown:
             return {"node_id": node_id, "node": node, "again": node is not None, "beneath": []}
         shown.add(node_id)
-        return {"node_id": node_id, "node": node, "again": False, "beneath": [branch(id_) for id_ in node["evidence"]]}
+        return {"node_id": node_id, "node": node, "again": False, "beneath": [branch(id_) for id_ in node.evidence]}
 
-    return branch(reasons["node_id"])
+    return branch(reasons.node_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Box:
     x: int
     y: int
     lines: list[str]
-    node: dict[str, Any] | None
+    node: MemoryBrief | None
     more: int = 0
     here: bool = False
 
@@ -48,50 +51,50 @@ class Box:
 class Graph:
     """From left to right: what rests on the memory, the memory, its evidence level by level."""
 
-    def __init__(self, node: dict[str, Any], reasons: dict[str, Any], resting: Sequence[dict[str, Any]]) -> None:
-        levels = list(_levels(reasons))
-        columns = [list(resting), [{**node, "here": True}], *levels]
+    def __init__(self, reasons: Reasons, resting: Sequence[MemoryBrief]) -> None:
+        self.here = reasons.node_id
+        columns: list[Sequence[MemoryBrief]] = [resting, [reasons.nodes[self.here]], *_levels(reasons)]
         self.columns = [column for column in columns if column]
         tallest = max(min(len(column), MOST_IN_COLUMN + 1) for column in self.columns)
         self.width = 2 * MARGIN + len(self.columns) * (WIDTH + COLUMN_GAP) - COLUMN_GAP
         self.height = 2 * MARGIN + tallest * (HEIGHT + ROW_GAP) - ROW_GAP
         self.boxes = [box for place, column in enumerate(self.columns) for box in self._column(place, column)]
-        self.lines = list(self._lines(node["node_id"], reasons, resting))
+        self.lines = list(self._lines(reasons, resting))
 
     def __bool__(self) -> bool:
         return len(self.columns) > 1
 
-    def _column(self, place: int, nodes: list[dict[str, Any]]) -> Iterator[Box]:
+    def _column(self, place: int, nodes: Sequence[MemoryBrief]) -> Iterator[Box]:
         shown = nodes if len(nodes) <= MOST_IN_COLUMN + 1 else nodes[:MOST_IN_COLUMN]
         rows = len(shown) + (len(nodes) > len(shown))
         x = MARGIN + place * (WIDTH + COLUMN_GAP)
         top = (self.height - rows * (HEIGHT + ROW_GAP) + ROW_GAP) // 2
         for row, node in enumerate(shown):
-            yield Box(x, top + row * (HEIGHT + ROW_GAP), lines(node["description"]), node, here=bool(node.get("here")))
+            yield Box(x, top + row * (HEIGHT + ROW_GAP), lines(node.description), node, here=node.node_id == self.here)
         if len(nodes) > len(shown):
             yield Box(x, top + len(shown) * (HEIGHT + ROW_GAP), [], None, len(nodes) - len(shown))
 
-    def _lines(self, here: UUID, reasons: dict[str, Any], resting: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    def _lines(self, reasons: Reasons, resting: Sequence[MemoryBrief]) -> Iterator[dict[str, Any]]:
         """A curve from each memory to each that it rests on, as SVG has it."""
-        at = {box.node["node_id"]: box for box in self.boxes if box.node is not None}
-        pairs = [(node["node_id"], here) for node in resting]
-        pairs += [(node["node_id"], id_) for node in reasons["nodes"].values() for id_ in node["evidence"]]
+        at = {box.node.node_id: box for box in self.boxes if box.node is not None}
+        pairs = [(node.node_id, self.here) for node in resting]
+        pairs += [(node.node_id, id_) for node in reasons.nodes.values() for id_ in node.evidence]
         for above, below in dict.fromkeys(pairs):
             if above in at and below in at and at[above].x < at[below].x:
                 yield {"above": above, "below": below, "path": _curve(at[above], at[below])}
 
 
-def _levels(reasons: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+def _levels(reasons: Reasons) -> Iterator[list[Reason]]:
     """The evidence level by level, each memory where it is met first."""
-    nodes = reasons["nodes"]
-    met, level = {reasons["node_id"]}, [reasons["node_id"]]
+    nodes = reasons.nodes
+    met, level = {reasons.node_id}, [reasons.node_id]
     for _ in range(LEVELS):
-        beneath = dict.fromkeys(id_ for above in level for id_ in nodes[str(above)]["evidence"])
-        level = [id_ for id_ in beneath if id_ not in met and str(id_) in nodes]
+        beneath = dict.fromkeys(id_ for above in level for id_ in nodes[above].evidence)
+        level = [id_ for id_ in beneath if id_ not in met and id_ in nodes]
         met.update(level)
         if not level:
             return
-        yield [nodes[str(id_)] for id_ in level]
+        yield [nodes[id_] for id_ in level]
 
 
 def _curve(above: Box, below: Box) -> str:

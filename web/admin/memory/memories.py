@@ -9,8 +9,8 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.events import NodeType
-from models.memory import browsing
-from models.memory.searching import MAX_WORDS_CHARS, Archived, Place, Wanted, search
+from models.memory import agent_reads
+from models.memory.search import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, Place, search
 from web.admin import frame, inputs
 from web.admin.frame import Page, asked
 from web.admin.memory import marking
@@ -55,35 +55,35 @@ def rows() -> str:
     return render_template("_memories.html", filters=_filters(), group=frame.group(), **_page(found, wanted))
 
 
-def _find(wanted: Wanted, before: Place | None) -> Reading[list[dict[str, Any]]]:
+def _find(wanted: MemoryFilter, before: Place | None) -> Reading[list[FoundMemory]]:
     group = frame.group()
 
-    def question(connection: Connection) -> list[dict[str, Any]]:
-        return search(connection, group, wanted, before, PER_PAGE + 1)
+    def question(connection: Connection) -> list[FoundMemory]:
+        return search(connection, FoundMemory, group, wanted, before, PER_PAGE + 1)
 
     return attempt(lambda: from_database(question))
 
 
-def _page(found: Reading[list[dict[str, Any]]], wanted: Wanted) -> dict[str, Any]:
-    nodes = None if found.value is None else found.value[:PER_PAGE]
-    for node in nodes or ():
-        node["pieces"] = marking.pieces(node["description"], wanted.words)
-    more = found.value is not None and len(found.value) > PER_PAGE
-    return {"nodes": nodes, "why_unknown": found.reason or None, "next": _after(nodes[-1], wanted) if nodes and more else None}
+def _page(found: Reading[list[FoundMemory]], wanted: MemoryFilter) -> dict[str, Any]:
+    if found.value is None:
+        return {"nodes": None, "why_unknown": found.reason, "next": None}
+    nodes = [{**dict(node), "pieces": marking.pieces(node.description, wanted.words)} for node in found.value[:PER_PAGE]]
+    more = len(found.value) > PER_PAGE
+    return {"nodes": nodes, "why_unknown": None, "next": _after(found.value[PER_PAGE - 1], wanted) if more else None}
 
 
-def _after(node: dict[str, Any], wanted: Wanted) -> str:
+def _after(node: FoundMemory, wanted: MemoryFilter) -> str:
     """Where the next page begins: behind a number with an agent, behind a time and an id without."""
-    return str(node["node_count"]) if wanted.agent_id is not None else inputs.packed(node["created_at"], node["node_id"])
+    return str(node.node_count) if wanted.agent_id is not None else inputs.packed(node.created_at, node.node_id)
 
 
 def _before() -> Place | None:
     return inputs.unpacked() if asked("agent") is None else inputs.whole("before")
 
 
-def _wanted() -> Wanted:
+def _wanted() -> MemoryFilter:
     archived = inputs.choice("archived", ARCHIVED)
-    return Wanted(
+    return MemoryFilter(
         words=asked("q", MAX_WORDS_CHARS) or "",
         agent_id=asked("agent"),
         types=inputs.choices("type", NODE_TYPES),
@@ -107,5 +107,5 @@ def _filters() -> dict[str, Any]:
 
 def _agents() -> list[str]:
     group = frame.group()
-    found = attempt(lambda: from_database(lambda c: browsing.agent_names(c, group, AGENTS_OFFERED)))
+    found = attempt(lambda: from_database(lambda c: agent_reads.names(c, group, AGENTS_OFFERED)))
     return found.value or []

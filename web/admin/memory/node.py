@@ -10,15 +10,15 @@ from flask.typing import ResponseReturnValue
 from flask_babel import gettext
 from sqlalchemy import Connection
 
-from jiyi.erasure.names import Erasure
 from jiyi.protocol.archive import ArchiveRequest, RestoreRequest
-from models.erasure import erasures
-from models.memory import actions, around, overview
-from models.queue.wakeups import wake
-from models.reflection import reasons
+from jiyi.protocol.erasure import Erasure
+from jiyi.protocol.reflection import Reasons
+from models.erasure.actions import request_erasure
+from models.memory import actions, events, reads
+from models.reflection.reads import why
 from web.accounts.identity import need
 from web.admin import frame
-from web.admin.acting import change, checked, perform
+from web.admin.acting import checked, perform
 from web.admin.memory.evidence import Graph, tree
 from web.admin.retrieval.playground import FILTERS
 from web.answers import answer
@@ -46,7 +46,7 @@ def page(group: str, node_id: UUID) -> Response:
     data = one(group, node_id)
     if data is None:
         abort(404, gettext("There is no memory %(id)s in the group “%(group)s”.", id=node_id, group=group))
-    graph = Graph(data["node"], data["reasons"], data["resting"] or [])
+    graph = Graph(data["reasons"], data["resting"] or [])
     return answer(
         "node.html",
         data=data,
@@ -69,29 +69,28 @@ def one(group_id: str, node_id: UUID) -> dict[str, Any] | None:
     fail by itself."""
 
     def question(connection: Connection) -> dict[str, Any] | None:
-        node = overview.node(connection, group_id, node_id)
+        node = reads.node(connection, reads.StoredMemory, group_id, node_id)
         if node is None:
             return None
-        said = [entry for entry in node.pop("filling") if isinstance(entry, list) and len(entry) == 2]
-        found = reasons.why(connection, group_id, node_id, DEPTH, MOST_REASONS)
+        said = [entry for entry in node.filling if isinstance(entry, list) and len(entry) == 2]
         return {
             "group": group_id,
-            "node": node,
+            "node": node.model_dump(exclude={"filling"}),
             "utterances": [{"speaker": str(speaker), "text": str(text)} for speaker, text in said[:MAX_UTTERANCES]],
             "utterance_count": len(said),
-            "reasons": {**found, "nodes": {str(id_): reason for id_, reason in found["nodes"].items()}},
-            "session": around.in_session(connection, group_id, node_id, BESIDE),
-            "event": around.event(connection, group_id, node_id),
-            "owed": around.owed(connection, group_id, node_id),
-            "letters": around.letters(connection, group_id, node_id),
+            "reasons": why(connection, group_id, node_id, DEPTH, MOST_REASONS),
+            "session": reads.in_session(connection, group_id, node_id, BESIDE),
+            "event": events.event(connection, events.EventRecord, group_id, node_id),
+            "owed": events.owed(connection, group_id, node_id),
+            "letters": events.letters(connection, group_id, node_id),
         }
 
     found = from_database(question)
     if found is None:
         return None
     agent_id = found["node"]["agent_id"]
-    resting = attempt(lambda: from_database(lambda c: overview.resting_on(c, group_id, agent_id, node_id, MAX_RESTING)))
-    nearest = attempt(lambda: from_database(lambda c: around.nearest(c, group_id, node_id, NEAREST)))
+    resting = attempt(lambda: from_database(lambda c: reads.resting_on(c, group_id, agent_id, node_id, MAX_RESTING)))
+    nearest = attempt(lambda: from_database(lambda c: reads.nearest(c, group_id, node_id, NEAREST)))
     return {
         **found,
         **_evidence(found["reasons"], node_id),
@@ -102,10 +101,10 @@ def one(group_id: str, node_id: UUID) -> dict[str, Any] | None:
     }
 
 
-def _evidence(found: dict[str, Any], node_id: UUID) -> dict[str, Any]:
+def _evidence(found: Reasons, node_id: UUID) -> dict[str, Any]:
     """What it rests on directly; counted with what is not there or not shown."""
-    ids = found["nodes"][str(node_id)]["evidence"]
-    nodes = [found["nodes"][str(id_)] for id_ in ids if str(id_) in found["nodes"]]
+    ids = found.nodes[node_id].evidence
+    nodes = [found.nodes[id_] for id_ in ids if id_ in found.nodes]
     return {"evidence": nodes, "evidence_count": len(ids)}
 
 
@@ -124,19 +123,14 @@ def restore(group: str, node_id: UUID) -> ResponseReturnValue:
 def delete(group: str, node_id: UUID) -> ResponseReturnValue:
     """Ask for the erasure of the memory and all that was derived from it; a worker does it. Safe to repeat because what is
     erased is not found again."""
-    actor = need("admin").actor
+    need("admin")
     _require(group, node_id)
-
-    def ask(connection: Connection) -> UUID:
-        return erasures.request(connection, group, Erasure(node_ids=[node_id]), actor)
-
-    erasure_id = change(ask)
-    wake(erasures.ERASE)
-    return redirect(url_for("erasure.one", group=group, erasure_id=erasure_id), 303)
+    done = perform(request_erasure, Erasure(node_ids=[node_id]))
+    return redirect(url_for("erasure.one", group=group, erasure_id=done.erasure_id), 303)
 
 
 def _require(group: str, node_id: UUID) -> None:
-    if not from_database(lambda connection: overview.brief_nodes(connection, group, [node_id])):
+    if not from_database(lambda connection: reads.brief_nodes(connection, group, [node_id])):
         abort(404, gettext("There is no memory %(id)s in the group “%(group)s”.", id=node_id, group=group))
 
 

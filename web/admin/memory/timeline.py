@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from models.memory.agent_reads import Span, TimelineSpan
+
 #: Units from fine to coarse, and the longest time that is drawn in each: some hundred bars at most.
 UNITS: tuple[tuple[str, timedelta], ...] = (
     ("hour", timedelta(days=4)),
@@ -22,21 +24,21 @@ HEIGHT, BAR, GAP = 90, 10, 3
 TYPES = ("event", "thought", "chat")
 
 
-def unit_for(span: tuple[datetime, datetime] | None) -> str:
-    length = timedelta(0) if span is None else span[1] - span[0]
+def unit_for(span: Span | None) -> str:
+    length = timedelta(0) if span is None else span.last - span.first
     return next(unit for unit, longest in UNITS if length <= longest)
 
 
 class Timeline:
     """Bars for every unit from the first memory to the last, empty ones too."""
 
-    def __init__(self, unit: str, spans: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, unit: str, spans: Sequence[TimelineSpan]) -> None:
         self.unit = unit
-        counted = {row["start"]: row for row in spans}
-        starts = list(_starts(unit, spans[0]["start"], spans[-1]["start"])) if spans else []
+        counted = {row.start: row for row in spans}
+        starts = list(_starts(unit, spans[0].start, spans[-1].start)) if spans else []
         self.cut = len(starts) > MOST_BARS
         starts = starts[-MOST_BARS:]
-        self.most = max((counted[start]["memories"] for start in starts if start in counted), default=0)
+        self.most = max((counted[start].memories for start in starts if start in counted), default=0)
         self.width, self.height = max(len(starts), 1) * (BAR + GAP), HEIGHT
         self.bars = [self._bar(place, start, counted.get(start)) for place, start in enumerate(starts)]
         self.stops = len(self.bars) <= MOST_STOPS
@@ -44,10 +46,10 @@ class Timeline:
     def __bool__(self) -> bool:
         return bool(self.bars)
 
-    def _bar(self, place: int, start: datetime, row: dict[str, Any] | None) -> dict[str, Any]:
+    def _bar(self, place: int, start: datetime, row: TimelineSpan | None) -> dict[str, Any]:
         segments, y = [], float(HEIGHT)
         for type_ in TYPES if row else ():
-            height = row[type_] / self.most * (HEIGHT - 2) if row else 0.0
+            height = getattr(row, type_) / self.most * (HEIGHT - 2) if row else 0.0
             if height:
                 y -= height
                 segments.append({"type": type_, "y": round(y, 2), "height": round(height, 2)})
@@ -56,7 +58,7 @@ class Timeline:
             "width": BAR,
             "start": start,
             "end": _next(self.unit, start),
-            "memories": row["memories"] if row else 0,
+            "memories": row.memories if row else 0,
             "segments": segments,
         }
 

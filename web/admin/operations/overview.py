@@ -11,10 +11,11 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.memory import AgentState
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
-from models.memory import listing
+from models.memory import agent_reads
 from models.operations import reads
 from models.queue import reads as pending
 from web.accounts.identity import need, who
@@ -66,7 +67,7 @@ def gather(group: str, after: str) -> dict[str, Any]:
 
 
 def _stored(connection: Connection, group: str, after: str) -> dict[str, Any]:
-    rows = listing.agents(connection, group, after, AGENTS_PER_PAGE + 1)
+    rows = agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
     agents = [with_reflection(row) for row in rows[:AGENTS_PER_PAGE]]
     return {
         "totals": reads.totals(connection, group),
@@ -78,11 +79,11 @@ def _stored(connection: Connection, group: str, after: str) -> dict[str, Any]:
     }
 
 
-def with_reflection(agent: dict[str, Any]) -> dict[str, Any]:
+def with_reflection(agent: AgentState) -> dict[str, Any]:
     """The agent's row with how far it is on the way to its next reflection (GA-48)."""
-    most = AgentSettings(**agent["settings"]).over(get_settings()).importance_trigger_max
-    gathered = most - agent["importance_trigger_curr"]
-    return {**agent, "reflection": {"gathered": gathered, "max": most, "owed": gathered >= most}}
+    most = AgentSettings(**agent.settings).over(get_settings()).importance_trigger_max
+    gathered = most - agent.importance_trigger_curr
+    return {**dict(agent), "reflection": {"gathered": gathered, "max": most, "owed": gathered >= most}}
 
 
 def _put_together(

@@ -20,7 +20,7 @@ from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.settings import Mode, RelevanceMode, get_settings
-from models.memory import browsing, overview
+from models.memory import agent_reads
 from web.admin import frame, inputs
 from web.admin.asking import retrieving
 from web.admin.frame import Page, asked
@@ -106,8 +106,8 @@ def _data() -> dict[str, Any]:
 
 def _known(connection: Connection, group: str, agent: str | None) -> tuple[list[str], dict[str, Any] | None]:
     """The agents to choose from, and the settings of the one chosen."""
-    row = None if agent is None else overview.agent(connection, group, agent)
-    return browsing.agent_names(connection, group, AGENTS_OFFERED), None if row is None else row["settings"]
+    row = None if agent is None else agent_reads.agent(connection, group, agent)
+    return agent_reads.names(connection, group, AGENTS_OFFERED), None if row is None else row.settings
 
 
 def _defaults(settings: dict[str, Any] | None) -> dict[str, Any]:

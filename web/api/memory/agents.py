@@ -8,9 +8,9 @@ from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.memory import AgentPage, AgentState
 from jiyi.protocol.reflection import Asked, ReflectionAsked, ReflectionPage, ReflectionsQuery
 from jiyi.protocol.rest import Cursor
-from models.memory import actions, browsing, listing, overview
-from models.memory.actions import agent_state
+from models.memory import actions, agent_reads
 from models.reflection import actions as reflection
+from models.reflection import reads
 from web.api import cursors
 from web.api.problems import Refused
 from web.api.registry import PREFIX, expose, operation
@@ -61,9 +61,9 @@ def list_agents(asker: Asker, query: Cursor) -> dict[str, Any]:
     """
     place = cursors.decode(query.after, cursors.NAME)
     after = "" if place is None else place[0]
-    rows = from_database(lambda connection: listing.agents(connection, asker.group_id, after, query.limit))
-    following = cursors.encode(rows[-1]["agent_id"]) if len(rows) == query.limit else None
-    return {"agents": [agent_state(row) for row in rows], "next": following}
+    rows = from_database(lambda connection: agent_reads.agents(connection, asker.group_id, after, query.limit))
+    following = cursors.encode(rows[-1].agent_id) if len(rows) == query.limit else None
+    return {"agents": rows, "next": following}
 
 
 @operation("GET", "/agents/<anything:agent_id>", id="get_agent", scope="read", tag="agents", answer=AgentState, answer_example=_AGENT)
@@ -72,10 +72,10 @@ def get_agent(asker: Asker, agent_id: str) -> AgentState:
 
     Its settings, how many memories of which type it has, and how near its next reflection is.
     """
-    row = from_database(lambda connection: overview.agent(connection, asker.group_id, agent_id))
+    row = from_database(lambda connection: agent_reads.agent(connection, asker.group_id, agent_id))
     if row is None:
         raise Refused(404, f"There is no agent {agent_id!r}.")
-    return agent_state(row)
+    return row
 
 
 expose(
@@ -127,12 +127,12 @@ def list_reflections(asker: Asker, query: ReflectionsQuery) -> dict[str, Any]:
     """
     before = cursors.decode(query.after, cursors.TIME_AND_ID)
     rows = from_database(
-        lambda connection: browsing.reflections(
+        lambda connection: reads.reflections(
             connection, asker.group_id, agent_id=query.agent_id, state=query.state, trigger=None, before=before, limit=query.limit
         )
     )
     last = rows[-1] if len(rows) == query.limit else None
-    return {"reflections": rows, "next": last and cursors.encode(last["created_at"], last["reflection_id"])}
+    return {"reflections": rows, "next": last and cursors.encode(last.created_at, last.reflection_id)}
 
 
 expose(

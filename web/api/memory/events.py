@@ -7,12 +7,10 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
-from sqlalchemy import Connection
-
 from jiyi.protocol.event_bodies import EventsBody, SessionEnd, ShortEvent
 from jiyi.protocol.event_states import MAX_STATES_GET, Accepted, EventStates, StatesBody, StatesQuery, StoredEvent
 from jiyi.protocol.events import Ending, Event, SessionEnded
-from models.memory import serving
+from models.memory import events as stored
 from models.memory.agents import key_of
 from web.api.memory.storing import storers
 from web.api.problems import Refused
@@ -135,17 +133,12 @@ def event_states_of_many(asker: Asker, body: StatesBody) -> dict[str, Any]:
         "payload": {"description": "Klaus is reading a book on gentrification", "poignancy": 4.0},
     },
 )
-def get_event(asker: Asker, event_id: UUID) -> dict[str, Any]:
+def get_event(asker: Asker, event_id: UUID) -> StoredEvent:
     """Get one event.
 
     The event as it was stored, with what became of it. An event that was refused is not here: see the dead letters.
     """
-
-    def question(connection: Connection) -> dict[str, Any] | None:
-        event = serving.event(connection, asker.group_id, event_id)
-        return event and {**event, **serving.states(connection, asker.group_id, [event_id])[0]}
-
-    found = from_database(question)
+    found = from_database(lambda connection: stored.event(connection, StoredEvent, asker.group_id, event_id))
     if found is None:
         raise Refused(404, f"There is no event {event_id}. It may have been refused: see the dead letters.")
     return found
@@ -201,4 +194,4 @@ def status_url(ids: Sequence[UUID]) -> str:
 
 
 def _states(asker: Asker, ids: Sequence[UUID]) -> dict[str, Any]:
-    return {"events": from_database(lambda connection: serving.states(connection, asker.group_id, ids))}
+    return {"events": from_database(lambda connection: stored.states(connection, asker.group_id, ids))}

@@ -19,7 +19,8 @@ from jiyi.protocol.memory import (
     RelatedQuery,
 )
 from jiyi.protocol.reflection import EvidenceQuery
-from models.memory import listing, overview, searching, serving
+from models.memory import agent_reads, reads
+from models.memory.search import MemoryFilter, search
 from models.reflection import actions as reflection
 from web.api import cursors
 from web.api.problems import Refused
@@ -58,14 +59,14 @@ _MEMORY = {
     answer_example={"nodes": [_MEMORY], "next": None},
     flat=("agent_id", "q", "keyword", "session_id", "created_after", "created_before", "limit", "after"),
 )
-def list_memories(asker: Asker, query: MemoriesQuery) -> dict[str, Any]:
+def list_memories(asker: Asker, query: MemoriesQuery) -> MemoryPage:
     """List or search memories.
 
     Lists an agent's memories, or the whole group's, newest first, page by page; all filters given must hold.
     Use it to look something up by its words, its time, its session or its keyword. To find what matters for a question,
     use retrieve_memories instead. Descriptions are cut to 4,000 characters; get_memory has all of it.
     """
-    wanted = searching.Wanted(
+    wanted = MemoryFilter(
         words=query.q,
         agent_id=query.agent_id,
         types=query.type,
@@ -80,13 +81,13 @@ def list_memories(asker: Asker, query: MemoriesQuery) -> dict[str, Any]:
     else:
         place = cursors.decode(query.after, cursors.NUMBER)
         before = None if place is None else place[0]
-    rows = from_database(lambda connection: searching.search(connection, asker.group_id, wanted, before, query.limit))
+    rows = from_database(lambda connection: search(connection, Memory, asker.group_id, wanted, before, query.limit))
     following = None
     if len(rows) == query.limit:
         last = rows[-1]
         by_number = query.agent_id is not None
-        following = cursors.encode(last["node_count"]) if by_number else cursors.encode(last["created_at"], last["node_id"])
-    return {"nodes": [_only(Memory, row) for row in rows], "next": following}
+        following = cursors.encode(last.node_count) if by_number else cursors.encode(last.created_at, last.node_id)
+    return MemoryPage.model_construct(nodes=rows, next=following)
 
 
 @operation(
@@ -112,15 +113,15 @@ def list_memories(asker: Asker, query: MemoriesQuery) -> dict[str, Any]:
     },
     flat=(),
 )
-def get_memory(asker: Asker, node_id: UUID) -> dict[str, Any]:
+def get_memory(asker: Asker, node_id: UUID) -> MemoryDetail:
     """Get one memory.
 
     Everything that is stored of one memory, but for its vector. Reading it here does not count as an access.
     """
-    row = from_database(lambda connection: overview.node(connection, asker.group_id, node_id))
+    row = from_database(lambda connection: reads.node(connection, MemoryDetail, asker.group_id, node_id))
     if row is None:
         raise Refused(404, f"There is no memory {node_id}.")
-    return _only(MemoryDetail, row)
+    return row
 
 
 expose(
@@ -171,9 +172,9 @@ def list_keywords(asker: Asker, query: KeywordsParameters) -> dict[str, Any]:
     none.
     """
     after = cursors.decode(query.after, cursors.KEYWORD)
-    rows = from_database(lambda connection: serving.keywords(connection, asker.group_id, query.agent_id, after, query.limit))
+    rows = from_database(lambda connection: agent_reads.keywords(connection, asker.group_id, query.agent_id, query.limit, after=after))
     last = rows[-1] if len(rows) == query.limit else None
-    following = last and cursors.encode(last["strength"], last["keyword"], last["memory_type"])
+    following = last and cursors.encode(last.strength, last.keyword, last.memory_type)
     return {"keywords": rows, "next": following}
 
 
@@ -199,7 +200,7 @@ def list_keywords(asker: Asker, query: KeywordsParameters) -> dict[str, Any]:
         ],
     },
 )
-def related_memories(asker: Asker, query: RelatedQuery) -> dict[str, Any]:
+def related_memories(asker: Asker, query: RelatedQuery) -> dict[str, list[RelatedMemory]]:
     """Find memories that share a keyword with an event.
 
     Events and thoughts that have the last part of a subject, predicate or object (world:house:desk → desk) among
@@ -207,13 +208,7 @@ def related_memories(asker: Asker, query: RelatedQuery) -> dict[str, Any]:
     """
     parts = (query.subject, query.predicate, query.object)
 
-    def question(connection: Connection) -> dict[str, list[dict[str, Any]]]:
-        return listing.related(connection, asker.group_id, query.agent_id, parts, query.limit)
+    def question(connection: Connection) -> dict[str, list[RelatedMemory]]:
+        return reads.related(connection, RelatedMemory, asker.group_id, query.agent_id, parts, query.limit)
 
-    found = from_database(question)
-    return {name: [_only(RelatedMemory, row) for row in rows] for name, rows in found.items()}
-
-
-def _only(model: Any, row: dict[str, Any]) -> dict[str, Any]:
-    """What the API promises of a row, and nothing that others may have asked for beside it."""
-    return {name: row[name] for name in model.model_fields}
+    return from_database(question)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from jiyi.protocol.knowledge import DigestBody, DigestRequest, DigestState
 from jiyi.protocol.rest import Cursor
-from jiyi.protocol.rest_tiers import DigestRows
-from models.accounts import audit
-from models.tiers import digests
+from jiyi.protocol.tiers.digests import DigestBody, DigestState
+from jiyi.protocol.tiers.rest import DigestRows
+from models.tiers import actions, digests
 from web.api import cursors
 from web.api.problems import Refused
-from web.api.registry import operation
+from web.api.registry import expose, operation
 from web.api.running import Asker
-from web.calls import caller
-from web.sources import from_database, to_database
+from web.sources import from_database
 
 #: Seconds that a digest may take; it goes on when nobody waits any more.
 DIGEST_SECONDS = 60.0
@@ -49,33 +47,19 @@ _DIGEST = {
 }
 
 
-@operation(
+expose(
+    actions.make_digest,
     "POST",
     "/memory/digest",
     id="digest_quarantine",
-    scope="admin",
     tag="tiers",
     body=DigestBody,
     body_required=False,
-    answer=DigestState,
+    timeout=DIGEST_SECONDS,
     errors=(504,),
     examples={"Of the last week": {}, "Of the last day": {"days": 1}},
     answer_example=_DIGEST,
 )
-def digest_quarantine(asker: Asker, body: DigestBody) -> DigestState:
-    """Digest quarantine now.
-
-    Groups what agents said, and nobody has promoted, by what it is about, and sums each up, so that somebody can choose
-    what to promote. The same is done every week. Needs a worker that answers.
-    """
-    request = DigestRequest(group_id=asker.group_id, days=body.days)
-    made = DigestState.model_validate_json(caller().call_for_json("memory.digest", "reflection", request, DIGEST_SECONDS))
-    to_database(
-        lambda connection: audit.record(
-            connection, group_id=asker.group_id, actor=asker.actor, action="digest asked for", target="digests", digest=made.digest_id
-        )
-    )
-    return made
 
 
 @operation(

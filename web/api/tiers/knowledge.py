@@ -5,21 +5,19 @@ Quarantine is for whoever may change the group's memory, and for nobody else: ag
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection
 
-from jiyi.protocol.knowledge import DemoteBody, EditBody, KnowledgeFilter, Layer, PromoteBody
-from jiyi.protocol.rest_tiers import GroupKnowledgeParameters, KnowledgeDetail, KnowledgeParameters, KnowledgeRows, QuarantineParameters
-from models.tiers import actions, knowledge, lists
+from jiyi.protocol.tiers.knowledge import DemoteBody, EditBody, KnowledgeFilter, Layer, PromoteBody
+from jiyi.protocol.tiers.rest import GroupKnowledgeParameters, KnowledgeDetail, KnowledgeParameters, KnowledgeRows, QuarantineParameters
+from models.tiers import actions, knowledge_reads, reads
 from web.api import cursors
 from web.api.problems import Refused
 from web.api.registry import expose, operation
 from web.api.running import Asker
 from web.sources import from_database
-
-T = TypeVar("T")
 
 _ID, _ENTRY = "01978c00-0000-5000-8000-000000000009", "01978c00-0000-7000-8000-000000000008"
 _TIME = "2026-03-02T09:00:00Z"
@@ -155,7 +153,7 @@ def session_knowledge(asker: Asker, session_id: str, query: KnowledgeParameters)
 @operation(
     "GET", "/knowledge/<uuid:knowledge_id>", id="get_knowledge", scope="read", tag="tiers", answer=KnowledgeDetail, answer_example=_DETAIL
 )
-def get_knowledge(asker: Asker, knowledge_id: UUID) -> dict[str, Any]:
+def get_knowledge(asker: Asker, knowledge_id: UUID) -> KnowledgeDetail:
     """Get one piece of knowledge.
 
     Its words, where they come from, and its history: who promoted, edited or took it back, when and why.
@@ -201,10 +199,10 @@ def list_quarantine(asker: Asker, query: QuarantineParameters) -> dict[str, Any]
 def _layers(asker: Asker, wanted: str = "all") -> list[Layer]:
     """The tiers that the key may see. 403 if it asks for quarantine alone, and may not."""
     if asker.identity.may("admin"):
-        return list(lists.LAYERS)
+        return list(reads.LAYERS)
     if wanted == "quarantine":
         raise Refused(403, "layer: quarantine needs the right `admin`: what is in it is not to be given to agents.")
-    return [layer for layer in lists.LAYERS if layer != "quarantine"]
+    return [layer for layer in reads.LAYERS if layer != "quarantine"]
 
 
 def _listed(asker: Asker, query: KnowledgeParameters, session_id: str | None) -> dict[str, Any]:
@@ -215,23 +213,20 @@ def _listed(asker: Asker, query: KnowledgeParameters, session_id: str | None) ->
 
 def _page(asker: Asker, wanted: KnowledgeFilter, layers: list[Layer], after: str) -> dict[str, Any]:
     before = cursors.decode(after, cursors.TIME_AND_ID)
-    page = from_database(lambda connection: lists.listed(connection, asker.group_id, wanted, layers=layers, before=before))
-    following = None if page.next is None else cursors.encode(*lists.place(page.rows[-1]))
+    page = from_database(lambda connection: reads.entries(connection, asker.group_id, wanted, layers=layers, before=before))
+    following = None if page.next is None else cursors.encode(*reads.place(page.rows[-1]))
     counts = {layer: count for layer, count in page.counts.items() if layer in layers}
     return {"knowledge": page.rows, "counts": counts, "next": following}
 
 
 def _all_of(asker: Asker, session_id: str) -> dict[Layer, int]:
     wanted, layers = KnowledgeFilter(session_id=session_id), _layers(asker)
-    found = from_database(lambda connection: lists.counts(connection, asker.group_id, wanted))
+    found = from_database(lambda connection: reads.counts(connection, asker.group_id, wanted))
     return {layer: count for layer, count in found.items() if layer in layers}
 
 
-def _detail(connection: Connection, group_id: str, knowledge_id: UUID) -> dict[str, Any]:
-    found = knowledge.find(connection, group_id, knowledge_id)
+def _detail(connection: Connection, group_id: str, knowledge_id: UUID) -> KnowledgeDetail:
+    found = knowledge_reads.find(connection, group_id, knowledge_id)
     if found is None:
         raise Refused(404, f"There is no knowledge {knowledge_id}.")
-    return {
-        **{name: found[name] for name in KnowledgeDetail.model_fields if name in found},
-        "history": knowledge.history(connection, group_id, knowledge_id),
-    }
+    return KnowledgeDetail(**vars(found), history=knowledge_reads.history(connection, group_id, knowledge_id))

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from jiyi.protocol.rest import FOREIGN_GROUP, FieldProblem
-from jiyi.protocol.rest_tiers import NodeBody, NodeDescription, NodeDescriptionParameters, NodeRun
+from jiyi.protocol.tiers.memory_node import NodeBody, NodeDescription, NodeDescriptionParameters, NodeRun
 from jiyi.tiers import memory_node
 from jiyi.tiers.memory_node import CONTEXT_FIELD, MemoryRetrievalNode, NodeEvent
 from models.queue import stream

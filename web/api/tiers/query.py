@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from jiyi.errors import InvalidEvent
 from jiyi.polling import poll
 from jiyi.protocol.events import Event, build
-from jiyi.protocol.knowledge import IngestBody, Ingested, IngestRequest, Knowledge, KnowledgeFilter, ingest_event
-from jiyi.protocol.rest_tiers import IngestQuery, IngestState, QueryBody, WorkingMemory
-from jiyi.protocol.tiers import HOT_SCORE, Item, MemoryAnswer, MemoryQuery
-from jiyi.settings import get_settings
-from models.tiers import lists, quarantine, working
+from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
+from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
+from jiyi.protocol.tiers.rest import IngestQuery, QueryBody, WorkingMemory
+from models.tiers import quarantine, working
 from web.api.memory.storing import storers
 from web.api.registry import operation
 from web.api.running import Asker
@@ -101,12 +99,12 @@ def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestS
     filters let it: confident enough, long enough, not said before. 202 means that it is stored; accepted and reason say
     what the filters did. It does not become verified knowledge: for that somebody promotes it.
     """
-    event = _event(IngestRequest(group_id=asker.group_id, **{name: getattr(body, name) for name in IngestBody.model_fields}))
+    event = _event(asker.group_id, body)
     storers().keep([event])
     found = _screened(asker.group_id, event.event_id, query.wait)
     if found is None:
         return IngestState(entry_id=event.event_id, accepted=None, message=NOT_SCREENED)
-    return IngestState(**found.model_dump())
+    return found
 
 
 @operation(
@@ -128,47 +126,28 @@ def working_memory(asker: Asker) -> WorkingMemory:
     if told.value is not None:
         return WorkingMemory(entries=[entry.item() for entry in told.value], source="valkey")
     why = f"Valkey did not answer: {told.reason}." if told.reason else ""
-    wanted = KnowledgeFilter(limit=min(get_settings().wm_entries, get_settings().max_page))
     try:
-        page = from_database(lambda connection: lists.listed(connection, asker.group_id, wanted, layers=["working"]))
+        stored = from_database(lambda connection: quarantine.stored_working_memory(connection, asker.group_id))
     except Unanswered as error:
         both = f"{error.reason}; Valkey: {told.reason}" if told.reason else error.reason
         raise Unanswered(error.source, both) from error
-    return WorkingMemory(entries=[_item(row) for row in page.rows], source="database", message=why)
+    return WorkingMemory(entries=[entry.item() for entry in stored], source="database", message=why)
 
 
-def _event(request: IngestRequest) -> Event:
+def _event(group_id: str, body: IngestBody) -> Event:
     try:
-        return build(ingest_event(request))
+        return build(ingest_event(group_id, body))
     except InvalidEvent as error:  # what is the event's output is the body's content
         raise InvalidEvent([problem.removeprefix("payload.").replace("output:", "content:", 1) for problem in error.problems]) from None
 
 
-def _screened(group_id: str, entry_id: UUID, seconds: float) -> Ingested | None:
+def _screened(group_id: str, entry_id: UUID, seconds: float) -> IngestState | None:
     """What the filters said within so many seconds; the text is stored, so nothing that goes wrong here is told."""
 
-    def look() -> Ingested | None:
+    def look() -> IngestState | None:
         return from_database(lambda connection: quarantine.outcome(connection, group_id, entry_id))
 
     try:
         return poll(look, lambda found: found is not None, seconds)
     except Unanswered:
         return None
-
-
-def _item(row: Knowledge) -> Item:
-    """An entry of working memory as the database has it, as Valkey has it."""
-    said: dict[str, Any] = {name: getattr(row, name) for name in ("node_id", "node_type", "confidence", "flags")}
-    return Item(
-        item_id=row.entry_id,
-        source="hot",
-        content=row.content,
-        score=HOT_SCORE,
-        kind=row.kind,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        session_id=row.session_id,
-        agent_id=row.agent_id,
-        verified=row.verified,
-        metadata=said,
-    )

@@ -1,0 +1,88 @@
+"""Tables of groups, API keys, people and the audit log."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, text
+from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.db.base import EMPTY_OBJECT, NOW, Base, Timestamp
+
+
+class Group(Base):
+    """A tenant. Everything below belongs to exactly one."""
+
+    __tablename__ = "groups"
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+
+
+class ApiKey(Base):
+    """A program's key: what it may do, in one group (operators' keys: in all). Its secret is known to nobody here."""
+
+    __tablename__ = "api_keys"
+    __table_args__ = (
+        CheckConstraint("scopes <@ ARRAY['publish', 'read', 'admin', 'operator'] AND cardinality(scopes) > 0", name="scopes"),
+        CheckConstraint("(group_id IS NULL) = ('operator' = ANY(scopes))", name="group"),
+        Index(None, "group_id", "created_at"),
+    )
+
+    #: Part of the key; may be shown.
+    key_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    #: None: an operator's.
+    group_id: Mapped[str | None] = mapped_column(ForeignKey("groups.group_id", ondelete="CASCADE"))
+    name: Mapped[str] = mapped_column(Text)
+    scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    #: SHA-256 of the secret.
+    secret_hash: Mapped[bytes] = mapped_column(BYTEA)
+    #: Derived from the secret, to check signatures of messages (``jiyi.accounts.signatures``).
+    signing_key: Mapped[bytes] = mapped_column(BYTEA)
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    created_by: Mapped[str] = mapped_column(Text)
+    expires_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    revoked_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    #: Up to a minute older than the truth.
+    last_used_at: Mapped[datetime | None] = mapped_column(Timestamp)
+
+
+class User(Base):
+    """A person who signs in to the admin. Nobody is deleted, so that the audit log goes on making sense."""
+
+    __tablename__ = "users"
+    __table_args__ = (CheckConstraint("role IN ('operator', 'admin', 'viewer')", name="role"),)
+
+    user_id: Mapped[UUID] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(Text, unique=True)
+    #: scrypt, in werkzeug's form.
+    password_hash: Mapped[str] = mapped_column(Text)
+    role: Mapped[str] = mapped_column(Text)
+    #: None: all.
+    groups: Mapped[list[str] | None] = mapped_column(ARRAY(Text))
+    #: A session carries the epoch it began in and ends with it.
+    epoch: Mapped[int] = mapped_column(server_default=text("0"))
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    last_seen_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    disabled_at: Mapped[datetime | None] = mapped_column(Timestamp)
+
+
+class AuditEntry(Base):
+    """Who changed memories otherwise than by events, and which. Never pruned."""
+
+    __tablename__ = "audit_log"
+    __table_args__ = (Index(None, "group_id", "audit_id"),)
+
+    audit_id: Mapped[UUID] = mapped_column(primary_key=True)
+    at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    #: None: the whole service.
+    group_id: Mapped[str | None] = mapped_column(Text)
+    #: ``job:<name>`` or ``operator``.
+    actor: Mapped[str] = mapped_column(Text)
+    action: Mapped[str] = mapped_column(Text)
+    #: What was changed: an agent's name, a table.
+    target: Mapped[str] = mapped_column(Text)
+    details: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)

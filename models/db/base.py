@@ -1,0 +1,43 @@
+"""What every table shares: the declarative base, column types and defaults. Tables stand in ``models/<subject>/tables.py``."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlalchemy import Double, MetaData, text
+from sqlalchemy.dialects.postgresql import TIMESTAMP
+from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.types import UserDefinedType
+
+#: Names that alembic can rely on when it drops or alters a constraint.
+NAMING = {
+    "ix": "%(table_name)s_%(column_0_N_name)s_idx",
+    "uq": "%(table_name)s_%(column_0_N_name)s_key",
+    "ck": "%(table_name)s_%(constraint_name)s_check",
+    "fk": "%(table_name)s_%(column_0_name)s_fkey",
+    "pk": "%(table_name)s_pkey",
+}
+
+
+class Base(DeclarativeBase):
+    metadata = MetaData(naming_convention=NAMING)
+    #: PostgreSQL's own name of the type, which COPY needs.
+    type_annotation_map: ClassVar[dict[Any, Any]] = {float: Double}
+
+
+class XID8(UserDefinedType[int]):
+    """PostgreSQL's 64-bit transaction id."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        return "xid8"
+
+
+Timestamp = TIMESTAMP(timezone=True)
+NOW = text("now()")
+EMPTY_OBJECT = text("'{}'::jsonb")
+EMPTY_LIST = text("'[]'::jsonb")
+
+#: Rows that are rewritten all the time: room for updates within the page, and an early vacuum.
+HOT = {"postgresql_with": {"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0.02}}

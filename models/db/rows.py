@@ -1,0 +1,47 @@
+"""Typed rows: a SELECT reads the fields that a row type declares, so that no list of columns is written twice."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+from sqlalchemy import ColumnElement, Connection, Executable
+
+from models.db.base import Base
+
+R = TypeVar("R", bound=BaseModel)
+
+
+def columns(row: type[BaseModel], *tables: type[Base], **computed: ColumnElement[Any]) -> list[ColumnElement[Any]]:
+    """What to select for ``row``: for each field what ``computed`` says, else the column of its name in the first table that has it.
+
+    Raises:
+        LookupError: a field is neither.
+    """
+    return [_column(name, tables, computed).label(name) for name in row.model_fields]
+
+
+def names(row: type[BaseModel], table: type[Base]) -> list[str]:
+    """The fields of ``row`` that are columns of the table."""
+    return [name for name in row.model_fields if name in table.__table__.columns]
+
+
+def fetch(connection: Connection, row: type[R], statement: Executable, **parameters: Any) -> list[R]:
+    """The rows of the statement. They are not validated: the database has its own types and constraints."""
+    return [row.model_construct(**found) for found in connection.execute(statement, parameters).mappings()]
+
+
+def fetch_one(connection: Connection, row: type[R], statement: Executable, **parameters: Any) -> R | None:
+    """The only row of the statement, or None."""
+    found = connection.execute(statement, parameters).mappings().one_or_none()
+    return None if found is None else row.model_construct(**found)
+
+
+def _column(name: str, tables: tuple[type[Base], ...], computed: dict[str, ColumnElement[Any]]) -> ColumnElement[Any]:
+    if name in computed:
+        return computed[name]
+    for table in tables:
+        if name in table.__table__.columns:
+            column: ColumnElement[Any] = table.__table__.columns[name]
+            return column
+    raise LookupError(f"{name}: no column of {', '.join(table.__tablename__ for table in tables)}, and nothing computed")

@@ -1,0 +1,205 @@
+"""Reads of events: what became of them, lists, the export. The one place that tells an event's state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel
+from sqlalchemy import Connection, Select, Text, and_, case, cast, func, literal, select, text
+
+from jiyi.protocol.event_states import EventState
+from models.db.rows import columns, fetch, fetch_one
+from models.memory.tables import MemoryNode, StoredEvent
+
+R = TypeVar("R", bound=BaseModel)
+
+#: Characters of an event's payload that a list carries.
+MAX_PAYLOAD_CHARS = 600
+#: Work that a memory may owe (``models.memory.inbox``), as the primary key of ``pending_work`` begins with the kind.
+KINDS = ("embed", "strengthen", "accumulate", "depth", "appraise", "tokenize", "reflect_conversation")
+#: Dead letters about one thing that a page tells.
+MAX_LETTERS = 5
+
+#: What became of a stored event; its memory is gone where somebody erased it otherwise than by the event.
+STATE = case(
+    (StoredEvent.outcome != "stored", StoredEvent.outcome),
+    (MemoryNode.node_id.is_(None), "erased"),
+    (MemoryNode.embedding_model.is_(None), "stored"),
+    else_="retrievable",
+)
+
+
+class ListedEvent(BaseModel):
+    """An event of the list that the admin shows."""
+
+    event_id: UUID
+    position: int
+    type: str
+    agent_id: str
+    session_id: str | None
+    occurred_at: datetime
+    received_at: datetime
+    outcome: str
+    node_id: UUID | None
+    #: The beginning of its description, or of its payload.
+    summary: str
+    node_type: str
+    state: str
+
+
+class EventRecord(BaseModel):
+    """An event as it came, with what became of it."""
+
+    event_id: UUID
+    type: str
+    version: int
+    group_id: str
+    agent_id: str
+    session_id: str | None
+    correlation_id: str | None
+    occurred_at: datetime
+    received_at: datetime
+    payload: dict[str, Any]
+    outcome: str
+    state: str
+    node_id: UUID | None
+    position: int
+    embedding_model: str | None
+    node_exists: bool
+
+
+class ExportedEvent(BaseModel):
+    """An event of an export, with its place in the order of arrival and the vector of its memory."""
+
+    position: int
+    event_id: UUID
+    type: str
+    version: int
+    occurred_at: datetime
+    group_id: str
+    agent_id: str
+    session_id: str | None
+    correlation_id: str | None
+    payload: dict[str, Any]
+    #: pgvector's, if vectors are asked for.
+    embedding: Any
+    embedding_model: str | None
+
+
+class OwedWork(BaseModel):
+    """Work that is pending for a memory."""
+
+    kind: str
+    due_at: datetime
+    attempts: int
+    last_error: str | None
+    created_at: datetime
+
+
+class LetterBrief(BaseModel):
+    """A dead letter about a memory or an event."""
+
+    letter_id: UUID
+    kind: str
+    reason: str
+    state: str
+    created_at: datetime
+
+
+def states(connection: Connection, group_id: str, event_ids: Sequence[UUID]) -> list[EventState]:
+    """What became of these events, one an id, in the order given.
+
+    Refused events of no known group are told of to whoever may see them (row-level security).
+    """
+    wanted = _select(EventState).where(StoredEvent.group_id == group_id, StoredEvent.event_id.in_(event_ids))
+    found = {one.event_id: one for one in fetch(connection, EventState, wanted)}
+    missing = [event_id for event_id in event_ids if event_id not in found]
+    if missing:
+        found |= {one.event_id: one for one in fetch(connection, EventState, _DEAD, group=group_id, ids=missing)}
+    return [found.get(event_id) or EventState(event_id=event_id, state="unknown") for event_id in event_ids]
+
+
+def event(connection: Connection, row: type[R], group_id: str, event_id: UUID) -> R | None:
+    """A stored event with the fields of ``row``; None if there is none, or it was pruned."""
+    wanted = _select(row).where(StoredEvent.group_id == group_id, StoredEvent.event_id == event_id)
+    return fetch_one(connection, row, wanted)
+
+
+def events(
+    connection: Connection, group_id: str, agent_id: str | None, *, before: int | None, after: int | None, limit: int
+) -> list[ListedEvent]:
+    """Stored events, the latest to arrive first, with a ``position`` between the two."""
+    wanted = _select(ListedEvent).where(StoredEvent.group_id == group_id)
+    if agent_id is not None:
+        wanted = wanted.where(StoredEvent.agent_id == agent_id)
+    if before is not None:
+        wanted = wanted.where(StoredEvent.position < before)
+    if after is not None:
+        wanted = wanted.where(StoredEvent.position > after)
+    return fetch(connection, ListedEvent, wanted.order_by(StoredEvent.position.desc()).limit(limit))
+
+
+def exported(
+    connection: Connection, group_id: str, agent_id: str | None, after: int | None, with_vectors: bool, limit: int
+) -> list[ExportedEvent]:
+    """Stored events in order of arrival, as they came, with what an LLM or an embedder has given their memories since."""
+    parameters = {"group": group_id, "agent": agent_id, "after": after, "vectors": with_vectors, "limit": limit}
+    return fetch(connection, ExportedEvent, _EXPORTED, **parameters)
+
+
+def owed(connection: Connection, group_id: str, subject_id: UUID) -> list[OwedWork]:
+    """The work that a memory, or a conversation's end, still owes."""
+    return fetch(connection, OwedWork, _OWED, group=group_id, id=subject_id, kinds=list(KINDS))
+
+
+def letters(connection: Connection, group_id: str, subject_id: UUID) -> list[LetterBrief]:
+    """Dead letters about it, newest first."""
+    return fetch(connection, LetterBrief, _LETTERS, group=group_id, id=subject_id, limit=MAX_LETTERS)
+
+
+def _select(row: type[BaseModel]) -> Select[tuple[Any, ...]]:
+    """The row's fields, of events and their memories."""
+    payload = StoredEvent.payload
+    summary = func.coalesce(func.left(payload["description"].astext, MAX_PAYLOAD_CHARS), func.left(cast(payload, Text), MAX_PAYLOAD_CHARS))
+    computed = {
+        "state": STATE,
+        "reason": literal(""),
+        "node_exists": MemoryNode.node_id.is_not(None),
+        "summary": summary,
+        "node_type": func.coalesce(payload["node_type"].astext, "event"),
+    }
+    own = and_(MemoryNode.node_id == StoredEvent.node_id, MemoryNode.group_id == StoredEvent.group_id)
+    return select(*columns(row, StoredEvent, MemoryNode, **computed)).outerjoin_from(StoredEvent, MemoryNode, own)
+
+
+_DEAD = text("""
+    SELECT DISTINCT ON (subject_id) subject_id AS event_id, 'dead' AS state, CAST(NULL AS uuid) AS node_id, reason FROM dead_letters
+    WHERE (group_id = :group OR group_id IS NULL) AND kind = 'intake' AND state = 'open' AND subject_id = ANY(:ids)
+      AND NOT EXISTS (SELECT FROM events WHERE event_id = subject_id)
+""")
+# What was asked of an LLM comes along, so that nobody has to ask again.
+_EXPORTED = text("""
+    SELECT e.position, e.event_id, e.type, e.version, e.occurred_at, e.group_id, e.agent_id, e.session_id, e.correlation_id,
+        CASE WHEN n.provenance ? 'appraised' THEN
+            jsonb_strip_nulls(jsonb_build_object(
+                'poignancy', n.poignancy, 'subject', n.subject, 'predicate', n.predicate, 'object', n.object,
+                'keywords', n.keywords
+            )) || e.payload || jsonb_build_object('provenance', n.provenance)
+        ELSE e.payload END AS payload,
+        CASE WHEN :vectors THEN n.embedding END AS embedding, n.embedding_model
+    FROM events e LEFT JOIN memory_nodes n ON n.node_id = e.node_id AND e.outcome = 'stored'
+    WHERE e.group_id = :group AND e.outcome <> 'erased' AND (CAST(:agent AS text) IS NULL OR e.agent_id = :agent)
+      AND (CAST(:after AS bigint) IS NULL OR e.position > :after)
+    ORDER BY e.position LIMIT :limit
+""")
+_OWED = text("""
+    SELECT kind, due_at, attempts, last_error, created_at FROM pending_work
+    WHERE kind = ANY(:kinds) AND subject_id = :id AND group_id = :group ORDER BY kind
+""")
+_LETTERS = text("""
+    SELECT letter_id, kind, reason, state, created_at FROM dead_letters
+    WHERE subject_id = :id AND group_id = :group ORDER BY letter_id DESC LIMIT :limit
+""")

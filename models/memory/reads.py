@@ -1,0 +1,205 @@
+"""Reads of memories: one, lists of them, what stands around one. Every question is bound to a group, every list to a limit.
+
+What is selected follows from the type of the rows (``models.db.rows``). Search has a module of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel
+from sqlalchemy import ColumnElement, Connection, Select, Text, and_, bindparam, cast, func, select, text, tuple_
+from sqlalchemy.orm import aliased
+
+from jiyi.protocol.memory import MemoryDetail, MemoryRow
+from jiyi.protocol.memory_fields import MemoryBrief
+from jiyi.text.words import last_segment
+from models.db.rows import columns, fetch, fetch_one
+from models.memory.tables import MemoryNode, NodeAccess
+
+R = TypeVar("R", bound=BaseModel)
+
+#: Memories of the agent, the newest ones, among which the nearest are looked for, exactly: half a second on a busy machine.
+LOOKED_AT = 10_000
+#: Numbers before and after a memory among which its session's others are looked for.
+SESSION_REACH = 5_000
+#: Characters of a description that the list of the archive carries.
+MAX_ARCHIVED_CHARS = 1_000
+
+
+class StoredMemory(MemoryDetail):
+    """Everything that is stored of a memory but its vector."""
+
+    group_id: str
+    archived_reason: str | None
+    #: Its last accesses, oldest first; None without any.
+    recent: list[datetime] | None
+
+
+class NearMemory(MemoryBrief):
+    """A memory whose vector is near another's."""
+
+    #: Cosine, 1 for the same direction.
+    similarity: float
+
+
+class SessionMemory(MemoryBrief):
+    """A memory of the same session."""
+
+    node_count: int
+
+
+class ArchivedMemory(BaseModel):
+    """A memory of the archive."""
+
+    node_id: UUID
+    agent_id: str
+    node_count: int
+    type: str
+    created_at: datetime
+    expires_at: datetime | None
+    archived_at: datetime
+    archived_reason: str
+    poignancy: float | None
+    description: str
+    last_accessed: datetime | None
+
+
+class ArchivedCount(BaseModel):
+    """How many archived memories an agent has, and why."""
+
+    agent_id: str
+    archived: int
+    expired: int
+    faded: int
+
+
+def node(connection: Connection, row: type[R], group_id: str, node_id: UUID) -> R | None:
+    """One memory, with the fields of ``row``."""
+    wanted = _of(row, dimensions=func.vector_dims(MemoryNode.embedding)).where(
+        MemoryNode.group_id == group_id, MemoryNode.node_id == node_id
+    )
+    return fetch_one(connection, row, wanted)
+
+
+def nodes(connection: Connection, group_id: str, agent_id: str, types: Sequence[str], before: int | None, limit: int) -> list[MemoryRow]:
+    """An agent's memories, newest first, below ``node_count`` ``before``."""
+    wanted = _of(MemoryRow).where(*_agent(group_id, agent_id), MemoryNode.type.in_(types))
+    if before is not None:
+        wanted = wanted.where(MemoryNode.node_count < before)
+    return fetch(connection, MemoryRow, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
+
+
+def related(connection: Connection, row: type[R], group_id: str, agent_id: str, parts: Sequence[str], limit: int) -> dict[str, list[R]]:
+    """GA-47: memories with any of the parts (last path segment, lower case) among their keywords: ``events`` and ``thoughts``,
+    newest first, ``limit`` of each."""
+    wanted = sorted({last_segment(part).lower() for part in parts if part.strip()})
+    found = func.jiyi_with_keywords(group_id, agent_id, bindparam("keywords", wanted, type_=MemoryNode.__table__.c.keywords.type))
+    of_agent = _of(row).where(*_agent(group_id, agent_id), MemoryNode.node_id.in_(select(found)))
+    newest = of_agent.order_by(MemoryNode.node_count.desc()).limit(limit)
+    return {f"{kind}s": fetch(connection, row, newest.where(MemoryNode.type == kind)) for kind in ("event", "thought")}
+
+
+def brief_nodes(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[MemoryBrief]:
+    """Those of the ids that are memories of this group, in the order given."""
+    wanted = select(*columns(MemoryBrief, MemoryNode)).where(MemoryNode.group_id == group_id, MemoryNode.node_id.in_(node_ids))
+    found = {row.node_id: row for row in fetch(connection, MemoryBrief, wanted)}
+    return [found[node_id] for node_id in node_ids if node_id in found]
+
+
+def resting_on(connection: Connection, group_id: str, agent_id: str, node_id: UUID, limit: int) -> list[MemoryBrief]:
+    """Later memories of the agent that name this one as evidence, newest first."""
+    me = aliased(MemoryNode)
+    number = select(me.node_count).where(me.group_id == group_id, me.node_id == node_id).scalar_subquery()
+    wanted = select(*columns(MemoryBrief, MemoryNode)).where(
+        *_agent(group_id, agent_id),
+        MemoryNode.type != "chat",
+        MemoryNode.node_count > number,  # evidence is stored before what rests on it
+        MemoryNode.filling.contains([str(node_id)]),
+    )
+    return fetch(connection, MemoryBrief, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
+
+
+def nearest(connection: Connection, group_id: str, node_id: UUID, limit: int) -> list[NearMemory]:
+    """The agent's memories whose vectors, by the same model, are nearest; none if it has no vector yet.
+
+    Looks at the agent's ``LOOKED_AT`` newest.
+    """
+    parameters = {"group": group_id, "id": node_id, "limit": limit, "looked_at": LOOKED_AT}
+    found = {row.node_id: row.similarity for row in connection.execute(_NEAREST, parameters)}
+    rows = brief_nodes(connection, group_id, list(found))
+    return [NearMemory.model_construct(**dict(row), similarity=found[row.node_id]) for row in rows]
+
+
+def in_session(connection: Connection, group_id: str, node_id: UUID, limit: int) -> dict[str, list[SessionMemory]]:
+    """Up to ``limit`` memories right ``before`` and right ``after`` it in its session, in their order."""
+    me, other = aliased(MemoryNode), MemoryNode
+    same = and_(other.group_id == me.group_id, other.agent_id == me.agent_id, other.session_id == me.session_id)
+    wanted = select(*columns(SessionMemory, other)).join(me, same).where(me.group_id == group_id, me.node_id == node_id).limit(limit)
+    number, mine = other.node_count, me.node_count
+    before = wanted.where(number < mine, number >= mine - SESSION_REACH).order_by(number.desc())
+    after = wanted.where(number > mine, number <= mine + SESSION_REACH).order_by(number)
+    return {"before": fetch(connection, SessionMemory, before)[::-1], "after": fetch(connection, SessionMemory, after)}
+
+
+def some_texts(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[str]:
+    """Texts of some of the agent's memories, always the same ones, spread over all of them."""
+    wanted = select(MemoryNode.embedding_key).where(
+        *_agent(group_id, agent_id), ~MemoryNode.is_idle, MemoryNode.archived_at.is_(None), MemoryNode.embedding_model.is_not(None)
+    )
+    spread = func.md5(cast(MemoryNode.node_id, Text))
+    return list(connection.execute(wanted.order_by(spread).limit(limit)).scalars())
+
+
+def archived(
+    connection: Connection, group_id: str, *, agent_id: str | None, reason: str | None, before: tuple[datetime, UUID] | None, limit: int
+) -> list[ArchivedMemory]:
+    """Archived memories, the last to be archived first."""
+    wanted = _of(ArchivedMemory, description=func.left(MemoryNode.description, MAX_ARCHIVED_CHARS))
+    wanted = wanted.where(MemoryNode.group_id == group_id, MemoryNode.archived_at.is_not(None))
+    if agent_id is not None:
+        wanted = wanted.where(MemoryNode.agent_id == agent_id)
+    if reason is not None:
+        wanted = wanted.where(MemoryNode.archived_reason == reason)
+    if before is not None:
+        wanted = wanted.where(tuple_(MemoryNode.archived_at, MemoryNode.node_id) < before)
+    return fetch(connection, ArchivedMemory, wanted.order_by(MemoryNode.archived_at.desc(), MemoryNode.node_id.desc()).limit(limit))
+
+
+def archived_counts(connection: Connection, group_id: str, limit: int) -> list[ArchivedCount]:
+    """Agents with archived memories: how many, and why. Most first."""
+    return fetch(connection, ArchivedCount, _ARCHIVED_COUNTS, group=group_id, limit=limit)
+
+
+def _of(row: type[BaseModel], **computed: ColumnElement[object]) -> Select[tuple[object, ...]]:
+    """The row's fields, of memories and their access times."""
+    accesses = NodeAccess.node_id == MemoryNode.node_id
+    return select(*columns(row, MemoryNode, NodeAccess, **computed)).outerjoin_from(MemoryNode, NodeAccess, accesses)
+
+
+def _agent(group_id: str, agent_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return MemoryNode.group_id == group_id, MemoryNode.agent_id == agent_id
+
+
+_NEAREST = text("""
+    WITH me AS (
+        SELECT agent_id, embedding, embedding_model FROM memory_nodes
+        WHERE group_id = :group AND node_id = :id AND embedding IS NOT NULL
+    ), newest AS MATERIALIZED (
+        SELECT n.node_id, n.embedding FROM memory_nodes n JOIN me ON n.agent_id = me.agent_id
+        WHERE n.group_id = :group AND n.embedding_model = me.embedding_model AND n.archived_at IS NULL AND n.node_id <> :id
+        ORDER BY n.node_count DESC LIMIT :looked_at
+    )
+    SELECT newest.node_id, 1 - (newest.embedding <=> me.embedding) AS similarity FROM newest CROSS JOIN me
+    WHERE vector_dims(newest.embedding) = vector_dims(me.embedding)
+    ORDER BY newest.embedding <=> me.embedding LIMIT :limit
+""")
+_ARCHIVED_COUNTS = text("""
+    SELECT agent_id, count(*) AS archived, count(*) FILTER (WHERE archived_reason = 'expired') AS expired,
+        count(*) FILTER (WHERE archived_reason = 'faded') AS faded
+    FROM memory_nodes WHERE group_id = :group AND archived_at IS NOT NULL
+    GROUP BY agent_id ORDER BY archived DESC, agent_id LIMIT :limit
+""")

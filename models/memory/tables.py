@@ -1,0 +1,170 @@
+"""Tables of events, agents and their memories."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pgvector.sqlalchemy import VECTOR
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, ForeignKeyConstraint, Identity, Index, Text, text
+from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.db.base import EMPTY_LIST, EMPTY_OBJECT, HOT, NOW, XID8, Base, Timestamp
+
+
+class Agent(Base):
+    """An agent (``persona_name``) with its settings and counters. Its row is the lock that orders its writes."""
+
+    __tablename__ = "agents"
+    __table_args__ = (HOT,)
+
+    group_id: Mapped[str] = mapped_column(ForeignKey("groups.group_id", ondelete="CASCADE"), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    #: Stands for the agent where one column has to (``pending_work.subject_id``).
+    agent_key: Mapped[UUID] = mapped_column(unique=True)
+    settings: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    #: Last numbers given out (GA-15): of all nodes, and of each type.
+    node_count: Mapped[int] = mapped_column(server_default=text("0"))
+    type_counts: Mapped[dict[str, int]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    #: Falls by the poignancy of each event; at 0 or below a reflection is owed (GA-48).
+    importance_trigger_curr: Mapped[float]
+    #: Events since the last reflection (GA-48).
+    importance_ele_n: Mapped[int] = mapped_column(server_default=text("0"))
+    #: Too large for an index in memory: nodes with a higher ``node_count`` came with the mark ``large``, the others get
+    #: it afterwards; ready when all have it and the indexes are made (``models/retrieval/enlargement.py``).
+    large_from: Mapped[int | None]
+    large_ready_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    #: Raised by every erasure: an index in memory from before starts over (``models/memory/agents.py``).
+    generation: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+
+
+class StoredEvent(Base):
+    """The inbox: every event that was accepted, once. Its primary key makes a second delivery a no-op."""
+
+    __tablename__ = "events"
+    __table_args__ = (
+        CheckConstraint("outcome IN ('stored', 'duplicate', 'applied', 'erased')", name="outcome"),
+        Index(None, "group_id", "position"),
+    )
+
+    event_id: Mapped[UUID] = mapped_column(primary_key=True)
+    #: Order of arrival.
+    position: Mapped[int] = mapped_column(BigInteger, Identity(always=True))
+    type: Mapped[str] = mapped_column(Text)
+    version: Mapped[int]
+    group_id: Mapped[str] = mapped_column(Text)
+    agent_id: Mapped[str] = mapped_column(Text)
+    session_id: Mapped[str | None] = mapped_column(Text)
+    correlation_id: Mapped[str | None] = mapped_column(Text)
+    occurred_at: Mapped[datetime] = mapped_column(Timestamp)
+    received_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    #: What was sent, less the vector (which the node keeps).
+    payload: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    #: ``stored``: became a node; ``duplicate``: it would repeat one (``dedupe``, ``retention``); ``applied``: settings;
+    #: ``erased``: only the id is left, so that the event cannot come back.
+    outcome: Mapped[str] = mapped_column(Text)
+    node_id: Mapped[UUID | None]
+
+
+class MemoryNode(Base):
+    """One memory. Nearly immutable once the embedding is filled in: what changes often is in ``node_access``."""
+
+    __tablename__ = "memory_nodes"
+    __table_args__ = (
+        ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"),
+        CheckConstraint("type IN ('event', 'thought', 'chat')", name="type"),
+        CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name="embedding_has_model"),
+        Index(None, "group_id", "agent_id", "node_count", unique=True),
+        Index(None, "group_id", "agent_id", "type", "type_count", unique=True),
+        Index(None, "group_id", "agent_id", "content_hash"),
+        Index(None, "group_id", "agent_id", "changed_xid"),
+        Index("memory_nodes_vector_by_text_idx", "group_id", "key_hash", "embedding_model", postgresql_where=text("embedding IS NOT NULL")),
+        Index("memory_nodes_keywords_idx", "keywords_lower", postgresql_using="gin"),
+        # Of large agents only; their vectors' index is made by models/retrieval/enlargement.py, one a model.
+        Index("memory_nodes_tokens_idx", text("string_to_array(tokens, ' ')"), postgresql_using="gin", postgresql_where=text("large")),
+        Index("memory_nodes_poignancy_idx", "group_id", "agent_id", text("coalesce(poignancy, 0) DESC"), postgresql_where=text("large")),
+        Index(
+            "memory_nodes_expiring_idx",
+            "group_id",
+            "agent_id",
+            "expires_at",
+            postgresql_where=text("archived_at IS NULL AND expires_at IS NOT NULL"),
+        ),
+        Index("memory_nodes_archived_idx", "group_id", "agent_id", "node_count", postgresql_where=text("archived_at IS NOT NULL")),
+    )
+
+    #: The id of the event that it came from.
+    node_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    agent_id: Mapped[str] = mapped_column(Text)
+    session_id: Mapped[str | None] = mapped_column(Text)
+    type: Mapped[str] = mapped_column(Text)
+    #: 1-based insertion index within the agent, and within the agent's nodes of this type (GA-15).
+    node_count: Mapped[int]
+    type_count: Mapped[int]
+    depth: Mapped[int]
+    created_at: Mapped[datetime] = mapped_column(Timestamp)
+    stored_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    expires_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    archived_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    #: ``expired``, ``faded`` or ``chosen`` by somebody (``models.memory.archive``).
+    archived_reason: Mapped[str | None] = mapped_column(Text)
+    subject: Mapped[str | None] = mapped_column(Text)
+    predicate: Mapped[str | None] = mapped_column(Text)
+    object: Mapped[str | None] = mapped_column(Text)
+    description: Mapped[str] = mapped_column(Text)
+    embedding_key: Mapped[str] = mapped_column(Text)
+    key_hash: Mapped[bytes] = mapped_column(BYTEA)
+    content_hash: Mapped[bytes] = mapped_column(BYTEA)
+    #: As they were given, and lower-cased for look-ups (GA-47).
+    keywords: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    keywords_lower: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    #: What lexical search knows the node by (``jiyi.text.tokens``), with repetitions, between spaces.
+    tokens: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    poignancy: Mapped[float | None]
+    is_idle: Mapped[bool]
+    #: Ids of the nodes it rests on, or a conversation as [speaker, utterance] pairs (``filling``, GA-09).
+    filling: Mapped[list[Any]] = mapped_column(JSONB, server_default=EMPTY_LIST)
+    provenance: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    #: No fixed size: vectors of several models may stand side by side, and are never compared.
+    embedding: Mapped[Any | None] = mapped_column(VECTOR())
+    embedding_model: Mapped[str | None] = mapped_column(Text)
+    #: Of an agent too large for an index in memory (see ``agents.large_from``).
+    large: Mapped[bool] = mapped_column(server_default=text("false"))
+    #: The last transaction that changed the row: how an index in memory finds what is new to it.
+    changed_xid: Mapped[int] = mapped_column(XID8, server_default=text("pg_current_xact_id()"))
+
+
+class NodeAccess(Base):
+    """The hot columns of a node, in a narrow table: an update here rewrites no vector."""
+
+    __tablename__ = "node_access"
+    __table_args__ = (HOT,)
+
+    node_id: Mapped[UUID] = mapped_column(ForeignKey("memory_nodes.node_id", ondelete="CASCADE"), primary_key=True)
+    #: The node's, for row-level security.
+    group_id: Mapped[str] = mapped_column(Text)
+    last_accessed: Mapped[datetime] = mapped_column(Timestamp)
+    access_count: Mapped[int] = mapped_column(server_default=text("0"))
+    #: The last times at which it was accessed, in the order in which they were written (``models.memory.access.RECENT``).
+    recent: Mapped[list[datetime]] = mapped_column(ARRAY(Timestamp), server_default=text("'{}'"))
+
+
+class KeywordStrength(Base):
+    """How often a keyword was met (GA-17). Recomputable from the nodes."""
+
+    __tablename__ = "kw_strength"
+    __table_args__ = (
+        ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"),
+        CheckConstraint("memory_type IN ('event', 'thought')", name="memory_type"),
+        HOT,
+    )
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    memory_type: Mapped[str] = mapped_column(Text, primary_key=True)
+    keyword: Mapped[str] = mapped_column(Text, primary_key=True)
+    strength: Mapped[int]

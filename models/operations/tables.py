@@ -1,0 +1,72 @@
+"""Tables of embedding models, re-embedding and LLM usage."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+
+from pgvector.sqlalchemy import VECTOR
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, Text, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.db.base import HOT, NOW, Base, Timestamp
+
+
+class EmbeddingModel(Base):
+    """A model that has embedded memories of this deployment, or is about to (``models.operations.embedding_models``)."""
+
+    __tablename__ = "embedding_models"
+    __table_args__ = (
+        CheckConstraint("state IN ('active', 'filling', 'retired')", name="state"),
+        Index("embedding_models_one_each_idx", "state", unique=True, postgresql_where=text("state <> 'retired'")),
+    )
+
+    model: Mapped[str] = mapped_column(Text, primary_key=True)
+    #: What makes its vectors (``jiyi.providers.spec``).
+    spec: Mapped[str] = mapped_column(Text)
+    #: Values of a vector; None before the first one.
+    dimensions: Mapped[int | None]
+    #: ``active``: new memories and questions; ``filling``: the deployment moves to it; ``retired``: was active.
+    state: Mapped[str] = mapped_column(Text)
+    #: The model that was active when the move to this one began.
+    replaces: Mapped[str | None] = mapped_column(Text)
+    #: The move takes along vectors of all other models, imported ones too.
+    everything: Mapped[bool] = mapped_column(server_default=text("false"))
+    #: How far the move has come through the nodes' ids, in this round.
+    position: Mapped[UUID | None]
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    active_since: Mapped[datetime | None] = mapped_column(Timestamp)
+
+
+class NextVector(Base):
+    """A node's vector by the model that the deployment moves to, until it takes the old one's place in the node."""
+
+    __tablename__ = "next_vectors"
+
+    node_id: Mapped[UUID] = mapped_column(ForeignKey("memory_nodes.node_id", ondelete="CASCADE"), primary_key=True)
+    #: The node's, for row-level security.
+    group_id: Mapped[str] = mapped_column(Text)
+    model: Mapped[str] = mapped_column(Text)
+    embedding: Mapped[Any] = mapped_column(VECTOR())
+
+
+class LLMUsage(Base):
+    """What a group's questions to LLMs have used, by day (UTC), prompt and model."""
+
+    __tablename__ = "llm_usage"
+    __table_args__ = (HOT,)
+
+    #: Empty for questions that were asked for no group.
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    #: With its version: ``insights@1``.
+    prompt: Mapped[str] = mapped_column(Text, primary_key=True)
+    model: Mapped[str] = mapped_column(Text, primary_key=True)
+    calls: Mapped[int] = mapped_column(BigInteger)
+    #: Calls that brought nothing that could be used.
+    failures: Mapped[int] = mapped_column(BigInteger)
+    prompt_tokens: Mapped[int] = mapped_column(BigInteger)
+    completion_tokens: Mapped[int] = mapped_column(BigInteger)
+    #: In the currency of the prices that are set; 0 where none is.
+    cost: Mapped[float]

@@ -1,0 +1,53 @@
+"""The table of reflections."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import CheckConstraint, ForeignKeyConstraint, Index, Text, text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.db.base import EMPTY_LIST, NOW, Base, Timestamp
+
+
+class Reflection(Base):
+    """One reflection of one agent (GA-48), through all its attempts. Its id is part of its thoughts' ids.
+
+    States: ``owed`` (asked for) → ``running`` → ``done`` or ``nothing`` (there was nothing to think about, ``error``
+    says why); ``waiting`` between two attempts. What is open, but owed no more, was given up: see the dead letters.
+    """
+
+    __tablename__ = "reflections"
+    __table_args__ = (
+        ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"),
+        CheckConstraint("trigger IN ('importance', 'schedule', 'request', 'conversation')", name="trigger"),
+        CheckConstraint("state IN ('owed', 'running', 'waiting', 'done', 'nothing')", name="state"),
+        Index(None, "group_id", "agent_id", "created_at"),
+        # One at a time; a conversation's is the conversation's own.
+        Index(
+            "reflections_one_open_idx",
+            "group_id",
+            "agent_id",
+            unique=True,
+            postgresql_where=text("trigger <> 'conversation' AND state IN ('owed', 'running', 'waiting')"),
+        ),
+    )
+
+    #: Of a conversation: the id of the event that ended it.
+    reflection_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    agent_id: Mapped[str] = mapped_column(Text)
+    trigger: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(Text)
+    #: Also the token of the attempt: one that another has followed may not write any more.
+    attempts: Mapped[int] = mapped_column(server_default=text("0"))
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    started_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    finished_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    focal_points: Mapped[list[str]] = mapped_column(JSONB, server_default=EMPTY_LIST)
+    #: How many came of it.
+    thoughts: Mapped[int] = mapped_column(server_default=text("0"))
+    llm: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(Text)

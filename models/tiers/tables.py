@@ -1,0 +1,166 @@
+"""Tables of quarantine, knowledge and digests."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pgvector.sqlalchemy import VECTOR
+from sqlalchemy import CheckConstraint, Index, Text, Uuid, text
+from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.db.base import EMPTY_OBJECT, NOW, Base, Timestamp
+
+
+class QuarantineLog(Base):
+    """What a node of a workflow put out. Kept until it is deleted, never retrieved (CN-16).
+
+    Working memory has it too while ``working_until`` is to come and ``expired_at`` is not set: the list in Valkey is made
+    from here when it is lost.
+    """
+
+    __tablename__ = "quarantine_logs"
+    __table_args__ = (
+        CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name="embedding_has_model"),
+        Index("quarantine_logs_group_id_created_at_entry_id_idx", "group_id", "created_at", "entry_id"),
+        Index("quarantine_logs_group_id_received_at_idx", "group_id", "received_at"),
+        Index(
+            "quarantine_logs_working_idx",
+            "group_id",
+            "working_until",
+            postgresql_where=text("working_until IS NOT NULL AND expired_at IS NULL"),
+        ),
+    )
+
+    #: The id of the event that it came with.
+    entry_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    #: Who spoke; no agent with memories of its own has to have this name.
+    agent_id: Mapped[str] = mapped_column(Text)
+    session_id: Mapped[str | None] = mapped_column(Text)
+    node_id: Mapped[str] = mapped_column(Text)
+    node_type: Mapped[str | None] = mapped_column(Text)
+    node_name: Mapped[str | None] = mapped_column(Text)
+    #: ``statement`` or ``verdict``.
+    kind: Mapped[str] = mapped_column(Text)
+    content: Mapped[str] = mapped_column(Text)
+    #: Equal for texts that differ only in case, width or spaces (``jiyi.text.digests.content_digest``).
+    content_hash: Mapped[bytes] = mapped_column(BYTEA)
+    confidence: Mapped[float | None]
+    #: As they came, and those that the filters added.
+    flags: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'::text[]"))
+    depth: Mapped[int] = mapped_column(server_default=text("0"))
+    #: ``metadata`` is SQLAlchemy's own name.
+    node_metadata: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=EMPTY_OBJECT)
+    provenance: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    created_at: Mapped[datetime] = mapped_column(Timestamp)
+    received_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    #: When the filters have decided; ``rejected_reason`` is NULL for what they let in.
+    screened_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    rejected_reason: Mapped[str | None] = mapped_column(Text)
+    rejected_details: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    #: When it leaves working memory at the latest.
+    working_until: Mapped[datetime | None] = mapped_column(Timestamp)
+    embedding: Mapped[Any | None] = mapped_column(VECTOR())
+    embedding_model: Mapped[str | None] = mapped_column(Text)
+    #: When it left working memory: its time was over, newer entries took its place, or the LLM found a contradiction.
+    expired_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    promoted_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    deleted_at: Mapped[datetime | None] = mapped_column(Timestamp)
+
+
+class KnowledgeRow(Base):
+    """A piece of what somebody promoted: long-term memory of a group, or of one of its agents (CN-32, CN-34)."""
+
+    __tablename__ = "knowledge"
+    __table_args__ = (
+        CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name="embedding_has_model"),
+        Index(
+            "knowledge_known_idx",
+            "group_id",
+            text("coalesce(agent_id, '')"),
+            "content_hash",
+            unique=True,
+            postgresql_where=text("demoted_at IS NULL"),
+        ),
+        Index("knowledge_group_id_promoted_at_knowledge_id_idx", "group_id", "promoted_at", "knowledge_id"),
+    )
+
+    #: Follows from group, agent and content (``jiyi.tiers.promotion.knowledge_id``).
+    knowledge_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    #: NULL: the whole group's.
+    agent_id: Mapped[str | None] = mapped_column(Text)
+    session_id: Mapped[str | None] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(Text)
+    content: Mapped[str] = mapped_column(Text)
+    content_hash: Mapped[bytes] = mapped_column(BYTEA)
+    #: What it is found by while it has no vector of the model in use (``jiyi.text.tokens``), between spaces.
+    tokens: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    embedding: Mapped[Any | None] = mapped_column(VECTOR())
+    embedding_model: Mapped[str | None] = mapped_column(Text)
+    source_metadata: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=EMPTY_OBJECT)
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    promoted_at: Mapped[datetime] = mapped_column(Timestamp)
+    #: Taken back, or put into other words: not retrieved any more.
+    demoted_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    replaced_by: Mapped[UUID | None]
+
+
+class KnowledgeChange(Base):
+    """Who promoted, demoted or edited knowledge, and what it said before and after."""
+
+    __tablename__ = "knowledge_history"
+    __table_args__ = (Index("knowledge_history_group_id_knowledge_id_history_id_idx", "group_id", "knowledge_id", "history_id"),)
+
+    history_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    knowledge_id: Mapped[UUID]
+    #: ``promoted``, ``demoted`` or ``edited``.
+    action: Mapped[str] = mapped_column(Text)
+    actor: Mapped[str] = mapped_column(Text)
+    reason: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    before: Mapped[str | None] = mapped_column(Text)
+    after: Mapped[str | None] = mapped_column(Text)
+
+
+class DigestRow(Base):
+    """What a group's quarantine was about in a span of time (CN-38)."""
+
+    __tablename__ = "digests"
+    __table_args__ = (Index("digests_group_id_digest_id_idx", "group_id", "digest_id"),)
+
+    digest_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    since: Mapped[datetime] = mapped_column(Timestamp)
+    until: Mapped[datetime] = mapped_column(Timestamp)
+    #: Entries there were; of these too old to be looked at, and in clusters beyond those shown.
+    entries: Mapped[int]
+    older: Mapped[int] = mapped_column(server_default=text("0"))
+    left_out: Mapped[int] = mapped_column(server_default=text("0"))
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    created_by: Mapped[str] = mapped_column(Text)
+
+
+class DigestItemRow(Base):
+    """A cluster of a digest: entries that say similar things, and what they come to."""
+
+    __tablename__ = "digest_items"
+
+    digest_id: Mapped[UUID] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    group_id: Mapped[str] = mapped_column(Text)
+    topic: Mapped[str] = mapped_column(Text)
+    summary: Mapped[str] = mapped_column(Text)
+    keywords: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'::text[]"))
+    #: Those that are alike, the most central first; and those that the summary rests on.
+    entry_ids: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=text("'{}'::uuid[]"))
+    evidence: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=text("'{}'::uuid[]"))
+    sessions: Mapped[int] = mapped_column(server_default=text("1"))
+    first_at: Mapped[datetime] = mapped_column(Timestamp)
+    last_at: Mapped[datetime] = mapped_column(Timestamp)
+    #: What summed it up.
+    llm: Mapped[str | None] = mapped_column(Text)
