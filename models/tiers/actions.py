@@ -16,7 +16,7 @@ from jiyi.text.digests import content_digest
 from jiyi.tiers.promotion import PlannedPiece, knowledge_id
 from models.db.actions import Context, action, by_worker
 from models.queue import news
-from models.tiers import digests, pieces, quarantine, working
+from models.tiers import pieces, quarantine, working
 from models.tiers.knowledge import EMBED_KNOWLEDGE
 from models.tiers.pieces import NewPiece
 
@@ -128,7 +128,7 @@ def delete(context: Context, request: DeleteEntries) -> DeletedEntries:
 
 
 make_digest = by_worker(
-    digests.MAKE,
+    "digests.make",
     DigestBody,
     DigestState,
     scope="admin",

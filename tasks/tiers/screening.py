@@ -26,6 +26,7 @@ from models.memory.inbox import INGRESS
 from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import news, pending_work
+from models.queue.wakeups import wake
 from models.tiers import quarantine, working
 from models.tiers import query as memory
 from models.tiers.quarantine import Output
@@ -33,7 +34,7 @@ from models.tiers.working import Entry
 from tasks.framework.answering import answers
 from tasks.framework.jobs import Run, job
 from tasks.framework.lease import LeaseRenewingLLM
-from tasks.framework.work import Batch, wake, work_task
+from tasks.framework.work import Batch, work_task
 from tasks.memory.embedding import in_use
 
 #: The kind of work of an entry that the LLM is to be asked about (CN-25).
