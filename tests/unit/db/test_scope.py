@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from models.db import roles
-from models.db.scope import Scope, current, for_groups, whole_service, within
+from models.db.scope import Scope, current, for_group_within, for_groups, whole_service, within
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 #: What is searched for uses. Benchmarks, tools and tests look at everything.
@@ -61,6 +61,20 @@ def test_scopes_are_nested_and_end() -> None:
             raise ZeroDivisionError
         assert current() == Scope(("a", "b"))
     assert current() == NOBODY
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [
+        (NOBODY, Scope(groups=("b",))),
+        (Scope(whole_service=True), Scope(groups=("b",))),
+        (Scope(groups=("a", "b")), Scope(groups=("b",))),
+        (Scope(groups=("a",)), Scope(groups=("a",))),
+    ],
+)
+def test_an_action_for_a_group_never_sees_more_than_its_asker(outer: Scope, inner: Scope) -> None:
+    with within(outer), for_group_within("b"):
+        assert current() == inner
 
 
 def test_a_thread_begins_without_one() -> None:
