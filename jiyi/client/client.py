@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from jiyi.accounts.keys import key_of
+from jiyi.accounts.api_keys import key_of
 from jiyi.client.agents import Agents
 from jiyi.client.archive import Archive
 from jiyi.client.arguments import (

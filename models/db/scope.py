@@ -33,14 +33,10 @@ def for_groups(*group_ids: str) -> AbstractContextManager[None]:
     return within(Scope(groups=tuple(sorted(set(group_ids)))))
 
 
-def for_group_within(group_id: str) -> AbstractContextManager[None]:
-    """What is done within is done for this group, if the current scope has it or there is none; else the scope stays as it is.
-
-    So an action that is asked for another group than its asker may see finds no rows, whatever the asker says.
-    """
-    now = current()
-    may = now == _NOBODY or now.whole_service or group_id in now.groups
-    return within(Scope(groups=(group_id,)) if may else now)
+def narrowed_to(group_id: str) -> AbstractContextManager[None]:
+    """What is done within is done for this group; if the current scope has other groups only, for those: it is never widened."""
+    begun = current()
+    return within(begun) if begun.groups and group_id not in begun.groups else for_groups(group_id)
 
 
 def whole_service() -> AbstractContextManager[None]:

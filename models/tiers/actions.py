@@ -12,11 +12,11 @@ from jiyi.protocol.tiers.digests import DigestBody, DigestState
 from jiyi.protocol.tiers.knowledge import CurrentVersion, DemoteBody, Demoted, EditKnowledge, Piece, PromoteBody, Promoted
 from jiyi.protocol.tiers.quarantine import DeletedEntries, DeleteEntries
 from jiyi.text.budget import estimate_tokens
+from jiyi.text.digests import content_digest
 from jiyi.tiers.promotion import PlannedPiece, knowledge_id
-from jiyi.tiers.screening import digest_of
 from models.db.actions import Context, action, by_worker
 from models.queue import news
-from models.tiers import digests, pieces, quarantine, working
+from models.tiers import pieces, quarantine, working
 from models.tiers.knowledge import EMBED_KNOWLEDGE
 from models.tiers.pieces import NewPiece
 
@@ -95,7 +95,7 @@ def edit(context: Context, request: EditKnowledge) -> CurrentVersion:
     content = request.content.strip()
     if content == row.content:
         return CurrentVersion(knowledge_id=edited)
-    digest = digest_of(content)
+    digest = content_digest(content)
     new_id = knowledge_id(group_id, row.agent_id, digest)
     if new_id == edited:  # other capitals or spaces only: the same piece
         pieces.reword(connection, group_id, edited, content)
@@ -128,7 +128,7 @@ def delete(context: Context, request: DeleteEntries) -> DeletedEntries:
 
 
 make_digest = by_worker(
-    digests.MAKE,
+    "digests.make",
     DigestBody,
     DigestState,
     scope="admin",

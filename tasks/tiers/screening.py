@@ -18,13 +18,15 @@ from jiyi.providers.embedders import embedder, embedder_of
 from jiyi.providers.embedders.cache import query_vector
 from jiyi.providers.llms import ForGroup, llm
 from jiyi.providers.llms.questions import Consistency
+from jiyi.text.digests import content_digest
 from jiyi.text.words import language_of
-from jiyi.tiers.screening import UNVERIFIED, VERIFIED, Candidate, KnownEntry, Verdict, digest_of, screen
+from jiyi.tiers.screening import UNVERIFIED, VERIFIED, Candidate, KnownEntry, Verdict, screen
 from models.db.connection import unit_of_work
 from models.memory.inbox import INGRESS
 from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import news, pending_work
+from models.queue.wakeups import wake
 from models.tiers import quarantine, working
 from models.tiers import query as memory
 from models.tiers.quarantine import Output
@@ -32,7 +34,7 @@ from models.tiers.working import Entry
 from tasks.framework.answering import answers
 from tasks.framework.jobs import Run, job
 from tasks.framework.lease import LeaseRenewingLLM
-from tasks.framework.work import Batch, wake, work_task
+from tasks.framework.work import Batch, work_task
 from tasks.memory.embedding import in_use
 
 #: The kind of work of an entry that the LLM is to be asked about (CN-25).
@@ -127,7 +129,7 @@ def _candidate(output: Output, vector: Float32 | None) -> Candidate:
 
 
 def _known(entry: Entry, model: str | None) -> KnownEntry:
-    return KnownEntry(str(entry.entry_id), digest_of(entry.content), entry.vector if entry.model == model else None)
+    return KnownEntry(str(entry.entry_id), content_digest(entry.content), entry.vector if entry.model == model else None)
 
 
 def _count(group_id: str, screened: _Screened) -> None:

@@ -21,7 +21,7 @@ import kombu
 import redis
 from kombu.exceptions import OperationalError
 
-from jiyi.accounts.keys import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
+from jiyi.accounts.signatures import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
 from jiyi.protocol.broker import intake_queue
 from jiyi.settings import Settings
 from models.db import valkey_keys
@@ -110,7 +110,7 @@ class RedisSource:
     def take(self, limit: int, wait: float) -> Batch | None:
         self._stay_alive()
         hold = self._free[-1]
-        first = self._redis.blmove(self._queue, hold, wait, "RIGHT", "LEFT")
+        first = self._redis.blmove(self._queue, hold, wait, "RIGHT", "LEFT")  # type: ignore[arg-type]  # BLMOVE takes fractions
         if first is None:
             return None
         rest = self._more(keys=[self._queue, hold], args=[limit - 1, BATCH_BYTES - len(first)])

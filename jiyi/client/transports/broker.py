@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jiyi.accounts.keys import KeyText
+from jiyi.accounts.api_keys import KeyText
 from jiyi.client.transports.caller import Caller
 from jiyi.client.transports.publishing import EventPublisher
 from jiyi.protocol.calls import json_of

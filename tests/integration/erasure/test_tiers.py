@@ -7,12 +7,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from jiyi.erasure.names import Erasure
+from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.tiers.knowledge import EditKnowledge, PromoteBody
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
-from models.erasure import erasures
+from models.erasure import previews
 from models.tiers import actions
 from tests.integration.erasure.test_erasure import alone as alone  # noqa: PLC0414 - a fixture
 from tests.integration.erasure.test_erasure import erase, places
@@ -41,15 +41,14 @@ def test_a_person_goes_from_every_tier_with_what_was_made_of_their_words(group: 
     promote(group, said)
     promote(group, said, text=ALSO)  # names nobody, but rests on what she said
     (edited,) = promote(group, text=f"{name} asked for blue glaze. {TEXTS[3]}")
-    reworded = EditKnowledge(knowledge_id=edited, content="Somebody asked for blue glaze.")
-    anonymous = actions.edit.perform(Actor(group, "Lin"), reworded).knowledge_id
+    request = EditKnowledge(knowledge_id=edited, content="Somebody asked for blue glaze.")
+    anonymous = actions.edit.perform(Actor(group, "Lin"), request).knowledge_id
     promote(group, other)
     embed()
     job("digest", group)
     with unit_of_work() as connection:
-        dry = erasures.dry_run(connection, group, Erasure(person=name))
-    assert dry["counts"]["outputs"] == 1
-    assert dry["counts"]["knowledge"] == 4
+        counts = previews.preview(connection, group, Erasure(person=name)).counts
+    assert (counts["outputs"], counts["knowledge"]) == (1, 4)
     report = erase(group, person=name)
     assert report["erased"]["quarantine_logs"] == 1
     assert report["erased"]["knowledge"] == 4

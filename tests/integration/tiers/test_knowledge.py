@@ -15,8 +15,8 @@ from sqlalchemy import text
 
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, NotFound
 from jiyi.protocol.tiers.knowledge import DemoteBody, EditKnowledge, KnowledgeFilter, PromoteBody, Promoted
+from jiyi.text.digests import content_digest
 from jiyi.tiers.promotion import knowledge_id
-from jiyi.tiers.screening import digest_of
 from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
@@ -355,7 +355,7 @@ def test_tenants_promote_and_change_nothing_of_each_other(group: str) -> None:
     (theirs,) = say(other, TEXTS[0])
     known = promote(other, theirs).pieces[0].knowledge_id
     assert known is not None
-    assert known != knowledge_id(group, None, digest_of(TEXTS[0]))
+    assert known != knowledge_id(group, None, content_digest(TEXTS[0]))
     for body in (PromoteBody(entry_ids=[theirs]), PromoteBody(entry_ids=[theirs], preview=True)):
         with pytest.raises(NotFound):
             actions.promote.perform(Actor(group, "Lin"), body)

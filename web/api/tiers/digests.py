@@ -18,34 +18,6 @@ from web.sources import from_database
 #: Seconds that a digest may take; it goes on when nobody waits any more.
 DIGEST_SECONDS = 60.0
 
-_ENTRY, _TIME = "01978c00-0000-7000-8000-000000000008", "2026-03-02T09:00:00Z"
-_DIGEST = {
-    "digest_id": _ENTRY,
-    "group_id": "default",
-    "since": "2026-02-23T09:00:00Z",
-    "until": _TIME,
-    "entries": 12,
-    "older": 0,
-    "left_out": 0,
-    "created_at": _TIME,
-    "created_by": "operator",
-    "items": [
-        {
-            "number": 1,
-            "topic": "glaze, clay",
-            "summary": "The glaze cracks because of the clay.",
-            "keywords": ["glaze", "clay"],
-            "entry_ids": [_ENTRY],
-            "evidence": [_ENTRY],
-            "sessions": 2,
-            "promoted": 0,
-            "first_at": _TIME,
-            "last_at": _TIME,
-            "llm": "rules",
-        }
-    ],
-}
-
 
 expose(
     actions.make_digest,
@@ -57,22 +29,10 @@ expose(
     body_required=False,
     timeout=DIGEST_SECONDS,
     errors=(504,),
-    examples={"Of the last week": {}, "Of the last day": {"days": 1}},
-    answer_example=_DIGEST,
 )
 
 
-@operation(
-    "GET",
-    "/memory/digests",
-    id="list_digests",
-    scope="admin",
-    tag="tiers",
-    query=Cursor,
-    answer=DigestRows,
-    examples={"The latest": {"limit": 1}},
-    answer_example={"digests": [_DIGEST], "next": None},
-)
+@operation("GET", "/memory/digests", id="list_digests", scope="admin", tag="tiers", query=Cursor, answer=DigestRows)
 def list_digests(asker: Asker, query: Cursor) -> dict[str, Any]:
     """List digests.
 
@@ -85,9 +45,7 @@ def list_digests(asker: Asker, query: Cursor) -> dict[str, Any]:
     return {"digests": rows, "next": cursors.encode(rows[-1].digest_id) if len(rows) == query.limit else None}
 
 
-@operation(
-    "GET", "/memory/digests/<uuid:digest_id>", id="get_digest", scope="admin", tag="tiers", answer=DigestState, answer_example=_DIGEST
-)
+@operation("GET", "/memory/digests/<uuid:digest_id>", id="get_digest", scope="admin", tag="tiers", answer=DigestState)
 def get_digest(asker: Asker, digest_id: UUID) -> DigestState:
     """Get one digest.
 

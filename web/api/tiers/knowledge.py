@@ -19,105 +19,13 @@ from web.api.registry import expose, operation
 from web.api.running import Asker
 from web.sources import from_database
 
-_ID, _ENTRY = "01978c00-0000-5000-8000-000000000009", "01978c00-0000-7000-8000-000000000008"
-_TIME = "2026-03-02T09:00:00Z"
-_CONTENT = "裁决：用新土在一千二百度烧一次。"
-_ROW: dict[str, Any] = {
-    "entry_id": _ID,
-    "layer": "longterm",
-    "content": _CONTENT,
-    "group_id": "default",
-    "session_id": "monday",
-    "agent_id": None,
-    "node_id": "judge",
-    "node_type": "verdict",
-    "kind": "verdict",
-    "confidence": None,
-    "flags": [],
-    "verified": True,
-    "created_at": _TIME,
-    "expires_at": None,
-    "promoted_at": _TIME,
-    "rejected": None,
-    "metadata": {"source": "promotion"},
-}
-_REFUSED = {
-    **_ROW,
-    "entry_id": _ENTRY,
-    "layer": "quarantine",
-    "content": "Hear, hear.",
-    "agent_id": "potter",
-    "node_id": "opponent",
-    "node_type": "agent",
-    "kind": "statement",
-    "confidence": 0.99,
-    "verified": False,
-    "promoted_at": None,
-    "rejected": "too_short",
-    "metadata": {},
-}
-_DETAIL = {
-    "knowledge_id": _ID,
-    "content": _CONTENT,
-    "kind": "verdict",
-    "agent_id": None,
-    "session_id": "monday",
-    "created_at": _TIME,
-    "promoted_at": _TIME,
-    "demoted_at": None,
-    "replaced_by": None,
-    "embedded": "multilingual-e5-small-q4",
-    "metadata": {"source": "promotion"},
-    "history": [{"action": "promoted", "actor": "user:mia", "at": _TIME, "reason": "", "before": None, "after": _CONTENT}],
-}
+expose(actions.promote, "POST", "/memory/promote", id="promote_memory", tag="tiers", body=PromoteBody, errors=(404,))
 
 
-expose(
-    actions.promote,
-    "POST",
-    "/memory/promote",
-    id="promote_memory",
-    tag="tiers",
-    body=PromoteBody,
-    errors=(404,),
-    examples={
-        "Entries of quarantine": {"entry_ids": [_ENTRY], "kind": "verdict", "note": "Both sides agreed."},
-        "一段话": {"text": _CONTENT, "kind": "verdict"},
-        "What would be stored?": {"entry_ids": [_ENTRY], "preview": True},
-    },
-    answer_example={
-        "pieces": [{"content": _CONTENT, "tokens": 12, "knowledge_id": _ID, "known": False}],
-        "entries": [_ENTRY],
-        "already": [],
-        "promoted_at": _TIME,
-    },
-)
+expose(actions.demote, "POST", "/memory/demote", id="demote_memory", tag="tiers", body=DemoteBody, errors=(404,))
 
 
-expose(
-    actions.demote,
-    "POST",
-    "/memory/demote",
-    id="demote_memory",
-    tag="tiers",
-    body=DemoteBody,
-    errors=(404,),
-    examples={"It was wrong": {"knowledge_ids": [_ID], "reason": "The kiln was colder than we thought."}},
-    answer_example={"demoted": [_ID]},
-)
-
-
-@operation(
-    "GET",
-    "/knowledge",
-    id="list_knowledge",
-    scope="read",
-    tag="tiers",
-    query=GroupKnowledgeParameters,
-    answer=KnowledgeRows,
-    examples={"Verdicts on the kiln": {"layer": "longterm", "q": "kiln"}, "关于釉面": {"q": "釉面", "limit": 10}},
-    answer_example={"knowledge": [_ROW], "counts": {"working": 3, "longterm": 12}, "next": None},
-)
+@operation("GET", "/knowledge", id="list_knowledge", scope="read", tag="tiers", query=GroupKnowledgeParameters, answer=KnowledgeRows)
 def list_knowledge(asker: Asker, query: GroupKnowledgeParameters) -> dict[str, Any]:
     """List what the group knows.
 
@@ -135,8 +43,6 @@ def list_knowledge(asker: Asker, query: GroupKnowledgeParameters) -> dict[str, A
     tag="tiers",
     query=KnowledgeParameters,
     answer=KnowledgeRows,
-    examples={"All of it": {"layer": "all", "limit": 50}},
-    answer_example={"knowledge": [_ROW], "counts": {"working": 3, "longterm": 1}, "next": None},
 )
 def session_knowledge(asker: Asker, session_id: str, query: KnowledgeParameters) -> dict[str, Any]:
     """List what a session left.
@@ -150,9 +56,7 @@ def session_knowledge(asker: Asker, session_id: str, query: KnowledgeParameters)
     return found
 
 
-@operation(
-    "GET", "/knowledge/<uuid:knowledge_id>", id="get_knowledge", scope="read", tag="tiers", answer=KnowledgeDetail, answer_example=_DETAIL
-)
+@operation("GET", "/knowledge/<uuid:knowledge_id>", id="get_knowledge", scope="read", tag="tiers", answer=KnowledgeDetail)
 def get_knowledge(asker: Asker, knowledge_id: UUID) -> KnowledgeDetail:
     """Get one piece of knowledge.
 
@@ -170,22 +74,10 @@ expose(
     body=EditBody,
     answer=KnowledgeDetail,
     present=lambda asker, done: get_knowledge(asker, done.knowledge_id),
-    examples={"In other words": {"content": "裁决：薄杯子烧一次，厚杯子烧两次。", "reason": "The thick ones were forgotten."}},
-    answer_example=_DETAIL,
 )
 
 
-@operation(
-    "GET",
-    "/quarantine",
-    id="list_quarantine",
-    scope="admin",
-    tag="tiers",
-    query=QuarantineParameters,
-    answer=KnowledgeRows,
-    examples={"Too short to mean anything": {"reason": "too_short"}, "提到釉面的": {"q": "釉面"}},
-    answer_example={"knowledge": [_REFUSED], "counts": {"quarantine": 40}, "next": None},
-)
+@operation("GET", "/quarantine", id="list_quarantine", scope="admin", tag="tiers", query=QuarantineParameters, answer=KnowledgeRows)
 def list_quarantine(asker: Asker, query: QuarantineParameters) -> dict[str, Any]:
     """List quarantine.
 

@@ -19,27 +19,6 @@ from web.sources import Unanswered, attempt, from_database, source
 
 NOT_SCREENED = "It is in quarantine; the filters have not decided yet whether it becomes working memory."
 
-_ID = "01978c00-0000-7000-8000-000000000008"
-_ITEM = {
-    "item_id": _ID,
-    "source": "hot",
-    "content": "The glaze cracks because the clay shrinks more than the glaze does.",
-    "score": 1.0,
-    "similarity": None,
-    "kind": "statement",
-    "created_at": "2026-03-02T09:00:00Z",
-    "expires_at": "2026-03-03T09:00:00Z",
-    "session_id": "monday",
-    "agent_id": "potter",
-    "verified": False,
-    "metadata": {"node_id": "research", "node_type": "agent", "confidence": 0.9, "flags": []},
-    "temporary": True,
-}
-_TIERS = [
-    {"tier": "working", "state": "ok", "found": 1, "shown": 1, "seconds": 0.001, "message": ""},
-    {"tier": "longterm", "state": "ok", "found": 0, "shown": 0, "seconds": 0.012, "message": ""},
-]
-
 
 @operation(
     "POST",
@@ -49,12 +28,6 @@ _TIERS = [
     tag="tiers",
     body=QueryBody,
     answer=MemoryAnswer,
-    examples={
-        "What is known about the glaze": {"query": "Why does the glaze crack?", "max_results": 5},
-        "关于釉面知道什么": {"query": "釉面为什么会裂？", "order": "score", "time_range_days": 7},
-        "Of one session only": {"query": "the glaze", "session_id": "monday", "include_verdicts": False},
-    },
-    answer_example={"results": [_ITEM], "tiers": _TIERS, "status": "ok"},
     flat=("query", "max_results", "order", "time_range_days", "session_id", "include_verdicts"),
 )
 def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
@@ -80,16 +53,6 @@ def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
     answer=IngestState,
     status=202,
     errors=(409,),
-    examples={
-        "What an agent said": {
-            "content": "The glaze cracks because the clay shrinks more than the glaze does, not because of the kiln.",
-            "agent_id": "potter",
-            "session_id": "monday",
-            "confidence": 0.9,
-        },
-        "智能体说的话": {"content": "釉面开裂的原因在土，不在窑火：新土的收缩率比釉高。", "session_id": "星期一", "confidence": 0.9},
-    },
-    answer_example={"status": "ingested", "entry_id": _ID, "accepted": True, "reason": None, "message": "", "flags": []},
     flat=("content", "agent_id", "session_id", "node_id", "confidence"),
 )
 def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestState:
@@ -107,15 +70,7 @@ def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestS
     return found
 
 
-@operation(
-    "GET",
-    "/memory/working",
-    id="working_memory",
-    scope="read",
-    tag="tiers",
-    answer=WorkingMemory,
-    answer_example={"entries": [_ITEM], "source": "valkey", "message": ""},
-)
+@operation("GET", "/memory/working", id="working_memory", scope="read", tag="tiers", answer=WorkingMemory)
 def working_memory(asker: Asker) -> WorkingMemory:
     """Look at working memory.
 
