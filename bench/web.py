@@ -39,11 +39,13 @@ from bench.latency import DIMENSIONS, QUESTIONS, SEED, WORDS_A_QUESTION, fill, m
 from bench.support.ranking import quantile
 from bench.support.service import machine, running
 from jiyi import Client
-from jiyi.accounts import keys
+from jiyi.accounts.api_keys import new_key
+from jiyi.protocol.accounts import CreateKey, NewKey
 from jiyi.protocol.event_bodies import EventsBody
 from jiyi.providers.embedders import embedder
 from jiyi.settings import get_settings
-from models.accounts import api_keys
+from models.accounts.actions import create_key
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.memory.inbox import store
@@ -180,10 +182,8 @@ def free_port() -> int:
 
 
 def make_key() -> str:
-    key = keys.make()
-    told = api_keys.Registration(key.key_id, key.secret_hash, key.signing_key)
-    with unit_of_work() as connection:
-        api_keys.create(connection, told, group_id=GROUP, name="bench", scopes=["publish", "read"], expires_at=None, actor="bench")
+    key = new_key()
+    create_key.perform(Actor(GROUP, "bench"), CreateKey(key=NewKey.of(key), name="bench", scopes=["publish", "read"]))
     return str(key)
 
 

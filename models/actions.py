@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from models.accounts import actions as accounts
 from models.db.actions import REGISTERED, Action
+from models.erasure import actions as erasure
 from models.memory import actions as memory
 from models.memory import questions as memory_questions
 from models.operations import actions as operations
@@ -14,5 +16,5 @@ from models.reflection import actions as reflection
 from models.tiers import actions as tiers
 
 #: The modules whose import registers the actions: one a subject.
-SUBJECTS = (memory, memory_questions, operations, queue, reflection, tiers)
+SUBJECTS = (accounts, erasure, memory, memory_questions, operations, queue, reflection, tiers)
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

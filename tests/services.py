@@ -6,19 +6,28 @@ A folder's conftest imports the fixtures that it offers.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
+from typing import TypeVar
 from uuid import uuid4
 
 import pytest
+from pydantic import BaseModel
+from sqlalchemy import Connection
 
-from jiyi.accounts import keys
+from jiyi.accounts.passwords import hash_password
+from jiyi.protocol.accounts import AddPerson, Role
 from models.accounts import users
+from models.accounts.actions import add_person
 from models.accounts.users import User
+from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from workers import ephemeral
 from workers.embedded.stack import Stack
+
+Q = TypeVar("Q", bound=BaseModel)
+R = TypeVar("R")
 
 #: Small and quick: the machinery is under test, not the patience.
 SETTINGS = {
@@ -56,14 +65,21 @@ def _workers(database: Stack) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def password_hash() -> str:
-    return keys.hash_password(PASSWORD)
+    return hash_password(PASSWORD)
 
 
-def somebody(role: str = "operator", groups: Sequence[str] | None = None) -> User:
+def done_within(connection: Connection, action: Action[Q, R], actor: Actor, request: Q) -> R:
+    """The effect of an action in a transaction of the test's; what follows a commit does not happen."""
+    assert action.function is not None
+    return action.function(Context(connection, actor, action.name), request)
+
+
+def somebody(role: Role = "operator", groups: list[str] | None = None) -> User:
     """A new person with :data:`PASSWORD`."""
     name = f"{role}-{uuid4().hex[:8]}"
+    somebody_new = AddPerson(name=name, password_hash=password_hash(), role=role, groups=groups)
+    add_person.perform(Actor("test", "test", operator=True), somebody_new)
     with whole_service(), unit_of_work() as connection:
-        users.create(connection, name=name, password_hash=password_hash(), role=role, groups=groups, actor="test")
         user = users.by_name(connection, name)
     assert user is not None
     return user

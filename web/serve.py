@@ -11,7 +11,7 @@ from typing import Any
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
 from sqlalchemy.exc import SQLAlchemyError
 
-from jiyi.accounts.keys import need_secret_key
+from jiyi.accounts.signatures import need_secret_key
 from jiyi.errors import SettingsError
 from jiyi.settings import Settings, get_settings
 from models.accounts import users

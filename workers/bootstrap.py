@@ -6,10 +6,14 @@ import os
 import secrets
 from pathlib import Path
 
-from jiyi.accounts.keys import hash_password, make_password, need_secret_key
+from jiyi.accounts.passwords import hash_password, make_password
+from jiyi.accounts.signatures import need_secret_key
 from jiyi.errors import SettingsError
+from jiyi.protocol.accounts import AddPerson
 from jiyi.settings import get_settings
 from models.accounts import users
+from models.accounts.actions import add_person
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 
@@ -44,6 +48,7 @@ def create_admin() -> str | None:
     with whole_service(), unit_of_work() as connection:
         if users.any_at_all(connection):
             return None
-        password = make_password()
-        users.create(connection, name=ADMIN, password_hash=hash_password(password), role="operator", groups=None, actor="jiyi up")
+    password = make_password()
+    first = AddPerson(name=ADMIN, password_hash=hash_password(password), role="operator")
+    add_person.perform(Actor(get_settings().group, "jiyi up", operator=True), first)
     return password

@@ -12,15 +12,13 @@ from rich.table import Table
 from jiyi.cli import output
 from jiyi.cli.shell import Json, checked, connect, given
 from jiyi.client.client import Client
-from jiyi.erasure.names import DryRun, EraseQuery, Erasure, ErasureQuery, ErasuresQuery, ErasureState
 from jiyi.errors import JiyiError
 from jiyi.polling import poll
+from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureState
 from jiyi.protocol.queries import DEFAULT_PAGE
 
 #: Seconds that the command waits: a worker that died is waited for until its last report expires.
 PATIENCE = 900.0
-#: Seconds for the answer to a dry run, which looks through everything.
-LOOK_SECONDS = 60.0
 SHOWN_HASH = 12
 
 
@@ -48,16 +46,15 @@ def erase(
     Asks for the name first. A person is found by every name that is given, as whole words; in Chinese, Japanese and
     the like wherever the characters stand.
     """
-    what = checked(Erasure, **given(agent_id=agent, person=person, aliases=alias, node_ids=node), delete_backups=delete_backups)
+    what = given(agent_id=agent, person=person, aliases=alias, node_ids=node)
+    request = checked(Erasure, **what)
     with connect(ctx) as client:
         if dry_run:
-            found = client.ask("erase", checked(EraseQuery, group_id=client.group, what=what, dry_run=True), LOOK_SECONDS)
-            _show_dry_run(DryRun.model_validate(found), as_json=as_json)
+            _show_preview(client.erasure.preview(**what), as_json=as_json)
             return
         if not yes:
-            _confirm(what)
-        done = client.ask("erase", checked(EraseQuery, group_id=client.group, what=what))
-        state = _state(client, UUID(done["erasure_id"]))
+            _confirm(request)
+        state = client.erasure.get(client.erasure.request(**what, delete_backups=delete_backups))
         if wait:
             state = _wait(client, state, timeout)
     _show(state, as_json=as_json)
@@ -73,23 +70,23 @@ def erasures(
 ) -> None:
     """The group's erasures, newest first. Of names only hashes are kept."""
     with connect(ctx) as client:
-        page = client.page("erasures", ErasuresQuery, limit=limit, **given(before=before))
+        page = client.erasure.list(before=before, limit=limit)
     if as_json:
         output.document(page.model_dump(mode="json"))
         return
     made = output.table("erasures", "id", "asked", "by", "kind", "whom", "state", "step", "left", right=["left"])
     for row in page.rows:
-        report = row["report"] or {}
-        whom = ", ".join(name[:SHOWN_HASH] for name in row["what"].get("names", [])) or None
+        report = row.report or {}
+        whom = ", ".join(name[:SHOWN_HASH] for name in row.what.get("names", [])) or None
         output.row(
             made,
-            row["erasure_id"],
-            output.local_time(row["created_at"]),
-            row["requested_by"],
-            row["kind"],
+            row.erasure_id,
+            output.local_time(row.created_at),
+            row.requested_by,
+            row.kind,
             whom,
-            row["state"],
-            row["step"] if row["state"] != "done" else None,
+            row.state,
+            row.step if row.state != "done" else None,
             report.get("left"),
         )
     if page.rows:
@@ -111,16 +108,12 @@ def _confirm(what: Erasure) -> None:
         raise typer.Exit(1)
 
 
-def _state(client: Client, erasure_id: UUID) -> ErasureState:
-    return ErasureState.model_validate(client.ask("erasure", checked(ErasureQuery, group_id=client.group, erasure_id=erasure_id)))
-
-
 def _wait(client: Client, state: ErasureState, timeout: float) -> ErasureState:
     with output.progress(counted=False) as progress:
         task = progress.add_task("erasing", total=None)
 
         def look() -> ErasureState:
-            found = _state(client, state.erasure_id)
+            found = client.erasure.get(state.erasure_id)
             progress.update(task, description=f"{found.state}: {found.step or 'waits for a worker'}")
             return found
 
@@ -162,7 +155,7 @@ def report_table(report: dict[str, Any]) -> Table:
     return made
 
 
-def _show_dry_run(found: DryRun, *, as_json: bool) -> None:
+def _show_preview(found: ErasurePreview, *, as_json: bool) -> None:
     if as_json:
         output.document(found.model_dump(mode="json"))
         return

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
 from jiyi.client.transports import Transport
 from jiyi.errors import InvalidRequest, problems_of
@@ -33,10 +34,10 @@ class Calls:
 
     def inspect(self, what: str, query: BaseModel, timeout: float | None = None) -> Any:
         """The answer to a question that is no action yet; the query names its group."""
-        return self.call(f"inspect.{what}", QUEUE, query, timeout)
+        return from_json(self.call(f"inspect.{what}", QUEUE, query, timeout))
 
-    def call(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> Any:
-        """The answer of any Celery task that replies; the request names its group."""
+    def call(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> bytes:
+        """The answer of any Celery task that replies, as JSON; the request names its group."""
         return self.transport.call(task, queue, request.model_dump(mode="json", exclude_none=True), timeout)
 
     def wait(self, timeout: float | None) -> float:
@@ -45,7 +46,7 @@ class Calls:
 
     def _perform(self, action: str, queue: str, request: BaseModel, timeout: float | None) -> Any:
         body = {"group_id": self.group, **request.model_dump(mode="json", exclude_none=True)}
-        return self.transport.call(f"rpc.{action}", queue, body, timeout)
+        return from_json(self.transport.call(f"rpc.{action}", queue, body, timeout))
 
 
 def checked(model: type[M], **fields: Any) -> M:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from jiyi.accounts.keys import key_of
+from jiyi.accounts.api_keys import key_of
 from jiyi.client.agents import Agents
 from jiyi.client.archive import Archive
 from jiyi.client.arguments import (
@@ -270,7 +270,7 @@ class Client:
         texts = [focal] if isinstance(focal, str) else list(focal)
         request = checked(RetrievalRequest, group_id=self.group, agent_id=agent_id, focal_texts=texts, **options)
         queue = retrieval_queue(self.group, agent_id, self.settings.retrieval_shards)
-        return Answer.model_validate(self._calls.call("retrieval.retrieve", queue, request, timeout))
+        return Answer.model_validate_json(self._calls.call("retrieval.retrieve", queue, request, timeout))
 
     def reflect(self, agent_id: str, *, wait: bool = True, timeout: float | None = None) -> ReflectionState:
         """Let an agent reflect on its latest memories, now; its thoughts, each with its evidence.
@@ -312,7 +312,7 @@ class Client:
         group = group_id or self.group
         request = checked(MemoryQuery, group_id=group, query=query, **options)
         queue = retrieval_queue(group, "", self.settings.retrieval_shards)
-        return MemoryAnswer.model_validate(self._calls.call("retrieval.memory", queue, request, timeout))
+        return MemoryAnswer.model_validate_json(self._calls.call("retrieval.memory", queue, request, timeout))
 
     def ingest(
         self, content: str, *, wait: bool = True, timeout: float | None = None, **fields: Unpack[IngestArguments]

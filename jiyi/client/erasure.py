@@ -2,11 +2,68 @@
 
 from __future__ import annotations
 
-from jiyi.client.calls import Calls
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
+from uuid import UUID
+
+from jiyi.client.calls import Calls, Id, checked
+from jiyi.polling import poll
+from jiyi.protocol import erasure as protocol
+from jiyi.protocol.erasure import ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
+from jiyi.protocol.queries import DEFAULT_PAGE
+
+#: Seconds for a preview, which looks through everything.
+PREVIEW_SECONDS = 60.0
+
+
+class What(TypedDict, total=False):
+    """Of :class:`jiyi.protocol.erasure.Erasure`: whom or what it is about."""
+
+    agent_id: str
+    person: str
+    #: Other names of the person: short forms, other spellings, other scripts.
+    aliases: Sequence[str]
+    node_ids: Sequence[Id]
 
 
 class Erasure:
-    """Erasures of the group."""
+    """Erasures of the group: of an agent, or of a person by all of their names, or of single memories."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
+
+    def preview(self, **what: Unpack[What]) -> ErasurePreview:
+        """What an erasure would take along. Changes nothing."""
+        return ErasurePreview.model_validate(self._calls.ask("erasure.preview", checked(protocol.Erasure, **what), PREVIEW_SECONDS))
+
+    def request(self, *, delete_backups: bool = False, **what: Unpack[What]) -> UUID:
+        """Have it erased, with everything derived from it, for good; returns the erasure's id at once.
+
+        Args:
+            delete_backups: delete the backups of before, and make a new one.
+            what: an agent, a person or memories, one of them.
+
+        Raises:
+            InvalidRequest: with a sentence per wrong field.
+            NotFound: there is no such agent, or none of the memories.
+        """
+        request = checked(protocol.Erasure, **what, delete_backups=delete_backups)
+        return ErasureRequested.model_validate(self._calls.act("erasure.request", request)).erasure_id
+
+    def get(self, erasure_id: Id) -> ErasureState:
+        """How far an erasure is, and its report when it is done."""
+        return ErasureState.model_validate(self._calls.ask("erasure.get", checked(ErasureQuery, erasure_id=erasure_id)))
+
+    def wait_for(self, erasure_id: Id, timeout: float) -> ErasureState:
+        """The erasure when it is done. Raises :class:`NoAnswer` after ``timeout`` seconds; it goes on by itself."""
+        return poll(
+            lambda: self.get(erasure_id),
+            lambda found: found.state == "done",
+            timeout,
+            lambda found: f"the erasure {erasure_id} is {found.state}, at {found.step!r}, after {timeout:g} s; it goes on",
+        )
+
+    def list(self, *, before: Id | None = None, limit: int = DEFAULT_PAGE) -> ErasureRows:
+        """A page of erasures, newest first; ``before`` is the ``next`` of the page before. Of names only hashes are kept."""
+        request = checked(ErasuresQuery, before=before, limit=limit)
+        return ErasureRows.model_validate(self._calls.ask("erasure.list", request))

@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
-from jiyi.client.calls import Calls
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from pydantic import TypeAdapter
+
+from jiyi.accounts.api_keys import KeyScope, new_key
+from jiyi.client.calls import Calls, checked
+from jiyi.protocol.accounts import CreateKey, Key, ListKeys, NewKey, RevokeKey, RotateKey
+
+#: What a new key may, and how long a replaced one works on, unless told otherwise.
+DEFAULT_SCOPES: tuple[KeyScope, ...] = ("publish", "read")
+DEFAULT_GRACE = timedelta(hours=24)
+_KEYS = TypeAdapter(list[Key])
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedKey:
+    """A key that was just made. Its text cannot be shown again: the service keeps nothing that it follows from."""
+
+    text: str = field(repr=False)
+    key: Key
 
 
 class Keys:
@@ -10,3 +31,23 @@ class Keys:
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
+
+    def create(self, name: str, *, scopes: Sequence[KeyScope] = DEFAULT_SCOPES, expires_at: datetime | None = None) -> CreatedKey:
+        """Make a key of the group; with the scope ``operator`` one for all groups. Its secret does not leave this process."""
+        key = new_key()
+        request = checked(CreateKey, key=NewKey.of(key), name=name, scopes=list(scopes), expires_at=expires_at)
+        return CreatedKey(str(key), Key.model_validate(self._calls.act("keys.create", request)))
+
+    def rotate(self, key_id: str, *, grace: timedelta = DEFAULT_GRACE) -> CreatedKey:
+        """Make a key with the same rights in place of one, which works on for a while."""
+        key = new_key()
+        request = checked(RotateKey, key_id=key_id, key=NewKey.of(key), grace=grace)
+        return CreatedKey(str(key), Key.model_validate(self._calls.act("keys.rotate", request)))
+
+    def revoke(self, key_id: str) -> Key:
+        """End a key, for good. It may work for five more seconds."""
+        return Key.model_validate(self._calls.act("keys.revoke", checked(RevokeKey, key_id=key_id)))
+
+    def list(self, *, all_groups: bool = False) -> list[Key]:
+        """Keys and when they were used, newest first."""
+        return _KEYS.validate_python(self._calls.ask("keys.list", checked(ListKeys, all_groups=all_groups)))

@@ -109,7 +109,7 @@ class Tiers:
     def digest(self, days: float = 7, *, timeout: float = DIGEST_SECONDS) -> DigestState:
         """Digest the quarantine of the last days now, for those who promote; the weekly job does the same."""
         request = checked(DigestRequest, group_id=self._calls.group, days=days)
-        return DigestState.model_validate(self._calls.call("memory.digest", "reflection", request, timeout))
+        return DigestState.model_validate_json(self._calls.call("memory.digest", "reflection", request, timeout))
 
     def digests(self, limit: int = 10) -> list[DigestState]:
         """The latest digests, newest first."""

@@ -1,4 +1,4 @@
-"""What is to be erased, how a person's names are recognised in a text, and what is told of it (``docs/tenants.md``)."""
+"""How a person's names, or an agent's, are recognised in a text (``docs/tenants.md``)."""
 
 from __future__ import annotations
 
@@ -7,28 +7,8 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable
-from datetime import datetime
-from typing import Annotated, Any, Literal, Self
-from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-
-from jiyi.protocol.events import Name
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Query
-from jiyi.protocol.retrieval import all_storable
 from jiyi.text.words import CJK
-
-#: A single character is part of too many words.
-MIN_NAME_CHARS = 2
-MAX_NAMES = 20
-#: Most memories that are named one by one.
-MAX_NODES = 1_000
-#: Memories that a dry run shows.
-EXAMPLES = 10
-
-Kind = Literal["agent", "person", "nodes"]
-#: ``owed``: no worker has begun; ``incomplete``: something was found left, it is tried again; ``done``: nothing is left.
-State = Literal["owed", "running", "incomplete", "done"]
 
 #: Scripts that put no space between words: a name in them is found wherever its characters are.
 UNSPACED = (
@@ -43,15 +23,6 @@ _LETTER = rf"[^\W_{UNSPACED}]"
 _STARTS, _ENDS = re.compile(_LETTER), re.compile(rf"{_LETTER}\Z")
 #: A character as JSON and Python write it where only ASCII is allowed; in a text within a text with more backslashes.
 _ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2}))")
-
-
-def _a_name(text: str) -> str:
-    if sum(char.isalnum() for char in text) < MIN_NAME_CHARS:
-        raise ValueError(f"{MIN_NAME_CHARS} letters or digits at least: shorter names are part of too many words")
-    return text
-
-
-PersonName = Annotated[Name, AfterValidator(_a_name)]
 
 
 def folded(text: str) -> str:
@@ -130,90 +101,3 @@ def _of_agent(agents: Iterable[str]) -> str:
 def hash_of(name: str) -> str:
     """What is kept of a name: enough to tell whether another one is the same."""
     return hashlib.sha256(folded(name).strip().encode()).hexdigest()
-
-
-class Erasure(BaseModel):
-    """What is to be erased: an agent, or a person by all of their names, or single memories."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    agent_id: Name | None = None
-    person: PersonName | None = None
-    #: Other names of the person: short forms, other spellings, other scripts.
-    aliases: list[PersonName] = Field(default_factory=list, max_length=MAX_NAMES)
-    node_ids: list[UUID] = Field(default_factory=list, max_length=MAX_NODES)
-    #: Delete the backups of before, and make a new one.
-    delete_backups: bool = False
-
-    @model_validator(mode="after")
-    def _one_thing(self) -> Self:
-        if (self.agent_id is not None) + (self.person is not None) + bool(self.node_ids) != 1:
-            raise ValueError("give one of agent_id, person and node_ids")
-        if self.aliases and self.person is None:
-            raise ValueError("aliases: only a person has other names")
-        return all_storable(self)
-
-    @property
-    def kind(self) -> Kind:
-        if self.agent_id is not None:
-            return "agent"
-        return "nodes" if self.person is None else "person"
-
-    @property
-    def names(self) -> list[str]:
-        """Of the agent, or all of the person's."""
-        if self.agent_id is not None:
-            return [self.agent_id]
-        return [] if self.person is None else [self.person, *self.aliases]
-
-
-class EraseQuery(Query):
-    """Erase this, or (``dry_run``) tell what would go."""
-
-    what: Erasure
-    dry_run: bool = False
-
-
-class ErasureQuery(Query):
-    """How far is this erasure?"""
-
-    erasure_id: UUID
-
-
-class ErasuresQuery(Query):
-    """The group's erasures, newest first; ``before`` is the last page's smallest id."""
-
-    before: UUID | None = None
-    limit: PageSize = DEFAULT_PAGE
-
-
-class ErasureState(BaseModel):
-    """An erasure. ``what`` holds no names, only their hashes."""
-
-    erasure_id: UUID
-    group_id: str
-    kind: Kind
-    state: State
-    step: str
-    what: dict[str, Any] = {}
-    requested_by: str
-    created_at: datetime
-    finished_at: datetime | None = None
-    report: dict[str, Any] | None = None
-
-
-class Example(BaseModel):
-    """A memory that a dry run found."""
-
-    node_id: UUID
-    agent_id: str
-    type: str
-    description: str
-
-
-class DryRun(BaseModel):
-    """What would be erased: how much by kind, whole agents by name, and some of the memories."""
-
-    counts: dict[str, int]
-    agents: list[str]
-    examples: list[Example]

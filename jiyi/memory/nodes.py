@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from jiyi.protocol.events import MemoryObserved
+from jiyi.text.digests import content_digest, text_digest
 from jiyi.text.tokens import tokens
-from jiyi.text.words import is_idle, keywords_of, normalise
+from jiyi.text.words import is_idle, keywords_of
 
 #: Reflections fade: the original gives thoughts thirty days (GA-11).
 THOUGHT_LIFETIME = timedelta(days=30)
@@ -41,8 +41,8 @@ def derive(event: MemoryObserved) -> Derived:
     keywords = keywords_of(seen.description, seen.subject, seen.object) if seen.keywords is None else seen.keywords
     return Derived(
         embedding_key=key,
-        key_hash=text_hash(key),
-        content_hash=text_hash(" ".join(normalise(seen.description).split())),
+        key_hash=text_digest(key),
+        content_hash=content_digest(seen.description),
         keywords=list(dict.fromkeys(keywords)),
         tokens=tokens(searchable(seen.description, seen.utterances)),
         is_idle=is_idle(key, seen.predicate, seen.object),
@@ -53,10 +53,6 @@ def derive(event: MemoryObserved) -> Derived:
 def searchable(description: str, utterances: Iterable[Sequence[str]]) -> str:
     """The text that lexical search knows a memory by: its description and, of a conversation, what was said."""
     return "\n".join([description, *map(": ".join, utterances)])
-
-
-def text_hash(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()
 
 
 def depth_of(node_type: str, evidence: Iterable[UUID], depths: Mapping[UUID, int]) -> int:

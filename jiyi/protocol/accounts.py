@@ -1,33 +1,44 @@
-"""Keys and people, managed from outside. Answered by workers, like inspections; no secret and no password travels.
+"""API keys and people: what their actions are asked with, and answer. No secret and no password travels.
 
-Whoever may put such a question on the broker is an operator: the broker is for the service, producers get a user of their
-own there (``docs/tenants.md``).
+Whoever may put such a request on the broker is an operator: the broker is for the service, producers get a user of their own
+there (``docs/tenants.md``).
 """
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, Field, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StringConstraints
 
-from jiyi.accounts.keys import PASSWORD_HASH, KeyScope, KeyText
-from jiyi.protocol.queries import Query
+from jiyi.accounts.api_keys import KeyScope, KeyText
+from jiyi.accounts.passwords import PASSWORD_HASH
+from jiyi.protocol.events import Name
+from jiyi.protocol.queries import Request
 
 MAX_GROUPS = 1_000
 #: An old key works on for so long after a rotation, at most.
 MAX_GRACE = timedelta(days=90)
 
+
+def _is_user_name(text: str) -> str:
+    """It ends up in addresses and in the audit log."""
+    if re.fullmatch(r"[\w.@+-]{1,64}", text) is None:
+        raise ValueError("1 to 64 letters, digits and . @ + - _")
+    return text
+
+
 KeyName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
 KeyId = Annotated[str, Field(pattern=r"^[a-z0-9]{12}$")]
 #: 32 bytes in hexadecimal.
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-#: Ends up in addresses and in the audit log.
-USER_NAME = r"^[\w.@+-]{1,64}$"
-UserName = Annotated[str, Field(pattern=USER_NAME)]
+UserName = Annotated[str, AfterValidator(_is_user_name)]
 PasswordHash = Annotated[str, Field(pattern=PASSWORD_HASH)]
+#: An operator may everything, in every group; an admin change and delete in their groups; a viewer look.
 Role = Literal["operator", "admin", "viewer"]
+ROLES: tuple[Role, ...] = get_args(Role)
 
 
 class NewKey(BaseModel):
@@ -42,13 +53,7 @@ class NewKey(BaseModel):
         return cls(key_id=key.key_id, secret_hash=key.secret_hash.hex(), signing_key=key.signing_key.hex())
 
 
-class KeysQuery(Query):
-    """The group's keys, or those of all groups and the operators'."""
-
-    all_groups: bool = False
-
-
-class CreateKeyQuery(Query):
+class CreateKey(Request):
     """A new key for the group; with the scope ``operator`` for none."""
 
     key: NewKey
@@ -57,18 +62,24 @@ class CreateKeyQuery(Query):
     expires_at: AwareDatetime | None = None
 
 
-class RevokeKeyQuery(Query):
-    """The key works no more, whatever its group."""
-
-    key_id: KeyId
-
-
-class RotateKeyQuery(Query):
+class RotateKey(Request):
     """A new key in place of one that works on for ``grace``."""
 
     key_id: KeyId
     key: NewKey
     grace: Annotated[timedelta, Field(ge=timedelta(0), le=MAX_GRACE)]
+
+
+class RevokeKey(Request):
+    """A key that is to work no more."""
+
+    key_id: KeyId
+
+
+class ListKeys(Request):
+    """The group's keys; for operators also those of all groups, and their own."""
+
+    all_groups: bool = False
 
 
 class Key(BaseModel):
@@ -86,35 +97,34 @@ class Key(BaseModel):
     last_used_at: datetime | None
 
 
-class UsersQuery(Query):
-    """Everybody who may sign in, or might once."""
-
-
-class AddUserQuery(Query):
+class AddPerson(Request):
     """Somebody new. ``groups`` None: all."""
 
     name: UserName
     password_hash: PasswordHash
     role: Role
-    groups: Annotated[list[str], Field(min_length=1, max_length=MAX_GROUPS)] | None = None
+    groups: Annotated[list[Name], Field(min_length=1, max_length=MAX_GROUPS)] | None = None
 
 
-class PasswordQuery(Query):
-    """A new password; all sessions of this person end, and a lock after wrong passwords opens."""
+class SetPassword(Request):
+    """A person's new password."""
 
     name: UserName
     password_hash: PasswordHash
 
 
-class DisableUserQuery(Query):
-    """Somebody cannot sign in any more, or again with ``enable``; all sessions end."""
+class PersonRequest(Request):
+    """Whom it concerns."""
 
     name: UserName
-    enable: bool = False
 
 
-class User(BaseModel):
-    """A person as listed."""
+class ListPeople(Request):
+    """Everybody who may sign in, or might once."""
+
+
+class Person(BaseModel):
+    """A person as they are listed."""
 
     user_id: UUID
     name: str
@@ -123,8 +133,3 @@ class User(BaseModel):
     created_at: datetime
     last_seen_at: datetime | None
     disabled_at: datetime | None
-
-
-def rows(answer: Any, model: type[Key | User]) -> list[Any]:
-    """What a question for a list was answered with."""
-    return [model.model_validate(row) for row in answer]

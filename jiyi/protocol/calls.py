@@ -44,6 +44,13 @@ def reply_of_error(error: JiyiError) -> bytes:
     return to_json({"error": {"code": error.code, "message": str(error), "problems": problems}})
 
 
+def json_of(reply: bytes | str) -> bytes:
+    """The value of a reply as JSON, unread where that is possible. Raises as :func:`open_reply`."""
+    if isinstance(reply, bytes) and reply.startswith(VALUE_OPEN):
+        return reply[len(VALUE_OPEN) : -len(VALUE_CLOSE)]
+    return to_json(open_reply(reply))
+
+
 def open_reply(reply: bytes | str) -> Any:
     """The value of a reply, or the error it carries, raised."""
     content = from_json(reply)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jiyi.erasure.names import ErasureState
+from jiyi.protocol.erasure import ErasureState
 from jiyi.protocol.operations import MAX_BODY_CHARS, GroupStats, JobName, JobState, Kind, LetterState, WorkOwed
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize
 

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from jiyi.protocol.tiers import COLD_LIMIT, HOT_LIMIT, HOT_SCORE, NO_THRESHOLD, Item, MemoryQuestion
 from jiyi.retrieval.thresholds import RELEVANT
-from jiyi.tiers.screening import digest_of
+from jiyi.text.digests import content_digest
 
 #: Share of the answer that is kept for long-term memory if it has so much: as 5 are to 15 in the original. Without it ten
 #: new entries would hide every precedent from a node that asks for five.
@@ -66,9 +66,9 @@ def _without_repetition(warm: Iterable[Item], known: Iterable[Item]) -> tuple[li
     """What was promoted today is in both tiers: it is shown once, and as verified."""
     promoted: dict[bytes, Item] = {}
     for item in known:
-        promoted.setdefault(digest_of(item.content), item)
-    said = [item.model_copy(update={"verified": True}) if digest_of(item.content) in promoted else item for item in warm]
-    repeated = {digest_of(item.content) for item in said}
+        promoted.setdefault(content_digest(item.content), item)
+    said = [item.model_copy(update={"verified": True}) if content_digest(item.content) in promoted else item for item in warm]
+    repeated = {content_digest(item.content) for item in said}
     return said, [item for digest, item in promoted.items() if digest not in repeated]
 
 

@@ -15,11 +15,10 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from jiyi.memory.nodes import text_hash
 from jiyi.protocol.vectors import Float32
 from jiyi.retrieval.scoring import MIN_NORM
 from jiyi.retrieval.thresholds import thresholds_of
-from jiyi.text.words import normalise
+from jiyi.text.digests import content_digest
 
 Reason = Literal["low_confidence", "too_short", "duplicate", "near_duplicate", "inconsistent", "claim_refuted", "claim_pending", "runaway"]
 Consistency = Literal["consistent", "inconsistent", "unknown"]
@@ -130,11 +129,6 @@ def screen(candidate: Candidate, rules: IngressRules, known: Iterable[GroupState
     return Verdict(flags=_added(candidate), needs_check=rules.check_consistency and candidate.consistency is None)
 
 
-def digest_of(text: str) -> bytes:
-    """Equal for texts that differ only in case, width or spaces (K-28)."""
-    return text_hash(" ".join(normalise(text).split()))
-
-
 def weighted_length(text: str) -> float:
     """Characters without white space, those of Chinese, Japanese and Korean for more (K-15). Bytes play no part."""
     dense = "".join(text.split())
@@ -161,7 +155,7 @@ def _length(candidate: Candidate, rules: IngressRules) -> Verdict | None:
 
 def _duplicate(candidate: Candidate, rules: IngressRules, known: Iterable[GroupState], model: str | None) -> Verdict | None:
     limit = thresholds_of(model).near_duplicate if rules.max_similarity is None else rules.max_similarity
-    digest, closest = digest_of(candidate.text), (-2.0, "")
+    digest, closest = content_digest(candidate.text), (-2.0, "")
     for entry in known:
         if entry.digest == digest:
             return Verdict("duplicate", {"entry": entry.entry_id})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +14,20 @@ from uuid6 import uuid7
 
 #: Who a change from the command line or the admin is put down to, until people have names here.
 OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """Who did what to what."""
+
+    audit_id: UUID
+    at: datetime
+    #: None: it concerns no group, or all.
+    group_id: str | None
+    actor: str
+    action: str
+    target: str
+    details: dict[str, Any]
 
 
 def record(connection: Connection, *, group_id: str | None, actor: str, action: str, target: str, **details: Any) -> None:
@@ -38,10 +54,10 @@ def entries(
     actor: str | None = None,
     action: str | None = None,
     target: str | None = None,
-) -> list[dict[str, Any]]:
+) -> list[AuditEntry]:
     """Newest first, of a group or of the whole service. ``actor`` and ``target`` are beginnings."""
     parameters = {"group": group_id, "before": before, "limit": limit, "actor": actor, "action": action, "target": target}
-    return [dict(row) for row in connection.execute(_ENTRIES, parameters).mappings()]
+    return [AuditEntry(*row) for row in connection.execute(_ENTRIES, parameters)]
 
 
 def actions(connection: Connection, group_id: str | None) -> list[str]:

@@ -1,28 +1,24 @@
-"""People who sign in to the admin, and what each role may do.
+"""People who sign in to the admin, as they are stored, and what each role may do. ``models.accounts.actions`` changes them.
 
-The table is the whole service's: use it within ``whole_service()``. All that changes something leaves a row in the audit
-log, in the caller's transaction.
+The table is the whole service's: use it within ``whole_service()``.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 from uuid6 import uuid7
 
-from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.accounts import USER_NAME
+from jiyi.accounts.api_keys import KeyScope
+from jiyi.protocol.accounts import Person, Role
 from models.accounts import audit
 
-Role = Literal["operator", "admin", "viewer"]
-ROLES: tuple[Role, ...] = get_args(Role)
-#: What each may do; an operator in every group.
-SCOPES: dict[str, frozenset[str]] = {
+#: What each role may do; an operator in every group.
+SCOPES: dict[Role, frozenset[KeyScope]] = {
     "viewer": frozenset({"read"}),
     "admin": frozenset({"publish", "read", "admin"}),
     "operator": frozenset({"publish", "read", "admin", "operator"}),
@@ -34,12 +30,15 @@ MAX_LISTED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class User:
+    """A person with what signing in needs."""
+
     user_id: UUID
     name: str
     password_hash: str
-    role: str
+    role: Role
     #: None: all.
     groups: tuple[str, ...] | None
+    #: Sessions of an earlier epoch are over.
     epoch: int
     disabled: bool
 
@@ -49,11 +48,12 @@ class User:
         return f"user:{self.name}"
 
     @property
-    def scopes(self) -> frozenset[str]:
+    def scopes(self) -> frozenset[KeyScope]:
         return SCOPES[self.role]
 
 
 def any_at_all(connection: Connection) -> bool:
+    """Whether anybody may sign in, or might once."""
     return bool(connection.execute(_ANY).scalar_one())
 
 
@@ -65,58 +65,39 @@ def by_name(connection: Connection, name: str) -> User | None:
     return _user(connection, _BY_NAME, {"name": name})
 
 
-def listed(connection: Connection) -> list[dict[str, Any]]:
+def listed(connection: Connection) -> list[Person]:
     """Everybody, by name, without their passwords' hashes."""
-    return [dict(row) for row in connection.execute(_LISTED, {"limit": MAX_LISTED}).mappings()]
+    return [Person.model_validate(row) for row in connection.execute(_LISTED, {"limit": MAX_LISTED}).mappings()]
 
 
-def create(connection: Connection, *, name: str, password_hash: str, role: str, groups: Sequence[str] | None, actor: str) -> dict[str, Any]:
-    """A new person; the row as in :func:`listed`. ``groups`` None: all, as every operator's are.
-
-    Raises:
-        InvalidRequest: the name is taken, or role and groups do not fit.
-    """
-    if not re.fullmatch(USER_NAME, name) or name.endswith("\n"):
-        raise InvalidRequest(["name: 1 to 64 letters, digits and . @ + - _"])
-    if role not in ROLES:
-        raise InvalidRequest([f"role: must be one of {', '.join(ROLES)}"])
-    if role == "operator" and groups is not None:
-        raise InvalidRequest(["groups: an operator sees all of them; give none"])
-    if groups is not None and not groups:
-        raise InvalidRequest(["groups: name at least one, or leave them out for all"])
-    user_id = uuid7()
-    row = {"id": user_id, "name": name, "hash": password_hash, "role": role}
-    made = connection.execute(_CREATE, {**row, "groups": None if groups is None else sorted(set(groups))}).rowcount
-    if not made:
-        raise InvalidRequest([f"name: {name!r} is taken"])
-    _record(connection, name, actor, "user created", role=role, groups=groups)
-    return _one(connection, user_id)
+def one(connection: Connection, name: str) -> Person:
+    """Somebody who is there, as they are listed."""
+    return Person.model_validate(connection.execute(_ONE, {"name": name}).mappings().one())
 
 
-def set_password(connection: Connection, name: str, password_hash: str, *, actor: str) -> dict[str, Any]:
-    """All sessions of this person end. Raises :class:`NotFound`."""
-    return _change(connection, _PASSWORD, {"name": name, "hash": password_hash}, actor, "password changed")
+def insert(connection: Connection, *, name: str, password_hash: str, role: Role, groups: Sequence[str] | None) -> bool:
+    """Store somebody. False if the name is taken."""
+    row = {"id": uuid7(), "name": name, "hash": password_hash, "role": role, "groups": None if groups is None else list(groups)}
+    return connection.execute(_INSERT, row).rowcount > 0
 
 
-def disable(connection: Connection, name: str, *, actor: str) -> dict[str, Any]:
-    """Who is disabled cannot sign in, and every session ends.
+def set_password(connection: Connection, name: str, password_hash: str) -> bool:
+    """All sessions of this person end. False if nobody has the name."""
+    return connection.execute(_PASSWORD, {"name": name, "hash": password_hash}).rowcount > 0
 
-    Raises:
-        NotFound: nobody has the name.
-        InvalidRequest: it is the last operator.
-    """
+
+def is_last_operator(connection: Connection, name: str) -> bool:
+    """Whether nobody else could run the service. Until the transaction ends no operator is disabled or enabled elsewhere."""
     connection.execute(_LOCK_OPERATORS)  # two operators that disable each other take turns
     found = by_name(connection, name)
-    if found is not None and found.role == "operator" and not found.disabled:
-        others = connection.execute(_OTHER_OPERATORS, {"name": name}).scalar_one()
-        if not others:
-            raise InvalidRequest([f"name: {name!r} is the last operator; add another one first"])
-    return _change(connection, _DISABLE, {"name": name}, actor, "user disabled")
+    if found is None or found.role != "operator" or found.disabled:
+        return False
+    return not connection.execute(_OTHER_OPERATORS, {"name": name}).scalar_one()
 
 
-def enable(connection: Connection, name: str, *, actor: str) -> dict[str, Any]:
-    """Who was disabled may sign in again. Raises :class:`NotFound`."""
-    return _change(connection, _ENABLE, {"name": name}, actor, "user enabled")
+def set_disabled(connection: Connection, name: str, *, disabled: bool) -> bool:
+    """Every session of this person ends. False if nobody has the name."""
+    return connection.execute(_DISABLE if disabled else _ENABLE, {"name": name}).rowcount > 0
 
 
 def sign_out(connection: Connection, user: User) -> None:
@@ -131,24 +112,12 @@ def seen(connection: Connection, user_id: UUID) -> None:
 
 
 def record(connection: Connection, name: str | None, action: str, **details: Any) -> None:
-    """Of signing in and out. ``name`` None: nobody of this service, whatever was typed; that may have been a password."""
+    """Audit signing in and out. ``name`` None: nobody of this service, whatever was typed; that may have been a password."""
     who = f"user:{name}" if name is not None else "nobody"
     audit.record(connection, group_id=None, actor=who, action=action, target=who, **details)
 
 
-def _record(connection: Connection, name: str, actor: str, action: str, **details: Any) -> None:
-    audit.record(connection, group_id=None, actor=actor, action=action, target=f"user:{name}", **details)
-
-
-def _change(connection: Connection, statement: Any, parameters: dict[str, Any], actor: str, action: str) -> dict[str, Any]:
-    user_id = connection.execute(statement, parameters).scalar_one_or_none()
-    if user_id is None:
-        raise NotFound(f"name: nobody here is called {parameters['name']!r}; see `jiyi users list`")
-    _record(connection, parameters["name"], actor, action)
-    return _one(connection, user_id)
-
-
-def _user(connection: Connection, statement: Any, parameters: dict[str, Any]) -> User | None:
+def _user(connection: Connection, statement: TextClause, parameters: dict[str, Any]) -> User | None:
     row = connection.execute(statement, parameters).one_or_none()
     if row is None:
         return None
@@ -156,26 +125,20 @@ def _user(connection: Connection, statement: Any, parameters: dict[str, Any]) ->
     return User(row.user_id, row.name, row.password_hash, row.role, groups, row.epoch, row.disabled_at is not None)
 
 
-def _one(connection: Connection, user_id: UUID) -> dict[str, Any]:
-    return dict(connection.execute(_ONE, {"id": user_id}).mappings().one())
-
-
 _SHOWN = "user_id, name, role, groups, created_at, last_seen_at, disabled_at"
 _FULL = "SELECT user_id, name, password_hash, role, groups, epoch, disabled_at FROM users"
 _ANY = text("SELECT EXISTS (SELECT FROM users)")
 _BY_ID = text(f"{_FULL} WHERE user_id = :id")
 _BY_NAME = text(f"{_FULL} WHERE name = :name")
-_ONE = text(f"SELECT {_SHOWN} FROM users WHERE user_id = :id")
+_ONE = text(f"SELECT {_SHOWN} FROM users WHERE name = :name")
 _LISTED = text(f"SELECT {_SHOWN} FROM users ORDER BY name LIMIT :limit")
-_CREATE = text("""
+_INSERT = text("""
     INSERT INTO users (user_id, name, password_hash, role, groups) VALUES (:id, :name, :hash, :role, :groups)
     ON CONFLICT (name) DO NOTHING
 """)
-_PASSWORD = text("UPDATE users SET password_hash = :hash, epoch = epoch + 1 WHERE name = :name RETURNING user_id")
-_DISABLE = text("""
-    UPDATE users SET disabled_at = coalesce(disabled_at, now()), epoch = epoch + 1 WHERE name = :name RETURNING user_id
-""")
-_ENABLE = text("UPDATE users SET disabled_at = NULL, epoch = epoch + 1 WHERE name = :name RETURNING user_id")
+_PASSWORD = text("UPDATE users SET password_hash = :hash, epoch = epoch + 1 WHERE name = :name")
+_DISABLE = text("UPDATE users SET disabled_at = coalesce(disabled_at, now()), epoch = epoch + 1 WHERE name = :name")
+_ENABLE = text("UPDATE users SET disabled_at = NULL, epoch = epoch + 1 WHERE name = :name")
 _NEXT_EPOCH = text("UPDATE users SET epoch = epoch + 1 WHERE user_id = :id")
 _LOCK_OPERATORS = text("SELECT FROM users WHERE role = 'operator' ORDER BY user_id FOR UPDATE")
 _OTHER_OPERATORS = text("SELECT count(*) FROM users WHERE role = 'operator' AND disabled_at IS NULL AND name <> :name")

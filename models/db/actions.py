@@ -15,11 +15,11 @@ from uuid import UUID
 from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
-from jiyi.accounts.keys import KeyScope
+from jiyi.accounts.api_keys import KeyScope
 from jiyi.protocol.queries import CHANGES, QUEUE
 from models.accounts import audit
 from models.db.connection import unit_of_work
-from models.db.scope import for_groups, whole_service
+from models.db.scope import narrowed_to, whole_service
 from models.queue import pending_work
 from models.queue.wakeups import wake
 
@@ -112,7 +112,7 @@ class Action(Generic[Q, R]):
         """
         assert self.function is not None, f"{self.name} is for workers"
         everything = self.whole_service or (self.across_groups and actor.operator)
-        with whole_service() if everything else for_groups(actor.group_id):
+        with whole_service() if everything else narrowed_to(actor.group_id):
             with unit_of_work() as connection:
                 if timeout_ms is not None:
                     connection.execute(_TIMEOUT, {"timeout": str(timeout_ms)})

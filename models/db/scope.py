@@ -33,6 +33,12 @@ def for_groups(*group_ids: str) -> AbstractContextManager[None]:
     return within(Scope(groups=tuple(sorted(set(group_ids)))))
 
 
+def narrowed_to(group_id: str) -> AbstractContextManager[None]:
+    """What is done within is done for this group; if the current scope has other groups only, for those: it is never widened."""
+    begun = current()
+    return within(begun) if begun.groups and group_id not in begun.groups else for_groups(group_id)
+
+
 def whole_service() -> AbstractContextManager[None]:
     """What is done within may look across groups: scheduled jobs, claims of work, the operator's overview.
 

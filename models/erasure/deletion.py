@@ -12,8 +12,8 @@ from sqlalchemy import Connection, text
 
 from jiyi.erasure.names import Whom
 from models.erasure import tiers
-from models.erasure.erasures import ERASE
 from models.erasure.matching import APART, UUIDS
+from models.erasure.progress import ERASE
 from models.memory.agents import AgentName
 from models.retrieval.enlargement import ALL_TERMS
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from models.erasure import erasures
-from models.erasure.erasures import Progress
+from models.erasure import progress as erasures
+from models.erasure.progress import Progress
 from models.operations import backups
 
 FILE = "erasures.jsonl"

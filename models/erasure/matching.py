@@ -7,13 +7,14 @@ PostgreSQL takes for a word, or for the lower case of a letter, depends on how t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.erasure.names import Erasure, Names, hash_of
+from jiyi.erasure.names import Names, hash_of
+from jiyi.protocol.erasure import Erasure
 from models.erasure import tiers
 
 #: Rows looked through in one transaction.
@@ -59,7 +60,7 @@ def note_nodes(connection: Connection, erasure_id: UUID, group_id: str, node_ids
 
 def note_events(connection: Connection, erasure_id: UUID, group_id: str, names: Names, after: int) -> int | None:
     """Those of the next page of events that name the person, and what became of them; the last position, None at the end."""
-    rows = connection.execute(_EVENTS, {"group": group_id, "after": after, "limit": PAGE}).all()
+    rows = page_of_events(connection, group_id, after)
     found = [row.event_id for row in rows if names.found_in(row.content)]
     connection.execute(_NOTE_EVENTS, {"erasure": erasure_id, "group": group_id, "ids": found})
     return rows[-1].position if len(rows) == PAGE else None
@@ -67,7 +68,7 @@ def note_events(connection: Connection, erasure_id: UUID, group_id: str, names: 
 
 def note_named(connection: Connection, erasure_id: UUID, group_id: str, names: Names, after: tuple[str, int]) -> tuple[str, int] | None:
     """Those of the next page of memories that name the person; where the page ends, None at the end of all."""
-    rows = _page(connection, group_id, after)
+    rows = page_of_nodes(connection, group_id, after)
     note_nodes(connection, erasure_id, group_id, [row.node_id for row in rows if names.found_in(row.content)])
     return (rows[-1].agent_id, rows[-1].node_count) if len(rows) == PAGE else None
 
@@ -82,68 +83,15 @@ def note_resting(connection: Connection, erasure_id: UUID, group_id: str) -> int
     return noted + tiers.note_resting(connection, erasure_id, group_id)
 
 
-def rehearse(connection: Connection, group_id: str, request: Erasure) -> dict[str, Any]:
-    """What the steps would note: counts, agents, and the ids of nodes. Changes nothing."""
-    agents = agents_of(connection, group_id, {}, request)
-    parameters = {"group": group_id, "agents": agents}
-    nodes = set(connection.execute(_NODES_OF, parameters).scalars()) | set(known_nodes(connection, group_id, request.node_ids))
-    events = set(connection.execute(_EVENTS_OF, parameters).scalars())
-    letters = 0
-    if request.kind == "person":
-        names = Names(request.names)
-        events |= {row.event_id for row in _all_events(connection, group_id) if names.found_in(row.content)}
-        nodes |= {row.node_id for row in _all_nodes(connection, group_id) if names.found_in(row.content)}
-        letters = sum(names.found_in(row.content) for row in connection.execute(_LETTERS, {"group": group_id}))
-    nodes |= set(known_nodes(connection, group_id, list(events)))
-    directly = len(nodes)
-    while more := set(connection.execute(_RESTING_ON, {"group": group_id, "ids": list(nodes | events)}).scalars()) - nodes:
-        nodes |= more
-    outputs, known = _in_tiers(connection, group_id, request, agents, events)
-    events |= set(connection.execute(_EVENTS_OF_NODES, {"group": group_id, "ids": [*nodes, *outputs]}).scalars())
-    counts = {
-        "memories": len(nodes),
-        "resting_on_others": len(nodes) - directly,
-        "events": len(events),
-        "dead_letters": letters,
-        "outputs": len(outputs),
-        "knowledge": len(known),
-    }
-    return {"counts": counts, "agents": agents, "nodes": nodes}
-
-
-def _in_tiers(
-    connection: Connection, group_id: str, request: Erasure, agents: Sequence[str], events: set[UUID]
-) -> tuple[set[UUID], set[UUID]]:
-    """Outputs in quarantine, and knowledge, that would go."""
-    of_agents = tiers.ids_of_agents(connection, group_id, agents)
-    named = tiers.named(connection, group_id, Names(request.names)) if request.kind == "person" else {}
-    outputs = {*of_agents["quarantine_logs"], *named.get("quarantine_logs", [])}
-    known = {*of_agents["knowledge"], *named.get("knowledge", []), *named.get("knowledge_history", [])}
-    return outputs, known | tiers.resting_on(connection, group_id, [*outputs, *known, *events])
-
-
-def examples(connection: Connection, group_id: str, node_ids: set[UUID], limit: int) -> list[dict[str, Any]]:
-    some = sorted(node_ids)[:limit]
-    return [dict(row) for row in connection.execute(_EXAMPLES, {"group": group_id, "ids": some}).mappings()]
-
-
-def _page(connection: Connection, group_id: str, after: tuple[str, int]) -> list[Any]:
+def page_of_nodes(connection: Connection, group_id: str, after: tuple[str, int]) -> list[Any]:
+    """The group's next memories after an agent's node_count, with all their texts."""
     parameters = {"group": group_id, "agent": after[0], "count": after[1], "limit": PAGE}
     return list(connection.execute(_NODES, parameters).all())
 
 
-def _all_nodes(connection: Connection, group_id: str) -> Iterator[Any]:
-    after = ("", 0)
-    while rows := _page(connection, group_id, after):
-        yield from rows
-        after = (rows[-1].agent_id, rows[-1].node_count)
-
-
-def _all_events(connection: Connection, group_id: str) -> Iterator[Any]:
-    after = 0
-    while rows := connection.execute(_EVENTS, {"group": group_id, "after": after, "limit": PAGE}).all():
-        yield from rows
-        after = rows[-1].position
+def page_of_events(connection: Connection, group_id: str, after: int) -> list[Any]:
+    """The group's next events after a position, with all their texts."""
+    return list(connection.execute(_EVENTS, {"group": group_id, "after": after, "limit": PAGE}).all())
 
 
 #: A million rows take seconds, on a busy server minutes.
@@ -156,11 +104,6 @@ _EVERYONE = """
 _IS_AGENT = text(f"SELECT 1 FROM ({_EVERYONE}) everyone WHERE agent_id = :agent")
 _AGENTS = text(f"SELECT agent_id FROM ({_EVERYONE}) everyone ORDER BY agent_id")
 _KNOWN_NODES = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
-_NODES_OF = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND agent_id = ANY(:agents)")
-_EVENTS_OF = text("SELECT event_id FROM events WHERE group_id = :group AND agent_id = ANY(:agents)")
-_EVENTS_OF_NODES = text("""
-    SELECT event_id FROM events WHERE group_id = :group AND (event_id = ANY(:ids) OR node_id = ANY(:ids))
-""")
 _NODES = text(f"""
     SELECT node_id, agent_id, node_count, concat_ws({APART}, agent_id, session_id, subject, predicate, object, description,
         embedding_key, array_to_string(keywords, {APART}), filling::text, provenance::text) AS content
@@ -170,9 +113,6 @@ _NODES = text(f"""
 _EVENTS = text(f"""
     SELECT event_id, position, concat_ws({APART}, agent_id, session_id, correlation_id, payload::text) AS content
     FROM events WHERE group_id = :group AND position > :after AND outcome <> 'erased' ORDER BY position LIMIT :limit
-""")
-_LETTERS = text(f"""
-    SELECT concat_ws({APART}, reason, body, traceback) AS content FROM dead_letters WHERE group_id = :group OR group_id IS NULL
 """)
 _NOTE = "INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)"
 _ONCE = "ON CONFLICT DO NOTHING"
@@ -197,14 +137,4 @@ _NOTE_RESTING = text(f"""
     )
     {_NOTE} SELECT :erasure, n.node_id, :group, n.agent_id FROM memory_nodes n JOIN found USING (node_id)
     WHERE n.group_id = :group {_ONCE}
-""")
-_RESTING_ON = text("""
-    SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)
-        JOIN unnest(CAST(:ids AS uuid[])) AS noted(id) ON noted.id::text = f.id WHERE n.group_id = :group
-    UNION SELECT n.node_id FROM memory_nodes n JOIN unnest(CAST(:ids AS uuid[])) AS noted(id)
-        ON noted.id::text = n.provenance ->> 'reflection' WHERE n.group_id = :group
-""")
-_EXAMPLES = text("""
-    SELECT node_id, agent_id, type, description FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)
-    ORDER BY node_id
 """)

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.erasure.names import Erasure, Names
+from jiyi.erasure.names import Names
+from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import Event, MemoryObserved
 
 #: Any number that no other advisory lock of ours uses. Held by all who store; alone by an erasure, for a moment.

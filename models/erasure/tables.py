@@ -14,7 +14,7 @@ from models.db.base import EMPTY_OBJECT, NOW, Base, Timestamp
 
 
 class ErasureRow(Base):
-    """An erasure, under way or done (``models.erasure.erasures``). At its end nothing is left of names but their hashes."""
+    """An erasure, under way or done (``models.erasure.progress``). At its end nothing is left of names but their hashes."""
 
     __tablename__ = "erasures"
     __table_args__ = (
@@ -27,7 +27,7 @@ class ErasureRow(Base):
     erasure_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[str] = mapped_column(Text)
     kind: Mapped[str] = mapped_column(Text)
-    #: Whom or what it is about (``jiyi.erasure.names.Erasure``); at the end hashes and numbers.
+    #: Whom or what it is about (``jiyi.protocol.erasure.Erasure``); at the end hashes and numbers.
     what: Mapped[dict[str, Any]] = mapped_column(JSONB)
     state: Mapped[str] = mapped_column(Text, server_default=text("'owed'"))
     #: The step that comes next, where it stopped in it, and what the steps before it counted.

@@ -21,7 +21,7 @@ from jiyi.protocol.events import AgentConfigured, Event, MemoryObserved, NodeExe
 from jiyi.protocol.tiers import kind_of
 from jiyi.protocol.vectors import to_array
 from jiyi.settings import get_settings
-from jiyi.tiers.screening import digest_of
+from jiyi.text.digests import content_digest
 from models.db.bulk_copy import Copy, copy_rows
 from models.db.connection import driver
 from models.erasure import refusal
@@ -318,7 +318,7 @@ def _add_output(event: NodeExecuted, rows: _Rows) -> None:
             "node_name": said.node_name,
             "kind": kind_of(said.node_type, said.metadata),
             "content": said.output,
-            "content_hash": digest_of(said.output),
+            "content_hash": content_digest(said.output),
             "confidence": said.confidence,
             "flags": list(said.flags),
             "depth": said.depth,

@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from jiyi.errors import NotFound
 from jiyi.protocol.knowledge import DemoteBody, Demoted, Edited, EditKnowledge, Piece, PromoteBody, Promoted
 from jiyi.text.budget import estimate_tokens
+from jiyi.text.digests import content_digest
 from jiyi.tiers.promotion import Planned, knowledge_id
-from jiyi.tiers.screening import digest_of
 from models.db.actions import Context, action
 from models.queue import news
 from models.tiers import pieces
@@ -93,7 +93,7 @@ def edit(context: Context, request: EditKnowledge) -> Edited:
     content = request.content.strip()
     if content == row.content:
         return Edited(knowledge_id=edited)
-    digest = digest_of(content)
+    digest = content_digest(content)
     new_id = knowledge_id(group_id, row.agent_id, digest)
     if new_id == edited:  # other capitals or spaces only: the same piece
         pieces.reword(connection, group_id, edited, content)

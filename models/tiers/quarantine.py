@@ -198,7 +198,7 @@ def sentence(reason: str, details: dict[str, Any]) -> str:
 def delete(connection: Connection, group_id: str, entry_ids: Sequence[UUID], actor: str, reason: str = "") -> list[UUID]:
     """Take entries out of sight, and of working memory; returns which were there. The rows stay for the audit.
 
-    For good is what ``models.erasure.erasures`` does. Safe to repeat because what is deleted is not found.
+    For good is what ``models.erasure.actions`` does. Safe to repeat because what is deleted is not found.
     """
     hold(connection, group_id)
     now = datetime.now(UTC)

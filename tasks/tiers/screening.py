@@ -19,8 +19,9 @@ from jiyi.providers.embedders import embedder, embedder_of
 from jiyi.providers.embedders.cache import query_vector
 from jiyi.providers.llms import ForGroup, llm
 from jiyi.providers.llms.questions import Consistency
+from jiyi.text.digests import content_digest
 from jiyi.text.words import language_of
-from jiyi.tiers.screening import UNVERIFIED, VERIFIED, Candidate, GroupState, Verdict, digest_of, screen
+from jiyi.tiers.screening import UNVERIFIED, VERIFIED, Candidate, GroupState, Verdict, screen
 from models.db.connection import unit_of_work
 from models.memory.inbox import INGRESS
 from models.operations import meters
@@ -129,7 +130,7 @@ def _candidate(output: Output, vector: Float32 | None) -> Candidate:
 
 
 def _known(entry: Entry, model: str | None) -> GroupState:
-    return GroupState(str(entry.entry_id), digest_of(entry.content), entry.vector if entry.model == model else None)
+    return GroupState(str(entry.entry_id), content_digest(entry.content), entry.vector if entry.model == model else None)
 
 
 def _count(group_id: str, screened: _Screened) -> None:

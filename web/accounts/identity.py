@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from flask import abort, g
 from flask_babel import gettext as _
 
-#: ``publish``: events. ``read``: retrieve and look. ``admin``: change and delete within the group.
-#: ``operator``: the whole service: schedules, queues, every group.
-Scope = Literal["publish", "read", "admin", "operator"]
+from jiyi.accounts.api_keys import KeyScope
+
+Scope = KeyScope
 
 
 @dataclass(frozen=True, slots=True)

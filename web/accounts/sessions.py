@@ -6,15 +6,17 @@ and signing out each begin a new epoch, and every session of the old one is over
 
 from __future__ import annotations
 
-import threading
 import time
+from collections.abc import Collection
 from uuid import UUID
 
 from flask import Flask, current_app, request, session
 from flask.sessions import SecureCookieSessionInterface
+from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
 from models.accounts import users
+from models.accounts.lookup_cache import LookupCache
 from models.accounts.users import User
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
@@ -46,53 +48,27 @@ def is_plain_http_on_loopback() -> bool:
     return not request.is_secure and is_loopback(request.host)
 
 
-class People:
-    """The rows of those who were here lately."""
+def _find(user_ids: Collection[UUID]) -> dict[UUID, User]:
+    def question(connection: Connection) -> dict[UUID, User]:
+        return {user_id: user for user_id in user_ids if (user := users.by_id(connection, user_id)) is not None}
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        #: Id → the row, when it was read, and when it was last asked for.
-        self._known: dict[UUID, tuple[User | None, float, float]] = {}
-
-    def load(self, user_id: UUID) -> User | None:
-        """None: there is no such person. Raises :class:`Unanswered` when nothing is known and nobody answers."""
-        now = time.monotonic()
-        kept = self._known.get(user_id)
-        if kept is not None and now - kept[2] <= USER_SECONDS:
-            return kept[0]
-        try:
-            with whole_service():
-                found = from_database(lambda connection: users.by_id(connection, user_id))
-        except Unanswered:
-            if kept is None or now - kept[1] > STALE_SECONDS:
-                raise
-            self._keep(user_id, kept[0], kept[1])
-            return kept[0]
-        self._keep(user_id, found, now)
-        return found
-
-    def forget(self, user_id: UUID) -> None:
-        self._known.pop(user_id, None)
-
-    def _keep(self, user_id: UUID, user: User | None, read_at: float) -> None:
-        with self._lock:
-            self._known.pop(user_id, None)
-            if len(self._known) >= MAX_USERS:
-                del self._known[next(iter(self._known))]
-            self._known[user_id] = (user, read_at, time.monotonic())
+    with whole_service():
+        return from_database(question)
 
 
 def register(app: Flask) -> None:
     app.session_interface = Cookie()
     app.config.update(SESSION_COOKIE_HTTPONLY=True, SESSION_COOKIE_SAMESITE="Lax", SESSION_COOKIE_PATH="/")
-    app.extensions["jiyi.people"] = People()
+    app.extensions["jiyi.people"] = LookupCache(
+        _find, fresh_seconds=USER_SECONDS, max_entries=MAX_USERS, stale_seconds=STALE_SECONDS, unavailable=(Unanswered,)
+    )
 
 
 def begin(user: User) -> None:
     """A session of its own, with nothing left of what was in the cookie before."""
     session.clear()
     session.update(fresh(user, int(time.time())))
-    current_app.extensions["jiyi.people"].load(user.user_id)
+    _people().get(user.user_id)
 
 
 def fresh(user: User, now: int) -> dict[str, str | int]:
@@ -101,7 +77,15 @@ def fresh(user: User, now: int) -> dict[str, str | int]:
 
 def end(user_id: UUID) -> None:
     session.clear()
-    current_app.extensions["jiyi.people"].forget(user_id)
+    _people().forget(user_id)
+
+
+def renew(user_id: UUID) -> None:
+    """This session goes on in the person's new epoch; all others are over."""
+    end(user_id)
+    user = _people().get(user_id)
+    if user is not None:
+        begin(user)
 
 
 def current() -> User | None:
@@ -114,7 +98,7 @@ def current() -> User | None:
     if now - seen > settings.session_idle_hours * 3_600 or now - began > settings.session_days * 86_400:
         session.clear()
         return None
-    user: User | None = current_app.extensions["jiyi.people"].load(user_id)
+    user = _people().get(user_id)
     if user is None or user.disabled or user.epoch != epoch:
         session.clear()
         return None
@@ -138,6 +122,11 @@ def _is_visit() -> bool:
     """A page or a form, not what an open page asks for by itself every few seconds."""
     by_itself = request.headers.get("HX-Request") == "true" or request.accept_mimetypes.best == "text/event-stream"
     return request.method not in ("GET", "HEAD") or not by_itself
+
+
+def _people() -> LookupCache[UUID, User]:
+    found: LookupCache[UUID, User] = current_app.extensions["jiyi.people"]
+    return found
 
 
 def _note(user_id: UUID) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from threading import BoundedSemaphore
-from typing import TypeVar, cast
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import redis
@@ -17,14 +17,14 @@ from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import HTTPException, Unauthorized
 from werkzeug.security import check_password_hash
 
-from jiyi.accounts.keys import MAX_PASSWORD
+from jiyi.accounts.passwords import MAX_PASSWORD
 from models.accounts import login_attempts, users
 from models.accounts.login_attempts import LoginAttempt
 from models.accounts.users import User
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from web.accounts import sessions
-from web.accounts.identity import Identity, Scope, identify
+from web.accounts.identity import Identity, identify
 from web.answers import wants_json
 from web.security import is_loopback
 from web.sources import Unanswered, ask, reading
@@ -84,7 +84,7 @@ def _gate(csrf: CSRFProtect) -> ResponseReturnValue | None:
 
 def identity_of(user: User) -> Identity:
     groups = None if user.groups is None else frozenset(user.groups)
-    return Identity(user.actor, cast("frozenset[Scope]", user.scopes), groups)
+    return Identity(user.actor, user.scopes, groups)
 
 
 def _turned_away() -> ResponseReturnValue:

@@ -42,11 +42,17 @@ def chosen_ids(name: str, most: int = 1_000) -> list[UUID]:
 
 
 def perform(action: Action[Q, R], request: Q, *, timeout: float = WORKER_TIMEOUT) -> R:
-    """Do it for the page's group, as whoever is signed in. 400 or 404 with its words if it is refused: then nothing is changed."""
+    """Do it for the page's group, as whoever is signed in. 400 or 404 with its words if it is refused: then nothing is changed.
+
+    Raises:
+        Unanswered: what has to do it is away, or no worker answered in time.
+    """
     try:
         return actions.perform(action, frame.group(), request, timeout=timeout)
     except (InvalidRequest, NotFound) as error:
         _refuse(error)
+    except (NoAnswer, BrokerUnavailable) as error:
+        raise Unanswered("worker", str(error)) from error
 
 
 def checked(model: type[Q], **fields: Any) -> Q:

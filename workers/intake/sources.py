@@ -21,7 +21,7 @@ import kombu
 import redis
 from kombu.exceptions import OperationalError
 
-from jiyi.accounts.keys import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
+from jiyi.accounts.signatures import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
 from jiyi.protocol.broker import intake_queue
 from jiyi.settings import Settings
 from models.db import valkey_keys

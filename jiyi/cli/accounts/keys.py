@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from rich.text import Text
 
-from jiyi.accounts import keys
-from jiyi.accounts.keys import SCOPES, KeyText
+from jiyi.accounts.api_keys import SCOPES, KeyScope
 from jiyi.cli import output
-from jiyi.cli.shell import Json, checked, connect, session
-from jiyi.protocol import accounts
-from jiyi.protocol.accounts import Key
+from jiyi.cli.shell import Json, connect, session
+from jiyi.client.keys import DEFAULT_GRACE, DEFAULT_SCOPES, CreatedKey
 
 app = typer.Typer(no_args_is_help=True, help="API keys: who may use the REST API, and sign events.")
 
 UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
-DEFAULT_SCOPES = ["publish", "read"]
 SHOWN_ONCE = "this is the only time that it is shown; the service keeps nothing that it follows from"
 
 
@@ -47,26 +44,17 @@ def create(
     as_json: Json = False,
 ) -> None:
     """A new key for the group (--group), shown once. With the scope operator it is for all groups."""
-    key = keys.make()
+    expires_at = None if expires is None else datetime.now(UTC) + expires
     with connect(ctx) as client:
-        query = checked(
-            accounts.CreateKeyQuery,
-            group_id=client.group,
-            key=accounts.NewKey.of(key),
-            name=name,
-            scopes=scopes or DEFAULT_SCOPES,
-            expires_at=None if expires is None else datetime.now(UTC) + expires,
-        )
-        made = Key.model_validate(client.ask("create_key", query))
-    _tell(key, made, as_json=as_json)
+        made = client.keys.create(name, scopes=cast("list[KeyScope]", scopes or DEFAULT_SCOPES), expires_at=expires_at)
+    _tell(made, as_json=as_json)
 
 
 @app.command("list")
 def list_keys(ctx: typer.Context, as_json: Json = False) -> None:
     """Keys and when they were used: of the group, if one is given with --group, else all."""
     with connect(ctx) as client:
-        query = checked(accounts.KeysQuery, group_id=client.group, all_groups=session(ctx).group is None)
-        found = accounts.rows(client.ask("keys", query), Key)
+        found = client.keys.list(all_groups=session(ctx).group is None)
     if as_json:
         output.document([key.model_dump(mode="json") for key in found])
         return
@@ -94,8 +82,7 @@ def list_keys(ctx: typer.Context, as_json: Json = False) -> None:
 def revoke(ctx: typer.Context, key_id: Annotated[str, typer.Argument(metavar="ID", help="Its id.")], as_json: Json = False) -> None:
     """End a key, for good. It may work for five more seconds."""
     with connect(ctx) as client:
-        query = checked(accounts.RevokeKeyQuery, group_id=client.group, key_id=key_id)
-        found = Key.model_validate(client.ask("revoke_key", query))
+        found = client.keys.revoke(key_id)
     if as_json:
         output.document(found.model_dump(mode="json"))
         return
@@ -108,22 +95,21 @@ def rotate(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="The id of the key to replace.")],
     grace: Annotated[
         timedelta, typer.Option(parser=duration, metavar="24h", help="How long the old one works on.", show_default="24h")
-    ] = timedelta(hours=24),
+    ] = DEFAULT_GRACE,
     as_json: Json = False,
 ) -> None:
     """A new key with the same rights, shown once; the old one works on for a while."""
-    key = keys.make()
     with connect(ctx) as client:
-        query = checked(accounts.RotateKeyQuery, group_id=client.group, key_id=key_id, key=accounts.NewKey.of(key), grace=grace)
-        made = Key.model_validate(client.ask("rotate_key", query))
-    _tell(key, made, as_json=as_json)
+        made = client.keys.rotate(key_id, grace=grace)
+    _tell(made, as_json=as_json)
 
 
-def _tell(key: KeyText, made: Key, *, as_json: bool) -> None:
+def _tell(created: CreatedKey, *, as_json: bool) -> None:
+    made = created.key
     if as_json:
-        output.document({"key": str(key), **made.model_dump(mode="json")})
+        output.document({"key": created.text, **made.model_dump(mode="json")})
         return
-    output.line(str(key))
+    output.line(created.text)
     where = "every group" if made.group_id is None else f"the group {made.group_id}"
     until = "" if made.expires_at is None else f" until {output.local_time(made.expires_at)}"
     output.notice(f"{made.name}: may {', '.join(made.scopes)} in {where}{until}; {SHOWN_ONCE}")

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from jiyi.accounts import keys
+from jiyi.accounts.passwords import hash_password, make_password
 from jiyi.cli import output
 from jiyi.cli.shell import Json, checked, connect
-from jiyi.errors import InvalidRequest
-from jiyi.protocol import accounts
-from jiyi.protocol.accounts import User
+from jiyi.protocol.accounts import AddPerson, Person, Role
 
 app = typer.Typer(no_args_is_help=True, help="People who sign in to the admin.")
 
 Name = Annotated[str, typer.Argument(help="Letters, digits and . @ + - _")]
 Generate = Annotated[bool, typer.Option("--generate", help="Make a password and print it, instead of asking for one.")]
-
-
-class Role(StrEnum):
-    """What a person may: everything, everything in their groups, or look."""
-
-    OPERATOR = "operator"
-    ADMIN = "admin"
-    VIEWER = "viewer"
 
 
 @app.command()
@@ -42,12 +31,10 @@ def add(
 ) -> None:
     """Somebody new. Asks for the password, twice."""
     with connect(ctx) as client:
-        asked = {"group_id": client.group, "name": name, "role": role.value, "groups": groups or None}
-        checked(accounts.AddUserQuery, password_hash=keys.hash_password("only to look at the rest"), **asked)
+        checked(AddPerson, name=name, role=role, groups=groups or None, password_hash=hash_password("only to look at the rest"))
         password = _password(generate=generate)
-        query = checked(accounts.AddUserQuery, password_hash=keys.hash_password(password), **asked)
-        user = User.model_validate(client.ask("add_user", query))
-    _tell(user, f"{name} may sign in", password if generate else None, as_json=as_json)
+        person = client.people.add(name, password, role=role, groups=groups or None)
+    _tell(person, f"{name} may sign in", password if generate else None, as_json=as_json)
 
 
 @app.command()
@@ -55,16 +42,15 @@ def passwd(ctx: typer.Context, name: Name, generate: Generate = False, as_json: 
     """A new password. Whoever is signed in under the name is signed out; a lock after wrong passwords opens."""
     with connect(ctx) as client:
         password = _password(generate=generate)
-        query = checked(accounts.PasswordQuery, group_id=client.group, name=name, password_hash=keys.hash_password(password))
-        user = User.model_validate(client.ask("password", query))
-    _tell(user, f"{name} has a new password", password if generate else None, as_json=as_json)
+        person = client.people.set_password(name, password)
+    _tell(person, f"{name} has a new password", password if generate else None, as_json=as_json)
 
 
 @app.command("list")
 def list_users(ctx: typer.Context, as_json: Json = False) -> None:
     """Everybody, and when they were last seen."""
     with connect(ctx) as client:
-        found = accounts.rows(client.ask("users", checked(accounts.UsersQuery, group_id=client.group)), User)
+        found = client.people.list()
     if as_json:
         output.document([user.model_dump(mode="json") for user in found])
         return
@@ -80,43 +66,32 @@ def list_users(ctx: typer.Context, as_json: Json = False) -> None:
 @app.command()
 def disable(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
     """Somebody cannot sign in any more, and is signed out."""
-    _switch(ctx, name, enable=False, as_json=as_json)
+    with connect(ctx) as client:
+        person = client.people.disable(name)
+    _tell(person, f"{name} is disabled", as_json=as_json)
 
 
 @app.command()
 def enable(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
     """Somebody who was disabled may sign in again."""
-    _switch(ctx, name, enable=True, as_json=as_json)
-
-
-def _switch(ctx: typer.Context, name: str, *, enable: bool, as_json: bool) -> None:
     with connect(ctx) as client:
-        query = checked(accounts.DisableUserQuery, group_id=client.group, name=name, enable=enable)
-        user = User.model_validate(client.ask("disable_user", query))
-    _tell(user, f"{name} {'may sign in again' if enable else 'is disabled'}", None, as_json=as_json)
+        person = client.people.enable(name)
+    _tell(person, f"{name} may sign in again", as_json=as_json)
 
 
 def _password(*, generate: bool) -> str:
-    """Asked for at the terminal, or the first line of what is piped in.
-
-    Raises:
-        InvalidRequest: it is too short or too long.
-    """
+    """Asked for at the terminal, or the first line of what is piped in."""
     if generate:
-        return keys.make_password()
+        return make_password()
     if sys.stdin.isatty():
         password: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    else:
-        password = sys.stdin.readline().rstrip("\r\n")
-    problem = keys.password_problem(password)
-    if problem:
-        raise InvalidRequest([f"password: {problem}"])
-    return password
+        return password
+    return sys.stdin.readline().rstrip("\r\n")
 
 
-def _tell(user: User, done: str, password: str | None, *, as_json: bool) -> None:
+def _tell(person: Person, done: str, password: str | None = None, *, as_json: bool) -> None:
     if as_json:
-        output.document(user.model_dump(mode="json") | ({} if password is None else {"password": password}))
+        output.document(person.model_dump(mode="json") | ({} if password is None else {"password": password}))
         return
     if password is None:
         output.line(done)

@@ -15,8 +15,8 @@ class Transport(Protocol):
             BrokerUnavailable: nothing was published.
         """
 
-    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> Any:
-        """The answer to a request, as plain data.
+    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> bytes:
+        """The answer to a request, as JSON.
 
         Args:
             name: of the action or question.

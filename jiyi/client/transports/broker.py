@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from jiyi.accounts.keys import KeyText
+from jiyi.accounts.api_keys import KeyText
 from jiyi.client.transports.caller import Caller
 from jiyi.client.transports.publishing import EventPublisher
-from jiyi.protocol.calls import open_reply
+from jiyi.protocol.calls import json_of
 from jiyi.settings import Settings
 
 
@@ -21,8 +21,8 @@ class BrokerTransport:
     def publish(self, body: bytes, routing_key: str) -> None:
         self.publisher.publish(body, routing_key)
 
-    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> Any:
-        return open_reply(self.caller.send(name, queue, request, timeout))
+    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> bytes:
+        return json_of(self.caller.send(name, queue, request, timeout))
 
     def close(self) -> None:
         self.caller.close()

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import redis
 from kombu.exceptions import OperationalError
 from pydantic import BaseModel
-from pydantic_core import to_json
 from uuid6 import uuid7
 
 from jiyi.errors import BrokerUnavailable, NoAnswer, SettingsError
 from jiyi.protocol.broker import CONNECT_RETRY, stamp
-from jiyi.protocol.calls import VALUE_CLOSE, VALUE_OPEN, open_reply, reply_key
+from jiyi.protocol.calls import json_of, open_reply, reply_key
 from jiyi.settings import Settings
 
 if TYPE_CHECKING:
@@ -54,10 +53,7 @@ class Caller:
 
     def call_for_json(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> bytes:
         """The reply's value as JSON, as the worker wrote it. Raises as :meth:`call` does."""
-        reply = self._reply(task, queue, request, timeout)
-        if isinstance(reply, bytes) and reply.startswith(VALUE_OPEN):
-            return reply[len(VALUE_OPEN) : -len(VALUE_CLOSE)]
-        return to_json(open_reply(reply))
+        return json_of(self._reply(task, queue, request, timeout))
 
     def act(
         self, action: str, queue: str, group_id: str, request: BaseModel, timeout: float | None = None, *, actor: str | None = None

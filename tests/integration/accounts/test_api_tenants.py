@@ -16,17 +16,20 @@ from uuid import UUID
 import pytest
 from flask import Flask
 
-from jiyi.erasure.names import Erasure
+from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import build
 from jiyi.protocol.knowledge import PromoteBody
 from jiyi.tiers.digest import Digest
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.erasure import erasures
+from models.erasure.actions import request_erasure
 from models.memory.inbox import store
 from models.queue import dead_letters
 from models.reflection import reflections
-from models.tiers import digests, knowledge
+from models.tiers import digests
+from models.tiers.actions import promote
+from tests.services import done_within
 from web.accounts.identity import Identity
 from web.api import OPERATIONS, running
 from web.api.registry import PREFIX, Operation
@@ -86,9 +89,9 @@ class Other:
             dead_letters.bury_message(connection, json.dumps(refused), SECRET, UUID(refused["event_id"]), group)
             letter = connection.exec_driver_sql("SELECT letter_id FROM dead_letters WHERE group_id = %s", (group,)).scalar_one()
             reflection = reflections.ask(connection, group, AGENT, "request")
-            erasure = erasures.request(connection, group, Erasure(node_ids=[thought.event_id]), "test")
+            erasure = done_within(connection, request_erasure, Actor(group, "test"), Erasure(node_ids=[thought.event_id])).erasure_id
             store(connection, [said, also])
-            done = knowledge.promote(connection, group, PromoteBody(entry_ids=[said.event_id]), "test")
+            done = done_within(connection, promote, Actor(group, "test"), PromoteBody(entry_ids=[said.event_id]))
             connection.exec_driver_sql(
                 "UPDATE quarantine_logs SET working_until = now() + interval '1 day' WHERE entry_id = %s", (said.event_id,)
             )

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,20 +22,22 @@ import pytest
 import redis
 from flask import Blueprint, Flask, jsonify
 from flask.testing import FlaskClient
+from pydantic import ValidationError
 from sqlalchemy import create_engine, text
 
 from jiyi import Client
-from jiyi.accounts import keys
-from jiyi.accounts.keys import KeyText, parse
+from jiyi.accounts import signatures
+from jiyi.accounts.api_keys import SCOPES, KeyScope, KeyText, new_key, parse
+from jiyi.accounts.passwords import password_problem
 from jiyi.client.transports.caller import Caller
 from jiyi.errors import BrokerUnavailable, InvalidRequest, NotFound, SettingsError
 from jiyi.protocol import events as wire
+from jiyi.protocol.accounts import CreateKey, Key, ListKeys, NewKey, RevokeKey, RotateKey
 from jiyi.protocol.broker import exchange, intake_queue
 from jiyi.protocol.memory import AgentsQuery
 from jiyi.protocol.operations import ResolveBody, Resolved
 from jiyi.settings import Settings, get_settings
-from models.accounts import api_keys
-from models.accounts.api_keys import Registration
+from models.accounts import actions, api_keys
 from models.db import connection as base
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -57,19 +60,26 @@ NOW = datetime.now(UTC)
 ApiKeyMaker = Callable[..., str]
 
 
-def registration(key: KeyText) -> Registration:
-    return Registration(key.key_id, key.secret_hash, key.signing_key)
-
-
 def id_of(key: str) -> str:
     parsed = parse(key)
     assert parsed is not None
     return parsed.key_id
 
 
-def row_of(key_id: str) -> dict[str, Any]:
+def row_of(key_id: str) -> Key:
     with whole_service(), unit_of_work() as connection:
-        return next(row for row in api_keys.listed(connection) if row["key_id"] == key_id)
+        return next(row for row in api_keys.listed(connection) if row.key_id == key_id)
+
+
+def left_of(key_id: str) -> timedelta:
+    """How long the key still works."""
+    ends = row_of(key_id).expires_at
+    assert ends is not None
+    return ends - datetime.now(UTC)
+
+
+def operator(group: str) -> Actor:
+    return Actor(group, "test", operator=True)
 
 
 def change(statement: str, **parameters: Any) -> None:
@@ -98,7 +108,7 @@ def test_a_key_s_secret_is_nowhere_in_the_database(api_key: ApiKeyMaker, group: 
     assert bytes(row["secret_hash"]) == parsed.secret_hash
     assert parsed.secret not in str({**row}) + details
     assert parsed.secret_hash.hex() not in details
-    assert not {"secret_hash", "signing_key"} & row_of(parsed.key_id).keys()
+    assert not {"secret_hash", "signing_key"} & row_of(parsed.key_id).model_dump().keys()
 
 
 def test_a_key_may_be_made_before_its_group_has_any_memory_and_goes_with_it(api_key: ApiKeyMaker, group: str) -> None:
@@ -108,61 +118,80 @@ def test_a_key_may_be_made_before_its_group_has_any_memory_and_goes_with_it(api_
         assert api_keys.find(connection, [key_id]) == {}
 
 
-@pytest.mark.parametrize(
-    ("group_id", "scopes"), [("g", ["operator"]), (None, ["read"]), ("g", []), ("g", ["everything"]), ("g", ["read", "operator"])]
-)
-def test_scopes_that_do_not_fit_are_refused(database: Any, group_id: str | None, scopes: list[str]) -> None:
-    with whole_service(), unit_of_work() as connection, pytest.raises(InvalidRequest, match="scopes"):
-        api_keys.create(connection, registration(keys.make()), group_id=group_id, name="x", scopes=scopes, expires_at=None, actor="test")
+@pytest.mark.parametrize("scopes", [[], ["everything"], ["read", "everything"]])
+def test_scopes_that_do_not_exist_are_refused(scopes: list[Any]) -> None:
+    with pytest.raises(ValidationError, match="scopes"):
+        CreateKey(key=NewKey.of(new_key()), name="x", scopes=scopes)
+
+
+@pytest.mark.parametrize("scopes", [["operator"], ["read", "operator"]])
+def test_only_an_operator_makes_an_operator_s_key_which_may_everything(group: str, scopes: list[KeyScope]) -> None:
+    wanted = CreateKey(key=NewKey.of(new_key()), name="x", scopes=scopes)
+    with pytest.raises(InvalidRequest, match="scopes"):
+        actions.create_key.perform(Actor(group, "user:mia"), wanted)
+    made = actions.create_key.perform(operator(group), wanted)
+    assert (made.group_id, made.scopes) == (None, list(SCOPES))
+
+
+def test_a_key_does_not_begin_expired(group: str) -> None:
+    wanted = CreateKey(key=NewKey.of(new_key()), name="x", scopes=["read"], expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    with pytest.raises(InvalidRequest, match="expires_at"):
+        actions.create_key.perform(operator(group), wanted)
 
 
 def test_to_make_the_same_key_again_changes_nothing_and_another_of_its_id_is_refused(database: Any, group: str) -> None:
-    key = keys.make()
-    made = {"group_id": group, "name": "x", "scopes": ["read"], "expires_at": None, "actor": "test"}
-    with whole_service(), unit_of_work() as connection:
-        first_row = api_keys.create(connection, registration(key), **made)
-        assert api_keys.create(connection, registration(key), **{**made, "scopes": ["admin"]}) == first_row
-    with whole_service(), unit_of_work() as connection, pytest.raises(InvalidRequest, match="taken"):
-        api_keys.create(connection, registration(KeyText(key.key_id, "t" * 43)), **made)
-    assert audited(key.key_id) == ["key created"]
+    key, actor = new_key(), Actor(group, "test")
+    wanted = CreateKey(key=NewKey.of(key), name="x", scopes=["read"])
+    first_row = actions.create_key.perform(actor, wanted)
+    assert actions.create_key.perform(actor, wanted.model_copy(update={"scopes": ["admin"]})) == first_row
+    other = CreateKey(key=NewKey.of(KeyText(key.key_id, "t" * 43)), name="x", scopes=["read"])
+    for whose in (actor, Actor(f"{group}-2", "test"), operator(group)):
+        with pytest.raises(InvalidRequest, match="taken"):
+            actions.create_key.perform(whose, other)
+    assert audited(key.key_id) == ["keys.create"]
 
 
 def test_a_key_is_revoked_once_and_for_good(api_key: ApiKeyMaker, group: str) -> None:
     key_id = id_of(api_key(group, "read"))
-    with whole_service(), unit_of_work() as connection:
+    wanted, rotation = RevokeKey(key_id=key_id), RotateKey(key_id=key_id, key=NewKey.of(new_key()), grace=timedelta(hours=1))
+    for action, request in ((actions.revoke_key, wanted), (actions.rotate_key, rotation)):
         with pytest.raises(NotFound):
-            api_keys.revoke(connection, key_id, group_id="another", actor="test")
-        first_time = api_keys.revoke(connection, key_id, group_id=group, actor="test")
-        assert api_keys.revoke(connection, key_id, group_id=None, actor="test") == first_time
-        assert first_time["state"] == "revoked"
-        with pytest.raises(InvalidRequest, match="revoked"):
-            api_keys.rotate(connection, key_id, registration(keys.make()), grace=timedelta(hours=1), group_id=group, actor="test")
-    assert audited(key_id) == ["key created", "key revoked"]
+            action.perform(Actor("another", "test"), request)  # type: ignore[arg-type]
+    first_time = actions.revoke_key.perform(Actor(group, "test"), wanted)
+    assert actions.revoke_key.perform(operator("another"), wanted) == first_time
+    assert first_time.state == "revoked"
+    with pytest.raises(InvalidRequest, match="revoked"):
+        actions.rotate_key.perform(Actor(group, "test"), rotation)
+    assert audited(key_id) == ["keys.create", "keys.revoke"]
 
 
 def test_a_rotated_key_hands_its_rights_on_and_works_for_a_while(api_key: ApiKeyMaker, group: str) -> None:
     old = id_of(api_key(group, "publish", "read", expires_at=NOW + timedelta(days=30)))
-    new = keys.make()
-    with whole_service(), unit_of_work() as connection:
-        made = api_keys.rotate(connection, old, registration(new), grace=timedelta(hours=24), group_id=group, actor="test")
-    assert (made["group_id"], made["name"], made["scopes"], made["state"]) == (group, "test", ["publish", "read"], "alive")
-    assert abs((made["expires_at"] - made["created_at"]) - timedelta(days=30)) < timedelta(minutes=5)
-    left = row_of(old)["expires_at"] - datetime.now(UTC)
-    assert timedelta(hours=23) < left <= timedelta(hours=24)
+    rotation = RotateKey(key_id=old, key=NewKey.of(new_key()), grace=timedelta(hours=24))
+    made = actions.rotate_key.perform(Actor(group, "test"), rotation)
+    assert (made.group_id, made.name, made.scopes, made.state) == (group, "test", ["publish", "read"], "alive")
+    assert made.expires_at is not None
+    assert abs((made.expires_at - made.created_at) - timedelta(days=30)) < timedelta(minutes=5)
+    assert timedelta(hours=23) < left_of(old) <= timedelta(hours=24)
+    assert actions.rotate_key.perform(Actor(group, "test"), rotation).key_id == made.key_id  # again: the same one
+    assert (audited(old), audited(made.key_id)) == (["keys.create", "keys.rotate"], [])
     # A grace beyond its end does not prolong it.
-    with whole_service(), unit_of_work() as connection:
-        api_keys.rotate(connection, old, registration(keys.make()), grace=timedelta(days=60), group_id=None, actor="test")
-    assert row_of(old)["expires_at"] - datetime.now(UTC) <= timedelta(hours=24)
+    longer = RotateKey(key_id=old, key=NewKey.of(new_key()), grace=timedelta(days=60))
+    actions.rotate_key.perform(operator(group), longer)
+    assert left_of(old) <= timedelta(hours=24)
 
 
 def test_a_group_sees_its_own_keys_only(api_key: ApiKeyMaker, group: str) -> None:
     mine, others, operators = id_of(api_key(group)), id_of(api_key(f"{group}-2")), id_of(api_key(None, "operator"))
     with for_groups(group), unit_of_work() as connection:
-        assert [row["key_id"] for row in api_keys.listed(connection)] == [mine]  # row-level security
+        assert [row.key_id for row in api_keys.listed(connection)] == [mine]  # row-level security
         assert set(api_keys.find(connection, [mine, others, operators])) == {mine}
     with whole_service(), unit_of_work() as connection:
-        assert [row["key_id"] for row in api_keys.listed(connection, group)] == [mine]
-        assert {mine, others, operators} <= {row["key_id"] for row in api_keys.listed(connection)}
+        assert [row.key_id for row in api_keys.listed(connection, group)] == [mine]
+        assert {mine, others, operators} <= {row.key_id for row in api_keys.listed(connection)}
+    everything = ListKeys(all_groups=True)
+    assert [row.key_id for row in actions.list_keys.perform(Actor(group, "user:mia"), everything)] == [mine]
+    assert {mine, others, operators} <= {row.key_id for row in actions.list_keys.perform(operator(group), everything)}
 
 
 # Over HTTP
@@ -193,7 +222,7 @@ def bearer(key: str) -> dict[str, str]:
 
 def forget(browser: FlaskClient) -> None:
     """As after ``KEY_SECONDS``."""
-    browser.application.extensions.pop("jiyi.accounts.keys", None)
+    browser.application.extensions.pop("jiyi.keys", None)
 
 
 def test_a_key_tells_who_asks_and_for_which_group(program: FlaskClient, api_key: ApiKeyMaker, group: str) -> None:
@@ -222,7 +251,7 @@ def test_every_bad_key_gets_one_sentence_and_unknown_and_wrong_the_same(program:
         "basic": "Basic eA==",
         "no text": "Bearer",
         "no form": "Bearer hunter2",
-        "unknown": f"Bearer {keys.make()}",
+        "unknown": f"Bearer {new_key()}",
         "wrong": f"Bearer jiyi_{id_of(good)}_{'x' * 43}",
         "expired": f"Bearer {expired}",
         "revoked": f"Bearer {revoked}",
@@ -253,42 +282,41 @@ def test_a_key_is_remembered_for_seconds_and_no_longer(
     assert program.get("/api/test/who", headers=bearer(key)).status_code == 200
     change("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id", id=id_of(key))
     assert program.get("/api/test/who", headers=bearer(key)).status_code == 200  # within the bound that is documented
-    monkeypatch.setattr(web_keys, "KEY_SECONDS", 0.0)
+    monkeypatch.setattr(program.application.extensions["jiyi.keys"].known, "fresh_seconds", -1.0)
     assert program.get("/api/test/who", headers=bearer(key)).status_code == 401
 
 
 def test_a_key_that_ends_while_it_is_remembered_ends(program: FlaskClient, api_key: ApiKeyMaker, group: str) -> None:
     key = api_key(group, "read")
     assert program.get("/api/test/who", headers=bearer(key)).status_code == 200
-    remembered = program.application.extensions["jiyi.accounts.keys"]
-    found, at = remembered._known[id_of(key)]
-    ended = api_keys.ApiKey(*(getattr(found, name) for name in found.__slots__[:6]), datetime.now(UTC), None)
-    remembered._known[id_of(key)] = (ended, at)
+    remembered = program.application.extensions["jiyi.keys"].known._entries
+    entry = remembered[id_of(key)]
+    remembered[id_of(key)] = replace(entry, value=replace(entry.value, expires_at=datetime.now(UTC)))
     assert program.get("/api/test/who", headers=bearer(key)).status_code == 401
 
 
 def test_what_is_remembered_is_bounded(program: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_keys, "MAX_KEYS", 5)
     for _ in range(9):
-        assert program.get("/api/test/who", headers=bearer(str(keys.make()))).status_code == 401
-    assert len(program.application.extensions["jiyi.accounts.keys"]._known) == 5
+        assert program.get("/api/test/who", headers=bearer(str(new_key()))).status_code == 401
+    assert len(program.application.extensions["jiyi.keys"].known) == 5
 
 
 def test_the_use_of_a_key_is_noted_at_most_once_a_minute(program: FlaskClient, api_key: ApiKeyMaker, group: str) -> None:
     key = api_key(group, "read")
-    assert row_of(id_of(key))["last_used_at"] is None
+    assert row_of(id_of(key)).last_used_at is None
     program.get("/api/test/who", headers=bearer(key))
-    noted = until(lambda: row_of(id_of(key))["last_used_at"])
+    noted = until(lambda: row_of(id_of(key)).last_used_at)
     for _ in range(2):  # by this process, and by another one
         program.get("/api/test/who", headers=bearer(key))
         forget(program)
     with whole_service(), unit_of_work() as connection:
         api_keys.used(connection, id_of(key))
-    assert row_of(id_of(key))["last_used_at"] == noted
+    assert row_of(id_of(key)).last_used_at == noted
     change("UPDATE api_keys SET last_used_at = now() - '2 min'::interval WHERE key_id = :id", id=id_of(key))
     with whole_service(), unit_of_work() as connection:
         api_keys.used(connection, id_of(key))
-    assert row_of(id_of(key))["last_used_at"] > noted
+    assert row_of(id_of(key)).last_used_at > noted
 
 
 def test_without_the_database_no_key_is_good(
@@ -347,7 +375,7 @@ def test_who_tries_keys_waits_too(limited: Limited, api_key: ApiKeyMaker, group:
     monkeypatch.setattr("web.accounts.rate_limits.REFUSED", "2/hour")
     browser = limited("")
     browser.environ_base["REMOTE_ADDR"] = f"2001:db8::{uuid4().hex[:4]}:{uuid4().hex[:4]}"
-    statuses = [browser.get("/api/test/who", headers=bearer(str(keys.make()))).status_code for _ in range(4)]
+    statuses = [browser.get("/api/test/who", headers=bearer(str(new_key()))).status_code for _ in range(4)]
     assert statuses == [401, 401, 429, 429]
     assert browser.get("/api/test/who", headers=bearer(api_key(group))).status_code == 200
 
@@ -395,7 +423,7 @@ def publish(settings: Settings, body: bytes, headers: dict[str, str]) -> None:
 def signed(key: str, body: bytes) -> dict[str, str]:
     parsed = parse(key)
     assert parsed is not None
-    return keys.key_headers(parsed, body)
+    return signatures.key_headers(parsed, body)
 
 
 def test_signed_events_are_stored(signed_queue: Settings, api_key: ApiKeyMaker, group: str) -> None:
@@ -422,7 +450,7 @@ def test_what_is_signed_wrongly_is_kept_under_no_group(signed_queue: Settings, a
     change("UPDATE api_keys SET expires_at = now() WHERE key_id = :id", id=id_of(late))
     secret_key = signed_queue.secret_key.get_secret_value()
     cases: list[tuple[Callable[[bytes], dict[str, str]], str]] = [
-        (lambda body: signed(str(keys.make()), body), "not that of any key"),
+        (lambda body: signed(str(new_key()), body), "not that of any key"),
         (lambda body: signed(good, body + b" "), "not that of any key"),
         (lambda body: {**signed(good, body), "jiyi-signature": ""}, "not that of any key"),
         (lambda body: {"jiyi-signature": signed(good, body)["jiyi-signature"]}, "not that of any key"),
@@ -432,8 +460,8 @@ def test_what_is_signed_wrongly_is_kept_under_no_group(signed_queue: Settings, a
         (lambda body: signed(late, body), "is expired"),
         (lambda body: signed(reader, body), "may not publish"),
         (lambda body: signed(foreign, body), f"signed for the group '{group}-2'"),
-        (lambda body: keys.service_headers("another" * 8, group, body), "not signed by this service"),
-        (lambda body: keys.service_headers(secret_key, "other", body), "signed for the group 'other'"),
+        (lambda body: signatures.service_headers("another" * 8, group, body), "not signed by this service"),
+        (lambda body: signatures.service_headers(secret_key, "other", body), "signed for the group 'other'"),
     ]
     if required:
         cases.append((lambda body: {}, "not signed"))
@@ -514,7 +542,7 @@ def test_keys_are_looked_up_once_a_batch_and_then_remembered(
         signatures.look_up([*messages, Taken(b"x", "")])
         assert [signatures.problem(message) for message in messages] == [""] * 6
     assert asked == [sorted(map(id_of, made))]
-    monkeypatch.setattr("workers.intake.signatures.KEY_SECONDS", -1.0)
+    signatures._keys.fresh_seconds = -1.0
     change("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id", id=id_of(made[0]))
     signatures.look_up(messages)
     assert "is revoked" in signatures.problem(messages[0])
@@ -659,7 +687,7 @@ def test_the_first_person_is_made_where_there_is_none(database: Any, monkeypatch
         connection.execute(text("DELETE FROM users"))
         password = bootstrap.create_admin()
         assert password is not None
-        assert keys.password_problem(password) == ""
+        assert password_problem(password) == ""
         assert bootstrap.create_admin() is None
         (row,) = connection.execute(text("SELECT name, role, groups FROM users"))
         assert tuple(row) == ("admin", "operator", None)

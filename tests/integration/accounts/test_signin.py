@@ -13,20 +13,25 @@ import pytest
 import redis
 from flask import Flask
 from flask.testing import FlaskClient
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 from sqlalchemy import create_engine, text
 
-from jiyi.accounts import keys
+from jiyi.accounts.passwords import PASSWORD_HASH
+from jiyi.errors import InvalidRequest
+from jiyi.protocol.accounts import AddPerson, PersonRequest, SetPassword
 from jiyi.settings import get_settings
-from models.accounts import login_attempts, users
+from models.accounts import actions, login_attempts, users
 from models.accounts.users import User
 from models.db import connection as base
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from tests.integration.conftest import PASSWORD, Browser, SignIn, password_hash
+from tests.services import done_within, somebody
 from web import create_app, serve
 from web.accounts import sessions, signin
 
+OPERATOR = Actor("group", "test", operator=True)
 WRONG = "The name or the password is wrong."
 
 
@@ -39,7 +44,7 @@ def address() -> str:
 @pytest.fixture
 def person(database: Any) -> User:
     """Somebody with ``PASSWORD``."""
-    return add()
+    return somebody()
 
 
 @pytest.fixture
@@ -52,15 +57,6 @@ def client_of(app: Flask, address: str) -> FlaskClient:
     made = app.test_client()
     made.environ_base["REMOTE_ADDR"] = address
     return made
-
-
-def add(role: str = "operator", groups: list[str] | None = None) -> User:
-    name = f"{role}-{uuid4().hex[:8]}"
-    with whole_service(), unit_of_work() as connection:
-        users.create(connection, name=name, password_hash=password_hash(), role=role, groups=groups, actor="test")
-        found = users.by_name(connection, name)
-    assert found is not None
-    return found
 
 
 def token(browser: FlaskClient, path: str = "/sign-in") -> str:
@@ -96,7 +92,7 @@ def test_who_signs_in_sees_the_admin_and_who_signs_out_does_not(stranger: FlaskC
     assert stranger.get("/sign-in").status_code == 303  # there already
     assert stranger.post("/sign-out", data={"csrf_token": token(stranger, "/account")}).status_code == 303
     assert stranger.get("/").status_code == 303
-    assert audited(f"user:{person.name}") == ["user created", "signed in", "signed out"]
+    assert audited(f"user:{person.name}") == ["people.add", "signed in", "signed out"]
 
 
 def test_the_cookie_is_for_this_site_s_requests_only(stranger: FlaskClient, person: User) -> None:
@@ -149,9 +145,8 @@ def test_behind_a_proxy_its_word_counts_and_without_one_nobody_s(database: Any, 
 
 
 def test_unknown_names_wrong_passwords_and_disabled_people_are_told_the_same(stranger: FlaskClient, person: User, address: str) -> None:
-    disabled = add("viewer")
-    with whole_service(), unit_of_work() as connection:
-        users.disable(connection, disabled.name, actor="test")
+    disabled = somebody("viewer")
+    actions.disable_person.perform(OPERATOR, PersonRequest(name=disabled.name))
     for name, password in (
         (person.name, "wrong"),
         ("nobody-" + uuid4().hex, PASSWORD),
@@ -181,7 +176,7 @@ def test_an_unknown_name_takes_as_long_as_a_known_one(person: User, monkeypatch:
     assert signin.is_password_of(person, PASSWORD)
     assert not signin.is_password_of(None, PASSWORD)
     assert len(seen) == 2
-    assert all(re.fullmatch(keys.PASSWORD_HASH, hashed) for hashed in seen)
+    assert all(re.fullmatch(PASSWORD_HASH, hashed) for hashed in seen)
 
 
 def test_after_five_wrong_passwords_a_name_waits_whether_it_exists_or_not(web_app: Flask, person: User, address: str) -> None:
@@ -194,20 +189,20 @@ def test_after_five_wrong_passwords_a_name_waits_whether_it_exists_or_not(web_ap
             assert answer.status_code == 429
             assert "Too many wrong passwords" in answer.text
             assert 0 < int(answer.headers["Retry-After"]) <= login_attempts.WINDOW_SECONDS
-    assert audited(f"user:{person.name}") == ["user created", *["wrong password"] * 5, "locked"]
+    assert audited(f"user:{person.name}") == ["people.add", *["wrong password"] * 5, "locked"]
     # Another's browser elsewhere is not let in under the name either, but is under another name.
     elsewhere = client_of(web_app, "192.0.2." + str(uuid4().int % 250))
     assert enter(elsewhere, person.name).status_code == 429
-    assert enter(elsewhere, add().name).status_code == 303
+    assert enter(elsewhere, somebody().name).status_code == 303
 
 
 def test_an_address_that_guesses_at_many_names_waits(web_app: Flask, address: str) -> None:
     browser = client_of(web_app, address)
     for _ in range(login_attempts.MAX_BY_ADDRESS):
         assert enter(browser, "nobody-" + uuid4().hex, "wrong").status_code == 403
-    assert enter(browser, add().name).status_code == 429
+    assert enter(browser, somebody().name).status_code == 429
     neighbour = client_of(web_app, address.removesuffix("1") + "2")  # the same subscriber's
-    assert enter(neighbour, add().name).status_code == 429
+    assert enter(neighbour, somebody().name).status_code == 429
 
 
 def test_right_passwords_are_no_guesses(web_app: Flask, person: User, address: str) -> None:
@@ -377,29 +372,26 @@ def no_longer_known(browser: Browser) -> None:
 @pytest.mark.parametrize(
     "end",
     [
-        lambda connection, name: users.set_password(connection, name, password_hash(), actor="test"),
-        lambda connection, name: users.disable(connection, name, actor="test"),
+        lambda name: actions.set_password.perform(OPERATOR, SetPassword(name=name, password_hash=password_hash())),
+        lambda name: actions.disable_person.perform(OPERATOR, PersonRequest(name=name)),
     ],
 )
 def test_a_new_password_or_being_disabled_ends_every_session(sign_in: SignIn, end: Callable[..., Any]) -> None:
     browser = sign_in("viewer")
     assert browser.get("/").status_code == 200
-    with whole_service(), unit_of_work() as connection:
-        end(connection, browser.user.name)  # type: ignore[attr-defined]
+    end(browser.user.name)  # type: ignore[attr-defined]
     no_longer_known(browser)
     assert browser.get("/").status_code == 303
-    with whole_service(), unit_of_work() as connection:
-        users.enable(connection, browser.user.name, actor="test")  # type: ignore[attr-defined]
+    actions.enable_person.perform(OPERATOR, PersonRequest(name=browser.user.name))  # type: ignore[attr-defined]
     no_longer_known(browser)
     assert browser.get("/").status_code == 303  # it does not come back to life
 
 
 def test_a_person_s_row_is_asked_for_again_after_seconds(sign_in: SignIn, monkeypatch: pytest.MonkeyPatch) -> None:
     browser = sign_in("viewer")
-    with whole_service(), unit_of_work() as connection:
-        users.disable(connection, browser.user.name, actor="test")  # type: ignore[attr-defined]
+    actions.disable_person.perform(OPERATOR, PersonRequest(name=browser.user.name))  # type: ignore[attr-defined]
     assert browser.get("/").status_code == 200  # within the bound that is documented
-    monkeypatch.setattr(sessions, "USER_SECONDS", 0.0)
+    monkeypatch.setattr(browser.application.extensions["jiyi.people"], "fresh_seconds", -1.0)
     assert browser.get("/").status_code == 303
 
 
@@ -478,18 +470,18 @@ def test_people_are_seen_by_the_whole_service_only(person: User, group: str) -> 
         assert users.listed(connection) == []
         assert users.by_name(connection, person.name) is None
     with whole_service(), unit_of_work() as connection:
-        rows = {row["name"]: row for row in users.listed(connection)}
-    assert "password_hash" not in rows[person.name]
+        rows = {row.name: row for row in users.listed(connection)}
+    assert "password_hash" not in rows[person.name].model_dump()
 
 
 def test_the_last_operator_cannot_be_disabled(database: Any) -> None:
     with whole_service(), base.engine().connect() as connection, connection.begin() as transaction:
         connection.execute(text("DELETE FROM users"))
         for name in ("one", "two"):
-            users.create(connection, name=name, password_hash=password_hash(), role="operator", groups=None, actor="test")
-        users.disable(connection, "one", actor="test")
+            done_within(connection, actions.add_person, OPERATOR, AddPerson(name=name, password_hash=password_hash(), role="operator"))
+        done_within(connection, actions.disable_person, OPERATOR, PersonRequest(name="one"))
         with pytest.raises(ValueError, match="last operator"):
-            users.disable(connection, "two", actor="test")
+            done_within(connection, actions.disable_person, OPERATOR, PersonRequest(name="two"))
         transaction.rollback()
 
 
@@ -521,6 +513,15 @@ def test_the_secret_is_not_shown_with_the_settings() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 65, "<b>", "a\n", "a\0"])
-def test_nobody_gets_a_name_that_pages_and_commands_cannot_carry(database: Any, name: str) -> None:
-    with whole_service(), unit_of_work() as connection, pytest.raises(ValueError, match="name: 1 to 64"):
-        users.create(connection, name=name, password_hash=password_hash(), role="viewer", groups=None, actor="test")
+def test_nobody_gets_a_name_that_pages_and_commands_cannot_carry(name: str) -> None:
+    with pytest.raises(ValidationError, match="1 to 64 letters"):
+        AddPerson(name=name, password_hash=password_hash(), role="viewer")
+
+
+def test_only_an_operator_sets_the_password_of_somebody_else(person: User) -> None:
+    wanted = SetPassword(name=person.name, password_hash=password_hash())
+    for actor in ("user:mia", f"key:{person.name}", person.name):
+        with pytest.raises(InvalidRequest, match="only an operator"):
+            actions.set_password.perform(Actor("group", actor), wanted)
+    actions.set_password.perform(Actor("group", person.actor), wanted)
+    assert audited(person.actor)[-1] == "people.set_password"

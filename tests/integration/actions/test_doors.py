@@ -19,17 +19,17 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import Scope, within
 from models.db.valkey import valkey
-from tests.integration.actions import memory, operations, queue, reflection, tiers
+from tests.integration.actions import accounts, erasure, memory, operations, queue, reflection, tiers
 from tests.integration.actions.cases import Case
 from tests.integration.conftest import SignIn
 
 NOBODY = Scope()
-CASES: tuple[Case, ...] = (*memory.CASES, *operations.CASES, *queue.CASES, *reflection.CASES, *tiers.CASES)
+CASES: tuple[Case, ...] = (*accounts.CASES, *erasure.CASES, *memory.CASES, *operations.CASES, *queue.CASES, *reflection.CASES, *tiers.CASES)
 Door = Callable[[Case, str, Any], str]
 
 
 def through_function(case: Case, group: str, made: Any) -> str:
-    case.action.perform(Actor(group, "reference"), case.request(made))
+    case.action.perform(Actor(group, "reference", operator=True), case.request(made))
     return "reference"
 
 
@@ -56,7 +56,8 @@ def tried(case: Case, group: str, door: Door) -> dict[str, Any]:
     made = case.prepare(group)
     before = {row["audit_id"] for row in audit_rows(case.action.name)}
     actor = door(case, group, made)
-    rows = [row for row in audit_rows(case.action.name) if row["audit_id"] not in before]
+    after = audit_rows(case.action.name)
+    rows = [row for row in after if row["audit_id"] not in before and row["actor"] != "test"]  # a door may need a key, or a person
     assert len(rows) == 1, f"{case} left {len(rows)} audit rows"
     assert rows[0]["actor"].startswith(actor)
     ours = [row["group_id"] == group for row in rows]
@@ -97,7 +98,7 @@ def test_the_admin_does_the_same(case: Case, group: str, sign_in: SignIn) -> Non
         browser = sign_in("operator")
         with within(NOBODY):
             answer = browser.post(path.replace("{group}", group_id), query_string={"group": group_id}, data=form)
-        assert answer.status_code in (200, 204, 303), answer.text
+        assert answer.status_code in (200, 201, 204, 303), answer.text
         return "user:"
 
     assert tried(case, f"{group}-page", through_page) == tried(case, group, through_function)

@@ -25,6 +25,7 @@ from jiyi.protocol.memory import MemoryRow
 from jiyi.protocol.operations import LettersRequest
 from models.accounts.reads import groups as known_groups
 from models.db import bulk_copy
+from models.db.actions import Action, Actor
 from models.db.bulk_copy import Copy, ForeignRowError
 from models.db.connection import driver, engine, reading, reading_engine, unit_of_work
 from models.db.roles import ROLE, RoleError, as_owner
@@ -507,8 +508,37 @@ def test_a_question_is_answered_for_the_group_that_it_names() -> None:
     seen: list[Scope] = []
     with whole_service():  # whatever was there before
         for model, request in ((Named, {"group_id": "g"}), (Unnamed, {})):
-            answering._reply("test", lambda _: seen.append(current()), model, request, "id")
+            asked = model.model_validate(request)
+            answering._scoped(lambda _: seen.append(current()), asked)
     assert seen == [Scope(("g",)), NOBODY]
+
+
+@pytest.mark.parametrize(
+    ("wide", "operator", "begun", "expected"),
+    [
+        ({}, False, NOBODY, Scope(("g",))),
+        ({}, True, Scope(whole_service=True), Scope(("g",))),
+        ({}, True, Scope(("h",)), Scope(("h",))),  # a request of another group: nothing is widened
+        ({"across_groups": True}, False, Scope(("g", "h")), Scope(("g",))),
+        ({"across_groups": True}, True, Scope(("g",)), Scope(whole_service=True)),
+        ({"whole_service": True}, False, Scope(("g",)), Scope(whole_service=True)),
+    ],
+)
+def test_an_action_is_done_for_the_actor_s_group_unless_it_says_otherwise(
+    groups: tuple[str, str], wide: dict[str, bool], operator: bool, begun: Scope, expected: Scope
+) -> None:
+    asked: Action[Unnamed, Scope] = Action(
+        name="test.ask",
+        request=Unnamed,
+        result=Scope,
+        scope="read",
+        function=lambda _context, _request: current(),
+        doc="",
+        queue="",
+        **wide,
+    )
+    with within(begun):
+        assert asked.perform(Actor("g", operator=operator), Unnamed()) == expected
 
 
 def test_a_job_works_for_the_whole_service_or_the_group_it_was_asked_to_see_to(monkeypatch: pytest.MonkeyPatch) -> None:

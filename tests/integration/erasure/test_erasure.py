@@ -18,21 +18,28 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from jiyi import Client
-from jiyi.erasure.names import DryRun, EraseQuery, Erasure, ErasureQuery, Names, hash_of
+from jiyi.erasure.names import Names, hash_of
 from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureState
 from jiyi.protocol.events import Event, build
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.db import valkey_keys
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.db.valkey import valkey
-from models.erasure import erasures, ledger, proof
+from models.erasure import ledger, previews, proof, reads
+from models.erasure.actions import request_erasure
 from models.erasure.caches import contents
-from models.erasure.erasures import ERASE
+from models.erasure.progress import ERASE, STEPS
 from models.memory import access, agents, events
 from models.operations import backups, pg_tools
 from models.retrieval import enlargement, index_cache, touches
-from tasks import erasure as job
+from tasks.erasure import database as in_database
+from tasks.erasure import outside
+from tasks.erasure.erase import EraseQuery
+from tasks.erasure.erase import erase as erase_task
+from tasks.erasure.forget import jiyi_forget
 from tasks.framework.answering import Answered
 from tasks.framework.work import KINDS, run_due
 from tasks.memory import upkeep
@@ -56,7 +63,7 @@ def alone(database: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     """Without workers: a Valkey of the test's own; this process is the only one that holds indexes."""
     assert database.urls is not None
     address = database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")
-    monkeypatch.setattr(job.current_app.control, "broadcast", _this_process_alone)
+    monkeypatch.setattr(outside.current_app.control, "broadcast", _this_process_alone)
     with environment(redis_url=address, backup_dir=str(tmp_path / "backups")):
         valkey().flushdb()
         index_cache.forget_all()
@@ -65,7 +72,7 @@ def alone(database: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def _this_process_alone(_name: str, *, arguments: dict[str, Any], **_options: Any) -> list[dict[str, Any]]:
-    return [{"test@here": job.jiyi_forget(None, **arguments)}]
+    return [{"test@here": jiyi_forget(None, **arguments)}]
 
 
 def erase(group: str, **what: Any) -> dict[str, Any]:
@@ -76,29 +83,28 @@ def erase(group: str, **what: Any) -> dict[str, Any]:
 
 
 def ask(group: str, **what: Any) -> UUID:
-    with unit_of_work() as connection:
-        return erasures.request(connection, group, Erasure(**what), "operator")
+    return request_erasure.perform(Actor(group), Erasure(**what)).erasure_id
 
 
 def carry_on() -> None:
     for _ in range(20):
-        if not run_due(KINDS[ERASE], job.erase):
+        if not run_due(KINDS[ERASE], erase_task):
             return
 
 
-def state_of(group: str, erasure_id: UUID) -> dict[str, Any]:
+def state_of(group: str, erasure_id: UUID) -> ErasureState:
     with unit_of_work() as connection:
-        found = erasures.state(connection, group, erasure_id)
+        found = reads.one(connection, group, erasure_id)
     assert found is not None
     return found
 
 
 def report_of(group: str, erasure_id: UUID) -> dict[str, Any]:
     found = state_of(group, erasure_id)
-    assert found["state"] == "done", found
-    report: dict[str, Any] = found["report"]
-    assert report["left"] == 0
-    return report
+    assert found.state == "done", found
+    assert found.report is not None
+    assert found.report["left"] == 0
+    return found.report
 
 
 def places(*names: str, group: str | None = None, besides: Sequence[str] = ()) -> list[str]:
@@ -199,7 +205,7 @@ def test_a_person_goes_from_everything_and_the_others_stay_as_they_were(group: s
     strengths = {row["keyword"]: row["strength"] for row in rows("SELECT * FROM kw_strength WHERE group_id = :g", g=group)}
     assert strengths == {"bees": 5, "mariana": 1}
     assert report["workers"]
-    assert report["sha256"] == job.digest({name: value for name, value in report.items() if name != "sha256"})
+    assert report["sha256"] == outside.report_digest({name: value for name, value in report.items() if name != "sha256"})
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
@@ -305,11 +311,11 @@ def test_another_group_is_not_touched(group: str) -> None:
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
-def test_a_dry_run_tells_the_same_and_changes_nothing(group: str) -> None:
+def test_a_preview_tells_the_same_and_changes_nothing(group: str) -> None:
     met = observed(group, "Maria Lopez sings")
     save(met, thought(group, "Somebody sings", met), observed(group, "her own", agent_id="maria-lopez"), observed(group, "else"))
     with unit_of_work() as connection:
-        found = DryRun.model_validate(erasures.dry_run(connection, group, Erasure(person="Maria Lopez")))
+        found = previews.preview(connection, group, Erasure(person="Maria Lopez"))
     none = {"dead_letters": 0, "outputs": 0, "knowledge": 0}
     assert found.counts == {"memories": 3, "resting_on_others": 1, "events": 3, **none}
     assert found.agents == ["maria-lopez"]
@@ -318,14 +324,18 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(group: str) -> None:
     assert erase(group, person="Maria Lopez")["erased"]["memory_nodes"] == 3
 
 
+def test_every_step_is_done_in_its_order() -> None:
+    assert (*in_database.IN_DATABASE, *outside.OUTSIDE) == STEPS
+
+
 @pytest.mark.usefixtures("alone", "nothing_owed")
-@pytest.mark.parametrize("step", list(job.IN_DATABASE))
+@pytest.mark.parametrize("step", list(in_database.IN_DATABASE))
 def test_an_erasure_that_dies_at_any_step_ends_complete(group: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     met = observed(group, "Maria Lopez sings", keywords=["Maria Lopez"])
     save(met, thought(group, "Somebody sings", met), observed(group, "Klaus listens", keywords=["music"]))
     upkeep_all()
     erasure_id = ask(group, person="Maria Lopez")
-    original = job.IN_DATABASE[step]
+    original = in_database.IN_DATABASE[step]
 
     class Killed(BaseException):
         pass
@@ -334,10 +344,10 @@ def test_an_erasure_that_dies_at_any_step_ends_complete(group: str, step: str, m
         original(connection, progress)
         raise Killed
 
-    monkeypatch.setitem(job.IN_DATABASE, step, dies)
+    monkeypatch.setitem(in_database.IN_DATABASE, step, dies)
     with pytest.raises(Killed):
-        run_due(KINDS[ERASE], job.erase)
-    monkeypatch.setitem(job.IN_DATABASE, step, original)
+        run_due(KINDS[ERASE], erase_task)
+    monkeypatch.setitem(in_database.IN_DATABASE, step, original)
     with unit_of_work() as connection, whole_service():
         connection.execute(text("UPDATE pending_work SET due_at = now() WHERE kind = 'erase'"))  # its lease runs out
     carry_on()
@@ -351,12 +361,12 @@ def test_an_erasure_that_dies_at_any_step_ends_complete(group: str, step: str, m
 def test_what_is_found_left_is_told_and_tried_again(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     save(observed(group, "Maria Lopez sings"), observed(group, "else"))
     erasure_id = ask(group, person="Maria Lopez")
-    monkeypatch.setattr(job, "TRY_AGAIN", 0.0)
+    monkeypatch.setattr(outside, "TRY_AGAIN", 0.0)
     valkey().set("jiyi:something:new", "a cache that nobody thought of: maria lopez")
     carry_on()
     found = state_of(group, erasure_id)
-    assert (found["state"], found["report"]["left"]) == ("incomplete", 1)
-    assert found["report"]["places"] == {"valkey": ["jiyi:something"]}
+    assert (found.state, (found.report or {})["left"]) == ("incomplete", 1)
+    assert (found.report or {})["places"] == {"valkey": ["jiyi:something"]}
     valkey().delete("jiyi:something:new")
     carry_on()
     report_of(group, erasure_id)
@@ -366,11 +376,11 @@ def test_what_is_found_left_is_told_and_tried_again(group: str, monkeypatch: pyt
 def test_a_worker_that_does_not_answer_is_waited_for_until_its_report_expires(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     save(observed(group, "Maria Lopez sings"), observed(group, "else"))
     erasure_id = ask(group, person="Maria Lopez")
-    monkeypatch.setattr(job, "ASK_AGAIN", 0.0)
+    monkeypatch.setattr(outside, "ASK_AGAIN", 0.0)
     valkey().set(valkey_keys.indexes("far-away:1"), "{}")
     carry_on()
     waiting = state_of(group, erasure_id)
-    assert (waiting["state"], waiting["step"]) == ("running", "workers")
+    assert (waiting.state, waiting.step) == ("running", "workers")
     assert len(rows("SELECT 1 FROM memory_nodes WHERE group_id = :g", g=group)) == 1  # what it asked for is done
     (owed,) = rows("SELECT attempts FROM pending_work WHERE kind = 'erase' AND group_id = :g", g=group)
     assert owed["attempts"] <= 1  # nobody gives up on it
@@ -395,7 +405,7 @@ def test_lines_of_an_old_log_are_blanked_in_place(group: str, tmp_path: Path) ->
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
 def test_the_proof_finds_a_name_in_a_table_that_nobody_thought_of(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "TRY_AGAIN", 0.0)
+    monkeypatch.setattr(outside, "TRY_AGAIN", 0.0)
     save(observed(group, "Maria Lopez sings"), observed(group, "else"))
     owner("CREATE TABLE of_a_later_version (group_id text, notes text[])")
     try:
@@ -403,7 +413,7 @@ def test_the_proof_finds_a_name_in_a_table_that_nobody_thought_of(group: str, mo
         owner("INSERT INTO of_a_later_version VALUES (%s, ARRAY['a', 'Maria Lopez'])", group)
         erasure_id = ask(group, person="Maria Lopez")
         carry_on()
-        assert state_of(group, erasure_id)["report"]["places"].keys() == {"of_a_later_version"}
+        assert (state_of(group, erasure_id).report or {})["places"].keys() == {"of_a_later_version"}
     finally:
         owner("DROP TABLE of_a_later_version")
     carry_on()
@@ -480,7 +490,7 @@ def test_the_record_of_an_erasure_holds_hashes_only(group: str) -> None:
     (row,) = rows("SELECT * FROM erasures WHERE group_id = :g", g=group)
     assert row["what"] == {"names": [hash_of("MARIA LOPEZ")]}
     trail = rows("SELECT action, target, details FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=group)
-    assert [one["action"] for one in trail] == ["erase", "erased"]
+    assert [one["action"] for one in trail] == ["erasure.request", "erasure.finish"]
     assert hash_of("maria lopez") in json.dumps(trail[0]["details"])
     assert rows("SELECT 1 FROM erasing_ids WHERE group_id = :g", g=group) == []
 
@@ -492,14 +502,6 @@ def upkeep_all() -> None:
 
 
 # On the running service
-
-
-def finished(client: Client, erasure_id: UUID) -> dict[str, Any]:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while (found := client.ask("erasure", ErasureQuery(group_id=client.group, erasure_id=erasure_id)))["state"] != "done":
-        assert time.monotonic() < deadline, found
-        time.sleep(0.1)
-    return dict(found)
 
 
 def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack) -> None:
@@ -516,13 +518,17 @@ def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack)
     assert client.retrieve("klaus", f"what about {word}?").accessed_ids  # warm index, question remembered, access buffer
     assert client.retrieve("klaus", zh).accessed_ids
     _cause_trouble(group, word, zh)
-    what = Erasure(person=word, aliases=[zh])
-    dry = client.ask("erase", EraseQuery(group_id=group, what=what, dry_run=True))
-    assert dry["agents"] == [f"{word}-agent"]
-    done = client.ask("erase", EraseQuery(group_id=group, what=what))
-    state = finished(client, UUID(done["erasure_id"]))
-    report = state["report"]
+    preview = client.erasure.preview(person=word, aliases=[zh])
+    assert preview.agents == [f"{word}-agent"]
+    formerly = client.ask("erase", EraseQuery(group_id=group, what=Erasure(person=word, aliases=[zh]), dry_run=True))
+    assert ErasurePreview.model_validate(formerly) == preview  # as clients before version 0.2 ask
+    erasure_id = client.erasure.request(person=word, aliases=[zh])
+    report = client.erasure.wait_for(erasure_id, PATIENCE_SECONDS).report
+    assert report is not None
     assert report["left"] == 0
+    assert [one.erasure_id for one in client.erasure.list().rows] == [erasure_id]
+    with pytest.raises(NotFound):
+        client.erasure.get(uuid4())
     assert places(word, zh) == []
     assert set(index_cache.reports()) <= set(report["workers"])
     assert sum(one["indexes"] for one in report["workers"].values()) >= 1

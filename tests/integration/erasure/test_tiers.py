@@ -7,13 +7,13 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from jiyi.erasure.names import Erasure
-from jiyi.protocol.knowledge import EditBody, PromoteBody
+from jiyi.protocol.erasure import Erasure
+from jiyi.protocol.knowledge import EditKnowledge, PromoteBody
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.db.scope import for_groups
 from models.db.valkey import valkey
-from models.erasure import erasures
-from models.tiers import knowledge
+from models.erasure import previews
+from models.tiers import actions
 from tests.integration.erasure.test_erasure import alone as alone  # noqa: PLC0414 - a fixture
 from tests.integration.erasure.test_erasure import erase, places
 from tests.integration.memory.test_inbox import rows, save
@@ -25,8 +25,7 @@ ALSO = "Everybody who was there agreed that the second firing is what ruined the
 
 
 def promote(group: str, *entries: UUID, **fields: Any) -> list[UUID]:
-    with for_groups(group), unit_of_work() as connection:
-        done = knowledge.promote(connection, group, PromoteBody(entry_ids=list(entries), **fields), "Lin")
+    done = actions.promote.perform(Actor(group, "Lin"), PromoteBody(entry_ids=list(entries), **fields))
     return [piece.knowledge_id for piece in done.pieces if piece.knowledge_id is not None]
 
 
@@ -42,15 +41,14 @@ def test_a_person_goes_from_every_tier_with_what_was_made_of_their_words(group: 
     promote(group, said)
     promote(group, said, text=ALSO)  # names nobody, but rests on what she said
     (edited,) = promote(group, text=f"{name} asked for blue glaze. {TEXTS[3]}")
-    with for_groups(group), unit_of_work() as connection:
-        anonymous = knowledge.edit(connection, group, edited, EditBody(content="Somebody asked for blue glaze."), "Lin")
+    request = EditKnowledge(knowledge_id=edited, content="Somebody asked for blue glaze.")
+    anonymous = actions.edit.perform(Actor(group, "Lin"), request).knowledge_id
     promote(group, other)
     embed()
     job("digest", group)
     with unit_of_work() as connection:
-        dry = erasures.dry_run(connection, group, Erasure(person=name))
-    assert dry["counts"]["outputs"] == 1
-    assert dry["counts"]["knowledge"] == 4
+        counts = previews.preview(connection, group, Erasure(person=name)).counts
+    assert (counts["outputs"], counts["knowledge"]) == (1, 4)
     report = erase(group, person=name)
     assert report["erased"]["quarantine_logs"] == 1
     assert report["erased"]["knowledge"] == 4

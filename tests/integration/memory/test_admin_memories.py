@@ -333,7 +333,7 @@ def test_to_delete_a_memory_asks_for_its_erasure(sign_in: SignIn, group: str, no
     with unit_of_work() as connection:
         kinds = connection.exec_driver_sql("SELECT kind FROM pending_work WHERE group_id = %s", (group,)).scalars().all()
     assert "erase" in kinds
-    assert [action for action, _, _ in audits(group)] == ["erase"]
+    assert [action for action, _, _ in audits(group)] == ["erasure.request"]
 
 
 def test_the_archive_restores_the_chosen_or_all_of_an_agent(sign_in: SignIn, group: str) -> None:

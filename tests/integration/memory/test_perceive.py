@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from bench import traces_perceive
+from bench.support import traces_perceive
 from jiyi import Client
 from jiyi.memory.perceive import Seen
 from jiyi.protocol.events import Event

@@ -55,7 +55,7 @@ def remember(group: str, agent: str = "林岚") -> None:
 
 def actions(group: str) -> list[str]:
     with whole_service(), unit_of_work() as connection:
-        return [entry["action"] for entry in audit.entries(connection, group, None, 100)]
+        return [entry.action for entry in audit.entries(connection, group, None, 100)]
 
 
 def html(browser: Browser, path: str, **query: Any) -> str:
@@ -300,7 +300,7 @@ def test_a_key_is_made_shown_once_replaced_and_revoked(admin: Browser, group: st
     assert admin.post(f"/keys/{new[2]}/revoke").status_code == 200
     states = {key["key_id"]: key["state"] for key in admin.get("/keys.json").json["keys"]}
     assert states == {secret[2]: "expired", new[2]: "revoked"}
-    assert set(actions(group)) == {"key created", "key rotated", "key revoked"}
+    assert set(actions(group)) == {"keys.create", "keys.rotate", "keys.revoke"}
     for form in ({"name": ""}, {"name": "x"}, {"name": "x", "scope": "operator"}, {"name": "x", "scope": "read", "days": "7"}):
         assert admin.post("/keys", data=form).status_code == 400, form
     assert admin.post("/keys/aaaaaaaaaaaa/revoke").status_code == 404
@@ -405,7 +405,7 @@ def test_an_erasure_wants_the_name_typed_once_more(admin: Browser, group: str) -
     page = html(admin, answer.headers["Location"])
     assert "Klaus" not in page.split("<main", 1)[1]
     assert admin.get("/erasure.json").json["erasures"][0]["kind"] == "agent"
-    assert actions(group) == ["erase"]
+    assert actions(group) == ["erasure.request"]
 
 
 def test_unknown_things_are_not_found(operator: Browser) -> None:

@@ -258,11 +258,12 @@ def test_cn45_postgresql_away_working_memory_still_answers_and_says_so(
     history, events = run_node(api)
     assert SAID in history
     assert [event["data"]["tier"] for event in events if event["event"] == "memory_retrieval_error"] == ["longterm"]
-    monkeypatch.setattr("web.accounts.api_keys.KEY_SECONDS", 0)  # as if it had been away for a while
+    known = api.client.application.extensions["jiyi.keys"].known
+    monkeypatch.setattr(known, "fresh_seconds", -1)  # as if it had been away for a while
     assert api.get("/memory/working")["source"] == "valkey"
     api.ask("POST", "/memory/ingest?wait=0", 503, json={"content": SAID})
     api.ask("POST", "/memory/promote", 503, json={"text": SAID})
-    monkeypatch.setattr("web.accounts.api_keys.AWAY_SECONDS", 0)  # not for ever: nobody could revoke a key
+    monkeypatch.setattr(known, "stale_seconds", -1)  # not for ever: nobody could revoke a key
     api.get("/memory/working", 503)
 
 

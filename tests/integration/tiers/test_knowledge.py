@@ -14,8 +14,8 @@ from sqlalchemy import text
 
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, NotFound
 from jiyi.protocol.knowledge import DemoteBody, EditBody, KnowledgeFilter, PromoteBody, Promoted
+from jiyi.text.digests import content_digest
 from jiyi.tiers.promotion import knowledge_id
-from jiyi.tiers.screening import digest_of
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.operations import reembedding
@@ -358,7 +358,7 @@ def test_tenants_promote_and_change_nothing_of_each_other(group: str) -> None:
     (theirs,) = say(other, TEXTS[0])
     known = promote(other, theirs).pieces[0].knowledge_id
     assert known is not None
-    assert known != knowledge_id(group, None, digest_of(TEXTS[0]))
+    assert known != knowledge_id(group, None, content_digest(TEXTS[0]))
     for body in (PromoteBody(entry_ids=[theirs]), PromoteBody(entry_ids=[theirs], preview=True)):
         with pytest.raises(NotFound), for_groups(group), unit_of_work() as connection:
             knowledge.promote(connection, group, body, "Lin")

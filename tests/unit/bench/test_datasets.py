@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bench import locomo, memdaily, quality
+from bench import locomo, memdaily
+from bench.support import quality
 from bench.support.quality import Memory, Question, observation
 
 CONVERSATION = {

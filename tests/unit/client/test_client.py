@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from jiyi import Client
 from jiyi.client.arguments import (
@@ -226,9 +227,9 @@ class Recorder:
     def publish(self, body: bytes, routing_key: str) -> None:
         raise AssertionError((body, routing_key))
 
-    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> Any:
+    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> bytes:
         self.calls.append((name, queue, request, timeout))
-        return self.answers.pop(0)
+        return to_json(self.answers.pop(0))
 
     def close(self) -> None:
         self.closed = True

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from models.actions import ACTIONS
 from models.db import roles
-from models.db.scope import Scope, current, for_groups, whole_service, within
+from models.db.scope import Scope, current, for_groups, narrowed_to, whole_service, within
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 #: What is searched for uses. Benchmarks, tools and tests look at everything.
@@ -23,12 +24,10 @@ WHOLE_SERVICE = {
     "models/memory/access.py": "the buffer of accesses is everybody's",
     "models/operations/llm_usage.py": "what was asked of an LLM for no group",
     "tasks/operations/embedders.py": "counts of all vectors by model",
-    "tasks/erasure.py": "an erasure's claim and its report, beside the work for its group",
+    "tasks/erasure/erase.py": "an erasure's claim and its report, beside the work for its group",
     "tasks/framework/jobs.py": "scheduled jobs see to all groups",
     "tasks/operations/reembedding.py": "a deployment moves to another embedding model with all its groups",
-    "tasks/accounts.py": "the operator makes groups' keys",
     "tasks/framework/work.py": "claims take what is due, whosever it is",
-    "web/admin/accounts/account.py": "people and their sessions belong to no group",
     "web/admin/frame.py": "the operator's pages",
     "web/accounts/api_keys.py": "a key is looked for before it is known whose it is",
     "web/operations/metrics.py": "the service's meters",
@@ -40,12 +39,33 @@ WHOLE_SERVICE = {
     "models/memory/ingest.py": "dead letters of groups that are only claimed, or of none",
     "workers/intake/signatures.py": "a key is looked for before it is known whose it is",
 }
+#: Actions whose transactions may see all groups' rows, and why. ``across_groups``: for operators only.
+WHOLE_SERVICE_ACTIONS = {
+    "events.states": "dead letters of no known group may be an event's end",
+    "jobs.run": "scheduled jobs see to all groups",
+    "people.add": "people belong to no group",
+    "people.disable": "people belong to no group",
+    "people.enable": "people belong to no group",
+    "people.list": "people belong to no group",
+    "people.set_password": "people belong to no group",
+}
+ACTIONS_ACROSS_GROUPS = {
+    "dead_letters.get": "operators see letters of no known group",
+    "dead_letters.list": "operators see letters of no known group",
+    "dead_letters.resolve": "operators decide about letters of no known group",
+    "keys.create": "an operator's key is of no group",
+    "keys.list": "operators see the keys of all groups, and their own",
+    "keys.revoke": "operators end any key",
+    "keys.rotate": "operators replace any key",
+    "pending_work.retry": "operators see to the work of all groups",
+    "stats.show": "operators see how far behind the service is",
+}
 #: Modules that may act as the tables' owner, whom row-level security does not concern.
 AS_OWNER = {
     "alembic/env.py": "migrations",
     "models/db/bulk_copy.py": "COPY, after it has checked each row",
     "models/retrieval/enlargement.py": "makes an index",
-    "tasks/erasure.py": "VACUUM",
+    "tasks/erasure/outside.py": "VACUUM",
 }
 
 
@@ -61,6 +81,12 @@ def test_scopes_are_nested_and_end() -> None:
             raise ZeroDivisionError
         assert current() == Scope(("a", "b"))
     assert current() == NOBODY
+
+
+def test_a_scope_of_groups_is_not_changed_for_another_one() -> None:
+    for begun, expected in ((NOBODY, ("b",)), (Scope(("a", "b")), ("b",)), (Scope(("a",)), ("a",)), (Scope(whole_service=True), ("b",))):
+        with within(begun), narrowed_to("b"):
+            assert current() == Scope(expected)
 
 
 def test_a_thread_begins_without_one() -> None:
@@ -88,7 +114,7 @@ def uses(tree: ast.Module, module: str, *names: str) -> bool:
 
 def widens(tree: ast.Module) -> bool:
     """Whether it makes a scope of the whole service by hand."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Scope")]
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Scope"]
     return any(len(call.args) > 1 or any(word.arg != "groups" for word in call.keywords) for call in calls)
 
 
@@ -96,6 +122,11 @@ def test_only_those_with_a_reason_look_across_groups() -> None:
     others = [(name, tree) for name, tree in modules() if name != "models/db/scope.py"]
     assert {name for name, tree in others if uses(tree, "scope", "whole_service")} == WHOLE_SERVICE.keys()
     assert [name for name, tree in others if widens(tree)] == []
+
+
+def test_only_actions_with_a_reason_look_across_groups() -> None:
+    assert {name for name, action in ACTIONS.items() if action.whole_service} == WHOLE_SERVICE_ACTIONS.keys()
+    assert {name for name, action in ACTIONS.items() if action.across_groups} == ACTIONS_ACROSS_GROUPS.keys()
 
 
 def test_only_those_with_a_reason_act_as_the_owner() -> None:
@@ -116,6 +147,8 @@ def test_every_form_of_use_is_noticed(source: str) -> None:
     assert uses(ast.parse(source), "scope", "whole_service")
     assert not uses(ast.parse("query.whole_service"), "scope", "whole_service")
     assert widens(ast.parse("Scope(whole_service=True)"))
+    assert widens(ast.parse("scope.Scope((), True)"))
+    assert not widens(ast.parse("AgentScope(group, agent)"))
     assert not widens(ast.parse("Scope((group,))"))
 
 

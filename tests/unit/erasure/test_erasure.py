@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from jiyi.erasure.names import Erasure, Names, Whom, folded, hash_of, unescaped
+from jiyi.erasure.names import Names, Whom, folded, hash_of, unescaped
 from jiyi.errors import LLMUnavailable, SettingsError
 from jiyi.operations import log_redaction
+from jiyi.protocol.erasure import Erasure
 
 #: Unlike any word of the code.
 WORD = "Quillfeather"

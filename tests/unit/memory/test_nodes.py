@@ -9,8 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from jiyi.memory.nodes import counts_for_keywords, depth_of, derive, text_hash
+from jiyi.memory.nodes import counts_for_keywords, depth_of, derive
 from jiyi.protocol import events as wire
+from jiyi.text.digests import text_digest
 
 WHEN = datetime(2026, 3, 2, 7, 15, tzinfo=UTC)
 A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -30,7 +31,7 @@ def test_the_description_is_the_embedding_key() -> None:
 def test_an_embedding_key_of_its_own_is_embedded_instead() -> None:
     derived = derive(observed(embedding_key="喝茶"))
     assert derived.embedding_key == "喝茶"
-    assert derived.key_hash == text_hash("喝茶")
+    assert derived.key_hash == text_digest("喝茶")
     assert derived.content_hash == derive(observed()).content_hash
 
 

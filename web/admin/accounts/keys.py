@@ -8,14 +8,13 @@ from typing import Any
 from flask import Blueprint, Response, abort, render_template, request
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext
-from sqlalchemy import Connection
 
-from jiyi.accounts.keys import SCOPES, KeyText, make
-from models.accounts import api_keys
-from models.accounts.api_keys import Registration
+from jiyi.accounts.api_keys import SCOPES, KeyText, new_key
+from jiyi.protocol.accounts import CreateKey, Key, NewKey, RevokeKey, RotateKey
+from models.accounts import actions, api_keys
 from web.accounts.identity import who
 from web.admin import frame
-from web.admin.acting import change
+from web.admin.acting import checked, perform
 from web.admin.frame import Page, across_groups
 from web.answers import answer
 from web.sources import from_database
@@ -28,6 +27,8 @@ MAX_NAME = 100
 DAYS = (30, 90, 365, 0)
 #: Hours that a replaced key goes on working, as the form offers them.
 GRACE_HOURS = (0, 1, 24, 168)
+#: Rights that a group's key may have.
+OF_GROUP = tuple(scope for scope in SCOPES if scope != "operator")
 
 
 @blueprint.get("/keys")
@@ -40,68 +41,43 @@ def page() -> Response:
 def create() -> Response:
     """A new key, and its secret, which nobody is shown again."""
     name = request.form.get("name", "").strip()[:MAX_NAME]
-    frame.storable(name)
     if not name:
         abort(400, _("A key needs a name: who uses it."))
     of_service = request.form.get("of") == "service" and who().may("operator")
-    scopes = [scope for scope in SCOPES if scope in request.form.getlist("scope")]
-    if of_service:
-        scopes = list(SCOPES)
-    elif not scopes:
+    scopes = list(SCOPES) if of_service else [scope for scope in OF_GROUP if scope in request.form.getlist("scope")]
+    if not scopes:
         abort(400, _("A key needs at least one right."))
-    key, days = make(), _one_of("days", DAYS)
+    key, days = new_key(), _one_of("days", DAYS)
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
-    group, actor = None if of_service else frame.group(), who().actor
-    with across_groups():
-        row = change(
-            lambda connection: api_keys.create(
-                connection, _registered(key), group_id=group, name=name, scopes=scopes, expires_at=expires_at, actor=actor
-            )
-        )
-    return _page(201, key, row)
+    asked = checked(CreateKey, key=NewKey.of(key), name=name, scopes=scopes, expires_at=expires_at)
+    return _page(201, key, perform(actions.create_key, asked))
 
 
 @blueprint.post("/keys/<key_id>/rotate")
 def rotate(key_id: str) -> Response:
     """A new key with the same rights; the old one works on for the hours given."""
-    key, grace = make(), timedelta(hours=_one_of("grace", GRACE_HOURS))
-    actor, group = who().actor, _only()
-    with across_groups():
-        row = change(lambda connection: api_keys.rotate(connection, key_id, _registered(key), grace=grace, group_id=group, actor=actor))
-    return _page(201, key, row)
+    key = new_key()
+    asked = checked(RotateKey, key_id=key_id, key=NewKey.of(key), grace=timedelta(hours=_one_of("grace", GRACE_HOURS)))
+    return _page(201, key, perform(actions.rotate_key, asked))
 
 
 @blueprint.post("/keys/<key_id>/revoke")
 def revoke(key_id: str) -> str:
     """It works no more. Safe to repeat because what is revoked stays so."""
-    actor, group = who().actor, _only()
-    with across_groups():
-        change(lambda connection: api_keys.revoke(connection, key_id, group_id=group, actor=actor))
+    perform(actions.revoke_key, checked(RevokeKey, key_id=key_id))
     return render_template("_keys.html", **_listed())
 
 
-def _page(status: int = 200, made: KeyText | None = None, row: dict[str, Any] | None = None) -> Response:
-    return answer("keys.html", status, data=_listed(), secret=None if made is None else str(made), made=row, scopes=SCOPES[:3], days=DAYS)
+def _page(status: int = 200, made: KeyText | None = None, row: Key | None = None) -> Response:
+    return answer("keys.html", status, data=_listed(), secret=None if made is None else str(made), made=row, scopes=OF_GROUP, days=DAYS)
 
 
 def _listed() -> dict[str, Any]:
-    only = _only()
-
-    def question(connection: Connection) -> list[dict[str, Any]]:
-        return api_keys.listed(connection, only)
-
+    """An operator sees the keys of all groups, and the service's own."""
+    only = None if who().may("operator") else frame.group()
     with across_groups():
-        found = from_database(question)
+        found = from_database(lambda connection: api_keys.listed(connection, only))
     return {"group": frame.group(), "everything": only is None, "keys": found, "grace": GRACE_HOURS}
-
-
-def _only() -> str | None:
-    """None: an operator sees the keys of all groups, and the service's own."""
-    return None if who().may("operator") else frame.group()
-
-
-def _registered(key: KeyText) -> Registration:
-    return Registration(key.key_id, key.secret_hash, key.signing_key)
 
 
 def _one_of(name: str, allowed: tuple[int, ...]) -> int:

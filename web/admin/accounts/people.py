@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from typing import Any
 
-from flask import Blueprint, Response, abort, render_template, request
-from flask_babel import gettext as _
+from flask import Blueprint, Response, render_template, request
 from flask_babel import lazy_gettext
-from sqlalchemy import Connection
 
-from jiyi.accounts.keys import hash_password, make_password
-from jiyi.protocol.accounts import USER_NAME
-from models.accounts import login_attempts, users
-from models.accounts.users import ROLES
+from jiyi.accounts.passwords import hash_password, make_password
+from jiyi.protocol.accounts import ROLES, AddPerson, PersonRequest, SetPassword
+from models.accounts import actions, users
 from web.accounts.identity import who
 from web.admin import frame
-from web.admin.acting import change
+from web.admin.acting import checked, perform
 from web.admin.frame import Page, across_groups
 from web.answers import answer
 from web.sources import from_database
@@ -36,52 +31,32 @@ def page() -> Response:
 def add() -> Response:
     """Somebody new, with a password made here and shown once."""
     name, role = request.form.get("name", "").strip(), request.form.get("role", "")
-    if not re.fullmatch(USER_NAME, name) or name.endswith("\n"):
-        abort(400, _("A name has 1 to 64 letters, digits and . @ + - _"))
-    if role not in ROLES:
-        abort(400, f"role: must be one of {', '.join(ROLES)}.")
-    named = [group.strip() for group in request.form.get("groups", "").split(",") if group.strip()]
-    frame.storable(*named)
-    password, actor = make_password(), who().actor
-    hashed = hash_password(password)
-
-    def step(connection: Connection) -> dict[str, Any]:
-        return users.create(connection, name=name, password_hash=hashed, role=role, groups=named or None, actor=actor)
-
-    with across_groups():
-        change(step)
+    groups = [group.strip() for group in request.form.get("groups", "").split(",") if group.strip()]
+    password = make_password()
+    asked = checked(AddPerson, name=name, role=role, groups=groups or None, password_hash=hash_password(password))
+    perform(actions.add_person, asked)
     return _page(201, name, password)
 
 
 @blueprint.post("/people/<name:name>/password")
 def new_password(name: str) -> Response:
     """One made here and shown once; every session of this person ends."""
-    password, actor = make_password(), who().actor
-    hashed = hash_password(password)
-    _change(name, lambda connection: users.set_password(connection, name, hashed, actor=actor))
-    login_attempts.reset(name)
+    password = make_password()
+    perform(actions.set_password, checked(SetPassword, name=name, password_hash=hash_password(password)))
     return _page(201, name, password)
 
 
 @blueprint.post("/people/<name:name>/disable")
 def disable(name: str) -> str:
     """Safe to repeat because who is disabled stays so."""
-    actor = who().actor
-    _change(name, lambda connection: users.disable(connection, name, actor=actor))
+    perform(actions.disable_person, checked(PersonRequest, name=name))
     return render_template("_people.html", **_listed())
 
 
 @blueprint.post("/people/<name:name>/enable")
 def enable(name: str) -> str:
-    actor = who().actor
-    _change(name, lambda connection: users.enable(connection, name, actor=actor))
+    perform(actions.enable_person, checked(PersonRequest, name=name))
     return render_template("_people.html", **_listed())
-
-
-def _change(name: str, step: Callable[[Connection], Any]) -> None:
-    frame.storable(name)
-    with across_groups():
-        change(step)
 
 
 def _page(status: int = 200, name: str | None = None, password: str | None = None) -> Response:

@@ -10,16 +10,15 @@ from flask.typing import ResponseReturnValue
 from flask_babel import gettext
 from sqlalchemy import Connection
 
-from jiyi.erasure.names import Erasure
 from jiyi.protocol.archive import ArchiveRequest, RestoreRequest
+from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.reflection import Reasons
-from models.erasure import erasures
+from models.erasure.actions import request_erasure
 from models.memory import actions, events, reads
-from models.queue.wakeups import wake
 from models.reflection.reads import why
 from web.accounts.identity import need
 from web.admin import frame
-from web.admin.acting import change, checked, perform
+from web.admin.acting import checked, perform
 from web.admin.memory.evidence import Graph, tree
 from web.admin.retrieval.playground import FILTERS
 from web.answers import answer
@@ -124,15 +123,10 @@ def restore(group: str, node_id: UUID) -> ResponseReturnValue:
 def delete(group: str, node_id: UUID) -> ResponseReturnValue:
     """Ask for the erasure of the memory and all that was derived from it; a worker does it. Safe to repeat because what is
     erased is not found again."""
-    actor = need("admin").actor
+    need("admin")
     _require(group, node_id)
-
-    def ask(connection: Connection) -> UUID:
-        return erasures.request(connection, group, Erasure(node_ids=[node_id]), actor)
-
-    erasure_id = change(ask)
-    wake(erasures.ERASE)
-    return redirect(url_for("erasure.one", group=group, erasure_id=erasure_id), 303)
+    done = perform(request_erasure, Erasure(node_ids=[node_id]))
+    return redirect(url_for("erasure.one", group=group, erasure_id=done.erasure_id), 303)
 
 
 def _require(group: str, node_id: UUID) -> None:

@@ -1,8 +1,9 @@
-"""Erasures: asked for, carried on step by step, finished with a report. What each step does is in the modules beside it."""
+"""An erasure under way: asked for, carried on step by step by a worker, finished with a report."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,14 +12,19 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from jiyi.erasure.names import EXAMPLES, Erasure, Kind, hash_of
-from jiyi.errors import NotFound
+from jiyi.erasure.names import Whom, hash_of
+from jiyi.protocol.erasure import Erasure, Kind
 from models.accounts import audit
-from models.erasure import matching
 from models.queue import pending_work
 
 #: The kind of work that an erasure owes (subject: its id).
 ERASE = "erase"
+#: The steps, in their order.
+STEPS = (
+    *("wait", "note", "note events", "note memories", "note what rests on them"),
+    *("delete", "repetitions", "agents", "texts", "counts"),
+    *("workers", "valkey", "vacuum", "backups", "proof", "tidy"),
+)
 
 
 @dataclass(slots=True)
@@ -49,58 +55,63 @@ class Progress:
         found: list[str] = self.place.get("agents", [])
         return found
 
+    @property
+    def touched(self) -> list[str]:
+        """Agents that lost memories."""
+        found: list[str] = self.place.get("touched", [])
+        return found
+
+    @property
+    def whom(self) -> Whom:
+        return Whom(self.names, self.agents)
+
     def count(self, part: str, **numbers: int) -> None:
         """Add to the report's numbers."""
         counts = self.place.setdefault("counts", {}).setdefault(part, {})
         for name, number in numbers.items():
             counts[name] = counts.get(name, 0) + number
 
+    def advance(self) -> None:
+        """Go on with the next step."""
+        self.step = STEPS[STEPS.index(self.step) + 1]
 
-def request(connection: Connection, group_id: str, request: Erasure, actor: str) -> UUID:
-    """Ask for an erasure, in the caller's transaction; wake ``ERASE`` after it. Returns the erasure's id.
-
-    Raises:
-        NotFound: there is no such agent, or none of the memories.
-    """
-    if request.agent_id is not None and not matching.is_agent(connection, group_id, request.agent_id):
-        raise NotFound(f"agent_id: no agent {request.agent_id!r} in the group {group_id!r}; see `jiyi agents`")
-    if request.node_ids and not matching.known_nodes(connection, group_id, request.node_ids):
-        raise NotFound(f"node_ids: none of these is a memory of the group {group_id!r}")
-    what = {"asked": request.model_dump(mode="json", exclude_defaults=True), **summary_of(request)}
-    return owe(connection, group_id, request.kind, what, actor)
+    def restart(self) -> None:
+        """Begin again: something was found left."""
+        self.state, self.step = "incomplete", STEPS[0]
 
 
 def owe(connection: Connection, group_id: str, kind: Kind, what: dict[str, Any], actor: str) -> UUID:
+    """Have something erased by a worker, and audit who asked for it; wake ``ERASE`` after the commit."""
     erasure_id = uuid7()
     connection.execute(_INSERT, {"id": erasure_id, "group": group_id, "kind": kind, "what": what, "actor": actor})
     pending_work.owe(connection, ERASE, [(erasure_id, group_id)])
-    audit.record(connection, group_id=group_id, actor=actor, action="erase", target=kind, erasure=erasure_id, **_without_names(what))
+    details = _without_names(what)
+    audit.record(connection, group_id=group_id, actor=actor, action="erasure.request", target=kind, erasure=erasure_id, **details)
     return erasure_id
 
 
-def summary_of(request: Erasure) -> dict[str, Any]:
-    """What may be kept for good."""
-    found: dict[str, Any] = {"names": [hash_of(name) for name in request.names]} if request.names else {}
-    return found | ({"nodes": len(request.node_ids)} if request.node_ids else {})
-
-
-def _without_names(what: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in what.items() if name != "asked"}
-
-
-def dry_run(connection: Connection, group_id: str, request: Erasure) -> dict[str, Any]:
-    """What a request would find (:class:`jiyi.erasure.names.DryRun`). Looks through everything; changes nothing."""
-    found = matching.rehearse(connection, group_id, request)
-    return {**found, "examples": matching.examples(connection, group_id, found.pop("nodes"), EXAMPLES)}
+def described(request: Erasure) -> dict[str, Any]:
+    """What is stored of a request: itself until it is done, hashes and numbers for good."""
+    what: dict[str, Any] = {"asked": request.model_dump(mode="json", exclude_defaults=True)}
+    if request.names:
+        what["names"] = [hash_of(name) for name in request.names]
+    if request.node_ids:
+        what["nodes"] = len(request.node_ids)
+    return what
 
 
 def begin(connection: Connection, erasure_id: UUID) -> Progress | None:
     """The erasure as it stands, its row locked; None if it is not to be carried on."""
     row = connection.execute(_BEGIN, {"id": erasure_id}).mappings().one_or_none()
-    return None if row is None else Progress(**row)
+    if row is None:
+        return None
+    progress = Progress(**row)
+    progress.step = progress.step or STEPS[0]
+    return progress
 
 
 def save(connection: Connection, progress: Progress) -> None:
+    """Note how far it is."""
     connection.execute(_SAVE, {"id": progress.erasure_id, "state": progress.state, "step": progress.step, "place": progress.place})
 
 
@@ -113,7 +124,7 @@ def finish(connection: Connection, progress: Progress, report: dict[str, Any]) -
         connection,
         group_id=progress.group_id,
         actor="job:erase",
-        action="erased",
+        action="erasure.finish",
         target=progress.kind,
         erasure=progress.erasure_id,
         report=report.get("sha256"),
@@ -126,16 +137,18 @@ def note_report(connection: Connection, progress: Progress, report: dict[str, An
     connection.execute(_NOTE, {"id": progress.erasure_id, "report": to_jsonable_python(report)})
 
 
-def state(connection: Connection, group_id: str, erasure_id: UUID) -> dict[str, Any] | None:
-    """An erasure as :class:`jiyi.erasure.names.ErasureState` has it."""
-    row = connection.execute(_STATE, {"group": group_id, "id": erasure_id}).mappings().one_or_none()
-    return None if row is None else dict(row)
+def noted_ids(connection: Connection, erasure_id: UUID) -> set[str]:
+    """Ids of what is to go, as they are written in texts."""
+    return {str(subject_id) for subject_id in connection.execute(_IDS, {"id": erasure_id}).scalars()}
 
 
-def listed(connection: Connection, group_id: str, before: UUID | None, limit: int) -> list[dict[str, Any]]:
-    """Newest first."""
-    rows = connection.execute(_LISTED, {"group": group_id, "before": before, "limit": limit}).mappings()
-    return [dict(row) for row in rows]
+def started_at(connection: Connection, erasure_id: UUID) -> datetime:
+    found: datetime = connection.execute(_STARTED, {"id": erasure_id}).scalar_one()
+    return found
+
+
+def _without_names(what: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in what.items() if name != "asked"}
 
 
 _INSERT = text("""
@@ -153,9 +166,5 @@ _FINISH = text("""
     WHERE erasure_id = :id
 """).bindparams(bindparam("what", type_=JSONB), bindparam("report", type_=JSONB))
 _DELETE_IDS = text("DELETE FROM erasing_ids WHERE erasure_id = :id")
-_COLUMNS = """erasure_id, group_id, kind, state, step, what - 'asked' AS what, requested_by, created_at, finished_at, report"""
-_STATE = text(f"SELECT {_COLUMNS} FROM erasures WHERE group_id = :group AND erasure_id = :id")
-_LISTED = text(f"""
-    SELECT {_COLUMNS} FROM erasures WHERE group_id = :group AND (CAST(:before AS uuid) IS NULL OR erasure_id < :before)
-    ORDER BY erasure_id DESC LIMIT :limit
-""")
+_IDS = text("SELECT subject_id FROM erasing_ids WHERE erasure_id = :id")
+_STARTED = text("SELECT created_at FROM erasures WHERE erasure_id = :id")

@@ -1,0 +1,124 @@
+"""Erasures: what one is asked for with, and what is told of it (``docs/tenants.md``)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import AfterValidator, BaseModel, Field, model_validator
+
+from jiyi.protocol.events import Name
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+
+#: A single character is part of too many words.
+MIN_NAME_CHARS = 2
+MAX_NAMES = 20
+#: Most memories that are named one by one.
+MAX_NODES = 1_000
+#: Memories that a preview shows.
+EXAMPLES = 10
+
+Kind = Literal["agent", "person", "nodes"]
+#: ``owed``: no worker has begun; ``incomplete``: something was found left, it is tried again; ``done``: nothing is left.
+State = Literal["owed", "running", "incomplete", "done"]
+
+
+def _a_name(text: str) -> str:
+    if sum(char.isalnum() for char in text) < MIN_NAME_CHARS:
+        raise ValueError(f"{MIN_NAME_CHARS} letters or digits at least: shorter names are part of too many words")
+    return text
+
+
+PersonName = Annotated[Name, AfterValidator(_a_name)]
+
+
+class Erasure(Request):
+    """What is to be erased: an agent, or a person by all of their names, or single memories."""
+
+    agent_id: Name | None = None
+    person: PersonName | None = None
+    #: Other names of the person: short forms, other spellings, other scripts.
+    aliases: list[PersonName] = Field(default_factory=list, max_length=MAX_NAMES)
+    node_ids: list[UUID] = Field(default_factory=list, max_length=MAX_NODES)
+    #: Delete the backups of before, and make a new one.
+    delete_backups: bool = False
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> Self:
+        if (self.agent_id is not None) + (self.person is not None) + bool(self.node_ids) != 1:
+            raise ValueError("give one of agent_id, person and node_ids")
+        if self.aliases and self.person is None:
+            raise ValueError("aliases: only a person has other names")
+        return self
+
+    @property
+    def kind(self) -> Kind:
+        if self.agent_id is not None:
+            return "agent"
+        return "nodes" if self.person is None else "person"
+
+    @property
+    def names(self) -> list[str]:
+        """Of the agent, or all of the person's."""
+        if self.agent_id is not None:
+            return [self.agent_id]
+        return [] if self.person is None else [self.person, *self.aliases]
+
+
+class ErasureRequested(BaseModel):
+    """A worker will do it."""
+
+    erasure_id: UUID
+
+
+class ErasureQuery(Request):
+    """How far is this erasure?"""
+
+    erasure_id: UUID
+
+
+class ErasuresQuery(Request):
+    """The group's erasures, newest first; ``before`` is the last page's smallest id."""
+
+    before: UUID | None = None
+    limit: PageSize = DEFAULT_PAGE
+
+
+class ErasureState(BaseModel):
+    """An erasure. ``what`` holds no names, only their hashes."""
+
+    erasure_id: UUID
+    group_id: str
+    kind: Kind
+    state: State
+    step: str
+    what: dict[str, Any] = {}
+    requested_by: str
+    created_at: datetime
+    finished_at: datetime | None = None
+    report: dict[str, Any] | None = None
+
+
+class ErasureRows(BaseModel):
+    """A page of erasures; ``next`` is the ``before`` of the next one."""
+
+    rows: list[ErasureState]
+    next: UUID | None
+
+
+class ExampleMemory(BaseModel):
+    """A memory that would go."""
+
+    node_id: UUID
+    agent_id: str
+    type: str
+    description: str
+
+
+class ErasurePreview(BaseModel):
+    """What would be erased: how much by kind, whole agents by name, and some of the memories."""
+
+    counts: dict[str, int]
+    agents: list[str]
+    examples: list[ExampleMemory]

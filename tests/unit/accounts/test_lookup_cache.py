@@ -1,0 +1,110 @@
+"""models.accounts.lookup_cache: what is looked up is remembered for a while, and serves longer while nobody answers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from models.accounts import lookup_cache
+from models.accounts.lookup_cache import LookupCache
+
+
+class Away(Exception):
+    """Nobody answers."""
+
+
+class Database:
+    """Values by key, what was asked for, and a clock."""
+
+    def __init__(self) -> None:
+        self.values = {"a": 1, "b": 2}
+        self.asked: list[list[str]] = []
+        self.now = 100.0
+        self.away = False
+
+    def load(self, keys: Collection[str]) -> dict[str, int]:
+        self.asked.append(sorted(keys))
+        if self.away:
+            raise Away
+        return {key: self.values[key] for key in keys if key in self.values}
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> Database:
+    made = Database()
+    monkeypatch.setattr(lookup_cache, "time", made)
+    return made
+
+
+def cache_of(database: Database, **options: float) -> LookupCache[str, int]:
+    return LookupCache(database.load, fresh_seconds=5, max_entries=3, unavailable=(Away,), **options)
+
+
+def test_all_that_is_not_known_is_looked_up_at_once_and_then_remembered(database: Database) -> None:
+    cache = cache_of(database)
+    assert cache.get("a") == 1
+    assert cache.get_many(["a", "b", "none"]) == {"a": 1, "b": 2}
+    assert cache.get("none") is None
+    assert database.asked == [["a"], ["b", "none"]]  # that there is none is remembered, too
+
+
+def test_it_is_looked_up_again_after_seconds(database: Database) -> None:
+    cache = cache_of(database)
+    cache.get("a")
+    database.values["a"] = 3
+    database.now += 5
+    assert cache.get("a") == 1
+    database.now += 0.1
+    assert cache.get("a") == 3
+
+
+def test_what_is_forgotten_is_looked_up_again(database: Database) -> None:
+    cache = cache_of(database)
+    cache.get("a")
+    cache.forget("a")
+    cache.forget("never seen")
+    assert cache.get("a") == 1
+    assert database.asked == [["a"], ["a"]]
+
+
+def test_no_more_is_kept_than_its_bound(database: Database) -> None:
+    cache = cache_of(database)
+    for number in range(9):
+        cache.get(f"none-{number}")
+    assert len(cache) == 3
+    cache.get("none-8")
+    assert len(database.asked) == 9
+
+
+def test_while_nobody_answers_an_old_value_serves_and_is_not_asked_for_each_time(database: Database) -> None:
+    cache = cache_of(database, stale_seconds=60)
+    assert cache.get("a") == 1
+    database.away, database.now = True, database.now + 20
+    assert cache.get("a") == 1
+    assert cache.get("a") == 1
+    assert len(database.asked) == 2
+    database.now += 41
+    with pytest.raises(Away):  # too old: it counts from when somebody answered
+        cache.get("a")
+    database.away = False
+    assert cache.get("a") == 1
+
+
+def test_that_there_was_none_does_not_serve_while_nobody_answers(database: Database) -> None:
+    cache = cache_of(database, stale_seconds=60)
+    assert cache.get("none") is None
+    database.away, database.now = True, database.now + 6
+    with pytest.raises(Away):
+        cache.get("none")
+
+
+def test_one_without_an_old_value_fails_the_whole_question(database: Database) -> None:
+    cache = cache_of(database, stale_seconds=60)
+    cache.get("a")
+    database.away, database.now = True, database.now + 6
+    with pytest.raises(Away):
+        cache.get_many(["a", "b"])
