@@ -16,7 +16,6 @@ from sqlalchemy import text
 from jiyi import Client
 from jiyi.protocol.events import build
 from jiyi.reflection.thoughts import thought_id
-from models.accounts.audit import OPERATOR
 from models.db.connection import unit_of_work
 from models.memory import access
 from models.memory import archive as archiving
@@ -65,7 +64,7 @@ def embed(node_id: UUID, *vector: float) -> None:
 
 def archive(group: str, *ids: UUID) -> None:
     with unit_of_work() as connection:
-        archiving.archive_chosen(connection, group, ids, OPERATOR)
+        archiving.archive_chosen(connection, group, ids)
 
 
 def page(browser: FlaskClient, path: str, **query: Any) -> str:
@@ -363,7 +362,7 @@ def test_pages_of_the_archive_have_no_gaps(signed_in: FlaskClient, group: str) -
     with unit_of_work() as connection:
         events = [observed(group, description=f"old {n}") for n in range(60)]
         store(connection, events)
-        archiving.archive_chosen(connection, group, [event.event_id for event in events], OPERATOR)
+        archiving.archive_chosen(connection, group, [event.event_id for event in events])
     first = data(signed_in, "/archive.json", group=group)
     second = data(signed_in, "/archive.json", group=group, before=first["next"])
     assert second["next"] is None
@@ -383,7 +382,7 @@ def test_an_agents_settings_are_a_form(sign_in: SignIn, group: str) -> None:
     html = page(admin, path)
     assert "<option selected>elapsed</option>" in html
     assert 'value="2.5"' in html
-    assert [row[0] for row in audits(group)] == ["configure"]
+    assert [row[0] for row in audits(group)] == ["agents.configure"]
     assert data(admin, "/events.json", group=group)["events"][0]["type"] == "agent.configured"
 
     admin.post(f"{path}/settings", data={**every, "recency_w": "2.5"})  # mode goes back to the deployment
