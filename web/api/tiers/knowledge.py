@@ -121,4 +121,4 @@ def _detail(connection: Connection, group_id: str, knowledge_id: UUID) -> Knowle
     found = knowledge_reads.find(connection, group_id, knowledge_id)
     if found is None:
         raise Refused(404, f"There is no knowledge {knowledge_id}.")
-    return KnowledgeDetail(**vars(found), history=knowledge_reads.history(connection, group_id, knowledge_id))
+    return KnowledgeDetail(**dict(found), history=knowledge_reads.history(connection, group_id, knowledge_id))
