@@ -126,13 +126,13 @@ _GROUPS = text(f"""
       AND EXISTS (SELECT FROM quarantine_logs q WHERE q.group_id = g.group_id AND q.received_at >= :since AND {_UNDIGESTED})
       AND NOT EXISTS (SELECT FROM digests d WHERE d.group_id = g.group_id AND d.created_at > :not_after)
     ORDER BY g.group_id LIMIT 100
-""")
+""")  # noqa: S608 – our own names; values are parameters
 _THESE = f"group_id = :group AND received_at >= :since AND received_at < :until AND {_UNDIGESTED}"
 _ENTRIES = text(f"""
     SELECT entry_id, content, created_at, session_id, confidence, embedding, embedding_model FROM quarantine_logs
     WHERE {_THESE} ORDER BY created_at DESC, entry_id DESC LIMIT :limit
-""")
-_COUNT = text(f"SELECT count(*) FROM quarantine_logs WHERE {_THESE}")
+""")  # noqa: S608 – our own names; values are parameters
+_COUNT = text(f"SELECT count(*) FROM quarantine_logs WHERE {_THESE}")  # noqa: S608 – our own names; values are parameters
 _STORE = text("""
     INSERT INTO digests (digest_id, group_id, since, until, entries, older, left_out, created_by)
     VALUES (:id, :group, :since, :until, :entries, :older, :left_out, :actor)

@@ -41,7 +41,7 @@ RELEVANT_BY_WORDS = 0.5
 DATABASE_ERRORS = (DBAPIError, PoolTimeout, DriverError)
 
 
-class TierAway(JiyiError):
+class TierAway(JiyiError):  # noqa: N818 – its name says what happened
     """What a tier is kept in cannot be reached."""
 
     code = "tier_away"
