@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from jiyi.protocol.calls import retrieval_queues
+from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import get_settings
 
 #: Chatter between workers that nobody listens to, and a look at every other worker at start.

@@ -42,13 +42,13 @@ from jiyi.errors import EventRejected, join_problems
 from jiyi.memory.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
 from jiyi.polling import poll
 from jiyi.protocol import events as wire
-from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.events import Event
 from jiyi.protocol.queries import Page
 from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState, WhyQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
+from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import Settings, get_settings
 
 #: Ids in one question about states.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.errors import ModelMismatch
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval import scoring
 from jiyi.retrieval.scoring import Floats, Order, Scores
 from jiyi.settings import Mode

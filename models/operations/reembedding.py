@@ -16,7 +16,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from models.memory import nodes
 from models.memory.nodes import TextToEmbed
 from models.tiers import knowledge

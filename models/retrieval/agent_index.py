@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from jiyi.protocol.retrieval import Filters
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.lexicon import Lexicon, Statistics
 from jiyi.retrieval.relevance import NEIGHBOURS, Corpus, centre_of, language_code, neighbours_of, project_on_centroid
 from jiyi.retrieval.scoring import MIN_NORM

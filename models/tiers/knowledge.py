@@ -14,7 +14,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from jiyi.protocol.tiers.query import Item, MemoryQuestion
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.tokens import tokens
 
 #: The kind of work that knowledge without a vector of the active model owes.
