@@ -36,7 +36,7 @@ ROOMS = {
     "tasks": {"framework"},
     "workers": {"intake", "embedded", "supervision"},
     "web": {"api", "admin", "stream", "static", "templates", "translations"},
-    "web/api": set[str](),
+    "web/api": {"examples"},
     "web/admin": set[str](),
     "tests": {"unit", "integration", "smoke", "browser"},
     "tests/unit": {"client", "protocol", "providers", "text", "db", "queue", "web", "workers", "bench", "docs"},

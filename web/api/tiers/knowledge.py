@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from jiyi.protocol.tiers.knowledge import DemoteBody, EditBody, KnowledgeFilter, Layer, PromoteBody
 from jiyi.protocol.tiers.rest import GroupKnowledgeParameters, KnowledgeDetail, KnowledgeParameters, KnowledgeRows, QuarantineParameters
 from models.tiers import actions, knowledge_reads, reads
-from web.api import cursors
+from web import cursors
 from web.api.problems import Refused
 from web.api.registry import expose, operation
 from web.api.running import Asker
