@@ -1,12 +1,12 @@
-"""Lists that people filter: conditions and their values, put together."""
+"""Conditions on texts, for lists that people filter."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Connection, TextClause
-
-Row = dict[str, Any]
+from sqlalchemy import ColumnElement
+from sqlalchemy.orm import InstrumentedAttribute
 
 #: Characters of what is searched for, and words of it that count.
 MAX_WORDS_CHARS, MAX_WORDS = 200, 20
@@ -14,37 +14,14 @@ MAX_WORDS_CHARS, MAX_WORDS = 200, 20
 MAX_LISTED_CHARS = 2_000
 
 
-class Conditions:
-    """Of one table of a group, which the query calls by the name given here."""
-
-    def __init__(self, table: str, group_id: str) -> None:
-        self._table, self.parts, self.given = table, [f"{table}.group_id = :group"], {"group": group_id}
-
-    def only(self, condition: str, **values: Any) -> None:
-        self.parts.append(condition)
-        self.given.update(values)
-
-    def equal(self, **values: Any) -> None:
-        """Columns with a value, as far as one is given."""
-        for column, value in values.items():
-            if value is not None:
-                self.only(f"{self._table}.{column} = :{column}", **{column: value})
-
-    def words(self, words: str) -> None:
-        """Each word somewhere in the text, whatever its case."""
-        for number, word in enumerate(words[:MAX_WORDS_CHARS].split()[:MAX_WORDS]):
-            self.only(f"{self._table}.content ILIKE :word{number}", **{f"word{number}": part(word)})
-
-    def where(self) -> str:
-        return " AND ".join(self.parts)
+def has_words(column: InstrumentedAttribute[Any], words: str) -> Iterator[ColumnElement[bool]]:
+    """Each word stands somewhere in the text, whatever its case."""
+    for word in words[:MAX_WORDS_CHARS].split()[:MAX_WORDS]:
+        yield column.ilike(ilike_pattern(word))
 
 
-def part(word: str) -> str:
+def ilike_pattern(word: str) -> str:
     """``word`` anywhere in a text, for ILIKE; its own wildcards stand for themselves."""
     for special in ("\\", "%", "_"):
         word = word.replace(special, f"\\{special}")
     return f"%{word}%"
-
-
-def rows(connection: Connection, statement: TextClause, **given: Any) -> list[Row]:
-    return [dict(row) for row in connection.execute(statement, given).mappings()]

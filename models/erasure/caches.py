@@ -65,7 +65,7 @@ def _take_out(ids: Sequence[str]) -> int:
 def _clear_stream(group_id: str, ids: set[str], whom: Whom) -> int:
     key = valkey_keys.stream(group_id)
     entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(key, count=MAX_ELEMENTS))
-    gone = [place for place, fields in entries if any(names(one, ids, whom) for pair in fields.items() for one in pair)]
+    gone = [place for place, fields in entries if any(mentions(one, ids, whom) for pair in fields.items() for one in pair)]
     if gone:
         valkey().xdel(key, *gone)
     return len(gone)
@@ -74,12 +74,12 @@ def _clear_stream(group_id: str, ids: set[str], whom: Whom) -> int:
 def _delete_found(pattern: str, ids: set[str], whom: Whom) -> int:
     found = 0
     for key in valkey().scan_iter(match=f"{pattern}*", count=SCAN_COUNT):
-        if any(names(value, ids, whom) for value in contents(key)):
+        if any(mentions(value, ids, whom) for value in contents(key)):
             found += valkey().delete(key)
     return found
 
 
-def names(value: bytes, ids: set[str], whom: Whom) -> bool:
+def mentions(value: bytes, ids: set[str], whom: Whom) -> bool:
     """Whether a value has one of the ids in it, or names whom it is about."""
     text = value[:MAX_VALUE].decode("utf-8", "replace")
     return whom.is_named_in(text) or any(found in ids for found in UUIDS.findall(text))

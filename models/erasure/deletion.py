@@ -34,9 +34,9 @@ def delete_noted(connection: Connection, erasure_id: UUID, group_id: str, after:
     these = {"group": group_id, "ids": ids, "kind": ERASE}
     gone: Counter[str] = Counter()
     gone["pending_work"] = connection.execute(_DELETE_WORK, these).rowcount
-    agents = set(connection.execute(_RAISE, these).scalars())
+    agents = set(connection.execute(_NEXT_GENERATION, these).scalars())
     connection.execute(_LOCK, these)
-    connection.execute(_LESS_TERMS, these | {"all": ALL_TERMS})
+    connection.execute(_SUBTRACT_TERMS, these | {"all": ALL_TERMS})
     gone["next_vectors"] = connection.execute(_DELETE_NEXT, these).rowcount
     gone["node_access"] = connection.execute(_DELETE_ACCESS, these).rowcount
     nodes = list(connection.execute(_DELETE_NODES, these).scalars())
@@ -99,7 +99,7 @@ _DELETE_WORK = text("""
         ORDER BY kind, subject_id FOR UPDATE
     )
 """)
-_RAISE = text("""
+_NEXT_GENERATION = text("""
     UPDATE agents SET generation = generation + 1 WHERE (group_id, agent_id) IN (
         SELECT a.group_id, a.agent_id FROM agents a
         WHERE a.group_id = :group AND a.agent_id IN (SELECT agent_id FROM memory_nodes WHERE node_id = ANY(:ids))
@@ -108,7 +108,7 @@ _RAISE = text("""
 """)
 _LOCK = text("SELECT FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) ORDER BY node_id FOR UPDATE")
 # As models/retrieval/enlargement.py has counted them: each text's terms once, and all of them under the empty one.
-_LESS_TERMS = text("""
+_SUBTRACT_TERMS = text("""
     WITH texts AS (
         SELECT n.agent_id, CASE WHEN n.node_count <= a.large_from THEN 'at first' ELSE 'since' END AS counted,
             string_to_array(n.tokens, ' ') AS terms

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from uuid import UUID
 
+from pydantic import BaseModel
 from sqlalchemy import Connection
 
-from models.erasure import progress as erasures
-from models.erasure.progress import Progress
+from jiyi.protocol.erasure import Kind
+from models.erasure.progress import Progress, owe
 from models.operations import backups
 
 FILE = "erasures.jsonl"
 ACTOR = "job:restore"
+
+
+class Entry(BaseModel):
+    """One line of the list: of names only the hashes."""
+
+    erasure_id: UUID
+    group_id: str
+    kind: Kind
+    at: datetime
+    names: list[str]
 
 
 def path() -> Path:
@@ -24,25 +34,19 @@ def path() -> Path:
 
 def note(progress: Progress, at: datetime) -> None:
     """Write an erasure down: of names only the hashes. Safe to repeat because a second line of the same id is skipped."""
-    line = {
-        "erasure_id": str(progress.erasure_id),
-        "group_id": progress.group_id,
-        "kind": progress.kind,
-        "at": at.isoformat(),
-        "names": progress.what.get("names", []),
-    }
+    names = progress.what.get("names", [])
+    entry = Entry(erasure_id=progress.erasure_id, group_id=progress.group_id, kind=progress.kind, at=at, names=names)
     path().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with os.fdopen(os.open(path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+        file.write(entry.model_dump_json() + "\n")
 
 
-def since(moment: datetime) -> list[dict[str, Any]]:
+def since(moment: datetime) -> list[Entry]:
     """Erasures that came after a backup of that moment, oldest first."""
     if not path().is_file():
         return []
-    lines = [json.loads(line) for line in path().read_text("utf-8").splitlines() if line.strip()]
-    found = {line["erasure_id"]: line for line in lines if datetime.fromisoformat(line["at"]) >= moment}
-    return list(found.values())
+    entries = [Entry.model_validate_json(line) for line in path().read_text("utf-8").splitlines() if line.strip()]
+    return list({entry.erasure_id: entry for entry in entries if entry.at >= moment}.values())
 
 
 def apply_again(connection: Connection, moment: datetime) -> dict[str, int]:
@@ -51,9 +55,9 @@ def apply_again(connection: Connection, moment: datetime) -> dict[str, int]:
     Names of persons are not known any more, and neither are single memories: those have to be asked for again.
     """
     counts = {"agents": 0, "others": 0}
-    for line in since(moment):
-        if line["kind"] == "agent":
-            erasures.owe(connection, line["group_id"], "agent", {"names": line["names"]}, ACTOR)
+    for entry in since(moment):
+        if entry.kind == "agent":
+            owe(connection, entry.group_id, "agent", {"names": entry.names}, ACTOR)
             counts["agents"] += 1
         else:
             counts["others"] += 1

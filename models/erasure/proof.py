@@ -22,7 +22,7 @@ from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.connection import driver
 from models.db.valkey import valkey
-from models.erasure.caches import MAX_KEYS, SCAN_COUNT, contents, names
+from models.erasure.caches import MAX_KEYS, SCAN_COUNT, contents, mentions
 from models.erasure.matching import UUIDS
 from models.operations import backups
 
@@ -133,7 +133,7 @@ def look_through_valkey(proof: Proof, group_id: str, whom: Whom, ids: set[str]) 
             continue
         if name.startswith(valkey_keys.WORKING) and name.split(":", 3)[-1] != group_id:
             continue
-        if any(name.endswith(one) for one in own) or whom.names_person(name) or any(names(one, ids, whom) for one in contents(key)):
+        if any(name.endswith(one) for one in own) or whom.names_person(name) or any(mentions(one, ids, whom) for one in contents(key)):
             proof.found("valkey", ":".join(name.split(":")[:2]))
 
 

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from threading import BoundedSemaphore
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-import redis
 from flask import Blueprint, Flask, Response, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
-from flask_babel import ngettext
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import HTTPException, Unauthorized
-from werkzeug.security import check_password_hash
 
-from jiyi.accounts.passwords import MAX_PASSWORD
-from models.accounts import login_attempts, users
-from models.accounts.login_attempts import LoginAttempt
+from models.accounts import users
 from models.accounts.users import User
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from web.accounts import sessions
 from web.accounts.identity import Identity, identify
+from web.accounts.password_checks import audit, count_attempt, find_user, is_password_of, refusal, undo_attempt
 from web.answers import wants_json
 from web.security import is_loopback
-from web.sources import Unanswered, ask, reading
+from web.sources import Unanswered, ask
 
 T = TypeVar("T")
 
@@ -37,16 +30,7 @@ blueprint = Blueprint("signin", __name__)
 OPEN = frozenset({"/sign-in", "/healthz", "/readyz", "/metrics", "/static/<path:filename>"})
 #: What lies below knows keys only: no session opens it, so that no other site can use one.
 PROGRAMS = "/api/"
-#: Passwords hashed at a time, 32 MB each.
-HASHING = BoundedSemaphore(2)
-HASHING_PATIENCE = 5.0
 MAX_NAME = 200
-#: Of no password, made like all others: a name that nobody has takes as long as one that somebody has.
-DUMMY_HASH = (
-    "scrypt:32768:8:1$h8Yw2mQe0vTzK4aR$"
-    "c41751990ba396c221bf8698534f781960b555da6cfd34cf85330893a0baf20a"
-    "5fb0a1f01db01ddc68d11f7b541b8cfa5ab398338aae6eacefbdea3b01b14ee9"
-)
 
 
 def register(app: Flask) -> None:
@@ -111,23 +95,23 @@ def enter() -> ResponseReturnValue:
     _only_where_the_cookie_stays()
     name, password = request.form.get("name", "").strip()[:MAX_NAME], request.form.get("password", "")
     address = request.remote_addr or ""
-    guess = _counted(name, address)
+    guess = count_attempt(name, address)
     try:
-        user = _ask(lambda: _by_name(name))
+        user = find_user(name)
         if guess.wait:
             if guess.first_refused:
-                _ask(lambda: _write("locked", user, address))
-            answer = _page(429, _too_many(guess.wait), name)
+                audit("locked", user, address)
+            answer = _page(429, refusal(guess.wait), name)
             answer.headers["Retry-After"] = str(guess.wait)
             return answer
         if user is None or not is_password_of(user, password):
-            _ask(lambda: _write("wrong password", user, address))
+            audit("wrong password", user, address)
             return _page(403, _("The name or the password is wrong."), name)
-        _ask(lambda: _write("signed in", user, address))
+        audit("signed in", user, address)
     except (Unanswered, HTTPException):
-        _forget_guess(name, address)
+        undo_attempt(name, address)
         raise
-    _forget_guess(name, address, right=True)
+    undo_attempt(name, address, right=True)
     sessions.begin(user)
     return redirect(_safe(request.form.get("next", "")), 303)
 
@@ -141,78 +125,10 @@ def leave() -> ResponseReturnValue:
         with unit_of_work() as connection:
             users.sign_out(connection, user)
 
-    _ask(write)
+    with whole_service():
+        ask("database", write)
     sessions.end(user.user_id)
     return redirect(url_for("signin.page"), 303)
-
-
-def is_password_of(user: User | None, password: str) -> bool:
-    """Takes as long for nobody as for somebody. 503 when too many ask at a time."""
-    if not HASHING.acquire(timeout=HASHING_PATIENCE):
-        abort(503, _("Too many people sign in at this moment. Try again."))
-    try:
-        right = check_password_hash(user.password_hash if user else DUMMY_HASH, password[: MAX_PASSWORD + 1])
-    finally:
-        HASHING.release()
-    return right and user is not None and not user.disabled
-
-
-def confirms(user: User, password: str) -> bool:
-    """Whether somebody who is signed in knows the password, too; wrong ones count as at the sign-in page.
-
-    429 after too many: a browser that was left open is no place to guess at.
-    """
-    address = request.remote_addr or ""
-    guess = _counted(user.name, address)
-    if guess.wait:
-        abort(429, _too_many(guess.wait))
-    right = is_password_of(user, password)
-    if right:
-        _forget_guess(user.name, address, right=True)
-    else:
-        _ask(lambda: _write("wrong password", user, address))
-    return right
-
-
-def _counted(name: str, address: str) -> LoginAttempt:
-    try:
-        return login_attempts.count(name, address)
-    except redis.RedisError as error:
-        raise Unanswered("Valkey", _("passwords are not looked at while guesses cannot be counted")) from error
-
-
-def _too_many(wait: int) -> str:
-    minutes = -(-wait // 60)
-    told: str = ngettext(
-        "Too many wrong passwords. Wait a minute, then try again.",
-        "Too many wrong passwords. Wait %(num)d minutes, then try again.",
-        minutes,
-    )
-    return told
-
-
-def _forget_guess(name: str, address: str, *, right: bool = False) -> None:
-    with suppress(redis.RedisError):  # it answered a moment ago; what it keeps goes by itself
-        login_attempts.undo(name, address)
-        if right:
-            login_attempts.reset(name)
-
-
-def _by_name(name: str) -> User | None:
-    if "\x00" in name:
-        return None
-    return reading(lambda connection: users.by_name(connection, name))()
-
-
-def _write(action: str, user: User | None, address: str) -> None:
-    with unit_of_work() as connection:
-        users.record(connection, None if user is None else user.name, action, address=address)
-
-
-def _ask(question: Callable[[], T]) -> T:
-    """Nobody is known yet, and people are the whole service's."""
-    with whole_service():
-        return ask("database", question)
 
 
 def _page(status: int, problem: str = "", name: str = "") -> Response:

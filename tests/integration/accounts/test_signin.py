@@ -29,7 +29,7 @@ from models.db.scope import for_groups, whole_service
 from tests.integration.conftest import PASSWORD, Browser, SignIn, password_hash
 from tests.services import done_within, somebody
 from web import create_app, serve
-from web.accounts import sessions, signin
+from web.accounts import password_checks, sessions, signin
 
 OPERATOR = Actor("group", "test", operator=True)
 WRONG = "The name or the password is wrong."
@@ -171,10 +171,10 @@ def test_unknown_names_wrong_passwords_and_disabled_people_are_told_the_same(str
 def test_an_unknown_name_takes_as_long_as_a_known_one(person: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not timed: the same work is done."""
     seen: list[str] = []
-    real = signin.check_password_hash
-    monkeypatch.setattr(signin, "check_password_hash", lambda hashed, password: (seen.append(hashed), real(hashed, password))[1])
-    assert signin.is_password_of(person, PASSWORD)
-    assert not signin.is_password_of(None, PASSWORD)
+    real = password_checks.check_password_hash
+    monkeypatch.setattr(password_checks, "check_password_hash", lambda hashed, password: (seen.append(hashed), real(hashed, password))[1])
+    assert password_checks.is_password_of(person, PASSWORD)
+    assert not password_checks.is_password_of(None, PASSWORD)
     assert len(seen) == 2
     assert all(re.fullmatch(PASSWORD_HASH, hashed) for hashed in seen)
 
@@ -232,7 +232,7 @@ def test_without_valkey_nobody_signs_in_and_the_reason_is_told(
 ) -> None:
     given = token(stranger)
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
-    monkeypatch.setattr("models.accounts.login_attempts.valkey", lambda: nowhere)
+    monkeypatch.setattr("models.db.rate_limits.valkey", lambda: nowhere)
     answer = stranger.post("/sign-in", data={"name": person.name, "password": PASSWORD, "csrf_token": given})
     assert answer.status_code == 503
     assert "Valkey did not answer" in answer.text

@@ -24,9 +24,11 @@ def a_memory(group: str) -> tuple[str, str]:
 
 
 def owed(group: str, _made: Any) -> list[Any]:
-    """Erasures of the group with the work that they owe, without ids and times."""
+    """Erasures of the group with the work that they owe, without ids and times. They are called off: nobody shall do them later."""
     with unit_of_work() as connection:
-        return [tuple(row) for row in connection.execute(_OWED, {"group": group})]
+        found = [tuple(row) for row in connection.execute(_OWED, {"group": group})]
+        connection.execute(_CALL_OFF, {"group": group})
+    return found
 
 
 CASES = (
@@ -59,6 +61,9 @@ CASES = (
     ),
 )
 
+_CALL_OFF = text("""
+    WITH gone AS (DELETE FROM erasures WHERE group_id = :group) DELETE FROM pending_work WHERE group_id = :group AND kind = 'erase'
+""")
 _OWED = text("""
     SELECT e.kind, e.state, e.what #- '{asked,node_ids}', w.kind, w.attempts
     FROM erasures e JOIN pending_work w ON w.subject_id = e.erasure_id WHERE e.group_id = :group

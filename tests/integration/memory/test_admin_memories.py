@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -25,6 +24,7 @@ from models.queue.pending_work import owe
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
 from tests.integration.conftest import SignIn
+from tests.integration.web.markup import attributes
 from web.admin import asking
 from web.admin.memory import agent_settings, evidence, marking, timeline
 
@@ -82,22 +82,6 @@ def data(browser: FlaskClient, path: str, **query: Any) -> Any:
 
 def texts(found: Any) -> list[str]:
     return [node["description"] for node in found["nodes"]]
-
-
-class _Attributes(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.names.update(name for name, _ in attrs)
-
-
-def attributes(html: str) -> set[str]:
-    """The names of all attributes, as a browser reads them."""
-    parser = _Attributes()
-    parser.feed(html)
-    return parser.names
 
 
 LISTS = ("/memories", "/playground", "/agents", "/reflections", "/archive", "/events")

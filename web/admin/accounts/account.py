@@ -9,7 +9,7 @@ from flask_babel import gettext as _
 from jiyi.accounts.passwords import hash_password, password_problem
 from jiyi.protocol.accounts import SetPassword
 from models.accounts import actions
-from web.accounts import sessions, signin
+from web.accounts import password_checks, sessions
 from web.admin.acting import perform
 from web.admin.frame import Page
 from web.answers import answer
@@ -35,7 +35,7 @@ def change_password() -> ResponseReturnValue:
         return _page(400, _("The new password was typed in two different ways."))
     if password_problem(new):
         return _page(400, _("That is too short or too long: 10 to 1,000 characters."))
-    if not signin.confirms(user, request.form.get("old", "")):
+    if not password_checks.confirms(user, request.form.get("old", "")):
         return _page(403, _("The old password is wrong."))
     perform(actions.set_password, SetPassword(name=user.name, password_hash=hash_password(new)))
     sessions.renew(user.user_id)

@@ -1,0 +1,213 @@
+"""Lists and counts of a group's quarantine for people: no agent is ever shown it. Newest first, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel
+from sqlalchemy import ColumnElement, Connection, and_, case, desc, func, select, tuple_
+
+from jiyi.protocol.events import MAX_OUTPUT_CHARS
+from models.db.conditions import MAX_LISTED_CHARS, has_words
+from models.db.rows import columns, fetch
+from models.tiers.tables import KnowledgeRow, QuarantineLog
+
+#: Where a page ends: rows that come meanwhile do not move what follows.
+Place = tuple[datetime, UUID]
+#: Where an entry of quarantine stands: not screened yet, in working memory now, kept out of it, no longer in it, promoted.
+State = Literal["waiting", "accepted", "rejected", "expired", "promoted"]
+
+#: Latest entries among which names to choose from are looked for.
+LOOKED_AT = 5_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WantedEntries:
+    """Which entries of quarantine; what is None or empty counts for nothing."""
+
+    words: str = ""
+    state: State | None = None
+    reason: str | None = None
+    session_id: str | None = None
+    node_id: str | None = None
+    agent_id: str | None = None
+    at_least: float | None = None
+    below: float | None = None
+    unscored: bool = False
+
+
+class Entry(BaseModel):
+    """An entry of quarantine in a list: its text is cut."""
+
+    entry_id: UUID
+    agent_id: str
+    session_id: str | None
+    node_id: str
+    node_type: str | None
+    node_name: str | None
+    kind: str
+    confidence: float | None
+    flags: list[str]
+    depth: int
+    created_at: datetime
+    #: None: the database was not asked.
+    received_at: datetime | None
+    screened_at: datetime | None
+    rejected_reason: str | None
+    rejected_details: dict[str, Any]
+    working_until: datetime | None
+    expired_at: datetime | None
+    promoted_at: datetime | None
+    state: State
+    #: Characters of the whole text.
+    chars: int
+    content: str
+
+
+class EntryWithOrigin(Entry):
+    """An entry with all that came with it."""
+
+    metadata: dict[str, Any]
+    provenance: dict[str, Any]
+
+
+class EntryDetail(EntryWithOrigin):
+    """All that is kept of an entry but its vector."""
+
+    embedding_model: str | None
+
+
+class Counts(BaseModel):
+    """What quarantine, by state, and long-term memory hold now."""
+
+    entries: int
+    waiting: int
+    #: When the one that waits longest for the filters was received.
+    waiting_since: datetime | None
+    working: int
+    rejected: int
+    expired: int
+    promoted: int
+    latest: datetime | None
+    knowledge: int
+    demoted: int
+    verdicts: int
+    #: Known to single agents, not to the group.
+    of_agents: int
+    without_vector: int
+    last_promoted: datetime | None
+
+
+def entries(connection: Connection, group_id: str, wanted: WantedEntries, before: Place | None, limit: int) -> list[Entry]:
+    """Entries of quarantine, those said last first."""
+    statement = select(*_columns(Entry, MAX_LISTED_CHARS)).where(*_in_sight(group_id), *_conditions(wanted))
+    if before is not None:
+        statement = statement.where(tuple_(_Q.created_at, _Q.entry_id) < before)
+    return fetch(connection, Entry, statement.order_by(*_NEWEST_FIRST).limit(limit))
+
+
+def some_entries(connection: Connection, group_id: str, ids: Sequence[UUID], chars: int = MAX_OUTPUT_CHARS) -> list[EntryDetail]:
+    """Those of the ids that this group has, in the order of the ids; of their texts at most so many characters."""
+    statement = select(*_columns(EntryDetail, chars)).where(*_in_sight(group_id), _Q.entry_id.in_(ids))
+    found = {row.entry_id: row for row in fetch(connection, EntryDetail, statement)} if ids else {}
+    return [found[entry_id] for entry_id in dict.fromkeys(ids) if entry_id in found]
+
+
+def working(connection: Connection, group_id: str, limit: int) -> list[EntryWithOrigin]:
+    """What is in working memory as the database knows it, newest first."""
+    statement = select(*_columns(EntryWithOrigin, MAX_OUTPUT_CHARS)).where(*_in_sight(group_id), _IS_WORKING, _Q.rejected_reason.is_(None))
+    return fetch(connection, EntryWithOrigin, statement.order_by(*_NEWEST_FIRST).limit(limit))
+
+
+def sessions(connection: Connection, group_id: str, limit: int) -> list[str]:
+    """Sessions that spoke last, for choosing one."""
+    latest = select(_Q.session_id, _Q.created_at).where(*_in_sight(group_id)).order_by(*_NEWEST_FIRST).limit(LOOKED_AT).subquery().c
+    statement = select(latest.session_id).where(latest.session_id.is_not(None)).group_by(latest.session_id)
+    return list(connection.execute(statement.order_by(func.max(latest.created_at).desc(), latest.session_id).limit(limit)).scalars())
+
+
+def nodes(connection: Connection, group_id: str, limit: int) -> list[str]:
+    """Nodes of workflows that spoke last, for choosing one."""
+    latest = select(_Q.node_id).where(*_in_sight(group_id)).order_by(*_NEWEST_FIRST).limit(LOOKED_AT).subquery().c
+    return list(connection.execute(select(latest.node_id).distinct().order_by(latest.node_id).limit(limit)).scalars())
+
+
+def counts(connection: Connection, group_id: str) -> Counts:
+    """How many entries and pieces of knowledge there are, by state."""
+    entry = select(_Q.received_at, _Q.created_at, _STATE.label("state")).where(*_in_sight(group_id)).subquery().c
+    in_quarantine = select(
+        func.count().label("entries"),
+        func.min(entry.received_at).filter(entry.state == "waiting").label("waiting_since"),
+        func.max(entry.created_at).label("latest"),
+        *(func.count().filter(entry.state == state).label(name) for name, state in _COUNTED.items()),
+    )
+    in_force = _K.demoted_at.is_(None)
+    known = select(
+        func.count().filter(in_force).label("knowledge"),
+        func.count().filter(_K.demoted_at.is_not(None)).label("demoted"),
+        func.count().filter(in_force, _K.kind == "verdict").label("verdicts"),
+        func.count().filter(in_force, _K.agent_id.is_not(None)).label("of_agents"),
+        func.count().filter(in_force, _K.embedding_model.is_(None)).label("without_vector"),
+        func.max(_K.promoted_at).filter(in_force).label("last_promoted"),
+    ).where(_K.group_id == group_id)
+    return Counts(**connection.execute(in_quarantine).mappings().one(), **connection.execute(known).mappings().one())
+
+
+def outcomes(connection: Connection, group_id: str, since: datetime | None = None) -> dict[str, int]:
+    """What the filters decided of what arrived since: how many were ``accepted``, and how many refused for each reason."""
+    outcome = func.coalesce(_Q.rejected_reason, "accepted").label("outcome")
+    statement = select(outcome, func.count().label("entries")).where(*_in_sight(group_id), _Q.screened_at.is_not(None))
+    if since is not None:
+        statement = statement.where(_Q.received_at >= since)
+    found = connection.execute(statement.group_by("outcome").order_by(desc("entries"), "outcome"))
+    return {row.outcome: row.entries for row in found}
+
+
+def rejections(connection: Connection, group_id: str) -> dict[str, int]:
+    """How many entries each filter has kept out of working memory (CN-27), those of most first."""
+    return {outcome: count for outcome, count in outcomes(connection, group_id).items() if outcome != "accepted"}
+
+
+def _columns(row: type[Entry], chars: int) -> list[ColumnElement[Any]]:
+    return columns(row, _Q, state=_STATE, chars=func.length(_Q.content), content=func.left(_Q.content, chars))
+
+
+def _in_sight(group_id: str) -> tuple[ColumnElement[bool], ...]:
+    return _Q.group_id == group_id, _Q.deleted_at.is_(None)
+
+
+def _conditions(wanted: WantedEntries) -> Iterator[ColumnElement[bool]]:
+    yield from has_words(_Q.content, wanted.words)
+    for column, value in (
+        (_STATE, wanted.state),
+        (_Q.session_id, wanted.session_id),
+        (_Q.node_id, wanted.node_id),
+        (_Q.agent_id, wanted.agent_id),
+        (_Q.rejected_reason, wanted.reason),
+    ):
+        if value is not None:
+            yield column == value
+    if wanted.at_least is not None:
+        yield _Q.confidence >= wanted.at_least
+    if wanted.below is not None:
+        yield _Q.confidence < wanted.below
+    if wanted.unscored:
+        yield _Q.confidence.is_(None)
+
+
+_Q, _K = QuarantineLog, KnowledgeRow
+_NEWEST_FIRST = (_Q.created_at.desc(), _Q.entry_id.desc())
+_IS_WORKING = and_(_Q.expired_at.is_(None), _Q.working_until > func.now())
+_STATE: ColumnElement[str] = case(
+    (_Q.promoted_at.is_not(None), "promoted"),
+    (_Q.screened_at.is_(None), "waiting"),
+    (_Q.rejected_reason.is_not(None), "rejected"),
+    (_IS_WORKING, "accepted"),
+    else_="expired",
+)
+#: Fields of :class:`Counts` and the states that they count.
+_COUNTED = {"waiting": "waiting", "working": "accepted", "rejected": "rejected", "expired": "expired", "promoted": "promoted"}
