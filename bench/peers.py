@@ -36,7 +36,7 @@ from bench.support.ranking import DECIMALS, figures, mean, quantile
 from bench.support.service import machine
 from jiyi import Client
 from jiyi.providers.embedders import embedder
-from jiyi.settings import get_settings
+from jiyi.settings import RelevanceMode, get_settings
 from workers import ephemeral
 
 RECALLS, NDCGS = (5, 10, 30), (10,)
@@ -73,7 +73,7 @@ def measure_jiyi(agents: Sequence[Agent], console: Console) -> dict[str, dict[st
         keys = remember(client, agents, console)
         spent = time.perf_counter() - begun
 
-        def asking(relevance: str) -> Ask:
+        def asking(relevance: RelevanceMode) -> Ask:
             def ask(agent: Agent, question: str) -> tuple[list[str], float]:
                 begun = time.perf_counter()
                 found = client.retrieve(agent.agent_id, question, timeout=REQUEST_SECONDS, relevance=relevance, **OPTIONS)

@@ -35,6 +35,7 @@ from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.errors import JiyiError
 from jiyi.providers.embedders import Embedder, embedder_of
+from jiyi.settings import RelevanceMode
 from models.db.connection import unit_of_work
 
 FROM = "hashing:256"
@@ -49,7 +50,7 @@ KILL_AFTER = 3.0
 SAMPLE = 200
 #: Cosine of two vectors of one text: what a batch holds changes the last bits.
 SAME = 0.999
-MODES = ("hybrid", "dense")
+MODES: tuple[RelevanceMode, ...] = ("hybrid", "dense")
 
 
 @dataclass

@@ -24,6 +24,7 @@ from rich.table import Table
 from bench.support import traces_perceive
 from bench.support.script import Call, Differs, Replay, conversation, memory_of, pools_of
 from jiyi.errors import BadReply
+from jiyi.protocol.events import Observation
 from jiyi.reflection import reflect
 from jiyi.reflection.reflect import Reflection, Statement
 from jiyi.reflection.thoughts import Origin, events_of
@@ -131,13 +132,15 @@ def differences(scenario: dict[str, Any], outcome: Outcome) -> list[str]:
     ids: dict[UUID, str] = {}
     for event, node in zip(events_of(outcome.thoughts, origin), recorded, strict=True):
         made = event.payload
+        assert isinstance(made, Observation)
+        assert made.expires_at is not None
         ours = {
             "description": made.description,
             "subject": made.subject,
             "predicate": made.predicate,
             "object": made.object,
             "poignancy": made.poignancy,
-            "keywords": sorted(made.keywords),
+            "keywords": sorted(made.keywords or []),
             "type": made.node_type,
             "created": event.occurred_at.strftime(TIME_FORMAT),
             "expiration": made.expires_at.strftime(TIME_FORMAT),

@@ -28,7 +28,7 @@ from rich.text import Text
 
 from examples.service import service
 from jiyi import Client
-from jiyi.protocol.tiers import Item, MemoryAnswer
+from jiyi.protocol.tiers.query import Item, MemoryAnswer
 from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent
 from jiyi.tiers.middleware import MemoryMiddleware
 

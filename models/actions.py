@@ -14,7 +14,8 @@ from models.operations import actions as operations
 from models.queue import actions as queue
 from models.reflection import actions as reflection
 from models.tiers import actions as tiers
+from models.tiers import questions as tiers_questions
 
 #: The modules whose import registers the actions: one a subject.
-SUBJECTS = (accounts, erasure, memory, memory_questions, operations, queue, reflection, tiers)
+SUBJECTS = (accounts, erasure, memory, memory_questions, operations, queue, reflection, tiers, tiers_questions)
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

@@ -48,7 +48,7 @@ def files(language: str) -> tuple[Path, Path]:
 def messages() -> Catalog:
     """Every message of the code and the templates, in the order of its text."""
     with (CHECKOUT / "babel.cfg").open(encoding="utf-8") as file:
-        methods, options = parse_mapping_cfg(file)
+        methods, options = parse_mapping_cfg(file)  # type: ignore[no-untyped-call]
     found = Catalog(charset="utf-8")
     for _name, _line, message, _comments, context in extract_from_dir(CHECKOUT / "web", methods, options, KEYWORDS):
         found.add(message, context=context)

@@ -13,7 +13,7 @@ from models.operations import canaries
 log = logging.getLogger("jiyi.beat")
 
 
-class CanaryScheduler(Scheduler):
+class CanaryScheduler(Scheduler):  # type: ignore[misc]  # Celery has no types
     """That it asks, again and again, whether canaries are due is beat's own sign of life."""
 
     def apply_entry(self, entry: Any, producer: Any = None) -> None:

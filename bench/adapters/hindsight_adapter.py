@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lines import Adapter, serve  # type: ignore[import-not-found]
+from lines import Adapter, serve
 
 BATCH = 50
 #: Recall is cut by tokens, not by a count; so many hold the 30 longest turns.
@@ -23,7 +23,7 @@ MAX_TOKENS = 16_384
 
 class Hindsight:
     def __init__(self, given: dict[str, Any]) -> None:
-        import pgserver  # type: ignore[import-not-found]
+        import pgserver
 
         _check_reachable()
         self.server = pgserver.get_server(Path(given["folder"]) / "postgres", cleanup_mode="delete")
@@ -46,8 +46,8 @@ class Hindsight:
             "HINDSIGHT_API_LOG_LEVEL": "warning",
             "HF_HUB_OFFLINE": "1",
         }
-        from hindsight_api import MemoryEngine  # type: ignore[import-not-found]
-        from hindsight_api.models import RequestContext  # type: ignore[import-not-found]
+        from hindsight_api import MemoryEngine
+        from hindsight_api.models import RequestContext
 
         logging.disable(logging.INFO)
         self.context = RequestContext()

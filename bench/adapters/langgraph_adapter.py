@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from lines import Adapter, serve  # type: ignore[import-not-found]
+from lines import Adapter, serve
 
 BATCH = 50
 
 
 class LangGraph:
     def __init__(self, given: dict[str, Any]) -> None:
-        from langchain_core.embeddings import Embeddings  # type: ignore[import-not-found]
-        from langgraph.store.postgres import PostgresStore  # type: ignore[import-not-found]
-        from openai import OpenAI  # type: ignore[import-not-found]
+        from langchain_core.embeddings import Embeddings
+        from langgraph.store.postgres import PostgresStore
+        from openai import OpenAI
 
         client = OpenAI(base_url=given["embeddings_url"], api_key="none")
 
-        class Endpoint(Embeddings):  # type: ignore[misc]
+        class Endpoint(Embeddings):  # type: ignore[misc, unused-ignore]
             def embed_documents(self, texts: list[str]) -> list[list[float]]:
                 made = client.embeddings.create(model=given["model"], input=texts)
                 return [row.embedding for row in made.data]
@@ -32,7 +32,7 @@ class LangGraph:
         self.store.setup()
 
     def remember(self, agent: str, memories: list[dict[str, str]]) -> None:
-        from langgraph.store.base import PutOp  # type: ignore[import-not-found]
+        from langgraph.store.base import PutOp
 
         puts = [PutOp((agent,), row["key"], {"text": row["text"], "time": row["time"]}) for row in memories]
         for start in range(0, len(puts), BATCH):

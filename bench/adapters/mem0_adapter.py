@@ -6,13 +6,13 @@ import logging
 import os
 from typing import Any
 
-from lines import Adapter, serve  # type: ignore[import-not-found]
+from lines import Adapter, serve
 
 
 class Mem0:
     def __init__(self, given: dict[str, Any]) -> None:
         os.environ |= {"MEM0_TELEMETRY": "False", "MEM0_DIR": given["folder"]}
-        from mem0 import Memory  # type: ignore[import-not-found]
+        from mem0 import Memory
 
         logging.disable(logging.WARNING)
         openai = {"api_key": "none", "openai_base_url": given["embeddings_url"]}

@@ -17,8 +17,9 @@ from rich.progress import track
 from bench.support.ranking import Figures, figures, mean
 from jiyi import Client
 from jiyi.client.client import chunks
+from jiyi.settings import RelevanceMode
 
-RELEVANCES = ("hybrid", "dense", "lexical")
+RELEVANCES: tuple[RelevanceMode, ...] = ("hybrid", "dense", "lexical")
 TOP_K = 30
 #: Enough to keep a worker busy, and few enough that an answer's size stays ordinary.
 TEXTS_A_REQUEST = 8
@@ -88,7 +89,7 @@ def remember(client: Client, agents: Sequence[Agent], console: Console) -> dict[
 
 
 def ask(
-    client: Client, agents: Sequence[Agent], keys: dict[UUID, str], relevance: str, console: Console
+    client: Client, agents: Sequence[Agent], keys: dict[UUID, str], relevance: RelevanceMode, console: Console
 ) -> list[tuple[Question, list[str]]]:
     """Each question with the keys it retrieved, best first."""
 

@@ -44,7 +44,7 @@ class Call:
 def memory_of(everything: list[dict[str, Any]]) -> list[str]:
     """The whole memory that all scenarios start from, least recently accessed first: one of them asked about all of it."""
     asked = [Call.of(raw).asked for scenario in everything for raw in scenario["calls"] if raw[0] == "focal_points_chat"]
-    return list(max(asked, key=len))
+    return list(max(asked, key=lambda texts: len(list(texts))))
 
 
 def pools_of(scenario: dict[str, Any], everything: list[dict[str, Any]]) -> list[list[str]]:

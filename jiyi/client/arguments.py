@@ -12,7 +12,7 @@ from uuid import UUID
 
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.retrieval import Filters
-from jiyi.protocol.tiers import Order
+from jiyi.protocol.tiers.query import Order
 from jiyi.settings import Decay, Dedupe, Derive, DeriveKeywords, Mode, RelevanceMode, Weight
 
 #: A vector as one has it: numbers, a numpy array, base64 or packed little-endian float32.
@@ -99,7 +99,7 @@ class RetrievalArguments(TypedDict, total=False):
 
 
 class MemoryArguments(TypedDict, total=False):
-    """Of :class:`jiyi.protocol.tiers.MemoryQuestion`."""
+    """Of :class:`jiyi.protocol.tiers.query.MemoryQuestion`."""
 
     max_results: int | None
     order: Order
@@ -113,7 +113,7 @@ class MemoryArguments(TypedDict, total=False):
 
 
 class IngestArguments(TypedDict, total=False):
-    """Of :class:`jiyi.protocol.knowledge.IngestBody`."""
+    """Of :class:`jiyi.protocol.tiers.quarantine.IngestBody`."""
 
     agent_id: str | None
     session_id: str | None

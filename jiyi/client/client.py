@@ -44,11 +44,11 @@ from jiyi.polling import poll
 from jiyi.protocol import events as wire
 from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.events import Event
-from jiyi.protocol.knowledge import Ingested, IngestRequest, ingest_event
 from jiyi.protocol.queries import Page, Query
 from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState, WhyQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
-from jiyi.protocol.tiers import MemoryAnswer, MemoryQuery
+from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
+from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.settings import Settings, get_settings
 
 #: Ids in one question about states.
@@ -303,7 +303,7 @@ class Client:
     ) -> MemoryAnswer:
         """What working and long-term memory of the group know about a text, with the state of each tier.
 
-        ``options`` are the other fields of :class:`jiyi.protocol.tiers.MemoryQuestion`: ``max_results``, ``order``,
+        ``options`` are the other fields of :class:`jiyi.protocol.tiers.query.MemoryQuestion`: ``max_results``, ``order``,
         ``time_range_days``, ``session_id``, ``web_results`` … Raises as :meth:`retrieve` does, and:
 
         Raises:
@@ -316,22 +316,22 @@ class Client:
 
     def ingest(
         self, content: str, *, wait: bool = True, timeout: float | None = None, **fields: Unpack[IngestArguments]
-    ) -> Ingested | UUID:
+    ) -> IngestState | UUID:
         """A text for the group's quarantine, and for working memory if the filters let it in (CN-54).
 
         Args:
             content: what was said.
             wait: return the filters' verdict; else at once the entry's id.
             timeout: seconds for ``wait``; the deployment's request time-out unless given.
-            fields: the other ones of :class:`jiyi.protocol.knowledge.IngestBody`: ``session_id``, ``confidence``, ``node_id`` …
+            fields: the other ones of :class:`jiyi.protocol.tiers.quarantine.IngestBody`: ``session_id``, ``confidence``, ``node_id`` …
 
         Raises:
             InvalidRequest: with a sentence per wrong field; nothing was published.
             BrokerUnavailable: nothing was published.
             EventRejected, NoAnswer: (``wait``) as :meth:`observe` does.
         """
-        request = checked(IngestRequest, group_id=self.group, content=content, **fields)
-        entry_id = self._tell(wire.build(ingest_event(request)), wait=wait, timeout=timeout)
+        body = checked(IngestBody, content=content, **fields)
+        entry_id = self._tell(wire.build(ingest_event(self.group, body)), wait=wait, timeout=timeout)
         return self.tiers.screened(entry_id, timeout) if wait else entry_id
 
     def page(self, what: str, query: type[Query], **fields: Any) -> Page:

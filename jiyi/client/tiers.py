@@ -6,28 +6,23 @@ from uuid import UUID
 
 from jiyi.client.calls import Calls, Id, checked
 from jiyi.polling import poll
-from jiyi.protocol.knowledge import (
+from jiyi.protocol.queries import DEFAULT_PAGE
+from jiyi.protocol.tiers.digests import DigestBody, DigestsQuery, DigestState
+from jiyi.protocol.tiers.knowledge import (
     Change,
+    CurrentVersion,
     DemoteBody,
     Demoted,
-    DigestRequest,
-    DigestsQuery,
-    DigestState,
-    Edited,
     EditKnowledge,
     HistoryQuery,
-    Ingested,
+    KnowledgeFilter,
     KnowledgePage,
-    KnowledgeQuery,
     LayerFilter,
     PromoteBody,
     Promoted,
-    ScreenedQuery,
-    WorkingQuery,
-    WorkingState,
 )
-from jiyi.protocol.queries import DEFAULT_PAGE
-from jiyi.protocol.tiers import Kind
+from jiyi.protocol.tiers.quarantine import DeletedEntries, DeleteEntries, EntryQuery, IngestState, WorkingMemoryQuery, WorkingState
+from jiyi.protocol.tiers.query import Kind
 
 #: What a digest may take, in seconds: twenty questions to an LLM.
 DIGEST_SECONDS = 120.0
@@ -39,21 +34,21 @@ class Tiers:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    def screened(self, entry_id: Id, timeout: float | None = None) -> Ingested:
+    def screened(self, entry_id: Id, timeout: float | None = None) -> IngestState:
         """What the filters said of an entry of quarantine that is stored; waits for it.
 
         Raises:
             NoAnswer: it was not screened in time.
         """
-        query = checked(ScreenedQuery, group_id=self._calls.group, entry_id=entry_id)
+        query = checked(EntryQuery, entry_id=entry_id)
         limit = self._calls.wait(timeout)
         found = poll(
-            lambda: self._calls.inspect("screened", query),
+            lambda: self._calls.ask("quarantine.outcome", query),
             lambda answer: answer is not None,
             limit,
             lambda _: f"{entry_id} is in quarantine, but was not screened within {limit:g} s; it will be",
         )
-        return Ingested.model_validate(found)
+        return IngestState.model_validate(found)
 
     def promote(
         self,
@@ -79,7 +74,12 @@ class Tiers:
     def edit(self, knowledge_id: Id, content: str, *, reason: str = "") -> UUID:
         """Put knowledge into other words; returns the id of the version that is in force."""
         request = checked(EditKnowledge, knowledge_id=knowledge_id, content=content, reason=reason)
-        return Edited.model_validate(self._calls.act("knowledge.edit", request)).knowledge_id
+        return CurrentVersion.model_validate(self._calls.act("knowledge.edit", request)).knowledge_id
+
+    def delete(self, *entry_ids: Id, reason: str = "") -> list[UUID]:
+        """Take entries of quarantine out of sight, and out of working memory; returns those that were there."""
+        request = checked(DeleteEntries, entry_ids=list(entry_ids), reason=reason)
+        return DeletedEntries.model_validate(self._calls.act("quarantine.delete", request)).deleted
 
     def knowledge(
         self,
@@ -91,27 +91,25 @@ class Tiers:
         limit: int = DEFAULT_PAGE,
         offset: int = 0,
     ) -> KnowledgePage:
-        """A page of what is in the tiers, newest first (:class:`jiyi.protocol.knowledge.KnowledgeFilter`)."""
-        query = checked(
-            KnowledgeQuery, group_id=self._calls.group, layer=layer, session_id=session_id, q=q, reason=reason, limit=limit, offset=offset
-        )
-        return KnowledgePage.model_validate(self._calls.inspect("knowledge", query))
+        """A page of what is in the tiers, newest first (:class:`jiyi.protocol.tiers.knowledge.KnowledgeFilter`)."""
+        query = checked(KnowledgeFilter, layer=layer, session_id=session_id, q=q, reason=reason, limit=limit, offset=offset)
+        return KnowledgePage.model_validate(self._calls.ask("knowledge.list", query))
 
     def history(self, knowledge_id: Id) -> list[Change]:
         """Who promoted, demoted or edited a piece of knowledge, oldest first."""
-        rows = self._calls.inspect("knowledge_history", checked(HistoryQuery, group_id=self._calls.group, knowledge_id=knowledge_id))
+        rows = self._calls.ask("knowledge.history", checked(HistoryQuery, knowledge_id=knowledge_id))
         return [Change.model_validate(row) for row in rows]
 
     def working(self) -> WorkingState:
         """What is in working memory now, newest first, and what the filters have counted."""
-        return WorkingState.model_validate(self._calls.inspect("working_memory", checked(WorkingQuery, group_id=self._calls.group)))
+        return WorkingState.model_validate(self._calls.ask("working_memory.show", WorkingMemoryQuery()))
 
     def digest(self, days: float = 7, *, timeout: float = DIGEST_SECONDS) -> DigestState:
         """Digest the quarantine of the last days now, for those who promote; the weekly job does the same."""
-        request = checked(DigestRequest, group_id=self._calls.group, days=days)
-        return DigestState.model_validate_json(self._calls.call("memory.digest", "reflection", request, timeout))
+        request = checked(DigestBody, days=days)
+        return DigestState.model_validate(self._calls.act("digests.make", request, timeout, queue="reflection"))
 
     def digests(self, limit: int = 10) -> list[DigestState]:
         """The latest digests, newest first."""
-        page = self._calls.inspect("digests", checked(DigestsQuery, group_id=self._calls.group, limit=limit))
+        page = self._calls.ask("digests.list", checked(DigestsQuery, limit=limit))
         return [DigestState.model_validate(row) for row in page["rows"]]

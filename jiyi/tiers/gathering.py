@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from jiyi.errors import JiyiError
-from jiyi.protocol.tiers import Item, Tier, TierStatus
+from jiyi.protocol.tiers.query import Item, Tier, TierStatus
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from jiyi.client.arguments import MemoryArguments
 from jiyi.errors import InvalidRequest, JiyiError, problems_of
-from jiyi.protocol.tiers import MAX_DAYS, MAX_RESULTS, MAX_WEB_RESULTS, Days, Item, MemoryAnswer, Order, Threshold
+from jiyi.protocol.tiers.query import MAX_DAYS, MAX_RESULTS, MAX_WEB_RESULTS, Days, Item, MemoryAnswer, Order, Threshold
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import Language, storable
@@ -67,7 +67,7 @@ class MemoryRetriever(Protocol):
     """Whoever can ask the memory; :class:`jiyi.Client` is one (CN-14)."""
 
     def query_memory(self, query: str, *, group_id: str, timeout: float | None = None, **options: Unpack[MemoryArguments]) -> MemoryAnswer:
-        """The answer; ``options`` are the other fields of :class:`jiyi.protocol.tiers.MemoryQuestion`."""
+        """The answer; ``options`` are the other fields of :class:`jiyi.protocol.tiers.query.MemoryQuestion`."""
         ...
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from jiyi.protocol.tiers import COLD_LIMIT, HOT_LIMIT, HOT_SCORE, NO_THRESHOLD, Item, MemoryQuestion
+from jiyi.protocol.tiers.query import COLD_LIMIT, HOT_LIMIT, HOT_SCORE, NO_THRESHOLD, Item, MemoryQuestion
 from jiyi.retrieval.thresholds import RELEVANT
 from jiyi.text.digests import content_digest
 

@@ -20,7 +20,7 @@ NAMESPACE = UUID("6f0f7f0e-3b1d-5c5e-9a57-6a1f0c6b7d21")
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedPiece:
     """A piece to be stored."""
 
     knowledge_id: UUID
@@ -40,14 +40,14 @@ def plan(
     metadata: Mapping[str, Any] | None = None,
     size: int = SIZE,
     overlap: int = OVERLAP,
-) -> list[Planned]:
+) -> list[PlannedPiece]:
     """The pieces of a text, in order; a piece that says the same as an earlier one is there once.
 
     ``metadata`` are the source's own; ``source``, ``promoted_at``, where the piece stands in the whole, and the entries that
     it comes from are added (CN-36).
     """
     pieces = split(text, size, overlap)
-    planned: dict[bytes, Planned] = {}
+    planned: dict[bytes, PlannedPiece] = {}
     for number, piece in enumerate(pieces):
         content_hash = content_digest(piece.text)
         said = {
@@ -58,7 +58,7 @@ def plan(
             "pieces": len(pieces),
             "entry_ids": [str(entry_id) for entry_id in entry_ids],
         }
-        planned.setdefault(content_hash, Planned(knowledge_id(group_id, agent_id, content_hash), piece.text, content_hash, said))
+        planned.setdefault(content_hash, PlannedPiece(knowledge_id(group_id, agent_id, content_hash), piece.text, content_hash, said))
     return list(planned.values())
 
 

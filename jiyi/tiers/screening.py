@@ -69,7 +69,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupState:
+class KnownEntry:
     """An entry that is in working memory already."""
 
     entry_id: str
@@ -110,7 +110,7 @@ SENTENCES: dict[Reason, str] = {
 }
 
 
-def screen(candidate: Candidate, rules: IngressRules, known: Iterable[GroupState] = (), embedding_model: str | None = None) -> Verdict:
+def screen(candidate: Candidate, rules: IngressRules, known: Iterable[KnownEntry] = (), embedding_model: str | None = None) -> Verdict:
     """Whether a candidate may enter, by the first of the filters that objects.
 
     ``known`` are the entries of the same group; their vectors are compared if they are by the same model (K-13), which the
@@ -153,7 +153,7 @@ def _length(candidate: Candidate, rules: IngressRules) -> Verdict | None:
     return Verdict("too_short", {"length": f"{length:g}", "limit": f"{rules.min_chars:g}"})
 
 
-def _duplicate(candidate: Candidate, rules: IngressRules, known: Iterable[GroupState], model: str | None) -> Verdict | None:
+def _duplicate(candidate: Candidate, rules: IngressRules, known: Iterable[KnownEntry], model: str | None) -> Verdict | None:
     limit = thresholds_of(model).near_duplicate if rules.max_similarity is None else rules.max_similarity
     digest, closest = content_digest(candidate.text), (-2.0, "")
     for entry in known:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, TextClause
 
+#: A frozen dataclass: a row as it is read.
+R = TypeVar("R")
 Row = dict[str, Any]
 
 #: Characters of what is searched for, and words of it that count.
@@ -33,17 +36,29 @@ class Conditions:
     def words(self, words: str) -> None:
         """Each word somewhere in the text, whatever its case."""
         for number, word in enumerate(words[:MAX_WORDS_CHARS].split()[:MAX_WORDS]):
-            self.only(f"{self._table}.content ILIKE :word{number}", **{f"word{number}": part(word)})
+            self.only(f"{self._table}.content ILIKE :word{number}", **{f"word{number}": ilike_pattern(word)})
 
     def where(self) -> str:
         return " AND ".join(self.parts)
 
 
-def part(word: str) -> str:
+def ilike_pattern(word: str) -> str:
     """``word`` anywhere in a text, for ILIKE; its own wildcards stand for themselves."""
     for special in ("\\", "%", "_"):
         word = word.replace(special, f"\\{special}")
     return f"%{word}%"
+
+
+def columns(row: type, table: str, **expressions: str) -> str:
+    """The columns that make a row type, for SELECT: the table's own by the names of the fields, others by expressions."""
+    names = [field.name for field in fields(row)]
+    assert expressions.keys() <= set(names), f"{row.__name__} has no {expressions.keys() - set(names)}"
+    return ", ".join(f"{expressions[name]} AS {name}" if name in expressions else f"{table}.{name}" for name in names)
+
+
+def typed(connection: Connection, row: type[R], statement: TextClause, **given: Any) -> list[R]:
+    """The rows that a statement finds, as their type."""
+    return [row(**found) for found in connection.execute(statement, given).mappings()]
 
 
 def rows(connection: Connection, statement: TextClause, **given: Any) -> list[Row]:

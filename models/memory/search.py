@@ -21,7 +21,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from jiyi.protocol.memory import Memory
 from jiyi.text.tokens import tokens
-from models.db.conditions import part
+from models.db.conditions import ilike_pattern
 from models.db.rows import columns, fetch
 from models.memory.tables import MemoryNode
 
@@ -95,6 +95,6 @@ def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:
     if wanted.without_vector:
         yield node.embedding_model.is_(None)
     if words := wanted.words.strip()[:MAX_WORDS_CHARS]:
-        as_typed = node.description.ilike(part(words))
+        as_typed = node.description.ilike(ilike_pattern(words))
         found = list(dict.fromkeys(tokens(words)))
         yield or_(func.string_to_array(node.tokens, " ", type_=ARRAY(Text)).contains(found), as_typed) if found else as_typed

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
-from jiyi.protocol.knowledge import Promoted
+from jiyi.protocol.tiers.knowledge import Promoted
 from models.memory.inbox import Stored
 from models.operations import meters
 from models.operations.series import WORK

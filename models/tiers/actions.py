@@ -1,4 +1,4 @@
-"""What can be done with a group's tiers: promote, demote and edit knowledge (CN-34, CN-36, K-22)."""
+"""What can be done with a group's tiers: promote, demote and edit knowledge, delete from quarantine, digest (CN-34, CN-38, K-22)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from jiyi.errors import NotFound
-from jiyi.protocol.knowledge import DemoteBody, Demoted, Edited, EditKnowledge, Piece, PromoteBody, Promoted
+from jiyi.protocol.tiers.digests import DigestBody, DigestState
+from jiyi.protocol.tiers.knowledge import CurrentVersion, DemoteBody, Demoted, EditKnowledge, Piece, PromoteBody, Promoted
+from jiyi.protocol.tiers.quarantine import DeletedEntries, DeleteEntries
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.digests import content_digest
-from jiyi.tiers.promotion import Planned, knowledge_id
-from models.db.actions import Context, action
+from jiyi.tiers.promotion import PlannedPiece, knowledge_id
+from models.db.actions import Context, action, by_worker
 from models.queue import news
-from models.tiers import pieces
+from models.tiers import pieces, quarantine, working
 from models.tiers.knowledge import EMBED_KNOWLEDGE
 from models.tiers.pieces import NewPiece
 
@@ -78,7 +80,7 @@ def demote(context: Context, request: DemoteBody) -> Demoted:
 
 
 @action("knowledge.edit", scope="admin", formerly="inspect.edit_knowledge")
-def edit(context: Context, request: EditKnowledge) -> Edited:
+def edit(context: Context, request: EditKnowledge) -> CurrentVersion:
     """Put knowledge into other words.
 
     A new version takes the place of the old one, which stays as history; the answer is the version that is in force. Its
@@ -92,21 +94,52 @@ def edit(context: Context, request: EditKnowledge) -> Edited:
         raise NotFound(f"knowledge_id: the group {group_id!r} has no knowledge {edited} in force{newer}")
     content = request.content.strip()
     if content == row.content:
-        return Edited(knowledge_id=edited)
+        return CurrentVersion(knowledge_id=edited)
     digest = content_digest(content)
     new_id = knowledge_id(group_id, row.agent_id, digest)
     if new_id == edited:  # other capitals or spaces only: the same piece
         pieces.reword(connection, group_id, edited, content)
     else:
         pieces.demote(connection, group_id, [edited], datetime.now(UTC), replaced_by=new_id)
-        version = NewPiece(Planned(new_id, content, digest, {**row.metadata, "edited_from": str(edited)}), row.kind, row.session_id)
+        version = NewPiece(PlannedPiece(new_id, content, digest, {**row.metadata, "edited_from": str(edited)}), row.kind, row.session_id)
         if not pieces.in_force(connection, group_id, [version]):
             pieces.store(connection, group_id, row.agent_id, version, row.promoted_at)
     for one in dict.fromkeys((new_id, edited)):
         _record(context, one, "edited", request.reason, row.content, content)
     context.owe(EMBED_KNOWLEDGE, [(new_id, group_id)])
     context.audit("knowledge", knowledge_id=edited, became=new_id, reason=request.reason)
-    return Edited(knowledge_id=new_id)
+    return CurrentVersion(knowledge_id=new_id)
+
+
+@action("quarantine.delete", scope="admin")
+def delete(context: Context, request: DeleteEntries) -> DeletedEntries:
+    """Take entries of quarantine out of sight, and out of working memory.
+
+    Their rows stay for the audit; an erasure is what deletes them for good. What is deleted already is passed over.
+    """
+    connection, group_id, now = context.connection, context.group_id, datetime.now(UTC)
+    quarantine.hold(connection, group_id)
+    gone = quarantine.mark_deleted(connection, group_id, request.entry_ids, now)
+    if gone:
+        quarantine.mark_left(connection, gone, now)
+        working.remove(group_id, gone)
+        context.audit("quarantine_logs", entry_ids=gone, reason=request.reason)
+    return DeletedEntries(deleted=gone)
+
+
+make_digest = by_worker(
+    "digests.make",
+    DigestBody,
+    DigestState,
+    scope="admin",
+    queue="reflection",
+    formerly="memory.digest",
+    doc="""Digest quarantine now.
+
+    Groups what agents said, and nobody has promoted, by what it is about, and sums each up, so that somebody can choose
+    what to promote. The same is done every week. Needs a worker that answers.
+    """,
+)
 
 
 def preview(connection: Connection, group_id: str, request: PromoteBody) -> Promoted:
@@ -128,5 +161,5 @@ def _record(context: Context, knowledge: UUID, change: str, reason: str, before:
     pieces.record_change(context.connection, context.group_id, knowledge, change, context.actor.name, reason, before, after)
 
 
-def _piece(planned: Planned, *, known: bool) -> Piece:
+def _piece(planned: PlannedPiece, *, known: bool) -> Piece:
     return Piece(content=planned.content, tokens=estimate_tokens(planned.content), knowledge_id=planned.knowledge_id, known=known)

@@ -11,16 +11,18 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
-from jiyi.protocol.knowledge import DigestItem, DigestState
+from jiyi.protocol.tiers.digests import DigestItem, DigestState
 from jiyi.tiers.digest import MAX_ENTRIES, Cluster, Digest, Entry
 from models.accounts import audit
 
+#: The action that makes one; also what the weekly job leaves in the audit log.
+MAKE = "digests.make"
 #: What the filters refused for these reasons is not worth promoting, however many say it.
-WORTHLESS = ("too_short", "claim_refuted", "inconsistent", "runaway")
+EXCLUDED_REASONS = ("too_short", "claim_refuted", "inconsistent", "runaway")
 
 
 @dataclass(frozen=True, slots=True)
-class SummedCluster:
+class ClusterSummary:
     """A cluster, and what it comes to."""
 
     cluster: Cluster
@@ -33,13 +35,13 @@ class SummedCluster:
 
 def groups(connection: Connection, since: datetime, not_after: datetime, after: str, only: str | None) -> list[str]:
     """Groups with entries to digest that arrived since a time, and whose last digest is not younger than another."""
-    parameters = {"since": since, "not_after": not_after, "after": after, "only": only, "worthless": list(WORTHLESS)}
+    parameters = {"since": since, "not_after": not_after, "after": after, "only": only, "worthless": list(EXCLUDED_REASONS)}
     return list(connection.execute(_GROUPS, parameters).scalars())
 
 
 def entries(connection: Connection, group_id: str, since: datetime, until: datetime) -> tuple[list[Entry], int]:
     """The newest entries that were neither promoted nor deleted, as many as a digest looks at; and how many there are."""
-    parameters = {"group": group_id, "since": since, "until": until, "worthless": list(WORTHLESS), "limit": MAX_ENTRIES}
+    parameters = {"group": group_id, "since": since, "until": until, "worthless": list(EXCLUDED_REASONS), "limit": MAX_ENTRIES}
     rows = connection.execute(_ENTRIES, parameters).all()
     models = {row.embedding_model for row in rows}
     comparable = len(models) == 1 and None not in models
@@ -59,7 +61,7 @@ def store(
     until: datetime,
     found: int,
     digest: Digest,
-    summed: Sequence[SummedCluster],
+    summed: Sequence[ClusterSummary],
     actor: str,
 ) -> UUID:
     """Keep a digest; returns its id."""
@@ -97,7 +99,7 @@ def store(
     ]
     if rows:
         connection.execute(_STORE_ITEM, rows)
-    audit.record(connection, group_id=group_id, actor=actor, action="digest", target="digests", digest=digest_id, items=len(rows))
+    audit.record(connection, group_id=group_id, actor=actor, action=MAKE, target="digests", digest=digest_id, items=len(rows))
     return digest_id
 
 

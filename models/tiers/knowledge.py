@@ -1,8 +1,7 @@
-"""Long-term knowledge: promoted, demoted, edited and looked for (CN-32…CN-37, CN-41, CN-50).
+"""Searching long-term knowledge, and its vectors (CN-37, CN-41, CN-50).
 
-Promotion needs no model: pieces are stored at once, found by their words until ``embed_knowledge`` has embedded them in
-batches, and again after a move to another model until it has embedded them anew. Changes of one group queue up behind its
-lock, so that two promotions of the same text, or an edit and a demotion, cannot cross.
+Pieces are stored without a vector, and found by their words until ``embed_knowledge`` has embedded them in batches; so they
+are after a change of the embedding model.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.knowledge import Change
-from jiyi.protocol.tiers import Item, MemoryQuestion
+from jiyi.protocol.tiers.query import Item, MemoryQuestion
 from jiyi.protocol.vectors import Float32
 from jiyi.text.tokens import tokens
 
@@ -23,20 +21,6 @@ from jiyi.text.tokens import tokens
 EMBED_KNOWLEDGE = "embed_knowledge"
 #: Pieces without a comparable vector that share a word with a question, of which the best are looked for.
 MAX_BY_WORDS = 500
-
-
-def history(connection: Connection, group_id: str, knowledge: UUID) -> list[Change]:
-    """What became of a piece of knowledge, oldest first; empty if there is none of this id."""
-    return [Change(**row) for row in connection.execute(_HISTORY, {"group": group_id, "id": knowledge}).mappings()]
-
-
-def find(connection: Connection, group_id: str, knowledge: UUID) -> dict[str, Any] | None:
-    """All that is kept of a piece, in force or not, but its vector; ``embedded`` is the model that made that."""
-    row = connection.execute(_ONE, {"group": group_id, "id": knowledge}).mappings().one_or_none()
-    return None if row is None else dict(row)
-
-
-# Looking for it
 
 
 def nearest(
@@ -111,15 +95,6 @@ def _item(row: Any, score: float, similarity: float | None) -> Item:
     )
 
 
-_ONE = text("""
-    SELECT knowledge_id, group_id, agent_id, session_id, kind, content, metadata, created_at, promoted_at, demoted_at,
-        replaced_by, embedding_model AS embedded
-    FROM knowledge WHERE group_id = :group AND knowledge_id = :id
-""")
-_HISTORY = text("""
-    SELECT action, actor, at, reason, before, after FROM knowledge_history
-    WHERE group_id = :group AND knowledge_id = :id ORDER BY history_id
-""")
 _IN_FORCE = """
     group_id = :group AND demoted_at IS NULL AND (agent_id IS NULL OR agent_id = CAST(:agent AS text))
     AND (CAST(:session AS text) IS NULL OR session_id = :session)

@@ -16,10 +16,10 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.knowledge import PromoteBody
-from jiyi.protocol.tiers import Kind
+from jiyi.protocol.tiers.knowledge import PromoteBody
+from jiyi.protocol.tiers.query import Kind
 from jiyi.text.tokens import tokens
-from jiyi.tiers.promotion import Planned, plan
+from jiyi.tiers.promotion import PlannedPiece, plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class NewPiece:
-    planned: Planned
+    planned: PlannedPiece
     kind: Kind
     session_id: str | None
 
@@ -87,7 +87,7 @@ def _kind(body: PromoteBody, source: Source) -> Kind:
     return "verdict" if "verdict" in (source.kind, body.kind) else "statement"
 
 
-def _pieces_of(source: Source, group_id: str, body: PromoteBody, now: datetime) -> list[Planned]:
+def _pieces_of(source: Source, group_id: str, body: PromoteBody, now: datetime) -> list[PlannedPiece]:
     said = {**source.metadata, "node_id": source.node_id, "node_type": source.node_type, "said_by": source.agent_id}
     return plan(source.content, group_id=group_id, promoted_at=now, agent_id=body.agent_id, entry_ids=[source.entry_id], metadata=said)
 

@@ -1,4 +1,4 @@
-"""Quarantine: what workflows' nodes said, and what became of it (CN-16…CN-19, CN-27, CN-29).
+"""Quarantine: the outputs of workflows' nodes, and what became of them (CN-16…CN-19, CN-27, CN-29).
 
 Nothing here answers agents. Whoever changes working memory holds its group's lock (:func:`hold`) in the transaction that
 writes here what it changed, so that the list in Valkey and these rows tell the same.
@@ -15,12 +15,12 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from jiyi.protocol.knowledge import Ingested
-from jiyi.protocol.tiers import Kind
+from jiyi.protocol.tiers.quarantine import IngestState
+from jiyi.protocol.tiers.query import Kind
 from jiyi.protocol.vectors import Float32
 from jiyi.settings import get_settings
 from jiyi.tiers.screening import SENTENCES, IngressRules, Verdict
-from models.accounts import audit
+from models.db.conditions import columns, typed
 from models.tiers import working
 from models.tiers.working import Entry
 
@@ -39,10 +39,10 @@ class Output:
     content: str
     content_hash: bytes
     confidence: float | None
-    flags: tuple[str, ...]
+    flags: Sequence[str]
     created_at: datetime
-    #: Already decided, by an attempt that did not come to its end or by somebody who deleted it.
-    deleted: bool = False
+    #: By somebody, before the filters saw it.
+    deleted: bool
 
     def entry(self, expires_at: datetime, flags: Sequence[str], vector: Float32 | None, model: str | None) -> Entry:
         """As working memory keeps it."""
@@ -77,24 +77,7 @@ def rules() -> IngressRules:
 
 def load(connection: Connection, entry_ids: Sequence[UUID]) -> list[Output]:
     """Outputs in the order in which they were said."""
-    return [
-        Output(
-            row.entry_id,
-            row.group_id,
-            row.agent_id,
-            row.session_id,
-            row.node_id,
-            row.node_type,
-            row.kind,
-            row.content,
-            bytes(row.content_hash),
-            row.confidence,
-            tuple(row.flags),
-            row.created_at,
-            row.deleted_at is not None,
-        )
-        for row in connection.execute(_LOAD, {"ids": list(entry_ids)})
-    ]
+    return typed(connection, Output, _LOAD, ids=list(entry_ids))
 
 
 def hold(connection: Connection, group_id: str) -> None:
@@ -103,15 +86,16 @@ def hold(connection: Connection, group_id: str) -> None:
 
 
 def working_memory(connection: Connection, group_id: str) -> list[Entry]:
-    """The group's working memory, newest first; made anew from here if Valkey has lost it. Only under :func:`hold`."""
+    """The group's working memory, newest first; rebuilt from the rows if Valkey has lost it. Only under :func:`hold`."""
     found = working.read(group_id)
-    return found if found is not None else _made_anew(connection, group_id)
+    return found if found is not None else _rebuild(connection, group_id)
 
 
-def _made_anew(connection: Connection, group_id: str) -> list[Entry]:
+def stored_working_memory(connection: Connection, group_id: str) -> list[Entry]:
+    """The group's working memory as the database knows it, newest first."""
     now = datetime.now(UTC)
     rows = connection.execute(_WORKING, {"group": group_id, "now": now, "limit": get_settings().wm_entries}).all()
-    entries = [
+    return [
         Entry(
             row.entry_id,
             row.content,
@@ -129,6 +113,10 @@ def _made_anew(connection: Connection, group_id: str) -> list[Entry]:
         )
         for row in rows
     ]
+
+
+def _rebuild(connection: Connection, group_id: str) -> list[Entry]:
+    entries = stored_working_memory(connection, group_id)
     working.forget(group_id)
     working.push(group_id, entries, whole=True)  # also an empty list: from now on it is known to be empty
     return entries
@@ -158,7 +146,7 @@ def reject(connection: Connection, refused: Iterable[tuple[UUID, Verdict]], now:
         connection.execute(_REJECT, rows)
 
 
-def left_working_memory(connection: Connection, entry_ids: Sequence[UUID], now: datetime) -> int:
+def mark_left(connection: Connection, entry_ids: Sequence[UUID], now: datetime) -> int:
     """Archived: noted before, or in the same transaction as, they are gone from the list (CN-29)."""
     return connection.execute(_LEFT, {"ids": list(entry_ids), "now": now}).rowcount if entry_ids else 0
 
@@ -175,13 +163,13 @@ def expired(connection: Connection, now: datetime, limit: int) -> dict[str, list
     return found
 
 
-def outcome(connection: Connection, group_id: str, entry_id: UUID) -> Ingested | None:
+def outcome(connection: Connection, group_id: str, entry_id: UUID) -> IngestState | None:
     """What the filters said of an entry; None if they have not, or there is none."""
     row = connection.execute(_OUTCOME, {"group": group_id, "id": entry_id}).one_or_none()
     if row is None:
         return None
     message = "" if row.rejected_reason is None else sentence(row.rejected_reason, row.rejected_details)
-    return Ingested(
+    return IngestState(
         entry_id=row.entry_id, accepted=row.rejected_reason is None, reason=row.rejected_reason, message=message, flags=row.flags
     )
 
@@ -195,21 +183,9 @@ def sentence(reason: str, details: dict[str, Any]) -> str:
         return ""
 
 
-def delete(connection: Connection, group_id: str, entry_ids: Sequence[UUID], actor: str, reason: str = "") -> list[UUID]:
-    """Take entries out of sight, and of working memory; returns which were there. The rows stay for the audit.
-
-    For good is what ``models.erasure.actions`` does. Safe to repeat because what is deleted is not found.
-    """
-    hold(connection, group_id)
-    now = datetime.now(UTC)
-    gone = list(connection.execute(_DELETE, {"group": group_id, "ids": list(entry_ids), "now": now}).scalars())
-    if gone:
-        left_working_memory(connection, gone, now)
-        working.remove(group_id, gone)
-        audit.record(
-            connection, group_id=group_id, actor=actor, action="quarantine deleted", target="quarantine_logs", entry_ids=gone, reason=reason
-        )
-    return gone
+def mark_deleted(connection: Connection, group_id: str, entry_ids: Sequence[UUID], now: datetime) -> list[UUID]:
+    """Take entries out of sight; returns those that were there. Under :func:`hold`, as they may be in working memory."""
+    return list(connection.execute(_DELETE, {"group": group_id, "ids": list(entry_ids), "now": now}).scalars())
 
 
 def lifetime() -> timedelta:
@@ -217,10 +193,9 @@ def lifetime() -> timedelta:
     return timedelta(hours=get_settings().wm_hours)
 
 
-_LOAD = text("""
-    SELECT entry_id, group_id, agent_id, session_id, node_id, node_type, kind, content, content_hash, confidence, flags,
-        created_at, deleted_at
-    FROM quarantine_logs WHERE entry_id = ANY(:ids) ORDER BY created_at, entry_id
+_LOAD = text(f"""
+    SELECT {columns(Output, "q", deleted="q.deleted_at IS NOT NULL")}
+    FROM quarantine_logs q WHERE q.entry_id = ANY(:ids) ORDER BY q.created_at, q.entry_id
 """)
 _HOLD = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.wm.' || :group, 0))")
 _WORKING = text("""

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TooManyQuestions
-from jiyi.protocol.tiers import NO_THRESHOLD, Item, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier
+from jiyi.protocol.tiers.query import NO_THRESHOLD, Item, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier
 from jiyi.protocol.vectors import Float32
 from jiyi.providers.websearch import SearchOptions
 from jiyi.providers.websearch.choice import searcher

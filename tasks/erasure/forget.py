@@ -14,7 +14,7 @@ from models.erasure import caches
 from models.retrieval import index_cache
 
 
-@control_command(args=[("group_id", str), ("agents", list)])  # type: ignore[untyped-decorator]  # Celery has no types
+@control_command(args=[("group_id", str), ("agents", list)])
 def jiyi_forget(_state: Any, group_id: str, agents: list[str]) -> dict[str, Any]:
     """Drop indexes of the agents, and what else this process remembers of texts; says what it dropped, and who it is."""
     dropped = index_cache.forget(group_id, set(agents))

@@ -59,7 +59,8 @@ def _workers(progress: Progress) -> float | None:
         _save(progress)
         return ASK_AGAIN
     progress.place.pop("waits_for", None)
-    return _advance(progress)
+    _advance(progress)
+    return None
 
 
 def _valkey(progress: Progress) -> float | None:
@@ -68,12 +69,14 @@ def _valkey(progress: Progress) -> float | None:
     agents = {*progress.agents, *progress.touched}
     progress.count("valkey", **caches.clear(progress.group_id, ids, agents, progress.whom))
     progress.count("logs", lines=proof.blank_logs(progress.whom))
-    return _advance(progress)
+    _advance(progress)
+    return None
 
 
 def _vacuum(progress: Progress) -> float | None:
     vacuum(TOUCHED)
-    return _advance(progress)
+    _advance(progress)
+    return None
 
 
 def _backups(progress: Progress) -> float | None:
@@ -81,7 +84,8 @@ def _backups(progress: Progress) -> float | None:
         before = proof.backups_before(datetime.now(UTC))
         backups.make(seconds=LONG_STEP)
         progress.count("backups", deleted=sum(map(backups.delete, before)))
-    return _advance(progress)
+    _advance(progress)
+    return None
 
 
 def _proof(progress: Progress) -> float | None:
@@ -101,11 +105,12 @@ def _proof(progress: Progress) -> float | None:
             ledger.note(progress, now)
             finish(connection, progress, report)
             return None
-        tries = progress.place["tries"] = progress.place.get("tries", 0) + 1
+        tries: int = progress.place.get("tries", 0) + 1
+        progress.place["tries"] = tries
         progress.restart()
         save(connection, progress)
         note_report(connection, progress, report)
-    return min(TRY_AGAIN * 2 ** (tries - 1), TRY_AGAIN_MAX)
+    return min(TRY_AGAIN * 2.0 ** (tries - 1), TRY_AGAIN_MAX)
 
 
 def _report(connection: Connection, progress: Progress, found: proof.Proof, now: datetime) -> dict[str, Any]:

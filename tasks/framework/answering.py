@@ -56,7 +56,11 @@ def answers(
         @shared_task(name=name, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
         def run(request_id: str, request: dict[str, Any]) -> None:
             began = time.monotonic()
-            asked, value, reply = reply_to(name, request_id, lambda: request_model.model_validate(request), lambda a: _scoped(function, a))
+
+            def scoped(asked: Any) -> Any:
+                return _scoped(function, asked)
+
+            asked, value, reply = reply_to(name, request_id, lambda: request_model.model_validate(request), scoped)
             answered = value if isinstance(value, Answered) else None
             with valkey().pipeline(transaction=False) as pipe:
                 if answered is not None:

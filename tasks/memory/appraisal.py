@@ -16,8 +16,9 @@ from models.db.connection import unit_of_work
 from models.memory import appraisal as appraisals
 from models.memory.appraisal import PendingAppraisal
 from models.memory.inbox import APPRAISE
+from models.queue.wakeups import wake
 from tasks.framework.lease import LeaseRenewingLLM
-from tasks.framework.work import TRANSIENT_ERRORS, Batch, wake, work_task
+from tasks.framework.work import TRANSIENT_ERRORS, Batch, work_task
 
 #: An answer may take seconds: few memories a batch, so that the first are not kept waiting for the last.
 APPRAISE_BATCH = 16

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
@@ -38,10 +40,7 @@ def expire_thoughts(run: Run) -> None:
             if run.dry:
                 run.count(agents=1, expired=archiving.count_expired(connection, agent, at))
                 continue
-        run.count(
-            agents=1,
-            expired=run.repeat(lambda connection, a=agent, t=at: archiving.archive_expired(connection, a, t, BATCH, run.actor), BATCH),
-        )
+        run.count(agents=1, expired=run.repeat(partial(archiving.archive_expired, agent=agent, at=at, limit=BATCH, actor=run.actor), BATCH))
         if run.time_is_up():
             return
 
@@ -74,6 +73,5 @@ def archive(run: Run) -> None:
                 )
             continue
         run.count(
-            agents=1,
-            archived=run.repeat(lambda connection, a=agent, r=rules: archiving.archive_faded(connection, a, r, BATCH, run.actor), BATCH),
+            agents=1, archived=run.repeat(partial(archiving.archive_faded, agent=agent, rules=rules, limit=BATCH, actor=run.actor), BATCH)
         )

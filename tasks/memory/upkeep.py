@@ -8,9 +8,10 @@ from models.db.connection import unit_of_work
 from models.memory import depth, nodes, strength
 from models.memory.inbox import ACCUMULATE, DEPTH, ENLARGE, STRENGTHEN, TOKENIZE
 from models.queue import pending_work
+from models.queue.wakeups import wake
 from models.reflection.reflections import REFLECT
 from models.retrieval import enlargement
-from tasks.framework.work import Batch, wake, work_task
+from tasks.framework.work import Batch, work_task
 
 #: Counting is cheap, so one run takes many: the cost is in the round trips.
 COUNTING_BATCH = 1_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 from jiyi.settings import get_settings
 from models.accounts import audit
@@ -10,8 +11,9 @@ from models.memory import access, strength_check
 from models.operations import prune as pruning
 from models.operations import snapshot
 from models.queue import news, pending_work, ticks
+from models.queue.wakeups import wake
 from tasks.framework.jobs import Run, job
-from tasks.framework.work import KINDS, summary, wake
+from tasks.framework.work import KINDS, summary
 
 #: Rows deleted by one transaction.
 PRUNE_BATCH = 1_000
@@ -78,7 +80,7 @@ def prune(run: Run) -> None:
             with run.transaction() as connection:
                 run.count(**{table: pruning.count(connection, table, before)})
             continue
-        deleted = run.repeat(lambda connection, t=table, b=before: pruning.delete(connection, t, b, PRUNE_BATCH), PRUNE_BATCH)
+        deleted = run.repeat(partial(pruning.delete, table=table, before=before, limit=PRUNE_BATCH), PRUNE_BATCH)
         run.count(**{table: deleted})
         if deleted and table == "events":
             with run.transaction() as connection:

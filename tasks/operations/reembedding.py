@@ -24,10 +24,10 @@ from models.operations.actions import step_reembedding
 from models.operations.embedding_models import ActiveModel
 from models.operations.reembedding import Reembedding
 from models.queue import pending_work
+from models.queue.wakeups import wake
 from models.retrieval import enlargement
 from models.tiers.knowledge import EMBED_KNOWLEDGE
 from tasks.framework.rpc import implements
-from tasks.framework.work import wake
 
 #: Memories that may be embedded while the switch holds up all who store vectors: a second or two.
 LAST_MEMORIES = 64

@@ -24,10 +24,11 @@ from models.memory import agents
 from models.memory.agents import AgentName
 from models.memory.inbox import Stored, store
 from models.queue import news, stream
+from models.queue.wakeups import wake
 from models.reflection import ended_sessions, reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION, StartedReflection
 from tasks.framework.lease import LeaseRenewingLLM
-from tasks.framework.work import Batch, wake, work_task
+from tasks.framework.work import Batch, work_task
 from tasks.memory import access
 from tasks.retrieval.retrieve import retrieve
 

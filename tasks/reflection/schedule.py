@@ -6,10 +6,10 @@ from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
 from models.queue import pending_work
+from models.queue.wakeups import wake
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
 from tasks.framework.jobs import Run, job
-from tasks.framework.work import wake
 
 #: Agents that one transaction of the job sees to.
 AGENTS_BATCH = 100

@@ -5,23 +5,22 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from jiyi.errors import JiyiError, NotFound
-from jiyi.protocol import knowledge as ask
+from jiyi.errors import JiyiError
+from jiyi.protocol.tiers.digests import DigestBody, DigestState
 from jiyi.providers.llms import LLM, ForGroup, llm
 from jiyi.providers.llms.questions import Digest as Question
 from jiyi.providers.llms.rules import Rules
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from jiyi.tiers.digest import Cluster, Digest, digest
-from models.accounts import audit
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.queue import news
-from models.tiers import digests
-from models.tiers.digests import SummedCluster
-from tasks.framework.answering import answers
-from tasks.framework.inspection import inspects
+from models.tiers import actions, digests
+from models.tiers.digests import ClusterSummary
 from tasks.framework.jobs import Run, job
+from tasks.framework.rpc import implements
 from tasks.framework.work import TRANSIENT_ERRORS
 
 #: Statements of a cluster that the LLM is shown, and characters of each.
@@ -70,7 +69,7 @@ def make(group_id: str, since: datetime, until: datetime, actor: str) -> tuple[U
     return digest_id, len(summed)
 
 
-def _summed(group_id: str, made: Digest) -> list[SummedCluster]:
+def _summed(group_id: str, made: Digest) -> list[ClusterSummary]:
     """Each cluster in words: the LLM's; of those that it gave none for, the rules'."""
     provider: LLM = llm()
     summed = []
@@ -85,28 +84,18 @@ def _summed(group_id: str, made: Digest) -> list[SummedCluster]:
     return summed
 
 
-def _ask(provider: LLM, group_id: str, cluster: Cluster) -> SummedCluster:
+def _ask(provider: LLM, group_id: str, cluster: Cluster) -> ClusterSummary:
     shown = cluster.entries[:MAX_STATEMENTS]
     question = Question(agent_id=group_id, language=language_of(shown[0].text), statements=[entry.text[:MAX_CHARS] for entry in shown])
     said = ForGroup(provider, group_id).ask(question)
     evidence = [UUID(shown[number].entry_id) for number in sorted(set(said.evidence))]
-    return SummedCluster(cluster, said.topic, said.summary, evidence, provider.model)
+    return ClusterSummary(cluster, said.topic, said.summary, evidence, provider.model)
 
 
-@answers("memory.digest", ask.DigestRequest)
-def digest_now(request: ask.DigestRequest) -> ask.DigestState:
+@implements(actions.make_digest)
+def make_now(actor: Actor, request: DigestBody) -> DigestState:
     """Safe to repeat because every digest stands by itself."""
     until = datetime.now(UTC)
-    digest_id, _ = make(request.group_id, until - timedelta(days=request.days), until, audit.OPERATOR)
+    digest_id, _ = make(actor.group_id, until - timedelta(days=request.days), until, actor.name)
     with unit_of_work() as connection:
-        return digests.listed(connection, request.group_id, digest_id)[0]
-
-
-@inspects("digests", ask.DigestsQuery)
-def listed(query: ask.DigestsQuery) -> dict[str, object]:
-    """Safe to repeat because it only reads."""
-    with unit_of_work() as connection:
-        rows = digests.listed(connection, query.group_id, query.digest_id, query.before, query.limit)
-    if query.digest_id is not None and not rows:
-        raise NotFound(f"digest_id: the group {query.group_id!r} has no digest {query.digest_id}")
-    return {"rows": rows, "next": rows[-1].digest_id if len(rows) == query.limit else None}
+        return digests.listed(connection, actor.group_id, digest_id)[0]

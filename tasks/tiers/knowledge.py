@@ -1,15 +1,12 @@
-"""Knowledge: promoted, taken back, put into other words, embedded."""
+"""Knowledge gets its vectors."""
 
 from __future__ import annotations
 
-from jiyi.errors import NotFound
-from jiyi.protocol import knowledge as ask
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.operations import embedding_models
 from models.tiers import knowledge
 from models.tiers.knowledge import EMBED_KNOWLEDGE
-from tasks.framework.inspection import inspects
 from tasks.framework.work import Batch, work_task
 from tasks.memory.embedding import in_use
 
@@ -33,13 +30,3 @@ def embed_knowledge(batch: Batch) -> None:
         vectors = zip(wanted, made, strict=True)
         knowledge.fill(connection, [(one, content, vector) for (one, content), vector in vectors if one in mine], engine.model)
         batch.again.extend(one for one, _ in knowledge.to_embed(connection, owed, engine.model))
-
-
-@inspects("knowledge_history", ask.HistoryQuery)
-def history(query: ask.HistoryQuery) -> list[ask.Change]:
-    """Safe to repeat because it only reads."""
-    with unit_of_work() as connection:
-        found = knowledge.history(connection, query.group_id, query.knowledge_id)
-    if not found:
-        raise NotFound(f"knowledge_id: the group {query.group_id!r} never had knowledge {query.knowledge_id}")
-    return found

@@ -12,8 +12,7 @@ from redis.client import Pipeline
 from sqlalchemy import Connection
 
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
-from jiyi.protocol import knowledge as ask
-from jiyi.protocol.tiers import MemoryAnswer, MemoryQuery
+from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.protocol.vectors import Float32
 from jiyi.providers.embedders import embedder, embedder_of
 from jiyi.providers.embedders.cache import query_vector
@@ -21,21 +20,21 @@ from jiyi.providers.llms import ForGroup, llm
 from jiyi.providers.llms.questions import Consistency
 from jiyi.text.digests import content_digest
 from jiyi.text.words import language_of
-from jiyi.tiers.screening import UNVERIFIED, VERIFIED, Candidate, GroupState, Verdict, screen
+from jiyi.tiers.screening import UNVERIFIED, VERIFIED, Candidate, KnownEntry, Verdict, screen
 from models.db.connection import unit_of_work
 from models.memory.inbox import INGRESS
 from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import news, pending_work
-from models.tiers import lists, quarantine, working
+from models.queue.wakeups import wake
+from models.tiers import quarantine, working
 from models.tiers import query as memory
 from models.tiers.quarantine import Output
 from models.tiers.working import Entry
 from tasks.framework.answering import answers
-from tasks.framework.inspection import inspects
 from tasks.framework.jobs import Run, job
 from tasks.framework.lease import LeaseRenewingLLM
-from tasks.framework.work import Batch, wake, work_task
+from tasks.framework.work import Batch, work_task
 from tasks.memory.embedding import in_use
 
 #: The kind of work of an entry that the LLM is to be asked about (CN-25).
@@ -83,7 +82,7 @@ def ingress(batch: Batch) -> None:
             working.remove(group_id, [entry_id for entry_id, _ in screened.refused])  # of an attempt under other rules
             quarantine.accept(connection, screened.accepted, now)
             quarantine.reject(connection, screened.refused, now)
-            quarantine.left_working_memory(connection, screened.fallen_out, now)
+            quarantine.mark_left(connection, screened.fallen_out, now)
             pending_work.owe(connection, CONSISTENCY, [(entry_id, group_id) for entry_id in screened.to_check])
     for group_id, screened in done.items():
         _count(group_id, screened)
@@ -129,8 +128,8 @@ def _candidate(output: Output, vector: Float32 | None) -> Candidate:
     return Candidate(output.content, output.confidence, output.flags, vector)
 
 
-def _known(entry: Entry, model: str | None) -> GroupState:
-    return GroupState(str(entry.entry_id), content_digest(entry.content), entry.vector if entry.model == model else None)
+def _known(entry: Entry, model: str | None) -> KnownEntry:
+    return KnownEntry(str(entry.entry_id), content_digest(entry.content), entry.vector if entry.model == model else None)
 
 
 def _count(group_id: str, screened: _Screened) -> None:
@@ -169,7 +168,7 @@ def consistency(batch: Batch) -> None:
         for output in sorted((one for one in outputs if one.entry_id in set(owed)), key=lambda one: one.group_id):
             quarantine.hold(connection, output.group_id)
             if verdicts[output.entry_id] == "inconsistent":
-                quarantine.left_working_memory(connection, [output.entry_id], now)
+                quarantine.mark_left(connection, [output.entry_id], now)
                 quarantine.reject(connection, [(output.entry_id, Verdict("inconsistent"))], now)
                 working.remove(output.group_id, [output.entry_id])
                 refused[output.group_id].append(output.entry_id)
@@ -198,7 +197,7 @@ def expire_working_memory(run: Run) -> None:
             ids = found[group_id]
             if not run.dry:
                 quarantine.hold(connection, group_id)
-                quarantine.left_working_memory(connection, ids, run.now)
+                quarantine.mark_left(connection, ids, run.now)
                 working.remove(group_id, ids)
                 working.count(group_id, expired=len(ids))
             run.count(groups=1, entries=len(ids))
@@ -225,28 +224,3 @@ def query_memory(query: MemoryQuery) -> MemoryAnswer:
 def _embed(used: ActiveModel | None, text: str) -> tuple[str, Float32]:
     engine = embedder() if used is None else embedder_of(used.spec)
     return engine.model, query_vector(engine, text)
-
-
-@inspects("knowledge", ask.KnowledgeQuery)
-def knowledge(query: ask.KnowledgeQuery) -> ask.KnowledgePage:
-    """Safe to repeat because it only reads."""
-    wanted = ask.KnowledgeFilter.model_validate(query.model_dump(exclude={"group_id"}))
-    with unit_of_work() as connection:
-        return lists.listed(connection, query.group_id, wanted)
-
-
-@inspects("screened", ask.ScreenedQuery)
-def screened(query: ask.ScreenedQuery) -> ask.Ingested | None:
-    """Safe to repeat because it only reads."""
-    with unit_of_work() as connection:
-        return quarantine.outcome(connection, query.group_id, query.entry_id)
-
-
-@inspects("working_memory", ask.WorkingQuery)
-def working_memory(query: ask.WorkingQuery) -> ask.WorkingState:
-    """Safe to repeat because it only reads, or makes anew what was lost."""
-    with unit_of_work() as connection:
-        refused = lists.rejections(connection, query.group_id)
-        quarantine.hold(connection, query.group_id)
-        entries = quarantine.working_memory(connection, query.group_id)
-    return ask.WorkingState(rows=[entry.item() for entry in entries], counts=working.stats(query.group_id), rejections=refused)

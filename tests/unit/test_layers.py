@@ -44,7 +44,7 @@ ROOMS = {
     "bench": {"support", "adapters"},
 }
 #: In the root of the library only what all of it needs.
-ROOT_OF_JIYI = {"__init__", "__main__", "settings", "errors", "once"}
+ROOT_OF_JIYI = {"__init__", "__main__", "settings", "errors", "once", "polling"}
 #: Modules beside each other: about as many as one can take in.
 MOST_MODULES = 16
 #: What an agent's program must not load. What sends (kombu, redis) comes with the first client.

@@ -20,13 +20,13 @@ from web.admin.memory import agents, archive, events, memories
 from web.admin.operations import dead_letters, overview, pending_work, queues, schedules
 from web.admin.retrieval import playground
 from web.admin.tiers import digests, knowledge, promotion, quarantine, recall, working
-from web.admin.tiers import overview as tiers
+from web.admin.tiers import overview as tiers_overview
 
 #: In the order of the navigation.
 MODULES: tuple[ModuleType, ...] = (
     overview,
     *(memories, playground, agents, reflection, archive, events),
-    *(tiers, quarantine, working, knowledge, promotion, digests, recall),
+    *(tiers_overview, quarantine, working, knowledge, promotion, digests, recall),
     *(queues, pending_work, dead_letters, schedules),
     *(keys, people, erasure, audit, account),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 from uuid import UUID
 
@@ -32,7 +32,11 @@ WORKER_PATIENCE = 9.0
 
 def chosen_ids(name: str, most: int = 1_000) -> list[UUID]:
     """What was ticked in a form; 400 for what is no id, or too much at a time."""
-    values = request.form.getlist(name)
+    return ids_of(request.form.getlist(name), name, most)
+
+
+def ids_of(values: Sequence[str], name: str, most: int) -> list[UUID]:
+    """The ids among a form's or an address's values of a name; 400 for what is no id, or too much at a time."""
     if len(values) > most:
         abort(400, _("At most %(most)s at a time.", most=f"{most:,}"))
     try:

@@ -14,23 +14,6 @@ from web.api.registry import PREFIX, expose, operation
 from web.api.running import Asker, Reply
 from web.sources import from_database
 
-_ID, _NODE = "01978c00-0000-7000-8000-000000000007", "01978c00-0000-7000-8000-000000000001"
-_STATE = {
-    "erasure_id": _ID,
-    "group_id": "default",
-    "kind": "agent",
-    "state": "done",
-    "step": "done",
-    "what": {"names": ["9f2c…"]},
-    "requested_by": "key:a1b2c3d4e5f6 (crawler)",
-    "created_at": "2026-03-02T09:00:00Z",
-    "finished_at": "2026-03-02T09:00:09Z",
-    "report": {"left": 0},
-}
-
-
-_ASKED = {"erasure_id": _ID, "status_url": f"{PREFIX}/erasures/{_ID}"}
-
 
 def _asked(_asker: Asker, done: ErasureRequested) -> Reply:
     url = f"{PREFIX}/erasures/{done.erasure_id}"
@@ -45,7 +28,6 @@ def _asked(_asker: Asker, done: ErasureRequested) -> Reply:
     tag="memories",
     answer=ErasureAsked,
     status=202,
-    answer_example=_ASKED,
     action=actions.request_erasure,
 )
 def erase_memory(asker: Asker, node_id: UUID) -> Reply:
@@ -67,26 +49,10 @@ expose(
     status=202,
     errors=(404,),
     present=_asked,
-    examples={
-        "An agent": {"agent_id": "klaus"},
-        "一个人": {"person": "玛丽亚·洛佩斯", "aliases": ["玛丽亚", "Maria Lopez"]},
-        "Some memories": {"node_ids": [_NODE]},
-    },
-    answer_example=_ASKED,
 )
 
 
-@operation(
-    "GET",
-    "/erasures",
-    id="list_erasures",
-    scope="admin",
-    tag="erasure",
-    query=Cursor,
-    answer=ErasurePage,
-    examples={"The last ten": {"limit": 10}},
-    answer_example={"erasures": [_STATE], "next": None},
-)
+@operation("GET", "/erasures", id="list_erasures", scope="admin", tag="erasure", query=Cursor, answer=ErasurePage)
 def list_erasures(asker: Asker, query: Cursor) -> dict[str, Any]:
     """List erasures.
 
@@ -99,6 +65,4 @@ def list_erasures(asker: Asker, query: Cursor) -> dict[str, Any]:
     return {"erasures": rows, "next": following}
 
 
-expose(
-    actions.get_erasure, "GET", "/erasures/<uuid:erasure_id>", id="get_erasure", tag="erasure", answer=ErasureState, answer_example=_STATE
-)
+expose(actions.get_erasure, "GET", "/erasures/<uuid:erasure_id>", id="get_erasure", tag="erasure", answer=ErasureState)

@@ -20,41 +20,8 @@ from web.api.registry import expose, operation
 from web.api.running import Asker
 from web.sources import from_database, source
 
-_ID, _EVENT = "01978c00-0000-7000-8000-000000000005", "01978c00-0000-7000-8000-000000000006"
-_LETTER = {
-    "letter_id": _ID,
-    "kind": "intake",
-    "subject_id": _EVENT,
-    "reason": "payload.poignancy: must be at most 10 (got 11)",
-    "traceback": None,
-    "body": '{"type": "memory.observed", …}',
-    "attempts": 0,
-    "state": "open",
-    "created_at": "2026-03-02T09:00:00Z",
-}
-_COUNTS = {
-    "agents": 3,
-    "events": 130,
-    "nodes": 120,
-    "event_nodes": 100,
-    "thought_nodes": 18,
-    "chat_nodes": 2,
-    "not_embedded": 0,
-    "idle": 4,
-    "archived": 0,
-    "dead_letters": 1,
-}
 
-
-@operation(
-    "GET",
-    "/stats",
-    id="stats",
-    scope="read",
-    tag="service",
-    answer=Stats,
-    answer_example={"group_id": "default", "counts": _COUNTS, "work_owed": []},
-)
+@operation("GET", "/stats", id="stats", scope="read", tag="service", answer=Stats)
 def stats(asker: Asker) -> dict[str, Any]:
     """Count what is stored.
 
@@ -68,19 +35,7 @@ def stats(asker: Asker) -> dict[str, Any]:
     return from_database(question)
 
 
-@operation(
-    "GET",
-    "/queues",
-    id="list_queues",
-    scope="read",
-    tag="service",
-    answer=Queues,
-    answer_example={
-        "queues": [{"queue": "memory.intake", "waiting": 0}, {"queue": "retrieval", "waiting": 2}],
-        "in_flight": {"intake": 0, "tasks": 1},
-        "note": "",
-    },
-)
+@operation("GET", "/queues", id="list_queues", scope="read", tag="service", answer=Queues)
 def list_queues(_asker: Asker) -> dict[str, Any]:
     """See how full the queues are.
 
@@ -100,17 +55,7 @@ def list_queues(_asker: Asker) -> dict[str, Any]:
     }
 
 
-@operation(
-    "GET",
-    "/dead-letters",
-    id="list_dead_letters",
-    scope="read",
-    tag="service",
-    query=LettersQuery,
-    answer=LetterPage,
-    examples={"Refused events": {"kind": "intake"}},
-    answer_example={"letters": [_LETTER], "next": None},
-)
+@operation("GET", "/dead-letters", id="list_dead_letters", scope="read", tag="service", query=LettersQuery, answer=LetterPage)
 def list_dead_letters(asker: Asker, query: LettersQuery) -> dict[str, Any]:
     """List what could not be done.
 
@@ -137,21 +82,10 @@ expose(
     tag="service",
     answer=Letter,
     present=lambda _asker, row: _letter(row),
-    answer_example=_LETTER,
 )
 
 
-expose(
-    actions.resolve_letters,
-    "POST",
-    "/dead-letters/resolve",
-    id="resolve_dead_letters",
-    tag="service",
-    body=ResolveBody,
-    errors=(404,),
-    examples={"Try one again": {"action": "replay", "letter_ids": [_ID]}, "Drop a kind": {"action": "discard", "kind": "intake"}},
-    answer_example={"resolved": 1, "refused_again": 0},
-)
+expose(actions.resolve_letters, "POST", "/dead-letters/resolve", id="resolve_dead_letters", tag="service", body=ResolveBody, errors=(404,))
 
 
 expose(
@@ -162,20 +96,6 @@ expose(
     tag="service",
     answer=Schedules,
     present=lambda _asker, jobs: {"jobs": jobs},
-    answer_example={
-        "jobs": [
-            {
-                "job": "reconcile",
-                "purpose": "Wake overdue work.",
-                "schedule": "every 30 seconds",
-                "every_seconds": 30.0,
-                "setting": "JIYI_RECONCILE_SECONDS",
-                "last": None,
-                "next": None,
-                "lag_seconds": None,
-            }
-        ]
-    },
 )
 
 
@@ -190,8 +110,6 @@ expose(
     answer=JobRun,
     status=202,
     errors=(504,),
-    examples={"Now": {}, "What would it do?": {"dry_run": True}},
-    answer_example={"job": "snapshot", "slot": "2026-03-02T09:00:00Z", "state": "waiting", "seconds": None, "summary": {}},
     action=service.run_job,
 )
 def run_job(asker: Asker, job: str, body: RunBody) -> JobRun:

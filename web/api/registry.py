@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
 from jiyi.errors import InvalidRequest, problems_of
 from models.db.actions import Action
@@ -15,6 +17,8 @@ from web.accounts.identity import Scope
 from web.actions import WORKER_SECONDS, perform
 
 PREFIX = "/api/v1"
+#: A file for each operation: ``request`` (what it shows → body or query) and ``answer``, as the OpenAPI document has them.
+EXAMPLES = Path(__file__).with_name("examples")
 
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 Tag = Literal["events", "retrieval", "memories", "agents", "reflections", "service", "erasure", "tiers"]
@@ -87,6 +91,10 @@ def operation(method: Method, path: str, **told: Any) -> Callable[[Handler], Han
     """
 
     def register(handler: Handler) -> Handler:
+        shown = EXAMPLES / f"{told['id']}.json"
+        if shown.exists():
+            example = from_json(shown.read_bytes())
+            told.update(examples=example.get("request", {}), answer_example=example.get("answer"))
         summary, _, description = (handler.__doc__ or "").strip().partition("\n")
         told.setdefault("description", " ".join(description.split()) or summary)
         OPERATIONS.append(Operation(method=method, path=path, summary=summary.rstrip("."), handler=handler, **told))

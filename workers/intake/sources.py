@@ -110,7 +110,7 @@ class RedisSource:
     def take(self, limit: int, wait: float) -> Batch | None:
         self._stay_alive()
         hold = self._free[-1]
-        first = self._redis.blmove(self._queue, hold, wait, "RIGHT", "LEFT")
+        first = self._redis.blmove(self._queue, hold, wait, "RIGHT", "LEFT")  # type: ignore[arg-type]  # BLMOVE takes fractions
         if first is None:
             return None
         rest = self._more(keys=[self._queue, hold], args=[limit - 1, BATCH_BYTES - len(first)])

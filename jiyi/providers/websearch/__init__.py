@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from jiyi.protocol.events import NOT_BLANK
-from jiyi.protocol.tiers import MAX_WEB_RESULTS
+from jiyi.protocol.tiers.query import MAX_WEB_RESULTS
 
 SETTING = "JIYI_WEB_SEARCH"
 #: The original's number (CN-52).

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 
 from jiyi.errors import SearchUnavailable
-from jiyi.protocol.tiers import Item
+from jiyi.protocol.tiers.query import Item
 from jiyi.providers.websearch import SearchOptions, SearchResult, WebSearch
 from jiyi.providers.websearch.keeping import Cache, Quota
 from jiyi.text.words import storable

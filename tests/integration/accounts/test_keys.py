@@ -56,7 +56,6 @@ from workers.intake.signatures import Signatures
 from workers.intake.sources import Signature, Taken
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-NOW = datetime.now(UTC)
 ApiKeyMaker = Callable[..., str]
 
 
@@ -166,7 +165,7 @@ def test_a_key_is_revoked_once_and_for_good(api_key: ApiKeyMaker, group: str) ->
 
 
 def test_a_rotated_key_hands_its_rights_on_and_works_for_a_while(api_key: ApiKeyMaker, group: str) -> None:
-    old = id_of(api_key(group, "publish", "read", expires_at=NOW + timedelta(days=30)))
+    old = id_of(api_key(group, "publish", "read", expires_at=datetime.now(UTC) + timedelta(days=30)))
     rotation = RotateKey(key_id=old, key=NewKey.of(new_key()), grace=timedelta(hours=24))
     made = actions.rotate_key.perform(Actor(group, "test"), rotation)
     assert (made.group_id, made.name, made.scopes, made.state) == (group, "test", ["publish", "read"], "alive")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import text
 
-from jiyi.protocol.knowledge import DemoteBody, EditKnowledge, PromoteBody
+from jiyi.protocol.events import build
+from jiyi.protocol.tiers.knowledge import DemoteBody, EditKnowledge, PromoteBody
+from jiyi.protocol.tiers.quarantine import DeleteEntries
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
+from models.memory.inbox import store
 from models.tiers import actions
 from tests.integration.actions.cases import Case
 
@@ -25,6 +29,19 @@ def knowledge(group: str, _made: Any) -> list[Any]:
     with unit_of_work() as connection:
         rows = connection.execute(_ROWS, {"group": group})
         return sorted(map(tuple, rows), key=str)
+
+
+def entry(group: str) -> UUID:
+    """The id of an entry of quarantine."""
+    said = build({"type": "node.executed", "group_id": group, "agent_id": "n1", "payload": {"node_id": "n1", "output": SAID}})
+    with unit_of_work() as connection:
+        store(connection, [said])
+    return said.event_id
+
+
+def entries(group: str, _made: Any) -> list[Any]:
+    with unit_of_work() as connection:
+        return list(map(tuple, connection.execute(_ENTRIES, {"group": group})))
 
 
 CASES = (
@@ -52,9 +69,17 @@ CASES = (
         rest=lambda made: ("PATCH", f"/knowledge/{made}", {"content": "Fire it twice.", "reason": "thick cups"}),
         admin=lambda made: (f"/knowledge/{made}/edit", {"content": "Fire it twice.", "reason": "thick cups"}),
     ),
+    Case(
+        action=actions.delete,
+        prepare=entry,
+        request=lambda made: DeleteEntries(entry_ids=[made], reason="noise"),
+        effect=entries,
+        admin=lambda made: ("/quarantine/delete", {"entry": str(made), "reason": "noise"}),
+    ),
 )
 
 _ROWS = text("""
     SELECT k.content, k.kind, k.demoted_at IS NULL AS in_force, h.action, h.reason, h.before, h.after
     FROM knowledge k JOIN knowledge_history h USING (knowledge_id) WHERE k.group_id = :group
 """)
+_ENTRIES = text("SELECT content, deleted_at IS NULL AS in_sight FROM quarantine_logs WHERE group_id = :group")

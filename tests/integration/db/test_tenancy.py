@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib import import_module
 from typing import Any
 from uuid import UUID, uuid4
@@ -508,8 +509,8 @@ def test_a_question_is_answered_for_the_group_that_it_names() -> None:
     seen: list[Scope] = []
     with whole_service():  # whatever was there before
         for model, request in ((Named, {"group_id": "g"}), (Unnamed, {})):
-            asked = model.model_validate(request)
-            answering._scoped(lambda _: seen.append(current()), asked)
+            parse = partial(model.model_validate, request)
+            answering.reply_to("test", "id", parse, partial(answering._scoped, lambda _: seen.append(current())))
     assert seen == [Scope(("g",)), NOBODY]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -16,7 +15,6 @@ from sqlalchemy import text
 from jiyi import Client
 from jiyi.protocol.events import build
 from jiyi.reflection.thoughts import thought_id
-from models.accounts.audit import OPERATOR
 from models.db.connection import unit_of_work
 from models.memory import access
 from models.memory import archive as archiving
@@ -26,6 +24,7 @@ from models.queue.pending_work import owe
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
 from tests.integration.conftest import SignIn
+from tests.integration.web.markup import attributes
 from web.admin import asking
 from web.admin.memory import agent_settings, evidence, marking, timeline
 
@@ -65,7 +64,7 @@ def embed(node_id: UUID, *vector: float) -> None:
 
 def archive(group: str, *ids: UUID) -> None:
     with unit_of_work() as connection:
-        archiving.archive_chosen(connection, group, ids, OPERATOR)
+        archiving.archive_chosen(connection, group, ids)
 
 
 def page(browser: FlaskClient, path: str, **query: Any) -> str:
@@ -83,22 +82,6 @@ def data(browser: FlaskClient, path: str, **query: Any) -> Any:
 
 def texts(found: Any) -> list[str]:
     return [node["description"] for node in found["nodes"]]
-
-
-class _Attributes(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.names.update(name for name, _ in attrs)
-
-
-def attributes(html: str) -> set[str]:
-    """The names of all attributes, as a browser reads them."""
-    parser = _Attributes()
-    parser.feed(html)
-    return parser.names
 
 
 LISTS = ("/memories", "/playground", "/agents", "/reflections", "/archive", "/events")
@@ -363,7 +346,7 @@ def test_pages_of_the_archive_have_no_gaps(signed_in: FlaskClient, group: str) -
     with unit_of_work() as connection:
         events = [observed(group, description=f"old {n}") for n in range(60)]
         store(connection, events)
-        archiving.archive_chosen(connection, group, [event.event_id for event in events], OPERATOR)
+        archiving.archive_chosen(connection, group, [event.event_id for event in events])
     first = data(signed_in, "/archive.json", group=group)
     second = data(signed_in, "/archive.json", group=group, before=first["next"])
     assert second["next"] is None
@@ -383,7 +366,7 @@ def test_an_agents_settings_are_a_form(sign_in: SignIn, group: str) -> None:
     html = page(admin, path)
     assert "<option selected>elapsed</option>" in html
     assert 'value="2.5"' in html
-    assert [row[0] for row in audits(group)] == ["configure"]
+    assert [row[0] for row in audits(group)] == ["agents.configure"]
     assert data(admin, "/events.json", group=group)["events"][0]["type"] == "agent.configured"
 
     admin.post(f"{path}/settings", data={**every, "recency_w": "2.5"})  # mode goes back to the deployment

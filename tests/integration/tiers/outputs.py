@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from jiyi.protocol.events import Event, build
-from jiyi.protocol.tiers import MemoryAnswer, MemoryQuery, TierStatus
+from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery, TierStatus
 from models.db.scope import for_groups
 from models.tiers import working
 from models.tiers.working import Entry
@@ -40,17 +40,17 @@ def tasks(name: str) -> Any:
 
 def run(kind: str, module: str, handler: str) -> int:
     """Do all due work of a kind, here."""
-    work = tasks("work")
+    work = tasks("framework.work")
     done: int = work.run_until_idle(kind, getattr(tasks(module), handler))
     return done
 
 
 def screen() -> int:
-    return run("ingress", "tiers", "ingress")
+    return run("ingress", "tiers.screening", "ingress")
 
 
 def embed() -> int:
-    return run("embed_knowledge", "promotion", "embed_knowledge")
+    return run("embed_knowledge", "tiers.knowledge", "embed_knowledge")
 
 
 def say(group: str, *texts: str, **fields: Any) -> list[UUID]:
@@ -78,7 +78,7 @@ def ask(group: str, text: str, *, embedder: bool = True, **options: Any) -> Memo
 
     query = MemoryQuery(group_id=group, query=text, **options)
     with for_groups(group):
-        return memory.query_memory(query, tasks("tiers")._embed if embedder else None)
+        return memory.query_memory(query, tasks("tiers.screening")._embed if embedder else None)
 
 
 def tier(answer: MemoryAnswer, name: str) -> TierStatus:
@@ -89,7 +89,7 @@ def job(name: str, group: str | None = None, now: datetime | None = None, *, dry
     """A run of a job, here; its summary."""
     from datetime import UTC
 
-    jobs = tasks("jobs")
+    jobs = tasks("framework.jobs")
     made = jobs.Run(name, now or datetime.now(UTC), dry=dry, group_id=group)
     function: Callable[[Any], None] = jobs.FUNCTIONS[name]
     with made.scope():

@@ -14,15 +14,16 @@ from sqlalchemy import create_engine, text
 
 from jiyi import Client
 from jiyi.errors import BrokerUnavailable
-from jiyi.protocol.knowledge import PromoteBody
-from jiyi.protocol.tiers import MemoryAnswer
+from jiyi.protocol.tiers.knowledge import PromoteBody
+from jiyi.protocol.tiers.query import MemoryAnswer
 from jiyi.tiers.memory_node import format_history
 from jiyi.tiers.screening import SENTENCES
 from models.accounts import audit
 from models.db import connection as base
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.tiers import digests, knowledge, working
+from models.tiers import actions, digests, working
 from models.tiers import query as memory
 from tests.integration.conftest import Browser, SignIn
 from tests.integration.memory.test_admin_memories import attributes
@@ -48,8 +49,7 @@ def data(browser: Browser, path: str, **query: Any) -> Any:
 
 
 def promote(group: str, **fields: Any) -> list[UUID]:
-    with unit_of_work() as connection:
-        done = knowledge.promote(connection, group, PromoteBody(**fields), "test")
+    done = actions.promote.perform(Actor(group, "test"), PromoteBody(**fields))
     return [piece.knowledge_id for piece in done.pieces if piece.knowledge_id is not None]
 
 
@@ -57,7 +57,7 @@ def digest(group: str) -> UUID:
     """A digest of the last day, made here."""
     now = datetime.now(UTC) + timedelta(seconds=1)
     with for_groups(group):
-        digest_id: UUID = tasks("digests").make(group, now - timedelta(days=1), now, "test")[0]
+        digest_id: UUID = tasks("tiers.digests").make(group, now - timedelta(days=1), now, "test")[0]
     return digest_id
 
 
@@ -318,7 +318,7 @@ def test_what_is_left_as_it_was_is_the_entry_itself(admin: Browser, group: str) 
     again = admin.post("/promotion", data={"entry": str(entry), "text": TEXTS[0]}, headers={"HX-Request": "true"})
     assert "nothing has changed" in again.text
     assert "<html" not in again.text
-    (row,) = [row for row in audited(group) if row["action"] == "promote"]
+    (row,) = [row for row in audited(group) if row["action"] == "knowledge.promote"]
     assert row["actor"] == f"user:{admin.user.name}"  # type: ignore[attr-defined]
 
 
@@ -360,7 +360,7 @@ def test_knowledge_is_listed_edited_and_demoted_with_its_history(admin: Browser,
     assert {choice: len(pieces) for choice, pieces in listed.items()} == {"without": 0, "with": 2, "only": 2}
     assert "It holds fifty." in page(admin, "/promotion", knowledge=new[1])
     actions = [row["action"] for row in audited(group)]
-    assert actions[:2] == ["demote", "edit knowledge"]
+    assert actions[:2] == ["knowledge.demote", "knowledge.edit"]
 
 
 def test_deleting_takes_out_of_sight_and_out_of_working_memory(admin: Browser, group: str) -> None:
@@ -372,7 +372,7 @@ def test_deleting_takes_out_of_sight_and_out_of_working_memory(admin: Browser, g
     assert admin.get(f"/quarantine/{gone}").status_code == 404
     assert [entry["entry_id"] for entry in data(admin, "/working.json")["entries"]] == [str(stays)]
     assert admin.post("/quarantine/delete").status_code == 400
-    assert audited(group)[0]["action"] == "quarantine deleted"
+    assert audited(group)[0]["action"] == "quarantine.delete"
 
 
 def test_working_memory_tells_how_long_yet(viewer: Browser, group: str) -> None:
@@ -496,4 +496,4 @@ def test_a_running_service_answers_and_digests(sign_in: SignIn, client: Client) 
     answer = browser.post("/digests", data={"days": "7"})
     assert answer.status_code == 303, answer.text
     assert TEXTS[0] in page(browser, answer.headers["Location"])
-    assert [row["action"] for row in audited(client.group)][:2] == ["digest asked for", "digest"]
+    assert [(row["action"], row["actor"]) for row in audited(client.group)] == [("digests.make", f"user:{browser.user.name}")]

@@ -9,11 +9,13 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import BadReply, LLMUnavailable
-from jiyi.protocol.knowledge import DigestRequest, DigestState, PromoteBody
+from jiyi.protocol.tiers.digests import DigestBody, DigestState
+from jiyi.protocol.tiers.knowledge import PromoteBody
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.queue import stream
-from models.tiers import digests, knowledge
+from models.tiers import actions, digests
 from tests.integration.memory.test_inbox import rows
 from tests.integration.tiers.outputs import TEXTS, job, say, tasks
 
@@ -56,14 +58,14 @@ def test_the_job_sees_to_all_groups_and_goes_on_where_it_stopped(group: str) -> 
     groups = sorted([group, f"{group}-b", f"{group}-c"])
     for name in groups:
         say(name, KILN[0])
-    jobs = tasks("jobs")
+    jobs = tasks("framework.jobs")
     run = jobs.Run("digest", datetime.now(UTC), place=groups[0])
     with run.scope():
-        tasks("digests").digest_quarantine(run)
+        tasks("tiers.digests").digest_quarantine(run)
     assert [len(latest(name)) for name in groups] == [0, 1, 1]
     stopped = jobs.Run("digest", datetime.now(UTC), deadline=0, place=groups[0][:-1])
     with stopped.scope():
-        tasks("digests").digest_quarantine(stopped)
+        tasks("tiers.digests").digest_quarantine(stopped)
     assert stopped.summary["more"] <= groups[0]
 
 
@@ -74,16 +76,18 @@ def test_on_request_it_looks_at_the_days_asked_for_and_promotion_shows(group: st
             text("UPDATE quarantine_logs SET received_at = :at WHERE entry_id = :id"),
             {"at": datetime.now(UTC) - timedelta(days=30), "id": old},
         )
-    asked = DigestRequest(group_id=group, days=7)
+    make, asker, asked = tasks("tiers.digests").make_now, Actor(group, "user:Lin"), DigestBody(days=7)
     with for_groups(group):
-        first = tasks("digests").digest_now(asked)
+        first = make(asker, asked)
         assert [item.entry_ids for item in first.items] == [[new]]
-        longer = tasks("digests").digest_now(DigestRequest(group_id=group, days=60))
+        assert first.created_by == "user:Lin"
+        (told,) = rows("SELECT actor, details FROM audit_log WHERE group_id = :g AND action = 'digests.make'", g=group)
+        assert (told["actor"], told["details"]) == ("user:Lin", {"digest": str(first.digest_id), "items": 1})
+        longer = make(asker, DigestBody(days=60))
         assert sorted(one for item in longer.items for one in item.entry_ids) == sorted([old, new])
         item = first.items[0]
-        with unit_of_work() as connection:
-            knowledge.promote(connection, group, PromoteBody(entry_ids=item.entry_ids, text=item.summary), "Lin")
-        assert tasks("digests").digest_now(asked).items == []  # what was promoted is settled
+        actions.promote.perform(Actor(group, "Lin"), PromoteBody(entry_ids=item.entry_ids, text=item.summary))
+        assert make(asker, asked).items == []  # what was promoted is settled
         with unit_of_work() as connection:
             assert digests.listed(connection, group, first.digest_id)[0].items[0].promoted == 1
 
@@ -96,7 +100,7 @@ def test_without_its_llm_a_digest_is_summed_up_by_the_rules(group: str, monkeypa
         def ask(self, _question: object) -> None:
             raise error
 
-    monkeypatch.setattr(tasks("digests"), "llm", Away)
+    monkeypatch.setattr(tasks("tiers.digests"), "llm", Away)
     say(group, KILN[0], TEXTS[2])
     job("digest", group)
     (made,) = latest(group)

@@ -10,17 +10,19 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from pydantic import BaseModel
 from sqlalchemy import text
 
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, NotFound
-from jiyi.protocol.knowledge import DemoteBody, EditBody, KnowledgeFilter, PromoteBody, Promoted
+from jiyi.protocol.tiers.knowledge import DemoteBody, EditKnowledge, KnowledgeFilter, PromoteBody, Promoted
 from jiyi.text.digests import content_digest
 from jiyi.tiers.promotion import knowledge_id
+from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.operations import reembedding
-from models.queue import news, stream
-from models.tiers import knowledge, lists
+from models.queue import stream
+from models.tiers import actions, knowledge, knowledge_reads, pieces, reads
 from tests.integration.memory.test_inbox import rows
 from tests.integration.tiers.outputs import TEXTS, ask, embed, entry, say, tasks, tier
 from workers.ephemeral import environment
@@ -32,8 +34,7 @@ LONG = "\n\n".join(f"第{number}窑：釉面开裂的原因在土不在火，换
 
 
 def promote(group: str, *entries: UUID, **fields: Any) -> Promoted:
-    with for_groups(group), unit_of_work() as connection:
-        return knowledge.promote(connection, group, PromoteBody(entry_ids=list(entries), **fields), "Lin")
+    return actions.promote.perform(Actor(group, "Lin"), PromoteBody(entry_ids=list(entries), **fields))
 
 
 def kept(group: str) -> list[dict[str, Any]]:
@@ -65,7 +66,7 @@ def test_cn34_cn36_promoting_an_entry_stores_it_once_and_marks_where_it_came_fro
     assert entry(one)["promoted_at"] == row["promoted_at"]
     assert history(group) == [("promoted", "Lin", None, TEXTS[0])]
     (audited,) = rows("SELECT * FROM audit_log WHERE group_id = :g", g=group)
-    assert (audited["actor"], audited["action"], audited["details"]["entry_ids"]) == ("Lin", "promote", [str(one)])
+    assert (audited["actor"], audited["action"], audited["details"]["entry_ids"]) == ("Lin", "knowledge.promote", [str(one)])
     again = promote(group, one)
     assert (again.entries, again.already, [piece.known for piece in again.pieces]) == ([], [one], [True])
     assert len(kept(group)) == len(history(group)) == 1
@@ -96,7 +97,7 @@ def test_cn35_cn37_long_texts_become_pieces_that_are_embedded_in_one_call(group:
     assert all(len(piece.content) <= 500 for piece in done.pieces)
     calls: list[int] = []
     with unit_of_work() as connection:
-        engine, spec = tasks("embedding").in_use(connection)
+        engine, spec = tasks("memory.embedding").in_use(connection)
 
     class Counting:
         model = engine.model
@@ -105,7 +106,7 @@ def test_cn35_cn37_long_texts_become_pieces_that_are_embedded_in_one_call(group:
             calls.append(len(texts))
             return engine.passages(texts)
 
-    monkeypatch.setattr(tasks("promotion"), "in_use", lambda _connection: (Counting(), spec))
+    monkeypatch.setattr(tasks("tiers.knowledge"), "in_use", lambda _connection: (Counting(), spec))
     embed()
     assert calls == [len(done.pieces)]
 
@@ -157,9 +158,9 @@ def test_cn36_a_failure_in_the_middle_leaves_nothing_and_the_next_attempt_all(gr
             raise RuntimeError("in the middle")
         original(*arguments, **fields)
 
-    original = knowledge._store
+    original = pieces.store
     with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="in the middle"):
-        patched.setattr(knowledge, "_store", fails)
+        patched.setattr(pieces, "store", fails)
         promote(group, one, text=LONG)
     assert (kept(group), history(group), entry(one)["promoted_at"]) == ([], [], None)
     done = promote(group, one, text=LONG)
@@ -170,14 +171,13 @@ def test_cn36_a_failure_in_the_middle_leaves_nothing_and_the_next_attempt_all(gr
 KILLED = """
 import os, signal, sys
 from uuid import UUID
-from jiyi.protocol.knowledge import PromoteBody
-from models import knowledge
-from models.db.connection import unit_of_work
-from models.db.scope import for_groups
+from jiyi.protocol.tiers.knowledge import PromoteBody
+from models.db.actions import Actor
+from models.tiers import actions, pieces
 
 group, text, after = sys.argv[1], sys.argv[2], int(sys.argv[3])
 stored = 0
-original = knowledge._store
+original = pieces.store
 
 def store(*arguments):
     global stored
@@ -186,9 +186,8 @@ def store(*arguments):
     if stored == after:
         os.kill(os.getpid(), signal.SIGKILL)
 
-knowledge._store = store
-with for_groups(group), unit_of_work() as connection:
-    knowledge.promote(connection, group, PromoteBody(text=text), "Lin")
+pieces.store = store
+actions.promote.perform(Actor(group, "Lin"), PromoteBody(text=text))
 """
 
 
@@ -231,21 +230,19 @@ def test_what_was_demoted_is_not_found_keeps_its_history_and_can_be_promoted_aga
     one = promote(group, text=TEXTS[3]).pieces[0].knowledge_id
     assert one is not None
     for expected in ([one], []):
-        with for_groups(group), unit_of_work() as connection:
-            assert knowledge.demote(connection, group, DemoteBody(knowledge_ids=[one], reason="outdated"), "Lin") == expected
+        assert actions.demote.perform(Actor(group, "Lin"), DemoteBody(knowledge_ids=[one], reason="outdated")).demoted == expected
     assert ask(group, TEXTS[3], relevance_threshold=-1).results == []
     assert promote(group, text=TEXTS[3]).pieces[0].knowledge_id == one
     assert len(ask(group, TEXTS[3], relevance_threshold=-1).results) == 1
     assert history(group) == [("promoted", "Lin", None, TEXTS[3]), ("demoted", "Lin", TEXTS[3], None), ("promoted", "Lin", None, TEXTS[3])]
     with for_groups(group), unit_of_work() as connection:
-        assert [change.reason for change in knowledge.history(connection, group, one)] == ["", "outdated", ""]
-        with pytest.raises(NotFound):
-            knowledge.demote(connection, group, DemoteBody(knowledge_ids=[uuid4()]), "Lin")
+        assert [change.reason for change in knowledge_reads.history(connection, group, one)] == ["", "outdated", ""]
+    with pytest.raises(NotFound):
+        actions.demote.perform(Actor(group, "Lin"), DemoteBody(knowledge_ids=[uuid4()]))
 
 
 def edit(group: str, one: UUID, content: str) -> UUID:
-    with for_groups(group), unit_of_work() as connection:
-        return knowledge.edit(connection, group, one, EditBody(content=content), "Lin")
+    return actions.edit.perform(Actor(group, "Lin"), EditKnowledge(knowledge_id=one, content=content)).knowledge_id
 
 
 def test_an_edit_replaces_and_the_way_back_is_open(group: str) -> None:
@@ -265,7 +262,7 @@ def test_an_edit_replaces_and_the_way_back_is_open(group: str) -> None:
     # What came back has kept its vector, and what is not in force needs none.
     assert [row["embedding"] is not None for row in kept(group) if row["demoted_at"] is None] == [True]
     with unit_of_work() as connection:
-        assert [change.after for change in knowledge.history(connection, group, first)] == [TEXTS[3], TEXTS[4], TEXTS[3]]
+        assert [change.after for change in knowledge_reads.history(connection, group, first)] == [TEXTS[3], TEXTS[4], TEXTS[3]]
 
 
 def test_an_edit_of_capitals_only_is_the_same_piece_and_embedded_anew(group: str) -> None:
@@ -344,7 +341,7 @@ def test_without_its_provider_the_vector_stays_owed(group: str, monkeypatch: pyt
     def away(_connection: object) -> None:
         raise EmbeddingUnavailable("the provider is away")
 
-    monkeypatch.setattr(tasks("promotion"), "in_use", away)
+    monkeypatch.setattr(tasks("tiers.knowledge"), "in_use", away)
     embed()
     (owed,) = rows("SELECT attempts, last_error FROM pending_work WHERE group_id = :g", g=group)
     assert owed == {"attempts": 0, "last_error": "the provider is away"}
@@ -360,25 +357,28 @@ def test_tenants_promote_and_change_nothing_of_each_other(group: str) -> None:
     assert known is not None
     assert known != knowledge_id(group, None, content_digest(TEXTS[0]))
     for body in (PromoteBody(entry_ids=[theirs]), PromoteBody(entry_ids=[theirs], preview=True)):
-        with pytest.raises(NotFound), for_groups(group), unit_of_work() as connection:
-            knowledge.promote(connection, group, body, "Lin")
+        with pytest.raises(NotFound):
+            actions.promote.perform(Actor(group, "Lin"), body)
     with for_groups(group), unit_of_work() as connection:
         for named in (group, other):
-            with pytest.raises(NotFound):
-                knowledge.demote(connection, named, DemoteBody(knowledge_ids=[known]), "Lin")
-            with pytest.raises(NotFound):
-                knowledge.edit(connection, named, known, EditBody(content="x"), "Lin")
-            assert knowledge.find(connection, named, known) is None
-            assert knowledge.history(connection, named, known) == []
-            assert lists.listed(connection, named, KnowledgeFilter()).rows == []
+            deeds: list[tuple[Action[Any, Any], BaseModel]] = [
+                (actions.demote, DemoteBody(knowledge_ids=[known])),
+                (actions.edit, EditKnowledge(knowledge_id=known, content="x")),
+            ]
+            for deed, body in deeds:  # also where the statements name the other group: its rows are not there
+                assert deed.function is not None
+                with pytest.raises(NotFound):
+                    deed.function(Context(connection, Actor(named, "Lin"), deed.name), body)
+            assert knowledge_reads.find(connection, named, known) is None
+            assert knowledge_reads.history(connection, named, known) == []
+            assert reads.entries(connection, named, KnowledgeFilter()).rows == []
     assert ask(group, TEXTS[0], relevance_threshold=-1).results == []
     assert in_force(other) == {TEXTS[0]}
 
 
 def test_promotions_are_told_without_a_word_of_what_they_say(group: str) -> None:
     done = promote(group, text=TEXTS[3])
-    news.promoted(group, done)
-    news.promoted(group, promote(group, text=TEXTS[3]))  # known: no news
+    promote(group, text=TEXTS[3])  # known: no news
     (told,) = stream.read(group, "0")
     assert (told.kind, str(done.pieces[0].knowledge_id) in told.data, "bowls" in told.data) == ("memory.promoted", True, False)
 

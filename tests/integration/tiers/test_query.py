@@ -13,12 +13,13 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import TooManyQuestions
-from jiyi.protocol.knowledge import PromoteBody
-from jiyi.protocol.tiers import MemoryAnswer, MemoryQuery
+from jiyi.protocol.tiers.knowledge import PromoteBody
+from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.tiers import knowledge
+from models.tiers import actions
 from models.tiers import query as memory
 from tests.integration.memory.test_inbox import rows
 from tests.integration.tiers.outputs import TEXTS, ask, embed, say, tasks, tier
@@ -30,8 +31,7 @@ AWAY = "postgresql+psycopg://nobody@127.0.0.1:1/nothing"
 
 
 def promote(group: str, *entries: UUID, **fields: Any) -> None:
-    with for_groups(group), unit_of_work() as connection:
-        knowledge.promote(connection, group, PromoteBody(entry_ids=list(entries), **fields), "Lin")
+    actions.promote.perform(Actor(group, "Lin"), PromoteBody(entry_ids=list(entries), **fields))
     embed()
 
 
@@ -120,7 +120,7 @@ def test_who_lives_in_another_time_finds_what_was_said_in_it(group: str) -> None
 def test_cn57_a_group_may_ask_only_so_often_if_that_is_set(group: str) -> None:
     query = MemoryQuery(group_id=group, query="x")
     for _ in range(3):
-        tasks("tiers").query_memory(query)
+        tasks("tiers.screening").query_memory(query)
     with environment(memory_queries_per_minute="2"):
         minute = time.time() // 60
         for _ in range(2):
@@ -202,7 +202,7 @@ def test_an_embedder_that_is_away_leaves_words(known: str, monkeypatch: pytest.M
     def fails(*_: object) -> None:
         raise EmbeddingUnavailable("nobody answers")
 
-    monkeypatch.setattr(tasks("tiers"), "query_vector", fails)
+    monkeypatch.setattr(tasks("tiers.screening"), "query_vector", fails)
     answer = ask(known, TEXTS[3])
     assert contents(answer, "cold") == [TEXTS[3]]
     assert tier(answer, "longterm").message == "the embedder is away: found by their words"
@@ -220,6 +220,6 @@ def test_tenants_do_not_find_each_others_memory(known: str, group: str) -> None:
     query = MemoryQuery(group_id=known, query=TEXTS[3], relevance_threshold=-1)
     assert ask(other, TEXTS[3], relevance_threshold=-1).results == []
     with for_groups(other):  # whatever the query asks for, the scope decides
-        answer = memory.query_memory(query, tasks("tiers")._embed)
+        answer = memory.query_memory(query, tasks("tiers.screening")._embed)
     assert contents(answer, "cold") == []
     assert rows("SELECT count(*) AS n FROM knowledge WHERE group_id = :g", g=group) == [{"n": 1}]

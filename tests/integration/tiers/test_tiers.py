@@ -12,16 +12,18 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import EmbeddingUnavailable, LLMUnavailable
-from jiyi.protocol.knowledge import KnowledgeFilter
+from jiyi.protocol.tiers.knowledge import KnowledgeFilter
+from jiyi.protocol.tiers.quarantine import DeleteEntries
 from jiyi.providers.llms.questions import Checked
 from jiyi.settings import get_settings
 from models.db import valkey_keys
+from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.db.valkey import valkey
 from models.operations import prune
 from models.queue import stream
-from models.tiers import lists, quarantine, working
+from models.tiers import actions, quarantine, quarantine_reads, reads, working
 from tests.integration.memory.test_inbox import rows, save
 from tests.integration.tiers.outputs import TEXTS, ask, entry, hot, job, output, run, say, screen, tasks, tier
 from workers.ephemeral import environment
@@ -168,7 +170,7 @@ def test_cn26_without_an_embedder_outputs_are_let_in_and_only_repetitions_kept_o
     def away(_connection: object) -> None:
         raise EmbeddingUnavailable("the provider is away")
 
-    monkeypatch.setattr(tasks("tiers"), "in_use", away)
+    monkeypatch.setattr(tasks("tiers.screening"), "in_use", away)
     first, same, alike = say(group, TEXTS[0], TEXTS[0], TEXTS[0].replace("forty", "fifty"))
     assert [entry(one)["rejected_reason"] for one in (first, same, alike)] == [None, "duplicate", None]
     assert hot(group)[0].vector is None
@@ -181,8 +183,8 @@ def test_cn27_refusals_are_counted_told_and_can_be_audited(group: str) -> None:
     assert '"reasons":{"too_short":2,"duplicate":1}' in told["wm.rejected"]
     assert TEXTS[0] not in told["wm.accepted"]
     with unit_of_work() as connection:
-        assert lists.rejections(connection, group) == {"too_short": 2, "duplicate": 1}
-        page = lists.listed(connection, group, KnowledgeFilter(reason="too_short"))
+        assert quarantine_reads.rejections(connection, group) == {"too_short": 2, "duplicate": 1}
+        page = reads.entries(connection, group, KnowledgeFilter(reason="too_short"))
         assert {row.content for row in page.rows} == {"ok", "no"}
         assert page.counts == {"quarantine": 2, "working": 0, "longterm": 0}
         refused = quarantine.outcome(connection, group, rows_ids(group, "ok"))
@@ -271,20 +273,19 @@ def test_cn31_a_working_memory_that_valkey_lost_is_made_anew_by_the_next_reader(
 
 def test_an_empty_working_memory_is_asked_for_in_the_database_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ask(group, "anything").status == "ok"
-    monkeypatch.setattr(quarantine, "_made_anew", None)
+    monkeypatch.setattr(quarantine, "_rebuild", None)
     assert ask(group, "anything").results == []
 
 
 def test_deleted_entries_are_out_of_sight_and_out_of_working_memory(group: str) -> None:
     one, two = say(group, *TEXTS[:2])
     for expected in ([one], []):
-        with for_groups(group), unit_of_work() as connection:
-            assert quarantine.delete(connection, group, [one], "test") == expected
+        assert actions.delete.perform(Actor(group, "test"), DeleteEntries(entry_ids=[one])).deleted == expected
     assert [found.entry_id for found in hot(group)] == [two]
     with unit_of_work() as connection:
-        assert [row.entry_id for row in lists.listed(connection, group, KnowledgeFilter()).rows] == [str(two)]
+        assert [row.entry_id for row in reads.entries(connection, group, KnowledgeFilter()).rows] == [str(two)]
     audited = rows("SELECT action FROM audit_log WHERE group_id = :g", g=group)
-    assert [row["action"] for row in audited] == ["quarantine deleted"]
+    assert [row["action"] for row in audited] == ["quarantine.delete"]
 
 
 # At once, again, in the middle
@@ -294,7 +295,7 @@ def test_two_screenings_at_once_let_the_same_text_in_once(group: str) -> None:
     events = [output(group, TEXTS[0]) for _ in range(2)]
     for event in events:
         save(event)
-    work, tiers_tasks = tasks("work"), tasks("tiers")
+    work, tiers_tasks = tasks("framework.work"), tasks("tiers.screening")
     start, errors = threading.Barrier(2), list[BaseException]()
 
     def one(event: Any) -> None:
@@ -321,7 +322,7 @@ def test_a_screening_that_dies_before_its_commit_is_done_again_without_a_trace(g
     save(event)
     with monkeypatch.context() as patched:
         patched.setattr(quarantine, "reject", _fails)
-        assert tasks("work").run_due(tasks("work").KINDS["ingress"], tasks("tiers").ingress) == 0
+        assert tasks("framework.work").run_due(tasks("framework.work").KINDS["ingress"], tasks("tiers.screening").ingress) == 0
     assert [one.entry_id for one in hot(group)] == [event.event_id]
     assert entry(event.event_id)["screened_at"] is None
     with unit_of_work() as connection:
@@ -373,8 +374,8 @@ def test_cn25_the_llm_is_asked_afterwards_and_what_contradicts_itself_leaves(
 ) -> None:
     (one,) = say(group, TEXTS[0])
     assert "unverified" in hot(group)[0].flags  # it is in before anybody has answered
-    checked.setattr(tasks("tiers"), "llm", lambda: Judge(verdict))
-    assert run("consistency", "tiers", "consistency") == (0 if verdict == "away" else 1)
+    checked.setattr(tasks("tiers.screening"), "llm", lambda: Judge(verdict))
+    assert run("consistency", "tiers.screening", "consistency") == (0 if verdict == "away" else 1)
     row = entry(one)
     assert row["rejected_reason"] == reason
     assert (row["expired_at"] is not None) == (reason is not None)
@@ -401,10 +402,12 @@ def test_tenants_have_nothing_of_each_other(group: str) -> None:
     assert entry(theirs)["rejected_reason"] is None  # what another group says is no repetition
     with for_groups(group), unit_of_work() as connection:
         assert quarantine.outcome(connection, other, theirs) is None
-        assert quarantine.delete(connection, other, [theirs], "test") == []
-        assert lists.counts(connection, other) == {"quarantine": 0, "working": 0, "longterm": 0}
+        context = Context(connection, Actor(other, "test"), actions.delete.name)
+        assert actions.delete.function is not None
+        assert actions.delete.function(context, DeleteEntries(entry_ids=[theirs])).deleted == []
+        assert reads.counts(connection, other) == {"quarantine": 0, "working": 0, "longterm": 0}
         found = quarantine.outcome(connection, group, mine)
-        assert lists.counts(connection, group) == {"quarantine": 0, "working": 1, "longterm": 0}
+        assert reads.counts(connection, group) == {"quarantine": 0, "working": 1, "longterm": 0}
     assert found is not None
     assert found.accepted
     assert [one.entry_id for one in hot(other)] == [theirs]

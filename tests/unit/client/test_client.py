@@ -25,9 +25,9 @@ from jiyi.client.arguments import (
 from jiyi.client.client import MOVED, chunks
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
 from jiyi.protocol import events as wire
-from jiyi.protocol.knowledge import IngestBody
 from jiyi.protocol.retrieval import Question
-from jiyi.protocol.tiers import MemoryQuestion
+from jiyi.protocol.tiers.quarantine import IngestBody
+from jiyi.protocol.tiers.query import MemoryQuestion
 from jiyi.settings import Settings
 
 NOBODY = "redis://127.0.0.1:1/0"

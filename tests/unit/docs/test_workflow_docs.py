@@ -8,9 +8,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from jiyi.protocol.knowledge import IngestBody
-from jiyi.protocol.rest_tiers import NodeBody, NodeRun, QueryBody
-from jiyi.protocol.tiers import Item, MemoryAnswer, TierStatus
+from jiyi.protocol.tiers.memory_node import NodeBody, NodeRun
+from jiyi.protocol.tiers.quarantine import IngestBody
+from jiyi.protocol.tiers.query import Item, MemoryAnswer, TierStatus
+from jiyi.protocol.tiers.rest import QueryBody
 from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent, format_history
 from models.queue import stream
 from web.accounts.api_keys import AWAY_SECONDS

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.errors import BrokerUnavailable, InvalidRequest
-from jiyi.protocol.tiers import Item, MemoryAnswer, MemoryQuery, TierStatus
+from jiyi.protocol.tiers.query import Item, MemoryAnswer, MemoryQuery, TierStatus
 from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent, NodeProperties, description, format_history, query_of
 
 HOT = Item(item_id="h", source="hot", content="The kiln is cold", score=1.0)

@@ -1,4 +1,4 @@
-"""jiyi.tiers.promotion and jiyi.protocol.knowledge: what is stored of a promotion, and what may be asked for (CN-34…CN-37, K-22)."""
+"""jiyi.tiers.promotion and jiyi.protocol.tiers: what is stored of a promotion, and what may be asked for (CN-34…CN-37, K-22)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from jiyi.protocol.knowledge import DemoteBody, EditBody, IngestBody, IngestRequest, KnowledgeFilter, PromoteBody
+from jiyi.protocol.tiers.knowledge import DemoteBody, EditBody, KnowledgeFilter, PromoteBody
+from jiyi.protocol.tiers.quarantine import IngestBody
 from jiyi.text.splitting import split
 from jiyi.tiers.promotion import knowledge_id, plan
 
@@ -71,7 +72,7 @@ def test_k28_what_is_said_twice_is_stored_once() -> None:
         (PromoteBody, {"text": "x" * 100_001}, "text"),
         (IngestBody, {"content": ""}, "content"),
         (IngestBody, {"content": "x", "confidence": 80}, "confidence"),
-        (IngestRequest, {"content": "x"}, "group_id"),
+        (IngestBody, {"content": "x", "group_id": "g"}, "group_id"),
         (DemoteBody, {"knowledge_ids": []}, "knowledge_ids"),
         (EditBody, {"content": "x" * 20_001}, "content"),
         (KnowledgeFilter, {"layer": "web"}, "layer"),

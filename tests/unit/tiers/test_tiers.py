@@ -1,4 +1,4 @@
-"""jiyi.protocol.tiers, jiyi.tiers.merging and jiyi.tiers.gathering: two tiers, one answer (CN-40…CN-46, K-05…K-09, K-21, K-33)."""
+"""jiyi.protocol.tiers.query, jiyi.tiers.merging and jiyi.tiers.gathering: two tiers, one answer (CN-40…CN-46, K-05…K-09, K-21, K-33)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.tiers import Item, MemoryAnswer, MemoryQuery, MemoryQuestion, TierStatus, kind_of
+from jiyi.protocol.tiers.query import Item, MemoryAnswer, MemoryQuery, MemoryQuestion, TierStatus, kind_of
 from jiyi.tiers.gathering import Skipped, gather
 from jiyi.tiers.merging import merge
 

@@ -12,14 +12,14 @@ from typing import Any
 
 from jiyi.errors import JiyiError
 from jiyi.protocol.events import NodeExecuted
-from jiyi.protocol.tiers import Item, MemoryAnswer, MemoryQuestion, kind_of
+from jiyi.protocol.tiers.query import Item, MemoryAnswer, MemoryQuestion, kind_of
 from jiyi.text.digests import content_digest
 from jiyi.tiers.gathering import gather
 from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent
 from jiyi.tiers.merging import merge
 from jiyi.tiers.middleware import MemoryMiddleware
 from jiyi.tiers.promotion import plan
-from jiyi.tiers.screening import Candidate, GroupState, IngressRules, screen
+from jiyi.tiers.screening import Candidate, IngressRules, KnownEntry, screen
 
 NOW = datetime.now(UTC)
 
@@ -39,7 +39,7 @@ class Service:
             event = NodeExecuted.model_validate(observation)
             said = event.payload
             self.quarantine[event.group_id].append(event)
-            known = [GroupState(item.item_id, content_digest(item.content)) for item in self.working[event.group_id]]
+            known = [KnownEntry(item.item_id, content_digest(item.content)) for item in self.working[event.group_id]]
             verdict = screen(Candidate(said.output, said.confidence, said.flags), IngressRules(), known)
             if not verdict.accepted:
                 self.rejected.append(f"{said.node_id}: {verdict.reason}")

@@ -9,23 +9,21 @@ from flask import Blueprint, Response, abort, redirect, render_template, request
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext
-from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from jiyi.errors import BrokerUnavailable, NoAnswer, problems_of
-from jiyi.protocol.knowledge import MAX_IDS, DigestRequest, DigestState
+from jiyi.errors import BrokerUnavailable, NoAnswer
+from jiyi.protocol.tiers.digests import DigestBody
+from jiyi.protocol.tiers.quarantine import MAX_IDS
 from jiyi.settings import get_settings
-from models.accounts import audit
 from models.db.conditions import MAX_LISTED_CHARS
+from models.tiers import actions, quarantine_reads
 from models.tiers import digests as stored
-from models.tiers import quarantine_lists
-from web.accounts.identity import need, who
+from web.accounts.identity import who
 from web.admin import frame, inputs
-from web.admin.acting import change
+from web.admin.acting import checked, perform
 from web.admin.frame import Page, asked
 from web.answers import answer
-from web.calls import caller
-from web.sources import Unanswered, from_database, source
+from web.sources import from_database
 
 blueprint = Blueprint("digests", __name__)
 PAGES = (Page("tiers", lazy_gettext("Digests"), "digests.page"),)
@@ -61,8 +59,8 @@ def one(digest_id: UUID) -> Response:
         if not found:
             return None
         shown = list(dict.fromkeys(one for item in found[0].items for one in item.entry_ids[:ENTRIES_SHOWN]))
-        entries = quarantine_lists.some_entries(connection, group, shown, MAX_LISTED_CHARS)
-        return {"digest": found[0], "entries": {entry["entry_id"]: entry for entry in entries}}
+        entries = quarantine_reads.some_entries(connection, group, shown, MAX_LISTED_CHARS)
+        return {"digest": found[0], "entries": {entry.entry_id: entry for entry in entries}}
 
     data = from_database(question)
     if data is None:
@@ -73,32 +71,15 @@ def one(digest_id: UUID) -> Response:
 @blueprint.post("/digests")
 def make() -> ResponseReturnValue:
     """A digest of the last days. A worker makes it. Safe to repeat because every digest stands by itself."""
-    actor, group = need("admin").actor, frame.group()
+    wanted = checked(DigestBody, days=request.form.get("days", "7"))
     try:
-        wanted = DigestRequest(group_id=group, days=request.form.get("days", "7"))
-    except ValidationError as error:
-        abort(400, "; ".join(problems_of(error)))
-    address = url_for("digests.one", digest_id=_made(wanted).digest_id, group=group)
-    change(
-        lambda connection: audit.record(
-            connection, group_id=group, actor=actor, action="digest asked for", target="digests", days=wanted.days
-        )
-    )
+        made = perform(actions.make_digest, wanted, timeout=DIGEST_TIMEOUT)
+    except (NoAnswer, BrokerUnavailable):
+        abort(503, _("No worker has answered yet. If one is at it, the digest will appear here; see the queue “reflection”."))
+    address = url_for("digests.one", digest_id=made.digest_id, group=frame.group())
     if frame.wants_fragment():
         return Response("", 204, {"HX-Redirect": address})
     return redirect(address, 303)
-
-
-def _made(wanted: DigestRequest) -> DigestState:
-    def ask() -> DigestState:
-        return DigestState.model_validate(caller().call("memory.digest", "reflection", wanted, DIGEST_TIMEOUT))
-
-    try:
-        return source("digest worker").begin(ask, DIGEST_TIMEOUT + 1)()
-    except Unanswered as error:
-        if isinstance(error.__cause__, NoAnswer | BrokerUnavailable):
-            abort(503, _("No worker has answered yet. If one is at it, the digest will appear here; see the queue “reflection”."))
-        raise
 
 
 def _listed() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, get_args
 from uuid import UUID
 
@@ -11,13 +12,12 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.knowledge import Change, DemoteBody, EditKnowledge
-from jiyi.protocol.tiers import Kind
+from jiyi.protocol.tiers.knowledge import Change, DemoteBody, EditKnowledge
+from jiyi.protocol.tiers.query import Kind
 from jiyi.text.splitting import MOST_SIZE
 from models.db.conditions import MAX_WORDS_CHARS
-from models.tiers import actions, knowledge_lists, quarantine_lists
-from models.tiers import knowledge as stored
-from models.tiers.knowledge_lists import Demoted, WantedKnowledge
+from models.tiers import actions, knowledge_reads, quarantine_reads
+from models.tiers.knowledge_reads import Demoted, PieceDetail, PieceRow, WantedKnowledge
 from web.accounts.identity import who
 from web.admin import frame, inputs
 from web.admin.acting import checked, perform
@@ -42,6 +42,13 @@ MAX_SOURCES = 100
 MAX_VERSIONS = 50
 
 
+@dataclass(frozen=True, kw_only=True)
+class MarkedPiece(PieceRow):
+    """A piece, and its text with what was searched for marked."""
+
+    marked: list[marking.Piece]
+
+
 @blueprint.get("/knowledge")
 @blueprint.get("/knowledge.json", endpoint="json")
 def page() -> Response:
@@ -60,10 +67,10 @@ def one(knowledge_id: UUID) -> Response:
     group = frame.group()
 
     def question(connection: Connection) -> dict[str, Any] | None:
-        found = stored.find(connection, group, knowledge_id)
+        found = knowledge_reads.find(connection, group, knowledge_id)
         if found is None:
             return None
-        sources = quarantine_lists.some_entries(connection, group, _ids(found["metadata"].get("entry_ids"))[:MAX_SOURCES])
+        sources = quarantine_reads.some_entries(connection, group, _ids(found.metadata.get("entry_ids"))[:MAX_SOURCES])
         return {"piece": found, "sources": sources, "history": _history(connection, group, found)}
 
     data = from_database(question)
@@ -95,19 +102,18 @@ def _shown(knowledge_id: UUID, done: str | None) -> ResponseReturnValue:
     return redirect(address, 303)
 
 
-def _history(connection: Connection, group: str, piece: dict[str, Any]) -> list[dict[str, Any]]:
+def _history(connection: Connection, group: str, piece: PieceDetail) -> list[Change]:
     """What became of a piece and of the versions before it, the latest change first."""
-    changes = {_told(change): change for change in stored.history(connection, group, piece["knowledge_id"])}
-    seen = {piece["knowledge_id"]}
+    changes = {_told(change): change for change in knowledge_reads.history(connection, group, piece.knowledge_id)}
+    seen = {piece.knowledge_id}
     while len(seen) < MAX_VERSIONS and (earlier := _earlier(piece)) is not None and earlier not in seen:
         seen.add(earlier)
-        found = stored.find(connection, group, earlier)
+        found = knowledge_reads.find(connection, group, earlier)
         if found is None:
             break
         piece = found
-        changes.update({_told(change): change for change in stored.history(connection, group, earlier)})
-    ordered = sorted(changes.values(), key=lambda change: change.at, reverse=True)
-    return [change.model_dump() for change in ordered]
+        changes.update({_told(change): change for change in knowledge_reads.history(connection, group, earlier)})
+    return sorted(changes.values(), key=lambda change: change.at, reverse=True)
 
 
 def _told(change: Change) -> tuple[Any, ...]:
@@ -115,9 +121,9 @@ def _told(change: Change) -> tuple[Any, ...]:
     return change.action, change.at, change.before, change.after
 
 
-def _earlier(piece: dict[str, Any]) -> UUID | None:
+def _earlier(piece: PieceDetail) -> UUID | None:
     """The version that a piece took the place of."""
-    return next(iter(_ids([piece["metadata"].get("edited_from")])), None)
+    return next(iter(_ids([piece.metadata.get("edited_from")])), None)
 
 
 def _ids(texts: Any) -> list[UUID]:
@@ -135,17 +141,15 @@ def _listed() -> dict[str, Any]:
     group, wanted, before = frame.group(), _wanted(), inputs.unpacked()
 
     def question(connection: Connection) -> dict[str, Any]:
-        found = knowledge_lists.knowledge(connection, group, wanted, before, PER_PAGE + 1)
+        found = knowledge_reads.pieces(connection, group, wanted, before, PER_PAGE + 1)
         last = found[PER_PAGE - 1] if len(found) > PER_PAGE else None
         return {
-            "pieces": found[:PER_PAGE],
-            "agents": knowledge_lists.agents_with_knowledge(connection, group, AGENTS_OFFERED),
-            "next": None if last is None else inputs.packed(last["promoted_at"], last["knowledge_id"]),
+            "pieces": [MarkedPiece(**vars(piece), marked=marking.pieces(piece.content, wanted.words)) for piece in found[:PER_PAGE]],
+            "agents": knowledge_reads.agents_with_knowledge(connection, group, AGENTS_OFFERED),
+            "next": None if last is None else inputs.packed(last.promoted_at, last.knowledge_id),
         }
 
     found = from_database(question)
-    for piece in found["pieces"]:
-        piece["marked"] = marking.pieces(piece["content"], wanted.words)
     given = {name: request.args.get(name) for name in FILTERS if request.args.get(name)}
     return {"group": group, "filters": given, "before": asked("before"), "may_change": who().may("admin"), **found}
 

@@ -11,7 +11,8 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
-from models.tiers import quarantine, quarantine_lists
+from models.tiers import quarantine, quarantine_reads
+from models.tiers.quarantine_reads import Counts
 from web.admin import frame, inputs
 from web.admin.frame import Page
 from web.admin.tiers import working
@@ -47,11 +48,11 @@ def gather() -> dict[str, Any]:
     since = None if days == "all" else datetime.now(UTC) - timedelta(days=int(days))
 
     def question(connection: Connection) -> dict[str, Any]:
-        waiting = quarantine_lists.WantedEntries(state="waiting")
+        waiting = quarantine_reads.WantedEntries(state="waiting")
         return {
-            "counts": quarantine_lists.counts(connection, group),
-            "screened": quarantine_lists.screened(connection, group, since),
-            "waiting": quarantine_lists.entries(connection, group, waiting, None, WAITING_SHOWN),
+            "counts": quarantine_reads.counts(connection, group),
+            "screened": quarantine_reads.outcomes(connection, group, since),
+            "waiting": quarantine_reads.entries(connection, group, waiting, None, WAITING_SHOWN),
         }
 
     stored = attempt(lambda: from_database(question))
@@ -80,8 +81,8 @@ def gather() -> dict[str, Any]:
 def _states(stored: Reading[dict[str, Any]], hot: Reading[dict[str, Any]]) -> list[dict[str, str]]:
     """How each tier fares, by what it lives on."""
     down = None if stored.value else _("The database does not answer: %(why)s", why=stored.reason)
-    counts = stored.value["counts"] if stored.value else {}
-    since = counts.get("waiting_since")
+    counts: Counts | None = stored.value["counts"] if stored.value else None
+    since = None if counts is None else counts.waiting_since
     late = since is not None and (datetime.now(UTC) - since).total_seconds() > LATE_SECONDS
     notes = hot.value["notes"] if hot.value else [_("Neither Valkey nor the database answers.")]
     return [
@@ -90,7 +91,7 @@ def _states(stored: Reading[dict[str, Any]], hot: Reading[dict[str, Any]]) -> li
         _state(
             "longterm",
             down,
-            _("Some of it has no vector yet: it is found by its words until it has.") if counts.get("without_vector") else "",
+            _("Some of it has no vector yet: it is found by its words until it has.") if counts and counts.without_vector else "",
         ),
     ]
 

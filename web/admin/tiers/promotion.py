@@ -13,14 +13,16 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest, JiyiError, NotFound, problems_of
-from jiyi.protocol.knowledge import MAX_IDS, MAX_REASON_CHARS, PromoteBody, Promoted
-from jiyi.protocol.tiers import Kind
+from jiyi.protocol.tiers.knowledge import PromoteBody, Promoted
+from jiyi.protocol.tiers.quarantine import MAX_IDS, MAX_REASON_CHARS
+from jiyi.protocol.tiers.query import Kind
 from jiyi.text.splitting import OVERLAP, SIZE
 from models.memory import agent_reads
-from models.tiers import actions, digests, knowledge, quarantine_lists
+from models.tiers import actions, digests, knowledge_reads, quarantine_reads
+from models.tiers.quarantine_reads import EntryDetail
 from web.accounts.identity import need
 from web.admin import frame, inputs
-from web.admin.acting import perform
+from web.admin.acting import chosen_ids, ids_of, perform
 from web.admin.frame import Page
 from web.answers import answer
 from web.sources import from_database
@@ -40,14 +42,14 @@ def page() -> Response:
     """Entries that were chosen (``entry``), a cluster of a digest (``digest`` and ``item``), knowledge that was demoted
     (``knowledge``), or a text that is still to be written."""
     need("admin")
-    group, ids = frame.group(), _ids(request.args.getlist("entry"))
+    group, ids = frame.group(), ids_of(request.args.getlist("entry"), "entry", MAX_IDS)
     digest_id, number, again = inputs.identifier("digest"), inputs.whole("item"), inputs.identifier("knowledge")
 
     def question(connection: Connection) -> dict[str, Any]:
         begun = _of_digest(connection, group, digest_id, number) if digest_id else _again(connection, group, again)
         entries = _entries(connection, group, ids or begun.entry_ids)
-        text = begun.text if begun.text or len(entries) != 1 else entries[0]["content"]
-        verdicts = bool(entries) and all(entry["kind"] == "verdict" for entry in entries)
+        text = begun.text if begun.text or len(entries) != 1 else entries[0].content
+        verdicts = bool(entries) and all(entry.kind == "verdict" for entry in entries)
         kind = begun.kind or ("verdict" if verdicts else "statement")
         body = _body(entries, text, kind=kind, agent_id=begun.agent_id)
         return {
@@ -112,10 +114,10 @@ def _again(connection: Connection, group: str, knowledge_id: UUID | None) -> _Be
     """What was demoted is promoted once more."""
     if knowledge_id is None:
         return _Beginning()
-    found = knowledge.find(connection, group, knowledge_id)
+    found = knowledge_reads.find(connection, group, knowledge_id)
     if found is None:
         raise NotFound(f"the group {group!r} has no knowledge {knowledge_id}")
-    return _Beginning(found["content"], found["kind"], found["agent_id"])
+    return _Beginning(found.content, found.kind, found.agent_id)
 
 
 def _answered(question: Callable[[Connection], T]) -> T:
@@ -135,36 +137,27 @@ def _answered(question: Callable[[Connection], T]) -> T:
 
 def _form() -> Callable[[Connection], PromoteBody | None]:
     """What the form asks for, once the database has told what the entries say; None if it is empty."""
-    group, ids, form = frame.group(), _ids(request.form.getlist("entry")), request.form.to_dict()
+    group, ids, form = frame.group(), chosen_ids("entry", MAX_IDS), request.form.to_dict()
     text = form.get("text", "").replace("\r\n", "\n")
     fields = {"kind": form.get("kind") or "statement", "agent_id": form.get("agent", "").strip() or None, "note": form.get("note", "")}
     return lambda connection: _body(_entries(connection, group, ids), text, **fields)
 
 
-def _entries(connection: Connection, group: str, ids: Sequence[UUID]) -> list[dict[str, Any]]:
-    found = quarantine_lists.some_entries(connection, group, ids)
+def _entries(connection: Connection, group: str, ids: Sequence[UUID]) -> list[EntryDetail]:
+    found = quarantine_reads.some_entries(connection, group, ids)
     if len(found) < len(set(ids)):
         raise NotFound(f"entry: the quarantine of the group {group!r} does not have all of these")
     return found
 
 
-def _body(entries: list[dict[str, Any]], text: str, **fields: Any) -> PromoteBody | None:
+def _body(entries: list[EntryDetail], text: str, **fields: Any) -> PromoteBody | None:
     """An entry whose words were left as they are is promoted itself, with all that is known of it."""
     said = text.strip()
     if not said and not entries:
         return None
-    own = len(entries) == 1 and entries[0]["content"].strip() == said
-    ids = [entry["entry_id"] for entry in entries]
+    own = len(entries) == 1 and entries[0].content.strip() == said
+    ids = [entry.entry_id for entry in entries]
     try:
         return PromoteBody(entry_ids=ids, text=None if own or not said else said, **fields)
     except ValidationError as error:
         raise InvalidRequest(problems_of(error)) from None
-
-
-def _ids(texts: list[str]) -> list[UUID]:
-    if len(texts) > MAX_IDS:
-        abort(400, _("At most %(most)s at a time.", most=MAX_IDS))
-    try:
-        return [UUID(text) for text in texts]
-    except ValueError:
-        abort(400, "entry: must be ids.")

@@ -5,6 +5,7 @@ Nothing here is ever shown to an agent: it is for people who audit and promote.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, get_args
 from uuid import UUID
 
@@ -13,14 +14,13 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.knowledge import MAX_IDS, MAX_REASON_CHARS
+from jiyi.protocol.tiers.quarantine import MAX_IDS, DeleteEntries
 from models.db.conditions import MAX_WORDS_CHARS
-from models.tiers import knowledge_lists, quarantine_lists
-from models.tiers import quarantine as stored
-from models.tiers.quarantine_lists import State, WantedEntries
-from web.accounts.identity import need, who
+from models.tiers import actions, knowledge_reads, quarantine_reads
+from models.tiers.quarantine_reads import Entry, State, WantedEntries
+from web.accounts.identity import who
 from web.admin import frame, inputs
-from web.admin.acting import change, chosen_ids
+from web.admin.acting import checked, chosen_ids, perform
 from web.admin.frame import Page, asked
 from web.admin.memory import marking
 from web.admin.tiers import words
@@ -37,6 +37,13 @@ STATES: tuple[State, ...] = get_args(State)
 #: Sessions and nodes that the form offers: those that spoke last; others can be typed.
 OFFERED = 100
 FILTERS = ("q", "session", "node", "agent", "state", "reason", "at_least", "below", "unscored")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkedEntry(Entry):
+    """An entry, and its text with what was searched for marked."""
+
+    pieces: list[marking.Piece]
 
 
 @blueprint.get("/quarantine")
@@ -57,10 +64,10 @@ def one(entry_id: UUID) -> Response:
     group = frame.group()
 
     def question(connection: Connection) -> dict[str, Any] | None:
-        found = quarantine_lists.some_entries(connection, group, [entry_id])
+        found = quarantine_reads.some_entries(connection, group, [entry_id])
         if not found:
             return None
-        return {"entry": found[0], "knowledge": knowledge_lists.knowledge_of(connection, group, entry_id)}
+        return {"entry": found[0], "knowledge": knowledge_reads.pieces_of(connection, group, entry_id)}
 
     data = from_database(question)
     if data is None:
@@ -71,12 +78,10 @@ def one(entry_id: UUID) -> Response:
 @blueprint.post("/quarantine/delete")
 def delete() -> str:
     """Take entries out of sight. Safe to repeat because what is deleted is not found."""
-    actor, group, ids = need("admin").actor, frame.group(), chosen_ids("entry", MAX_IDS)
+    ids = chosen_ids("entry", MAX_IDS)
     if not ids:
         abort(400, _("Choose entries first."))
-    reason = request.form.get("reason", "")[:MAX_REASON_CHARS]
-    frame.storable(reason)
-    gone = change(lambda connection: stored.delete(connection, group, ids, actor, reason))
+    gone = perform(actions.delete, checked(DeleteEntries, entry_ids=ids, reason=request.form.get("reason", ""))).deleted
     said = ngettext(
         "%(count)s entry is deleted: out of sight here, and out of working memory.",
         "%(count)s entries are deleted: out of sight here, and out of working memory.",
@@ -86,10 +91,10 @@ def delete() -> str:
     return render_template("_quarantine.html", said=said, **_listed())
 
 
-def _like(entry: dict[str, Any]) -> str | None:
+def _like(entry: Entry) -> str | None:
     """The id of the entry that this one repeats, if that is why it was kept out."""
     try:
-        return str(UUID(str((entry["rejected_details"] or {}).get("entry"))))
+        return str(UUID(str(entry.rejected_details.get("entry"))))
     except ValueError:
         return None
 
@@ -98,24 +103,26 @@ def _listed(*, choices: bool = False) -> dict[str, Any]:
     group, wanted, before = frame.group(), _wanted(), inputs.unpacked()
 
     def question(connection: Connection) -> dict[str, Any]:
-        found = quarantine_lists.entries(connection, group, wanted, before, PER_PAGE + 1)
+        found = quarantine_reads.entries(connection, group, wanted, before, PER_PAGE + 1)
         offered = (
-            {"sessions": quarantine_lists.sessions(connection, group, OFFERED), "nodes": quarantine_lists.nodes(connection, group, OFFERED)}
+            {"sessions": quarantine_reads.sessions(connection, group, OFFERED), "nodes": quarantine_reads.nodes(connection, group, OFFERED)}
             if choices
             else {}
         )
-        return {"entries": found[:PER_PAGE], "next": _after(found), **offered}
+        return {"entries": [_marked(entry, wanted) for entry in found[:PER_PAGE]], "next": _after(found), **offered}
 
     found = from_database(question)
-    for entry in found["entries"]:
-        entry["pieces"] = marking.pieces(entry["content"], wanted.words)
     given = {name: request.args.get(name) for name in FILTERS if request.args.get(name)}
     return {"group": group, "filters": given, "before": asked("before"), "may_change": who().may("admin"), **found}
 
 
-def _after(found: list[dict[str, Any]]) -> str | None:
+def _marked(entry: Entry, wanted: WantedEntries) -> MarkedEntry:
+    return MarkedEntry(**vars(entry), pieces=marking.pieces(entry.content, wanted.words))
+
+
+def _after(found: list[Entry]) -> str | None:
     last = found[PER_PAGE - 1] if len(found) > PER_PAGE else None
-    return None if last is None else inputs.packed(last["created_at"], last["entry_id"])
+    return None if last is None else inputs.packed(last.created_at, last.entry_id)
 
 
 def _wanted() -> WantedEntries:

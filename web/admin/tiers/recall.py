@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, TooManyQuestions, problems_of
 from jiyi.protocol.calls import retrieval_queue
-from jiyi.protocol.tiers import MAX_RESULTS, MAX_WEB_RESULTS, MemoryAnswer, MemoryQuery, Order
+from jiyi.protocol.tiers.query import MAX_RESULTS, MAX_WEB_RESULTS, MemoryAnswer, MemoryQuery, Order
 from jiyi.settings import get_settings
 from jiyi.text.words import Language
 from jiyi.tiers.memory_node import NodeProperties, format_history

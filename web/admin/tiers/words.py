@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from flask import Blueprint
 from flask_babel import LazyString, lazy_gettext
 
+from models.tiers.quarantine_reads import Entry
 from web.show import age
 
 STATES: dict[str, LazyString] = {
@@ -76,11 +76,11 @@ def said(words: Mapping[str, LazyString], name: str) -> str:
     return str(words.get(name, name.replace("_", " ")))
 
 
-def why(entry: Mapping[str, Any]) -> str:
+def why(entry: Entry) -> str:
     """Why an entry did not become working memory; empty where it did, or where the reason is unknown here."""
-    sentence = SENTENCES.get(entry.get("rejected_reason") or "")
+    sentence = SENTENCES.get(entry.rejected_reason or "")
     try:
-        return "" if sentence is None else str(sentence) % (entry.get("rejected_details") or {})
+        return "" if sentence is None else str(sentence) % entry.rejected_details
     except KeyError:
         return ""
 

@@ -11,8 +11,9 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
-from models.tiers import quarantine_lists
+from models.tiers import quarantine_reads
 from models.tiers import working as kept
+from models.tiers.quarantine_reads import EntryWithOrigin
 from models.tiers.working import Entry
 from web.admin import frame
 from web.admin.frame import Page
@@ -21,8 +22,6 @@ from web.sources import Reading, Unanswered, attempt, from_database, source
 
 blueprint = Blueprint("working", __name__)
 PAGES = (Page("tiers", lazy_gettext("Working memory"), "working.page"),)
-
-Row = dict[str, Any]
 
 
 @blueprint.get("/working")
@@ -41,8 +40,8 @@ def gather(group: str) -> dict[str, Any]:
     settings = get_settings()
     cached = source("Valkey").begin(lambda: kept.read(group))
 
-    def question(connection: Connection) -> list[Row]:
-        return quarantine_lists.working(connection, group, settings.wm_entries)
+    def question(connection: Connection) -> list[EntryWithOrigin]:
+        return quarantine_reads.working(connection, group, settings.wm_entries)
 
     stored = attempt(lambda: from_database(question))
     entries, notes = together(attempt(cached), stored)
@@ -56,20 +55,20 @@ def gather(group: str) -> dict[str, Any]:
     }
 
 
-def together(cached: Reading[list[Entry] | None], stored: Reading[list[Row]]) -> tuple[list[Row], list[str]]:
+def together(cached: Reading[list[Entry] | None], stored: Reading[list[EntryWithOrigin]]) -> tuple[list[EntryWithOrigin], list[str]]:
     """The entries, and what people should know about them.
 
     Raises:
         Unanswered: neither Valkey nor the database did.
     """
-    known = {row["entry_id"]: row for row in stored.value or ()}
+    known = {row.entry_id: row for row in stored.value or ()}
     if cached.value is not None:
         notes = (
             []
             if stored.value is not None
             else [_("The database does not answer (%(why)s): what the list in Valkey does not keep is left out.", why=stored.reason)]
         )
-        return [{**_told(entry), **known.get(entry.entry_id, {})} for entry in cached.value], notes
+        return [known.get(entry.entry_id) or _told(entry) for entry in cached.value], notes
     if stored.value is None:
         raise Unanswered("working memory", cached.reason or stored.reason)
     if cached.reason:
@@ -79,23 +78,30 @@ def together(cached: Reading[list[Entry] | None], stored: Reading[list[Row]]) ->
     return stored.value, []  # not made yet, or lost: the next who reads or writes makes the list of these
 
 
-def _told(entry: Entry) -> Row:
-    return {
-        "entry_id": entry.entry_id,
-        "content": entry.content,
-        "created_at": entry.created_at,
-        "agent_id": entry.agent_id,
-        "working_until": entry.expires_at,
-        "node_id": entry.node_id,
-        "node_type": entry.node_type,
-        "node_name": None,
-        "session_id": entry.session_id,
-        "kind": entry.kind,
-        "confidence": entry.confidence,
-        "flags": list(entry.flags),
-        "metadata": {},
-        "provenance": {},
-        "promoted_at": None,
-        "chars": len(entry.content),
-        "state": "accepted",
-    }
+def _told(entry: Entry) -> EntryWithOrigin:
+    """An entry of which only Valkey can be asked."""
+    return EntryWithOrigin(
+        entry_id=entry.entry_id,
+        agent_id=entry.agent_id,
+        session_id=entry.session_id,
+        node_id=entry.node_id,
+        node_type=entry.node_type,
+        node_name=None,
+        kind=entry.kind,
+        confidence=entry.confidence,
+        flags=list(entry.flags),
+        depth=0,
+        created_at=entry.created_at,
+        received_at=None,
+        screened_at=None,
+        rejected_reason=None,
+        rejected_details={},
+        working_until=entry.expires_at,
+        expired_at=None,
+        promoted_at=None,
+        state="accepted",
+        chars=len(entry.content),
+        content=entry.content,
+        metadata={},
+        provenance={},
+    )

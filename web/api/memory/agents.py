@@ -17,43 +17,8 @@ from web.api.registry import PREFIX, expose, operation
 from web.api.running import Asker, Reply
 from web.sources import from_database
 
-_ID = "01978c00-0000-7000-8000-000000000004"
-_AGENT = {
-    "agent_id": "klaus",
-    "settings": {"mode": "elapsed", "recency_decay": 0.99},
-    "node_count": 120,
-    "type_counts": {"event": 100, "thought": 18, "chat": 2},
-    "importance_trigger_curr": 42.0,
-    "importance_ele_n": 31,
-    "created_at": "2026-03-01T08:00:00Z",
-}
-_REFLECTION = {
-    "reflection_id": _ID,
-    "agent_id": "klaus",
-    "trigger": "request",
-    "state": "done",
-    "attempts": 1,
-    "created_at": "2026-03-02T09:00:00Z",
-    "started_at": "2026-03-02T09:00:01Z",
-    "finished_at": "2026-03-02T09:00:02Z",
-    "focal_points": ["What does Klaus care about?"],
-    "llm": "rules",
-    "error": None,
-}
 
-
-@operation(
-    "GET",
-    "/agents",
-    id="list_agents",
-    scope="read",
-    tag="agents",
-    query=Cursor,
-    answer=AgentPage,
-    examples={"The first ten": {"limit": 10}},
-    answer_example={"agents": [_AGENT], "next": None},
-    flat=("limit", "after"),
-)
+@operation("GET", "/agents", id="list_agents", scope="read", tag="agents", query=Cursor, answer=AgentPage, flat=("limit", "after"))
 def list_agents(asker: Asker, query: Cursor) -> dict[str, Any]:
     """List agents.
 
@@ -66,7 +31,7 @@ def list_agents(asker: Asker, query: Cursor) -> dict[str, Any]:
     return {"agents": rows, "next": following}
 
 
-@operation("GET", "/agents/<anything:agent_id>", id="get_agent", scope="read", tag="agents", answer=AgentState, answer_example=_AGENT)
+@operation("GET", "/agents/<anything:agent_id>", id="get_agent", scope="read", tag="agents", answer=AgentState)
 def get_agent(asker: Asker, agent_id: str) -> AgentState:
     """Get one agent.
 
@@ -86,8 +51,6 @@ expose(
     tag="agents",
     body=AgentSettings,
     errors=(409,),
-    examples={"More by relevance, less by recency": {"relevance_w": 2.0, "recency_w": 0.5}, "Back to the default": {"mode": None}},
-    answer_example=_AGENT,
 )
 
 
@@ -105,21 +68,10 @@ expose(
     present=_asked,
     answer=Asked,
     status=202,
-    answer_example={"reflection_id": _ID, "status_url": f"{PREFIX}/reflections/{_ID}"},
 )
 
 
-@operation(
-    "GET",
-    "/reflections",
-    id="list_reflections",
-    scope="read",
-    tag="reflections",
-    query=ReflectionsQuery,
-    answer=ReflectionPage,
-    examples={"An agent's": {"agent_id": "klaus"}},
-    answer_example={"reflections": [{**_REFLECTION, "thoughts": 2}], "next": None},
-)
+@operation("GET", "/reflections", id="list_reflections", scope="read", tag="reflections", query=ReflectionsQuery, answer=ReflectionPage)
 def list_reflections(asker: Asker, query: ReflectionsQuery) -> dict[str, Any]:
     """List reflections.
 
@@ -135,11 +87,4 @@ def list_reflections(asker: Asker, query: ReflectionsQuery) -> dict[str, Any]:
     return {"reflections": rows, "next": last and cursors.encode(last.created_at, last.reflection_id)}
 
 
-expose(
-    reflection.get,
-    "GET",
-    "/reflections/<uuid:reflection_id>",
-    id="get_reflection",
-    tag="reflections",
-    answer_example={**_REFLECTION, "thoughts": []},
-)
+expose(reflection.get, "GET", "/reflections/<uuid:reflection_id>", id="get_reflection", tag="reflections")

@@ -18,8 +18,6 @@ from web.api.registry import PREFIX, operation
 from web.api.running import Asker, Reply
 from web.sources import from_database
 
-_ID, _OTHER = "01978c00-0000-7000-8000-000000000001", "01978c00-0000-7000-8000-000000000002"
-
 
 @operation(
     "POST",
@@ -31,23 +29,6 @@ _ID, _OTHER = "01978c00-0000-7000-8000-000000000001", "01978c00-0000-7000-8000-0
     answer=Accepted,
     status=202,
     errors=(409,),
-    examples={
-        "One observation": {
-            "agent_id": "klaus",
-            "description": "Klaus is reading a book on gentrification",
-            "poignancy": 4,
-            "keywords": ["klaus", "gentrification"],
-            "session_id": "library",
-        },
-        "一条中文记忆": {"agent_id": "林岚", "description": "老葛订了两个带轮子的书架, 周五来取", "poignancy": 6},
-        "Several events": {
-            "events": [
-                {"event_id": _ID, "agent_id": "klaus", "description": "Maria asks Klaus about his paper", "node_type": "event"},
-                {"type": "session.ended", "event_id": _OTHER, "agent_id": "klaus", "session_id": "library", "payload": {}},
-            ]
-        },
-    },
-    answer_example={"event_ids": [_ID, _OTHER], "accepted": 2, "repeated": 0, "status_url": f"{PREFIX}/events/status?id={_ID},{_OTHER}"},
     flat=("agent_id", "description", "node_type", "poignancy", "session_id", "subject", "predicate", "object", "occurred_at", "event_id"),
     flat_body=ShortEvent,
 )
@@ -68,22 +49,7 @@ def observe(asker: Asker, body: EventsBody) -> Reply:
     return accepted(events)
 
 
-@operation(
-    "GET",
-    "/events/status",
-    id="event_states",
-    scope="read",
-    tag="events",
-    query=StatesQuery,
-    answer=EventStates,
-    examples={"Two events": {"id": [_ID, _OTHER]}},
-    answer_example={
-        "events": [
-            {"event_id": _ID, "state": "retrievable", "node_id": _ID, "reason": ""},
-            {"event_id": _OTHER, "state": "applied", "node_id": None, "reason": ""},
-        ]
-    },
-)
+@operation("GET", "/events/status", id="event_states", scope="read", tag="events", query=StatesQuery, answer=EventStates)
 def event_states(asker: Asker, query: StatesQuery) -> dict[str, Any]:
     """Tell what became of events.
 
@@ -94,17 +60,7 @@ def event_states(asker: Asker, query: StatesQuery) -> dict[str, Any]:
     return _states(asker, query.id)
 
 
-@operation(
-    "POST",
-    "/events/status",
-    id="event_states_of_many",
-    scope="read",
-    tag="events",
-    body=StatesBody,
-    answer=EventStates,
-    examples={"Two events": {"ids": [_ID, _OTHER]}},
-    answer_example={"events": [{"event_id": _ID, "state": "stored", "node_id": _ID, "reason": ""}]},
-)
+@operation("POST", "/events/status", id="event_states_of_many", scope="read", tag="events", body=StatesBody, answer=EventStates)
 def event_states_of_many(asker: Asker, body: StatesBody) -> dict[str, Any]:
     """Tell what became of many events.
 
@@ -113,26 +69,7 @@ def event_states_of_many(asker: Asker, body: StatesBody) -> dict[str, Any]:
     return _states(asker, body.ids)
 
 
-@operation(
-    "GET",
-    "/events/<uuid:event_id>",
-    id="get_event",
-    scope="read",
-    tag="events",
-    answer=StoredEvent,
-    answer_example={
-        "event_id": _ID,
-        "state": "retrievable",
-        "node_id": _ID,
-        "reason": "",
-        "type": "memory.observed",
-        "agent_id": "klaus",
-        "session_id": "library",
-        "correlation_id": None,
-        "occurred_at": "2026-03-02T07:15:00Z",
-        "payload": {"description": "Klaus is reading a book on gentrification", "poignancy": 4.0},
-    },
-)
+@operation("GET", "/events/<uuid:event_id>", id="get_event", scope="read", tag="events", answer=StoredEvent)
 def get_event(asker: Asker, event_id: UUID) -> StoredEvent:
     """Get one event.
 
@@ -154,8 +91,6 @@ def get_event(asker: Asker, event_id: UUID) -> StoredEvent:
     answer=Accepted,
     status=202,
     errors=(409,),
-    examples={"A talk is over": {"agent_id": "klaus", "event_id": _ID}},
-    answer_example={"event_ids": [_ID], "accepted": 1, "repeated": 0, "status_url": f"{PREFIX}/events/status?id={_ID}"},
     flat=("agent_id", "partner"),
     flat_body=SessionEnd,
 )

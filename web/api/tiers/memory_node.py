@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from jiyi.protocol.rest import FOREIGN_GROUP, FieldProblem
-from jiyi.protocol.rest_tiers import NodeBody, NodeDescription, NodeDescriptionParameters, NodeRun
+from jiyi.protocol.tiers.memory_node import NodeBody, NodeDescription, NodeDescriptionParameters, NodeRun
 from jiyi.tiers import memory_node
 from jiyi.tiers.memory_node import CONTEXT_FIELD, MemoryRetrievalNode, NodeEvent
 from models.queue import stream
@@ -21,41 +21,9 @@ from web.api.running import Asker
 from web.api.tiers.asking import Retriever
 
 PATH = "/nodes/memory-retrieval"
-_INPUTS = {"topic": "Why does the glaze crack?", "session_id": "monday"}
-_HISTORY = "## History\n\n### Record 1 (relevance: 1.00)\nThe clay shrinks more than the glaze does.\n\n"
 
 
-@operation(
-    "POST",
-    PATH,
-    id="run_memory_node",
-    scope="read",
-    tag="tiers",
-    body=NodeBody,
-    answer=NodeRun,
-    examples={
-        "Before an agent speaks": {"inputs": _INPUTS, "properties": {"language": "en"}, "node_id": "load-history"},
-        "智能体发言之前": {"inputs": {"topic": "釉面为什么会裂？"}, "properties": {"max_results": 5, "time_range_days": "7d"}},
-    },
-    answer_example={
-        "outputs": {**_INPUTS, "history_context": _HISTORY},
-        "events": [
-            {"event": "node_state_change", "timestamp": "2026-03-02T09:00:00Z", "node_id": "load-history", "data": {"status": "running"}},
-            {
-                "event": "memory_retrieved",
-                "timestamp": "2026-03-02T09:00:00.02Z",
-                "node_id": "load-history",
-                "data": {"count": 1, "hot": 1, "cold": 0, "external": 0},
-            },
-            {
-                "event": "node_state_change",
-                "timestamp": "2026-03-02T09:00:00.02Z",
-                "node_id": "load-history",
-                "data": {"status": "completed", "context_length": 87, "context_tokens": 31},
-            },
-        ],
-    },
-)
+@operation("POST", PATH, id="run_memory_node", scope="read", tag="tiers", body=NodeBody, answer=NodeRun)
 def run_memory_node(asker: Asker, body: NodeBody) -> dict[str, Any]:
     """Run the memory-retrieval node.
 
@@ -74,17 +42,7 @@ def run_memory_node(asker: Asker, body: NodeBody) -> dict[str, Any]:
     return {"outputs": {**body.inputs, CONTEXT_FIELD: done[CONTEXT_FIELD]}, "events": told}
 
 
-@operation(
-    "GET",
-    PATH,
-    id="describe_memory_node",
-    scope="read",
-    tag="tiers",
-    query=NodeDescriptionParameters,
-    answer=NodeDescription,
-    examples={"In Chinese": {"language": "zh"}},
-    answer_example={**memory_node.description(), "properties": {"type": "object"}},
-)
+@operation("GET", PATH, id="describe_memory_node", scope="read", tag="tiers", query=NodeDescriptionParameters, answer=NodeDescription)
 def describe_memory_node(_asker: Asker, query: NodeDescriptionParameters) -> dict[str, Any]:
     """Describe the memory-retrieval node.
 

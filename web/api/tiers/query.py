@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from jiyi.errors import InvalidEvent
 from jiyi.polling import poll
 from jiyi.protocol.events import Event, build
-from jiyi.protocol.knowledge import IngestBody, Ingested, IngestRequest, Knowledge, KnowledgeFilter, ingest_event
-from jiyi.protocol.rest_tiers import IngestQuery, IngestState, QueryBody, WorkingMemory
-from jiyi.protocol.tiers import HOT_SCORE, Item, MemoryAnswer, MemoryQuery
-from jiyi.settings import get_settings
-from models.tiers import lists, quarantine, working
+from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
+from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
+from jiyi.protocol.tiers.rest import IngestQuery, QueryBody, WorkingMemory
+from models.tiers import quarantine, working
 from web.api.memory.storing import storers
 from web.api.registry import operation
 from web.api.running import Asker
@@ -20,27 +18,6 @@ from web.api.tiers.asking import ask
 from web.sources import Unanswered, attempt, from_database, source
 
 NOT_SCREENED = "It is in quarantine; the filters have not decided yet whether it becomes working memory."
-
-_ID = "01978c00-0000-7000-8000-000000000008"
-_ITEM = {
-    "item_id": _ID,
-    "source": "hot",
-    "content": "The glaze cracks because the clay shrinks more than the glaze does.",
-    "score": 1.0,
-    "similarity": None,
-    "kind": "statement",
-    "created_at": "2026-03-02T09:00:00Z",
-    "expires_at": "2026-03-03T09:00:00Z",
-    "session_id": "monday",
-    "agent_id": "potter",
-    "verified": False,
-    "metadata": {"node_id": "research", "node_type": "agent", "confidence": 0.9, "flags": []},
-    "temporary": True,
-}
-_TIERS = [
-    {"tier": "working", "state": "ok", "found": 1, "shown": 1, "seconds": 0.001, "message": ""},
-    {"tier": "longterm", "state": "ok", "found": 0, "shown": 0, "seconds": 0.012, "message": ""},
-]
 
 
 @operation(
@@ -51,12 +28,6 @@ _TIERS = [
     tag="tiers",
     body=QueryBody,
     answer=MemoryAnswer,
-    examples={
-        "What is known about the glaze": {"query": "Why does the glaze crack?", "max_results": 5},
-        "关于釉面知道什么": {"query": "釉面为什么会裂？", "order": "score", "time_range_days": 7},
-        "Of one session only": {"query": "the glaze", "session_id": "monday", "include_verdicts": False},
-    },
-    answer_example={"results": [_ITEM], "tiers": _TIERS, "status": "ok"},
     flat=("query", "max_results", "order", "time_range_days", "session_id", "include_verdicts"),
 )
 def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
@@ -82,16 +53,6 @@ def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
     answer=IngestState,
     status=202,
     errors=(409,),
-    examples={
-        "What an agent said": {
-            "content": "The glaze cracks because the clay shrinks more than the glaze does, not because of the kiln.",
-            "agent_id": "potter",
-            "session_id": "monday",
-            "confidence": 0.9,
-        },
-        "智能体说的话": {"content": "釉面开裂的原因在土，不在窑火：新土的收缩率比釉高。", "session_id": "星期一", "confidence": 0.9},
-    },
-    answer_example={"status": "ingested", "entry_id": _ID, "accepted": True, "reason": None, "message": "", "flags": []},
     flat=("content", "agent_id", "session_id", "node_id", "confidence"),
 )
 def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestState:
@@ -101,23 +62,15 @@ def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestS
     filters let it: confident enough, long enough, not said before. 202 means that it is stored; accepted and reason say
     what the filters did. It does not become verified knowledge: for that somebody promotes it.
     """
-    event = _event(IngestRequest(group_id=asker.group_id, **{name: getattr(body, name) for name in IngestBody.model_fields}))
+    event = _event(asker.group_id, body)
     storers().keep([event])
     found = _screened(asker.group_id, event.event_id, query.wait)
     if found is None:
         return IngestState(entry_id=event.event_id, accepted=None, message=NOT_SCREENED)
-    return IngestState(**found.model_dump())
+    return found
 
 
-@operation(
-    "GET",
-    "/memory/working",
-    id="working_memory",
-    scope="read",
-    tag="tiers",
-    answer=WorkingMemory,
-    answer_example={"entries": [_ITEM], "source": "valkey", "message": ""},
-)
+@operation("GET", "/memory/working", id="working_memory", scope="read", tag="tiers", answer=WorkingMemory)
 def working_memory(asker: Asker) -> WorkingMemory:
     """Look at working memory.
 
@@ -128,47 +81,28 @@ def working_memory(asker: Asker) -> WorkingMemory:
     if told.value is not None:
         return WorkingMemory(entries=[entry.item() for entry in told.value], source="valkey")
     why = f"Valkey did not answer: {told.reason}." if told.reason else ""
-    wanted = KnowledgeFilter(limit=min(get_settings().wm_entries, get_settings().max_page))
     try:
-        page = from_database(lambda connection: lists.listed(connection, asker.group_id, wanted, layers=["working"]))
+        stored = from_database(lambda connection: quarantine.stored_working_memory(connection, asker.group_id))
     except Unanswered as error:
         both = f"{error.reason}; Valkey: {told.reason}" if told.reason else error.reason
         raise Unanswered(error.source, both) from error
-    return WorkingMemory(entries=[_item(row) for row in page.rows], source="database", message=why)
+    return WorkingMemory(entries=[entry.item() for entry in stored], source="database", message=why)
 
 
-def _event(request: IngestRequest) -> Event:
+def _event(group_id: str, body: IngestBody) -> Event:
     try:
-        return build(ingest_event(request))
+        return build(ingest_event(group_id, body))
     except InvalidEvent as error:  # what is the event's output is the body's content
         raise InvalidEvent([problem.removeprefix("payload.").replace("output:", "content:", 1) for problem in error.problems]) from None
 
 
-def _screened(group_id: str, entry_id: UUID, seconds: float) -> Ingested | None:
+def _screened(group_id: str, entry_id: UUID, seconds: float) -> IngestState | None:
     """What the filters said within so many seconds; the text is stored, so nothing that goes wrong here is told."""
 
-    def look() -> Ingested | None:
+    def look() -> IngestState | None:
         return from_database(lambda connection: quarantine.outcome(connection, group_id, entry_id))
 
     try:
         return poll(look, lambda found: found is not None, seconds)
     except Unanswered:
         return None
-
-
-def _item(row: Knowledge) -> Item:
-    """An entry of working memory as the database has it, as Valkey has it."""
-    said: dict[str, Any] = {name: getattr(row, name) for name in ("node_id", "node_type", "confidence", "flags")}
-    return Item(
-        item_id=row.entry_id,
-        source="hot",
-        content=row.content,
-        score=HOT_SCORE,
-        kind=row.kind,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        session_id=row.session_id,
-        agent_id=row.agent_id,
-        verified=row.verified,
-        metadata=said,
-    )

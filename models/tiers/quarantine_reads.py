@@ -1,22 +1,19 @@
-"""What people see of a group's quarantine: lists with filters, counts, what the filters decided.
-
-For the pages alone: no agent is ever shown quarantine. Newest first, page by page behind a place that rows which arrive do
-not move.
-"""
+"""Lists and counts of a group's quarantine for people: no agent is ever shown it. Newest first, page by page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import Connection, text
 
 from jiyi.protocol.events import MAX_OUTPUT_CHARS
-from models.db.conditions import MAX_LISTED_CHARS, Conditions, Row, rows
+from models.db.conditions import MAX_LISTED_CHARS, Conditions, columns, typed
 
+#: Where a page ends: rows that come meanwhile do not move what follows.
 Place = tuple[datetime, UUID]
 #: Where an entry of quarantine stands: not screened yet, in working memory now, kept out of it, no longer in it, promoted.
 State = Literal["waiting", "accepted", "rejected", "expired", "promoted"]
@@ -40,8 +37,74 @@ class WantedEntries:
     unscored: bool = False
 
 
-def entries(connection: Connection, group_id: str, wanted: WantedEntries, before: Place | None, limit: int) -> list[Row]:
-    """Of quarantine, by when they were said."""
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """An entry of quarantine in a list: its text is cut."""
+
+    entry_id: UUID
+    agent_id: str
+    session_id: str | None
+    node_id: str
+    node_type: str | None
+    node_name: str | None
+    kind: str
+    confidence: float | None
+    flags: list[str]
+    depth: int
+    created_at: datetime
+    #: None: the database was not asked.
+    received_at: datetime | None
+    screened_at: datetime | None
+    rejected_reason: str | None
+    rejected_details: dict[str, Any]
+    working_until: datetime | None
+    expired_at: datetime | None
+    promoted_at: datetime | None
+    state: State
+    #: Characters of the whole text.
+    chars: int
+    content: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryWithOrigin(Entry):
+    """An entry with all that came with it."""
+
+    metadata: dict[str, Any]
+    provenance: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryDetail(EntryWithOrigin):
+    """All that is kept of an entry but its vector."""
+
+    embedding_model: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """What quarantine, by state, and long-term memory hold now."""
+
+    entries: int
+    waiting: int
+    #: When the one that waits longest for the filters was received.
+    waiting_since: datetime | None
+    working: int
+    rejected: int
+    expired: int
+    promoted: int
+    latest: datetime | None
+    knowledge: int
+    demoted: int
+    verdicts: int
+    #: Known to single agents, not to the group.
+    of_agents: int
+    without_vector: int
+    last_promoted: datetime | None
+
+
+def entries(connection: Connection, group_id: str, wanted: WantedEntries, before: Place | None, limit: int) -> list[Entry]:
+    """Entries of quarantine, those said last first."""
     asked = Conditions("q", group_id)
     asked.only("q.deleted_at IS NULL")
     asked.equal(session_id=wanted.session_id, node_id=wanted.node_id, agent_id=wanted.agent_id, rejected_reason=wanted.reason)
@@ -57,54 +120,59 @@ def entries(connection: Connection, group_id: str, wanted: WantedEntries, before
     if before is not None:
         asked.only("(q.created_at, q.entry_id) < (:at, CAST(:id AS uuid))", at=before[0], id=before[1])
     statement = text(f"""
-        SELECT {_ENTRY}, left(q.content, :chars) AS content FROM quarantine_logs q
+        SELECT {_columns(Entry)} FROM quarantine_logs q
         WHERE {asked.where()} ORDER BY q.created_at DESC, q.entry_id DESC LIMIT :limit
     """)
-    return rows(connection, statement, **asked.given, limit=limit, chars=MAX_LISTED_CHARS)
+    return typed(connection, Entry, statement, **asked.given, limit=limit, chars=MAX_LISTED_CHARS)
 
 
-def some_entries(connection: Connection, group_id: str, ids: Sequence[UUID], chars: int = MAX_OUTPUT_CHARS) -> list[Row]:
+def some_entries(connection: Connection, group_id: str, ids: Sequence[UUID], chars: int = MAX_OUTPUT_CHARS) -> list[EntryDetail]:
     """Those of the ids that this group has, in the order of the ids; of their texts at most so many characters."""
-    found = {row["entry_id"]: row for row in rows(connection, _SOME, group=group_id, ids=list(ids), chars=chars)} if ids else {}
+    rows = typed(connection, EntryDetail, _SOME, group=group_id, ids=list(ids), chars=chars) if ids else []
+    found = {row.entry_id: row for row in rows}
     return [found[entry_id] for entry_id in dict.fromkeys(ids) if entry_id in found]
 
 
 def sessions(connection: Connection, group_id: str, limit: int) -> list[str]:
     """Sessions that spoke last, for choosing one."""
-    return [row["session_id"] for row in rows(connection, _SESSIONS, group=group_id, limit=limit)]
+    return list(connection.execute(_SESSIONS, {"group": group_id, "limit": limit}).scalars())
 
 
 def nodes(connection: Connection, group_id: str, limit: int) -> list[str]:
     """Nodes of workflows that spoke last, for choosing one."""
-    return [row["node_id"] for row in rows(connection, _NODES, group=group_id, limit=limit)]
+    return list(connection.execute(_NODES, {"group": group_id, "limit": limit}).scalars())
 
 
-def counts(connection: Connection, group_id: str) -> Row:
-    """What quarantine and long-term memory hold now."""
-    return rows(connection, _COUNTS, group=group_id)[0]
+def counts(connection: Connection, group_id: str) -> Counts:
+    """How many entries and pieces of knowledge there are, by state."""
+    return typed(connection, Counts, _COUNTS, group=group_id)[0]
 
 
-def screened(connection: Connection, group_id: str, since: datetime | None) -> dict[str, int]:
-    """What the filters decided of what arrived since: ``accepted``, and each reason for which something was kept out."""
-    return {row["outcome"]: row["count"] for row in rows(connection, _SCREENED, group=group_id, since=since)}
+def outcomes(connection: Connection, group_id: str, since: datetime | None = None) -> dict[str, int]:
+    """What the filters decided of what arrived since: how many were ``accepted``, and how many refused for each reason."""
+    return {row.outcome: row.entries for row in connection.execute(_OUTCOMES, {"group": group_id, "since": since})}
 
 
-def working(connection: Connection, group_id: str, limit: int) -> list[Row]:
+def rejections(connection: Connection, group_id: str) -> dict[str, int]:
+    """How many entries each filter has kept out of working memory (CN-27), those of most first."""
+    return {outcome: count for outcome, count in outcomes(connection, group_id).items() if outcome != "accepted"}
+
+
+def working(connection: Connection, group_id: str, limit: int) -> list[EntryWithOrigin]:
     """What is in working memory as the database knows it, newest first."""
-    return rows(connection, _WORKING, group=group_id, limit=limit)
+    return typed(connection, EntryWithOrigin, _WORKING, group=group_id, limit=limit, chars=MAX_OUTPUT_CHARS)
+
+
+def _columns(row: type[Entry]) -> str:
+    return columns(row, "q", state=_STATE, chars="length(q.content)", content="left(q.content, :chars)")
 
 
 _STATE = """(CASE
     WHEN q.promoted_at IS NOT NULL THEN 'promoted' WHEN q.screened_at IS NULL THEN 'waiting'
     WHEN q.rejected_reason IS NOT NULL THEN 'rejected'
     WHEN q.expired_at IS NULL AND q.working_until > now() THEN 'accepted' ELSE 'expired' END)"""
-_ENTRY = f"""
-    q.entry_id, q.agent_id, q.session_id, q.node_id, q.node_type, q.node_name, q.kind, q.confidence, q.flags, q.depth,
-    q.created_at, q.received_at, q.screened_at, q.rejected_reason, q.rejected_details, q.working_until, q.expired_at,
-    q.promoted_at, {_STATE} AS state, length(q.content) AS chars
-"""
 _SOME = text(f"""
-    SELECT {_ENTRY}, left(q.content, :chars) AS content, q.metadata, q.provenance, q.embedding_model FROM quarantine_logs q
+    SELECT {_columns(EntryDetail)} FROM quarantine_logs q
     WHERE q.group_id = :group AND q.deleted_at IS NULL AND q.entry_id = ANY(CAST(:ids AS uuid[]))
 """)
 _SESSIONS = text(f"""
@@ -140,14 +208,14 @@ _COUNTS = text(f"""
         FROM knowledge WHERE group_id = :group
     ) AS k
 """)
-_SCREENED = text("""
-    SELECT coalesce(rejected_reason, 'accepted') AS outcome, count(*) AS count FROM quarantine_logs
+_OUTCOMES = text("""
+    SELECT coalesce(rejected_reason, 'accepted') AS outcome, count(*) AS entries FROM quarantine_logs
     WHERE group_id = :group AND deleted_at IS NULL AND screened_at IS NOT NULL
       AND (CAST(:since AS timestamptz) IS NULL OR received_at >= :since)
-    GROUP BY 1
+    GROUP BY outcome ORDER BY entries DESC, outcome
 """)
 _WORKING = text(f"""
-    SELECT {_ENTRY}, q.content, q.metadata, q.provenance FROM quarantine_logs q
+    SELECT {_columns(EntryWithOrigin)} FROM quarantine_logs q
     WHERE q.group_id = :group AND q.deleted_at IS NULL AND q.expired_at IS NULL AND q.working_until > now()
       AND q.rejected_reason IS NULL
     ORDER BY q.created_at DESC, q.entry_id DESC LIMIT :limit

@@ -1,4 +1,4 @@
-"""The tiers as people look at them: lists, counts and single entries of quarantine, working and long-term memory (CN-55).
+"""Lists of what is in all tiers of a group: quarantine, working and long-term memory (CN-55).
 
 Read from the database alone, which knows what is in working memory, too. An entry is in one layer: working memory while it
 is there, else quarantine, until it is promoted or deleted.
@@ -13,15 +13,16 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.knowledge import Knowledge, KnowledgeFilter, KnowledgePage, Layer
+from jiyi.protocol.tiers.knowledge import Knowledge, KnowledgeFilter, KnowledgePage, Layer
 from jiyi.tiers.screening import VERIFIED
+from models.db.conditions import ilike_pattern
 
 Place = tuple[datetime, UUID]
 
 LAYERS: tuple[Layer, ...] = ("quarantine", "working", "longterm")
 
 
-def listed(
+def entries(
     connection: Connection,
     group_id: str,
     wanted: KnowledgeFilter,
@@ -59,26 +60,15 @@ def counts(connection: Connection, group_id: str, wanted: KnowledgeFilter | None
     return {layer: found.get(layer, 0) for layer in LAYERS}
 
 
-def rejections(connection: Connection, group_id: str, since: datetime | None = None) -> dict[str, int]:
-    """How many outputs each filter has kept out of working memory (CN-27), those of most first."""
-    rows = connection.execute(_REJECTIONS, {"group": group_id, "since": since})
-    return {row.reason: row.entries for row in rows}
-
-
 def _parameters(group_id: str, wanted: KnowledgeFilter, now: datetime | None) -> dict[str, Any]:
-    words = [f"%{_escaped(word)}%" for word in wanted.q.split()]
     return {
         "group": group_id,
         "layer": None if wanted.layer == "all" else wanted.layer,
         "session": wanted.session_id,
-        "words": words,
+        "words": [ilike_pattern(word) for word in wanted.q.split()],
         "reason": wanted.reason,
         "now": now or datetime.now(UTC),
     }
-
-
-def _escaped(word: str) -> str:
-    return word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def _entry(row: dict[str, Any]) -> Knowledge:
@@ -112,8 +102,3 @@ _LISTED = text(f"""
     LIMIT :limit OFFSET :offset
 """)
 _COUNTS = text(f"SELECT layer, count(*) AS entries FROM ({_ALL}) entries WHERE {_WANTED} GROUP BY layer")
-_REJECTIONS = text("""
-    SELECT rejected_reason AS reason, count(*) AS entries FROM quarantine_logs
-    WHERE group_id = :group AND rejected_reason IS NOT NULL AND (CAST(:since AS timestamptz) IS NULL OR screened_at >= :since)
-    GROUP BY rejected_reason ORDER BY entries DESC, reason
-""")

@@ -1,0 +1,98 @@
+"""Texts for quarantine, what the filters made of them, and what is in working memory (CN-16, CN-27, CN-54)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import AfterValidator, BaseModel, Field
+
+from jiyi.protocol.events import MAX_OUTPUT_CHARS, NOT_BLANK, Flag, Name, small_enough
+from jiyi.protocol.queries import Request
+from jiyi.protocol.tiers.query import Item
+
+#: Entries, or pieces of knowledge, that one request may name.
+MAX_IDS = 100
+MAX_REASON_CHARS = 1_000
+
+Text = Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_OUTPUT_CHARS)]
+#: Why somebody did something, for the history and the audit log.
+Reason = Annotated[str, Field(max_length=MAX_REASON_CHARS)]
+Metadata = Annotated[dict[str, Any], AfterValidator(small_enough)]
+
+
+class IngestBody(Request):
+    """A text for the group's memory (CN-54): into quarantine, and into working memory if the filters let it.
+
+    What is to be known for good is promoted: that somebody sent it does not make it knowledge.
+    """
+
+    content: Text = Field(description="What was said, as it was said.")
+    agent_id: Name | None = Field(None, description="Who said it; the node unless given.")
+    session_id: Name | None = Field(None, description="The conversation or run that it belongs to.")
+    node_id: Name = Field("ingest", description="The node of the workflow that it comes from.")
+    confidence: float | None = Field(
+        None, ge=0, le=1, allow_inf_nan=False, description="How sure whoever said it is, 0 … 1; leave out if unknown."
+    )
+    flags: list[Flag] = Field([], max_length=20, description="Marks of a fact check, such as `refuted` or `verify_pending`.")
+    metadata: Metadata = Field({}, description="Any small JSON object that is to be found again.")
+
+
+class IngestState(BaseModel):
+    """The text is in quarantine for good; whether it also is working memory, the filters say."""
+
+    status: Literal["ingested"] = "ingested"
+    entry_id: UUID = Field(description="Its id in quarantine; what promote_memory takes.")
+    accepted: bool | None = Field(description="Whether it became working memory; null: the filters have not decided yet.")
+    reason: str | None = Field(None, description="Which filter refused it: `low_confidence`, `too_short`, `duplicate` …")
+    message: str = Field("", description="The same as a sentence.")
+    flags: list[str] = Field([], description="What is noted of it, such as `unscored`: it came without a confidence.")
+
+
+class EntryQuery(Request):
+    """An entry of quarantine."""
+
+    entry_id: UUID
+
+
+class DeleteEntries(Request):
+    """Take entries of quarantine out of sight, and out of working memory."""
+
+    entry_ids: Annotated[list[UUID], Field(min_length=1, max_length=MAX_IDS)] = Field(description="Which entries.")
+    reason: Reason = Field("", description="Why; for the audit log.")
+
+
+class DeletedEntries(BaseModel):
+    """Entries that were there and are out of sight now."""
+
+    deleted: list[UUID]
+
+
+class WorkingMemoryQuery(Request):
+    """The group's working memory, as agents find it now."""
+
+
+class WorkingState(BaseModel):
+    """``counts``: accepted, rejected (and by reason), fallen out, expired, since Valkey counts; ``rejections``: by reason,
+    of all that is in quarantine."""
+
+    rows: list[Item]
+    counts: dict[str, int] = {}
+    rejections: dict[str, int] = {}
+
+
+def ingest_event(group_id: str, body: IngestBody) -> dict[str, Any]:
+    """The ``node.executed`` event that a text for the group's memory is (CN-54)."""
+    return {
+        "type": "node.executed",
+        "group_id": group_id,
+        "agent_id": body.agent_id or body.node_id,
+        "session_id": body.session_id,
+        "payload": {
+            "node_id": body.node_id,
+            "output": body.content,
+            "confidence": body.confidence,
+            "flags": body.flags,
+            "metadata": body.metadata,
+        },
+    }

@@ -1,0 +1,136 @@
+"""The wheel of ``jiyi`` works in an environment of its own, with the base dependencies alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Iterator
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Need an extra (``service``): they reach providers over HTTP.
+OF_AN_EXTRA = {
+    "jiyi.providers.breakers",
+    "jiyi.providers.embedders.overview",
+    "jiyi.providers.embedders.remote",
+    "jiyi.providers.failures",
+    "jiyi.providers.guarded",
+    "jiyi.providers.llms.openai_compatible",
+    "jiyi.providers.websearch.fetching",
+    "jiyi.providers.websearch.searxng",
+    "jiyi.providers.websearch.tavily",
+}
+IMPORT_ALL = """
+import importlib, json, pkgutil
+import jiyi
+missing = {}
+for found in pkgutil.walk_packages(jiyi.__path__, "jiyi."):
+    if found.name != "jiyi.__main__":
+        try:
+            importlib.import_module(found.name)
+        except ModuleNotFoundError as error:
+            missing[found.name] = error.name
+print(json.dumps(missing))
+"""
+ASK_NOBODY = """
+import sys
+from jiyi import Client, JiyiError
+from jiyi.settings import Settings
+heavy = [name for name in sys.modules if name.partition(".")[0] in ("celery", "kombu", "redis", "numpy") or name == "jiyi.providers"]
+assert not heavy, heavy
+nobody = "redis://127.0.0.1:1/0"
+with Client("g", settings=Settings(broker_url=nobody, redis_url=nobody, publish_timeout=0.2)) as client:
+    try:
+        client.observe("klaus", "Klaus reads", poignancy=4)
+    except JiyiError as error:
+        print(error.code)
+"""
+
+
+def base_distributions() -> Iterator[Distribution]:
+    """What the base dependencies bring, as it is installed here."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [Requirement(text) for text in project["dependencies"]]
+    seen: set[str] = set()
+    while wanted:
+        one = wanted.pop()
+        if canonicalize_name(one.name) in seen or (one.marker and not one.marker.evaluate({"extra": ""})):
+            continue
+        seen.add(canonicalize_name(one.name))
+        found = distribution(one.name)
+        yield found
+        wanted += [Requirement(text) for text in found.requires or []]
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter that has the wheel and links to its base dependencies, and nothing else."""
+    place = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    source = place / "source"  # a copy: what an earlier build left in the checkout must not be in it
+    shutil.copytree(ROOT / "jiyi", source / "jiyi", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(place), str(source)], check=True, timeout=110)
+    (wheel,) = place.glob("jiyi-*.whl")
+    venv.create(place / "env", with_pip=False)
+    interpreter = place / "env" / "bin" / "python"
+    into = [*pip, "--python", str(interpreter), "install", "--no-deps", "--no-index", "--ignore-installed", str(wheel)]
+    subprocess.run(into, check=True, timeout=60, env=alone())
+    base = place / "base"
+    base.mkdir()
+    for found in base_distributions():
+        for name in {file.parts[0] for file in found.files or []} - {"..", "__pycache__"}:
+            if not (base / name).exists():
+                (base / name).symlink_to(Path(str(found.locate_file(name))))
+    (site,) = (place / "env").glob("lib/python*/site-packages")
+    (site / "base.pth").write_text(f"{base}\n")
+    return interpreter
+
+
+def alone() -> dict[str, str]:
+    """This environment, in which Python finds no checkout."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def run(python: Path, code: str) -> str:
+    done = subprocess.run([python, "-I", "-c", code], cwd=python.parent, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_every_module_but_those_of_an_extra_can_be_imported(python: Path) -> None:
+    assert set(json.loads(run(python, IMPORT_ALL))) == OF_AN_EXTRA
+
+
+def test_a_client_is_light_and_says_that_nobody_is_there(python: Path) -> None:
+    assert run(python, ASK_NOBODY) == "broker_unavailable"
+
+
+def test_the_command_line_says_what_needs_the_checkout(python: Path) -> None:
+    def jiyi(*arguments: str) -> tuple[int, str, str]:
+        command = [str(python.with_name("jiyi")), *arguments]
+        done = subprocess.run(command, cwd=python.parent, env=alone(), capture_output=True, text=True, check=False, timeout=100)
+        return done.returncode, done.stdout, done.stderr
+
+    code, _, told = jiyi("up")
+    assert (code, told.count("\n")) == (1, 1)
+    assert "checkout" in told
+    code, helped, _ = jiyi("--help")
+    assert code == 0
+    assert "retrieve" in helped
+
+
+def test_the_wheel_brings_nothing_of_the_service(python: Path) -> None:
+    names = "[name for name in ('models', 'tasks', 'workers', 'web', 'bench', 'tests', 'tools', 'sqlalchemy', 'flask') if find_spec(name)]"
+    assert run(python, f"from importlib.util import find_spec; print({names})") == "[]"
