@@ -12,7 +12,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 
 import redis
 
-from models.db import valkey_keys
+from models.db import rate_limits, valkey_keys
 from models.db.valkey import valkey
 
 #: Wrong passwords for one name within the window; then the name waits until the window ends.
@@ -35,28 +35,15 @@ class LoginAttempt:
 
 def count(name: str, address: str) -> LoginAttempt:
     """One more guess. Raises ``redis.RedisError``: then nobody signs in, or guessing would be free."""
-    with valkey().pipeline(transaction=True) as pipe:
-        for key in _keys(name, address):
-            pipe.set(key, 0, ex=WINDOW_SECONDS, nx=True)
-            pipe.incr(key)
-            pipe.ttl(key)
-        _, by_name, name_wait, _, by_address, address_wait = pipe.execute()
-    waits = [0]
-    if by_name > MAX_BY_NAME:
-        waits.append(max(1, name_wait))
-    if by_address > MAX_BY_ADDRESS:
-        waits.append(max(1, address_wait))
-    first = by_name == MAX_BY_NAME + 1 or by_address == MAX_BY_ADDRESS + 1
-    return LoginAttempt(max(waits), first_refused=first)
+    counts = [(rate_limits.count(key, WINDOW_SECONDS), most, key) for key, most in _keys(name, address).items()]
+    wait = max((rate_limits.seconds_left(key) for number, most, key in counts if number > most), default=0)
+    return LoginAttempt(wait, first_refused=any(number == most + 1 for number, most, _ in counts))
 
 
 def undo(name: str, address: str) -> None:
     """The guess was none: it could not be looked at, or it was right."""
-    with valkey().pipeline(transaction=True) as pipe:
-        for key in _keys(name, address):
-            pipe.set(key, 0, ex=WINDOW_SECONDS, nx=True)  # it may have gone meanwhile, and must not come back for good
-            pipe.decr(key)
-        pipe.execute()
+    for key in _keys(name, address):
+        rate_limits.take_back(key, WINDOW_SECONDS)
 
 
 def reset(name: str) -> None:
@@ -66,8 +53,10 @@ def reset(name: str) -> None:
         valkey().delete(valkey_keys.guesses_by_name(_digest(name)))
 
 
-def _keys(name: str, address: str) -> tuple[str, str]:
-    return valkey_keys.guesses_by_name(_digest(name)), valkey_keys.guesses_by_address(_subscriber(address))
+def _keys(name: str, address: str) -> dict[str, int]:
+    """What is counted, and how many are let through."""
+    by_name, by_address = valkey_keys.guesses_by_name(_digest(name)), valkey_keys.guesses_by_address(_subscriber(address))
+    return {by_name: MAX_BY_NAME, by_address: MAX_BY_ADDRESS}
 
 
 def _digest(name: str) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, Connection, Executable
+from sqlalchemy import ColumnElement, Connection, Executable, SQLColumnExpression
 
 from models.db.base import Base
 
 R = TypeVar("R", bound=BaseModel)
 
 
-def columns(row: type[BaseModel], *tables: type[Base], **computed: ColumnElement[Any]) -> list[ColumnElement[Any]]:
+def columns(row: type[BaseModel], *tables: type[Base], **computed: SQLColumnExpression[Any]) -> list[ColumnElement[Any]]:
     """What to select for ``row``: for each field what ``computed`` says, else the column of its name in the first table that has it.
 
     Raises:
@@ -37,7 +37,7 @@ def fetch_one(connection: Connection, row: type[R], statement: Executable, **par
     return None if found is None else row.model_construct(**found)
 
 
-def _column(name: str, tables: tuple[type[Base], ...], computed: dict[str, ColumnElement[Any]]) -> ColumnElement[Any]:
+def _column(name: str, tables: tuple[type[Base], ...], computed: dict[str, SQLColumnExpression[Any]]) -> SQLColumnExpression[Any]:
     if name in computed:
         return computed[name]
     for table in tables:

@@ -24,7 +24,7 @@
 | ``jiyi:wm:order:<group>`` | sorted set, entry id → when it was said: working memory | workers | ``models.tiers.working`` |
 | ``jiyi:wm:entries:<group>`` | hash, entry id → JSON | workers | the same |
 | ``jiyi:wm:whole:<group>`` | string, how many they are; without it both are made anew | workers | the same |
-| ``jiyi:asked:<minute>:<group>`` | string, questions to the group's tiers | retrieval worker | two minutes |
+| ``jiyi:asked:<group>`` | string, questions to the group's tiers | web, retrieval worker | a minute after the first |
 | ``jiyi:wm:stats:<group>`` | hash, name → number | workers | for good |
 | ``jiyi:canary:queue:<queue>`` | hash, signs of life (``models.operations.canaries``) | beat, workers | a day after the last |
 | ``jiyi:canary:beat`` | string, epoch seconds | beat | a day |
@@ -35,6 +35,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+#: Of every key but kombu's and Flask-Limiter's own.
+PREFIX = "jiyi:"
 ACCESS = "jiyi:access"
 ACCESS_COUNT = "jiyi:access:count"
 ACCESS_DUE = "jiyi:access:due"
@@ -106,9 +108,8 @@ def working_stats(group_id: str) -> str:
     return f"{WORKING}stats:{group_id}"
 
 
-def memory_queries(group_id: str, minute: int) -> str:
-    """``minute``: minutes since the epoch."""
-    return f"jiyi:asked:{minute}:{group_id}"
+def memory_queries(group_id: str) -> str:
+    return f"jiyi:asked:{group_id}"
 
 
 def indexes(worker: str) -> str:

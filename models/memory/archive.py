@@ -90,12 +90,6 @@ def archive_chosen(connection: Connection, group_id: str, node_ids: Sequence[UUI
     return _by_agent(connection.execute(_ARCHIVE_CHOSEN, {"group": group_id, "ids": list(node_ids)}))
 
 
-def archived(connection: Connection, group_id: str, agent_id: str, before: int | None, limit: int) -> list[dict[str, Any]]:
-    """An agent's archived memories, newest first; only those with a ``node_count`` below ``before``."""
-    parameters = {"group": group_id, "agent": agent_id, "before": before, "limit": limit}
-    return [dict(row) for row in connection.execute(_ARCHIVED, parameters).mappings()]
-
-
 def restore(
     connection: Connection, group_id: str, agent_id: str | None, node_ids: Sequence[UUID], now: datetime, limit: int
 ) -> dict[str, tuple[datetime, list[UUID]]]:
@@ -209,14 +203,6 @@ _ARCHIVE_CHOSEN = text(f"""
     )
     {_ARCHIVE.format(reason="'chosen'")}
     FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id, n.agent_id
-""")
-_ARCHIVED = text("""
-    SELECT n.node_id, n.agent_id, n.node_count, n.type, n.created_at, n.archived_at, n.archived_reason, n.poignancy,
-        n.description, a.last_accessed
-    FROM memory_nodes n JOIN node_access a USING (node_id)
-    WHERE n.group_id = :group AND n.agent_id = :agent AND n.archived_at IS NOT NULL
-      AND (CAST(:before AS int) IS NULL OR n.node_count < :before)
-    ORDER BY n.node_count DESC LIMIT :limit
 """)
 _RESTORE = text(f"""
     WITH picked AS (

@@ -217,27 +217,25 @@ class _Batch:
         depths = self.depths.setdefault((event.group_id, event.agent_id), {})
         depth = depths[event.event_id] = depth_of(seen.node_type, seen.evidence, depths)
         filling: list[Any] = [str(node_id) for node_id in seen.evidence] or [list(pair) for pair in seen.utterances]
-        rows.nodes.append(
-            dict(zip(_AS_GIVEN, _given(seen), strict=True))
-            | dict(zip(_AS_DERIVED, _derived(derived), strict=True))
-            | {
-                "node_id": event.event_id,
-                "group_id": event.group_id,
-                "agent_id": event.agent_id,
-                "session_id": event.session_id,
-                "type": seen.node_type,
-                "node_count": node_count,
-                "type_count": type_count,
-                "depth": depth,
-                "created_at": event.occurred_at,
-                "keywords_lower": [keyword.lower() for keyword in derived.keywords],
-                "tokens": " ".join(derived.tokens),
-                "filling": _json(filling, _EMPTY_LIST),
-                "provenance": _json(seen.provenance, _EMPTY_OBJECT),
-                "embedding": None if seen.vector is None else to_array(seen.vector),
-                "large": agent.large_from is not None,
-            }
-        )
+        row: Row = dict(zip(_AS_GIVEN + _AS_DERIVED, _given(seen) + _derived(derived), strict=True))
+        row |= {
+            "node_id": event.event_id,
+            "group_id": event.group_id,
+            "agent_id": event.agent_id,
+            "session_id": event.session_id,
+            "type": seen.node_type,
+            "node_count": node_count,
+            "type_count": type_count,
+            "depth": depth,
+            "created_at": event.occurred_at,
+            "keywords_lower": [keyword.lower() for keyword in derived.keywords],
+            "tokens": " ".join(derived.tokens),
+            "filling": _json(filling, _EMPTY_LIST),
+            "provenance": _json(seen.provenance, _EMPTY_OBJECT),
+            "embedding": None if seen.vector is None else to_array(seen.vector),
+            "large": agent.large_from is not None,
+        }
+        rows.nodes.append(row)
         rows.accesses.append({"node_id": event.event_id, "group_id": event.group_id, "last_accessed": event.occurred_at})
         if agent.large_from is not None:
             rows.terms[event.group_id, event.agent_id].append(derived.tokens)

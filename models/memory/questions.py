@@ -13,7 +13,7 @@ from jiyi.protocol.memory import AgentsQuery, ExportQuery, KeywordsQuery, Memory
 from jiyi.protocol.queries import Page
 from jiyi.protocol.vectors import to_bytes, to_text
 from models.db.actions import Context, action
-from models.memory import agent_reads, archive, events, reads
+from models.memory import agent_reads, events, reads
 from models.memory.agents import key_of, no_agent
 
 
@@ -70,8 +70,8 @@ def agents(context: Context, request: AgentsQuery) -> Page:
 @action("archive.list", scope="read", mutates=False, formerly="inspect.archived")
 def archived(context: Context, request: ArchivedQuery) -> Page:
     """List an agent's archived memories, newest first."""
-    rows = archive.archived(context.connection, context.group_id, request.agent_id, request.before, request.limit)
-    return Page(rows=rows, next=rows[-1]["node_count"] if len(rows) == request.limit else None)
+    rows = reads.archived_of(context.connection, context.group_id, request.agent_id, request.before, request.limit)
+    return _page(rows, request.limit, "node_count")
 
 
 def _page(rows: Sequence[BaseModel], limit: int, cursor: str) -> Page:

@@ -169,6 +169,14 @@ def archived(
     return fetch(connection, ArchivedMemory, wanted.order_by(MemoryNode.archived_at.desc(), MemoryNode.node_id.desc()).limit(limit))
 
 
+def archived_of(connection: Connection, group_id: str, agent_id: str, before: int | None, limit: int) -> list[ArchivedMemory]:
+    """An agent's archived memories with their whole descriptions, newest first, below ``node_count`` ``before``."""
+    wanted = _of(ArchivedMemory).where(*_agent(group_id, agent_id), MemoryNode.archived_at.is_not(None))
+    if before is not None:
+        wanted = wanted.where(MemoryNode.node_count < before)
+    return fetch(connection, ArchivedMemory, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
+
+
 def archived_counts(connection: Connection, group_id: str, limit: int) -> list[ArchivedCount]:
     """Agents with archived memories: how many, and why. Most first."""
     return fetch(connection, ArchivedCount, _ARCHIVED_COUNTS, group=group_id, limit=limit)

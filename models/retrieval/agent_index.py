@@ -113,9 +113,9 @@ class AgentIndex:
         self.lock = RLock()
         self._statistics = statistics
         self._identity: Identity | None = None
-        self._start_over()
+        self._reset()
 
-    def _start_over(self) -> None:
+    def _reset(self) -> None:
         self.columns = Columns(_COLUMNS, defaults={"near": -1})
         self.node_ids: list[UUID] = []
         self.keywords: list[frozenset[str]] = []
@@ -143,7 +143,7 @@ class AgentIndex:
         A row that is gone from the database is nothing that :meth:`refresh` could notice.
         """
         if identity != self._identity:
-            self._start_over()
+            self._reset()
             self._identity = identity
 
     @property
@@ -174,20 +174,20 @@ class AgentIndex:
                     "agent": self.key.agent_id,
                     "since": self._horizon,
                     "model": self.key.model,
-                    # Who is known already must be seen to leave.
+                    # A row that the index has must be read again when it is archived, to be dropped.
                     "archived": self.key.archived or self._horizon > 0,
                 },
             ).fetchall()
         oldest_running = found[0][_OLDEST_RUNNING]
         if found[0][_NODE_ID] is None:  # nothing has changed
             found = []
-        if any(self._needs_a_fresh_start(row) for row in found):
-            self._start_over()
+        if any(self._must_rebuild(row) for row in found):
+            self._reset()
             self.refresh(connection)
             return
         self._horizon = oldest_running
-        if news := [row for row in found if self._is_news(row)]:
-            self._upsert_rows(news)
+        if changed := [row for row in found if self._is_changed(row)]:
+            self._upsert_rows(changed)
         for node_id, at in accesses:
             self.touch(node_id, at)
 
@@ -275,7 +275,7 @@ class AgentIndex:
             )
         return self._corpus
 
-    def _needs_a_fresh_start(self, row: Sequence[Any]) -> bool:
+    def _must_rebuild(self, row: Sequence[Any]) -> bool:
         """Whether a known row gets its tokens only now (postings grow at their end alone), or leaves for the archive."""
         position = self._row_of.get(row[_NODE_ID])
         if position is None:
@@ -283,7 +283,7 @@ class AgentIndex:
         late = bool(row[_TOKENS]) and not self.columns["has_tokens"][position]
         return late or (row[_ARCHIVED] and not self.key.archived)
 
-    def _is_news(self, row: Sequence[Any]) -> bool:
+    def _is_changed(self, row: Sequence[Any]) -> bool:
         position = self._row_of.get(row[_NODE_ID])
         if position is None:
             return self.key.archived or not row[_ARCHIVED]
@@ -308,8 +308,8 @@ class AgentIndex:
         for name, column in values.items():
             self.columns[name][positions] = column
         self.models.update(name for name in read["model"] if name is not None)
-        self._take_vectors(positions, read["vector"])
-        self._link(np.union1d(before, self.columns["session"][positions]))
+        self._store_vectors(positions, read["vector"])
+        self._update_neighbours(np.union1d(before, self.columns["session"][positions]))
         self._corpus = None
 
     def _append(self, new: Sequence[Sequence[Any]]) -> None:
@@ -323,8 +323,8 @@ class AgentIndex:
             self.columns["language"][position] = language_code(row[_TOKENS])
             self._moved.add(position)
 
-    def _take_vectors(self, positions: Rows, packed: Sequence[bytes | None]) -> None:
-        """One of another size than the first is as good as none (GA-45)."""
+    def _store_vectors(self, positions: Rows, packed: Sequence[bytes | None]) -> None:
+        """Store vectors; one of another size than the first counts as none (GA-45)."""
         columns = self.columns
         if not columns["vector"].shape[1] and (first := next((one for one in packed if one is not None), None)):
             columns.add_column("vector", np.float32, (len(first) - _VECTOR_HEADER) // _VALUE_BYTES)
@@ -337,10 +337,10 @@ class AgentIndex:
         rows = columns["vector"][positions]
         columns["has_vector"][positions] = fits
         columns["length"][positions] = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-        self._follow(positions)
+        self._update_centroid(positions)
 
-    def _follow(self, changed: Rows) -> None:
-        """Let the centre follow, in steps; and know how each row lies to it."""
+    def _update_centroid(self, changed: Rows) -> None:
+        """Recompute the centroid of the vectors, in steps as they grow, and project the changed rows on it."""
         has = np.flatnonzero(self.columns["length"] > MIN_NORM)
         step = max(1, 1 << max(int(has.size).bit_length() - CENTRE_STEPS.bit_length(), 0))
         trusted = has[: has.size - has.size % step]
@@ -353,8 +353,8 @@ class AgentIndex:
         dots, lengths = project_on_centroid(vectors, self.columns["length"][changed], self._centre)
         self.columns["centre_dot"][changed], self.columns["centred_length"][changed] = dots, lengths
 
-    def _link(self, sessions: NDArray[np.int32]) -> None:
-        """Find the neighbours of each row of the sessions."""
+    def _update_neighbours(self, sessions: NDArray[np.int32]) -> None:
+        """Find the neighbours of each row of these sessions."""
         columns = self.columns
         rows = np.flatnonzero(np.isin(columns["session"], sessions))
         near, shares = neighbours_of(columns["session"][rows], columns["created"][rows], columns["node_count"][rows])

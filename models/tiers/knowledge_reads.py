@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from pydantic import BaseModel
+from sqlalchemy import ColumnElement, Connection, func, select, tuple_
 
 from jiyi.protocol.tiers.knowledge import Change
 from jiyi.protocol.tiers.query import Kind
-from models.db.conditions import MAX_LISTED_CHARS, Conditions, columns, typed
+from models.db.conditions import MAX_LISTED_CHARS, has_words
+from models.db.rows import columns, fetch, fetch_one
 from models.tiers.quarantine_reads import Place
+from models.tiers.tables import KnowledgeChange, KnowledgeRow
 
 #: Whether pieces that are out of force are among a list.
 Demoted = Literal["without", "with", "only"]
@@ -31,8 +35,7 @@ class WantedKnowledge:
     demoted: Demoted = "without"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PieceRow:
+class PieceRow(BaseModel):
     """A piece of knowledge in a list; its text may be cut."""
 
     knowledge_id: UUID
@@ -48,8 +51,7 @@ class PieceRow:
     content: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class PieceDetail:
+class PieceDetail(BaseModel):
     """All that is kept of a piece but its vector; ``embedded`` is the model that made that."""
 
     knowledge_id: UUID
@@ -68,59 +70,53 @@ class PieceDetail:
 
 def pieces(connection: Connection, group_id: str, wanted: WantedKnowledge, before: Place | None, limit: int) -> list[PieceRow]:
     """Pieces of knowledge, those promoted last first."""
-    asked = Conditions("k", group_id)
-    asked.equal(kind=wanted.kind, session_id=wanted.session_id)
-    asked.words(wanted.words)
-    if wanted.agent_id is not None:
-        asked.only("coalesce(k.agent_id, '') = :agent", agent=wanted.agent_id)
-    if wanted.demoted != "with":
-        asked.only(f"k.demoted_at IS {'NULL' if wanted.demoted == 'without' else 'NOT NULL'}")
+    statement = select(*_columns(MAX_LISTED_CHARS)).where(_K.group_id == group_id, *_conditions(wanted))
     if before is not None:
-        asked.only("(k.promoted_at, k.knowledge_id) < (:at, CAST(:id AS uuid))", at=before[0], id=before[1])
-    statement = text(f"""
-        SELECT {_columns("left(k.content, :chars)")} FROM knowledge k
-        WHERE {asked.where()} ORDER BY k.promoted_at DESC, k.knowledge_id DESC LIMIT :limit
-    """)
-    return typed(connection, PieceRow, statement, **asked.given, limit=limit, chars=MAX_LISTED_CHARS)
+        statement = statement.where(tuple_(_K.promoted_at, _K.knowledge_id) < before)
+    return fetch(connection, PieceRow, statement.order_by(_K.promoted_at.desc(), _K.knowledge_id.desc()).limit(limit))
 
 
 def agents_with_knowledge(connection: Connection, group_id: str, limit: int) -> list[str]:
     """Agents that have knowledge of their own, by name."""
-    return list(connection.execute(_AGENTS, {"group": group_id, "limit": limit}).scalars())
+    statement = select(_K.agent_id).distinct().where(_K.group_id == group_id, _K.agent_id.is_not(None))
+    return [str(agent_id) for agent_id in connection.execute(statement.order_by(_K.agent_id).limit(limit)).scalars()]
 
 
 def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> list[PieceRow]:
-    """What was made of an entry, in the order of the pieces."""
-    return typed(connection, PieceRow, _PIECES_OF, group=group_id, entry=str(entry_id), limit=MAX_PIECES)
+    """What was made of an entry of quarantine: what is in force first, in the order of the pieces."""
+    statement = select(*_columns()).where(_K.group_id == group_id, _K.source_metadata["entry_ids"].has_key(str(entry_id)))
+    number = _K.source_metadata["piece"].as_integer().nulls_last()
+    order = (_K.demoted_at.is_not(None), _K.promoted_at, number, _K.knowledge_id)
+    return fetch(connection, PieceRow, statement.order_by(*order).limit(MAX_PIECES))
 
 
 def find(connection: Connection, group_id: str, knowledge_id: UUID) -> PieceDetail | None:
     """A piece, in force or not."""
-    return next(iter(typed(connection, PieceDetail, _ONE, group=group_id, id=knowledge_id)), None)
+    wanted = select(*columns(PieceDetail, _K, embedded=_K.embedding_model))
+    return fetch_one(connection, PieceDetail, wanted.where(_K.group_id == group_id, _K.knowledge_id == knowledge_id))
 
 
 def history(connection: Connection, group_id: str, knowledge_id: UUID) -> list[Change]:
     """What became of a piece of knowledge, oldest first; empty if there is none of this id."""
-    return [Change(**row) for row in connection.execute(_HISTORY, {"group": group_id, "id": knowledge_id}).mappings()]
+    of_piece = (KnowledgeChange.group_id == group_id, KnowledgeChange.knowledge_id == knowledge_id)
+    return fetch(connection, Change, select(*columns(Change, KnowledgeChange)).where(*of_piece).order_by(KnowledgeChange.history_id))
 
 
-def _columns(content: str) -> str:
-    return columns(PieceRow, "k", chars="length(k.content)", content=content)
+def _columns(chars: int | None = None) -> list[ColumnElement[Any]]:
+    content = _K.content if chars is None else func.left(_K.content, chars)
+    return columns(PieceRow, _K, chars=func.length(_K.content), content=content)
 
 
-_PIECES_OF = text(f"""
-    SELECT {_columns("k.content")} FROM knowledge k
-    WHERE k.group_id = :group AND k.metadata -> 'entry_ids' ? :entry
-    ORDER BY k.demoted_at IS NOT NULL, k.promoted_at, CAST(k.metadata ->> 'piece' AS int) NULLS LAST, k.knowledge_id LIMIT :limit
-""")
-_AGENTS = text("""
-    SELECT DISTINCT agent_id FROM knowledge WHERE group_id = :group AND agent_id IS NOT NULL ORDER BY agent_id LIMIT :limit
-""")
-_ONE = text(f"""
-    SELECT {columns(PieceDetail, "k", embedded="k.embedding_model")} FROM knowledge k
-    WHERE k.group_id = :group AND k.knowledge_id = :id
-""")
-_HISTORY = text("""
-    SELECT action, actor, at, reason, before, after FROM knowledge_history
-    WHERE group_id = :group AND knowledge_id = :id ORDER BY history_id
-""")
+def _conditions(wanted: WantedKnowledge) -> Iterator[ColumnElement[bool]]:
+    yield from has_words(_K.content, wanted.words)
+    if wanted.kind is not None:
+        yield _K.kind == wanted.kind
+    if wanted.session_id is not None:
+        yield _K.session_id == wanted.session_id
+    if wanted.agent_id is not None:
+        yield func.coalesce(_K.agent_id, "") == wanted.agent_id
+    if wanted.demoted != "with":
+        yield _K.demoted_at.is_(None) if wanted.demoted == "without" else _K.demoted_at.is_not(None)
+
+
+_K = KnowledgeRow

@@ -7,12 +7,12 @@ writes here what it changed, so that the list in Valkey and these rows tell the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, text
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy import Connection, bindparam, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from jiyi.protocol.tiers.quarantine import IngestState
@@ -20,14 +20,16 @@ from jiyi.protocol.tiers.query import Kind
 from jiyi.protocol.vectors import Float32
 from jiyi.settings import get_settings
 from jiyi.tiers.screening import SENTENCES, IngressRules, Verdict
-from models.db.conditions import columns, typed
+from models.db.rows import columns, fetch
 from models.tiers import working
+from models.tiers.tables import QuarantineLog
 from models.tiers.working import Entry
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(BaseModel):
     """An output as the filters see it."""
+
+    model_config = ConfigDict(frozen=True)
 
     entry_id: UUID
     group_id: str
@@ -39,7 +41,7 @@ class Output:
     content: str
     content_hash: bytes
     confidence: float | None
-    flags: Sequence[str]
+    flags: list[str]
     created_at: datetime
     #: By somebody, before the filters saw it.
     deleted: bool
@@ -77,7 +79,9 @@ def rules() -> IngressRules:
 
 def load(connection: Connection, entry_ids: Sequence[UUID]) -> list[Output]:
     """Outputs in the order in which they were said."""
-    return typed(connection, Output, _LOAD, ids=list(entry_ids))
+    row = QuarantineLog
+    statement = select(*columns(Output, row, deleted=row.deleted_at.is_not(None))).where(row.entry_id.in_(entry_ids))
+    return fetch(connection, Output, statement.order_by(row.created_at, row.entry_id))
 
 
 def hold(connection: Connection, group_id: str) -> None:
@@ -193,10 +197,6 @@ def lifetime() -> timedelta:
     return timedelta(hours=get_settings().wm_hours)
 
 
-_LOAD = text(f"""
-    SELECT {columns(Output, "q", deleted="q.deleted_at IS NOT NULL")}
-    FROM quarantine_logs q WHERE q.entry_id = ANY(:ids) ORDER BY q.created_at, q.entry_id
-""")
 _HOLD = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.wm.' || :group, 0))")
 _WORKING = text("""
     SELECT entry_id, content, created_at, working_until, agent_id, node_id, node_type, session_id, kind, confidence, flags,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from pydantic import BaseModel
+from sqlalchemy import ColumnElement, Connection, and_, case, desc, func, select, tuple_
 
 from jiyi.protocol.events import MAX_OUTPUT_CHARS
-from models.db.conditions import MAX_LISTED_CHARS, Conditions, columns, typed
+from models.db.conditions import MAX_LISTED_CHARS, has_words
+from models.db.rows import columns, fetch
+from models.tiers.tables import KnowledgeRow, QuarantineLog
 
 #: Where a page ends: rows that come meanwhile do not move what follows.
 Place = tuple[datetime, UUID]
@@ -37,8 +40,7 @@ class WantedEntries:
     unscored: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
+class Entry(BaseModel):
     """An entry of quarantine in a list: its text is cut."""
 
     entry_id: UUID
@@ -66,7 +68,6 @@ class Entry:
     content: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class EntryWithOrigin(Entry):
     """An entry with all that came with it."""
 
@@ -74,15 +75,13 @@ class EntryWithOrigin(Entry):
     provenance: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
 class EntryDetail(EntryWithOrigin):
     """All that is kept of an entry but its vector."""
 
     embedding_model: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counts:
+class Counts(BaseModel):
     """What quarantine, by state, and long-term memory hold now."""
 
     entries: int
@@ -105,52 +104,67 @@ class Counts:
 
 def entries(connection: Connection, group_id: str, wanted: WantedEntries, before: Place | None, limit: int) -> list[Entry]:
     """Entries of quarantine, those said last first."""
-    asked = Conditions("q", group_id)
-    asked.only("q.deleted_at IS NULL")
-    asked.equal(session_id=wanted.session_id, node_id=wanted.node_id, agent_id=wanted.agent_id, rejected_reason=wanted.reason)
-    asked.words(wanted.words)
-    if wanted.state is not None:
-        asked.only(f"{_STATE} = :state", state=wanted.state)
-    if wanted.at_least is not None:
-        asked.only("q.confidence >= :at_least", at_least=wanted.at_least)
-    if wanted.below is not None:
-        asked.only("q.confidence < :below", below=wanted.below)
-    if wanted.unscored:
-        asked.only("q.confidence IS NULL")
+    statement = select(*_columns(Entry, MAX_LISTED_CHARS)).where(*_in_sight(group_id), *_conditions(wanted))
     if before is not None:
-        asked.only("(q.created_at, q.entry_id) < (:at, CAST(:id AS uuid))", at=before[0], id=before[1])
-    statement = text(f"""
-        SELECT {_columns(Entry)} FROM quarantine_logs q
-        WHERE {asked.where()} ORDER BY q.created_at DESC, q.entry_id DESC LIMIT :limit
-    """)
-    return typed(connection, Entry, statement, **asked.given, limit=limit, chars=MAX_LISTED_CHARS)
+        statement = statement.where(tuple_(_Q.created_at, _Q.entry_id) < before)
+    return fetch(connection, Entry, statement.order_by(*_NEWEST_FIRST).limit(limit))
 
 
 def some_entries(connection: Connection, group_id: str, ids: Sequence[UUID], chars: int = MAX_OUTPUT_CHARS) -> list[EntryDetail]:
     """Those of the ids that this group has, in the order of the ids; of their texts at most so many characters."""
-    rows = typed(connection, EntryDetail, _SOME, group=group_id, ids=list(ids), chars=chars) if ids else []
-    found = {row.entry_id: row for row in rows}
+    statement = select(*_columns(EntryDetail, chars)).where(*_in_sight(group_id), _Q.entry_id.in_(ids))
+    found = {row.entry_id: row for row in fetch(connection, EntryDetail, statement)} if ids else {}
     return [found[entry_id] for entry_id in dict.fromkeys(ids) if entry_id in found]
+
+
+def working(connection: Connection, group_id: str, limit: int) -> list[EntryWithOrigin]:
+    """What is in working memory as the database knows it, newest first."""
+    statement = select(*_columns(EntryWithOrigin, MAX_OUTPUT_CHARS)).where(*_in_sight(group_id), _IS_WORKING, _Q.rejected_reason.is_(None))
+    return fetch(connection, EntryWithOrigin, statement.order_by(*_NEWEST_FIRST).limit(limit))
 
 
 def sessions(connection: Connection, group_id: str, limit: int) -> list[str]:
     """Sessions that spoke last, for choosing one."""
-    return list(connection.execute(_SESSIONS, {"group": group_id, "limit": limit}).scalars())
+    latest = select(_Q.session_id, _Q.created_at).where(*_in_sight(group_id)).order_by(*_NEWEST_FIRST).limit(LOOKED_AT).subquery().c
+    statement = select(latest.session_id).where(latest.session_id.is_not(None)).group_by(latest.session_id)
+    return list(connection.execute(statement.order_by(func.max(latest.created_at).desc(), latest.session_id).limit(limit)).scalars())
 
 
 def nodes(connection: Connection, group_id: str, limit: int) -> list[str]:
     """Nodes of workflows that spoke last, for choosing one."""
-    return list(connection.execute(_NODES, {"group": group_id, "limit": limit}).scalars())
+    latest = select(_Q.node_id).where(*_in_sight(group_id)).order_by(*_NEWEST_FIRST).limit(LOOKED_AT).subquery().c
+    return list(connection.execute(select(latest.node_id).distinct().order_by(latest.node_id).limit(limit)).scalars())
 
 
 def counts(connection: Connection, group_id: str) -> Counts:
     """How many entries and pieces of knowledge there are, by state."""
-    return typed(connection, Counts, _COUNTS, group=group_id)[0]
+    entry = select(_Q.received_at, _Q.created_at, _STATE.label("state")).where(*_in_sight(group_id)).subquery().c
+    in_quarantine = select(
+        func.count().label("entries"),
+        func.min(entry.received_at).filter(entry.state == "waiting").label("waiting_since"),
+        func.max(entry.created_at).label("latest"),
+        *(func.count().filter(entry.state == state).label(name) for name, state in _COUNTED.items()),
+    )
+    in_force = _K.demoted_at.is_(None)
+    known = select(
+        func.count().filter(in_force).label("knowledge"),
+        func.count().filter(_K.demoted_at.is_not(None)).label("demoted"),
+        func.count().filter(in_force, _K.kind == "verdict").label("verdicts"),
+        func.count().filter(in_force, _K.agent_id.is_not(None)).label("of_agents"),
+        func.count().filter(in_force, _K.embedding_model.is_(None)).label("without_vector"),
+        func.max(_K.promoted_at).filter(in_force).label("last_promoted"),
+    ).where(_K.group_id == group_id)
+    return Counts(**connection.execute(in_quarantine).mappings().one(), **connection.execute(known).mappings().one())
 
 
 def outcomes(connection: Connection, group_id: str, since: datetime | None = None) -> dict[str, int]:
     """What the filters decided of what arrived since: how many were ``accepted``, and how many refused for each reason."""
-    return {row.outcome: row.entries for row in connection.execute(_OUTCOMES, {"group": group_id, "since": since})}
+    outcome = func.coalesce(_Q.rejected_reason, "accepted").label("outcome")
+    statement = select(outcome, func.count().label("entries")).where(*_in_sight(group_id), _Q.screened_at.is_not(None))
+    if since is not None:
+        statement = statement.where(_Q.received_at >= since)
+    found = connection.execute(statement.group_by("outcome").order_by(desc("entries"), "outcome"))
+    return {row.outcome: row.entries for row in found}
 
 
 def rejections(connection: Connection, group_id: str) -> dict[str, int]:
@@ -158,65 +172,42 @@ def rejections(connection: Connection, group_id: str) -> dict[str, int]:
     return {outcome: count for outcome, count in outcomes(connection, group_id).items() if outcome != "accepted"}
 
 
-def working(connection: Connection, group_id: str, limit: int) -> list[EntryWithOrigin]:
-    """What is in working memory as the database knows it, newest first."""
-    return typed(connection, EntryWithOrigin, _WORKING, group=group_id, limit=limit, chars=MAX_OUTPUT_CHARS)
+def _columns(row: type[Entry], chars: int) -> list[ColumnElement[Any]]:
+    return columns(row, _Q, state=_STATE, chars=func.length(_Q.content), content=func.left(_Q.content, chars))
 
 
-def _columns(row: type[Entry]) -> str:
-    return columns(row, "q", state=_STATE, chars="length(q.content)", content="left(q.content, :chars)")
+def _in_sight(group_id: str) -> tuple[ColumnElement[bool], ...]:
+    return _Q.group_id == group_id, _Q.deleted_at.is_(None)
 
 
-_STATE = """(CASE
-    WHEN q.promoted_at IS NOT NULL THEN 'promoted' WHEN q.screened_at IS NULL THEN 'waiting'
-    WHEN q.rejected_reason IS NOT NULL THEN 'rejected'
-    WHEN q.expired_at IS NULL AND q.working_until > now() THEN 'accepted' ELSE 'expired' END)"""
-_SOME = text(f"""
-    SELECT {_columns(EntryDetail)} FROM quarantine_logs q
-    WHERE q.group_id = :group AND q.deleted_at IS NULL AND q.entry_id = ANY(CAST(:ids AS uuid[]))
-""")
-_SESSIONS = text(f"""
-    SELECT session_id FROM (
-        SELECT session_id, created_at FROM quarantine_logs WHERE group_id = :group AND deleted_at IS NULL
-        ORDER BY created_at DESC, entry_id DESC LIMIT {LOOKED_AT}
-    ) AS latest
-    WHERE session_id IS NOT NULL GROUP BY session_id ORDER BY max(created_at) DESC, session_id LIMIT :limit
-""")
-_NODES = text(f"""
-    SELECT node_id FROM (
-        SELECT node_id, created_at FROM quarantine_logs WHERE group_id = :group AND deleted_at IS NULL
-        ORDER BY created_at DESC, entry_id DESC LIMIT {LOOKED_AT}
-    ) AS latest
-    GROUP BY node_id ORDER BY node_id LIMIT :limit
-""")
-_COUNTS = text(f"""
-    SELECT q.*, k.* FROM (
-        SELECT count(*) AS entries, count(*) FILTER (WHERE state = 'waiting') AS waiting,
-            min(received_at) FILTER (WHERE state = 'waiting') AS waiting_since,
-            count(*) FILTER (WHERE state = 'accepted') AS working, count(*) FILTER (WHERE state = 'rejected') AS rejected,
-            count(*) FILTER (WHERE state = 'expired') AS expired, count(*) FILTER (WHERE state = 'promoted') AS promoted,
-            max(created_at) AS latest
-        FROM (SELECT q.received_at, q.created_at, {_STATE} AS state FROM quarantine_logs q
-              WHERE q.group_id = :group AND q.deleted_at IS NULL) AS each
-    ) AS q, (
-        SELECT count(*) FILTER (WHERE demoted_at IS NULL) AS knowledge,
-            count(*) FILTER (WHERE demoted_at IS NOT NULL) AS demoted,
-            count(*) FILTER (WHERE demoted_at IS NULL AND kind = 'verdict') AS verdicts,
-            count(*) FILTER (WHERE demoted_at IS NULL AND agent_id IS NOT NULL) AS of_agents,
-            count(*) FILTER (WHERE demoted_at IS NULL AND embedding_model IS NULL) AS without_vector,
-            max(promoted_at) FILTER (WHERE demoted_at IS NULL) AS last_promoted
-        FROM knowledge WHERE group_id = :group
-    ) AS k
-""")
-_OUTCOMES = text("""
-    SELECT coalesce(rejected_reason, 'accepted') AS outcome, count(*) AS entries FROM quarantine_logs
-    WHERE group_id = :group AND deleted_at IS NULL AND screened_at IS NOT NULL
-      AND (CAST(:since AS timestamptz) IS NULL OR received_at >= :since)
-    GROUP BY outcome ORDER BY entries DESC, outcome
-""")
-_WORKING = text(f"""
-    SELECT {_columns(EntryWithOrigin)} FROM quarantine_logs q
-    WHERE q.group_id = :group AND q.deleted_at IS NULL AND q.expired_at IS NULL AND q.working_until > now()
-      AND q.rejected_reason IS NULL
-    ORDER BY q.created_at DESC, q.entry_id DESC LIMIT :limit
-""")
+def _conditions(wanted: WantedEntries) -> Iterator[ColumnElement[bool]]:
+    yield from has_words(_Q.content, wanted.words)
+    for column, value in (
+        (_STATE, wanted.state),
+        (_Q.session_id, wanted.session_id),
+        (_Q.node_id, wanted.node_id),
+        (_Q.agent_id, wanted.agent_id),
+        (_Q.rejected_reason, wanted.reason),
+    ):
+        if value is not None:
+            yield column == value
+    if wanted.at_least is not None:
+        yield _Q.confidence >= wanted.at_least
+    if wanted.below is not None:
+        yield _Q.confidence < wanted.below
+    if wanted.unscored:
+        yield _Q.confidence.is_(None)
+
+
+_Q, _K = QuarantineLog, KnowledgeRow
+_NEWEST_FIRST = (_Q.created_at.desc(), _Q.entry_id.desc())
+_IS_WORKING = and_(_Q.expired_at.is_(None), _Q.working_until > func.now())
+_STATE: ColumnElement[str] = case(
+    (_Q.promoted_at.is_not(None), "promoted"),
+    (_Q.screened_at.is_(None), "waiting"),
+    (_Q.rejected_reason.is_not(None), "rejected"),
+    (_IS_WORKING, "accepted"),
+    else_="expired",
+)
+#: Fields of :class:`Counts` and the states that they count.
+_COUNTED = {"waiting": "waiting", "working": "accepted", "rejected": "rejected", "expired": "expired", "promoted": "promoted"}

@@ -6,7 +6,6 @@ Valkey is away, since the queue is in Valkey, too. Quarantine is no tier that ca
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,9 +27,8 @@ from jiyi.retrieval.thresholds import thresholds_of
 from jiyi.settings import get_settings
 from jiyi.tiers.gathering import SECONDS, Gathered, Reader, gather
 from jiyi.tiers.merging import merge
-from models.db import valkey_keys
+from models.db import rate_limits, valkey_keys
 from models.db.connection import unit_of_work
-from models.db.valkey import valkey
 from models.operations import embedding_models
 from models.operations.embedding_models import ActiveModel
 from models.tiers import knowledge, quarantine, working
@@ -87,11 +85,7 @@ def throttle(group_id: str) -> None:
     if not most:
         return
     try:
-        with valkey().pipeline(transaction=False) as pipe:
-            key = valkey_keys.memory_queries(group_id, int(time.time() // 60))
-            pipe.incr(key)
-            pipe.expire(key, 2 * 60)
-            asked, _ = pipe.execute()
+        asked = rate_limits.count(valkey_keys.memory_queries(group_id), 60)
     except redis.RedisError:
         return
     if asked > most:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from flask import abort, request
 
+from jiyi.errors import InvalidRequest
+from web import cursors
 from web.admin.frame import asked
 
 #: PostgreSQL's ``integer`` and ``bigint``.
@@ -77,16 +78,11 @@ def identifier(name: str) -> UUID | None:
 
 def packed(at: datetime, id_: UUID) -> str:
     """A place in a list that is ordered by a time and an id, for an address."""
-    return urlsafe_b64encode(f"{at.isoformat()} {id_}".encode()).decode().rstrip("=")
+    return cursors.encode(at, id_)
 
 
 def unpacked(name: str = "before") -> tuple[datetime, UUID] | None:
-    text = asked(name, 200)
-    if text is None:
-        return None
     try:
-        at, _, id_ = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode().partition(" ")
-        then = datetime.fromisoformat(at)
-        return then if then.tzinfo else then.replace(tzinfo=UTC), UUID(id_)
-    except ValueError:
+        return cursors.decode(asked(name, 200) or "", cursors.TIME_AND_ID)
+    except InvalidRequest:
         abort(400, f"{name}: must be what the page before it gave.")

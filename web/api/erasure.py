@@ -8,8 +8,8 @@ from uuid import UUID
 from jiyi.protocol.erasure import Erasure, ErasureRequested, ErasureState
 from jiyi.protocol.rest import Cursor, ErasureAsked, ErasurePage
 from models.erasure import actions, reads
+from web import cursors
 from web.actions import perform
-from web.api import cursors
 from web.api.registry import PREFIX, expose, operation
 from web.api.running import Asker, Reply
 from web.sources import from_database

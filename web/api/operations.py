@@ -14,8 +14,8 @@ from models.operations import actions as service
 from models.operations import reads
 from models.queue import actions, broker_queues
 from models.queue import reads as pending
+from web import cursors
 from web.actions import perform
-from web.api import cursors
 from web.api.registry import expose, operation
 from web.api.running import Asker
 from web.sources import from_database, source

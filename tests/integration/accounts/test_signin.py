@@ -232,7 +232,7 @@ def test_without_valkey_nobody_signs_in_and_the_reason_is_told(
 ) -> None:
     given = token(stranger)
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
-    monkeypatch.setattr("models.accounts.login_attempts.valkey", lambda: nowhere)
+    monkeypatch.setattr("models.db.rate_limits.valkey", lambda: nowhere)
     answer = stranger.post("/sign-in", data={"name": person.name, "password": PASSWORD, "csrf_token": given})
     assert answer.status_code == 503
     assert "Valkey did not answer" in answer.text

@@ -402,7 +402,7 @@ def test_asked_for_another_group_by_name_every_query_is_silent(groups: tuple[str
         assert reads.resting_on(connection, theirs, "klaus", secrets[theirs], 10) == []
         assert operations.open_letters(connection, theirs) == 0
         assert [row.state for row in events.states(connection, theirs, [secrets[theirs]])] == ["unknown"]
-        assert archive.archived(connection, theirs, "klaus", None, 10) == []
+        assert reads.archived_of(connection, theirs, "klaus", None, 10) == []
         assert agent_reads.names(connection, theirs, 10) == []
         assert reads.nearest(connection, theirs, secrets[theirs], 10) == []
         assert dead_letters.close(connection, theirs, [], "agent", "replayed") == []

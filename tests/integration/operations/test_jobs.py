@@ -31,7 +31,7 @@ from models.memory import questions as memory_questions
 from models.memory import strength
 from models.memory.nodes import lock
 from models.operations import actions
-from models.queue import ticks
+from models.queue import ticks, wakeups
 from models.retrieval import touches
 from tasks.framework import jobs
 from tasks.framework.jobs import FUNCTIONS, Run, perform, rehearse
@@ -711,7 +711,8 @@ def test_a_job_that_is_there_can_be_rehearsed_and_one_that_is_not_is_named(group
             door(Actor(group), RunJob(job="sleep"))
 
 
-def test_a_run_that_cannot_be_sent_leaves_no_audit_row(group: str) -> None:
+def test_a_run_that_cannot_be_sent_leaves_no_audit_row(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wakeups, "_app", wakeups.own_app)
     with environment(broker_url="redis://127.0.0.1:1/0"), pytest.raises(BrokerUnavailable):
         actions.run_job.perform(Actor(group), RunJob(job="snapshot", whole_service=False))
     assert audit_of(group) == []

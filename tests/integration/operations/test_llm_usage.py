@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from jiyi import Client
 from jiyi.cli.app import app
+from jiyi.protocol.providers import LLMUsage
 from jiyi.providers import llms
 from jiyi.providers.llms import llm
 from jiyi.providers.llms.questions import Poignancy
@@ -31,7 +32,7 @@ def used(group: str, prompt: str = "insights@1", **changes: Any) -> Usage:
     return Usage(prompt=prompt, model="openai:x", group_id=group, **values)
 
 
-def sums(group: str, first_day: date | None = None) -> list[dict[str, Any]]:
+def sums(group: str, first_day: date | None = None) -> list[LLMUsage]:
     with unit_of_work() as connection:
         return llm_usage.since(connection, group, first_day or datetime.now(UTC).date() - timedelta(days=1))
 
@@ -42,7 +43,7 @@ def test_usage_of_a_day_adds_up_by_prompt_and_model(group: str) -> None:
     llm_usage.record(used(group, "poignancy@1", cost=0.0))
     llm_usage.record(used(group + "-other"))
     first, second = sums(group)
-    assert first == {
+    assert first.model_dump() == {
         "prompt": "insights@1",
         "model": "openai:x",
         "calls": 6,
@@ -51,13 +52,13 @@ def test_usage_of_a_day_adds_up_by_prompt_and_model(group: str) -> None:
         "completion_tokens": 30,
         "cost": pytest.approx(1.5),
     }
-    assert second["prompt"] == "poignancy@1"
+    assert second.prompt == "poignancy@1"
 
 
 def test_workers_that_count_at_the_same_time_lose_nothing(group: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: llm_usage.record(used(group)), range(40)))
-    assert [row["calls"] for row in sums(group)] == [80]
+    assert [row.calls for row in sums(group)] == [80]
 
 
 def test_only_the_days_that_are_asked_for_count(group: str) -> None:
@@ -65,8 +66,8 @@ def test_only_the_days_that_are_asked_for_count(group: str) -> None:
     with unit_of_work() as connection:
         connection.execute(text("UPDATE llm_usage SET day = day - 40 WHERE group_id = :group"), {"group": group})
     llm_usage.record(used(group))
-    assert [row["calls"] for row in sums(group)] == [2]
-    assert [row["calls"] for row in sums(group, date(2020, 1, 1))] == [4]
+    assert [row.calls for row in sums(group)] == [2]
+    assert [row.calls for row in sums(group, date(2020, 1, 1))] == [4]
 
 
 def test_an_answer_is_not_lost_because_it_cannot_be_counted(
@@ -96,7 +97,7 @@ def test_what_is_asked_for_a_group_is_counted_for_it(group: str, monkeypatch: py
             get_settings.cache_clear()
             llm.cache_clear()
     (row,) = sums(group)
-    assert row == {
+    assert row.model_dump() == {
         "prompt": "poignancy@1",
         "model": "compatible:m",
         "calls": 2,

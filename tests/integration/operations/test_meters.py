@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jiyi import Client
 from jiyi.protocol.broker import PUBLISHED_AT, stamp
+from jiyi.protocol.operations import Tick
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
@@ -339,7 +340,7 @@ def test_busy_is_not_down_and_unknown_is_not_down(web_app: Flask) -> None:
 
 
 def test_a_late_job_is_not_blamed_on_a_beat_that_runs(web_app: Flask) -> None:
-    long_ago = [{"job": health.PULSE, "slot": datetime(2026, 1, 1, tzinfo=UTC), "state": "done", "error": None}]
+    long_ago = {health.PULSE: Tick(job=health.PULSE, slot=datetime(2026, 1, 1, tzinfo=UTC), state="done")}
     with web_app.test_request_context():
         unknown, alive = (health.schedule(get_settings(), long_ago, "", age) for age in (None, 5.0))
     assert (unknown.state, alive.state) == ("attention", "attention")

@@ -473,7 +473,7 @@ def test_a_step_that_comes_after_its_move_was_cancelled_leaves_the_active_model(
     step(cancel=True)
     step("hashing:32")  # somebody has begun another move meanwhile
     with pytest.raises(InvalidRequest, match="cancelled meanwhile"):
-        task._switch(begun)
+        task._switch(Actor("any"), begun)
     with unit_of_work() as connection:
         used = embedding_models.active_model(connection)
     assert used is not None

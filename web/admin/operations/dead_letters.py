@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from jiyi.protocol.operations import MAX_RESOLVED, LetterRequest, LettersRequest, LetterState, ResolveBody
 from models.operations import reads
 from models.queue import actions, dead_letters
-from web.accounts.identity import who
+from web.accounts.identity import need, who
 from web.admin import frame, inputs
 from web.admin.acting import checked, chosen_ids, perform
 from web.admin.frame import Page, across_groups, asked
@@ -51,6 +51,7 @@ def one(letter_id: UUID) -> Response:
 @blueprint.post("/dead/resolve")
 def resolve() -> str:
     """Replay or discard: those chosen, or all open ones of a kind. Safe to repeat because only an open letter is closed, once."""
+    need(actions.resolve_letters.scope)
     form = request.form
     kind, ids = form.get("all_of") or None, chosen_ids("letter")
     if bool(ids) == (kind is not None):

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.operations import PendingRow, RetryWork
 from models.queue import actions, reads
-from web.accounts.identity import who
+from web.accounts.identity import need, who
 from web.admin import frame
 from web.admin.acting import checked, chosen_ids, perform
 from web.admin.frame import Page, across_groups
@@ -53,6 +53,7 @@ def rows(kind: str) -> str:
 @blueprint.post("/work/<name:kind>/retry")
 def retry(kind: str) -> str:
     """Due now: those chosen, or all of the kind. Safe to repeat because work is done once, however often it is due."""
+    need(actions.retry_work.scope)
     wanted = checked(RetryWork, kind=kind, subject_ids=chosen_ids("subject"), all_groups=_only() is None)
     count = perform(actions.retry_work, wanted).retried
     said = ngettext("%(count)s is due now.", "%(count)s are due now.", count, count=number(count))

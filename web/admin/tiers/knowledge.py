@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, get_args
 from uuid import UUID
 
@@ -42,7 +41,6 @@ MAX_SOURCES = 100
 MAX_VERSIONS = 50
 
 
-@dataclass(frozen=True, kw_only=True)
 class MarkedPiece(PieceRow):
     """A piece, and its text with what was searched for marked."""
 
@@ -144,7 +142,7 @@ def _listed() -> dict[str, Any]:
         found = knowledge_reads.pieces(connection, group, wanted, before, PER_PAGE + 1)
         last = found[PER_PAGE - 1] if len(found) > PER_PAGE else None
         return {
-            "pieces": [MarkedPiece(**vars(piece), marked=marking.pieces(piece.content, wanted.words)) for piece in found[:PER_PAGE]],
+            "pieces": [MarkedPiece(**dict(piece), marked=marking.pieces(piece.content, wanted.words)) for piece in found[:PER_PAGE]],
             "agents": knowledge_reads.agents_with_knowledge(connection, group, AGENTS_OFFERED),
             "next": None if last is None else inputs.packed(last.promoted_at, last.knowledge_id),
         }

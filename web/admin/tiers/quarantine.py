@@ -5,7 +5,6 @@ Nothing here is ever shown to an agent: it is for people who audit and promote.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, get_args
 from uuid import UUID
 
@@ -39,7 +38,6 @@ OFFERED = 100
 FILTERS = ("q", "session", "node", "agent", "state", "reason", "at_least", "below", "unscored")
 
 
-@dataclass(frozen=True, kw_only=True)
 class MarkedEntry(Entry):
     """An entry, and its text with what was searched for marked."""
 
@@ -117,7 +115,7 @@ def _listed(*, choices: bool = False) -> dict[str, Any]:
 
 
 def _marked(entry: Entry, wanted: WantedEntries) -> MarkedEntry:
-    return MarkedEntry(**vars(entry), pieces=marking.pieces(entry.content, wanted.words))
+    return MarkedEntry(**dict(entry), pieces=marking.pieces(entry.content, wanted.words))
 
 
 def _after(found: list[Entry]) -> str | None:

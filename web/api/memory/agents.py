@@ -11,7 +11,7 @@ from jiyi.protocol.rest import Cursor
 from models.memory import actions, agent_reads
 from models.reflection import actions as reflection
 from models.reflection import reads
-from web.api import cursors
+from web import cursors
 from web.api.problems import Refused
 from web.api.registry import PREFIX, expose, operation
 from web.api.running import Asker, Reply

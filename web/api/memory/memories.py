@@ -22,7 +22,7 @@ from jiyi.protocol.reflection import EvidenceQuery
 from models.memory import agent_reads, reads
 from models.memory.search import MemoryFilter, search
 from models.reflection import actions as reflection
-from web.api import cursors
+from web import cursors
 from web.api.problems import Refused
 from web.api.registry import expose, operation
 from web.api.running import Asker

@@ -9,7 +9,7 @@ from jiyi.protocol.rest import Cursor
 from jiyi.protocol.tiers.digests import DigestBody, DigestState
 from jiyi.protocol.tiers.rest import DigestRows
 from models.tiers import actions, digests
-from web.api import cursors
+from web import cursors
 from web.api.problems import Refused
 from web.api.registry import expose, operation
 from web.api.running import Asker

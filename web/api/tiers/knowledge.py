@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from jiyi.protocol.tiers.knowledge import DemoteBody, EditBody, KnowledgeFilter, Layer, PromoteBody
 from jiyi.protocol.tiers.rest import GroupKnowledgeParameters, KnowledgeDetail, KnowledgeParameters, KnowledgeRows, QuarantineParameters
 from models.tiers import actions, knowledge_reads, reads
-from web.api import cursors
+from web import cursors
 from web.api.problems import Refused
 from web.api.registry import expose, operation
 from web.api.running import Asker
@@ -121,4 +121,4 @@ def _detail(connection: Connection, group_id: str, knowledge_id: UUID) -> Knowle
     found = knowledge_reads.find(connection, group_id, knowledge_id)
     if found is None:
         raise Refused(404, f"There is no knowledge {knowledge_id}.")
-    return KnowledgeDetail(**vars(found), history=knowledge_reads.history(connection, group_id, knowledge_id))
+    return KnowledgeDetail(**dict(found), history=knowledge_reads.history(connection, group_id, knowledge_id))

@@ -10,9 +10,8 @@ from uuid import UUID
 from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
+from jiyi.errors import InvalidRequest
 from jiyi.protocol.events import unstorable
-from jiyi.protocol.rest import FieldProblem
-from web.api.problems import Refused
 
 T = TypeVar("T")
 
@@ -31,7 +30,11 @@ def encode(*place: Any) -> str:
 
 
 def decode(cursor: str, form: TypeAdapter[T]) -> T | None:
-    """The place, or None for the first page. A cursor that is not of this list is refused."""
+    """The place, or None for the first page.
+
+    Raises:
+        InvalidRequest: the cursor is not of this list.
+    """
     if not cursor:
         return None
     try:
@@ -40,6 +43,5 @@ def decode(cursor: str, form: TypeAdapter[T]) -> T | None:
     except (binascii.Error, ValueError, ValidationError):
         place = None
     if place is None or any(True for _ in unstorable(place)):
-        problem = FieldProblem(field="after", message="is no cursor of this list; give `next` of the page before")
-        raise Refused(422, f"after: {problem.message}", [problem])
+        raise InvalidRequest(["after: is no cursor of this list; give `next` of the page before"])
     return place
