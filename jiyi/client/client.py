@@ -44,7 +44,6 @@ from jiyi.polling import poll
 from jiyi.protocol import events as wire
 from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.events import Event
-from jiyi.protocol.queries import Page, Query
 from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState, WhyQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
@@ -333,10 +332,6 @@ class Client:
         body = checked(IngestBody, content=content, **fields)
         entry_id = self._tell(wire.build(ingest_event(self.group, body)), wait=wait, timeout=timeout)
         return self.tiers.screened(entry_id, timeout) if wait else entry_id
-
-    def page(self, what: str, query: type[Query], **fields: Any) -> Page:
-        """One page of a list: ``nodes``, ``keywords``, ``agents``, ``export`` or ``dead_letters``."""
-        return Page.model_validate(self.ask(what, checked(query, group_id=self.group, **fields)))
 
     def ask(self, what: str, query: BaseModel, timeout: float | None = None) -> Any:
         """Any question of :mod:`jiyi.protocol.queries`."""
