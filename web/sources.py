@@ -121,22 +121,6 @@ def from_database(question: Callable[[Connection], T], timeout: float | None = N
     return ask("database", reading(question, timeout))
 
 
-def writing(change: Callable[[Connection], T], timeout: float | None = None) -> Callable[[], T]:
-    """The change, made in a transaction of its own; ``timeout``: seconds for each statement."""
-
-    def write() -> T:
-        with base.unit_of_work() as connection:
-            connection.execute(_SHORT, _limit(timeout))
-            return change(connection)
-
-    return write
-
-
-def to_database(change: Callable[[Connection], T]) -> T:
-    """Let ``change`` write. Raises :class:`Unanswered`."""
-    return ask("database", writing(change))
-
-
 def _limit(timeout: float | None) -> dict[str, str]:
     return {"timeout": f"{STATEMENT_TIMEOUT if timeout is None else timeout:g}s"}
 
@@ -148,7 +132,6 @@ def one_line(error: BaseException) -> str:
     return lines[0][:MAX_REASON_CHARS]
 
 
-_SHORT = text("SELECT set_config('statement_timeout', :timeout, true)")
 _SHORT_AND_READ_ONLY = text("""
     SELECT set_config('statement_timeout', :timeout, true), set_config('transaction_read_only', 'on', true)
 """)
