@@ -19,7 +19,7 @@ from models.memory import agents, listing
 from models.memory.agents import Known
 from models.retrieval.agent_index import AgentIndex, Keyed
 from tasks.framework.inspection import inspects
-from tasks.retrieval.retrieve import Asked, find, likely_best, resolve
+from tasks.retrieval.retrieve import Asked, embedded, find, likely_best, resolve
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ def _asked(query: RecallQuery, agent: Known, text: str) -> Asked:
     request = RetrievalRequest(
         group_id=query.group_id, agent_id=query.agent_id, focal_texts=[text], top_k=query.top_k, mode="recent", touch=False
     )
-    return resolve(request, agent)
+    return embedded(resolve(request, agent))
 
 
 def _best(asked: Asked, index: AgentIndex) -> list[UUID]:
