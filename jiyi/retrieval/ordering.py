@@ -11,24 +11,24 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import numpy as np
-from numpy.typing import NDArray
 
-from jiyi.protocol.wire.vectors import Float32
-from jiyi.retrieval.scoring import MIN_NORM, Floats, Order
+from jiyi.retrieval.scoring import Floats, Order
 
 #: At least so many of the best are looked at, however few are asked for.
 LOOKED_AT = 30
 #: Centred cosine from which on two memories are about the same thing: where the newer one says that something has changed,
-#: and where it does not say so.
-ALIKE_IF_CHANGED, ALIKE = 0.5, 0.65
+#: and where it does not say so. Facts about one thing that stand beside each other (where it is, when it is) are much alike
+#: too, and must not replace each other.
+ALIKE_IF_CHANGED, ALIKE = 0.5, 0.9
 #: The newer one also has to be so relevant to the question, as a share of the older one's relevance above the ordinary.
-RELEVANT_IF_CHANGED, RELEVANT = 0.3, 0.6
+RELEVANT_IF_CHANGED, RELEVANT = 0.4, 0.6
 #: Seconds: what is said within one conversation adds to each other rather than that it replaces the other.
 APART = 1_800.0
 
 #: Words by which people say that something is no longer as it was. Alternatives of fixed words: linear in the text.
 _CHANGED = re.compile(
-    r"现在|改|换|搬|不再|已经|又|停了|取消|推迟|退休|离职|辞|卖了|交给|其实|新|涨到|降到|回到|变成|原来|以后只|从今|戒|分手|开始|拿到"
+    r"现在|改[成为到了在去期用]|更改|[又更]换|换[成了到个去]|搬|不再|不用再|已经|又[不没改回停裂]|停了|取消|推迟|提前到|退休|离职|辞[职了掉]|"
+    r"卖了|交给|其实|新[的家]|涨到|降到|回到|变成|原来|以后只|从今|戒[了掉烟酒]|分手|开始|拿到"
     r"|\b(?:now|no longer|any ?more|instead|change[sd]?|changing|mov(?:ed|es|ing)|switch(?:ed|es|ing)?|quit|stopped|gave up|"
     r"sold|new|again|turns out|turned out|actually|pushed|postponed|cancell?ed|used to|from now on|from here on|these days|"
     r"finished|start(?:ed|s|ing)?|became|left|replaced|updated|caved|since)\b",
@@ -53,7 +53,7 @@ def says_change(text: str) -> bool:
     return _CHANGED.search(text) is not None
 
 
-def newer_first(shown: Sequence[Shown], vectors: Float32, relevance: Floats) -> tuple[Order, dict[int, int]]:
+def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tuple[Order, dict[int, int]]:
     """Positions in their new order, and for each position that a newer one says anew the position of that one.
 
     A newer memory goes directly before the best of the older ones that it replaces. It replaces those of the same
@@ -61,14 +61,14 @@ def newer_first(shown: Sequence[Shown], vectors: Float32, relevance: Floats) -> 
 
     Args:
         shown: the memories, best first.
-        vectors: theirs, centred, ``(k, d)``; a row of zeros is like nothing.
+        alike: centred cosine of each with each, ``(k, k)``; see :meth:`jiyi.relevance.Corpus.alike`.
         relevance: theirs, above the median of the memories that are not among these, ``(k,)``.
     """
     created = np.array([one.created for one in shown])
     subjects = np.array([one.subject or "" for one in shown])
     changed = np.array([says_change(one.text) for one in shown], dtype=bool)
     told = np.array([not one.evidence for one in shown], dtype=bool)  # a thought is no news
-    replaces = _alike(vectors) >= np.where(changed, ALIKE_IF_CHANGED, ALIKE)[:, None]
+    replaces = alike >= np.where(changed, ALIKE_IF_CHANGED, ALIKE)[:, None]
     replaces &= relevance[:, None] >= np.where(changed, RELEVANT_IF_CHANGED, RELEVANT)[:, None] * relevance[None, :]
     replaces &= created[:, None] - created[None, :] >= APART
     replaces &= (subjects[:, None] == subjects[None, :]) & told[:, None] & told[None, :]
@@ -99,9 +99,3 @@ def behind_evidence(shown: Sequence[Shown]) -> Order:
             before.add(shown[ready[0]].node_id)
             waiting.remove(ready[0])
     return np.array([*order, *waiting], dtype=np.intp)
-
-
-def _alike(vectors: Float32) -> NDArray[np.floating]:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = vectors / np.maximum(lengths, MIN_NORM)
-    return np.asarray(unit @ unit.T)

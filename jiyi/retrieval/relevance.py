@@ -99,6 +99,8 @@ class Corpus:
     #: Row → code of its subject, -1 without; and the codes by normalised name.
     subjects: NDArray[np.int32]
     subject_codes: dict[str, int]
+    #: Of how many rows the centre is the mean.
+    counted: int = 0
 
     @classmethod
     def of(
@@ -113,7 +115,8 @@ class Corpus:
     ) -> Corpus:
         """Of memories in the order in which they came; ``trusted`` ones make the centre, by default all with a vector."""
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-        centre = centre_of(vectors, lengths, np.flatnonzero(lengths > MIN_NORM) if trusted is None else trusted)
+        mean_of = np.flatnonzero(lengths > MIN_NORM) if trusted is None else trusted
+        centre = centre_of(vectors, lengths, mean_of)
         times = np.array(created, dtype=np.float64)
         near, shares = neighbours_of(np.array(sessions, dtype=np.int32), times, np.arange(len(times)), lexicon.contents())
         codes: dict[str, int] = {}
@@ -130,16 +133,28 @@ class Corpus:
             times,
             np.array(coded, dtype=np.int32),
             codes,
+            mean_of.size,
         )
 
     def __len__(self) -> int:
         return int(self.created.size)
 
-    def centred(self, rows: Rows) -> Float32:
-        """The directions of some rows without what all have in common; a row of zeros without a vector."""
+    def alike(self, rows: Rows) -> Floats:
+        """Cosine of each of some rows with each, without the mean of all memories but these two: ``(k, k)``.
+
+        Of few memories the two would be much of the mean, and what they share would go with it. 0 without a vector.
+        """
         has = self.lengths[rows] > MIN_NORM
-        lengths = np.maximum(self.lengths[rows], MIN_NORM)[:, None]
-        return np.asarray(np.where(has[:, None], self.vectors[rows] / lengths - self.centre, 0), dtype=np.float32)
+        unit = np.where(has[:, None], self.vectors[rows] / np.maximum(self.lengths[rows], MIN_NORM)[:, None], 0)
+        unit = unit.astype(np.float64)
+        total = self.centre.astype(np.float64) * (self.counted + CENTRE_PRIOR)
+        others = max(self.counted - 2, 1)
+        both = unit @ unit.T
+        to_all = (unit @ total)[:, None]
+        to_mean = (to_all - 1 - both) / others
+        square = (total @ total + 2 + 2 * both - 2 * to_all - 2 * to_all.T) / others**2
+        lengths = np.sqrt(np.maximum(1 - 2 * to_mean + square, 0))
+        return np.where(has[:, None] & has, _quotient(both - to_mean - to_mean.T + square, lengths * lengths.T), 0)
 
 
 @dataclass(frozen=True, slots=True)

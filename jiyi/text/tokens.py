@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+import unicodedata
 from functools import lru_cache
 from operator import add
 
@@ -61,6 +62,12 @@ def tokens(text: str) -> list[str]:
     return find(text, TELLING) or find(text, ALL)
 
 
+def telling(text: str) -> list[str]:
+    """As :func:`tokens`, but nothing where there are only function words."""
+    text = normalise(text[:MAX_CHARS])
+    return (_in_ascii if text.isascii() else _in_any_script)(text, TELLING)
+
+
 def asked_tokens(text: str) -> list[str]:
     """The tokens of a question: those of any text, and its Chinese words of one character, which stand within pairs."""
     found = tokens(text)
@@ -75,10 +82,10 @@ def is_pair(token: str) -> bool:
 
 
 def is_filler(token: str) -> bool:
-    """Whether a token is of small talk only: ok, haha, thanks; 嗯嗯, 好的, 哈哈."""
+    """Whether a token is of small talk only: ok, haha, thanks; 嗯嗯, 好的, 哈哈; an emoji."""
     if token.isascii():
         return token in _FILLER_STEMS
-    return all(char in FILLER_CHARACTERS for char in token)
+    return all(char in FILLER_CHARACTERS or unicodedata.category(char) == "So" for char in token)
 
 
 def _in_ascii(text: str, which: int) -> list[str]:

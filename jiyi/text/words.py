@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from typing import Literal
 
 Language = Literal["zh", "en"]
@@ -23,6 +24,11 @@ _CJK_RUN = re.compile(rf"[{CJK}]+")
 _WORD = re.compile(rf"[^\W_{CJK}]+(?:[-'’_.@/][^\W_{CJK}]+)*")
 #: Capitalised within a sentence, or with capitals only: mostly names.
 _NAME = re.compile(r"(?<=[^\W_] )[A-Z][\w'’-]+|\b[A-Z]{2,}\b")
+
+#: I'm, they've, don't, it's, let's; but not Anna's.
+_CONTRACTION = re.compile(
+    r"(?:['’](?:m|re|ve|ll|d)|n['’]t)\Z|\A(?:it|he|she|that|this|there|here|what|who|where|how|let)['’]s\Z", re.IGNORECASE
+)
 
 #: A short statement that some object is idle, and nothing else. "An idle thought", "the kiln is idle too
 #: often" and 我下午空闲 (I am free) are memories like any other (GA-20, K-03): a wrong match hides a memory.
@@ -99,10 +105,33 @@ def last_segment(path: str) -> str:
 
 def keywords_of(description: str, subject: str | None, object: str | None) -> list[str]:  # noqa: A002
     """Keywords of a memory that brings none: subject and object if it has them (GA-18), else words of its text."""
-    named = [segment[:MAX_KEYWORD_CHARS] for part in (subject, object) if part and (segment := last_segment(part))]
+    named = [
+        keyword[:MAX_KEYWORD_CHARS]
+        for part in (subject, object) if part and (segment := last_segment(part))
+        for keyword in _naming(segment)
+    ]  # fmt: skip
     if named:
         return list(dict.fromkeys(named))
-    return list(dict.fromkeys(words_of(description)))[:MAX_EXTRACTED_KEYWORDS]
+    return list(dict.fromkeys(_telling(words_of(description))))[:MAX_EXTRACTED_KEYWORDS]
+
+
+def _naming(segment: str) -> list[str]:
+    """A name or an object as it is; of a phrase with function words (me to the hospital) the words that name something."""
+    words = normalise(segment).split()
+    if any(word in ENGLISH_STOP_WORDS or _CONTRACTION.search(word) for word in words):
+        return _telling(words_of(segment))
+    return [segment] if segment not in SINGLE_STOP_CHARACTERS else []
+
+
+def _telling(words: list[str]) -> list[str]:
+    """Without verbs of somebody (sends), as long as anything is left: people look for things and names."""
+    return [word for word in words if not (word.endswith("s") and word in _verbs())] or words
+
+
+@cache
+def _verbs() -> frozenset[str]:
+    lines = files("jiyi").joinpath("llms/rules/verbs.en.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(" ".join(line for line in lines if not line.startswith("#")).split())
 
 
 def keywords_ranked(text: str) -> list[str]:
@@ -111,7 +140,7 @@ def keywords_ranked(text: str) -> list[str]:
     What is repeated comes before what is not, then names, identifiers and numbers with letters, then longer words
     (two Chinese characters say about as much as six letters); equals stand as in the text.
     """
-    counts = Counter(words_of(text))
+    counts = Counter(_telling(words_of(text)))
     names = {match.group().lower() for match in _NAME.finditer(unicodedata.normalize("NFKC", text))}
 
     def weight(word: str) -> tuple[int, bool, bool]:
@@ -129,6 +158,10 @@ def single_characters(text: str) -> list[str]:
     return list(dict.fromkeys(word for word in words if len(word) == 1 and word not in SINGLE_STOP_CHARACTERS))
 
 
+def _is_word(word: str) -> bool:
+    return word not in ENGLISH_STOP_WORDS and not _CONTRACTION.search(word)
+
+
 def words_of(text: str) -> list[str]:
     """The words of a text that could be keywords, normalised, in order, with repetitions."""
     import rjieba  # late: its dictionary is loaded with it
@@ -137,5 +170,5 @@ def words_of(text: str) -> list[str]:
     found = [
         (match.start(), word) for match in _CJK_RUN.finditer(text) for word in rjieba.cut(match.group()) if word not in CHINESE_STOP_WORDS
     ]
-    found += [(match.start(), match.group()) for match in _WORD.finditer(text) if match.group() not in ENGLISH_STOP_WORDS]
+    found += [(match.start(), match.group()) for match in _WORD.finditer(text) if _is_word(match.group())]
     return [word for _, word in sorted(found, key=lambda item: item[0]) if MIN_KEYWORD_CHARS <= len(word) <= MAX_KEYWORD_CHARS]

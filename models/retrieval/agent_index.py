@@ -272,6 +272,7 @@ class AgentIndex:
                 created=columns["created"],
                 subjects=columns["subject"],
                 subject_codes=self._subjects,
+                counted=self._centre_of[0],
             )
         return self._corpus
 

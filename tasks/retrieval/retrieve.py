@@ -346,9 +346,7 @@ def _ordered(asked: ParsedQuestion, found: SearchResult, index: AgentIndex, desc
     relevant = found.ranked.scores.relevance.normalised
     others = np.delete(relevant, found.ranked.best)
     order, by = ordering.newer_first(
-        shown,
-        index.corpus().centred(found.best_rows[there]),
-        relevant[found.ranked.best[there]] - (np.median(others) if others.size else 0),
+        shown, index.corpus().alike(found.best_rows[there]), relevant[found.ranked.best[there]] - (np.median(others) if others.size else 0)
     )
     order = order[ordering.behind_evidence([shown[place] for place in order])]
     kept = there[order][: request.top_k]

@@ -333,6 +333,7 @@ def test_other_groups_and_agents_memories_are_never_seen_and_change_no_figure(gr
 
 
 def test_the_newer_of_two_that_say_the_same_comes_first_and_the_older_is_marked(group: str) -> None:
+    diary(group)
     old = remember(group, "Maria lives in a flat in Leith with a view of the harbour")
     new = remember(group, "Maria has moved, she lives in a flat in Hobart now", hours=5)
     remember(group, "The ferry was late", hours=6)
@@ -346,6 +347,7 @@ def test_the_newer_of_two_that_say_the_same_comes_first_and_the_older_is_marked(
 
 
 def test_the_newer_is_found_among_the_best_however_few_are_asked_for(group: str) -> None:
+    diary(group)
     remember(group, "Maria lives in a flat in Leith with a view of the harbour")
     new = remember(group, "Maria has moved, she lives in a flat in Hobart now", hours=5)
     remember(group, "The ferry was late", hours=6)

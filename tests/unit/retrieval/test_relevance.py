@@ -543,3 +543,22 @@ def test_a_single_memory_counts_with_what_it_says() -> None:
 
 def test_an_agent_that_remembers_nothing() -> None:
     assert hybrid(corpus_of([]), "Who fired the kiln? Which ferry left Leith?", None, None, NOW).total.shape == (0,)
+
+
+@given(st.integers(0, 10_000), st.integers(3, 14))
+def test_alike_is_the_cosine_without_the_mean_of_the_others(seed: int, size: int) -> None:
+    corpus, _, _ = random_corpus(seed, size)
+    rows = np.random.default_rng(seed).permutation(size)[:4]
+    found = corpus.alike(rows)
+    has = np.flatnonzero(corpus.lengths > 0)
+    unit = corpus.vectors / np.maximum(corpus.lengths, 1e-9)[:, None]
+    for i, one in enumerate(rows):
+        for j, other in enumerate(rows):
+            if one == other:
+                continue
+            if {one, other} <= set(has.tolist()) and len(has) > 2:
+                mean = unit[[row for row in has if row not in (one, other)]].mean(axis=0)
+                left, right = unit[one] - mean, unit[other] - mean
+                assert found[i, j] == pytest.approx(left @ right / np.linalg.norm(left) / np.linalg.norm(right), abs=1e-3)
+            elif len(has) > 2:
+                assert found[i, j] == 0
