@@ -10,8 +10,8 @@ import pytest
 from celery import current_app
 
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.calls import open_reply, reply_key
 from jiyi.protocol.tiers.knowledge import PromoteBody
+from jiyi.protocol.wire.calls import open_reply, reply_key
 from models.actions import ACTIONS
 from models.db.actions import Actor
 from models.db.scope import Scope, within
