@@ -38,7 +38,7 @@ MAX_REASON_CHARS = 300
 FAILURES = (SQLAlchemyError, redis.RedisError, OperationalError, OSError, JiyiError)
 
 
-class Unanswered(Exception):
+class Unanswered(Exception):  # noqa: N818 – its name says what happened
     """A source gave no answer; ``reason`` is one line for people."""
 
     def __init__(self, source: str, reason: str) -> None:
@@ -56,7 +56,8 @@ class Reading(Generic[T]):
 
 class Source:
     """Something outside this process, without a time limit of its own. Its threads are its own, so that a hanging one
-    holds up no other."""
+    holds up no other.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name

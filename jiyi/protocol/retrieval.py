@@ -10,7 +10,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from jiyi.protocol.events import NOT_BLANK, Keyword, Name, NodeType, unstorable
 from jiyi.protocol.memory_fields import MemoryStatement
-from jiyi.protocol.vectors import Vector
+from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight, get_settings
 
 DEFAULT_TOP_K = 30  # GA-01

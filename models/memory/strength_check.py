@@ -74,5 +74,5 @@ _REPAIR = text(f"""
             SET strength = kw_strength.strength + excluded.strength
     )
     {_TOTALS}
-""")
+""")  # noqa: S608 – our own names; values are parameters
 _DELETE_EMPTY = text("DELETE FROM kw_strength WHERE group_id = :group AND agent_id = :agent AND strength <= 0")

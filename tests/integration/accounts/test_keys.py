@@ -33,9 +33,9 @@ from jiyi.client.transports.caller import Caller
 from jiyi.errors import BrokerUnavailable, InvalidRequest, NotFound, SettingsError
 from jiyi.protocol import events as wire
 from jiyi.protocol.accounts import CreateKey, Key, ListKeys, NewKey, RevokeKey, RotateKey
-from jiyi.protocol.broker import exchange, intake_queue
 from jiyi.protocol.memory import AgentsQuery
 from jiyi.protocol.operations import ResolveBody, Resolved
+from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import Settings, get_settings
 from models.accounts import actions, api_keys
 from models.db import connection as base
