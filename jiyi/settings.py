@@ -75,7 +75,7 @@ class Settings(BaseSettings):
     key: SecretStr = Field(SecretStr(""), description="API key with which the client signs its events, `jiyi_…`.")
     secret_key: SecretStr = Field(
         SecretStr(""),
-        description="What the service signs sessions and replayed events with, at least 32 characters, the same in every process. `jiyi up` makes one in its home (`secret_key`).",
+        description="What the service signs sessions and its own events with, at least 32 characters, the same in every process. `jiyi up` makes one in its home (`secret_key`).",
     )
     require_signed_events: bool = Field(
         False, description="Whether the intake refuses events that are not signed with a key of their group."

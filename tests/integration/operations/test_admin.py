@@ -122,15 +122,17 @@ def test_no_change_is_open_to_who_may_only_look(viewer: Browser, web_app: Flask,
     """Taken from the table of routes, so that a new one cannot be forgotten."""
     names = {module.blueprint.name for module in MODULES} - {"account"}
     values = {"group": group, "agent": "a", "job": "prune", "kind": "embed", "name": "n", "key_id": "k", "queue": "upkeep"}
-    tried = 0
+    tried, open_ones = 0, []
     with web_app.test_request_context():
         urls = web_app.url_map.bind("localhost")
         for rule in web_app.url_map.iter_rules():
             if rule.endpoint.partition(".")[0] in names and "POST" in (rule.methods or ()):
                 filled = {name: values.get(name, uuid4()) for name in rule.arguments}
                 path = urls.build(rule.endpoint, filled, method="POST")
-                assert viewer.post(path).status_code == 403, rule
+                if viewer.post(path).status_code != 403:
+                    open_ones.append(rule.rule)
                 tried += 1
+    assert open_ones == []
     assert tried >= 10
 
 
@@ -427,8 +429,8 @@ def test_letters_are_replayed_and_jobs_run_by_the_workers(sign_in: SignIn, servi
     assert actions(service) == ["dead_letters.resolve"] * 2
     with unit_of_work() as connection:
         noted = audit.entries(connection, service, None, 10)
-    assert {row["actor"] for row in noted} == {admin.user.actor}  # type: ignore[attr-defined]
-    assert [row["details"]["count"] for row in noted] == [2, 1]
+    assert {row.actor for row in noted} == {admin.user.actor}  # type: ignore[attr-defined]
+    assert [row.details["count"] for row in noted] == [2, 1]
     dry = operator.post("/schedules/prune/rehearse")
     assert (dry.status_code, "dry run" in dry.text) == (200, True)
     assert operator.post("/schedules/no_such_job/run").status_code == 404

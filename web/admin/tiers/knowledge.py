@@ -17,7 +17,7 @@ from jiyi.text.splitting import MOST_SIZE
 from models.db.conditions import MAX_WORDS_CHARS
 from models.tiers import actions, knowledge_reads, quarantine_reads
 from models.tiers.knowledge_reads import Demoted, PieceDetail, PieceRow, WantedKnowledge
-from web.accounts.identity import who
+from web.accounts.identity import need, who
 from web.admin import frame, inputs
 from web.admin.acting import checked, perform
 from web.admin.frame import Page, asked
@@ -80,6 +80,7 @@ def one(knowledge_id: UUID) -> Response:
 @blueprint.post("/knowledge/<uuid:knowledge_id>/edit")
 def edit(knowledge_id: UUID) -> ResponseReturnValue:
     """Other words. Safe to repeat because what says the same already is left as it is."""
+    need(actions.edit.scope)
     content = request.form.get("content", "").replace("\r\n", "\n")
     wanted = checked(EditKnowledge, knowledge_id=knowledge_id, content=content, reason=request.form.get("reason", ""))
     became = perform(actions.edit, wanted).knowledge_id

@@ -17,7 +17,7 @@ from jiyi.protocol.tiers.quarantine import MAX_IDS, DeleteEntries
 from models.db.conditions import MAX_WORDS_CHARS
 from models.tiers import actions, knowledge_reads, quarantine_reads
 from models.tiers.quarantine_reads import Entry, State, WantedEntries
-from web.accounts.identity import who
+from web.accounts.identity import need, who
 from web.admin import frame, inputs
 from web.admin.acting import checked, chosen_ids, perform
 from web.admin.frame import Page, asked
@@ -76,6 +76,7 @@ def one(entry_id: UUID) -> Response:
 @blueprint.post("/quarantine/delete")
 def delete() -> str:
     """Take entries out of sight. Safe to repeat because what is deleted is not found."""
+    need(actions.delete.scope)
     ids = chosen_ids("entry", MAX_IDS)
     if not ids:
         abort(400, _("Choose entries first."))
