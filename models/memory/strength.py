@@ -39,9 +39,6 @@ def accumulate(connection: Connection, node_ids: Sequence[UUID]) -> list[tuple[U
     return [(row.agent_key, row.group_id) for row in rows if row.importance_trigger_curr <= 0]
 
 
-# In key order, so that two workers with the same keywords queue up instead of deadlocking.
-
-
 def drift(connection: Connection, group_id: str, agent_id: str) -> Drift:
     found = connection.execute(_DRIFT, {"group": group_id, "agent": agent_id, "kinds": NOT_COUNTED_YET}).one()
     return Drift(found.keywords, found.off_by)
@@ -61,6 +58,7 @@ def repair(connection: Connection, group_id: str, agent_id: str) -> Drift:
     return Drift(found.keywords, found.off_by)
 
 
+# In key order, so that two workers with the same keywords queue up instead of deadlocking.
 _STRENGTHEN = text("""
     INSERT INTO kw_strength (group_id, agent_id, memory_type, keyword, strength)
     SELECT n.group_id, n.agent_id, n.type, k.keyword, count(*)
