@@ -33,7 +33,7 @@ from bench.support.environments import cache
 from bench.support.quality import Agent, Question
 from bench.support.ranking import DECIMALS, recall_at
 from jiyi.client.client import chunks
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders.local import LocalEmbedder
 from jiyi.retrieval import lexicon, relevance
 from jiyi.retrieval.relevance import Corpus

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.errors import ModelMismatch
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval import scoring
 from jiyi.retrieval.scoring import Floats, Order, Scores
 from jiyi.settings import Mode
@@ -126,7 +126,8 @@ def rank_in_turn(
     candidates: Candidates, queries: Sequence[Float32], weights: Weights, *, top_k: int, now: float, min_similarity: float | None = None
 ) -> list[Ranked]:
     """Several focal vectors. In ``stanford`` mode each sees what the ones before it touched, as the original does;
-    otherwise all see the same state (GA-07)."""
+    otherwise all see the same state (GA-07).
+    """
     results = []
     for query in queries:
         ranked = rank(candidates, query, weights, top_k=top_k, now=now, min_similarity=min_similarity)

@@ -19,7 +19,7 @@ from jiyi.memory.appraisal import missing
 from jiyi.memory.nodes import Derived, counts_for_keywords, depth_of, derive
 from jiyi.protocol.events import AgentConfigured, Event, MemoryObserved, NodeExecuted, Observation, SessionEnded
 from jiyi.protocol.tiers.query import kind_of
-from jiyi.protocol.vectors import to_array
+from jiyi.protocol.wire.vectors import to_array
 from jiyi.settings import get_settings
 from jiyi.text.digests import content_digest
 from models.db.bulk_copy import Copy, copy_rows

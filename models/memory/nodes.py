@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from jiyi.memory.nodes import searchable
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Keyword strengths (GA-17, GA-18): counted, checked against the memories and repaired; the importance that adds up to a reflection
-(GA-48)."""
+(GA-48).
+"""
 
 from __future__ import annotations
 
@@ -113,5 +114,5 @@ _REPAIR = text(f"""
             SET strength = kw_strength.strength + excluded.strength
     )
     {_TOTALS}
-""")
+""")  # noqa: S608 – our own names; values are parameters
 _DELETE_EMPTY = text("DELETE FROM kw_strength WHERE group_id = :group AND agent_id = :agent AND strength <= 0")

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from jiyi.errors import EmbeddingUnavailable, ModelMismatch
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.retrieval import Answer, Debug, FocalAnswer, RelevanceParts, RetrievalRequest
-from jiyi.protocol.vectors import Float32, to_array
+from jiyi.protocol.wire.vectors import Float32, to_array
 from jiyi.providers.embedders import embedder, embedder_of
 from jiyi.providers.embedders.cache import query_vector
 from jiyi.providers.embedders.choice import chosen, model_of

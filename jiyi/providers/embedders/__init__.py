@@ -7,7 +7,7 @@ from typing import Protocol
 
 from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.once import once, once_each
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 
 #: Embedders that one process keeps: the one in use, and the next one while a deployment moves.

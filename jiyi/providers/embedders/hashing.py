@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import normalise
 
 

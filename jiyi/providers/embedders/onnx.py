@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders.checks import unit_rows
 
 #: Characters that are given to the tokenizer: its models read 512 tokens, and its time grows with all that it is given.

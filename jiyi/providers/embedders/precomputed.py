@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 
 
 class PrecomputedEmbedder:

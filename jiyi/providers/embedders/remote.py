@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jiyi.errors import EmbeddingUnavailable, TextRefused
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.breakers import note_error
 from jiyi.providers.embedders.checks import unit_rows
 from jiyi.providers.embedders.choice import dimensions_of

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import ModelMismatch
-from jiyi.protocol.calls import reply_of
 from jiyi.protocol.events import build
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, RetrievedNode
+from jiyi.protocol.wire.calls import reply_of
 from jiyi.providers.embedders import embedder
 from models.db import valkey_keys
 from models.db.connection import unit_of_work

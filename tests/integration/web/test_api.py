@@ -346,9 +346,9 @@ def test_dead_letters_are_replayed_or_come_back(api: Program, group: str) -> Non
     assert len(api.get("/dead-letters", state="discarded")["letters"]) == 2
     with unit_of_work() as connection:
         noted = audit.entries(connection, group, None, 10)
-    assert [row["action"] for row in noted] == ["dead letters discarded", "dead letters replayed", "key created"]
-    assert noted[0]["details"]["letters"] == sorted(ids)
-    assert (noted[1]["details"]["kind"], noted[1]["details"]["count"]) == ("intake", 3)
+    assert [row.action for row in noted] == ["dead_letters.resolve"] * 2 + [noted[2].action]
+    assert noted[0].details["letters"] == sorted(ids)
+    assert [noted[1].details[name] for name in ("kind", "count", "refused_again")] == ["intake", 3, 2]
 
 
 def test_the_group_is_counted(api: Program, group: str) -> None:

@@ -6,7 +6,7 @@ import re
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -22,13 +22,13 @@ from models.db import connection as base
 from models.db.connection import unit_of_work
 from models.memory.inbox import store
 from models.queue import dead_letters
-from models.queue.broker_queues import redis_address
+from models.queue.broker_queues import redis_address, task_queues
 from models.queue.pending_work import settle
 from tests.integration.web.markup import code_in_attributes
 from web import serve, show
 from web.operations import health, roll_call
 from web.security import require_login_on_public_bind
-from web.sources import Unanswered, from_database, to_database
+from web.sources import Unanswered, from_database
 from workers.embedded.stack import Stack
 
 AGENT = "林岚"
@@ -318,7 +318,7 @@ def test_a_dead_broker_and_valkey_are_told_with_the_reason(browser: FlaskClient,
     assert state_of(found, "Valkey") == "unreachable"
     assert state_of(found, "Intake") == "unknown"
     assert state_of(found, "Database") == "ok"
-    assert [queue["waiting"] for queue in found["queues"]] == [None] * 6
+    assert [queue["waiting"] for queue in found["queues"]] == [None] * (1 + len(task_queues()))
     assert "unknown" in page(browser, "/", group=group)
     assert browser.get("/readyz").status_code == 503
 
@@ -363,7 +363,7 @@ def test_the_database_ends_a_question_that_takes_too_long(database: Stack) -> No
     with pytest.raises(Unanswered, match="statement timeout"):
         from_database(lambda connection: connection.execute(text("SELECT pg_sleep(60)")), timeout=0.05)
     with pytest.raises(Unanswered, match="statement timeout"):
-        to_database(lambda connection: connection.execute(text("SET LOCAL statement_timeout = 50; SELECT pg_sleep(60)")))
+        from_database(lambda connection: connection.execute(text("SET LOCAL statement_timeout = 50; SELECT pg_sleep(60)")))
 
 
 def test_cn58_it_is_ready_when_the_database_and_valkey_answer(browser: FlaskClient) -> None:
@@ -372,7 +372,7 @@ def test_cn58_it_is_ready_when_the_database_and_valkey_answer(browser: FlaskClie
 
 
 def test_workers_that_do_not_answer_are_unknown_not_down() -> None:
-    answers = [{"w@1": ("retrieval", "inspection", "embedding", "upkeep", "reflection")}, {}]
+    answers: list[dict[str, tuple[str, ...]]] = [{"w@1": tuple(task_queues())}, {}]
     roll = roll_call.RollCall(lambda: answers.pop(0))
     assert health.workers(health.Reading(roll.read())).state == "ok"
     assert health.workers(health.Reading(roll.read())).state == "ok"  # fresh: not asked again
@@ -393,7 +393,7 @@ def test_work_that_waits_too_long_needs_attention(browser: FlaskClient, group: s
         assert state_of(found, "Work") == "attention"
         row = next(row for row in found["work_owed"] if row["kind"] == "test-late")
         assert (row["owed"], row["overdue"]) == (1, 1)
-        assert row["oldest_seconds"] >= 3_600
+        assert datetime.now(UTC) - datetime.fromisoformat(row["oldest"]) >= timedelta(hours=1)
     finally:
         with unit_of_work() as connection:
             settle(connection, "test-late", [subject])

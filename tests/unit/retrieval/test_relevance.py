@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval import relevance
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.relevance import Corpus, hybrid, sentences_of

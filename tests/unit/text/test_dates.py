@@ -232,16 +232,16 @@ def test_a_question_without_dates_costs_next_to_nothing() -> None:
 
 
 def _seconds(text: str) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     assert named_spans(text, NOW) == []
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 @pytest.mark.parametrize("part", ["1", "在 ", "on monday ", "一", "the day before ", "2 may ", "march ", "上", "2026-"])
 def test_long_texts_take_time_in_proportion(part: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     named_spans("last week " + part * 20_000, NOW)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 _PIECES = """2026-03-02 2026/ - / , . : 29 31 0 99999 2nd of the on in last this past march may feb friday weekend week

@@ -137,10 +137,10 @@ def test_half_a_triple_decides_nothing(predicate: str | None, object_: str | Non
 
 @pytest.mark.parametrize("text", ["a " * 10_000, " " * 20_000 + "x", "闲置" * 10_000, "a.b@" * 5_000, "记忆" * 10_000, "is " * 6_000])
 def test_the_longest_text_takes_no_time_to_speak_of(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     is_idle(text)
     keywords_of(text, None, None)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.archive import MAX_RESTORED, RestoreRequest
 from models.memory import actions, reads
+from web.accounts.identity import need
 from web.admin import frame, inputs
 from web.admin.acting import checked, chosen_ids, perform
 from web.admin.frame import Page, asked
@@ -56,6 +57,7 @@ def _data() -> dict[str, Any]:
 @blueprint.post("/archive/<name:group>/restore")
 def restore(group: str) -> ResponseReturnValue:
     """Bring back the chosen memories, or all of an agent. Safe to repeat because only what is archived is restored."""
+    need(actions.restore.scope)
     agent, chosen = request.form.get("agent") or None, chosen_ids("node_id", MAX_RESTORED)
     if (agent is None) == (not chosen):
         abort(400, gettext("Choose memories, or an agent all of whose memories are to come back."))
