@@ -86,10 +86,13 @@ def rank_by(
         order = scoring.access_order(last_accessed, candidates.is_thought[kept], node_count)
     else:
         order = np.lexsort((node_count, last_accessed))
+    relevant = scoring.component(relevance[kept], weights.relevance * scoring.RELEVANCE_GAIN)
+    recent, important = _recency(last_accessed, order, weights, now), candidates.poignancy[kept]
+    gains = scoring.RECENCY_GAIN, scoring.IMPORTANCE_GAIN
+    if weights.mode != "stanford":
+        gains = scoring.nudges(relevant.normalised, recent, important)
     scores = scoring.combine(
-        scoring.component(_recency(last_accessed, order, weights, now), weights.recency * scoring.RECENCY_GAIN),
-        scoring.component(relevance[kept], weights.relevance * scoring.RELEVANCE_GAIN),
-        scoring.component(candidates.poignancy[kept], weights.importance * scoring.IMPORTANCE_GAIN),
+        scoring.component(recent, weights.recency * gains[0]), relevant, scoring.component(important, weights.importance * gains[1])
     )
     # On ties the original keeps its order, least recently accessed first; the other modes the newest first.
     ties = order if weights.mode == "stanford" else order[::-1]

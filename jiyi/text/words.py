@@ -48,6 +48,21 @@ CHINESE_STOP_WORDS = frozenset(
 )
 
 
+#: Words that keep a conversation going and say nothing that anybody will ask for.
+FILLER_WORDS = frozenset(
+    """ah aha ahh alright amazing anyway aw aww awesome bye cheers cool fine good goodbye great ha haha hahaha hehe hello hey
+    hi hmm hurray indeed lol lovely nice night nope oh ok okay okey oops ouch perfect please really right sigh sure
+    sweet thank thanks thx totally true ty ugh uh um welcome well wonderful wow yay yeah yep yes yup""".split()
+)
+#: Chinese characters that small talk is made of: a text with no others says nothing (嗯嗯, 好的好的, 哈哈, 早上好).
+FILLER_CHARACTERS = frozenset("嗯啊哦噢呃哈嘿呵呀哎唉嗨哇嘻嘛吧呢啦喔嘞了吗么的是对行好谢多再见拜早晚上午安您你客气辛苦没事收到明白知道")
+#: Chinese words of one character that ask for nothing by themselves.
+SINGLE_STOP_CHARACTERS = frozenset(
+    "的了是在有我你他她它您和与跟就都也还不没很太更最把被给让对从到向往去来上下里外前后中这那哪谁几多少吗呢吧啊呀么嘛啦"
+    "会能要想可该说问叫做用着过得地之其为以于因所但而且或若如则个位只次年月日号点时分天一二三四五六七八九十两些"
+)
+
+
 @lru_cache(maxsize=8)  # hash, tokens and keywords of a memory each ask for the same text, one after the other
 def normalise(text: str) -> str:
     """NFKC and lower case: full-width and half-width forms, and upper and lower case, become the same text."""
@@ -104,6 +119,14 @@ def keywords_ranked(text: str) -> list[str]:
         return counts[word], named, len(word) >= (3 if _CJK_RUN.match(word) else 6)
 
     return sorted(counts, key=weight, reverse=True)
+
+
+def single_characters(text: str) -> list[str]:
+    """The Chinese words of one character in a text that mean something alone: 猫 in 我家的猫呢. Each once, in order."""
+    import rjieba  # late: its dictionary is loaded with it
+
+    words = (word for match in _CJK_RUN.finditer(normalise(text)) for word in rjieba.cut(match.group()))
+    return list(dict.fromkeys(word for word in words if len(word) == 1 and word not in SINGLE_STOP_CHARACTERS))
 
 
 def words_of(text: str) -> list[str]:

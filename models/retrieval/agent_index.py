@@ -357,7 +357,8 @@ class AgentIndex:
         """Find the neighbours of each row of these sessions."""
         columns = self.columns
         rows = np.flatnonzero(np.isin(columns["session"], sessions))
-        near, shares = neighbours_of(columns["session"][rows], columns["created"][rows], columns["node_count"][rows])
+        contents = self._lexicon.contents()[rows]
+        near, shares = neighbours_of(columns["session"][rows], columns["created"][rows], columns["node_count"][rows], contents)
         columns["near"][rows] = np.where(near >= 0, rows[near], -1)
         columns["share"][rows] = shares
 

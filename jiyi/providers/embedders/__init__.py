@@ -38,6 +38,10 @@ class Embedder(Protocol):
         """``(dimensions,)`` for a text to search with. Raises :class:`EmbeddingUnavailable`."""
         ...
 
+    def queries(self, texts: Sequence[str]) -> Float32:
+        """``(len(texts), dimensions)`` for texts to search with, in one call. Raises :class:`EmbeddingUnavailable`."""
+        ...
+
 
 @once
 def embedder() -> Embedder:

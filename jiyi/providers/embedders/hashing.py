@@ -24,6 +24,9 @@ class HashingEmbedder:
     def passages(self, texts: Sequence[str]) -> Float32:
         return np.stack([self.query(text) for text in texts]) if texts else np.empty((0, self.dimensions), np.float32)
 
+    def queries(self, texts: Sequence[str]) -> Float32:
+        return self.passages(texts)
+
     def query(self, text: str) -> Float32:
         folded = normalise(text)
         features = folded.split() + [folded[i : i + 2] for i in range(len(folded) - 1)] or [folded]

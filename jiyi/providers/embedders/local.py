@@ -40,6 +40,9 @@ class LocalEmbedder:
     def query(self, text: str) -> Float32:
         return np.asarray(self._engine.query(_cut(text)), dtype=np.float32)
 
+    def queries(self, texts: Sequence[str]) -> Float32:
+        return np.asarray(self._engine.query([_cut(text) for text in texts]), dtype=np.float32)
+
 
 def _cut(text: str) -> str:
     # The engine takes C strings, which end at the first NUL.

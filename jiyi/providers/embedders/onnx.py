@@ -50,6 +50,9 @@ class OnnxEmbedder:
         vector: Float32 = self._embedded("query_embed", [text[:MAX_CHARS]])[0]
         return vector
 
+    def queries(self, texts: Sequence[str]) -> Float32:
+        return self._embedded("query_embed", [text[:MAX_CHARS] for text in texts])
+
     def _embedded(self, method: str, texts: list[str]) -> Float32:
         if not texts:
             return np.empty((0, self._size or 0), dtype=np.float32)

@@ -26,3 +26,6 @@ class PrecomputedEmbedder:
         raise EmbeddingUnavailable(
             f"JIYI_EMBEDDER=precomputed:{self.model} embeds no questions: give vectors and embedding_model with the request"
         )
+
+    def queries(self, texts: Sequence[str]) -> Float32:
+        return self.query("\n".join(texts))
