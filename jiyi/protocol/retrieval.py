@@ -8,8 +8,8 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
+from jiyi.memory.fields import MemoryStatement
 from jiyi.protocol.events import NOT_BLANK, Keyword, Name, NodeType, unstorable
-from jiyi.protocol.memory_fields import MemoryStatement
 from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight, get_settings
 
