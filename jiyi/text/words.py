@@ -107,9 +107,10 @@ def keywords_of(description: str, subject: str | None, object: str | None) -> li
     """Keywords of a memory that brings none: subject and object if it has them (GA-18), else words of its text."""
     named = [
         keyword[:MAX_KEYWORD_CHARS]
-        for part in (subject, object) if part and (segment := last_segment(part))
+        for part in (subject, object)
+        if part and (segment := last_segment(part))
         for keyword in _naming(segment)
-    ]  # fmt: skip
+    ]
     if named:
         return list(dict.fromkeys(named))
     return list(dict.fromkeys(_telling(words_of(description))))[:MAX_EXTRACTED_KEYWORDS]

@@ -24,6 +24,7 @@ from jiyi.operations.jobs import Job
 from jiyi.protocol.events import encode
 from jiyi.protocol.memory import MemoryRow
 from jiyi.protocol.operations import LettersRequest
+from jiyi.settings import get_settings
 from models.accounts.reads import groups as known_groups
 from models.db import bulk_copy
 from models.db.actions import Action, Actor
@@ -328,7 +329,11 @@ QUESTIONS: dict[str, Callable[[Connection, str, UUID], Any]] = {
     "counts": lambda c, g, _: {k: v for k, v in operations.counts(c, g) if v},
     "node": lambda c, g, i: reads.node(c, StoredMemory, g, i),
     "brief": lambda c, g, i: reads.brief_nodes(c, g, [i]),
+<<<<<<< HEAD
     "letters": lambda c, g, _: dead_letters.letters(c, g, LettersRequest(limit=500)),
+=======
+    "letters": lambda c, g, _: dead_letters.letters(c, g, LettersRequest(limit=get_settings().max_page)),
+>>>>>>> house-ops
     "why": lambda c, g, i: reflections.why(c, g, i, 2, 10).nodes,
 }
 
