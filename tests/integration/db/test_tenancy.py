@@ -329,11 +329,7 @@ QUESTIONS: dict[str, Callable[[Connection, str, UUID], Any]] = {
     "counts": lambda c, g, _: {k: v for k, v in operations.counts(c, g) if v},
     "node": lambda c, g, i: reads.node(c, StoredMemory, g, i),
     "brief": lambda c, g, i: reads.brief_nodes(c, g, [i]),
-<<<<<<< HEAD
-    "letters": lambda c, g, _: dead_letters.letters(c, g, LettersRequest(limit=500)),
-=======
     "letters": lambda c, g, _: dead_letters.letters(c, g, LettersRequest(limit=get_settings().max_page)),
->>>>>>> house-ops
     "why": lambda c, g, i: reflections.why(c, g, i, 2, 10).nodes,
 }
 
