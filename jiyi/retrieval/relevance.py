@@ -52,7 +52,7 @@ NEIGHBOUR_FADES = 900.0
 #: Telling words from which on a turn is a full neighbour; one with fewer gains and gives in proportion.
 FULL_CONTENT = 4
 #: Standard scores that a memory gains when the question names its subject, or its day.
-SUBJECT_BONUS = 1.0
+SUBJECT_BONUS = 0.5
 DAY_BONUS = 1.0
 #: Weight of the best single sentence beside the whole question: who asks two things wants both answered.
 SENTENCE_WEIGHT = 4.0
