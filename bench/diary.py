@@ -1,6 +1,6 @@
 """The sample diary: are questions answered in the language of the memories, and in the other one?
 
-    python -m bench.diary [--json]
+    python -m bench.diary [--json] [--relevance-only]
 
 The project's own bilingual diary with its own questions (``examples/diary``): one agent writes mostly English, the
 other mostly Chinese. Everything goes through the service with its default embedder, and no LLM. Figures are means over
@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.support.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, by_kind, remember
+from bench.support.quality import RELEVANCES, Agent, Memory, Question, Variant, add_variant, ask, by_kind, remember
 from bench.support.ranking import Figures
 from bench.support.service import machine, running
 from jiyi.text.words import language_of
@@ -55,22 +55,23 @@ def read() -> list[Agent]:
     return [Agent(agent_id, memories[agent_id], questions[agent_id]) for agent_id in memories]
 
 
-def run(console: Console) -> dict[str, dict[str, Figures]]:
+def run(console: Console, variant: Variant) -> dict[str, dict[str, Figures]]:
     agents = read()
-    with running(**SETTINGS) as client:
+    with running(**variant.settings) as client:
         keys = remember(client, agents, console)
-        return {relevance: by_kind(ask(client, agents, keys, relevance, console), RECALLS, NDCGS) for relevance in RELEVANCES}
+        return {relevance: by_kind(ask(client, agents, keys, relevance, console, variant), RECALLS, NDCGS) for relevance in RELEVANCES}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_variant(parser)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    result = run(Console(stderr=True))
+    result = run(Console(stderr=True), arguments.variant)
     if arguments.json:
         print(json.dumps(result))
         return
-    table = Table(title=f"Recall@10 of the diary's questions · {machine()}")
+    table = Table(title=f"Recall@10 of the diary's questions, {arguments.variant.name} · {machine()}")
     for name in ("questions", *result):
         table.add_column(name, justify="right")
     for kind in result["hybrid"]:

@@ -29,8 +29,8 @@ from sqlalchemy import text
 from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.protocol import events
-from jiyi.protocol.broker import exchange, intake_queue
 from jiyi.protocol.events import Event
+from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import get_settings
 from models.db.connection import engine, unit_of_work
 from models.db.roles import as_owner

@@ -36,7 +36,7 @@ from jiyi.client.client import chunks
 from jiyi.protocol import events
 from jiyi.protocol.events import Event
 from jiyi.protocol.retrieval import DEFAULT_TOP_K
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders import embedder
 from models.db.connection import unit_of_work
 from models.db.roles import as_owner

@@ -1,6 +1,6 @@
 """LoCoMo: the turns that answer a question about a long conversation, are they retrieved?
 
-    python -m bench.locomo FILE [--json] [--limit CONVERSATIONS]
+    python -m bench.locomo FILE [--json] [--relevance-only] [--limit CONVERSATIONS]
 
 ``FILE`` is LoCoMo's JSON (see ``docs/benchmarks.md``). A conversation is one agent, a turn one event; everything
 goes through the service with its default embedder, and no LLM. Figures are means over the questions whose
@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.support.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, by_kind, remember
+from bench.support.quality import RELEVANCES, Agent, Memory, Question, Variant, add_variant, ask, by_kind, remember
 from bench.support.ranking import Figures
 from bench.support.service import machine, running
 
@@ -73,12 +73,12 @@ def read(path: Path, limit: int | None = None) -> list[Agent]:
     return agents
 
 
-def run(path: Path, limit: int | None, console: Console) -> dict[str, dict[str, Figures]]:
+def run(path: Path, limit: int | None, console: Console, variant: Variant) -> dict[str, dict[str, Figures]]:
     agents = read(path, limit)
-    with running(**SETTINGS) as client:
+    with running(**variant.settings) as client:
         keys = remember(client, agents, console)
         return {
-            relevance: by_kind(ask(client, agents, keys, relevance, console), RECALLS, NDCGS, list(CATEGORIES.values()))
+            relevance: by_kind(ask(client, agents, keys, relevance, console, variant), RECALLS, NDCGS, list(CATEGORIES.values()))
             for relevance in RELEVANCES
         }
 
@@ -87,15 +87,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("--limit", type=int, help="only the first conversations")
+    add_variant(parser)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    result = run(arguments.file, arguments.limit, Console(stderr=True))
+    result = run(arguments.file, arguments.limit, Console(stderr=True), arguments.variant)
     if arguments.json:
         print(json.dumps(result))
         return
     console = Console()
     for relevance, kinds in result.items():
-        table = Table(title=f"LoCoMo, {relevance} · {machine()}")
+        table = Table(title=f"LoCoMo, {relevance}, {arguments.variant.name} · {machine()}")
         table.add_column("questions")
         for name in kinds["overall"]:
             table.add_column(name, justify="right")

@@ -1,6 +1,6 @@
 """MemDaily: the messages that answer a question about someone's everyday life (Chinese), are they retrieved?
 
-    python -m bench.memdaily FILE [--json] [--noise N] [--limit TRAJECTORIES]
+    python -m bench.memdaily FILE [--json] [--relevance-only] [--noise N] [--limit TRAJECTORIES]
 
 ``FILE`` is a list of trajectories (see ``docs/benchmarks.md``). A trajectory is one agent, a message one event;
 everything goes through the service with its default embedder, and no LLM. With ``--noise`` each agent also
@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.support.quality import RELEVANCES, SETTINGS, Agent, Memory, Question, ask, remember
+from bench.support.quality import RELEVANCES, Agent, Memory, Question, Variant, add_variant, ask, remember
 from bench.support.ranking import DECIMALS, figures, mean
 from bench.support.service import machine, running
 from jiyi.client.client import chunks
@@ -109,13 +109,13 @@ def summary(answers: Sequence[tuple[Question, list[str]]]) -> dict[str, float]:
     return {"macro": round(sum(kinds.values()) / len(kinds), DECIMALS)} | kinds
 
 
-def run(path: Path, noise: int, limit: int | None, console: Console) -> dict[str, dict[str, float]]:
+def run(path: Path, noise: int, limit: int | None, console: Console, variant: Variant) -> dict[str, dict[str, float]]:
     agents = read(path, limit)
-    with running(**SETTINGS) as client:
+    with running(**variant.settings) as client:
         if noise:
             agents = with_vectors(with_noise(agents, noise), console)
         keys = remember(client, agents, console)
-        return {relevance: summary(ask(client, agents, keys, relevance, console)) for relevance in RELEVANCES}
+        return {relevance: summary(ask(client, agents, keys, relevance, console, variant)) for relevance in RELEVANCES}
 
 
 def main() -> None:
@@ -123,14 +123,15 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--noise", type=int, default=0, help="messages of other trajectories in each haystack")
     parser.add_argument("--limit", type=int, help="only the first trajectories")
+    add_variant(parser)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    result = run(arguments.file, arguments.noise, arguments.limit, Console(stderr=True))
+    result = run(arguments.file, arguments.noise, arguments.limit, Console(stderr=True), arguments.variant)
     if arguments.json:
         print(json.dumps(result))
         return
     noise = f", {arguments.noise} messages of noise" if arguments.noise else ""
-    table = Table(title=f"MemDaily, recall@{RECALL}{noise} · {machine()}")
+    table = Table(title=f"MemDaily, recall@{RECALL}{noise}, {arguments.variant.name} · {machine()}")
     table.add_column("questions")
     for relevance in result:
         table.add_column(relevance, justify="right")

@@ -31,7 +31,7 @@ from sqlalchemy.engine import make_url
 from bench import locomo
 from bench.support.endpoint import serving
 from bench.support.environments import PEERS, Conversation, Peer, Skipped
-from bench.support.quality import OPTIONS, RELEVANCES, REQUEST_SECONDS, TOP_K, Agent, remember
+from bench.support.quality import AS_SHIPPED, RELEVANCES, REQUEST_SECONDS, TOP_K, Agent, remember
 from bench.support.ranking import DECIMALS, figures, mean, quantile
 from bench.support.service import machine
 from jiyi import Client
@@ -76,7 +76,7 @@ def measure_jiyi(agents: Sequence[Agent], console: Console) -> dict[str, dict[st
         def asking(relevance: RelevanceMode) -> Ask:
             def ask(agent: Agent, question: str) -> tuple[list[str], float]:
                 begun = time.perf_counter()
-                found = client.retrieve(agent.agent_id, question, timeout=REQUEST_SECONDS, relevance=relevance, **OPTIONS)
+                found = client.retrieve(agent.agent_id, question, timeout=REQUEST_SECONDS, relevance=relevance, **AS_SHIPPED.options)
                 return [keys.get(node.node_id, "") for node in found.retrieved_nodes], time.perf_counter() - begun
 
             return ask

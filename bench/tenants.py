@@ -33,7 +33,7 @@ from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.protocol import events
 from jiyi.protocol.events import Event
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import unit_of_work
 from models.memory.inbox import store
 

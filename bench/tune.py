@@ -33,7 +33,7 @@ from bench.support.environments import cache
 from bench.support.quality import Agent, Question
 from bench.support.ranking import DECIMALS, recall_at
 from jiyi.client.client import chunks
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders.local import LocalEmbedder
 from jiyi.retrieval import lexicon, relevance
 from jiyi.retrieval.relevance import Corpus
@@ -79,9 +79,12 @@ def changes() -> list[Change]:
         Change(relevance, "LEXICAL_SHARE", "more", 0.75),
         Change(relevance, "LEXICAL_SHARE", "off: vectors only", 0.0),
         Change(relevance, "LEXICAL_SHARE", "words only", 1.0),
+        *_scaled("LEXICAL_SCALE"),
         *_scaled("HOP_WEIGHT"),
         Change(relevance, "HOP_FROM", "halved", 1),
         Change(relevance, "HOP_FROM", "doubled", 4),
+        Change(relevance, "HOP_LEXICAL_SHARE", "less", 0.5),
+        Change(relevance, "HOP_LEXICAL_SHARE", "words only", 1.0),
         Change(relevance, "NEIGHBOUR_SHARES", "halved", _shares(0.5)),
         Change(relevance, "NEIGHBOUR_SHARES", "doubled", _shares(2)),
         Change(relevance, "NEIGHBOUR_SHARES", "off", _shares(0)),
@@ -89,6 +92,9 @@ def changes() -> list[Change]:
         *_scaled("SUBJECT_BONUS"),
         *_scaled("DAY_BONUS"),
         *_scaled("SENTENCE_WEIGHT"),
+        *_scaled("SENTENCE_TRUST", ("off: all sentences alike", 0.0)),
+        Change(relevance, "FULL_CONTENT", "halved", 2),
+        Change(relevance, "FULL_CONTENT", "doubled", 8),
         *_scaled("CENTRE_PRIOR", ("off: no centre", math.inf)),
         Change(relevance, "CENTRE_PRIOR", "the plain mean", 0),
         *_scaled("K1", module=lexicon),

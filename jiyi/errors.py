@@ -23,7 +23,7 @@ class SettingsError(JiyiError, ValueError):
     code = "settings"
 
 
-class InvalidEvent(JiyiError, ValueError):
+class InvalidEvent(JiyiError, ValueError):  # noqa: N818 – users know it by this name
     """An event was refused; ``problems`` has one sentence per field."""
 
     code = "invalid_event"
@@ -33,7 +33,7 @@ class InvalidEvent(JiyiError, ValueError):
         super().__init__(join_problems(self.problems))
 
 
-class InvalidRequest(JiyiError, ValueError):
+class InvalidRequest(JiyiError, ValueError):  # noqa: N818 – users know it by this name
     """A request was refused; ``problems`` has one sentence per field."""
 
     code = "invalid_request"
@@ -43,25 +43,25 @@ class InvalidRequest(JiyiError, ValueError):
         super().__init__(join_problems(self.problems))
 
 
-class BrokerUnavailable(JiyiError, ConnectionError):
+class BrokerUnavailable(JiyiError, ConnectionError):  # noqa: N818 – users know it by this name
     """The broker or Valkey could not be reached; nothing was published."""
 
     code = "broker_unavailable"
 
 
-class NoAnswer(JiyiError, TimeoutError):
+class NoAnswer(JiyiError, TimeoutError):  # noqa: N818 – users know it by this name
     """No worker answered within the time given."""
 
     code = "no_answer"
 
 
-class EventRejected(JiyiError):
+class EventRejected(JiyiError):  # noqa: N818 – users know it by this name
     """The service received the event but could not store it; it is kept in the dead letters."""
 
     code = "event_rejected"
 
 
-class ProviderUnavailable(JiyiError):
+class ProviderUnavailable(JiyiError):  # noqa: N818 – users know it by this name
     """Something outside that the work needs is away: the work waits, and no attempt is counted against it."""
 
     code = "provider_unavailable"
@@ -75,7 +75,7 @@ class EmbeddingUnavailable(ProviderUnavailable):
     code = "embedding_unavailable"
 
 
-class TextRefused(JiyiError, ValueError):
+class TextRefused(JiyiError, ValueError):  # noqa: N818 – users know it by this name
     """The embedding provider works, but refuses one of these texts: an attempt counts against the texts."""
 
     code = "text_refused"
@@ -93,31 +93,31 @@ class SearchUnavailable(ProviderUnavailable):
     code = "search_unavailable"
 
 
-class BadReply(JiyiError):
+class BadReply(JiyiError):  # noqa: N818 – users know it by this name
     """The LLM answered, but not what was asked for, even after it was told what is wrong."""
 
     code = "bad_reply"
 
 
-class ModelMismatch(JiyiError, ValueError):
+class ModelMismatch(JiyiError, ValueError):  # noqa: N818 – users know it by this name
     """Vectors of different models, or of different sizes, were about to be compared."""
 
     code = "model_mismatch"
 
 
-class EvidenceMissing(JiyiError):
+class EvidenceMissing(JiyiError):  # noqa: N818 – users know it by this name
     """A thought rests on memories that have not arrived."""
 
     code = "evidence_missing"
 
 
-class NotFound(JiyiError, LookupError):
+class NotFound(JiyiError, LookupError):  # noqa: N818 – users know it by this name
     """The thing named does not exist in this group."""
 
     code = "not_found"
 
 
-class TooManyQuestions(JiyiError):
+class TooManyQuestions(JiyiError):  # noqa: N818 – users know it by this name
     """The group asks its memory more often than the deployment lets it; nothing is wrong with the question."""
 
     code = "too_many_questions"

@@ -251,7 +251,7 @@ class Settings(BaseSettings):
     )
     work_max_attempts: int = Field(8, ge=1, le=100, description="Attempts after which work moves to the dead letters.")
     query_cache: int = Field(10_000, ge=0, le=10_000_000, description="Vectors of questions that one retrieval worker remembers.")
-    retrieval_threads: int = Field(4, ge=1, le=64, description="Retrievals that one retrieval worker answers at a time.")
+    retrieval_threads: int = Field(8, ge=1, le=64, description="Retrievals that one retrieval worker answers at a time.")
     upkeep_threads: int = Field(2, ge=1, le=64, description="Tasks that one upkeep worker runs at a time.")
     reflection_threads: int = Field(2, ge=1, le=64, description="Reflections that one reflection worker runs at a time.")
     reflect_minutes: int = Field(

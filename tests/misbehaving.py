@@ -156,11 +156,12 @@ def huge(megabytes: int) -> Script:
     return lambda _: Reply(body=b'{"data": "' + b"x" * (megabytes * 2**20) + b'"}', headers={"Content-Type": "application/json"})
 
 
-def broken(how: str, size: int = SIZE) -> Script:
+def broken(how: str, size: int = SIZE) -> Script:  # noqa: C901 – one case after another, each simple
     """Embeddings of the right form with wrong content: ``nan``, ``infinite``, ``zero``, ``fewer``, ``more``, ``twice``
-    (one index two times), ``ragged`` (one vector shorter), ``words``, ``null``."""
+    (one index two times), ``ragged`` (one vector shorter), ``words``, ``null``.
+    """
 
-    def reply(request: Request) -> Reply:
+    def reply(request: Request) -> Reply:  # noqa: C901 – one case after another, each simple
         vectors: list[Any] = vectors_of(request.texts, size)
         match how:
             case "nan":

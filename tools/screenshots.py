@@ -138,7 +138,7 @@ def live(minutes: float) -> None:
     """The diary bit by bit, and questions in between."""
     diary = [json.loads(line) for line in demo.DIARY.read_text(encoding="utf-8").splitlines()]
     now = max(datetime.fromisoformat(event["occurred_at"]) for event in diary) + timedelta(hours=1)
-    chance = random.Random(7)
+    chance = random.Random(7)  # noqa: S311 – a picture, no secret
     steps = int(minutes * 60 / STEP_SECONDS)
     cuts = sorted(chance.sample(range(1, len(diary)), min(steps - 1, len(diary) - 1))) if steps > 1 else []
     with Client(demo.GROUP) as client:

@@ -1,5 +1,6 @@
 """What a person chooses about the looks of the pages: language, light or dark. Kept in cookies, so that the sign-in
-page has it too; chosen by following a link, so that it needs no script."""
+page has it too; chosen by following a link, so that it needs no script.
+"""
 
 from __future__ import annotations
 

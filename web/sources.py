@@ -38,7 +38,7 @@ MAX_REASON_CHARS = 300
 FAILURES = (SQLAlchemyError, redis.RedisError, OperationalError, OSError, JiyiError)
 
 
-class Unanswered(Exception):
+class Unanswered(Exception):  # noqa: N818 – its name says what happened
     """A source gave no answer; ``reason`` is one line for people."""
 
     def __init__(self, source: str, reason: str) -> None:
@@ -56,7 +56,8 @@ class Reading(Generic[T]):
 
 class Source:
     """Something outside this process, without a time limit of its own. Its threads are its own, so that a hanging one
-    holds up no other."""
+    holds up no other.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -120,22 +121,6 @@ def from_database(question: Callable[[Connection], T], timeout: float | None = N
     return ask("database", reading(question, timeout))
 
 
-def writing(change: Callable[[Connection], T], timeout: float | None = None) -> Callable[[], T]:
-    """The change, made in a transaction of its own; ``timeout``: seconds for each statement."""
-
-    def write() -> T:
-        with base.unit_of_work() as connection:
-            connection.execute(_SHORT, _limit(timeout))
-            return change(connection)
-
-    return write
-
-
-def to_database(change: Callable[[Connection], T]) -> T:
-    """Let ``change`` write. Raises :class:`Unanswered`."""
-    return ask("database", writing(change))
-
-
 def _limit(timeout: float | None) -> dict[str, str]:
     return {"timeout": f"{STATEMENT_TIMEOUT if timeout is None else timeout:g}s"}
 
@@ -147,7 +132,6 @@ def one_line(error: BaseException) -> str:
     return lines[0][:MAX_REASON_CHARS]
 
 
-_SHORT = text("SELECT set_config('statement_timeout', :timeout, true)")
 _SHORT_AND_READ_ONLY = text("""
     SELECT set_config('statement_timeout', :timeout, true), set_config('transaction_read_only', 'on', true)
 """)

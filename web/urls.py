@@ -9,7 +9,8 @@ from werkzeug.routing import BaseConverter
 
 class NameConverter(BaseConverter):
     """Any name, also one with a slash, dots only, or ``.json`` at its end: those are escaped once more, because
-    servers and browsers undo the first escaping before they look at the path."""
+    servers and browsers undo the first escaping before they look at the path.
+    """
 
     regex = r"[^/]+"
 

@@ -60,7 +60,6 @@ app.conf.update(
         "tasks.retrieval.retrieve",
         "tasks.retrieval.recall",
         "tasks.memory.access",
-        "tasks.framework.inspection",
         "tasks.framework.rpc",
         "tasks.operations.llm_usage",
         "tasks.operations.jobs",

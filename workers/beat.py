@@ -25,7 +25,7 @@ class CanaryScheduler(Scheduler):  # type: ignore[misc]  # Celery has no types
             if canaries.due(queue):
                 entry.args = (queue, time.time())
                 self.apply_async(entry, producer=producer, advance=False)
-        except Exception as error:  # Valkey or the broker is away: the next tick tries again
+        except Exception as error:  # noqa: BLE001 – Valkey or the broker is away: the next tick tries again
             log.warning("no canary for %s: %s", queue, error)
         finally:
             entry.args = (queue,)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from jiyi.protocol.calls import retrieval_queues
+from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import get_settings
 
 #: Chatter between workers that nobody listens to, and a look at every other worker at start.
@@ -55,7 +55,7 @@ def main() -> None:
     name = sys.argv[1] if len(sys.argv) == 2 else ""
     if name not in known:
         sys.exit(f"usage: python -m workers.procfile {'|'.join(known)}")
-    os.execv(known[name][0], known[name])
+    os.execv(known[name][0], known[name])  # noqa: S606 – the process becomes the other one
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 
 from celery import signals
 
-from jiyi.protocol.broker import PUBLISHED_AT
+from jiyi.protocol.wire.broker import PUBLISHED_AT
 from models.operations import meters
 from models.operations.canaries import TASK as CANARY
 

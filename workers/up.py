@@ -130,7 +130,6 @@ def start_stack() -> Stack:
         try:
             with console.status("starting PostgreSQL and Valkey …"):
                 stack.start()
-            return stack
         except HomeInUse as error:
             if asked_for or copy == MAX_COPIES:
                 raise
@@ -138,6 +137,8 @@ def start_stack() -> Stack:
         except BaseException:
             stack.stop()
             raise
+        else:
+            return stack
     raise AssertionError("unreachable")
 
 

@@ -78,7 +78,7 @@ FUNCTIONS = f"""
         SELECT group_id INTO NEW.group_id FROM memory_nodes WHERE node_id = NEW.node_id;
         RETURN NEW;
     END $$;
-"""
+"""  # noqa: S608 – our own names; values are parameters
 
 
 def upgrade() -> None:
@@ -89,7 +89,7 @@ def upgrade() -> None:
     op.execute(FUNCTIONS)
     for table in BESIDE_NODES:
         op.add_column(table, sa.Column("group_id", sa.Text(), nullable=True))
-        op.execute(f"UPDATE {table} t SET group_id = n.group_id FROM memory_nodes n WHERE n.node_id = t.node_id")
+        op.execute(f"UPDATE {table} t SET group_id = n.group_id FROM memory_nodes n WHERE n.node_id = t.node_id")  # noqa: S608 – our own names; values are parameters
         op.alter_column(table, "group_id", nullable=False)
         op.execute(f"""
             CREATE TRIGGER fill_group BEFORE INSERT ON {table} FOR EACH ROW WHEN (NEW.group_id IS NULL)

@@ -46,7 +46,7 @@ def serve(make: Callable[[dict[str, Any]], Adapter]) -> None:
             else:
                 keys = adapter.ask(request["ask"], request["question"], request["top_k"])
                 _answer(answers, {"keys": keys, "seconds": time.perf_counter() - begun})
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 – whatever it is, the caller goes on
         traceback.print_exc()
         _answer(answers, {"error": " < ".join(_chain(error))})
     finally:

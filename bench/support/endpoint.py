@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders import Embedder, embedder
 
 

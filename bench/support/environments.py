@@ -20,7 +20,7 @@ ADAPTERS = Path(__file__).parents[1] / "adapters"
 TAIL_LINES = 3
 
 
-class Skipped(Exception):
+class Skipped(Exception):  # noqa: N818 – its name says what happened
     """A peer cannot take part."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +15,14 @@ from uuid import UUID
 
 from rich.console import Console
 from rich.progress import track
+from sqlalchemy import text
 
 from bench.support.ranking import Figures, figures, mean
 from jiyi import Client
 from jiyi.client.client import chunks
-from jiyi.settings import RelevanceMode
+from jiyi.settings import RelevanceMode, Settings
+from models.db.connection import unit_of_work
+from models.db.scope import whole_service
 
 RELEVANCES: tuple[RelevanceMode, ...] = ("hybrid", "dense", "lexical")
 TOP_K = 30
@@ -27,9 +32,26 @@ THREADS = 4
 REQUEST_SECONDS = 300
 EMBEDDING_SECONDS = 3_600
 WAIT_CHUNK = 50
-#: Quality alone: nothing but relevance counts, and no question changes what the next one finds.
-SETTINGS = {"derive_poignancy": "off"}  # so no reflection is called for, whose thoughts would stand among what is searched
-OPTIONS: dict[str, Any] = {"top_k": TOP_K, "mode": "recent", "recency_w": 0, "importance_w": 0, "touch": False}
+#: What is appraised and thought about memories takes seconds; hours would be a fault.
+SETTLING_SECONDS = 1_800
+SETTLING_PAUSE = 0.5
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How a benchmark's service is set up and asked."""
+
+    name: str
+    settings: dict[str, str]
+    options: dict[str, Any]
+
+
+#: A deployment's defaults, which are what a user gets: weights, appraisal, reflection, sessions, touches.
+AS_SHIPPED = Variant(
+    "as shipped", {"importance_trigger_max": str(Settings.model_fields["importance_trigger_max"].default)}, {"top_k": TOP_K}
+)
+#: The ablation: nothing but relevance counts, nothing is thought, and no question changes what the next one finds.
+RELEVANCE_ONLY = Variant("relevance only", {"derive_poignancy": "off"}, {"top_k": TOP_K, "recency_w": 0, "importance_w": 0, "touch": False})
 
 
 @dataclass(frozen=True)
@@ -85,11 +107,28 @@ def remember(client: Client, agents: Sequence[Agent], console: Console) -> dict[
     waiting = list(chunks(keys, WAIT_CHUNK))
     for ids in track(waiting, description=f"remembering {len(keys):,}", console=console):
         client.wait_for(ids, EMBEDDING_SECONDS)
+    settle()
     return keys
 
 
+def settle() -> None:
+    """Return when nothing is owed any more: memories appraised, added up and thought about.
+
+    Raises:
+        TimeoutError: something is still owed after ``SETTLING_SECONDS``.
+    """
+    deadline = time.monotonic() + SETTLING_SECONDS
+    while time.monotonic() < deadline:
+        with whole_service(), unit_of_work() as connection:
+            owed = connection.execute(text("SELECT count(*) FROM pending_work")).scalar_one()
+        if not owed:
+            return
+        time.sleep(SETTLING_PAUSE)
+    raise TimeoutError(f"{owed} pieces of work are owed after {SETTLING_SECONDS} s")
+
+
 def ask(
-    client: Client, agents: Sequence[Agent], keys: dict[UUID, str], relevance: RelevanceMode, console: Console
+    client: Client, agents: Sequence[Agent], keys: dict[UUID, str], relevance: RelevanceMode, console: Console, variant: Variant
 ) -> list[tuple[Question, list[str]]]:
     """Each question with the keys it retrieved, best first."""
 
@@ -101,7 +140,7 @@ def ask(
             now=questions[0].now,
             timeout=REQUEST_SECONDS,
             relevance=relevance,
-            **OPTIONS,
+            **variant.options,
         )
         # A memory of the service's own making is nobody's evidence, but takes its place.
         ranked = [[keys.get(node.node_id, "") for node in group.retrieved_nodes] for group in found.groups]
@@ -122,6 +161,18 @@ def by_kind(
         rows.setdefault(question.kind, []).append(figures(ranked, question.evidence, recalls, ndcgs))
     kinds = sorted(rows, key=[*order, *sorted(rows)].index)
     return {"overall": mean([row for group in rows.values() for row in group])} | {kind: mean(rows[kind]) for kind in kinds}
+
+
+def add_variant(parser: ArgumentParser) -> None:
+    """The switch to the ablation, the same for all benchmarks of quality."""
+    parser.add_argument(
+        "--relevance-only",
+        dest="variant",
+        action="store_const",
+        const=RELEVANCE_ONLY,
+        default=AS_SHIPPED,
+        help="the ablation: recency and importance off, nothing appraised or thought, no touches",
+    )
 
 
 def _requests(agents: Sequence[Agent]) -> Iterator[tuple[str, list[Question]]]:

@@ -17,7 +17,7 @@ _NUMBERED = re.compile(r"^\s*\d+\. ")
 _FOCAL = re.compile(r"^\s*\d+\) ?")
 
 
-class Differs(Exception):
+class Differs(Exception):  # noqa: N818 – its name says what happened
     """What was asked is not what was recorded."""
 
 

@@ -22,7 +22,7 @@ PATIENCE = 900.0
 SHOWN_HASH = 12
 
 
-class ErasureOpen(JiyiError):
+class ErasureOpen(JiyiError):  # noqa: N818 – its name says what happened
     """An erasure has not ended in the time given; it goes on by itself."""
 
     code = "erasure_open"

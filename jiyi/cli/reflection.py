@@ -24,7 +24,7 @@ SHOWN_EVIDENCE = 3
 COLOURS = {"thought": "magenta", "event": "", "chat": "cyan"}
 
 
-class ReflectionFailed(JiyiError):
+class ReflectionFailed(JiyiError):  # noqa: N818 – its name says what happened
     """A reflection was given up."""
 
     code = "reflection_failed"

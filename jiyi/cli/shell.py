@@ -29,13 +29,13 @@ class Session:
     json: bool = False
 
 
-class UnusableFile(JiyiError):
+class UnusableFile(JiyiError):  # noqa: N818 – its name says what happened
     """A file that cannot be read or written."""
 
     code = "file"
 
 
-class InvalidFile(JiyiError, ValueError):
+class InvalidFile(JiyiError, ValueError):  # noqa: N818 – its name says what happened
     """A file whose lines are not all events; ``problems`` has a sentence for each of the first ones."""
 
     code = "invalid_event"

@@ -92,6 +92,8 @@ class RetrievalArguments(TypedDict, total=False):
     recency_decay: Decay | None
     filters: Filters | dict[str, Any]
     diversity: float
+    neighbours: bool
+    newer_first: bool
     now: Moment | None
     touch: bool
     vectors: Sequence[VectorLike] | None

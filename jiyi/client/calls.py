@@ -26,15 +26,15 @@ class Calls:
 
     def act(self, action: str, request: BaseModel, timeout: float | None = None, *, queue: str = CHANGES) -> Any:
         """The result of an action that changes something (``models.actions`` lists them), as plain data."""
-        return self._perform(action, queue, request, timeout)
+        return self._send(f"rpc.{action}", queue, request, timeout)
 
     def ask(self, action: str, request: BaseModel, timeout: float | None = None) -> Any:
         """The result of an action that only reads, as plain data."""
-        return self._perform(action, QUEUE, request, timeout)
+        return self._send(f"rpc.{action}", QUEUE, request, timeout)
 
     def inspect(self, what: str, query: BaseModel, timeout: float | None = None) -> Any:
-        """The answer to a question that is no action yet; the query names its group."""
-        return from_json(self.call(f"inspect.{what}", QUEUE, query, timeout))
+        """The answer to a question by its name before version 0.2."""
+        return self._send(f"inspect.{what}", QUEUE, query, timeout)
 
     def call(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> bytes:
         """The answer of any Celery task that replies, as JSON; the request names its group."""
@@ -44,9 +44,9 @@ class Calls:
         """Seconds to wait: the given ones, or the deployment's request time-out."""
         return self.settings.request_timeout if timeout is None else timeout
 
-    def _perform(self, action: str, queue: str, request: BaseModel, timeout: float | None) -> Any:
+    def _send(self, task: str, queue: str, request: BaseModel, timeout: float | None) -> Any:
         body = {"group_id": self.group, **request.model_dump(mode="json", exclude_none=True)}
-        return from_json(self.transport.call(f"rpc.{action}", queue, body, timeout))
+        return from_json(self.transport.call(task, queue, body, timeout))
 
 
 def checked(model: type[M], **fields: Any) -> M:

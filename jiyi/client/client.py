@@ -42,13 +42,13 @@ from jiyi.errors import EventRejected, join_problems
 from jiyi.memory.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
 from jiyi.polling import poll
 from jiyi.protocol import events as wire
-from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.events import Event
-from jiyi.protocol.queries import Page, Query
+from jiyi.protocol.queries import Page
 from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState, WhyQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
+from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import Settings, get_settings
 
 #: Ids in one question about states.
@@ -334,12 +334,15 @@ class Client:
         entry_id = self._tell(wire.build(ingest_event(self.group, body)), wait=wait, timeout=timeout)
         return self.tiers.screened(entry_id, timeout) if wait else entry_id
 
-    def page(self, what: str, query: type[Query], **fields: Any) -> Page:
-        """One page of a list: ``nodes``, ``keywords``, ``agents``, ``export`` or ``dead_letters``."""
-        return Page.model_validate(self.ask(what, checked(query, group_id=self.group, **fields)))
+    def page(self, what: str, query: type[BaseModel], **fields: Any) -> Page:
+        """As in version 0.1: one page of ``nodes``, ``keywords``, ``agents``, ``export``, ``archived``. Use the namespaces."""
+        warnings.warn("Client.page goes with version 0.3; use client.memory, client.agents …", DeprecationWarning, stacklevel=2)
+        group = {"group_id": self.group} if "group_id" in query.model_fields else {}
+        return Page.model_validate(self._calls.inspect(what, checked(query, **group, **fields)))
 
     def ask(self, what: str, query: BaseModel, timeout: float | None = None) -> Any:
-        """Any question of :mod:`jiyi.protocol.queries`."""
+        """As in version 0.1: any question, by its old name. Use the namespaces."""
+        warnings.warn("Client.ask goes with version 0.3; use client.service, client.memory …", DeprecationWarning, stacklevel=2)
         return self._calls.inspect(what, query, timeout)
 
     def _tell(self, event: Event, *, wait: bool = False, timeout: float | None = None) -> UUID:

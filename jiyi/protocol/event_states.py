@@ -22,7 +22,8 @@ class EventStatesQuery(Request):
 
 class EventState(BaseModel):
     """``unknown``: not arrived yet. ``stored``: a node, not embedded yet. ``retrievable``, ``duplicate`` (of
-    ``node_id``), ``applied`` (settings), ``erased`` and ``dead`` (with the reason) are final."""
+    ``node_id``), ``applied`` (settings), ``erased`` and ``dead`` (with the reason) are final.
+    """
 
     event_id: UUID
     state: Literal["unknown", "stored", "retrievable", "duplicate", "applied", "erased", "dead"]

@@ -19,7 +19,7 @@ from uuid6 import uuid7
 
 from jiyi.errors import InvalidEvent, problems_of, readable_part
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.vectors import Vector
+from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Settings, get_settings
 
 CONTENT_TYPE = "application/json"

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, model_serializer
 
+from jiyi.memory.fields import MemoryFields, MemoryStatement
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import Keyword, Moment, Name, NodeType
-from jiyi.protocol.memory_fields import MemoryFields, MemoryStatement
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 from jiyi.protocol.rest import Cursor
 

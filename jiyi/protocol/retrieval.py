@@ -8,9 +8,9 @@ from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
+from jiyi.memory.fields import MemoryStatement
 from jiyi.protocol.events import NOT_BLANK, Keyword, Name, NodeType, unstorable
-from jiyi.protocol.memory_fields import MemoryStatement
-from jiyi.protocol.vectors import Vector
+from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight, get_settings
 
 DEFAULT_TOP_K = 30  # GA-01
@@ -99,6 +99,14 @@ class Question(BaseModel):
     filters: Filters = Field(Filters(), description="Which memories may be candidates.")
     #: See :func:`jiyi.retrieval.ranking.diverse`.
     diversity: float = Field(0.0, ge=0, le=1, allow_inf_nan=False, description="Thins out what says nearly the same, 0 (not at all) … 1.")
+    neighbours: bool = Field(
+        True, description="Whether what was said right before and after a memory in its session counts towards its relevance."
+    )
+    newer_first: bool = Field(
+        True,
+        description="Whether what says anew what an older memory said comes before it, and a thought behind its evidence; "
+        "never in the mode `stanford`.",
+    )
     now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
     touch: bool = Field(True, description="Whether what is returned counts as accessed.")
     vectors: list[Vector] | None = Field(None, description="The focal texts' own vectors, one each, by embedding_model.")
@@ -185,6 +193,8 @@ class RetrievedNode(MemoryStatement):
     relevance: ScoreComponent
     importance: ScoreComponent
     relevance_parts: RelevanceParts = RelevanceParts()
+    #: A newer memory of this answer that says anew what this one said, as far as can be told without a model.
+    replaced_by: UUID | None = None
 
 
 class Debug(BaseModel):

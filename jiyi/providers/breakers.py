@@ -79,7 +79,8 @@ def note_error(name: str, message: str) -> None:
 
 def read_state(name: str, reset_seconds: float = RESET_SECONDS) -> dict[str, Any]:
     """``state`` (``closed``, ``open``, ``half-open``, or ``unknown`` without Valkey), failures in a row, the time it
-    opens again, and the last error with its time. Changes nothing."""
+    opens again, and the last error with its time. Changes nothing.
+    """
     client = _valkey()
     unknown = {"state": "unknown", "failures": None, "until": None, "last_error": None, "last_error_at": None}
     if client is None:

@@ -16,7 +16,7 @@ TIMEOUT, TOO_MANY = 408, 429
 MAX_QUOTE = 200
 
 
-class Unusable(Exception):
+class Unusable(Exception):  # noqa: N818 – its name says what happened
     """Something came back that is no answer in this protocol."""
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.retrieval.scoring import Floats
+from jiyi.text.tokens import is_filler, is_pair
 
 #: How soon further occurrences of a token in one text stop to matter.
 K1 = 1.2
@@ -44,6 +45,10 @@ class Lexicon:
         self._lengths = array("i")
         #: The distinct tokens of each text, to find texts like it.
         self._texts: list[tuple[str, ...]] = []
+        #: How many of them are telling: no greeting, no "ok".
+        self._contents = array("i")
+        #: The pairs of Chinese characters that a character stands in.
+        self._pairs: dict[str, list[str]] = {}
         self._total = 0
         self._size = 0
         self._discounts: NDArray[np.float64] | None = None
@@ -61,11 +66,15 @@ class Lexicon:
         position = len(self._lengths)
         counted = Counter(tokens)
         for token, count in counted.items():
+            if token not in self._postings and is_pair(token):
+                for character in dict.fromkeys(token):
+                    self._pairs.setdefault(character, []).append(token)
             rows, counts = self._postings.setdefault(sys.intern(token), (array("i"), array("i")))
             rows.append(position)
             counts.append(count)
         self._lengths.append(len(tokens))
         self._texts.append(tuple(counted))
+        self._contents.append(sum(not is_filler(token) for token in counted))
         self._total += len(tokens)
         self._size += len(counted)
         self._discounts = None
@@ -79,19 +88,44 @@ class Lexicon:
         if not self._lengths:
             return scores
         discount = self._length_discounts()
-        known = [token for token in dict.fromkeys(tokens) if token in self._postings]
-        containing = {} if self._statistics is None else self._statistics.containing(known)
-        for token in known:
-            found = self._postings[token]
-            positions = np.frombuffer(found[0], dtype=np.int32)
-            counts = np.frombuffer(found[1], dtype=np.int32).astype(np.float64)
-            rarity = self._rarity(max(containing.get(token, 0), len(positions)))
+        for _, (positions, counts), rarity in self._found(tokens):
             scores[positions] += rarity * counts * (K1 + 1) / (counts + discount[positions])
         return scores
+
+    def information(self, tokens: Iterable[str]) -> float:
+        """The sum of the tokens' rarities: about the BM25 of a text of average length that says them all."""
+        asked = list(dict.fromkeys(tokens))
+        known = {token: rarity for token, _, rarity in self._found(asked)}
+        return sum(known[token] if token in known else self._rarity(0) for token in asked)
+
+    def text(self, position: int) -> tuple[str, ...]:
+        """The distinct tokens of one of the texts."""
+        return self._texts[position]
+
+    def contents(self) -> NDArray[np.int32]:
+        """How many telling tokens each text has."""
+        return np.array(self._contents, dtype=np.int32)
 
     def likeness(self, position: int) -> Floats:
         """BM25 of each text for the tokens of one of them."""
         return self.bm25(self._texts[position])
+
+    def _found(self, tokens: Iterable[str]) -> Iterator[tuple[str, tuple[NDArray[np.int32], Floats], float]]:
+        """Each token that occurs, with where and how often, and its rarity. A single Chinese character occurs in pairs."""
+        postings = {token: found for token in dict.fromkeys(tokens) if (found := self._where(token)) is not None}
+        containing = {} if self._statistics is None else self._statistics.containing(list(postings))
+        for token, (positions, counts) in postings.items():
+            yield token, (positions, counts), self._rarity(max(containing.get(token, 0), len(positions)))
+
+    def _where(self, token: str) -> tuple[NDArray[np.int32], Floats] | None:
+        """The texts that a token is in, and how often."""
+        parts = [self._postings[part] for part in (token, *self._pairs.get(token, ())) if part in self._postings]
+        if not parts:
+            return None
+        if len(parts) == 1:
+            return np.frombuffer(parts[0][0], dtype=np.int32), np.frombuffer(parts[0][1], dtype=np.int32).astype(np.float64)
+        positions = np.unique(np.concatenate([np.frombuffer(rows, dtype=np.int32) for rows, _ in parts]))
+        return positions, np.ones(positions.size)  # of two pairs that share it, it is the same one
 
     def _rarity(self, containing: int) -> float:
         texts = len(self._lengths) if self._statistics is None else max(self._statistics.texts, containing)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.errors import ModelMismatch
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval import scoring
 from jiyi.retrieval.scoring import Floats, Order, Scores
 from jiyi.settings import Mode
@@ -86,10 +86,13 @@ def rank_by(
         order = scoring.access_order(last_accessed, candidates.is_thought[kept], node_count)
     else:
         order = np.lexsort((node_count, last_accessed))
+    relevant = scoring.component(relevance[kept], weights.relevance * scoring.RELEVANCE_GAIN)
+    recent, important = _recency(last_accessed, order, weights, now), candidates.poignancy[kept]
+    gains = scoring.RECENCY_GAIN, scoring.IMPORTANCE_GAIN
+    if weights.mode != "stanford":
+        gains = scoring.nudges(relevant.normalised, recent, important)
     scores = scoring.combine(
-        scoring.component(_recency(last_accessed, order, weights, now), weights.recency * scoring.RECENCY_GAIN),
-        scoring.component(relevance[kept], weights.relevance * scoring.RELEVANCE_GAIN),
-        scoring.component(candidates.poignancy[kept], weights.importance * scoring.IMPORTANCE_GAIN),
+        scoring.component(recent, weights.recency * gains[0]), relevant, scoring.component(important, weights.importance * gains[1])
     )
     # On ties the original keeps its order, least recently accessed first; the other modes the newest first.
     ties = order if weights.mode == "stanford" else order[::-1]
@@ -126,7 +129,8 @@ def rank_in_turn(
     candidates: Candidates, queries: Sequence[Float32], weights: Weights, *, top_k: int, now: float, min_similarity: float | None = None
 ) -> list[Ranked]:
     """Several focal vectors. In ``stanford`` mode each sees what the ones before it touched, as the original does;
-    otherwise all see the same state (GA-07)."""
+    otherwise all see the same state (GA-07).
+    """
     results = []
     for query in queries:
         ranked = rank(candidates, query, weights, top_k=top_k, now=now, min_similarity=min_similarity)

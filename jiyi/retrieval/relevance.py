@@ -1,11 +1,13 @@
 """How relevant each memory of an agent is to a question: dense and lexical, and what stands around it (design §7).
 
-Cosine and BM25 are put on one scale (standard scores over the agent's memories; cosine's within each language) and
-summed with weights. On top come
+Cosine counts in standard scores over the agent's memories of one language, BM25 as the share of what the question
+asks that a memory says: one rare word found by chance in one memory alone must not count as much as the whole
+question. On top of their weighted sum come
 
-* a **second hop**: memories like the best ones found so far, which answers "where does the person with this phone
-  number work?" when one memory has the number and another the work;
-* **neighbours**: a share of the scores of what was said right before and after, fading with the time between;
+* a **second hop**: memories that say what the best ones found so far add to the question, or what they leave open. It
+  answers "where does the person with this phone number work?" when one memory has the number and another the work;
+* **neighbours**: a share of the scores of what was said right before and after, fading with the time between; a turn
+  that says nothing ("ok ok", 嗯嗯) neither gains nor gives;
 * what the question **names**: a memory's subject, a day.
 
 A question of several sentences is also scored sentence by sentence; each memory counts with its best one.
@@ -22,33 +24,42 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.scoring import MIN_NORM, Floats
 from jiyi.text.dates import named_spans
-from jiyi.text.tokens import tokens
+from jiyi.text.tokens import asked_tokens, tokens
 from jiyi.text.words import language_of, normalise
 
 Rows = NDArray[np.intp]
 
-#: Share of BM25 in the sum with cosine.
+#: Share of words in the sum with cosine.
 LEXICAL_SHARE = 0.5
-#: Weight of the second hop, and how many of the best memories it starts from.
-HOP_WEIGHT = 0.5
+#: Standard scores of cosine that a memory is worth which says all that the question asks, word for word.
+LEXICAL_SCALE = 6.0
+#: Weight of the second hop, how many of the best memories it starts from, and the share of words in it: names, mostly.
+HOP_WEIGHT = 0.4
 HOP_FROM = 2
+HOP_LEXICAL_SHARE = 0.75
 #: The second hop is worked out for this many of the best memories; for the rest of a large agent it is nothing.
 HOP_POOL = 1_000
 #: Share of a neighbour's score, by how far away it is in the session.
-NEIGHBOUR_SHARES = (0.5, 0.25)
+NEIGHBOUR_SHARES = (0.6, 0.3)
 #: Before and after, at each distance.
 NEIGHBOURS = 2 * len(NEIGHBOUR_SHARES)
 #: Seconds after which a neighbour counts e times less: a conversation goes on, a diary does not.
 NEIGHBOUR_FADES = 900.0
+#: Telling words from which on a turn is a full neighbour; one with fewer gains and gives in proportion.
+FULL_CONTENT = 4
 #: Standard scores that a memory gains when the question names its subject, or its day.
 SUBJECT_BONUS = 1.0
 DAY_BONUS = 1.0
 #: Weight of the best single sentence beside the whole question: who asks two things wants both answered.
 SENTENCE_WEIGHT = 4.0
+#: A sentence counts by this power of what its words find, beside the sentence whose words find most: small talk around a
+#: question finds little.
+SENTENCE_TRUST = 0.25
+#: The last ones: who rambles asks at the end.
 MAX_SENTENCES = 8
 #: Fewer tokens say too little to be looked for alone.
 MIN_SENTENCE_TOKENS = 3
@@ -78,6 +89,7 @@ class Corpus:
     centred_lengths: Floats
     lexicon: Lexicon
     #: ``(n, NEIGHBOURS)``: rows close by in the same session, -1 where there is none, and the share of their scores.
+    #: A share is already multiplied by what both rows say (:func:`content`).
     near: NDArray[np.int32]
     shares: Floats
     #: Code of each row's language, see :func:`language_code`.
@@ -87,6 +99,8 @@ class Corpus:
     #: Row → code of its subject, -1 without; and the codes by normalised name.
     subjects: NDArray[np.int32]
     subject_codes: dict[str, int]
+    #: Of how many rows the centre is the mean.
+    counted: int = 0
 
     @classmethod
     def of(
@@ -101,9 +115,10 @@ class Corpus:
     ) -> Corpus:
         """Of memories in the order in which they came; ``trusted`` ones make the centre, by default all with a vector."""
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-        centre = centre_of(vectors, lengths, np.flatnonzero(lengths > MIN_NORM) if trusted is None else trusted)
+        mean_of = np.flatnonzero(lengths > MIN_NORM) if trusted is None else trusted
+        centre = centre_of(vectors, lengths, mean_of)
         times = np.array(created, dtype=np.float64)
-        near, shares = neighbours_of(np.array(sessions, dtype=np.int32), times, np.arange(len(times)))
+        near, shares = neighbours_of(np.array(sessions, dtype=np.int32), times, np.arange(len(times)), lexicon.contents())
         codes: dict[str, int] = {}
         coded = [codes.setdefault(normalise(name), len(codes)) if name else -1 for name in subjects]
         return cls(
@@ -118,10 +133,28 @@ class Corpus:
             times,
             np.array(coded, dtype=np.int32),
             codes,
+            mean_of.size,
         )
 
     def __len__(self) -> int:
         return int(self.created.size)
+
+    def alike(self, rows: Rows) -> Floats:
+        """Cosine of each of some rows with each, without the mean of all memories but these two: ``(k, k)``.
+
+        Of few memories the two would be much of the mean, and what they share would go with it. 0 without a vector.
+        """
+        has = self.lengths[rows] > MIN_NORM
+        unit = np.where(has[:, None], self.vectors[rows] / np.maximum(self.lengths[rows], MIN_NORM)[:, None], 0)
+        unit = unit.astype(np.float64)
+        total = self.centre.astype(np.float64) * (self.counted + CENTRE_PRIOR)
+        others = max(self.counted - 2, 1)
+        both = unit @ unit.T
+        to_all = (unit @ total)[:, None]
+        to_mean = (to_all - 1 - both) / others
+        square = (total @ total + 2 + 2 * both - 2 * to_all - 2 * to_all.T) / others**2
+        lengths = np.sqrt(np.maximum(1 - 2 * to_mean + square, 0))
+        return np.where(has[:, None] & has, _quotient(both - to_mean - to_mean.T + square, lengths * lengths.T), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +187,21 @@ def project_on_centroid(vectors: Float32, lengths: Floats, centre: Float32) -> t
     return dots, np.sqrt(np.maximum(1 - 2 * dots + float(centre @ centre), 0))
 
 
-def neighbours_of(sessions: NDArray[np.int32], created: Floats, node_count: NDArray[np.int64]) -> tuple[NDArray[np.int32], Floats]:
+def content(telling: Sequence[int] | NDArray[np.int32]) -> Floats:
+    """What texts with so many telling words say, 0 (nothing: a greeting, "haha nice") … 1."""
+    return np.minimum(np.asarray(telling, dtype=np.float64) / FULL_CONTENT, 1.0)
+
+
+def neighbours_of(
+    sessions: NDArray[np.int32], created: Floats, node_count: NDArray[np.int64], contents: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], Floats]:
     """For each row, which rows of the same session (below 0 is none) are close, and the share of their scores.
 
     Returns two arrays of shape ``(n, NEIGHBOURS)``: for each distance the row before and the row after, -1 where
-    there is none; and their shares, faded by the time between, 0 where there is none.
+    there is none; and their shares, faded by the time between and by how little either says, 0 where there is none.
+    ``contents`` are the numbers of telling words.
     """
+    says = content(contents)
     order = np.lexsort((node_count, created, sessions))
     ordered = sessions[order]
     near = np.full((sessions.size, NEIGHBOURS), -1, np.int32)
@@ -167,7 +209,7 @@ def neighbours_of(sessions: NDArray[np.int32], created: Floats, node_count: NDAr
     for distance, share in enumerate(NEIGHBOUR_SHARES, start=1):
         same = (ordered[distance:] == ordered[:-distance]) & (ordered[distance:] >= 0)
         first, second = order[:-distance][same], order[distance:][same]
-        faded = share * np.exp(-np.abs(created[second] - created[first]) / NEIGHBOUR_FADES)
+        faded = share * np.exp(-np.abs(created[second] - created[first]) / NEIGHBOUR_FADES) * says[first] * says[second]
         near[second, 2 * distance - 2], near[first, 2 * distance - 1] = first, second
         shares[second, 2 * distance - 2], shares[first, 2 * distance - 1] = faded, faded
     return near, shares
@@ -183,7 +225,9 @@ def dense(corpus: Corpus, query: Float32) -> Floats:
     return similarity
 
 
-def hybrid(corpus: Corpus, text: str, query: Float32 | None, embed: Callable[[str], Float32] | None, now: datetime) -> Relevance:
+def hybrid(
+    corpus: Corpus, text: str, query: Float32 | None, embed: Callable[[str], Float32] | None, now: datetime, *, with_neighbours: bool = True
+) -> Relevance:
     """Relevance of every row to a question.
 
     Args:
@@ -192,16 +236,21 @@ def hybrid(corpus: Corpus, text: str, query: Float32 | None, embed: Callable[[st
         query: its vector, shape ``(d,)``; None when there is none, then only words count.
         embed: gives the vectors of the question's sentences; None leaves sentences out.
         now: what "yesterday" is measured from.
+        with_neighbours: whether what was said right before and after counts.
     """
     whole_dense = None if query is None else dense(corpus, query)
-    whole_tokens = tokens(text)
+    whole_tokens = asked_tokens(text)
     whole_lexical = corpus.lexicon.bm25(whole_tokens)
-    score, hop = _scored(corpus, whole_dense, query, whole_lexical)
+    score, hop = _scored(corpus, whole_dense, query, whole_lexical, whole_tokens)
+    alone, score = score, score + hop
     sentences = sentences_of(text) if query is None or embed is not None else []
     if len(sentences) > 1:
-        parts = [_sentence_score(corpus, sentence, None if query is None else embed) for sentence in sentences]
-        score = score + SENTENCE_WEIGHT * np.max(parts, axis=0)
-    near = neighbours(corpus, score)
+        parts, hops, found = zip(*(_sentence(corpus, one, None if query is None else embed) for one in sentences), strict=True)
+        trust = (np.array(found) / max(*found, MIN_NORM))[:, None] ** SENTENCE_TRUST
+        alone = alone + SENTENCE_WEIGHT * np.max(trust * np.array(parts), axis=0)
+        score = score + SENTENCE_WEIGHT * np.max(trust * (np.array(parts) + np.array(hops)), axis=0)
+    # What stands around a memory is what it is about, not where it leads: the second hop is nobody's neighbour.
+    near = neighbours(corpus, alone) if with_neighbours else np.zeros(len(corpus))
     named = SUBJECT_BONUS * names_subject(corpus, text) + DAY_BONUS * names_day(corpus, text, now)
     return Relevance(score + near + named, whole_dense, whole_lexical, hop, near, named)
 
@@ -209,7 +258,7 @@ def hybrid(corpus: Corpus, text: str, query: Float32 | None, embed: Callable[[st
 def sentences_of(text: str) -> list[str]:
     """The parts of a question that ask something by themselves, at most ``MAX_SENTENCES``."""
     parts = (part.strip(" ，,") for part in _SENTENCE_END.split(text))
-    return [part for part in parts if len(tokens(part)) >= MIN_SENTENCE_TOKENS][:MAX_SENTENCES]
+    return [part for part in parts if len(tokens(part)) >= MIN_SENTENCE_TOKENS][-MAX_SENTENCES:]
 
 
 def standard(values: Floats) -> Floats:
@@ -270,24 +319,26 @@ def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:
     return found.astype(np.float64)
 
 
-def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats) -> tuple[Floats, Floats]:
-    """The weighted sum with its second hop, and the hop by itself."""
-    if cosine is None or query is None:
-        first = standard(lexical)
-    else:
-        first = (1 - LEXICAL_SHARE) * _dense_score(corpus, cosine, query) + LEXICAL_SHARE * standard(lexical)
-    hop = HOP_WEIGHT * _second_hop(corpus, first, with_vectors=query is not None)
-    return standard(first) + hop, hop
+def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats, asked: Sequence[str]) -> tuple[Floats, Floats]:
+    """The weighted sum without its second hop, and the hop by itself."""
+    said = LEXICAL_SCALE * lexical / max(corpus.lexicon.information(asked), MIN_NORM)
+    first = said
+    if cosine is not None and query is not None:
+        first = (1 - LEXICAL_SHARE) * _dense_score(corpus, cosine, query) + LEXICAL_SHARE * said
+    return first, HOP_WEIGHT * _second_hop(corpus, first, asked, lexical, with_vectors=query is not None)
 
 
 def _dense_score(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
     return standard_within(_centred(corpus, cosine, query), corpus.languages)
 
 
-def _sentence_score(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | None) -> Floats:
+def _sentence(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | None) -> tuple[Floats, Floats, float]:
+    """As :func:`_scored`, with the most that the sentence's words find in any row."""
     query = None if embed is None else embed(sentence)
     cosine = None if query is None else dense(corpus, query)
-    return _scored(corpus, cosine, query, corpus.lexicon.bm25(tokens(sentence)))[0]
+    asked = asked_tokens(sentence)
+    lexical = corpus.lexicon.bm25(asked)
+    return *_scored(corpus, cosine, query, lexical, asked), float(lexical.max(initial=0))
 
 
 def _centred(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
@@ -302,21 +353,35 @@ def _centred(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
     return centred
 
 
-def _second_hop(corpus: Corpus, first: Floats, *, with_vectors: bool) -> Floats:
-    """How like the best ones each of the better memories is, in standard scores; the best counts most."""
+def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Floats, *, with_vectors: bool) -> Floats:
+    """How well each of the better memories goes on from the best ones, in standard scores; the best counts most.
+
+    By words: what one of the best adds to the question, and what of the question it leaves open; a memory with both is
+    what is looked for. What is answered already leaves little to go on to.
+    """
     everyone = len(corpus) <= HOP_POOL
     pool = np.arange(len(corpus)) if everyone else _highest(first, HOP_POOL)
     start = _highest(first, HOP_FROM) if everyone else pool[:HOP_FROM]
-    likeness = np.zeros(pool.size, dtype=np.float64)
+    said = lexical / max(corpus.lexicon.information(asked), MIN_NORM)
+    onward = np.zeros(pool.size, dtype=np.float64)
     by_vector = _centred_likeness(corpus, start, pool) if with_vectors else None
     for place, row in enumerate(start):
-        alike = standard(corpus.lexicon.likeness(int(row))[pool])
+        likeness = standard(_goes_on(corpus.lexicon, int(row), asked)[pool])
         if by_vector is not None:
-            alike = (1 - LEXICAL_SHARE) * standard(by_vector[place]) + LEXICAL_SHARE * alike
-        likeness += alike / (place + 1)
+            likeness = (1 - HOP_LEXICAL_SHARE) * standard(by_vector[place]) + HOP_LEXICAL_SHARE * likeness
+        onward += standard(likeness) * max(0.0, 1 - float(said[row])) / (place + 1)
     hop = np.zeros(len(corpus), dtype=np.float64)
-    hop[pool] = standard(likeness)
+    hop[pool] = onward
     return hop
+
+
+def _goes_on(lexicon: Lexicon, row: int, asked: Sequence[str]) -> Floats:
+    """BM25 of what the row adds to the question, and of what it leaves open of it; twice the lesser for who has both."""
+    known, said = set(asked), set(lexicon.text(row))
+    added = lexicon.bm25([token for token in lexicon.text(row) if token not in known])
+    left = lexicon.bm25([token for token in asked if token not in said])
+    both: Floats = np.minimum(added, left)
+    return added + left + 2 * both
 
 
 def _centred_likeness(corpus: Corpus, start: Rows, pool: Rows) -> Floats:

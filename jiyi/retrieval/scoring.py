@@ -20,6 +20,13 @@ RECENCY_GAIN = 0.5
 RELEVANCE_GAIN = 3.0
 IMPORTANCE_GAIN = 2.0
 
+#: In the modes of our own, standard deviations of relevance that lie between a memory of recency 1 and one of 0, and
+#: between one of the greatest importance and one of none, with weights of 1: they decide between memories that answer about
+#: as well, and bury none that answers.
+RECENCY_REACH = 0.25
+IMPORTANCE_REACH = 0.5
+MOST_IMPORTANT = 10.0
+
 #: Shorter vectors carry no direction worth comparing (GA-28).
 MIN_NORM = 1e-8
 
@@ -61,6 +68,21 @@ def normalise(values: Floats) -> Floats:
 
 def component(raw: Floats, weight: float) -> Component:
     return Component(raw=raw, normalised=normalise(raw), weight=weight)
+
+
+def nudges(relevance: Floats, recency: Floats, importance: Floats) -> tuple[float, float]:
+    """The gains of recency and importance (as measured) that keep to their reach beside a normalised relevance.
+
+    They are stretched like anything else; so that little differences stay little, the gain is in proportion to what
+    there is between the least and the greatest. Where all are equally relevant there is no scale to keep to, and the
+    original's gains are as good as any.
+    """
+    # Rounded, because a sum depends on the order of its terms, and an answer must not depend on that of the candidates.
+    spread = round(float(relevance.std()), 9) if relevance.size else 0.0
+    if spread < MIN_NORM:
+        return RECENCY_GAIN, IMPORTANCE_GAIN
+    unit = spread * RELEVANCE_GAIN
+    return unit * RECENCY_REACH * float(np.ptp(recency)), unit * IMPORTANCE_REACH * float(np.ptp(importance)) / MOST_IMPORTANT
 
 
 def access_order(last_accessed: Floats, is_thought: NDArray[np.bool_], node_count: NDArray[np.int64]) -> Order:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import threading
+import unicodedata
 from functools import lru_cache
 from operator import add
 
 import snowballstemmer
 
-from jiyi.text.words import ENGLISH_STOP_WORDS, normalise
+from jiyi.text.words import ENGLISH_STOP_WORDS, FILLER_CHARACTERS, FILLER_WORDS, normalise, single_characters
 
 #: Words that have been stemmed before: the vocabulary of a busy service, some megabytes.
 STEMS_KEPT = 100_000
@@ -41,6 +42,9 @@ _PART = re.compile(rf"\d+|[^\W\d_{_CJK}]+")
 _POSSESSIVE = re.compile(r"['’](?:s|re|ve|ll|d|m|t)?\Z")
 
 
+_PAIR = re.compile(rf"[{_CJK}]{{2}}")
+
+
 class _Stemmers(threading.local):
     """One a thread: a stemmer works on the word within itself, so two threads would mix theirs up."""
 
@@ -56,6 +60,32 @@ def tokens(text: str) -> list[str]:
     text = normalise(text[:MAX_CHARS])
     find = _in_ascii if text.isascii() else _in_any_script
     return find(text, TELLING) or find(text, ALL)
+
+
+def telling(text: str) -> list[str]:
+    """As :func:`tokens`, but nothing where there are only function words."""
+    text = normalise(text[:MAX_CHARS])
+    return (_in_ascii if text.isascii() else _in_any_script)(text, TELLING)
+
+
+def asked_tokens(text: str) -> list[str]:
+    """The tokens of a question: those of any text, and its Chinese words of one character, which stand within pairs."""
+    found = tokens(text)
+    if text.isascii():
+        return found
+    return found + [word for word in single_characters(text) if word not in found]
+
+
+def is_pair(token: str) -> bool:
+    """Whether a token is two Chinese, Japanese or Korean characters."""
+    return len(token) == 2 and _PAIR.fullmatch(token) is not None
+
+
+def is_filler(token: str) -> bool:
+    """Whether a token is of small talk only: ok, haha, thanks; 嗯嗯, 好的, 哈哈; an emoji."""
+    if token.isascii():
+        return token in _FILLER_STEMS
+    return all(char in FILLER_CHARACTERS or unicodedata.category(char) == "So" for char in token)
 
 
 def _in_ascii(text: str, which: int) -> list[str]:
@@ -106,3 +136,6 @@ def stem(word: str) -> str:
         return word.lstrip("0") or "0"
     stemmed: str = _stemmers.english.stemWord(word)
     return stemmed
+
+
+_FILLER_STEMS = frozenset(stem(word) for word in FILLER_WORDS)

@@ -14,7 +14,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.relevance import language_code
 from jiyi.retrieval.scoring import MIN_NORM, Floats

@@ -21,7 +21,7 @@ SECONDS = 8.0
 Reader = Callable[[], Sequence[Item]]
 
 
-class Skipped(Exception):
+class Skipped(Exception):  # noqa: N818 – its name says what happened
     """A reader has nothing to ask: its text says why, for people."""
 
 

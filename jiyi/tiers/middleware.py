@@ -169,7 +169,7 @@ class MemoryMiddleware:
                 return [event for one in batch for event in self._publish([one])]
             self._fail("refused", 1, f"an output is not remembered: {error}")
             return []
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 – whatever it is, the caller goes on
             log.warning("%d outputs wait to be published: %s", len(batch), error)
             return batch
         self._count("published", len(batch))

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.scoring import MIN_NORM
 from jiyi.retrieval.thresholds import thresholds_of
 from jiyi.text.digests import content_digest

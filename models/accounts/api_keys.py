@@ -117,11 +117,11 @@ _BY_IDS = """
     FROM api_keys WHERE key_id = ANY(:ids)
 """
 _FIND, _FIND_AND_LOCK = text(_BY_IDS), text(_BY_IDS + " FOR UPDATE")
-_ONE = text(f"SELECT {_SHOWN} FROM api_keys WHERE key_id = :id")
+_ONE = text(f"SELECT {_SHOWN} FROM api_keys WHERE key_id = :id")  # noqa: S608 – our own names; values are parameters
 _LISTED = text(f"""
     SELECT {_SHOWN} FROM api_keys WHERE CAST(:group AS text) IS NULL OR group_id = :group
     ORDER BY created_at DESC, key_id LIMIT :limit
-""")
+""")  # noqa: S608 – our own names; values are parameters
 _GROUP = text("INSERT INTO groups (group_id) VALUES (:group) ON CONFLICT DO NOTHING")
 _INSERT = text("""
     INSERT INTO api_keys (key_id, group_id, name, scopes, secret_hash, signing_key, created_by, expires_at)

@@ -48,7 +48,8 @@ def undo(name: str, address: str) -> None:
 
 def reset(name: str) -> None:
     """Those before were the person's own: the password has come, or there is a new one. Without Valkey they go by
-    themselves, later."""
+    themselves, later.
+    """
     with suppress(redis.RedisError):
         valkey().delete(valkey_keys.guesses_by_name(_digest(name)))
 

@@ -2,7 +2,7 @@
 
 | pattern | type | written by | lives |
 |---|---|---|---|
-| ``jiyi:reply:<request id>`` | list, one JSON answer | retrieval worker | ``REPLY_SECONDS`` (``jiyi.protocol.calls``) |
+| ``jiyi:reply:<request id>`` | list, one JSON answer | retrieval worker | ``REPLY_SECONDS`` (``jiyi.protocol.wire.calls``) |
 | ``jiyi:wake:<kind>`` | string | whoever wakes work; deleted by the worker that claims | ``WAKE_SECONDS`` |
 | ``jiyi:access`` | sorted set, node id → latest access (epoch seconds) | retrieval worker | until flushed |
 | ``jiyi:access:count`` | hash, node id → accesses | retrieval worker | until flushed |

@@ -85,7 +85,7 @@ def mentions(value: bytes, ids: set[str], whom: Whom) -> bool:
     return whom.is_named_in(text) or any(found in ids for found in UUIDS.findall(text))
 
 
-def contents(key: bytes) -> Iterator[bytes]:
+def contents(key: bytes) -> Iterator[bytes]:  # noqa: C901 – one case after another, each simple
     """Everything that a key holds, whatever its type: names of fields, members, values."""
     client = valkey()
     match cast("bytes", client.type(key)):

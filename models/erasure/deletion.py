@@ -136,7 +136,7 @@ _DELETE_LETTERS = text("DELETE FROM dead_letters WHERE group_id = :group AND sub
 _BLANK = "outcome = 'erased', payload = '{}', agent_id = '', session_id = NULL, correlation_id = NULL, node_id = NULL"
 _ERASE_EVENTS = text(f"""
     UPDATE events SET {_BLANK} WHERE group_id = :group AND event_id = ANY(:ids) AND outcome <> 'erased'
-""")
+""")  # noqa: S608 – our own names; values are parameters
 # The event of an old node may have been pruned: from now on it has to be known again.
 _REMEMBER = text("""
     INSERT INTO events (event_id, type, version, group_id, agent_id, occurred_at, payload, outcome)
@@ -152,7 +152,7 @@ _ERASE_REPETITIONS = text(f"""
         WHERE e.event_id = page.event_id AND e.outcome <> 'erased' RETURNING 1
     )
     SELECT CASE WHEN count(*) = :limit THEN max(position) END AS last, (SELECT count(*) FROM erased) AS erased FROM page
-""")
+""")  # noqa: S608 – our own names; values are parameters
 _DELETE_EMPTY_TERMS = text("DELETE FROM term_frequencies WHERE group_id = :group AND agent_id = :agent AND texts <= 0")
 _FEWER_EVENTS = text("""
     UPDATE agents a SET importance_ele_n = least(a.importance_ele_n, (
@@ -160,20 +160,20 @@ _FEWER_EVENTS = text("""
     )) WHERE a.group_id = :group AND a.agent_id = :agent
 """)
 _OF_AGENT = "group_id = :group AND agent_id = :agent"
-_KEY = f"(SELECT agent_key FROM agents WHERE {_OF_AGENT})"
+_KEY = f"(SELECT agent_key FROM agents WHERE {_OF_AGENT})"  # noqa: S608 – our own names; values are parameters
 _DELETE_AGENT = {
-    "pending_work": text(f"DELETE FROM pending_work WHERE subject_id = {_KEY}"),
-    "dead_letters": text(f"DELETE FROM dead_letters WHERE subject_id = {_KEY}"),
-    "kw_strength": text(f"DELETE FROM kw_strength WHERE {_OF_AGENT}"),
-    "term_frequencies": text(f"DELETE FROM term_frequencies WHERE {_OF_AGENT}"),
-    "reflections": text(f"DELETE FROM reflections WHERE {_OF_AGENT}"),
-    "agents": text(f"DELETE FROM agents WHERE {_OF_AGENT}"),
+    "pending_work": text(f"DELETE FROM pending_work WHERE subject_id = {_KEY}"),  # noqa: S608 – our own names; values are parameters
+    "dead_letters": text(f"DELETE FROM dead_letters WHERE subject_id = {_KEY}"),  # noqa: S608 – our own names; values are parameters
+    "kw_strength": text(f"DELETE FROM kw_strength WHERE {_OF_AGENT}"),  # noqa: S608 – our own names; values are parameters
+    "term_frequencies": text(f"DELETE FROM term_frequencies WHERE {_OF_AGENT}"),  # noqa: S608 – our own names; values are parameters
+    "reflections": text(f"DELETE FROM reflections WHERE {_OF_AGENT}"),  # noqa: S608 – our own names; values are parameters
+    "agents": text(f"DELETE FROM agents WHERE {_OF_AGENT}"),  # noqa: S608 – our own names; values are parameters
 }
 #: Table → its rows as (key, content), and what becomes of those that are found. Keys as text: they only have to sort.
 _SCRUB = {
     table: (
         text(
-            f"SELECT {key} AS key, concat_ws({APART}, {content}) AS content FROM {table} WHERE {whose} AND {key} > :after "
+            f"SELECT {key} AS key, concat_ws({APART}, {content}) AS content FROM {table} WHERE {whose} AND {key} > :after "  # noqa: S608 – our own names; values are parameters
             f"ORDER BY 1 LIMIT :limit"
         ),
         text(f"{change} WHERE {whose} AND {key} = ANY(:keys)"),

@@ -101,31 +101,31 @@ _EVERYONE = """
     SELECT agent_id FROM agents WHERE group_id = :group UNION SELECT agent_id FROM quarantine_logs WHERE group_id = :group
     UNION SELECT agent_id FROM knowledge WHERE group_id = :group AND agent_id IS NOT NULL
 """
-_IS_AGENT = text(f"SELECT 1 FROM ({_EVERYONE}) everyone WHERE agent_id = :agent")
-_AGENTS = text(f"SELECT agent_id FROM ({_EVERYONE}) everyone ORDER BY agent_id")
+_IS_AGENT = text(f"SELECT 1 FROM ({_EVERYONE}) everyone WHERE agent_id = :agent")  # noqa: S608 – our own names; values are parameters
+_AGENTS = text(f"SELECT agent_id FROM ({_EVERYONE}) everyone ORDER BY agent_id")  # noqa: S608 – our own names; values are parameters
 _KNOWN_NODES = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
 _NODES = text(f"""
     SELECT node_id, agent_id, node_count, concat_ws({APART}, agent_id, session_id, subject, predicate, object, description,
         embedding_key, array_to_string(keywords, {APART}), filling::text, provenance::text) AS content
     FROM memory_nodes WHERE group_id = :group AND (agent_id, node_count) > (:agent, :count)
     ORDER BY agent_id, node_count LIMIT :limit
-""")
+""")  # noqa: S608 – our own names; values are parameters
 _EVENTS = text(f"""
     SELECT event_id, position, concat_ws({APART}, agent_id, session_id, correlation_id, payload::text) AS content
     FROM events WHERE group_id = :group AND position > :after AND outcome <> 'erased' ORDER BY position LIMIT :limit
-""")
+""")  # noqa: S608 – our own names; values are parameters
 _NOTE = "INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)"
 _ONCE = "ON CONFLICT DO NOTHING"
 _NOTE_AGENT = [
-    text(f"{_NOTE} SELECT :erasure, {key}, :group, :agent FROM {table} WHERE group_id = :group AND agent_id = :agent {_ONCE}")
+    text(f"{_NOTE} SELECT :erasure, {key}, :group, :agent FROM {table} WHERE group_id = :group AND agent_id = :agent {_ONCE}")  # noqa: S608 – our own names; values are parameters
     for table, key in (("memory_nodes", "node_id"), ("events", "event_id"), ("reflections", "reflection_id"))
 ]
 _NOTE_NODES = text(f"""
     {_NOTE} SELECT :erasure, node_id, :group, agent_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) {_ONCE}
-""")
+""")  # noqa: S608 – our own names; values are parameters
 _NOTE_EVENTS = text(f"""
     {_NOTE} SELECT :erasure, event_id, :group, agent_id FROM events WHERE group_id = :group AND event_id = ANY(:ids) {_ONCE}
-""")
+""")  # noqa: S608 – our own names; values are parameters
 # An event's node has its id. That of a repetition goes by what it says itself.
 _NOTE_RESTING = text(f"""
     WITH noted AS (SELECT subject_id FROM erasing_ids WHERE erasure_id = :erasure), found AS (
@@ -137,4 +137,4 @@ _NOTE_RESTING = text(f"""
     )
     {_NOTE} SELECT :erasure, n.node_id, :group, n.agent_id FROM memory_nodes n JOIN found USING (node_id)
     WHERE n.group_id = :group {_ONCE}
-""")
+""")  # noqa: S608 – our own names; values are parameters

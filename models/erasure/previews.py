@@ -80,7 +80,7 @@ _EVENTS_OF_NODES = text("""
 """)
 _LETTERS = text(f"""
     SELECT concat_ws({APART}, reason, body, traceback) AS content FROM dead_letters WHERE group_id = :group OR group_id IS NULL
-""")
+""")  # noqa: S608 – our own names; values are parameters
 _RESTING_ON = text("""
     SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)
         JOIN unnest(CAST(:ids AS uuid[])) AS noted(id) ON noted.id::text = f.id WHERE n.group_id = :group

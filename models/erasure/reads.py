@@ -21,8 +21,8 @@ def page(connection: Connection, group_id: str, before: UUID | None, limit: int)
 
 
 _COLUMNS = "erasure_id, group_id, kind, state, step, what - 'asked' AS what, requested_by, created_at, finished_at, report"
-_ONE = text(f"SELECT {_COLUMNS} FROM erasures WHERE group_id = :group AND erasure_id = :id")
+_ONE = text(f"SELECT {_COLUMNS} FROM erasures WHERE group_id = :group AND erasure_id = :id")  # noqa: S608 – our own names; values are parameters
 _PAGE = text(f"""
     SELECT {_COLUMNS} FROM erasures WHERE group_id = :group AND (CAST(:before AS uuid) IS NULL OR erasure_id < :before)
     ORDER BY erasure_id DESC LIMIT :limit
-""")
+""")  # noqa: S608 – our own names; values are parameters

@@ -95,10 +95,10 @@ def _texts(connection: Connection, table: str, group_id: str) -> Iterator[tuple[
 _NOTE = "INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)"
 _ONCE = "ON CONFLICT DO NOTHING"
 _NOTE_AGENT = [
-    text(f"{_NOTE} SELECT :erasure, {key}, :group, :agent FROM {table} WHERE group_id = :group AND agent_id = :agent {_ONCE}")
+    text(f"{_NOTE} SELECT :erasure, {key}, :group, :agent FROM {table} WHERE group_id = :group AND agent_id = :agent {_ONCE}")  # noqa: S608 – our own names; values are parameters
     for table, key in NOTED.items()
 ]
-_OF_AGENTS = {table: text(f"SELECT {key} FROM {table} WHERE group_id = :group AND agent_id = ANY(:agents)") for table, key in NOTED.items()}
+_OF_AGENTS = {table: text(f"SELECT {key} FROM {table} WHERE group_id = :group AND agent_id = ANY(:agents)") for table, key in NOTED.items()}  # noqa: S608 – our own names; values are parameters
 _OUTPUT = """
     agent_id, session_id, node_id, node_type, node_name, content, array_to_string(flags, ' '), rejected_details::text,
     metadata::text, provenance::text
@@ -107,7 +107,7 @@ _TEXTS = {
     table: text(f"""
         SELECT {key} AS key, {subject} AS subject, concat_ws({APART}, {content}) AS content FROM {table}
         WHERE group_id = :group AND {key} > :after ORDER BY {key} LIMIT :limit
-    """)
+    """)  # noqa: S608 – our own names; values are parameters
     for table, key, subject, content in (
         ("quarantine_logs", "entry_id", "entry_id", _OUTPUT),
         ("knowledge", "knowledge_id", "knowledge_id", "agent_id, session_id, content, metadata::text"),
@@ -117,12 +117,12 @@ _TEXTS = {
 _KNOWLEDGE_IDS = f"""
     {_NOTE} SELECT :erasure, knowledge_id, :group, coalesce(agent_id, '') FROM knowledge
     WHERE group_id = :group AND knowledge_id = ANY(:ids) {_ONCE}
-"""
+"""  # noqa: S608 – our own names; values are parameters
 _NOTE_IDS = {
     "quarantine_logs": text(f"""
         {_NOTE} SELECT :erasure, entry_id, :group, agent_id FROM quarantine_logs
         WHERE group_id = :group AND entry_id = ANY(:ids) {_ONCE}
-    """),
+    """),  # noqa: S608 – our own names; values are parameters
     "knowledge": text(_KNOWLEDGE_IDS),
     "knowledge_history": text(_KNOWLEDGE_IDS),
 }

@@ -153,7 +153,7 @@ _WITH_EXPIRED = text("""
     ORDER BY group_id, agent_id
 """)
 _EXPIRED = "group_id = :group AND agent_id = :agent AND archived_at IS NULL AND expires_at IS NOT NULL AND expires_at <= :at"
-_COUNT_EXPIRED = text(f"SELECT count(*) FROM memory_nodes WHERE {_EXPIRED}")
+_COUNT_EXPIRED = text(f"SELECT count(*) FROM memory_nodes WHERE {_EXPIRED}")  # noqa: S608 – our own names; values are parameters
 # Whoever locks many nodes does it in this order (``models.memory.nodes.lock``): nobody waits for somebody who waits for him.
 _IN_ORDER = "ORDER BY node_id FOR NO KEY UPDATE"
 # changed_xid: so that the indexes in the retrieval workers notice.
@@ -164,7 +164,7 @@ _EXPIRE = text(f"""
     )
     {_ARCHIVE.format(reason="'expired'")}
     FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id
-""")
+""")  # noqa: S608 – our own names; values are parameters
 # The first reason that holds is the one that counts. A conversation's filling holds no ids, so only thoughts' are read.
 _JUDGED = """
     evidence AS MATERIALIZED (
@@ -187,7 +187,7 @@ _JUDGE = text(f"""
         count(*) FILTER (WHERE verdict = 'important') AS important,
         count(*) FILTER (WHERE verdict = 'evidence') AS evidence
     FROM judged
-""")
+""")  # noqa: S608 – our own names; values are parameters
 _FADE = text(f"""
     WITH {_JUDGED}, picked AS (
         SELECT node_id FROM memory_nodes
@@ -196,14 +196,14 @@ _FADE = text(f"""
     )
     {_ARCHIVE.format(reason="'faded'")}
     FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id
-""")
+""")  # noqa: S608 – our own names; values are parameters
 _ARCHIVE_CHOSEN = text(f"""
     WITH picked AS (
         SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) AND archived_at IS NULL {_IN_ORDER}
     )
     {_ARCHIVE.format(reason="'chosen'")}
     FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id, n.agent_id
-""")
+""")  # noqa: S608 – our own names; values are parameters
 _RESTORE = text(f"""
     WITH picked AS (
         SELECT node_id FROM memory_nodes WHERE node_id IN (
@@ -217,9 +217,9 @@ _RESTORE = text(f"""
     UPDATE memory_nodes n SET archived_at = NULL, archived_reason = NULL, changed_xid = pg_current_xact_id(),
         expires_at = CASE WHEN n.expires_at > :now THEN n.expires_at END
     FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NOT NULL RETURNING n.node_id, n.agent_id
-""")
+""")  # noqa: S608 – our own names; values are parameters
 _ACCESSED = text(f"""
     UPDATE node_access SET last_accessed = greatest(last_accessed, :at),
         recent = (recent || CAST(:at AS timestamptz))[greatest(cardinality(recent) + 2 - {RECENT}, 1):]
     WHERE node_id = ANY(:ids)
-""")
+""")  # noqa: S608 – our own names; values are parameters

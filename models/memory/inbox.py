@@ -19,7 +19,7 @@ from jiyi.memory.appraisal import missing
 from jiyi.memory.nodes import Derived, counts_for_keywords, depth_of, derive
 from jiyi.protocol.events import AgentConfigured, Event, MemoryObserved, NodeExecuted, Observation, SessionEnded
 from jiyi.protocol.tiers.query import kind_of
-from jiyi.protocol.vectors import to_array
+from jiyi.protocol.wire.vectors import to_array
 from jiyi.settings import get_settings
 from jiyi.text.digests import content_digest
 from models.db.bulk_copy import Copy, copy_rows
@@ -217,7 +217,7 @@ class _Batch:
         depths = self.depths.setdefault((event.group_id, event.agent_id), {})
         depth = depths[event.event_id] = depth_of(seen.node_type, seen.evidence, depths)
         filling: list[Any] = [str(node_id) for node_id in seen.evidence] or [list(pair) for pair in seen.utterances]
-        row: Row = dict(zip(_AS_GIVEN + _AS_DERIVED, _given(seen) + _derived(derived), strict=True))
+        row: Row = dict(zip(_BY_NAME, _given(seen) + _derived(derived), strict=False))
         row |= {
             "node_id": event.event_id,
             "group_id": event.group_id,
@@ -367,6 +367,7 @@ def _as_it_is(encoded: bytes) -> bytes:
 #: Columns of a memory that hold a field of its event, or one derived from it, under the same name.
 _AS_GIVEN = tuple(name for name in Observation.model_fields if name in MemoryNode.__table__.columns)
 _AS_DERIVED = tuple(one.name for one in fields(Derived) if one.name in MemoryNode.__table__.columns)
+_BY_NAME = _AS_GIVEN + _AS_DERIVED
 _given, _derived = attrgetter(*_AS_GIVEN), attrgetter(*_AS_DERIVED)
 
 #: Most nodes have neither evidence nor provenance.

@@ -133,7 +133,8 @@ class Ingestor:
 
 def is_transient(error: Exception) -> bool:
     """Whether waiting helps: the server could not be reached or ended the session, or others hold what we need;
-    as opposed to refusing what was sent."""
+    as opposed to refusing what was sent.
+    """
     if isinstance(error, CollisionError):
         return True
     if isinstance(error, DBAPIError):

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from jiyi.memory.nodes import searchable
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,14 @@ class TextToEmbed:
     reuse: UUID | None
     group_id: str = ""
     agent_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SettledDepths:
+    """How many of the thought's evidence have not arrived; the thoughts that rest on it, should its depth have changed."""
+
+    missing: int
+    dependants: list[tuple[UUID, str]]
 
 
 def lock(connection: Connection, node_ids: Sequence[UUID]) -> None:
@@ -58,6 +66,19 @@ def fill_tokens(connection: Connection, rows: Sequence[tuple[UUID, list[str]]]) 
         connection.execute(_FILL_TOKENS, [{"id": node_id, "tokens": " ".join(tokens)} for node_id, tokens in rows])
 
 
+def settle_depth(connection: Connection, node_id: UUID) -> SettledDepths:
+    """Set a thought's depth from the evidence that is there by now (GA-16): it may arrive after the thought.
+
+    Safe to repeat because the depth follows from the evidence alone.
+    """
+    found = connection.execute(_EVIDENCE, {"id": node_id}).one()
+    changed = connection.execute(_SET_DEPTH, {"id": node_id, "depth": found.depth}).one_or_none()
+    if changed is None:
+        return SettledDepths(found.missing, [])
+    rows = connection.execute(_DEPENDANTS, {"group": changed.group_id, "agent": changed.agent_id, "id": [str(node_id)]})
+    return SettledDepths(found.missing, [(row.node_id, row.group_id) for row in rows])
+
+
 _LOCK = text("SELECT FROM memory_nodes WHERE node_id = ANY(:ids) ORDER BY node_id FOR NO KEY UPDATE")
 _SAID = text("SELECT node_id, type, description, filling FROM memory_nodes WHERE node_id = ANY(:ids)")
 _FILL_TOKENS = text("""
@@ -80,4 +101,19 @@ _COPY = text("""
     FROM unnest(CAST(:ids AS uuid[]), CAST(:others AS uuid[])) AS pair(node_id, other_id)
     JOIN memory_nodes o ON o.node_id = pair.other_id
     WHERE n.node_id = pair.node_id AND n.embedding IS NULL
+""")
+_EVIDENCE = text("""
+    SELECT 1 + coalesce(max(e.depth), 0) AS depth, count(*) FILTER (WHERE k.id IS NOT NULL AND e.node_id IS NULL) AS missing
+    FROM memory_nodes n
+    LEFT JOIN LATERAL jsonb_array_elements_text(n.filling) AS k(id) ON true
+    LEFT JOIN memory_nodes e ON e.node_id = CAST(k.id AS uuid) AND e.group_id = n.group_id AND e.agent_id = n.agent_id
+    WHERE n.node_id = :id
+""")
+_SET_DEPTH = text("""
+    UPDATE memory_nodes SET depth = :depth, changed_xid = pg_current_xact_id()
+    WHERE node_id = :id AND depth <> :depth RETURNING group_id, agent_id
+""")
+_DEPENDANTS = text("""
+    SELECT node_id, group_id FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND type = 'thought' AND filling @> to_jsonb(CAST(:id AS text[]))
 """)

@@ -11,7 +11,7 @@ from jiyi.protocol.archive import ArchivedQuery
 from jiyi.protocol.event_states import EventState, EventStatesQuery
 from jiyi.protocol.memory import AgentsQuery, ExportQuery, KeywordsQuery, MemoryRow, NodesQuery, RelatedQuery
 from jiyi.protocol.queries import Page
-from jiyi.protocol.vectors import to_bytes, to_text
+from jiyi.protocol.wire.vectors import to_bytes, to_text
 from models.db.actions import Context, action
 from models.memory import agent_reads, events, reads
 from models.memory.agents import key_of, no_agent

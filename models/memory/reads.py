@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, bindparam, cast, func, select, text, tuple_
 from sqlalchemy.orm import aliased
 
+from jiyi.memory.fields import MemoryBrief
 from jiyi.protocol.memory import MemoryDetail, MemoryRow
-from jiyi.protocol.memory_fields import MemoryBrief
 from jiyi.text.words import last_segment
 from models.db.rows import columns, fetch, fetch_one
 from models.memory.tables import MemoryNode, NodeAccess
@@ -95,7 +95,8 @@ def nodes(connection: Connection, group_id: str, agent_id: str, types: Sequence[
 
 def related(connection: Connection, row: type[R], group_id: str, agent_id: str, parts: Sequence[str], limit: int) -> dict[str, list[R]]:
     """GA-47: memories with any of the parts (last path segment, lower case) among their keywords: ``events`` and ``thoughts``,
-    newest first, ``limit`` of each."""
+    newest first, ``limit`` of each.
+    """
     wanted = sorted({last_segment(part).lower() for part in parts if part.strip()})
     found = func.jiyi_with_keywords(group_id, agent_id, bindparam("keywords", wanted, type_=MemoryNode.__table__.c.keywords.type))
     of_agent = _of(row).where(*_agent(group_id, agent_id), MemoryNode.node_id.in_(select(found)))

@@ -74,7 +74,7 @@ def search(connection: Connection, row: type[R], group_id: str, wanted: MemoryFi
     return fetch(connection, row, statement.order_by(*order))
 
 
-def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:
+def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa: C901 – one case after another, each simple
     node = MemoryNode
     if wanted.agent_id is not None:
         yield node.agent_id == wanted.agent_id

@@ -84,7 +84,7 @@ class Meters:
         """The same, for whom it must not stop; says so when Valkey goes away and when it is back."""
         try:
             self.flush()
-        except Exception as error:  # whatever it is, the next second tries again
+        except Exception as error:  # noqa: BLE001 – whatever it is, the next second tries again
             if self._answers:
                 log.warning("numbers are not delivered: %s", error)
             self._answers = False

@@ -32,8 +32,8 @@ _OLD = {
     # What a job did last stays, however long ago it was.
     "job_ticks": "slot < :before AND EXISTS (SELECT FROM job_ticks later WHERE later.job = t.job AND later.slot > t.slot)",
 }
-_COUNT = {table: text(f"SELECT count(*) FROM {table} t WHERE {old}") for table, old in _OLD.items()}
+_COUNT = {table: text(f"SELECT count(*) FROM {table} t WHERE {old}") for table, old in _OLD.items()}  # noqa: S608 – our own names; values are parameters
 _DELETE = {
-    table: text(f"DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT t.ctid FROM {table} t WHERE {old} LIMIT :limit FOR UPDATE))")
+    table: text(f"DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT t.ctid FROM {table} t WHERE {old} LIMIT :limit FOR UPDATE))")  # noqa: S608 – our own names; values are parameters
     for table, old in _OLD.items()
 }

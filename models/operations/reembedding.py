@@ -16,7 +16,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from models.memory import nodes
 from models.memory.nodes import TextToEmbed
 from models.tiers import knowledge
@@ -149,7 +149,7 @@ _IS_STALE = """
     n.embedding IS NOT NULL AND n.embedding_model <> :model AND (:everything OR n.embedding_model = :replaces)
     AND NOT EXISTS (SELECT FROM next_vectors v WHERE v.node_id = n.node_id AND v.model = :model)
 """
-_LEFT = text(f"SELECT count(*) FROM memory_nodes n WHERE {_IS_STALE}")
+_LEFT = text(f"SELECT count(*) FROM memory_nodes n WHERE {_IS_STALE}")  # noqa: S608 – our own names; values are parameters
 _TO_EMBED = text(f"""
     SELECT n.node_id, n.embedding_key, n.key_hash, (
         SELECT v.node_id FROM memory_nodes o JOIN next_vectors v USING (node_id)
@@ -157,7 +157,7 @@ _TO_EMBED = text(f"""
     ) AS reuse
     FROM memory_nodes n WHERE n.node_id > :after AND {_IS_STALE}
     ORDER BY n.node_id LIMIT :limit
-""")
+""")  # noqa: S608 – our own names; values are parameters
 # A vector of a move that was given up may still be there: it is replaced. FOR KEY SHARE: the node stays until then.
 _PUT = text("""
     INSERT INTO next_vectors (node_id, group_id, model, embedding)

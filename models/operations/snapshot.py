@@ -34,9 +34,9 @@ def queued() -> dict[str, Any]:
         if address is not None:
             depths = broker_queues.depths(address, [settings.intake_queue, *broker_queues.task_queues()])
             found |= {"queues": depths.waiting, "in_hand": {"intake": depths.intake.count, "tasks": depths.tasks.count}}
-        return found
     except redis.RedisError as error:
         return {"queues": None, "queues_error": str(error)}
+    return found
 
 
 _WORK = text("""

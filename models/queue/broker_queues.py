@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import redis
 
-from jiyi.protocol.calls import retrieval_queues
+from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 

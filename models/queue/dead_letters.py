@@ -13,6 +13,7 @@ from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
 from jiyi.protocol.operations import MAX_BODY_CHARS, MAX_RESOLVED, DeadLetter, LettersRequest
+from models.db.conditions import ilike_pattern
 
 INTAKE = "intake"
 
@@ -40,7 +41,7 @@ def bury_message(
 
 def letters(connection: Connection, group_id: str, wanted: LettersRequest, more: int = 0) -> list[DeadLetter]:
     """Newest first, up to ``more`` beyond the limit. ``words`` are looked for as they are written but for upper and lower case."""
-    like = None if wanted.words is None else "%" + wanted.words.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_") + "%"
+    like = None if wanted.words is None else ilike_pattern(wanted.words)
     parameters = {**wanted.model_dump(), "limit": wanted.limit + more, "group": group_id, "like": like, "chars": MAX_BODY_CHARS}
     return [DeadLetter.model_validate(dict(row)) for row in connection.execute(_LETTERS, parameters).mappings()]
 

@@ -87,7 +87,7 @@ def publish(group_id: str, kind: Kind, **data: Any) -> None:
 
 def publish_all(news: Iterable[News]) -> None:
     """Tell all of a batch in one round trip. Never raises for a Valkey that is away."""
-    global _quiet_until
+    global _quiet_until  # noqa: PLW0603 – one of each process
     told = list(news)
     if not told or time.monotonic() < _quiet_until:
         return

@@ -12,7 +12,7 @@ from kombu.exceptions import OperationalError
 
 from jiyi.errors import BrokerUnavailable
 from jiyi.once import once
-from jiyi.protocol.broker import CONNECT_RETRY, stamp
+from jiyi.protocol.wire.broker import CONNECT_RETRY, stamp
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey

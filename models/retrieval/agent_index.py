@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from jiyi.protocol.retrieval import Filters
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.lexicon import Lexicon, Statistics
 from jiyi.retrieval.relevance import NEIGHBOURS, Corpus, centre_of, language_code, neighbours_of, project_on_centroid
 from jiyi.retrieval.scoring import MIN_NORM
@@ -272,6 +272,7 @@ class AgentIndex:
                 created=columns["created"],
                 subjects=columns["subject"],
                 subject_codes=self._subjects,
+                counted=self._centre_of[0],
             )
         return self._corpus
 
@@ -357,7 +358,8 @@ class AgentIndex:
         """Find the neighbours of each row of these sessions."""
         columns = self.columns
         rows = np.flatnonzero(np.isin(columns["session"], sessions))
-        near, shares = neighbours_of(columns["session"][rows], columns["created"][rows], columns["node_count"][rows])
+        contents = self._lexicon.contents()[rows]
+        near, shares = neighbours_of(columns["session"][rows], columns["created"][rows], columns["node_count"][rows], contents)
         columns["near"][rows] = np.where(near >= 0, rows[near], -1)
         columns["share"][rows] = shares
 
@@ -381,12 +383,12 @@ _ROWS = f"""
     FROM memory_nodes n JOIN node_access a USING (node_id)
         LEFT JOIN next_vectors v ON v.node_id = n.node_id AND v.model = %(model)s
     WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND
-"""
+"""  # noqa: S608 – our own names; values are parameters
 # The oldest transaction still running comes from the same snapshot, with every row, and alone if there is none.
 _CHANGED = f"""
     SELECT changed.*, look.oldest_running
     FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest_running) look LEFT JOIN (
         {_ROWS} n.changed_xid >= %(since)s::text::xid8 AND (%(archived)s OR n.archived_at IS NULL) ORDER BY n.node_count
     ) changed ON true
-"""
+"""  # noqa: S608 – our own names; values are parameters
 _NAMED = _ROWS + "n.node_id = ANY(%(ids)s) ORDER BY n.node_count"

@@ -47,7 +47,7 @@ def follow(model: str, since: datetime) -> None:
     Its vectors were filled in beside the nodes (``models.operations.reembedding``), which are not changed by that: an index from
     before, of a model that was active once, would not notice.
     """
-    global _followed
+    global _followed  # noqa: PLW0603 – one of each process
     with _lock:
         if _followed is None or since > _followed:
             _followed = since
@@ -72,7 +72,7 @@ def held() -> list[tuple[IndexKey, int, int]]:
 
 def report() -> None:
     """Tell what this worker holds, if it has not done so lately."""
-    global _reported_at
+    global _reported_at  # noqa: PLW0603 – one of each process
     if time.monotonic() - _reported_at < REPORT_EVERY:
         return
     _reported_at = time.monotonic()

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import ColumnElement, Connection, any_, exists, func, insert, not_, or_, select, type_coerce
+from sqlalchemy.types import NullType
 from uuid6 import uuid7
 
 from jiyi.protocol.tiers.digests import DigestItem, DigestState
 from jiyi.tiers.digest import MAX_ENTRIES, Cluster, Digest, Entry
+from jiyi.tiers.screening import REFUTED, RUNAWAY
 from models.accounts import audit
+from models.accounts.tables import Group
+from models.db.rows import columns, fetch, names
+from models.tiers.tables import DigestItemRow, DigestRow, QuarantineLog
 
 #: The action that makes one; also what the weekly job leaves in the audit log.
 MAKE = "digests.make"
 #: What the filters refused for these reasons is not worth promoting, however many say it.
 EXCLUDED_REASONS = ("too_short", "claim_refuted", "inconsistent", "runaway")
+#: Groups that are looked up at a time.
+GROUPS_A_PAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +41,22 @@ class ClusterSummary:
 
 def groups(connection: Connection, since: datetime, not_after: datetime, after: str, only: str | None) -> list[str]:
     """Groups with entries to digest that arrived since a time, and whose last digest is not younger than another."""
-    parameters = {"since": since, "not_after": not_after, "after": after, "only": only, "worthless": list(EXCLUDED_REASONS)}
-    return list(connection.execute(_GROUPS, parameters).scalars())
+    group_id = Group.group_id
+    new = exists().where(_Q.group_id == group_id, _Q.received_at >= since, *_WORTH_PROMOTING)
+    digested = exists().where(DigestRow.group_id == group_id, DigestRow.created_at > not_after)
+    statement = select(group_id).where(group_id > after, new, not_(digested))
+    if only is not None:
+        statement = statement.where(group_id == only)
+    return list(connection.execute(statement.order_by(group_id).limit(GROUPS_A_PAGE)).scalars())
 
 
 def entries(connection: Connection, group_id: str, since: datetime, until: datetime) -> tuple[list[Entry], int]:
     """The newest entries that were neither promoted nor deleted, as many as a digest looks at; and how many there are."""
-    parameters = {"group": group_id, "since": since, "until": until, "worthless": list(EXCLUDED_REASONS), "limit": MAX_ENTRIES}
-    rows = connection.execute(_ENTRIES, parameters).all()
+    these = (_Q.group_id == group_id, _Q.received_at >= since, _Q.received_at < until, *_WORTH_PROMOTING)
+    vector = type_coerce(_Q.embedding, NullType()).label("embedding")  # the driver's own type: an array without a copy
+    read = (_Q.entry_id, _Q.content, _Q.created_at, _Q.session_id, _Q.confidence, _Q.embedding_model, vector)
+    newest = select(*read).where(*these).order_by(_Q.created_at.desc(), _Q.entry_id.desc()).limit(MAX_ENTRIES)
+    rows = connection.execute(newest).all()
     models = {row.embedding_model for row in rows}
     comparable = len(models) == 1 and None not in models
     found = [
@@ -51,7 +65,7 @@ def entries(connection: Connection, group_id: str, since: datetime, until: datet
         )
         for row in rows
     ]
-    return found, int(connection.execute(_COUNT, parameters).scalar_one())
+    return found, connection.execute(select(func.count()).where(*these)).scalar_one()
 
 
 def store(
@@ -64,41 +78,30 @@ def store(
     summed: Sequence[ClusterSummary],
     actor: str,
 ) -> UUID:
-    """Keep a digest; returns its id."""
+    """Keep a digest, with its row in the audit log; returns its id."""
     digest_id = uuid7()
     looked_at = sum(len(cluster.entries) for cluster in digest.clusters) + digest.left_out
-    connection.execute(
-        _STORE,
-        {
-            "id": digest_id,
-            "group": group_id,
-            "since": since,
-            "until": until,
-            "entries": found,
-            "older": found - looked_at,
-            "left_out": digest.left_out,
-            "actor": actor,
-        },
-    )
+    of_digest = {"since": since, "until": until, "entries": found, "older": found - looked_at, "left_out": digest.left_out}
+    connection.execute(insert(DigestRow).values(digest_id=digest_id, group_id=group_id, created_by=actor, **of_digest))
     rows = [
         {
-            "id": digest_id,
+            "digest_id": digest_id,
             "number": number,
-            "group": group_id,
+            "group_id": group_id,
             "topic": one.topic,
             "summary": one.summary,
             "keywords": list(one.cluster.keywords),
-            "entries": [UUID(entry.entry_id) for entry in one.cluster.entries],
+            "entry_ids": [UUID(entry.entry_id) for entry in one.cluster.entries],
             "evidence": list(one.evidence),
             "sessions": one.cluster.sessions,
-            "first": one.cluster.first,
-            "last": one.cluster.last,
+            "first_at": one.cluster.first,
+            "last_at": one.cluster.last,
             "llm": one.llm,
         }
         for number, one in enumerate(summed, 1)
     ]
     if rows:
-        connection.execute(_STORE_ITEM, rows)
+        connection.execute(insert(DigestItemRow), rows)
     audit.record(connection, group_id=group_id, actor=actor, action=MAKE, target="digests", digest=digest_id, items=len(rows))
     return digest_id
 
@@ -107,52 +110,27 @@ def listed(
     connection: Connection, group_id: str, digest_id: UUID | None = None, before: UUID | None = None, limit: int = 1
 ) -> list[DigestState]:
     """The group's digests, newest first, each with its items; or the one of that id."""
-    parameters = {"group": group_id, "id": digest_id, "before": before, "limit": limit}
-    rows = [dict(row) for row in connection.execute(_LISTED, parameters).mappings()]
-    items: dict[UUID, list[Any]] = {row["digest_id"]: [] for row in rows}
-    for row in connection.execute(_ITEMS, {"group": group_id, "ids": list(items)}).mappings():
-        items[row["digest_id"]].append(DigestItem(**{name: value for name, value in row.items() if name != "digest_id"}))
-    return [DigestState(**row, items=items[row["digest_id"]]) for row in rows]
+    fields = [getattr(DigestRow, name) for name in names(DigestState, DigestRow)]
+    statement = select(*fields).where(DigestRow.group_id == group_id)
+    if digest_id is not None:
+        statement = statement.where(DigestRow.digest_id == digest_id)
+    if before is not None:
+        statement = statement.where(DigestRow.digest_id < before)
+    rows = connection.execute(statement.order_by(DigestRow.digest_id.desc()).limit(limit)).mappings().all()
+    return [DigestState(**row, items=_items(connection, group_id, row["digest_id"])) for row in rows]
 
 
-_UNDIGESTED = """
-    promoted_at IS NULL AND deleted_at IS NULL
-    AND (rejected_reason IS NULL OR rejected_reason <> ALL (CAST(:worthless AS text[])))
-    AND NOT flags && ARRAY['refuted', 'runaway'] -- whatever else it was refused for
-"""
-_GROUPS = text(f"""
-    SELECT g.group_id FROM groups g
-    WHERE g.group_id > :after AND (CAST(:only AS text) IS NULL OR g.group_id = :only)
-      AND EXISTS (SELECT FROM quarantine_logs q WHERE q.group_id = g.group_id AND q.received_at >= :since AND {_UNDIGESTED})
-      AND NOT EXISTS (SELECT FROM digests d WHERE d.group_id = g.group_id AND d.created_at > :not_after)
-    ORDER BY g.group_id LIMIT 100
-""")
-_THESE = f"group_id = :group AND received_at >= :since AND received_at < :until AND {_UNDIGESTED}"
-_ENTRIES = text(f"""
-    SELECT entry_id, content, created_at, session_id, confidence, embedding, embedding_model FROM quarantine_logs
-    WHERE {_THESE} ORDER BY created_at DESC, entry_id DESC LIMIT :limit
-""")
-_COUNT = text(f"SELECT count(*) FROM quarantine_logs WHERE {_THESE}")
-_STORE = text("""
-    INSERT INTO digests (digest_id, group_id, since, until, entries, older, left_out, created_by)
-    VALUES (:id, :group, :since, :until, :entries, :older, :left_out, :actor)
-""")
-_STORE_ITEM = text("""
-    INSERT INTO digest_items (digest_id, number, group_id, topic, summary, keywords, entry_ids, evidence, sessions, first_at,
-        last_at, llm)
-    VALUES (:id, :number, :group, :topic, :summary, :keywords, CAST(:entries AS uuid[]), CAST(:evidence AS uuid[]), :sessions,
-        :first, :last, :llm)
-""")
-_LISTED = text("""
-    SELECT digest_id, group_id, since, until, entries, older, left_out, created_at, created_by FROM digests
-    WHERE group_id = :group AND (CAST(:id AS uuid) IS NULL OR digest_id = :id)
-      AND (CAST(:before AS uuid) IS NULL OR digest_id < :before)
-    ORDER BY digest_id DESC LIMIT :limit
-""")
-_ITEMS = text("""
-    SELECT i.digest_id, i.number, i.topic, i.summary, i.keywords, i.entry_ids, i.evidence, i.sessions, i.first_at, i.last_at,
-        i.llm, (
-            SELECT count(*) FROM quarantine_logs q WHERE q.entry_id = ANY(i.entry_ids) AND q.promoted_at IS NOT NULL
-        ) AS promoted
-    FROM digest_items i WHERE i.group_id = :group AND i.digest_id = ANY(:ids) ORDER BY i.digest_id, i.number
-""")
+def _items(connection: Connection, group_id: str, digest_id: UUID) -> list[DigestItem]:
+    item = DigestItemRow
+    promoted = select(func.count()).where(_Q.entry_id == any_(item.entry_ids), _Q.promoted_at.is_not(None)).correlate(item)
+    statement = select(*columns(DigestItem, item, promoted=promoted.scalar_subquery()))
+    return fetch(connection, DigestItem, statement.where(item.group_id == group_id, item.digest_id == digest_id).order_by(item.number))
+
+
+_Q = QuarantineLog
+_WORTH_PROMOTING: tuple[ColumnElement[bool], ...] = (
+    _Q.promoted_at.is_(None),
+    _Q.deleted_at.is_(None),
+    or_(_Q.rejected_reason.is_(None), _Q.rejected_reason.not_in(EXCLUDED_REASONS)),
+    not_(_Q.flags.overlap([REFUTED, RUNAWAY])),  # whatever else it was refused for
+)

@@ -14,7 +14,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from jiyi.protocol.tiers.query import Item, MemoryQuestion
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.tokens import tokens
 
 #: The kind of work that knowledge without a vector of the active model owes.
@@ -108,14 +108,14 @@ _NEAREST = text(f"""
     )
     SELECT {_COLUMNS}, 1 - (embedding <=> :query) AS score FROM comparable
     ORDER BY embedding <=> :query, knowledge_id LIMIT :limit
-""")
+""")  # noqa: S608 – our own names; values are parameters
 _NOT_COMPARABLE = f"{_IN_FORCE} AND (CAST(:model AS text) IS NULL OR embedding_model IS DISTINCT FROM :model)"
-_WITHOUT = text(f"SELECT count(*) FROM knowledge WHERE {_NOT_COMPARABLE}")
+_WITHOUT = text(f"SELECT count(*) FROM knowledge WHERE {_NOT_COMPARABLE}")  # noqa: S608 – our own names; values are parameters
 _BY_WORDS = text(f"""
     SELECT {_COLUMNS}, tokens FROM knowledge
     WHERE {_NOT_COMPARABLE} AND string_to_array(tokens, ' ') && CAST(:terms AS text[])
     ORDER BY promoted_at DESC, knowledge_id LIMIT :limit
-""")
+""")  # noqa: S608 – our own names; values are parameters
 _TO_EMBED = text("""
     SELECT knowledge_id, content FROM knowledge
     WHERE knowledge_id = ANY(:ids) AND demoted_at IS NULL AND embedding_model IS DISTINCT FROM :model

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, bindparam, text
+from sqlalchemy import Connection, Row, bindparam, insert, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
@@ -20,6 +20,7 @@ from jiyi.protocol.tiers.knowledge import PromoteBody
 from jiyi.protocol.tiers.query import Kind
 from jiyi.text.tokens import tokens
 from jiyi.tiers.promotion import PlannedPiece, plan
+from models.tiers.tables import KnowledgeChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +121,9 @@ def store(connection: Connection, group_id: str, agent_id: str | None, new: NewP
 def record_change(
     connection: Connection, group_id: str, knowledge: UUID, action: str, actor: str, reason: str, before: str | None, after: str | None
 ) -> None:
-    connection.execute(
-        _NOTE,
-        {
-            "history": uuid7(),
-            "group": group_id,
-            "id": knowledge,
-            "action": action,
-            "actor": actor,
-            "reason": reason,
-            "before": before,
-            "after": after,
-        },
-    )
+    """Note in a piece's history who did what to it, and what it said before and after."""
+    change = {"action": action, "actor": actor, "reason": reason, "before": before, "after": after}
+    connection.execute(insert(KnowledgeChange).values(history_id=uuid7(), group_id=group_id, knowledge_id=knowledge, **change))
 
 
 def find(connection: Connection, group_id: str, ids: Sequence[UUID]) -> dict[UUID, Row[Any]]:
@@ -190,8 +181,4 @@ _DEMOTE = text("""
 _REWORD = text("""
     UPDATE knowledge SET content = :content, tokens = :tokens, embedding = NULL, embedding_model = NULL
     WHERE group_id = :group AND knowledge_id = :id
-""")
-_NOTE = text("""
-    INSERT INTO knowledge_history (history_id, group_id, knowledge_id, action, actor, reason, before, after)
-    VALUES (:history, :group, :id, :action, :actor, :reason, :before, :after)
 """)

@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from jiyi.protocol.tiers.quarantine import IngestState
 from jiyi.protocol.tiers.query import Kind
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from jiyi.tiers.screening import SENTENCES, IngressRules, Verdict
 from models.db.rows import columns, fetch

@@ -18,7 +18,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TooManyQuestions
 from jiyi.protocol.tiers.query import NO_THRESHOLD, Item, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.websearch import SearchOptions
 from jiyi.providers.websearch.choice import searcher
 from jiyi.providers.websearch.searching import items_of
@@ -41,7 +41,7 @@ RELEVANT_BY_WORDS = 0.5
 DATABASE_ERRORS = (DBAPIError, PoolTimeout, DriverError)
 
 
-class TierAway(JiyiError):
+class TierAway(JiyiError):  # noqa: N818 – its name says what happened
     """What a tier is kept in cannot be reached."""
 
     code = "tier_away"

@@ -88,7 +88,7 @@ _ALL = f"""
     SELECT k.knowledge_id, 'longterm', k.content, k.group_id, k.session_id, k.agent_id, k.metadata ->> 'node_id',
         k.metadata ->> 'node_type', k.kind, NULL, '{{}}'::text[], k.created_at, NULL, k.promoted_at, NULL, k.metadata
     FROM knowledge k WHERE k.group_id = :group AND k.demoted_at IS NULL
-"""
+"""  # noqa: S608 – our own names; values are parameters
 _WANTED = """
     (CAST(:session AS text) IS NULL OR session_id = :session) AND (CAST(:reason AS text) IS NULL OR rejected = :reason)
     AND content ILIKE ALL (CAST(:words AS text[]))
@@ -100,5 +100,5 @@ _LISTED = text(f"""
         AND (CAST(:at AS timestamptz) IS NULL OR ({_MOMENT}, entry_id) < (:at, CAST(:last AS uuid)))
     ORDER BY {_MOMENT} DESC, entry_id DESC
     LIMIT :limit OFFSET :offset
-""")
-_COUNTS = text(f"SELECT layer, count(*) AS entries FROM ({_ALL}) entries WHERE {_WANTED} GROUP BY layer")
+""")  # noqa: S608 – our own names; values are parameters
+_COUNTS = text(f"SELECT layer, count(*) AS entries FROM ({_ALL}) entries WHERE {_WANTED} GROUP BY layer")  # noqa: S608 – our own names; values are parameters

@@ -18,7 +18,7 @@ import numpy as np
 from pydantic_core import from_json, to_json
 
 from jiyi.protocol.tiers.query import HOT_SCORE, Item, Kind
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey

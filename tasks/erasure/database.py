@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 from jiyi.erasure.names import Names
 from models.erasure import deletion, matching, refusal, tiers
 from models.erasure.progress import Progress, noted_ids
-from models.memory import strength_check
+from models.memory import strength
 
 #: A step of one transaction; it gives whether it has ended.
 Step = Callable[[Connection, Progress], bool]
@@ -99,7 +99,7 @@ def _counts(connection: Connection, progress: Progress) -> bool:
     agent_id = left.pop()
     if agent_id not in progress.agents:
         connection.execute(_LONG_STATEMENT_TIMEOUT)
-        drift = strength_check.repair(connection, progress.group_id, agent_id)
+        drift = strength.repair(connection, progress.group_id, agent_id)
         deletion.recount(connection, progress.group_id, agent_id)
         progress.count("corrected", agents=1, keywords=drift.keywords)
     return False

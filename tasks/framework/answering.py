@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from redis.client import Pipeline
 
 from jiyi.errors import InvalidRequest, JiyiError, ServiceError, problems_of
-from jiyi.protocol.calls import REPLY_SECONDS, reply_key, reply_of, reply_of_error
+from jiyi.protocol.wire.calls import REPLY_SECONDS, reply_key, reply_of, reply_of_error
 from models.db.scope import Scope, within
 from models.db.valkey import valkey
 from models.operations import meters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jiyi.errors import EvidenceMissing
 from jiyi.text.tokens import tokens
 from models.db.connection import unit_of_work
-from models.memory import depth, nodes, strength
+from models.memory import nodes, strength
 from models.memory.inbox import ACCUMULATE, DEPTH, ENLARGE, STRENGTHEN, TOKENIZE
 from models.queue import pending_work
 from models.queue.wakeups import wake
@@ -52,7 +52,7 @@ def settle_depth(batch: Batch) -> None:
     missing = 0
     with unit_of_work() as connection:
         for node_id in batch.subject_ids:
-            settled = depth.settle(connection, node_id)
+            settled = nodes.settle_depth(connection, node_id)
             pending_work.owe(connection, DEPTH, settled.dependants)
             missing += settled.missing
     wake(DEPTH)

@@ -7,7 +7,7 @@ from functools import partial
 
 from jiyi.settings import get_settings
 from models.accounts import audit
-from models.memory import access, strength_check
+from models.memory import access, strength
 from models.operations import prune as pruning
 from models.operations import snapshot
 from models.queue import news, pending_work, ticks
@@ -47,7 +47,7 @@ def recompute_kw_strength(run: Run) -> None:
     """
     for group_id, agent_id in run.agents():
         with run.transaction() as connection:
-            look = strength_check.drift if run.dry else strength_check.repair
+            look = strength.drift if run.dry else strength.repair
             drift = look(connection, group_id, agent_id)
             if drift.keywords and not run.dry:
                 audit.record(
@@ -60,7 +60,7 @@ def recompute_kw_strength(run: Run) -> None:
                     off_by=drift.off_by,
                 )
         run.count(agents=1, keywords_off=drift.keywords)
-        if drift.keywords and len(found := run.summary.setdefault("drift", [])) < strength_check.MAX_SHOWN:
+        if drift.keywords and len(found := run.summary.setdefault("drift", [])) < strength.MAX_SHOWN:
             found.append({"group_id": group_id, "agent_id": agent_id, "keywords": drift.keywords, "off_by": drift.off_by})
 
 

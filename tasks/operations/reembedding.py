@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest, SettingsError
 from jiyi.protocol.reembedding import MoveState, ReembeddingStep
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders import embedder_of
 from jiyi.providers.embedders.choice import SETTING, chosen, complete, model_of
 from jiyi.providers.spec import Spec

@@ -40,7 +40,7 @@ REFLECTION_TIME_LIMIT = 900
 NOTHING_LATELY = "there are no memories to think about"
 
 
-class Superseded(Exception):
+class Superseded(Exception):  # noqa: N818 – its name says what happened
     """Another attempt at the same reflection has begun: this one was taken for dead, and leaves it alone."""
 
 

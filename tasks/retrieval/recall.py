@@ -22,7 +22,7 @@ from models.memory.agents import AgentRecord
 from models.operations.actions import check_recall
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from tasks.framework.rpc import implements
-from tasks.retrieval.retrieve import ParsedQuestion, find, likely_best, resolve
+from tasks.retrieval.retrieve import ParsedQuestion, embedded, find, likely_best, resolve
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ def _asked(group_id: str, query: RecallRequest, agent: AgentRecord, text: str) -
     request = RetrievalRequest(
         group_id=group_id, agent_id=query.agent_id, focal_texts=[text], top_k=query.top_k, mode="recent", touch=False
     )
-    return resolve(request, agent)
+    return embedded(resolve(request, agent))
 
 
 def _best(asked: ParsedQuestion, index: AgentIndex) -> list[UUID]:

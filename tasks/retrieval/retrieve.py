@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -16,16 +16,17 @@ from sqlalchemy import Connection
 from jiyi.errors import EmbeddingUnavailable, ModelMismatch
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.retrieval import Answer, Debug, FocalAnswer, RelevanceParts, RetrievalRequest
-from jiyi.protocol.vectors import Float32, to_array
+from jiyi.protocol.wire.vectors import Float32, to_array
 from jiyi.providers.embedders import embedder, embedder_of
-from jiyi.providers.embedders.cache import query_vector
+from jiyi.providers.embedders.cache import query_vectors
 from jiyi.providers.embedders.choice import chosen, model_of
-from jiyi.retrieval import relevance
+from jiyi.retrieval import ordering, relevance
+from jiyi.retrieval.ordering import Shown
 from jiyi.retrieval.ranking import Candidates, Ranked, Weights, diverse, rank_by, rank_in_turn
 from jiyi.retrieval.relevance import Relevance
 from jiyi.retrieval.scoring import Component, Floats
 from jiyi.settings import RelevanceMode, get_settings
-from jiyi.text.tokens import tokens
+from jiyi.text.tokens import asked_tokens, tokens
 from models.db.connection import reading
 from models.memory import agents
 from models.memory.agents import AgentRecord
@@ -52,9 +53,12 @@ class ParsedQuestion:
     weights: Weights
     relevance: RelevanceMode
     model: str
-    #: Makes a text's vector by that model; None where only whoever asks could.
-    embed: Callable[[str], Float32] | None
+    #: Makes texts' vectors by that model; None where only whoever asks could.
+    embed: Callable[[Sequence[str]], Mapping[str, Float32]] | None
     now: datetime
+    #: Vectors of the focal texts and of their sentences (:func:`embedded`), and why there are none.
+    vectors: Mapping[str, Float32] = field(default_factory=dict)
+    away: EmbeddingUnavailable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ class SearchResult:
     #: Rows of the index that the best ones are, for the relevance's parts.
     best_rows: Rows
     debug: Debug
+    #: The newer memory of each that one says anew.
+    replaced: Mapping[UUID, UUID] = field(default_factory=dict)
 
 
 def _tell(pipe: Pipeline, request: RetrievalRequest, answer: dict[str, Any], seconds: float) -> None:
@@ -95,12 +101,25 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
     with reading() as connection:
         agent = agents.find_agents(connection, request.group_id, request.agent_id) or AgentRecord(AgentSettings())
         asked = resolve(request, agent)
+        texts = _to_embed(asked)
+        if texts and not agent.large:
+            with _index(connection, asked, agent) as index:
+                if not index.select(request.filters, mode=asked.weights.mode, now=asked.now).size:
+                    return _without_candidates(asked, index)
+    # An embedder may take its time: no connection and no lock waits for it.
+    asked = embedded(asked, texts)
+    with reading() as connection:
+        if texts:  # an erasure in the meantime makes another agent of it
+            agent = agents.find_agents(connection, request.group_id, request.agent_id) or AgentRecord(AgentSettings())
         with _index(connection, asked, agent) as index:
             rows = index.select(request.filters, mode=asked.weights.mode, now=asked.now)
             if not rows.size:  # before the focal vectors are looked at, as GA-34 has it
-                return _answer([_nothing(text, NO_CANDIDATES, _debug(asked, index, rows)) for text in request.focal_texts])
+                return _without_candidates(asked, index)
             found = find(asked, index, rows)
             described = descriptions.describe(connection, index, np.concatenate([one.best_rows for one in found]).tolist())
+            found = [_ordered(asked, one, index, described) for one in found]
+    shown = {node_id for one in found for node_id in one.node_ids}
+    described = {node_id: fields for node_id, fields in described.items() if node_id in shown}
     touched = list(described)
     index_cache.make_room()
     index_cache.report()
@@ -137,22 +156,37 @@ def likely_best(connection: Connection, asked: ParsedQuestion, agent: AgentRecor
 
 def _sought(asked: ParsedQuestion) -> Iterator[CandidateSearch]:
     """The focal texts and their sentences, which also count by themselves; without vectors if the embedder is away."""
-    given, embed = asked.request.vectors, asked.embed
+    given = asked.request.vectors
     for place, text in enumerate(asked.request.focal_texts):
-        sentences = relevance.sentences_of(text) if embed is not None and asked.relevance == "hybrid" else []
-        for part in [text, *(sentences if len(sentences) > 1 else [])]:
-            if given is not None and part == text:
-                vector: Float32 | None = to_array(given[place])
-            else:
-                vector = None if embed is None else _vector_or_none(embed, part)
+        for part in [text, *_sentences(asked, text)]:
+            vector = to_array(given[place]) if given is not None and part == text else asked.vectors.get(part)
             yield CandidateSearch(vector, tokens(part))
 
 
-def _vector_or_none(embed: Callable[[str], Float32], text: str) -> Float32 | None:
+def _sentences(asked: ParsedQuestion, text: str) -> list[str]:
+    """Those of a focal text's sentences that count by themselves."""
+    sentences = relevance.sentences_of(text) if asked.embed is not None and asked.relevance == "hybrid" else []
+    return sentences if len(sentences) > 1 else []
+
+
+def _to_embed(asked: ParsedQuestion) -> list[str]:
+    """The texts of the request whose vectors are to be made."""
+    request = asked.request
+    if asked.embed is None or (asked.relevance == "lexical" and request.filters.min_similarity is None):
+        return []
+    sentences = [part for text in request.focal_texts for part in _sentences(asked, text)]
+    return sentences if request.vectors is not None else [*request.focal_texts, *sentences]
+
+
+def embedded(asked: ParsedQuestion, texts: Sequence[str] | None = None) -> ParsedQuestion:
+    """With the vectors of all texts of the request, made in one call; without any if the embedder is away."""
+    texts = _to_embed(asked) if texts is None else texts
+    if not texts or asked.embed is None:
+        return asked
     try:
-        return embed(text)
-    except EmbeddingUnavailable:
-        return None
+        return replace(asked, vectors=asked.embed(texts))
+    except EmbeddingUnavailable as error:
+        return replace(asked, away=error)
 
 
 def resolve(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
@@ -177,12 +211,12 @@ def resolve(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
     return ParsedQuestion(request, weights, kind, model, embed, request.now or datetime.now(UTC))
 
 
-def _embedding(used: ActiveModel | None) -> tuple[str, Callable[[str], Float32]]:
+def _embedding(used: ActiveModel | None) -> tuple[str, Callable[[Sequence[str]], Mapping[str, Float32]]]:
     """The deployment's model, and what makes questions' vectors: looked for when it is needed, since it may be away."""
     if used is None:
-        return model_of(chosen(get_settings())), lambda text: query_vector(embedder(), text)
+        return model_of(chosen(get_settings())), lambda texts: query_vectors(embedder(), texts)
     index_cache.follow(used.model, used.since)
-    return used.model, lambda text: query_vector(embedder_of(used.spec), text)
+    return used.model, lambda texts: query_vectors(embedder_of(used.spec), texts)
 
 
 def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchResult]:
@@ -217,7 +251,9 @@ def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchRes
 
 def _pool_of(request: RetrievalRequest) -> int:
     """How many of the best are looked at, to return ``top_k``."""
-    return request.top_k * POOL_FACTOR if request.diversity else request.top_k
+    if request.diversity:
+        return request.top_k * POOL_FACTOR
+    return max(request.top_k, ordering.LOOKED_AT) if request.newer_first else request.top_k
 
 
 def _thinned(request: RetrievalRequest, ranked: Ranked, vectors: Float32, rows: Rows) -> Ranked:
@@ -240,15 +276,15 @@ def _measure(asked: ParsedQuestion, index: AgentIndex, text: str, query: Float32
     """Relevance of all of the index's rows, and their cosines where there are any."""
     corpus = index.corpus()
     if asked.relevance == "lexical":
-        lexical = corpus.lexicon.bm25(tokens(text))
+        lexical = corpus.lexicon.bm25(asked_tokens(text))
         return Relevance(lexical, None, lexical, None, None, None), None if query is None else relevance.dense(corpus, query)
     if asked.relevance == "dense" and query is not None:
         cosine = relevance.dense(corpus, query)
         return Relevance(cosine, cosine, None, None, None, None), cosine
-    try:
-        measured = relevance.hybrid(corpus, text, query, asked.embed, asked.now)
-    except EmbeddingUnavailable:  # went away between the question and its sentences: the question as a whole will do
-        measured = relevance.hybrid(corpus, text, query, None, asked.now)
+    # Without the sentences' vectors the question as a whole will do.
+    known = query is None or all(sentence in asked.vectors for sentence in _sentences(asked, text))
+    embed = asked.vectors.__getitem__ if known and asked.embed is not None else None
+    measured = relevance.hybrid(corpus, text, query, embed, asked.now, with_neighbours=asked.request.neighbours)
     return measured, measured.dense
 
 
@@ -269,16 +305,14 @@ def _queries(asked: ParsedQuestion, index: AgentIndex) -> tuple[list[Float32 | N
         return [None] * len(texts), ""
     if not comparable:
         return [None] * len(texts), "no memory is embedded yet: found by words only"
-    try:
-        if given is None:
-            assert asked.embed is not None  # who asks by another model brings its vectors
-            queries = [asked.embed(text) for text in texts]
-        else:
-            queries = [to_array(vector) for vector in given]
-    except EmbeddingUnavailable as error:
-        if asked.weights.mode == "stanford" or asked.relevance == "dense":
-            raise
-        return [None] * len(texts), f"the embedder is away, found by words only: {error}"
+    if given is None:
+        if asked.away is not None:
+            if asked.weights.mode == "stanford" or asked.relevance == "dense":
+                raise asked.away
+            return [None] * len(texts), f"the embedder is away, found by words only: {asked.away}"
+        queries = [asked.vectors[text] for text in texts]
+    else:
+        queries = [to_array(vector) for vector in given]
     width = index.vectors.shape[1]
     wrong = next((query.size for query in queries if query.size != width), None)
     if wrong is not None:
@@ -299,6 +333,44 @@ def _found(index: AgentIndex, rows: Rows, ranked: Ranked, measured: Relevance | 
             }
         )
     return SearchResult(ranked, measured, [index.node_ids[row] for row in best_rows], best_rows, debug)
+
+
+def _ordered(asked: ParsedQuestion, found: SearchResult, index: AgentIndex, described: dict[UUID, dict[str, Any]]) -> SearchResult:
+    """With the newer before the older and thoughts behind their evidence, cut to what was asked for."""
+    request = asked.request
+    if asked.weights.mode == "stanford" or not request.newer_first or not found.node_ids:
+        return found
+    # Erased meanwhile: not described, and nothing in the answer.
+    there = np.array([place for place, node_id in enumerate(found.node_ids) if node_id in described], dtype=np.intp)
+    shown = [_shown(described[found.node_ids[place]]) for place in there]
+    relevant = found.ranked.scores.relevance.normalised
+    others = np.delete(relevant, found.ranked.best)
+    order, by = ordering.newer_first(
+        shown, index.corpus().alike(found.best_rows[there]), relevant[found.ranked.best[there]] - (np.median(others) if others.size else 0)
+    )
+    order = order[ordering.behind_evidence([shown[place] for place in order])]
+    kept = there[order][: request.top_k]
+    in_answer = {found.node_ids[place] for place in kept}
+    replaced = {shown[older].node_id: shown[newer].node_id for older, newer in by.items() if shown[newer].node_id in in_answer}
+    return replace(
+        found,
+        ranked=replace(found.ranked, best=found.ranked.best[kept]),
+        node_ids=[found.node_ids[place] for place in kept],
+        best_rows=found.best_rows[kept],
+        replaced=replaced,
+        debug=found.debug.model_copy(update={"retrieved_count": int(kept.size)}),
+    )
+
+
+def _shown(node: dict[str, Any]) -> Shown:
+    evidence = node["filling"] if node["type"] == "thought" else []
+    return Shown(
+        node["node_id"],
+        node["embedding_key"],
+        node["created_at"].timestamp(),
+        node["subject"],
+        frozenset(UUID(node_id) for node_id in evidence),
+    )
 
 
 def _debug(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> Debug:
@@ -347,6 +419,7 @@ def _nodes(found: SearchResult, described: dict[UUID, dict[str, Any]]) -> list[d
             "relevance": relevance,
             "importance": importance,
             "relevance_parts": parts,
+            "replaced_by": found.replaced.get(node_id),
         }
         for node_id, score, recency, relevance, importance, parts in explained
         if node_id in described  # erased meanwhile
@@ -371,6 +444,11 @@ def _parts(found: SearchResult) -> list[dict[str, float | None]]:
 
 
 _NO_PARTS: dict[str, float | None] = dict.fromkeys(RelevanceParts.model_fields)
+
+
+def _without_candidates(asked: ParsedQuestion, index: AgentIndex) -> dict[str, Any]:
+    debug = _debug(asked, index, np.zeros(0, dtype=np.intp))
+    return _answer([_nothing(text, NO_CANDIDATES, debug) for text in asked.request.focal_texts])
 
 
 def _nothing(text: str, message: str, debug: Debug) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from celery import current_app
 from uuid6 import uuid7
 
-from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.retrieval import RetrievalRequest
+from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from models.retrieval import touches
 from tasks.framework.jobs import Run, job

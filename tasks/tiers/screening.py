@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders import embedder, embedder_of
 from jiyi.providers.embedders.cache import query_vector
 from jiyi.providers.llms import ForGroup, llm

@@ -78,10 +78,11 @@ def publish(client: Client, events: list[Event]) -> None:
     while True:
         try:
             client.observe_many(events)
-            return
         except BrokerUnavailable:
             if time.monotonic() > deadline:
                 raise
+        else:
+            return
 
 
 def settled(group: str, supervise: Callable[[], None] = lambda: None) -> dict[str, Any]:

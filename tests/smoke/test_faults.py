@@ -13,7 +13,7 @@ import redis
 
 from jiyi import Client
 from jiyi.errors import EventRejected
-from jiyi.protocol.broker import exchange, intake_queue
+from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import get_settings
 from models.db.valkey import valkey
 from models.queue.broker_queues import unacknowledged

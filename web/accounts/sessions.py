@@ -35,7 +35,8 @@ NOTE_SECONDS = 60
 
 class Cookie(SecureCookieSessionInterface):
     """Secure, except on this machine over plain http. Copies on several ports of one machine share its cookies: so the
-    port is part of the name."""
+    port is part of the name.
+    """
 
     def get_cookie_secure(self, app: Flask) -> bool:  # noqa: ARG002
         return not is_plain_http_on_loopback()

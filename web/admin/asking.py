@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
+from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from web.calls import caller
 from web.sources import source

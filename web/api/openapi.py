@@ -226,7 +226,7 @@ def _clean(schema: Any) -> Any:
     cleaned = {name: _clean(value) for name, value in schema.items() if name != "title" or not isinstance(value, str)}
     if isinstance(text := cleaned.get("description"), str):
         cleaned["description"] = " ".join(_CODES.sub("", text).replace("``", "`").split())
-    if cleaned.get("format") == "binary":  # pydantic's word for a vector (jiyi.protocol.vectors)
+    if cleaned.get("format") == "binary":  # pydantic's word for a vector (jiyi.protocol.wire.vectors)
         return VECTOR
     for name, (keyword, setting) in LIMITS.items():
         property_ = cleaned.get("properties", {}).get(name) if isinstance(cleaned.get("properties"), dict) else None

@@ -71,7 +71,7 @@ MEANINGS: Mapping[int, str] = {
 }
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818 – its name says what happened
     """A request that is answered with a status and, perhaps, what is wrong with which field."""
 
     def __init__(self, status: int, detail: str, errors: Iterable[FieldProblem] = (), **headers: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import redis
 
-from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrieveBody
+from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from models.queue import broker_queues
 from web.api.problems import RETRY_SECONDS, Refused

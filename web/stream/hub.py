@@ -33,7 +33,7 @@ PAUSE = 1.0
 READ = stream.KEPT // 2
 
 
-class TooManyWatchers(Exception):
+class TooManyWatchers(Exception):  # noqa: N818 – its name says what happened
     """``of_this_one``: the asker has too many streams open; else the whole process has."""
 
     def __init__(self, limit: int, *, of_this_one: bool) -> None:

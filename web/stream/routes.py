@@ -104,7 +104,8 @@ def answer() -> Response:
 
 def _beginning(watcher: Watcher, after: str | None) -> tuple[str, stream.Place]:
     """First of all how soon to come back, from where on it is told, and whether something is missing in between; and up to
-    where the client knows everything."""
+    where the client knows everything.
+    """
     opened = json.dumps({"group": watcher.group_id, "kept": stream.KEPT}, ensure_ascii=False)
     retry = f"retry: {RETRY_MS}\n"
     if after is None:

@@ -9,7 +9,7 @@ class StackError(RuntimeError):
     """The embedded servers cannot run; the message names the thing, the problem and the fix."""
 
 
-class HomeInUse(StackError):
+class HomeInUse(StackError):  # noqa: N818 – its name says what happened
     """Another running copy owns this home.
 
     Args:

@@ -22,7 +22,7 @@ import redis
 from kombu.exceptions import OperationalError
 
 from jiyi.accounts.signatures import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
-from jiyi.protocol.broker import intake_queue
+from jiyi.protocol.wire.broker import intake_queue
 from jiyi.settings import Settings
 from models.db import valkey_keys
 from models.queue.broker_queues import redis_address

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import sys
 import threading
 from collections.abc import Iterable
+from datetime import datetime
 from typing import BinaryIO
 
 from honcho.printer import Message, Printer
@@ -43,7 +43,7 @@ class Output:
             return
         with self._guard:
             try:
-                now = datetime.datetime.now().astimezone()
+                now = datetime.now().astimezone()
                 self._printer.write(Message(type="line", data=line, time=now, name=name, colour=colour))
             except (OSError, ValueError):  # the terminal is gone; the processes need not end for that
                 self._quiet = True

@@ -18,7 +18,7 @@ from jiyi.protocol.operations import JobState, Tick
 LATE_SECONDS = 90
 
 
-class JobFailed(JiyiError):
+class JobFailed(JiyiError):  # noqa: N818 – its name says what happened
     """A job was run, and failed."""
 
     code = "job_failed"

@@ -19,7 +19,7 @@ from jiyi.errors import JiyiError
 UP, BACKUP = "workers.up", "workers.backup"
 
 
-class NoCheckout(JiyiError):
+class NoCheckout(JiyiError):  # noqa: N818 – its name says what happened
     """Only the client is installed."""
 
     code = "no_checkout"
@@ -60,7 +60,7 @@ def become(module: str, command: str, arguments: list[str]) -> None:
     paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
     sys.stdout.flush()
     os.chdir(root)
-    os.execve(sys.executable, [sys.executable, "-m", module, *arguments], {**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
+    os.execve(sys.executable, [sys.executable, "-m", module, *arguments], {**os.environ, "PYTHONPATH": os.pathsep.join(paths)})  # noqa: S606 – the process becomes the other one
 
 
 def checkout(command: str = "jiyi up") -> Path:

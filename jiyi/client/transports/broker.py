@@ -7,7 +7,7 @@ from typing import Any
 from jiyi.accounts.api_keys import KeyText
 from jiyi.client.transports.caller import Caller
 from jiyi.client.transports.publishing import EventPublisher
-from jiyi.protocol.calls import json_of
+from jiyi.protocol.wire.calls import json_of
 from jiyi.settings import Settings
 
 

@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from uuid6 import uuid7
 
 from jiyi.errors import BrokerUnavailable, NoAnswer, SettingsError
-from jiyi.protocol.broker import CONNECT_RETRY, stamp
-from jiyi.protocol.calls import json_of, open_reply, reply_key
+from jiyi.protocol.wire.broker import CONNECT_RETRY, stamp
+from jiyi.protocol.wire.calls import json_of, open_reply, reply_key
 from jiyi.settings import Settings
 
 if TYPE_CHECKING:

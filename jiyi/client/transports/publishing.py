@@ -9,8 +9,8 @@ from kombu.pools import producers
 from jiyi.accounts.api_keys import KeyText
 from jiyi.accounts.signatures import key_headers, service_headers
 from jiyi.errors import BrokerUnavailable, SettingsError
-from jiyi.protocol.broker import CONNECT_RETRY, bind_anew, exchange, intake_queue, stamp
 from jiyi.protocol.events import CONTENT_TYPE
+from jiyi.protocol.wire.broker import CONNECT_RETRY, bind_anew, exchange, intake_queue, stamp
 from jiyi.settings import Settings
 
 PUBLISH_RETRY = {"max_retries": 2, "interval_start": 0.1, "interval_step": 0.2}  # seconds

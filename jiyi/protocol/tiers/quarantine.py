@@ -74,7 +74,8 @@ class WorkingMemoryQuery(Request):
 
 class WorkingState(BaseModel):
     """``counts``: accepted, rejected (and by reason), fallen out, expired, since Valkey counts; ``rejections``: by reason,
-    of all that is in quarantine."""
+    of all that is in quarantine.
+    """
 
     rows: list[Item]
     counts: dict[str, int] = {}

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.once import once, once_each
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 
 #: Embedders that one process keeps: the one in use, and the next one while a deployment moves.
@@ -36,6 +36,10 @@ class Embedder(Protocol):
 
     def query(self, text: str) -> Float32:
         """``(dimensions,)`` for a text to search with. Raises :class:`EmbeddingUnavailable`."""
+        ...
+
+    def queries(self, texts: Sequence[str]) -> Float32:
+        """``(len(texts), dimensions)`` for texts to search with, in one call. Raises :class:`EmbeddingUnavailable`."""
         ...
 
 

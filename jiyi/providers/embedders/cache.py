@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from threading import Lock
 
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders import Embedder
 from jiyi.settings import get_settings
 
@@ -23,14 +24,25 @@ def forget() -> int:
 
 def query_vector(embedder: Embedder, text: str) -> Float32:
     """The vector to search with, from memory if it was asked for lately. Raises :class:`EmbeddingUnavailable`."""
-    key = (embedder.model, text)
+    return query_vectors(embedder, [text])[text]
+
+
+def query_vectors(embedder: Embedder, texts: Sequence[str]) -> dict[str, Float32]:
+    """Each text's vector, those not asked for lately in one call. Raises :class:`EmbeddingUnavailable`."""
+    found: dict[str, Float32] = {}
     with _lock:
-        if key in _known:
-            _known.move_to_end(key)
-            return _known[key]
-    vector = embedder.query(text)
+        for text in texts:
+            key = (embedder.model, text)
+            if key in _known:
+                _known.move_to_end(key)
+                found[text] = _known[key]
+    missing = list(dict.fromkeys(text for text in texts if text not in found))
+    if not missing:
+        return found
+    made = dict(zip(missing, embedder.queries(missing), strict=True))
     with _lock:
-        _known[key] = vector
+        for text, vector in made.items():
+            _known[embedder.model, text] = vector
         while len(_known) > get_settings().query_cache:
             _known.popitem(last=False)
-    return vector
+    return found | made

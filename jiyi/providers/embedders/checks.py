@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 
 

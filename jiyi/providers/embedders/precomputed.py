@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 
 
 class PrecomputedEmbedder:
@@ -26,3 +26,6 @@ class PrecomputedEmbedder:
         raise EmbeddingUnavailable(
             f"JIYI_EMBEDDER=precomputed:{self.model} embeds no questions: give vectors and embedding_model with the request"
         )
+
+    def queries(self, texts: Sequence[str]) -> Float32:
+        return self.query("\n".join(texts))

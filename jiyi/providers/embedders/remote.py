@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jiyi.errors import EmbeddingUnavailable, TextRefused
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.breakers import note_error
 from jiyi.providers.embedders.checks import unit_rows
 from jiyi.providers.embedders.choice import dimensions_of
@@ -59,10 +59,13 @@ class RemoteEmbedder:
         return np.concatenate(parts) if parts else np.empty((0, self._size or 0), dtype=np.float32)
 
     def query(self, text: str) -> Float32:
+        vector: Float32 = self.queries([text])[0]
+        return vector
+
+    def queries(self, texts: Sequence[str]) -> Float32:
         """One try only: somebody waits, and retrieval can do without."""
         patience = Patience(self._query_seconds, tries=1, total=self._query_seconds)
-        vector: Float32 = self._ask([cut(text, self._max_tokens)], patience)[0]
-        return vector
+        return np.concatenate([self._ask(chunk, patience) for chunk in self._chunks(texts)])
 
     def _chunks(self, texts: Sequence[str]) -> Iterator[list[str]]:
         chunk: list[str] = []

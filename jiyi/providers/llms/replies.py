@@ -27,7 +27,7 @@ _LIMITS = frozenset(
 )
 
 
-class Unusable(Exception):
+class Unusable(Exception):  # noqa: N818 – its name says what happened
     """A reply that is no answer; the message says why."""
 
 

@@ -33,7 +33,7 @@ _listener: Callable[[Usage], None] | None = None
 
 def on_usage(listener: Callable[[Usage], None] | None) -> None:
     """Have ``listener`` called after each question, in the thread that asked; it must not raise. None: nobody."""
-    global _listener
+    global _listener  # noqa: PLW0603 – one of each process
     _listener = listener
 
 

@@ -13,7 +13,7 @@ from flask import Flask
 from pydantic import BaseModel
 from sqlalchemy import text
 
-from jiyi.protocol.calls import open_reply, reply_key
+from jiyi.protocol.wire.calls import open_reply, reply_key
 from models.actions import ACTIONS
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

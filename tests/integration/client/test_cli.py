@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from jiyi.cli.app import app
-from jiyi.protocol.broker import exchange, intake_queue
+from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import get_settings
 
 ROOT = Path(__file__).resolve().parents[3]

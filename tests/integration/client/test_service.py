@@ -19,9 +19,9 @@ from uuid6 import uuid7
 from jiyi import Client
 from jiyi.errors import EventRejected, InvalidEvent, InvalidRequest, ModelMismatch, NoAnswer, NotFound
 from jiyi.operations.jobs import JOBS
-from jiyi.protocol.broker import exchange, intake_queue
 from jiyi.protocol.operations import DeadLetter, LetterState, Resolved
 from jiyi.protocol.queries import QUEUE, Page
+from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db.connection import unit_of_work

@@ -520,7 +520,8 @@ def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack)
     _cause_trouble(group, word, zh)
     preview = client.erasure.preview(person=word, aliases=[zh])
     assert preview.agents == [f"{word}-agent"]
-    formerly = client.ask("erase", EraseQuery(group_id=group, what=Erasure(person=word, aliases=[zh]), dry_run=True))
+    with pytest.warns(DeprecationWarning, match="Client.ask"):
+        formerly = client.ask("erase", EraseQuery(group_id=group, what=Erasure(person=word, aliases=[zh]), dry_run=True))
     assert ErasurePreview.model_validate(formerly) == preview  # as clients before version 0.2 ask
     erasure_id = client.erasure.request(person=word, aliases=[zh])
     report = client.erasure.wait_for(erasure_id, PATIENCE_SECONDS).report
@@ -554,7 +555,7 @@ def _cause_trouble(group: str, word: str, zh: str) -> None:
     for body in bodies:
         publish_raw(json.dumps(body, ensure_ascii=False))
     publish_raw(f'{{"{word}": ')
-    with Client(group) as client, pytest.raises(InvalidRequest):
+    with Client(group) as client, pytest.warns(DeprecationWarning), pytest.raises(InvalidRequest):
         client.ask("erase", cast("Any", _Anything(group_id=group, what={"person": word, "agent_id": zh})))
     for statement in (
         "INSERT INTO memory_nodes (node_id, group_id, description) VALUES (gen_random_uuid(), :g, :word)",

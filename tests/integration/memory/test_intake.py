@@ -18,9 +18,9 @@ from sqlalchemy import text
 
 from jiyi.memory.nodes import Derived
 from jiyi.protocol import events as wire
-from jiyi.protocol.broker import exchange, intake_queue
 from jiyi.protocol.events import MemoryObserved
 from jiyi.protocol.operations import ResolveBody, Resolved
+from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.actions import Actor

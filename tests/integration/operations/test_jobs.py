@@ -399,9 +399,9 @@ def test_archiving_is_done_in_batches_and_goes_on_where_a_kill_left_it(group: st
     class Killed(BaseException):
         pass
 
-    def killed_in_the_second_batch(*arguments: Any) -> int:
+    def killed_in_the_second_batch(*arguments: Any, **named: Any) -> int:
         calls.append(1)
-        done = original(*arguments)
+        done = original(*arguments, **named)
         if len(calls) == 2:
             raise Killed
         return done

@@ -16,8 +16,8 @@ from flask import Flask
 from prometheus_client.parser import text_string_to_metric_families
 
 from jiyi import Client
-from jiyi.protocol.broker import PUBLISHED_AT, stamp
 from jiyi.protocol.operations import Tick
+from jiyi.protocol.wire.broker import PUBLISHED_AT, stamp
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey

@@ -116,7 +116,7 @@ def finish(to: str, until: str = "done", **options: Any) -> list[str]:
     raise AssertionError(seen)
 
 
-# Faults (K-34)
+# Faults, K-34
 
 
 @pytest.mark.parametrize(

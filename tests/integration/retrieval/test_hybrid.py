@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from threading import Barrier
 from typing import Any
 from uuid import UUID
 
@@ -11,13 +12,19 @@ import pytest
 
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, RetrievedNode
-from jiyi.providers.embedders import embedder
+from jiyi.protocol.vectors import Float32
+from jiyi.providers.embedders import Embedder, embedder
+from jiyi.providers.embedders.cache import query_vectors
+from jiyi.retrieval.relevance import sentences_of
+from jiyi.settings import Settings
+from models.db.connection import reading_engine
 from models.db.valkey import valkey
 from models.retrieval import index_cache
 from tasks.memory import access
 from tasks.retrieval import retrieve as retrieval
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.memory.test_inbox import observed, save
+from tests.integration.threads import Threads
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 
@@ -83,10 +90,10 @@ def by_description(answer: FocalAnswer) -> dict[str, RetrievedNode]:
 
 @pytest.fixture
 def no_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(_embedder: object, _text: str) -> None:
+    def away(_embedder: object, _texts: Sequence[str]) -> None:
         raise EmbeddingUnavailable("the model is being downloaded")
 
-    monkeypatch.setattr(retrieval, "query_vector", away)
+    monkeypatch.setattr(retrieval, "query_vectors", away)
 
 
 # What is found
@@ -221,20 +228,65 @@ def test_what_needs_a_vector_fails_without_an_embedder(group: str, no_embedder: 
         ask(group, "What does Klaus read?", **options)
 
 
-def test_an_embedder_that_goes_away_between_sentences_leaves_an_answer(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+LONG = "What does Klaus read about gentrification? And where does Maria water her tomatoes?"
+
+
+def test_all_texts_of_a_request_are_embedded_in_one_call(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     diary(group)
-    asked: list[str] = []
+    calls: list[list[str]] = []
 
-    def once(_embedder: object, text: str) -> object:
-        asked.append(text)
-        if len(asked) > 1:
-            raise EmbeddingUnavailable("gone")
-        return embedder().query(text)
+    def noted(engine: Embedder, texts: Sequence[str]) -> dict[str, Float32]:
+        calls.append(list(texts))
+        return query_vectors(engine, texts)
 
-    monkeypatch.setattr(retrieval, "query_vector", once)
-    answer = ask(group, "What does Klaus read about gentrification? And where does Maria water her tomatoes?")
-    assert len(asked) > 1
+    monkeypatch.setattr(retrieval, "query_vectors", noted)
+    answers = ask_all(group, LONG, "Who waters tomatoes?").groups
+    assert len(calls) == 1
+    assert sorted(calls[0]) == sorted([LONG, *sentences_of(LONG), "Who waters tomatoes?"])
+    assert {node.description for node in answers[0].retrieved_nodes[:2]} == {DIARY[0], DIARY[1]}
+
+
+def test_vectors_that_come_along_leave_only_sentences_to_embed(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their embedder being away, the question as a whole has to do."""
+    diary(group)
+    engine = embedder()
+    given = {"vectors": [engine.query(LONG).tolist()], "embedding_model": engine.model}
+
+    def away(_embedder: object, texts: Sequence[str]) -> None:
+        assert list(texts) == sentences_of(LONG)
+        raise EmbeddingUnavailable("gone")
+
+    monkeypatch.setattr(retrieval, "query_vectors", away)
+    answer = ask(group, LONG, **given)
+    assert answer.debug.relevance == "hybrid"
     assert {node.description for node in answer.retrieved_nodes[:2]} == {DIARY[0], DIARY[1]}
+
+
+def test_no_embedder_is_called_under_a_lock_or_with_a_connection(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight questions to one agent at once are with the embedder at the same time: none waits for another's."""
+    diary(group)
+    together = Barrier(8)
+
+    def slow(engine: Embedder, texts: Sequence[str]) -> dict[str, Float32]:
+        together.wait(60)
+        assert reading_engine().pool.checkedout() == 0  # type: ignore[attr-defined]
+        found = query_vectors(engine, texts)
+        together.wait(60)  # and none goes on before all have looked at the pool
+        return found
+
+    monkeypatch.setattr(retrieval, "query_vectors", slow)
+    with Threads(8) as pool:
+        answers = list(pool.map(lambda place: ask(group, f"Who waters tomatoes at {place}?"), range(8)))
+    assert all(answer.retrieved_nodes[0].description == DIARY[1] for answer in answers)
+
+
+def test_a_worker_answers_as_many_questions_at_once(group: str) -> None:
+    assert Settings().retrieval_threads >= 8
+
+
+def test_a_question_to_an_agent_that_nobody_knows_is_not_embedded(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrieval, "query_vectors", lambda *_: pytest.fail("nothing to compare with"))
+    assert ask(group, "Who waters tomatoes?").status == "no_candidates"
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -275,3 +327,59 @@ def test_other_groups_and_agents_memories_are_never_seen_and_change_no_figure(gr
     again = ask(group, "What does Klaus read?")
     assert again == alone
     assert {node.description for node in again.retrieved_nodes} == set(DIARY)
+
+
+# What comes before what
+
+
+def test_the_newer_of_two_that_say_the_same_comes_first_and_the_older_is_marked(group: str) -> None:
+    diary(group)
+    old = remember(group, "Maria lives in a flat in Leith with a view of the harbour")
+    new = remember(group, "Maria has moved, she lives in a flat in Hobart now", hours=5)
+    remember(group, "The ferry was late", hours=6)
+    question = "In which flat with a view of the harbour does Maria live?"  # in the words of the older
+    nodes = ask(group, question).retrieved_nodes
+    assert [node.node_id for node in nodes[:2]] == [new, old]
+    assert [node.replaced_by for node in nodes[:2]] == [None, new]
+    plain = ask(group, question, newer_first=False).retrieved_nodes
+    assert plain[0].node_id == old
+    assert all(node.replaced_by is None for node in plain)
+
+
+def test_the_newer_is_found_among_the_best_however_few_are_asked_for(group: str) -> None:
+    diary(group)
+    remember(group, "Maria lives in a flat in Leith with a view of the harbour")
+    new = remember(group, "Maria has moved, she lives in a flat in Hobart now", hours=5)
+    remember(group, "The ferry was late", hours=6)
+    answer = ask(group, "In which flat with a view of the harbour does Maria live?", top_k=1)
+    assert [node.node_id for node in answer.retrieved_nodes] == [new]
+    assert answer.accessed_ids == [new]
+    assert answer.debug.retrieved_count == 1
+
+
+def test_a_thought_does_not_come_before_its_evidence(group: str) -> None:
+    evidence = [remember(group, "Klaus read about rents"), remember(group, "Klaus wrote of gentrification at night", hours=1)]
+    thought = remember(group, "Klaus is dedicated to research on gentrification", hours=2, node_type="thought", evidence=evidence)
+    question = "Is Klaus dedicated to research on gentrification?"
+    nodes = [node.node_id for node in ask(group, question).retrieved_nodes]
+    assert nodes.index(thought) > max(map(nodes.index, evidence))
+    assert ask(group, question, newer_first=False).retrieved_nodes[0].node_id == thought
+
+
+def test_neighbours_can_be_switched_off_for_one_request(group: str) -> None:
+    remember(group, "Which glaze did Ben choose for the vases?", session_id="s")
+    remember(group, "The green one from the shelf in Leith", session_id="s", hours=0.01)
+    nodes = by_description(ask(group, "the glaze of the vases"))
+    assert nodes["The green one from the shelf in Leith"].relevance_parts.neighbours != 0
+    nodes = by_description(ask(group, "the glaze of the vases", neighbours=False))
+    assert nodes["The green one from the shelf in Leith"].relevance_parts.neighbours == 0
+
+
+@pytest.mark.parametrize("relevance", ["hybrid", "lexical"])
+def test_a_single_chinese_character_is_found_by_words(group: str, relevance: str) -> None:
+    remember(group, "我家的猫昨天生病了")
+    diary(group)
+    for question in ("猫", "我的猫怎么了？"):
+        best = ask(group, question, relevance=relevance).retrieved_nodes[0]
+        assert best.description == "我家的猫昨天生病了"
+        assert best.relevance_parts.lexical

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import ModelMismatch
-from jiyi.protocol.calls import reply_of
 from jiyi.protocol.events import build
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, RetrievedNode
+from jiyi.protocol.wire.calls import reply_of
 from jiyi.providers.embedders import embedder
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
@@ -89,7 +89,8 @@ def retrieve(request: RetrievalRequest) -> Answer:
 
 def ask_all(group: str, *focal: list[float], **options: Any) -> Answer:
     vectors = focal or (EAST,)
-    options = {"now": NOW, "vectors": vectors, "embedding_model": MODEL, **options}
+    # By score alone: what comes before what beside the scores is tested in test_hybrid.py.
+    options = {"now": NOW, "vectors": vectors, "embedding_model": MODEL, "newer_first": False, **options}
     texts = [f"focal {i}" for i in range(len(vectors))]
     # Dense: cosines can be worked out by hand. What else relevance is made of is tested in test_hybrid.py.
     return retrieve(RetrievalRequest(**{"relevance": "dense", "group_id": group, "agent_id": "klaus", "focal_texts": texts, **options}))
@@ -109,10 +110,20 @@ def by_description(answer: FocalAnswer) -> dict[str, RetrievedNode]:
 
 # Scores
 
+#: Standard deviation of the relevances 1, 0 and 0.6, times their gain: the unit of the nudges.
+UNIT = 3 * (1.36 / 3 - (1.6 / 3) ** 2) ** 0.5
+#: Weights of recency and importance: their reach, times what there is between the least and the greatest.
+RECENT = (UNIT * 0.25 * (1 / 2 - 1 / 8), UNIT * 0.5 * 0.6)
+ELAPSED = (UNIT * 0.25 * (2**-2 - 2**-10), UNIT * 0.5 * 0.6)
+STANFORD = (0.5, 2.0)
 #: Half a point for recency, so that decay 0.5 gives round numbers. Per memory: recency raw, normalised; score.
 EXPECTED = {
-    "recent": {"c": (1 / 2, 1, 3.3), "a": (1 / 8, 0, 3.0), "b": (1 / 4, 1 / 3, 2 + 1 / 6)},
-    "elapsed": {"c": (2**-2, 1, 3.3), "a": (2**-10, 0, 3.0), "b": (2**-6, 1 / 17, 2 + 0.5 / 17)},
+    "recent": {"a": (1 / 8, 0, 3.0), "c": (1 / 2, 1, RECENT[0] + 1.8 + RECENT[1] / 2), "b": (1 / 4, 1 / 3, RECENT[0] / 3 + RECENT[1])},
+    "elapsed": {
+        "a": (2**-10, 0, 3.0),
+        "c": (2**-2, 1, ELAPSED[0] + 1.8 + ELAPSED[1] / 2),
+        "b": (2**-6, 1 / 17, ELAPSED[0] / 17 + ELAPSED[1]),
+    },
     "stanford": {"a": (1 / 2, 1, 3.5), "c": (1 / 8, 0, 2.8), "b": (1 / 4, 1 / 3, 2 + 1 / 6)},
 }
 
@@ -122,18 +133,19 @@ def test_order_scores_and_every_component_equal_those_computed_by_hand(group: st
     three(group)
     answer = ask(group, mode=mode, recency_decay=0.5)
     assert [node.description for node in answer.retrieved_nodes] == list(EXPECTED[mode])
+    recency_weight, importance_weight = {"recent": RECENT, "elapsed": ELAPSED, "stanford": STANFORD}[mode]
     relevance = {"a": (1, 1), "b": (0, 0), "c": (0.6, 0.6)}
     importance = {"a": (2, 0), "b": (8, 1), "c": (5, 0.5)}
     for name, node in by_description(answer).items():
         raw, normalised, score = EXPECTED[mode][name]
         recency = (raw, normalised)
         for component, expected, weight in (
-            (node.recency, recency, 0.5),
+            (node.recency, recency, recency_weight),
             (node.relevance, relevance[name], 3),
-            (node.importance, importance[name], 2),
+            (node.importance, importance[name], importance_weight),
         ):
             assert (component.raw, component.normalised) == pytest.approx(expected, abs=1e-6)
-            assert component.weight == weight
+            assert component.weight == pytest.approx(weight, abs=1e-6)
             assert component.contribution == pytest.approx(expected[1] * weight, abs=1e-6)
         assert node.score == pytest.approx(score, abs=1e-6)
 
@@ -141,10 +153,10 @@ def test_order_scores_and_every_component_equal_those_computed_by_hand(group: st
 def test_debug_figures_are_over_all_candidates_not_only_those_returned(group: str) -> None:
     three(group)
     answer = ask(group, mode="recent", recency_decay=0.5, top_k=1)
-    assert [node.description for node in answer.retrieved_nodes] == ["c"]
+    assert [node.description for node in answer.retrieved_nodes] == ["a"]
     debug = answer.debug
     assert (debug.total_candidates, debug.retrieved_count, debug.without_comparable_vector) == (3, 1, 0)
-    assert (debug.max_score, debug.min_score) == pytest.approx((3.3, 2 + 1 / 6), abs=1e-6)
+    assert (debug.max_score, debug.min_score) == pytest.approx((3.0, RECENT[0] / 3 + RECENT[1]), abs=1e-6)
     assert (debug.mode, debug.embedding_model) == ("recent", MODEL)
 
 
@@ -179,7 +191,7 @@ def test_several_focal_texts_are_answered_in_their_order_from_the_same_state(gro
     three(group)
     answer = ask_all(group, [1, 0], [0, 1], [1, 0], mode="recent", recency_decay=0.5, top_k=1)
     assert [one.focal_text for one in answer.groups] == ["focal 0", "focal 1", "focal 2"]
-    assert [one.retrieved_nodes[0].description for one in answer.groups] == ["c", "b", "c"]
+    assert [one.retrieved_nodes[0].description for one in answer.groups] == ["a", "b", "a"]
     assert answer.groups[0].retrieved_nodes == answer.groups[2].retrieved_nodes
 
 
@@ -219,7 +231,7 @@ def test_the_request_comes_before_the_agent_and_the_agent_before_the_deployment(
     with environment(**deployment):
         assert settings() == ("stanford", [2 * 0.5, 2 * 3.0, 3 * 2.0], 0.25)
         given = settings(mode="recent", recency_w=0, importance_w=1, recency_decay=0.5)  # 0 is a value like any other
-        assert given == ("recent", [0, 2 * 3.0, 1 * 2.0], 1 / 8)
+        assert given == ("recent", [0, 2 * 3.0, pytest.approx(RECENT[1], abs=1e-6)], 1 / 8)
 
 
 # Candidates
@@ -326,6 +338,7 @@ def test_without_candidates_the_answer_says_so_before_any_vector_is_looked_at(gr
         raise AssertionError("the focal text was embedded")
 
     monkeypatch.setattr(embedder(), "query", asked)
+    monkeypatch.setattr(embedder(), "queries", asked)
     remember(group, "only a chat", node_type="chat")
     save(observed(group, "desk is idle"))
     embedded_here: dict[str, Any] = {"vectors": None, "embedding_model": None}
@@ -388,7 +401,7 @@ def test_focal_texts_without_vectors_are_embedded_by_the_deployments_model(group
 def test_what_was_returned_counts_as_accessed_once_a_request_at_its_time(group: str, sent: Sent) -> None:
     a, b, c = three(group)
     answer = ask_all(group, [1, 0], [0, 1], recency_decay=0.5, top_k=2)
-    assert [one.accessed_ids for one in answer.groups] == [[c, a], [b, c]]
+    assert [one.accessed_ids for one in answer.groups] == [[a, c], [b, c]]
     access.flush()
     found = rows("SELECT * FROM node_access WHERE node_id = ANY(:ids)", ids=[a, b, c])
     assert {row["node_id"]: (row["last_accessed"], row["access_count"]) for row in found} == dict.fromkeys([a, b, c], (NOW, 1))
@@ -476,6 +489,7 @@ def test_a_node_comes_with_all_its_fields_and_without_its_vector(group: str) -> 
         "keywords": ["Klaus", "书"],
         "filling": [str(evidence)],
         "provenance": {"source": "test"},
+        "replaced_by": None,
     }
 
 

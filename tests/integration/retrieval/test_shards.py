@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jiyi import Client
-from jiyi.protocol.calls import retrieval_queue
+from jiyi.protocol.wire.calls import retrieval_queue
 from models.db.valkey import valkey
 from workers import ephemeral
 from workers.embedded.stack import Stack

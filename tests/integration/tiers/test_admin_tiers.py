@@ -61,7 +61,7 @@ def digest(group: str) -> UUID:
     return digest_id
 
 
-def audited(group: str) -> list[dict[str, Any]]:
+def audited(group: str) -> list[audit.AuditEntry]:
     with unit_of_work() as connection:
         return audit.entries(connection, group, None, 100)
 
@@ -318,8 +318,8 @@ def test_what_is_left_as_it_was_is_the_entry_itself(admin: Browser, group: str) 
     again = admin.post("/promotion", data={"entry": str(entry), "text": TEXTS[0]}, headers={"HX-Request": "true"})
     assert "nothing has changed" in again.text
     assert "<html" not in again.text
-    (row,) = [row for row in audited(group) if row["action"] == "knowledge.promote"]
-    assert row["actor"] == f"user:{admin.user.name}"  # type: ignore[attr-defined]
+    (row,) = [row for row in audited(group) if row.action == "knowledge.promote"]
+    assert row.actor == f"user:{admin.user.name}"  # type: ignore[attr-defined]
 
 
 def test_several_entries_are_promoted_each_or_as_one_text(admin: Browser, group: str) -> None:
@@ -359,7 +359,7 @@ def test_knowledge_is_listed_edited_and_demoted_with_its_history(admin: Browser,
     listed = {choice: data(admin, "/knowledge.json", demoted=choice)["pieces"] for choice in ("without", "with", "only")}
     assert {choice: len(pieces) for choice, pieces in listed.items()} == {"without": 0, "with": 2, "only": 2}
     assert "It holds fifty." in page(admin, "/promotion", knowledge=new[1])
-    actions = [row["action"] for row in audited(group)]
+    actions = [row.action for row in audited(group)]
     assert actions[:2] == ["knowledge.demote", "knowledge.edit"]
 
 
@@ -372,7 +372,7 @@ def test_deleting_takes_out_of_sight_and_out_of_working_memory(admin: Browser, g
     assert admin.get(f"/quarantine/{gone}").status_code == 404
     assert [entry["entry_id"] for entry in data(admin, "/working.json")["entries"]] == [str(stays)]
     assert admin.post("/quarantine/delete").status_code == 400
-    assert audited(group)[0]["action"] == "quarantine.delete"
+    assert audited(group)[0].action == "quarantine.delete"
 
 
 def test_working_memory_tells_how_long_yet(viewer: Browser, group: str) -> None:
@@ -448,7 +448,7 @@ def test_with_valkey_away_the_pages_say_what_is_left(viewer: Browser, group: str
     say(group, TEXTS[0])
     promote(group, text="Cups crack when the kiln cools too fast.")
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
-    for module in ("models.tiers.working", "models.tiers.query", "models.db.valkey"):
+    for module in ("models.tiers.working", "models.db.rate_limits", "models.db.valkey"):
         monkeypatch.setattr(f"{module}.valkey", lambda: nowhere)
     found = data(viewer, "/tiers.json", group=group)
     assert [one["state"] for one in found["tiers"]] == ["ok", "unreachable", "attention"]
@@ -496,4 +496,4 @@ def test_a_running_service_answers_and_digests(sign_in: SignIn, client: Client) 
     answer = browser.post("/digests", data={"days": "7"})
     assert answer.status_code == 303, answer.text
     assert TEXTS[0] in page(browser, answer.headers["Location"])
-    assert [(row["action"], row["actor"]) for row in audited(client.group)] == [("digests.make", f"user:{browser.user.name}")]
+    assert [(row.action, row.actor) for row in audited(client.group)] == [("digests.make", f"user:{browser.user.name}")]

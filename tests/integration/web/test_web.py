@@ -28,7 +28,7 @@ from tests.integration.web.markup import code_in_attributes
 from web import serve, show
 from web.operations import health, roll_call
 from web.security import require_login_on_public_bind
-from web.sources import Unanswered, from_database, to_database
+from web.sources import Unanswered, from_database
 from workers.embedded.stack import Stack
 
 AGENT = "林岚"
@@ -363,7 +363,7 @@ def test_the_database_ends_a_question_that_takes_too_long(database: Stack) -> No
     with pytest.raises(Unanswered, match="statement timeout"):
         from_database(lambda connection: connection.execute(text("SELECT pg_sleep(60)")), timeout=0.05)
     with pytest.raises(Unanswered, match="statement timeout"):
-        to_database(lambda connection: connection.execute(text("SET LOCAL statement_timeout = 50; SELECT pg_sleep(60)")))
+        from_database(lambda connection: connection.execute(text("SET LOCAL statement_timeout = 50; SELECT pg_sleep(60)")))
 
 
 def test_cn58_it_is_ready_when_the_database_and_valkey_answer(browser: FlaskClient) -> None:

@@ -25,6 +25,7 @@ from jiyi.client.arguments import (
 from jiyi.client.client import MOVED, chunks
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
 from jiyi.protocol import events as wire
+from jiyi.protocol.memory import NodesQuery
 from jiyi.protocol.retrieval import Question
 from jiyi.protocol.tiers.quarantine import IngestBody
 from jiyi.protocol.tiers.query import MemoryQuestion
@@ -274,3 +275,14 @@ def test_the_arguments_are_the_fields_of_their_models(arguments: Any, models: li
     fields = set().union(*(model.model_fields for model in models))
     assert set(arguments.__annotations__) == fields - apart
     assert apart <= fields
+
+
+def test_questions_by_their_old_names_are_asked_for_one_more_release() -> None:
+    transport = Recorder({"rows": [], "next": None}, {"events": []})
+    with Client("g", settings=Settings(), transport=transport) as client, pytest.warns(DeprecationWarning, match="version 0.3"):
+        assert client.page("nodes", NodesQuery, agent_id="klaus").rows == []
+        assert client.ask("related", NodesQuery(agent_id="klaus")) == {"events": []}
+    assert [(name, queue, body["group_id"]) for name, queue, body, _ in transport.calls] == [
+        ("inspect.nodes", "inspection", "g"),
+        ("inspect.related", "inspection", "g"),
+    ]

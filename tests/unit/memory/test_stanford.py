@@ -15,7 +15,7 @@ from jiyi.errors import InvalidRequest
 from jiyi.memory import stanford
 from jiyi.memory.stanford import node_uuid
 from jiyi.protocol.events import AgentConfigured, MemoryObserved
-from jiyi.protocol.vectors import to_array
+from jiyi.protocol.wire.vectors import to_array
 
 
 def node(kind: str, text: str, **other: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""jiyi.protocol.calls: replies out and back."""
+"""jiyi.protocol.wire.calls: replies out and back."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.errors import BY_CODE, InvalidEvent, InvalidRequest, JiyiError, ServiceError
-from jiyi.protocol.calls import open_reply, reply_key, reply_of, reply_of_error, retrieval_queue, retrieval_queues
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievedNode, ScoreComponent
+from jiyi.protocol.wire.calls import open_reply, reply_key, reply_of, reply_of_error, retrieval_queue, retrieval_queues
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 json_values = st.recursive(

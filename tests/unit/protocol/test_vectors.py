@@ -1,4 +1,4 @@
-"""jiyi.protocol.vectors: one packed form, whatever it came as. What is refused is also in test_events.py."""
+"""jiyi.protocol.wire.vectors: one packed form, whatever it came as. What is refused is also in test_events.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from jiyi.protocol.vectors import Vector, to_array, to_bytes, to_text
+from jiyi.protocol.wire.vectors import Vector, to_array, to_bytes, to_text
 
 VALUES = [0.25, -1.5, 3.0]
 PACKED = np.array(VALUES, "<f4").tobytes()

@@ -185,7 +185,7 @@ def test_any_reply_is_an_answer_or_unusable(reply: str) -> None:
     question = Poignancy(agent_id="a", text="b")
     try:
         assert 1 <= answer_in(reply, question).poignancy <= 10
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 – whatever it is, the caller goes on
         assert type(error).__name__ == "Unusable"
         assert len(str(error)) <= 500
 

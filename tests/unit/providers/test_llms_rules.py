@@ -128,6 +128,82 @@ CHINESE = {
 EXAMPLES = [(text, *bounds) for table in (ENGLISH, CHINESE) for bounds, texts in table.items() for text in texts]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "haha nice",
+        "ok ok",
+        "lol",
+        "Thanks!",
+        "Good night",
+        "sounds good",
+        "no worries",
+        "see you tomorrow",
+        "great 😊",
+        "👍",
+        "嗯嗯",
+        "好的",
+        "谢谢啦",
+        "哈哈哈",
+        "早上好！",
+        "晚安",
+        "收到",
+        "辛苦了",
+        "好呀好呀",
+        "没事没事",
+    ],
+)
+def test_small_talk_weighs_least(text: str) -> None:
+    assert poignancy(text) <= 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm vegetarian",
+        "I don't eat meat",
+        "I can't eat peanuts",
+        "I'm lactose intolerant",
+        "I'm allergic to cats",
+        "I have diabetes",
+        "I take insulin twice a day",
+        "My blood type is AB negative",
+        "my son has epilepsy",
+        "My address is 12 Leith Walk",
+        "I live in Leith",
+        "We moved to Hobart last week",
+        "I'm afraid of heights",
+        "I'm scared of flying",
+        "I promised Anna to call her",
+        "my daughter is called Mia",
+        "My wife's birthday is on May 3",
+        "我吃素",
+        "我不吃辣",
+        "我对青霉素过敏",
+        "我乳糖不耐受",
+        "我有高血压",
+        "我每天要吃降压药",
+        "我是O型血",
+        "她有哮喘",
+        "我家住在良渚文化村",
+        "我搬到了成都",
+        "我怕狗",
+        "我恐高",
+        "我晕船",
+        "我答应女儿周末带她去海洋馆",
+        "我儿子叫小宝",
+        "我妈妈的生日是五月三号",
+    ],
+)
+def test_what_somebody_would_be_hurt_by_if_it_were_forgotten(text: str) -> None:
+    assert poignancy(text) >= 6
+
+
+@pytest.mark.parametrize("text", ["恐怕要下雨", "哪怕下雨也去散步", "It's nice that the ferry was on time", "我知道那家店的老板姓什么"])
+def test_what_only_sounds_like_it(text: str) -> None:
+    assert 1 < poignancy(text) < 6
+
+
 @pytest.mark.parametrize(("text", "low", "high"), EXAMPLES)
 def test_poignancy_of_a_statement_is_in_its_range(text: str, low: int, high: int) -> None:
     assert low <= poignancy(text) <= high, weigh(Poignancy(agent_id="", text=text))

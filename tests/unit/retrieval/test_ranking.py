@@ -46,15 +46,50 @@ def focal(*values: float) -> np.ndarray:
 
 def test_rank_adds_the_three_components_with_their_gains() -> None:
     given_ = candidates([10, 20, 30], poignancy=[2, 10, 6], vectors=[[1, 0], [0, 1], [3, 4]])
-    ranked = rank(given_, focal(), weights("recent", recency=2, relevance=1, importance=0.5), top_k=3, now=NOW)
-    # recency 0.125, 0.25, 0.5 → 0, ⅓, 1 (× 2 × 0.5); relevance 1, 0, 0.6 (× 3); importance 0, 1, 0.5 (× 0.5 × 2)
-    assert ranked.scores.recency.raw.tolist() == [0.125, 0.25, 0.5]
+    ranked = rank(given_, focal(), weights("stanford", recency=2, relevance=1, importance=0.5), top_k=3, now=NOW)
+    # recency 0.5, 0.25, 0.125 → 1, ⅓, 0 (× 2 × 0.5); relevance 1, 0, 0.6 (× 3); importance 0, 1, 0.5 (× 0.5 × 2)
+    assert ranked.scores.recency.raw.tolist() == [0.5, 0.25, 0.125]
     assert ranked.scores.recency.weight == 1.0
     assert ranked.scores.relevance.weight == 3.0
     assert ranked.scores.importance.weight == 1.0
-    assert ranked.scores.total == pytest.approx([0 + 3 + 0, 1 / 3 + 0 + 1, 1 + 1.8 + 0.5])
-    assert ranked.best.tolist() == [2, 0, 1]
+    assert ranked.scores.total == pytest.approx([1 + 3 + 0, 1 / 3 + 0 + 1, 0 + 1.8 + 0.5])
+    assert ranked.best.tolist() == [0, 2, 1]
     assert ranked.kept.tolist() == [0, 1, 2]
+
+
+def test_recency_and_importance_are_nudges_on_the_scale_of_relevance() -> None:
+    given_ = candidates([10, 20, 30], poignancy=[2, 10, 6], vectors=[[1, 0], [0, 1], [3, 4]])
+    ranked = rank(given_, focal(), weights("recent", recency=2, relevance=1, importance=0.5), top_k=3, now=NOW)
+    # relevance 1, 0, 0.6: standard deviation 0.411, times its gain 1.233. Between the recencies 0.125, 0.25, 0.5 there
+    # is 0.375, a quarter of which counts, twice; between the importances 8 of 10, half of which counts, half.
+    spread = 3 * np.std([1, 0, 0.6])
+    recency, importance = 2 * 0.25 * 0.375 * spread, 0.5 * 0.5 * 0.8 * spread
+    assert ranked.scores.recency.raw.tolist() == [0.125, 0.25, 0.5]
+    assert ranked.scores.recency.weight == pytest.approx(recency)
+    assert ranked.scores.relevance.weight == 3.0
+    assert ranked.scores.importance.weight == pytest.approx(importance)
+    assert ranked.scores.total == pytest.approx([3, recency / 3 + importance, 1.8 + recency + importance / 2])
+    assert ranked.best.tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize("mode", ["recent", "elapsed"])
+def test_neither_recency_nor_importance_buries_what_answers(mode: str) -> None:
+    """The oldest and least important of a thousand answers; all others are as new and as important as can be."""
+    vectors = [[1.0, 0.0]] + [[0.1, 1.0], [0.2, 1.0]] * 500
+    given_ = candidates([NOW - 9_000 * HOUR] + [NOW] * 1_000, poignancy=[1.0] + [10.0] * 1_000, vectors=vectors)
+    assert rank(given_, focal(), weights(mode, decay=0.99), top_k=1, now=NOW).best.tolist() == [0]
+
+
+def test_what_is_equally_relevant_is_ordered_by_importance_and_recency() -> None:
+    ranked = rank(candidates([10, 20, 30, 40], poignancy=[9, 2, 2, 5]), focal(), weights(), top_k=4, now=NOW)
+    assert ranked.best.tolist() == [0, 3, 2, 1]
+
+
+def test_little_differences_of_recency_stay_little() -> None:
+    """Ten memories of a morning are about as recent as each other, though one of them is the latest."""
+    given_ = candidates(list(range(10)), vectors=[[1.0, 0.01 * i] for i in range(10, 0, -1)])
+    ranked = rank(given_, focal(), weights("recent", decay=0.99), top_k=1, now=NOW)
+    assert ranked.scores.recency.contribution.max() < 0.03 * ranked.scores.relevance.contribution.std() * 3
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval import relevance
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.relevance import Corpus, hybrid, sentences_of
@@ -121,29 +121,52 @@ def test_the_common_direction_does_not_hide_what_tells_memories_apart(monkeypatc
 
 # Neighbours
 
+#: As many telling words as a full neighbour has.
+TELLING = "kiln clay glaze tea"
+
 
 def test_neighbours_share_and_fade_with_the_time_between() -> None:
-    corpus = corpus_of(["a", "b", "c", "d"], sessions=[0, 0, 0, 0], created=[0, 900, 1800, 1800])
+    corpus = corpus_of([TELLING] * 4, sessions=[0, 0, 0, 0], created=[0, 900, 1800, 1800])
     gained = relevance.neighbours(corpus, np.array([1.0, 0, 0, 0]))
     # The third is too far away, in places if not in time.
-    assert gained == pytest.approx([0, 0.5 * math.exp(-1), 0.25 * math.exp(-2), 0])
+    assert gained == pytest.approx([0, 0.6 * math.exp(-1), 0.3 * math.exp(-2), 0])
 
 
 def test_neighbours_before_and_after_add_up() -> None:
-    corpus = corpus_of(["a", "b", "c"], sessions=[0, 0, 0], created=[0, 0, 0])
-    assert relevance.neighbours(corpus, np.array([4.0, 0, -2])) == pytest.approx([-0.5, 1, 1])
+    corpus = corpus_of([TELLING] * 3, sessions=[0, 0, 0], created=[0, 0, 0])
+    assert relevance.neighbours(corpus, np.array([4.0, 0, -2])) == pytest.approx([-0.6, 1.2, 1.2])
 
 
 def test_neighbours_are_of_the_same_session() -> None:
-    corpus = corpus_of(["a", "b", "c"], sessions=[0, 1, 0], created=[0, 1, 2])
+    corpus = corpus_of([TELLING] * 3, sessions=[0, 1, 0], created=[0, 1, 2])
     gained = relevance.neighbours(corpus, np.array([0, 8.0, 1]))
-    assert gained == pytest.approx([0.5 * math.exp(-2 / 900), 0, 0])
+    assert gained == pytest.approx([0.6 * math.exp(-2 / 900), 0, 0])
     alone = corpus_of(["a", "b", "c"], created=[0, 1, 2])
     assert relevance.neighbours(alone, np.ones(3)).tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("nothing", ["ok ok", "haha nice", "嗯嗯", "好的好的", "Thank you!", "哈哈哈哈哈哈", "早上好！"])
+def test_a_turn_without_content_neither_gains_nor_gives(nothing: str) -> None:
+    corpus = corpus_of([TELLING, nothing, TELLING], sessions=[0, 0, 0], created=[0, 0, 0])
+    assert relevance.neighbours(corpus, np.array([4.0, 8, 0])) == pytest.approx([0, 0, 1.2])
+
+
+def test_a_turn_with_little_content_gains_and_gives_little() -> None:
+    corpus = corpus_of(["the kiln again", TELLING], sessions=[0, 0], created=[0, 0])  # one word of four
+    assert relevance.neighbours(corpus, np.array([4.0, 8])) == pytest.approx([1.2, 0.6])
+
+
+def test_neighbours_can_be_left_out() -> None:
+    corpus, question, query = random_corpus(4)
+    measured = hybrid(corpus, question, query, embed_by_text, NOW, with_neighbours=False)
+    assert measured.neighbours is not None
+    assert not measured.neighbours.any()
+    corpus.shares[:] = 0
+    assert measured.total == pytest.approx(hybrid(corpus, question, query, embed_by_text, NOW).total)
+
+
 def test_an_answer_is_found_by_the_question_before_it() -> None:
-    texts = ["Ben: which glaze did you choose?", "Anna: the green one", "Anna: rain again", "Ben: yes"]
+    texts = ["Ben: which glaze did you choose?", "Anna: the green one from Leith", "Anna: rain again in Hobart", "Ben: yes"]
     times = [NOW.timestamp() + 60 * i for i in range(4)]
     together = hybrid(corpus_of(texts, sessions=[0, 0, 1, 1], created=times), "glaze", None, None, NOW)
     assert np.argsort(-together.total)[:2].tolist() == [0, 1]
@@ -253,6 +276,9 @@ def test_the_second_hop_by_vectors_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found.second_hop[1] > found.second_hop[2]
 
 
+ASKED = ["kiln", "ferri", "喝茶", "unknown"]
+
+
 def hop_by_hand(corpus: Corpus, first: Floats, pool: Sequence[int], shares: tuple[float, float]) -> Floats:
     """The second hop with nothing saved: vectors centred one by one."""
     lengths = np.maximum(corpus.lengths, 1e-9)[:, None]
@@ -260,10 +286,15 @@ def hop_by_hand(corpus: Corpus, first: Floats, pool: Sequence[int], shares: tupl
     rows /= np.maximum(np.linalg.norm(rows, axis=1), 1e-9)[:, None]
     likeness = np.zeros(len(pool))
     for place, start in enumerate(sorted(range(len(corpus)), key=lambda row: (-first[row], row))[: relevance.HOP_FROM]):
-        vectors, words = (rows @ rows[start])[pool], corpus.lexicon.likeness(start)[pool]
-        likeness += (shares[0] * relevance.standard(vectors) + shares[1] * relevance.standard(words)) / (place + 1)
+        said = corpus.lexicon.text(start)
+        added = corpus.lexicon.bm25([token for token in said if token not in ASKED])
+        left = corpus.lexicon.bm25([token for token in ASKED if token not in said])
+        vectors, words = (rows @ rows[start])[pool], (added + left + 2 * np.minimum(added, left))[pool]
+        alike = shares[0] * relevance.standard(vectors) + shares[1] * relevance.standard(words)
+        answered = corpus.lexicon.bm25(ASKED)[start] / corpus.lexicon.information(ASKED)
+        likeness += relevance.standard(alike) * max(0, 1 - answered) / (place + 1)
     hop = np.zeros(len(corpus))
-    hop[pool] = relevance.standard(likeness)
+    hop[pool] = likeness
     return hop
 
 
@@ -273,10 +304,11 @@ def test_the_second_hop_over_a_pool_of_any_size(seed: int, size: int) -> None:
     first = np.random.default_rng(seed).standard_normal(len(corpus))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(relevance, "HOP_POOL", size)
-        hop = relevance._second_hop(corpus, first, with_vectors=True)
-        words_only = relevance._second_hop(corpus, first, with_vectors=False)
+        lexical = corpus.lexicon.bm25(ASKED)
+        hop = relevance._second_hop(corpus, first, ASKED, lexical, with_vectors=True)
+        words_only = relevance._second_hop(corpus, first, ASKED, lexical, with_vectors=False)
     pool = sorted(np.argsort(-first)[:size].tolist())
-    assert hop == pytest.approx(hop_by_hand(corpus, first, pool, (0.5, 0.5)), abs=1e-4)
+    assert hop == pytest.approx(hop_by_hand(corpus, first, pool, (0.25, 0.75)), abs=1e-4)
     assert words_only == pytest.approx(hop_by_hand(corpus, first, pool, (0, 1)), abs=1e-4)
 
 
@@ -354,12 +386,34 @@ def test_a_memory_counts_with_its_best_sentence() -> None:
     corpus.shares[:] = 0
     question = "Which kiln has clay with glaze? Which harbour ferry has tea?"
     found = hybrid(corpus, question, query, embed_by_text, NOW).total
+    texts = [question, *sentences_of(question)]
+    words = [corpus.lexicon.bm25(tokens(text)) for text in texts]
     parts = [
-        relevance._scored(corpus, relevance.dense(corpus, focal), focal, corpus.lexicon.bm25(tokens(text)))[0]
-        for text, focal in [(question, query), *((text, embed_by_text(text)) for text in sentences_of(question))]
+        np.sum(relevance._scored(corpus, relevance.dense(corpus, focal), focal, lexical, tokens(text)), axis=0)
+        for text, focal, lexical in zip(texts, [query, *map(embed_by_text, texts[1:])], words, strict=True)
     ]
     assert len(parts) == 3
-    assert found == pytest.approx(parts[0] + relevance.SENTENCE_WEIGHT * np.maximum(parts[1], parts[2]))
+    most = max(words[1].max(), words[2].max())
+    trusted = [part * (lexical.max() / most) ** 0.25 for part, lexical in zip(parts[1:], words[1:], strict=True)]
+    assert found == pytest.approx(parts[0] + relevance.SENTENCE_WEIGHT * np.maximum(*trusted))
+
+
+def test_small_talk_around_a_question_counts_less_than_the_question() -> None:
+    """Its words are in no memory, so whatever it is nearest to says little."""
+    texts = ["The kiln is in Leith", "Lovely to sit in the sun", "The ferry is late", "Ben drank tea"]
+    corpus = corpus_of(texts, [[1, 0, 0], [0, 1, 0], [0, 0, 1], [-1, -1, 0]])
+
+    def embed(text: str) -> Float32:
+        return vector(1, 0.2, 0) if "kiln" in text else vector(0, 1, 0)
+
+    question = "Oh what gorgeous weather everywhere today! In which town does the kiln stand?"
+    assert len(sentences_of(question)) == 2
+    assert hybrid(corpus, question, vector(0.5, 0.5, 0), embed, NOW).total.argmax() == 0
+
+
+def test_the_last_sentences_are_looked_at() -> None:
+    rambling = "Something green happened again! " * 20 + "Who fired the green kiln?"
+    assert sentences_of(rambling)[-1] == "Who fired the green kiln"
 
 
 def test_without_an_embedder_for_sentences_only_the_whole_question_counts() -> None:
@@ -428,10 +482,22 @@ def test_a_question_of_one_sentence_is_the_sum_of_its_parts(seed: int) -> None:
     assert measured.second_hop is not None
     assert measured.neighbours is not None
     assert measured.named is not None
-    both = relevance.standard(relevance._centred(corpus, measured.dense, query)) + relevance.standard(measured.lexical)
-    score = relevance.standard(both) + measured.second_hop
-    assert measured.neighbours == pytest.approx(relevance.neighbours(corpus, score))
-    assert measured.total == pytest.approx(score + measured.neighbours + measured.named)
+    said = relevance.LEXICAL_SCALE * measured.lexical / corpus.lexicon.information(tokens("Anna fire glaze yesterday"))
+    first = (relevance.standard(relevance._centred(corpus, measured.dense, query)) + said) / 2
+    assert measured.neighbours == pytest.approx(relevance.neighbours(corpus, first))
+    assert measured.total == pytest.approx(first + measured.second_hop + measured.neighbours + measured.named)
+
+
+def test_one_rare_word_found_by_chance_does_not_outweigh_the_meaning() -> None:
+    """In standard scores the only memory with a word of the question would be worth √n, whatever else was asked."""
+    texts = [f"note number{i}" for i in range(99)] + ["a strange moment"]
+    random = np.random.default_rng(1)
+    vectors = random.standard_normal((100, 16)) * 0.1 + np.eye(16)[1]
+    vectors[0] = np.eye(16)[0]
+    found = hybrid(
+        corpus_of(texts, vectors.tolist()), "Which lesson does Xiaoman take at the moment?", np.eye(16, dtype=np.float32)[0], None, NOW
+    )
+    assert found.total.argmax() == 0
 
 
 @given(st.integers(0, 10_000))
@@ -469,10 +535,30 @@ def test_standard_scores() -> None:
     assert relevance.standard(np.array([2.0, 2, 2])).tolist() == [0, 0, 0]
 
 
-def test_a_single_memory_is_as_good_as_any() -> None:
+def test_a_single_memory_counts_with_what_it_says() -> None:
     corpus = corpus_of(["kiln"], [[1, 0]], sessions=[0], subjects=["Anna"])
-    assert hybrid(corpus, "the kiln", vector(0, 1), None, NOW).total.tolist() == [0]
+    assert hybrid(corpus, "tea", vector(0, 1), None, NOW).total.tolist() == [0]
+    assert hybrid(corpus, "the kiln", vector(0, 1), None, NOW).total == pytest.approx([relevance.LEXICAL_SCALE / 2], rel=0.2)
 
 
 def test_an_agent_that_remembers_nothing() -> None:
     assert hybrid(corpus_of([]), "Who fired the kiln? Which ferry left Leith?", None, None, NOW).total.shape == (0,)
+
+
+@given(st.integers(0, 10_000), st.integers(3, 14))
+def test_alike_is_the_cosine_without_the_mean_of_the_others(seed: int, size: int) -> None:
+    corpus, _, _ = random_corpus(seed, size)
+    rows = np.random.default_rng(seed).permutation(size)[:4]
+    found = corpus.alike(rows)
+    has = np.flatnonzero(corpus.lengths > 0)
+    unit = corpus.vectors / np.maximum(corpus.lengths, 1e-9)[:, None]
+    for i, one in enumerate(rows):
+        for j, other in enumerate(rows):
+            if one == other:
+                continue
+            if {one, other} <= set(has.tolist()) and len(has) > 2:
+                mean = unit[[row for row in has if row not in (one, other)]].mean(axis=0)
+                left, right = unit[one] - mean, unit[other] - mean
+                assert found[i, j] == pytest.approx(left @ right / np.linalg.norm(left) / np.linalg.norm(right), abs=1e-3)
+            elif len(has) > 2:
+                assert found[i, j] == 0

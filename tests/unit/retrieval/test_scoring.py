@@ -178,6 +178,23 @@ def test_the_gains_are_the_originals() -> None:
     assert (scoring.RECENCY_GAIN, scoring.RELEVANCE_GAIN, scoring.IMPORTANCE_GAIN) == (0.5, 3.0, 2.0)
 
 
+def test_nudges_keep_to_their_reach() -> None:
+    relevance = np.array([0.0, 0.5, 1.0])
+    spread = math.sqrt(1 / 6)
+    recency, importance = scoring.nudges(relevance, np.array([0.0, 1.0, 0.5]), np.array([0.0, 10.0, 5.0]))
+    assert recency == pytest.approx(3 * spread * scoring.RECENCY_REACH)
+    assert importance == pytest.approx(3 * spread * scoring.IMPORTANCE_REACH)
+    recency, importance = scoring.nudges(relevance, np.array([0.9, 1.0, 0.9]), np.array([3.0, 4.0, 3.0]))
+    assert recency == pytest.approx(0.1 * 3 * spread * scoring.RECENCY_REACH)
+    assert importance == pytest.approx(0.1 * 3 * spread * scoring.IMPORTANCE_REACH)
+
+
+def test_nudges_without_a_scale_are_the_originals_gains() -> None:
+    equal = np.full(3, 0.5)
+    assert scoring.nudges(equal, np.array([0.0, 0.5, 1.0]), np.array([1.0, 2.0, 3.0])) == (0.5, 2.0)
+    assert scoring.nudges(equal[:0], equal[:0], equal[:0]) == (0.5, 2.0)
+
+
 def test_combine_adds_the_weighted_normalised_components() -> None:
     scores = scoring.combine(
         scoring.component(floats(0.9, 0.8, 0.7), 0.5),  # 1, 0.5, 0

@@ -27,7 +27,7 @@ def test_normalise_folds_width_and_case(text: str, expected: str) -> None:
         pytest.param("林岚和Tomas讨论蜂蜜", ["林岚", "tomas", "讨论", "蜂蜜"], id="mixed, in the order of the text"),
         pytest.param("Order INV-2093 came from a.b@example.org", ["order", "inv-2093", "came", "a.b@example.org"], id="identifiers"),
         pytest.param("Ｋｌａｕｓ　２０２４", ["klaus", "2024"], id="full width"),
-        pytest.param("it's don't o’clock", ["don't", "o’clock"], id="apostrophes"),
+        pytest.param("it's don't o’clock", ["o’clock"], id="apostrophes"),
         pytest.param("tea tea TEA", ["tea"], id="each once"),
         pytest.param("我们已经可以", [], id="Chinese stop words only"),
         pytest.param("what is it to you", [], id="English stop words only"),
@@ -185,7 +185,7 @@ def test_anything_else_is_taken_for_english(text: str) -> None:
         ("tea with honey, tea with milk", ["tea", "honey", "milk"]),
         ("we saw the regatta with Ines", ["ines", "regatta", "saw"]),
         ("the parcel INV-2093 came", ["inv-2093", "parcel", "came"]),
-        ("NASA calls", ["nasa", "calls"]),
+        ("NASA calls", ["nasa"]),
         ("林岚喝乌龙茶", ["乌龙茶", "林岚"]),
         ("", []),
     ],
@@ -197,3 +197,18 @@ def test_the_most_telling_keywords_come_first(text: str, expected: list[str]) ->
 @given(st.text(max_size=200))
 def test_ranking_neither_adds_nor_loses_words(text: str) -> None:
     assert sorted(keywords_ranked(text)) == sorted(set(words_of(text)))
+
+
+@pytest.mark.parametrize(
+    ("description", "subject", "object_", "expected"),
+    [
+        ("I'm vegetarian", None, None, ["vegetarian"]),
+        ("They've moved, it's Anna's kiln", None, None, ["moved", "anna's", "kiln"]),
+        ("Anna sends a letter to Ben", None, None, ["anna", "letter", "ben"]),
+        ("She took me to the hospital", "Anna", "me to the hospital", ["Anna", "hospital"]),
+        ("我有一只猫", "林岚", "有", ["林岚"]),
+        ("serving coffee", "the Ville:Hobbs Cafe:counter", "serving coffee", ["counter", "serving coffee"]),
+    ],
+)
+def test_keywords_are_what_people_look_for(description: str, subject: str | None, object_: str | None, expected: list[str]) -> None:
+    assert keywords_of(description, subject, object_) == expected

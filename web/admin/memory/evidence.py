@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from jiyi.protocol.memory_fields import MemoryBrief
+from jiyi.memory.fields import MemoryBrief
 from jiyi.protocol.reflection import Reason, Reasons
 
 #: Boxes of the drawing, in its own units, and the space between columns and rows.

@@ -66,7 +66,8 @@ def _why_address(node: dict[str, Any]) -> str:
 
 def one(group_id: str, node_id: UUID) -> dict[str, Any] | None:
     """The memory with everything around it; None if there is none. What takes long is asked apart from the rest, and may
-    fail by itself."""
+    fail by itself.
+    """
 
     def question(connection: Connection) -> dict[str, Any] | None:
         node = reads.node(connection, reads.StoredMemory, group_id, node_id)
@@ -122,7 +123,8 @@ def restore(group: str, node_id: UUID) -> ResponseReturnValue:
 
 def delete(group: str, node_id: UUID) -> ResponseReturnValue:
     """Ask for the erasure of the memory and all that was derived from it; a worker does it. Safe to repeat because what is
-    erased is not found again."""
+    erased is not found again.
+    """
     need("admin")
     _require(group, node_id)
     done = perform(request_erasure, Erasure(node_ids=[node_id]))

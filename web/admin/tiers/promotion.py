@@ -40,7 +40,8 @@ AGENTS_OFFERED = 500
 @blueprint.get("/promotion.json", endpoint="json")
 def page() -> Response:
     """Entries that were chosen (``entry``), a cluster of a digest (``digest`` and ``item``), knowledge that was demoted
-    (``knowledge``), or a text that is still to be written."""
+    (``knowledge``), or a text that is still to be written.
+    """
     need("admin")
     group, ids = frame.group(), ids_of(request.args.getlist("entry"), "entry", MAX_IDS)
     digest_id, number, again = inputs.identifier("digest"), inputs.whole("item"), inputs.identifier("knowledge")

@@ -9,8 +9,8 @@ from flask_babel import lazy_gettext
 from pydantic import ValidationError
 
 from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, TooManyQuestions, problems_of
-from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.tiers.query import MAX_RESULTS, MAX_WEB_RESULTS, MemoryAnswer, MemoryQuery, Order
+from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from jiyi.text.words import Language
 from jiyi.tiers.memory_node import NodeProperties, format_history

@@ -79,29 +79,8 @@ def together(cached: Reading[list[Entry] | None], stored: Reading[list[EntryWith
 
 
 def _told(entry: Entry) -> EntryWithOrigin:
-    """An entry of which only Valkey can be asked."""
-    return EntryWithOrigin(
-        entry_id=entry.entry_id,
-        agent_id=entry.agent_id,
-        session_id=entry.session_id,
-        node_id=entry.node_id,
-        node_type=entry.node_type,
-        node_name=None,
-        kind=entry.kind,
-        confidence=entry.confidence,
-        flags=list(entry.flags),
-        depth=0,
-        created_at=entry.created_at,
-        received_at=None,
-        screened_at=None,
-        rejected_reason=None,
-        rejected_details={},
-        working_until=entry.expires_at,
-        expired_at=None,
-        promoted_at=None,
-        state="accepted",
-        chars=len(entry.content),
-        content=entry.content,
-        metadata={},
-        provenance={},
-    )
+    """An entry of which only Valkey can be asked: what it does not keep is empty."""
+    kept = {name: getattr(entry, name) for name in EntryWithOrigin.model_fields if hasattr(entry, name)}
+    unknown = dict.fromkeys(EntryWithOrigin.model_fields) | {"depth": 0, "rejected_details": {}, "metadata": {}, "provenance": {}}
+    told = {"working_until": entry.expires_at, "state": "accepted", "chars": len(entry.content), "flags": list(entry.flags)}
+    return EntryWithOrigin(**unknown | kept | told)

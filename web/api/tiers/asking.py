@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, NoAnswer, ServiceError, problems_of
-from jiyi.protocol.calls import retrieval_queue
 from jiyi.protocol.retrieval import MAX_TIMEOUT
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.protocol.tiers.rest import QUERY_SECONDS
+from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from models.tiers import query as memory
 from web.calls import caller

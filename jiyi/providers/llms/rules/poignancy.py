@@ -1,9 +1,10 @@
 """How poignant a memory is, from its words (GA-49): what weighs most in it decides.
 
 =====  ==============================================================
-1 – 2  routine: sleeping, brushing teeth, meals, coffee, tidying up
+1 – 2  small talk; routine: sleeping, brushing teeth, meals, coffee, tidying up
 3 – 4  ordinary; 4 with people, learning, numbers, or as a thought
-5 – 6  plans, preferences, decisions, money, trouble, feelings
+5 – 6  plans, preferences, decisions, money, trouble, feelings; 6 what somebody would be hurt by if it were forgotten:
+       diet, health, fears, family, where they live, promises (allergies weigh 7)
 7 – 8  accidents, illness, jobs lost and won, moving, secrets
 9 – 10 deaths, births, weddings, divorces
 =====  ==============================================================
@@ -19,8 +20,11 @@ from dataclasses import dataclass
 
 from jiyi.providers.llms.questions import Poignancy
 from jiyi.providers.llms.rules.wordlists import PhraseMatch, word_list
+from jiyi.text.tokens import is_filler, telling
 from jiyi.text.words import normalise
 
+#: "haha nice", 嗯嗯: nobody will ask for it.
+SMALL_TALK = 1
 ORDINARY = 3
 #: From here on a word outweighs the routine that it stands in: "breakfast" does not make a wedding less.
 STRONG = 5
@@ -47,6 +51,8 @@ def weigh(question: Poignancy) -> Reading:
     """The poignancy of a text, and why."""
     text = normalise(question.text)
     cues = list(word_list("cues").find(text))
+    if says_nothing(text, [cue for cue in cues if cue.label == "small_talk"]):
+        return Reading(SMALL_TALK, ["small talk"])
     denials = sorted(cue.end for cue in cues if cue.label == "negation")
     weighed: dict[str, int] = {}
     for word in word_list("weights").find(text):
@@ -65,6 +71,14 @@ def weigh(question: Poignancy) -> Reading:
             level += 1
             reasons.append("several strong words: +1")
     return Reading(max(LEAST, min(MOST, level)), reasons)
+
+
+def says_nothing(text: str, small_talk: list[PhraseMatch]) -> bool:
+    """Whether a text is small talk only: greetings, thanks and the like, and nothing that tells."""
+    rest = list(text)
+    for phrase in small_talk:
+        rest[phrase.start : phrase.end] = " " * (phrase.end - phrase.start)
+    return all(is_filler(token) for token in telling("".join(rest)))
 
 
 def _level(weighed: dict[str, int], *, detailed: bool, thought: bool) -> int:

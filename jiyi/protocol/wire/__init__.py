@@ -1,0 +1,1 @@
+"""How things travel: vectors, the exchange and queue of events, calls and their replies."""

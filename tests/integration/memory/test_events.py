@@ -1,0 +1,63 @@
+"""What became of an event: told alike by the states, the list and the event's own page."""
+
+from __future__ import annotations
+
+from uuid import UUID, uuid4
+
+import pytest
+from sqlalchemy import text
+
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups, whole_service
+from models.memory import events
+from tests.integration.memory.test_inbox import observed, save
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+def execute(group: str, statement: str, event_id: UUID) -> None:
+    with for_groups(group), unit_of_work() as connection:
+        connection.execute(text(statement), {"id": event_id})
+
+
+def test_an_events_state_is_the_same_wherever_it_is_told(group: str) -> None:
+    stored, retrievable, gone = observed(group, "one"), observed(group, "two"), observed(group, "three")
+    first = observed(group, "said", retention=1, subject="a", predicate="b", object="c")
+    again = observed(group, "said again", retention=1, subject="a", predicate="b", object="c")
+    save(stored, retrievable, gone, first, again)
+    execute(group, "UPDATE memory_nodes SET embedding = '[1]', embedding_model = 'm' WHERE node_id = :id", retrievable.event_id)
+    execute(group, "DELETE FROM memory_nodes WHERE node_id = :id", gone.event_id)
+    expected = {
+        stored.event_id: "stored",
+        retrievable.event_id: "retrievable",
+        gone.event_id: "erased",
+        first.event_id: "stored",
+        again.event_id: "duplicate",
+    }
+    with for_groups(group), unit_of_work() as connection:
+        assert {one.event_id: one.state for one in events.states(connection, group, list(expected))} == expected
+        assert {one.event_id: one.state for one in events.events(connection, group, None, before=None, after=None, limit=9)} == expected
+        for event_id, state in expected.items():
+            found = events.event(connection, events.EventRecord, group, event_id)
+            assert found is not None
+            assert (found.state, found.node_exists) == (state, state != "erased")
+
+
+def test_a_refused_event_is_dead_and_one_that_never_came_is_unknown(group: str) -> None:
+    refused, of_nobody, never = uuid4(), uuid4(), uuid4()
+    insert = text("""
+        INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason)
+        VALUES (gen_random_uuid(), 'intake', :id, :group, 'too long')
+    """)
+    with whole_service(), unit_of_work() as connection:
+        connection.execute(insert, [{"id": refused, "group": group}, {"id": of_nobody, "group": None}])
+        told = events.states(connection, group, [never, of_nobody, refused])
+        assert [(one.event_id, one.state, one.reason) for one in told] == [
+            (never, "unknown", ""),
+            (of_nobody, "dead", "too long"),
+            (refused, "dead", "too long"),
+        ]
+    with for_groups(group), unit_of_work() as connection:  # what names no group is shown to whoever sees all of them
+        assert [one.state for one in events.states(connection, group, [of_nobody, refused])] == ["unknown", "dead"]
+    with whole_service(), unit_of_work() as connection:
+        connection.execute(text("DELETE FROM dead_letters WHERE subject_id = :id"), {"id": of_nobody})

@@ -1,0 +1,80 @@
+"""What workers answer about the tiers over the broker, by today's names and by those of version 0.1."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from celery import current_app
+
+from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.tiers.knowledge import PromoteBody
+from jiyi.protocol.wire.calls import open_reply, reply_key
+from models.actions import ACTIONS
+from models.db.actions import Actor
+from models.db.scope import Scope, within
+from models.db.valkey import valkey
+from models.tiers import actions
+from tests.integration.tiers.outputs import TEXTS, job, say
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+
+def call(task: str, group: str, **request: Any) -> Any:
+    import_module("tasks.framework.rpc")  # registers the tasks; reads the settings, so not before they are there
+    request_id = str(uuid4())
+    with within(Scope()):
+        current_app.tasks[task].run(request_id, {"group_id": group, **request})
+    reply = valkey().lpop(reply_key(request_id))
+    assert isinstance(reply, bytes)
+    return open_reply(reply)
+
+
+def ask(action: str, group: str, **request: Any) -> Any:
+    """The answer, which is the same by the old name."""
+    answer = call(f"rpc.{action}", group, **request)
+    formerly = ACTIONS[action].formerly
+    assert formerly is not None
+    assert call(formerly, group, **request) == answer
+    return answer
+
+
+def test_questions_are_answered_by_both_names_and_for_one_group(group: str) -> None:
+    accepted, refused = (*say(group, TEXTS[0], session_id="s1"), *say(group, "ok"))
+    say(f"other-{group}", TEXTS[1])
+    piece = actions.promote.perform(Actor(group, "Lin"), PromoteBody(text=TEXTS[2])).pieces[0].knowledge_id
+    job("digest", group)
+
+    page = ask("knowledge.list", group, layer="all", limit=2)
+    assert page["counts"] == {"quarantine": 1, "working": 1, "longterm": 1}
+    assert (len(page["rows"]), page["next"]) == (2, 2)
+    assert [row["entry_id"] for row in ask("knowledge.list", group, reason="too_short")["rows"]] == [str(refused)]
+    assert ask("knowledge.list", group, q="%")["rows"] == []
+    assert [change["action"] for change in ask("knowledge.history", group, knowledge_id=str(piece))] == ["promoted"]
+    assert ask("quarantine.outcome", group, entry_id=str(accepted))["accepted"] is True
+    assert ask("quarantine.outcome", group, entry_id=str(refused))["reason"] == "too_short"
+    assert ask("quarantine.outcome", f"other-{group}", entry_id=str(accepted)) is None
+    state = ask("working_memory.show", group)
+    assert ([row["item_id"] for row in state["rows"]], state["rejections"]) == ([str(accepted)], {"too_short": 1})
+    found = ask("digests.list", group, limit=1)
+    assert found["next"] == found["rows"][0]["digest_id"]
+    assert ask("digests.list", group, before=found["next"]) == {"rows": [], "next": None}
+
+
+def test_what_is_not_there_or_wrong_is_said(group: str) -> None:
+    with pytest.raises(NotFound, match="knowledge_id"):
+        ask("knowledge.history", group, knowledge_id=str(uuid4()))
+    with pytest.raises(NotFound, match="digest_id"):
+        ask("digests.list", group, digest_id=str(uuid4()))
+    with pytest.raises(InvalidRequest, match="layer"):
+        ask("knowledge.list", group, layer="web")
+
+
+def test_a_digest_over_the_broker_says_who_asked(group: str) -> None:
+    import_module("tasks.tiers.digests")
+    (said,) = say(group, TEXTS[0])
+    made = call("rpc.digests.make", group, days=1)
+    assert (made["created_by"], made["items"][0]["entry_ids"]) == ("operator", [str(said)])
+    assert call("memory.digest", group, days=1)["entries"] == 1

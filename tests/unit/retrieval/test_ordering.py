@@ -1,0 +1,123 @@
+"""jiyi.retrieval.ordering: the newer before the older, thoughts behind their evidence."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.retrieval.ordering import APART, Shown, behind_evidence, newer_first, says_change
+
+DAY = 86_400.0
+
+
+def shown(place: int, text: str = "text", *, day: float = 0, subject: str | None = "Anna", rests_on: tuple[int, ...] = ()) -> Shown:
+    return Shown(UUID(int=place), text, day * DAY, subject, frozenset(UUID(int=other) for other in rests_on))
+
+
+def order_of(memories: list[Shown], cosine: float = 0.6, relevance: tuple[float, ...] = ()) -> tuple[list[int], dict[int, int]]:
+    """All as alike as ``cosine`` says; equally relevant unless told otherwise."""
+    size = len(memories)
+    alike = np.full((size, size), cosine) + (1 - cosine) * np.eye(size)
+    order, by = newer_first(memories, alike, np.array(relevance or [1.0] * size))
+    return order.tolist(), by
+
+
+def test_the_newer_comes_directly_before_the_older_that_it_replaces() -> None:
+    memories = [shown(1), shown(2, "she lives in Leith"), shown(3), shown(4, "she lives in Hobart now", day=9)]
+    alike = np.eye(4)
+    alike[1, 3] = alike[3, 1] = 0.7
+    order, by = newer_first(memories, alike, np.ones(4))
+    assert order.tolist() == [0, 3, 1, 2]
+    assert by == {1: 3}
+
+
+def test_of_several_the_newest_comes_first() -> None:
+    memories = [shown(1, "162", day=1), shown(2, "now 138", day=2), shown(3, "134 now", day=3)]
+    order, by = order_of(memories)
+    assert order == [2, 1, 0]
+    assert by == {0: 2, 1: 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "cosine", "replaces"),
+    [
+        ("it is green now", 0.5, True),
+        ("it is green now", 0.49, False),
+        ("it is green", 0.9, True),
+        ("it is green", 0.89, False),
+        ("密码改成7730了", 0.5, True),
+    ],
+)
+def test_without_a_word_of_change_they_have_to_be_more_alike(text: str, cosine: float, *, replaces: bool) -> None:
+    order, _ = order_of([shown(1, "it is red"), shown(2, text, day=1)], cosine + 1e-4)
+    assert order == ([1, 0] if replaces else [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(shown(1), shown(2, "now", day=APART / DAY - 0.001), id="of one conversation"),
+        pytest.param(shown(1), shown(2, "now", day=1, subject="Ben"), id="of another subject"),
+        pytest.param(shown(1), shown(2, "now", day=1, rests_on=(1,)), id="a thought is no news"),
+        pytest.param(shown(1, rests_on=(7,)), shown(2, "now", day=1), id="nor is a thought replaced by what was told"),
+    ],
+)
+def test_who_replaces_nothing(old: Shown, new: Shown) -> None:
+    assert order_of([old, new], 0.9) == ([0, 1], {})
+
+
+def test_an_older_one_that_stands_behind_already_is_marked() -> None:
+    assert order_of([shown(1, "now", day=1), shown(2)]) == ([0, 1], {1: 0})
+
+
+def test_what_hardly_answers_is_not_lifted() -> None:
+    memories = [shown(1), shown(2, "now", day=1)]
+    assert order_of(memories, relevance=(1.0, 0.41))[0] == [1, 0]
+    assert order_of(memories, relevance=(1.0, 0.39))[0] == [0, 1]
+
+
+def test_a_memory_without_a_vector_is_like_nothing() -> None:
+    order, by = newer_first([shown(1), shown(2, "now", day=1)], np.zeros((2, 2)), np.ones(2))
+    assert order.tolist() == [0, 1]
+    assert by == {}
+
+
+@pytest.mark.parametrize("text", ["I moved to Hobart", "she NOW works there", "我们搬家了", "不再吃肉", "改到星期四"])
+def test_words_of_change(text: str) -> None:
+    assert says_change(text)
+
+
+@pytest.mark.parametrize("text", ["I know him", "the snow is deep", "他住在绍兴", "removed", "创新研讨会", "改善交通", "交换礼物", ""])
+def test_no_words_of_change(text: str) -> None:
+    assert not says_change(text)
+
+
+def test_a_thought_comes_behind_the_last_of_its_evidence() -> None:
+    memories = [shown(1, rests_on=(2, 4)), shown(2), shown(3), shown(4), shown(5)]
+    assert behind_evidence(memories).tolist() == [1, 2, 3, 0, 4]
+
+
+def test_a_thought_on_thoughts_comes_behind_these() -> None:
+    memories = [shown(1, rests_on=(2,)), shown(2, rests_on=(3,)), shown(3)]
+    assert behind_evidence(memories).tolist() == [2, 1, 0]
+
+
+def test_a_thought_whose_evidence_is_not_there_comes_last() -> None:
+    assert behind_evidence([shown(1, rests_on=(9,)), shown(2), shown(3)]).tolist() == [1, 2, 0]
+
+
+def test_thoughts_that_rest_on_each_other_keep_their_order() -> None:
+    assert behind_evidence([shown(1, rests_on=(2,)), shown(2, rests_on=(1,)), shown(3)]).tolist() == [2, 0, 1]
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=3), max_size=10))
+def test_nothing_is_lost(evidence: list[list[int]]) -> None:
+    memories = [shown(place, rests_on=tuple(rests_on)) for place, rests_on in enumerate(evidence)]
+    order = behind_evidence(memories).tolist()
+    assert sorted(order) == list(range(len(memories)))
+    told = [place for place in order if not evidence[place]]
+    assert told == sorted(told)
