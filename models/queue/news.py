@@ -14,11 +14,11 @@ from models.memory.inbox import Stored
 from models.operations import meters
 from models.operations.series import WORK
 from models.queue import stream
+from models.queue.dead_letters import INTAKE
 from models.queue.stream import Kind, News
 
 #: (group, agent, id) of a node.
 Node = tuple[str, str, UUID]
-INTAKE = "intake"
 
 
 def stored(done: Stored) -> None:

@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 
 import kombu
 import pytest
+from pydantic_core import from_json
 from sqlalchemy import text
 from uuid6 import uuid7
 
@@ -302,7 +303,7 @@ def test_a_refused_event_that_is_replayed_unmended_comes_back_as_a_new_letter(cl
     assert client.dead_letters.discard([second.letter_id]) == Resolved(resolved=1)
     with unit_of_work() as connection:
         noted = audit.entries(connection, client.group, None, 10)
-    assert [(row["action"], row["actor"], row["details"]["letters"]) for row in noted] == [
+    assert [(row.action, row.actor, row.details["letters"]) for row in noted] == [
         ("dead_letters.resolve", "operator", [str(second.letter_id)]),
         ("dead_letters.resolve", "operator", [str(first.letter_id)]),
     ]
@@ -312,7 +313,7 @@ def test_the_names_of_version_0_1_still_answer_on_the_broker(client: Client) -> 
     group = {"group_id": client.group}
 
     def asked(name: str, **fields: Any) -> Any:
-        return client.transport.call(f"inspect.{name}", QUEUE, {**group, **fields}, None)
+        return from_json(client.transport.call(f"inspect.{name}", QUEUE, {**group, **fields}, None))
 
     assert asked("stats")["group"]["agents"] == 0
     assert {row["job"] for row in asked("schedule")} == JOBS.keys()
