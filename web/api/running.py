@@ -47,7 +47,8 @@ def run(operation: Operation, **parts: Any) -> Response:
     """Answer a request. Raises what :func:`web.api.problems.answer_to` makes problems of."""
     identity = need(operation.scope)
     asker = Asker(group_of(identity), identity)
-    if any(True for _ in unstorable([part for part in parts.values() if isinstance(part, str)])):
+    names = [part for part in parts.values() if isinstance(part, str)]
+    if any(not name.strip() for name in names) or any(True for _ in unstorable(names)):
         raise Refused(404, "Nothing has such a name.")
     arguments = {**parts, **_query(operation)}
     if operation.body is not None:

@@ -12,7 +12,7 @@ import pytest
 
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, RetrievedNode
-from jiyi.protocol.vectors import Float32
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders import Embedder, embedder
 from jiyi.providers.embedders.cache import query_vectors
 from jiyi.retrieval.relevance import sentences_of
