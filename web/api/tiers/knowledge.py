@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from pydantic import ValidationError
 from sqlalchemy import Connection
 
+from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.tiers.knowledge import DemoteBody, EditBody, KnowledgeFilter, Layer, PromoteBody
 from jiyi.protocol.tiers.rest import GroupKnowledgeParameters, KnowledgeDetail, KnowledgeParameters, KnowledgeRows, QuarantineParameters
 from models.tiers import actions, knowledge_reads, reads
@@ -99,7 +101,10 @@ def _layers(asker: Asker, wanted: str = "all") -> list[Layer]:
 
 def _listed(asker: Asker, query: KnowledgeParameters, session_id: str | None) -> dict[str, Any]:
     layers = _layers(asker, query.layer)
-    wanted = KnowledgeFilter(layer=query.layer, session_id=session_id, q=query.q, limit=query.limit)
+    try:
+        wanted = KnowledgeFilter(layer=query.layer, session_id=session_id, q=query.q, limit=query.limit)
+    except ValidationError as error:  # no session can be called so
+        raise InvalidRequest(problems_of(error)) from None
     return _page(asker, wanted, layers, query.after)
 
 
