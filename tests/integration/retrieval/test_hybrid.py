@@ -15,7 +15,7 @@ from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, Retri
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders import Embedder, embedder
 from jiyi.providers.embedders.cache import query_vectors
-from jiyi.retrieval.relevance import sentences_of
+from jiyi.retrieval.relevance import SUBJECT_BONUS, sentences_of
 from jiyi.settings import Settings
 from models.db.connection import reading_engine
 from models.db.valkey import valkey
@@ -170,7 +170,7 @@ def test_a_subject_that_the_question_names_counts(group: str) -> None:
     remember(group, "she went out", subject="Maria Lopez")
     remember(group, "he went out", subject="Klaus Mueller")
     nodes = by_description(ask(group, "where did Maria Lopez go"))
-    assert nodes["she went out"].relevance_parts.named == 1
+    assert nodes["she went out"].relevance_parts.named == SUBJECT_BONUS
     assert nodes["he went out"].relevance_parts.named == 0
 
 
