@@ -22,7 +22,9 @@ from models.memory.agents import AgentRecord
 from models.operations.actions import check_recall
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from tasks.framework.rpc import implements
-from tasks.retrieval.retrieve import ParsedQuestion, embedded, find, likely_best, resolve
+from tasks.retrieval.question import ParsedQuestion, embedded, resolve
+from tasks.retrieval.retrieve import likely_best
+from tasks.retrieval.search import find
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from models.db.connection import reading_engine
 from models.db.valkey import valkey
 from models.retrieval import index_cache
 from tasks.memory import access
-from tasks.retrieval import retrieve as retrieval
+from tasks.retrieval import question as questions
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.memory.test_inbox import observed, save
 from tests.integration.threads import Threads
@@ -93,7 +93,7 @@ def no_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(_embedder: object, _texts: Sequence[str]) -> None:
         raise EmbeddingUnavailable("the model is being downloaded")
 
-    monkeypatch.setattr(retrieval, "query_vectors", away)
+    monkeypatch.setattr(questions, "query_vectors", away)
 
 
 # What is found
@@ -239,7 +239,7 @@ def test_all_texts_of_a_request_are_embedded_in_one_call(group: str, monkeypatch
         calls.append(list(texts))
         return query_vectors(engine, texts)
 
-    monkeypatch.setattr(retrieval, "query_vectors", noted)
+    monkeypatch.setattr(questions, "query_vectors", noted)
     answers = ask_all(group, LONG, "Who waters tomatoes?").groups
     assert len(calls) == 1
     assert sorted(calls[0]) == sorted([LONG, *sentences_of(LONG), "Who waters tomatoes?"])
@@ -256,7 +256,7 @@ def test_vectors_that_come_along_leave_only_sentences_to_embed(group: str, monke
         assert list(texts) == sentences_of(LONG)
         raise EmbeddingUnavailable("gone")
 
-    monkeypatch.setattr(retrieval, "query_vectors", away)
+    monkeypatch.setattr(questions, "query_vectors", away)
     answer = ask(group, LONG, **given)
     assert answer.debug.relevance == "hybrid"
     assert {node.description for node in answer.retrieved_nodes[:2]} == {DIARY[0], DIARY[1]}
@@ -274,7 +274,7 @@ def test_no_embedder_is_called_under_a_lock_or_with_a_connection(group: str, mon
         together.wait(60)  # and none goes on before all have looked at the pool
         return found
 
-    monkeypatch.setattr(retrieval, "query_vectors", slow)
+    monkeypatch.setattr(questions, "query_vectors", slow)
     with Threads(8) as pool:
         answers = list(pool.map(lambda place: ask(group, f"Who waters tomatoes at {place}?"), range(8)))
     assert all(answer.retrieved_nodes[0].description == DIARY[1] for answer in answers)
@@ -285,7 +285,7 @@ def test_a_worker_answers_as_many_questions_at_once(group: str) -> None:
 
 
 def test_a_question_to_an_agent_that_nobody_knows_is_not_embedded(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrieval, "query_vectors", lambda *_: pytest.fail("nothing to compare with"))
+    monkeypatch.setattr(questions, "query_vectors", lambda *_: pytest.fail("nothing to compare with"))
     assert ask(group, "Who waters tomatoes?").status == "no_candidates"
 
 

@@ -1,0 +1,91 @@
+"""The answer to a retrieval: each memory found, with every component of its score."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from jiyi.protocol.retrieval import Debug, FocalAnswer, RelevanceParts
+from jiyi.retrieval.scoring import Component
+from models.retrieval.agent_index import AgentIndex, Rows
+from tasks.retrieval.question import ParsedQuestion
+from tasks.retrieval.search import SearchResult, debug_of
+
+NO_CANDIDATES = "no candidate memories for this agent"
+
+_NO_PARTS: dict[str, float | None] = dict.fromkeys(RelevanceParts.model_fields)
+
+
+def focal_answer(text: str, found: SearchResult, described: dict[UUID, dict[str, Any]]) -> dict[str, Any]:
+    """The fields of a :class:`FocalAnswer`."""
+    if not found.ranked.kept.size:
+        return nothing_found(text, "no memory is as similar as asked", found.debug)
+    nodes = _nodes(found, described)
+    return {
+        "focal_text": text,
+        "status": "ok",
+        "message": "",
+        "retrieved_nodes": nodes,
+        "accessed_ids": [node["node_id"] for node in nodes],
+        "debug": found.debug,
+    }
+
+
+def _nodes(found: SearchResult, described: dict[UUID, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The fields of each :class:`RetrievedNode`, best first."""
+    best, scores = found.ranked.best, found.ranked.scores
+    explained = zip(
+        found.node_ids,
+        scores.total[best].tolist(),
+        _components(scores.recency, best),
+        _components(scores.relevance, best),
+        _components(scores.importance, best),
+        _parts(found),
+        strict=True,
+    )
+    return [
+        {
+            **described[node_id],
+            "score": score,
+            "recency": recency,
+            "relevance": relevance,
+            "importance": importance,
+            "relevance_parts": parts,
+            "replaced_by": found.replaced.get(node_id),
+        }
+        for node_id, score, recency, relevance, importance, parts in explained
+        if node_id in described  # erased meanwhile
+    ]
+
+
+def _components(component: Component, best: Rows) -> list[dict[str, float]]:
+    normalised = component.normalised[best]
+    measured = zip(component.raw[best].tolist(), normalised.tolist(), (normalised * component.weight).tolist(), strict=True)
+    return [
+        {"raw": raw, "normalised": stretched, "weight": component.weight, "contribution": contribution}
+        for raw, stretched, contribution in measured
+    ]
+
+
+def _parts(found: SearchResult) -> list[dict[str, float | None]]:
+    if found.relevance is None:
+        return [_NO_PARTS | {"dense": raw} for raw in found.ranked.scores.relevance.raw[found.ranked.best].tolist()]
+    measured = {name: getattr(found.relevance, name) for name in RelevanceParts.model_fields}
+    columns = {name: values[found.best_rows].tolist() for name, values in measured.items() if values is not None}
+    return [_NO_PARTS | dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def without_candidates(asked: ParsedQuestion, index: AgentIndex) -> dict[str, Any]:
+    debug = debug_of(asked, index, np.zeros(0, dtype=np.intp))
+    return whole_answer([nothing_found(text, NO_CANDIDATES, debug) for text in asked.request.focal_texts])
+
+
+def nothing_found(text: str, message: str, debug: Debug) -> dict[str, Any]:
+    return FocalAnswer(focal_text=text, status="no_candidates", message=message, debug=debug).model_dump()
+
+
+def whole_answer(groups: list[dict[str, Any]]) -> dict[str, Any]:
+    ok = any(group["status"] == "ok" for group in groups)
+    return {"status": "ok" if ok else "no_candidates", "message": "" if ok else groups[0]["message"], "groups": groups}

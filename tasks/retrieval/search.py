@@ -1,0 +1,204 @@
+"""The best of an index for each focal text of a question, with what they are measured by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from jiyi.errors import ModelMismatch
+from jiyi.protocol.retrieval import Debug, RetrievalRequest
+from jiyi.protocol.wire.vectors import Float32, to_array
+from jiyi.retrieval import ordering, relevance
+from jiyi.retrieval.ordering import Shown
+from jiyi.retrieval.ranking import Candidates, Ranked, diverse, rank_by, rank_in_turn
+from jiyi.retrieval.relevance import Relevance
+from jiyi.retrieval.scoring import Floats
+from jiyi.text.tokens import asked_tokens
+from models.retrieval.agent_index import TYPES, AgentIndex, Rows
+from tasks.retrieval.question import ParsedQuestion, counted_sentences
+
+#: Near-duplicates are thinned among this many times ``top_k`` of the best.
+POOL_FACTOR = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """One focal text's result: the ranking, positions in which are positions in ``rows`` of the index."""
+
+    ranked: Ranked
+    relevance: Relevance | None
+    node_ids: list[UUID]
+    #: Rows of the index that the best ones are, for the relevance's parts.
+    best_rows: Rows
+    debug: Debug
+    #: The newer memory of each that one says anew.
+    replaced: Mapping[UUID, UUID] = field(default_factory=dict)
+
+
+def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchResult]:
+    """The best of the rows for each focal text."""
+    queries, note = _queries(asked, index)
+    debug = debug_of(asked, index, rows).model_copy(update={"note": note})
+    now, top_k, least = asked.now.timestamp(), asked.request.top_k, asked.request.filters.min_similarity
+    columns = index.columns
+    original = asked.weights.mode == "stanford"
+    pool = Candidates(
+        node_count=columns["node_count"][rows],
+        is_thought=columns["type"][rows] == TYPES.index("thought"),
+        last_accessed=columns["last_accessed"][rows],
+        poignancy=columns["poignancy"][rows],
+        vectors=index.vectors[rows] if original else index.vectors[:0],
+    )
+    if original:
+        vectors = [query for query in queries if query is not None]
+        ranked = rank_in_turn(pool, vectors, asked.weights, top_k=top_k, now=now, min_similarity=least)
+        return [_found(index, rows, one, None, debug) for one in ranked]
+    order = _within(index.access_order(), rows, index.size)
+    results = []
+    for text, query in zip(asked.request.focal_texts, queries, strict=True):
+        measured, cosine = _measure(asked, index, text, query)
+        kept = np.arange(rows.size) if least is None or cosine is None else np.flatnonzero(cosine[rows] >= least)
+        ranked_one = rank_by(pool, measured.total[rows], kept, asked.weights, top_k=_pool_of(asked.request), now=now, order=order)
+        ranked_one = _thinned(asked.request, ranked_one, index.vectors, rows)
+        used = debug.model_copy(update={"relevance": "lexical"}) if query is None else debug
+        results.append(_found(index, rows, ranked_one, measured, used))
+    return results
+
+
+def _pool_of(request: RetrievalRequest) -> int:
+    """How many of the best are looked at, to return ``top_k``."""
+    if request.diversity:
+        return request.top_k * POOL_FACTOR
+    return max(request.top_k, ordering.LOOKED_AT) if request.newer_first else request.top_k
+
+
+def _thinned(request: RetrievalRequest, ranked: Ranked, vectors: Float32, rows: Rows) -> Ranked:
+    if not request.diversity:
+        return ranked
+    best = ranked.best
+    kept = diverse(ranked.scores.total[best], vectors[rows[ranked.kept[best]]], request.top_k, request.diversity)
+    return replace(ranked, best=best[kept])
+
+
+def _within(order: Rows, rows: Rows, size: int) -> Rows:
+    """An order of all rows as positions in some of them."""
+    position = np.full(size, -1, dtype=np.intp)
+    position[rows] = np.arange(rows.size)
+    found = position[order]
+    return found[found >= 0]
+
+
+def _measure(asked: ParsedQuestion, index: AgentIndex, text: str, query: Float32 | None) -> tuple[Relevance, Floats | None]:
+    """Relevance of all of the index's rows, and their cosines where there are any."""
+    corpus = index.corpus()
+    if asked.relevance == "lexical":
+        lexical = corpus.lexicon.bm25(asked_tokens(text))
+        return Relevance(lexical, None, lexical, None, None, None), None if query is None else relevance.dense(corpus, query)
+    if asked.relevance == "dense" and query is not None:
+        cosine = relevance.dense(corpus, query)
+        return Relevance(cosine, cosine, None, None, None, None), cosine
+    # Without the sentences' vectors the question as a whole will do.
+    known = query is None or all(sentence in asked.vectors for sentence in counted_sentences(asked, text))
+    embed = asked.vectors.__getitem__ if known and asked.embed is not None else None
+    measured = relevance.hybrid(corpus, text, query, embed, asked.now, with_neighbours=asked.request.neighbours)
+    return measured, measured.dense
+
+
+def _queries(asked: ParsedQuestion, index: AgentIndex) -> tuple[list[Float32 | None], str]:
+    """A vector for each focal text, or None for all with the reason.
+
+    Raises:
+        ModelMismatch: there are vectors, but none that the question's can be compared with.
+    """
+    texts, given = asked.request.focal_texts, asked.request.vectors
+    comparable = asked.model in index.models
+    if not comparable and index.models:
+        raise ModelMismatch(
+            f"the agent's memories are embedded with {', '.join(sorted(index.models))}, the question with {asked.model}: "
+            "give vectors and embedding_model with the request, or embed the memories anew"
+        )
+    if asked.relevance == "lexical" and asked.request.filters.min_similarity is None:
+        return [None] * len(texts), ""
+    if not comparable:
+        return [None] * len(texts), "no memory is embedded yet: found by words only"
+    if given is None:
+        if asked.away is not None:
+            if asked.weights.mode == "stanford" or asked.relevance == "dense":
+                raise asked.away
+            return [None] * len(texts), f"the embedder is away, found by words only: {asked.away}"
+        queries = [asked.vectors[text] for text in texts]
+    else:
+        queries = [to_array(vector) for vector in given]
+    width = index.vectors.shape[1]
+    wrong = next((query.size for query in queries if query.size != width), None)
+    if wrong is not None:
+        raise ModelMismatch(f"vectors of {width} values cannot be compared with one of {wrong}")
+    return list(queries), ""
+
+
+def _found(index: AgentIndex, rows: Rows, ranked: Ranked, measured: Relevance | None, debug: Debug) -> SearchResult:
+    best_rows = rows[ranked.kept[ranked.best]]
+    total = ranked.scores.total
+    if total.size:
+        debug = debug.model_copy(
+            update={
+                "total_candidates": int(total.size),
+                "retrieved_count": int(ranked.best.size),
+                "min_score": float(total.min()),
+                "max_score": float(total.max()),
+            }
+        )
+    return SearchResult(ranked, measured, [index.node_ids[row] for row in best_rows], best_rows, debug)
+
+
+def newer_first(asked: ParsedQuestion, found: SearchResult, index: AgentIndex, described: dict[UUID, dict[str, Any]]) -> SearchResult:
+    """With the newer before the older and thoughts behind their evidence, cut to what was asked for."""
+    request = asked.request
+    if asked.weights.mode == "stanford" or not request.newer_first or not found.node_ids:
+        return found
+    # Erased meanwhile: not described, and nothing in the answer.
+    there = np.array([place for place, node_id in enumerate(found.node_ids) if node_id in described], dtype=np.intp)
+    shown = [_shown(described[found.node_ids[place]]) for place in there]
+    relevant = found.ranked.scores.relevance.normalised
+    others = np.delete(relevant, found.ranked.best)
+    order, by = ordering.newer_first(
+        shown, index.corpus().alike(found.best_rows[there]), relevant[found.ranked.best[there]] - (np.median(others) if others.size else 0)
+    )
+    order = order[ordering.behind_evidence([shown[place] for place in order])]
+    kept = there[order][: request.top_k]
+    in_answer = {found.node_ids[place] for place in kept}
+    replaced = {shown[older].node_id: shown[newer].node_id for older, newer in by.items() if shown[newer].node_id in in_answer}
+    return replace(
+        found,
+        ranked=replace(found.ranked, best=found.ranked.best[kept]),
+        node_ids=[found.node_ids[place] for place in kept],
+        best_rows=found.best_rows[kept],
+        replaced=replaced,
+        debug=found.debug.model_copy(update={"retrieved_count": int(kept.size)}),
+    )
+
+
+def _shown(node: dict[str, Any]) -> Shown:
+    evidence = node["filling"] if node["type"] == "thought" else []
+    return Shown(
+        node["node_id"],
+        node["embedding_key"],
+        node["created_at"].timestamp(),
+        node["subject"],
+        frozenset(UUID(node_id) for node_id in evidence),
+    )
+
+
+def debug_of(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> Debug:
+    without = int(rows.size - np.count_nonzero(index.columns["has_vector"][rows]))
+    return Debug(
+        mode=asked.weights.mode,
+        relevance=asked.relevance,
+        embedding_model=asked.model,
+        without_comparable_vector=without,
+        exact=index.complete,
+    )
