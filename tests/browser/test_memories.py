@@ -179,7 +179,7 @@ def test_a_dead_letter_is_tried_again_and_somebody_has_done_it(page: Page, clien
     expect(letters).to_have_count(1)
     expect(letters).to_contain_text("another reason")
     page.locator(".beside-page").get_by_role("link", name="Audit").click()
-    done = page.get_by_role("row").filter(has_text="dead letters replayed").filter(has_text=group)
+    done = page.get_by_role("row").filter(has_text="dead_letters.resolve").filter(has_text=group)
     expect(done).to_have_count(1)
     expect(done).to_contain_text(operator.name)
 
