@@ -11,7 +11,7 @@ from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.retrieval import RetrievalRequest
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders import embedder, embedder_of
-from jiyi.providers.embedders.cache import query_vectors
+from jiyi.providers.embedders.cache import query_vectors, remembered
 from jiyi.providers.embedders.choice import chosen, model_of
 from jiyi.retrieval import relevance
 from jiyi.retrieval.ranking import Weights
@@ -71,6 +71,13 @@ def counted_sentences(asked: ParsedQuestion, text: str) -> list[str]:
     """Those of a focal text's sentences that count by themselves."""
     sentences = relevance.sentences_of(text) if asked.embed is not None and asked.relevance == "hybrid" else []
     return sentences if len(sentences) > 1 else []
+
+
+def with_remembered(asked: ParsedQuestion) -> tuple[ParsedQuestion, list[str]]:
+    """With the vectors of its texts, if all were asked for lately; else the texts whose vectors are to be made."""
+    texts = texts_to_embed(asked)
+    known = remembered(asked.model, texts) if texts else None
+    return (asked, texts) if known is None else (replace(asked, vectors=known), [])
 
 
 def texts_to_embed(asked: ParsedQuestion) -> list[str]:

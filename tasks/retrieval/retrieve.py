@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from redis.client import Pipeline
@@ -26,8 +27,8 @@ from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Answered, answers
 from tasks.memory.access import buffer
 from tasks.retrieval.explanation import focal_answer, whole_answer, without_candidates
-from tasks.retrieval.question import ParsedQuestion, counted_sentences, embedded, resolve, texts_to_embed
-from tasks.retrieval.search import find, newer_first
+from tasks.retrieval.question import ParsedQuestion, counted_sentences, embedded, resolve, with_remembered
+from tasks.retrieval.search import SearchResult, find, newer_first
 
 
 def _tell(pipe: Pipeline, request: RetrievalRequest, answer: dict[str, Any], seconds: float) -> None:
@@ -54,25 +55,20 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
     Safe to repeat because reading changes nothing but access times, which only move forward.
     """
     with reading() as connection:
-        agent = agents.find_agents(connection, request.group_id, request.agent_id) or AgentRecord(AgentSettings())
-        asked = resolve(request, agent)
-        texts = texts_to_embed(asked)
-        if texts and not agent.large:
+        agent = _agent_of(connection, request)
+        asked, texts = with_remembered(resolve(request, agent))
+        if not texts:
+            found, described = _search(connection, asked, agent)
+        elif not agent.large:
             with _index(connection, asked, agent) as index:
                 if not index.select(request.filters, mode=asked.weights.mode, now=asked.now).size:
                     return without_candidates(asked, index)
-    # An embedder may take its time: no connection and no lock waits for it.
-    asked = embedded(asked, texts)
-    with reading() as connection:
-        if texts:  # an erasure in the meantime makes another agent of it
-            agent = agents.find_agents(connection, request.group_id, request.agent_id) or AgentRecord(AgentSettings())
-        with _index(connection, asked, agent) as index:
-            rows = index.select(request.filters, mode=asked.weights.mode, now=asked.now)
-            if not rows.size:  # before the focal vectors are looked at, as GA-34 has it
-                return without_candidates(asked, index)
-            found = find(asked, index, rows)
-            described = descriptions.describe(connection, index, np.concatenate([one.best_rows for one in found]).tolist())
-            found = [newer_first(asked, one, index, described) for one in found]
+    if texts:  # an embedder may take its time: no connection and no lock waits for it
+        asked = embedded(asked, texts)
+        with reading() as connection:  # an erasure in the meantime makes another agent of it
+            found, described = _search(connection, asked, _agent_of(connection, request))
+    if isinstance(found, dict):
+        return found
     shown = {node_id for one in found for node_id in one.node_ids}
     described = {node_id: fields for node_id, fields in described.items() if node_id in shown}
     touched = list(described)
@@ -85,6 +81,23 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
     return Answered(
         fields, tell=lambda pipe: touches.tell_with(pipe, request.group_id, request.agent_id, touched, at), then=lambda: buffer(touched, at)
     )
+
+
+def _agent_of(connection: Connection, request: RetrievalRequest) -> AgentRecord:
+    return agents.find_agents(connection, request.group_id, request.agent_id) or AgentRecord(AgentSettings())
+
+
+def _search(
+    connection: Connection, asked: ParsedQuestion, agent: AgentRecord
+) -> tuple[list[SearchResult] | dict[str, Any], dict[UUID, dict[str, Any]]]:
+    """What is found for each focal text, and what is shown of it; or the answer that there are no candidates."""
+    with _index(connection, asked, agent) as index:
+        rows = index.select(asked.request.filters, mode=asked.weights.mode, now=asked.now)
+        if not rows.size:  # before the focal vectors are looked at, as GA-34 has it
+            return without_candidates(asked, index), {}
+        found = find(asked, index, rows)
+        described = descriptions.describe(connection, index, np.concatenate([one.best_rows for one in found]).tolist())
+        return [newer_first(asked, one, index, described) for one in found], described
 
 
 @contextmanager

@@ -22,6 +22,16 @@ def forget() -> int:
     return count
 
 
+def remembered(model: str, texts: Sequence[str]) -> dict[str, Float32] | None:
+    """The texts' vectors by that model, if all of them were asked for lately; nothing is embedded."""
+    with _lock:
+        if any((model, text) not in _known for text in texts):
+            return None
+        for text in texts:
+            _known.move_to_end((model, text))
+        return {text: _known[model, text] for text in texts}
+
+
 def query_vector(embedder: Embedder, text: str) -> Float32:
     """The vector to search with, from memory if it was asked for lately. Raises :class:`EmbeddingUnavailable`."""
     return query_vectors(embedder, [text])[text]

@@ -13,7 +13,7 @@ import pytest
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, RetrievedNode
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.embedders import Embedder, embedder
+from jiyi.providers.embedders import Embedder, cache, embedder
 from jiyi.providers.embedders.cache import query_vectors
 from jiyi.retrieval.relevance import SUBJECT_BONUS, sentences_of
 from jiyi.settings import Settings
@@ -93,6 +93,7 @@ def no_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(_embedder: object, _texts: Sequence[str]) -> None:
         raise EmbeddingUnavailable("the model is being downloaded")
 
+    cache.forget()  # what was asked before needs no embedder
     monkeypatch.setattr(questions, "query_vectors", away)
 
 
