@@ -25,6 +25,7 @@ from models.accounts.actions import create_key
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
+from models.queue import stream
 from tests.services import PASSWORD, SETTINGS, _sees_everything, _workers, database, password_hash, somebody
 from web import create_app
 from web.accounts import sessions
@@ -41,6 +42,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "service" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("service"))
     items.sort(key=lambda item: "service" in getattr(item, "fixturenames", ()))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a Valkey that was away, which another test may just have had, news waits for some seconds."""
+    monkeypatch.setattr(stream, "_quiet_until", 0.0)
 
 
 @pytest.fixture

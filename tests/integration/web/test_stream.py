@@ -41,12 +41,6 @@ Event = dict[str, str]
 MakeKey = Callable[..., str]
 
 
-@pytest.fixture(autouse=True)
-def _nothing_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a Valkey that was away, which another test may just have had, news waits for some seconds."""
-    monkeypatch.setattr(stream, "_quiet_until", 0.0)
-
-
 def await_true(condition: Callable[[], Any], what: str) -> Any:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (found := condition()):
