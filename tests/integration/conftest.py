@@ -45,9 +45,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a Valkey that was away, which another test may just have had, news waits for some seconds."""
-    monkeypatch.setattr(stream, "_quiet_until", 0.0)
+def _nothing_is_held_back() -> Iterator[None]:
+    """After a Valkey that was away, which another test may just have had, news waits for some seconds.
+
+    With a patch of its own: were the test's ``monkeypatch`` made here, it would be undone after all other fixtures,
+    which then end with whatever the test took away.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stream, "_quiet_until", 0.0)
+        yield
 
 
 @pytest.fixture
