@@ -33,6 +33,7 @@ from models.db.connection import driver, engine, reading, reading_engine, unit_o
 from models.db.roles import ROLE, RoleError, as_owner
 from models.db.scope import Scope, current, for_groups, whole_service, within
 from models.memory import agent_reads, archive, events, reads
+from models.memory.event_rows import WorkRow
 from models.memory.ingest import Rejected
 from models.memory.reads import StoredMemory
 from models.operations import reads as operations
@@ -279,7 +280,7 @@ def test_names_with_signs_that_mean_something_to_arrays_are_names_like_others() 
 
 
 def copied(group: str) -> Copy:
-    return Copy(PendingWork, [{"kind": "test", "subject_id": uuid4(), "group_id": group}])
+    return Copy(PendingWork, WorkRow._fields, [WorkRow("test", uuid4().bytes, group)])
 
 
 def test_rows_of_another_group_are_not_copied(groups: tuple[str, str]) -> None:
@@ -298,7 +299,7 @@ def test_rows_of_another_group_are_not_copied(groups: tuple[str, str]) -> None:
 
 def test_a_copy_that_fails_leaves_no_connection_with_the_owners_rights(groups: tuple[str, str]) -> None:
     again = copied(groups[0])
-    twice = Copy(again.table, [*again.rows, *again.rows])
+    twice = Copy(again.table, again.columns, [*again.rows, *again.rows])
     for _ in range(3):
         with pytest.raises(psycopg.errors.UniqueViolation), for_groups(groups[0]), unit_of_work() as connection:
             bulk_copy.copy_rows(driver(connection), [twice])
