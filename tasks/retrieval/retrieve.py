@@ -111,7 +111,7 @@ def _index(connection: Connection, asked: ParsedQuestion, agent: AgentRecord) ->
     index = index_cache.index_of(request.group_id, request.agent_id, asked.model, archived=archived)
     with index.lock:
         index.reset_if_stale(agent.identity)
-        index.refresh(connection)
+        index.refresh(connection, agent)
         yield index
 
 
