@@ -79,7 +79,9 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
         return fields
     at = asked.now.timestamp()
     return Answered(
-        fields, tell=lambda pipe: touches.tell_with(pipe, request.group_id, request.agent_id, touched, at), then=lambda: buffer(touched, at)
+        fields,
+        tell=lambda pipe: touches.tell_with(pipe, request.group_id, request.agent_id, touched, at),
+        then=lambda: buffer(request.group_id, touched, at),
     )
 
 
