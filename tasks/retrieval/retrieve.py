@@ -47,7 +47,7 @@ def retrieve(request: RetrievalRequest) -> Answer | Answered:
     return Answer.model_validate(found)
 
 
-@answers("retrieval.retrieve", RetrievalRequest, tell=_tell)
+@answers("retrieval.retrieve", RetrievalRequest, scope="read", tell=_tell)
 def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
     """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`; if it touches memories, with what that takes.
 

@@ -236,7 +236,7 @@ def _tell(_pipe: Pipeline, _query: MemoryQuery, _answer: MemoryAnswer, seconds: 
     meters.retrieved(seconds)
 
 
-@answers("retrieval.memory", MemoryQuery, tell=_tell)
+@answers("retrieval.memory", MemoryQuery, scope="read", tell=_tell)
 def query_memory(query: MemoryQuery) -> MemoryAnswer:
     """Safe to repeat because it changes nothing."""
     memory.throttle(query.group_id)

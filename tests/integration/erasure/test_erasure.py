@@ -521,7 +521,7 @@ def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack)
     preview = client.erasure.preview(person=word, aliases=[zh])
     assert preview.agents == [f"{word}-agent"]
     with pytest.warns(DeprecationWarning, match="Client.ask"):
-        formerly = client.ask("erase", EraseQuery(group_id=group, what=Erasure(person=word, aliases=[zh]), dry_run=True))
+        formerly = client.ask("erase", EraseQuery(what=Erasure(person=word, aliases=[zh]), dry_run=True))
     assert ErasurePreview.model_validate(formerly) == preview  # as clients before version 0.2 ask
     erasure_id = client.erasure.request(person=word, aliases=[zh])
     report = client.erasure.wait_for(erasure_id, PATIENCE_SECONDS).report
