@@ -7,18 +7,22 @@ copy leaves in its home (``run/jiyi.env``: the addresses of its database and bro
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from jiyi.errors import SettingsError, problems_of
 
 PREFIX = "JIYI_"
 RUN_ENV = Path("run") / "jiyi.env"
+#: The secret that ``jiyi up`` makes, in its home.
+SECRET_FILE = "secret_key"  # noqa: S105
 
 Mode = Literal["recent", "elapsed", "stanford"]
 RelevanceMode = Literal["hybrid", "dense", "lexical"]
@@ -72,10 +76,14 @@ class Settings(BaseSettings):
     )
 
     # Who may (docs/tenants.md)
-    key: SecretStr = Field(SecretStr(""), description="API key with which the client signs its events, `jiyi_…`.")
+    key: SecretStr = Field(SecretStr(""), description="API key with which the client signs its events and calls, `jiyi_…`.")
     secret_key: SecretStr = Field(
         SecretStr(""),
-        description="What the service signs sessions and its own events with, at least 32 characters, the same in every process. `jiyi up` makes one in its home (`secret_key`).",
+        description="What the service signs sessions, its own events and calls with, at least 32 characters, the same in every process. `jiyi up` makes one in its home (`secret_key`), where the command line and clients of the same user find it.",
+    )
+    allow_unsigned_calls: bool = Field(
+        False,
+        description="Whether workers answer calls over the broker that nobody signed, operators' deeds excepted. For brokers that only trusted programs reach.",
     )
     require_signed_events: bool = Field(
         False, description="Whether the intake refuses events that are not signed with a key of their group."
@@ -376,7 +384,7 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         running_copy = DotEnvSettingsSource(settings_cls, env_file=default_home() / RUN_ENV)
-        return init_settings, env_settings, running_copy
+        return init_settings, env_settings, running_copy, _HomeSecret(settings_cls)
 
     def need(self, name: Literal["database_url", "broker_url", "redis_url"]) -> str:
         """The address called ``name``; raises :class:`SettingsError` when none is known."""
@@ -387,6 +395,19 @@ class Settings(BaseSettings):
             f"no running Jiyi found in {self.home}, and {PREFIX}{name.upper()} is not set: "
             f"start one with `jiyi up`, or set {PREFIX}{name.upper()}"
         )
+
+
+class _HomeSecret(PydanticBaseSettingsSource):
+    """``secret_key`` from the home's own file, for its owner's programs: others cannot read it."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 – pydantic's interface
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        with suppress(OSError, UnicodeDecodeError):
+            if found := (default_home() / SECRET_FILE).read_text(encoding="ascii").strip():
+                return {"secret_key": found}
+        return {}
 
 
 @lru_cache(maxsize=1)

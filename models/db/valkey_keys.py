@@ -28,6 +28,7 @@
 | ``jiyi:wm:stats:<group>`` | hash, name → number | workers | for good |
 | ``jiyi:canary:queue:<queue>`` | hash, signs of life (``models.operations.canaries``) | beat, workers | a day after the last |
 | ``jiyi:canary:beat`` | string, epoch seconds | beat | a day |
+| ``jiyi:call:<signature>`` | string | workers (``tasks.framework.callers``): a changing call that was accepted | 6 minutes |
 | ``_kombu.binding.*``, queue names, ``unacked*`` | kombu's own | kombu | – |
 """
 
@@ -47,6 +48,10 @@ COUNTERS = "jiyi:counters"
 
 #: A wake-up flag outlives the message it stands for only if that message was lost.
 WAKE_SECONDS = 30
+
+
+def call(signature: str) -> str:
+    return f"jiyi:call:{signature}"
 
 
 def wake(kind: str) -> str:

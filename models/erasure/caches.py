@@ -40,7 +40,7 @@ def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom
     gone = {"access_buffer": 0, "touched": 0, "stream": 0, "replies": 0, "errors": 0}
     ids = list(node_ids)
     for start in range(0, len(ids), ELEMENTS):
-        gone["access_buffer"] += _take_out(ids[start : start + ELEMENTS])
+        gone["access_buffer"] += _take_out([access.member(group_id, one) for one in ids[start : start + ELEMENTS]])
     for agent_id in touched:
         gone["touched"] += valkey().delete(valkey_keys.touched(group_id, agent_id))
     gone["stream"] = _clear_stream(group_id, set(ids), whom)
@@ -50,15 +50,15 @@ def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom
     return gone
 
 
-def _take_out(ids: Sequence[str]) -> int:
+def _take_out(members: Sequence[str]) -> int:
     """Of the buffer of accesses, and of those that are being written."""
     handed_over = [key.decode() for key in valkey().scan_iter(match=f"{valkey_keys.ACCESS_FLUSH}*", count=SCAN_COUNT)]
     times = [valkey_keys.ACCESS, *(key for key in handed_over if not key.endswith(valkey_keys.COUNT_SUFFIX))]
     with valkey().pipeline(transaction=False) as pipe:
         for key in times:
-            pipe.zrem(key, *ids)
+            pipe.zrem(key, *members)
         for key in times:
-            pipe.hdel(key + valkey_keys.COUNT_SUFFIX, *ids)
+            pipe.hdel(key + valkey_keys.COUNT_SUFFIX, *members)
         return sum(pipe.execute()[: len(times)])
 
 

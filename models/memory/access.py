@@ -39,14 +39,19 @@ class FlushResult:
     nodes: int = 0
 
 
-def touch(node_ids: Sequence[UUID], at: float) -> bool:
-    """Note an access at ``at`` (epoch seconds). True if the caller is to queue a flush: nobody else has, yet."""
+def touch(group_id: str, node_ids: Sequence[UUID], at: float) -> bool:
+    """Note an access of a group's memories at ``at`` (epoch seconds). True if the caller is to queue a flush: nobody else has, yet."""
     if not node_ids:
         return False
     with valkey().pipeline(transaction=True) as pipe:
-        pipe.eval(_TOUCH, 2, valkey_keys.ACCESS, valkey_keys.ACCESS_COUNT, at, *map(str, node_ids))
+        pipe.eval(_TOUCH, 2, valkey_keys.ACCESS, valkey_keys.ACCESS_COUNT, at, *(member(group_id, node_id) for node_id in node_ids))
         pipe.set(valkey_keys.ACCESS_DUE, 1, nx=True, px=int(get_settings().access_flush_seconds * 1000))
         return bool(pipe.execute()[-1])
+
+
+def member(group_id: str, node_id: UUID | str) -> str:
+    """How the buffer names a memory: its id is unique in its group only."""
+    return f"{node_id}:{group_id}"
 
 
 def flush() -> FlushResult:
@@ -94,7 +99,8 @@ def _write(handed_over: str) -> FlushResult:
             connection.execute(
                 _WRITE,
                 {
-                    "ids": [UUID(name.decode()) for name, _ in chunk],
+                    "ids": [UUID(name.decode().partition(":")[0]) for name, _ in chunk],
+                    "groups": [name.decode().partition(":")[2] for name, _ in chunk],
                     "times": [at for _, at in chunk],
                     "counts": [counts.get(name, 0) for name, _ in chunk],
                     "recent": RECENT,
@@ -121,6 +127,7 @@ _WRITE = text("""
         access_count = a.access_count + t.count,
         recent = CASE WHEN to_timestamp(t.at) = ANY(a.recent) THEN a.recent  -- of a flush that is repeated
             ELSE (a.recent || to_timestamp(t.at))[greatest(cardinality(a.recent) + 2 - :recent, 1):] END
-    FROM unnest(CAST(:ids AS uuid[]), CAST(:times AS float8[]), CAST(:counts AS int[])) AS t(node_id, at, count)
-    WHERE a.node_id = t.node_id
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:groups AS text[]), CAST(:times AS float8[]), CAST(:counts AS int[]))
+        AS t(node_id, group_id, at, count)
+    WHERE a.node_id = t.node_id AND a.group_id = t.group_id
 """)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 
 from jiyi.memory.appraisal import missing
 from jiyi.memory.nodes import Derived, counts_for_keywords, depth_of, derive
-from jiyi.protocol.events import AgentConfigured, Event, MemoryObserved, NodeExecuted, SessionEnded
+from jiyi.protocol.events import AgentConfigured, Event, EventKey, MemoryObserved, NodeExecuted, SessionEnded
 from jiyi.settings import get_settings
 from models.db.bulk_copy import Copy, copy_rows
 from models.db.connection import driver
@@ -68,8 +68,8 @@ class Stored:
     owed: Counter[str] = field(default_factory=Counter)
     #: (group_id, agent_id, node_id) of the new nodes.
     nodes: list[tuple[str, str, UUID]] = field(default_factory=list)
-    #: Ids of the events that were new.
-    fresh: list[UUID] = field(default_factory=list)
+    #: The events that were new.
+    fresh: list[EventKey] = field(default_factory=list)
     #: Agents whose settings have changed.
     configured: list[AgentName] = field(default_factory=list)
     #: Of events that became dead letters the groups that they say they are of, as far as that can be read.
@@ -112,31 +112,31 @@ class _Rows:
         ]
 
 
-def derive_all(events: Iterable[Event]) -> dict[UUID, Derived]:
-    """What each memory has to have derived, by event id. Needs no database: time to do so while another batch is stored."""
-    return {event.event_id: derive(event) for event in events if isinstance(event, MemoryObserved)}
+def derive_all(events: Iterable[Event]) -> dict[EventKey, Derived]:
+    """What each memory has to have derived, by its event. Needs no database: time to do so while another batch is stored."""
+    return {event.key: derive(event) for event in events if isinstance(event, MemoryObserved)}
 
 
-def store(connection: Connection, events: Sequence[Event], derived: Mapping[UUID, Derived] | None = None) -> Stored:
+def store(connection: Connection, events: Sequence[Event], derived: Mapping[EventKey, Derived] | None = None) -> Stored:
     """Store the events that are new, and what they set off, in the caller's transaction.
 
     ``derived`` is what :func:`derive_all` gave for the events, if it was called before.
 
-    Safe to repeat because an event whose id is in ``events`` already changes nothing.
+    Safe to repeat because an event whose id its group has in ``events`` already changes nothing.
 
     Raises:
         CollisionError: another intake stored one of them meanwhile; roll back and call again.
     """
-    unique = {event.event_id: event for event in events}
-    known = set(connection.execute(_KNOWN, {"ids": list(unique)}).scalars())
-    fresh = [event for event_id, event in unique.items() if event_id not in known]
-    result = Stored(events=len(fresh), repeated=len(events) - len(fresh), fresh=[event.event_id for event in fresh])
+    unique = {event.key: event for event in events}
+    known = {(row.id, row.group_id) for row in connection.execute(_KNOWN, {"ids": [event_id for event_id, _ in unique]})}
+    fresh = [event for key, event in unique.items() if key not in known]
+    result = Stored(events=len(fresh), repeated=len(events) - len(fresh), fresh=[event.key for event in fresh])
     if not fresh:
         return result
     rows = _Rows()
     if refused := refusal.refused(connection, fresh):
-        rows.events = [erased_row(event) for event in fresh if event.event_id in refused]
-        fresh = [event for event in fresh if event.event_id not in refused]
+        rows.events = [erased_row(event) for event in fresh if event.key in refused]
+        fresh = [event for event in fresh if event.key not in refused]
     # Nodes of workflows are no agents: what they say is nobody's memory yet, and waits for no agent's lock.
     make_groups(connection, (event.group_id for event in fresh if isinstance(event, NodeExecuted)))
     own = ((event.group_id, event.agent_id) for event in fresh if not isinstance(event, NodeExecuted))
@@ -170,7 +170,7 @@ class _Batch:
     """What has to be known before the first row is made: looked up once for the whole batch."""
 
     def __init__(
-        self, connection: Connection, agents: dict[AgentName, AgentRow], events: Iterable[Event], derived: Mapping[UUID, Derived]
+        self, connection: Connection, agents: dict[AgentName, AgentRow], events: Iterable[Event], derived: Mapping[EventKey, Derived]
     ) -> None:
         self.agents = agents
         observed = [event for event in events if isinstance(event, MemoryObserved)]
@@ -194,7 +194,7 @@ class _Batch:
             rows.events.append(event_row(event, "applied"))
             rows.ended.append((event.event_id, event.group_id))
             return
-        derived = self.derived[event.event_id]
+        derived = self.derived[event.key]
         if (known := self._known(event, derived, agent)) is not None:
             rows.events.append(event_row(event, "duplicate", known.bytes))
             return
@@ -252,5 +252,9 @@ def owed_when_complete(node_type: str, keywords: Sequence[str], predicate: str |
     return [*owed, ACCUMULATE] if node_type == "event" else owed
 
 
-# Of all groups' events and nodes: a node outlives the record of its event, which may be pruned.
-_KNOWN = text("SELECT jiyi_taken(CAST(:ids AS uuid[]))")
+# A node and an output outlive the record of their event, which may be pruned. Of the groups of the scope.
+_KNOWN = text("""
+    SELECT event_id AS id, group_id FROM events WHERE event_id = ANY(:ids)
+    UNION ALL SELECT node_id, group_id FROM memory_nodes WHERE node_id = ANY(:ids)
+    UNION ALL SELECT entry_id, group_id FROM quarantine_logs WHERE entry_id = ANY(:ids)
+""")

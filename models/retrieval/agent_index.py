@@ -394,8 +394,8 @@ _VECTOR_HEADER, _VALUE_BYTES = 4, 4
 
 _ROWS = f"""
     SELECT {", ".join(f"{sql} AS {name}" for name, sql in _READ.items())}
-    FROM memory_nodes n JOIN node_access a USING (node_id)
-        LEFT JOIN next_vectors v ON v.node_id = n.node_id AND v.model = %(model)s
+    FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
+        LEFT JOIN next_vectors v ON v.node_id = n.node_id AND v.group_id = n.group_id AND v.model = %(model)s
     WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND
 """  # noqa: S608 – our own names; values are parameters
 # The oldest transaction still running comes from the same snapshot, with every row, and alone if there is none.

@@ -202,7 +202,7 @@ def _conditions(key: IndexKey, filters: Filters, now: datetime) -> tuple[sql.Com
 
 _IDS = sql.SQL("SELECT n.node_id FROM memory_nodes n WHERE {} {} ORDER BY {} LIMIT %(limit)s")
 _BESIDE = sql.SQL("""
-    SELECT n.node_id FROM next_vectors v JOIN memory_nodes n USING (node_id)
+    SELECT n.node_id FROM next_vectors v JOIN memory_nodes n USING (node_id, group_id)
     WHERE v.model = %(model)s AND vector_dims(v.embedding) = vector_dims(%(vector)s) AND {}
     ORDER BY v.embedding <=> %(vector)s LIMIT %(limit)s
 """)
@@ -220,7 +220,7 @@ _AROUND = sql.SQL("""
     SELECT n.node_id FROM memory_nodes o CROSS JOIN unnest(%(distances)s::int[]) AS away
     JOIN memory_nodes n ON n.group_id = o.group_id AND n.agent_id = o.agent_id AND n.session_id = o.session_id
         AND n.node_count = o.node_count + away
-    WHERE o.node_id = ANY(%(ids)s) AND {}
+    WHERE o.group_id = %(group)s AND o.node_id = ANY(%(ids)s) AND {}
 """)
 _FREQUENCIES = """
     SELECT term, sum(texts)::bigint FROM term_frequencies

@@ -121,7 +121,7 @@ def delete(context: Context, request: DeleteEntries) -> DeletedEntries:
     quarantine.hold(connection, group_id)
     gone = quarantine.mark_deleted(connection, group_id, request.entry_ids, now)
     if gone:
-        quarantine.mark_left(connection, gone, now)
+        quarantine.mark_left(connection, group_id, gone, now)
         working.remove(group_id, gone)
         context.audit("quarantine_logs", entry_ids=gone, reason=request.reason)
     return DeletedEntries(deleted=gone)

@@ -126,10 +126,11 @@ def _rebuild(connection: Connection, group_id: str) -> list[Entry]:
     return entries
 
 
-def accept(connection: Connection, entries: Iterable[Entry], now: datetime) -> None:
+def accept(connection: Connection, group_id: str, entries: Iterable[Entry], now: datetime) -> None:
     """They are in working memory."""
     rows = [
         {
+            "group": group_id,
             "id": entry.entry_id,
             "now": now,
             "until": entry.expires_at,
@@ -143,20 +144,23 @@ def accept(connection: Connection, entries: Iterable[Entry], now: datetime) -> N
         connection.execute(_ACCEPT, rows)
 
 
-def reject(connection: Connection, refused: Iterable[tuple[UUID, Verdict]], now: datetime) -> None:
+def reject(connection: Connection, group_id: str, refused: Iterable[tuple[UUID, Verdict]], now: datetime) -> None:
     """They stay in quarantine only, with the reason."""
-    rows = [{"id": entry_id, "now": now, "reason": verdict.reason, "details": verdict.details} for entry_id, verdict in refused]
+    rows = [
+        {"group": group_id, "id": entry_id, "now": now, "reason": verdict.reason, "details": verdict.details}
+        for entry_id, verdict in refused
+    ]
     if rows:
         connection.execute(_REJECT, rows)
 
 
-def mark_left(connection: Connection, entry_ids: Sequence[UUID], now: datetime) -> int:
+def mark_left(connection: Connection, group_id: str, entry_ids: Sequence[UUID], now: datetime) -> int:
     """Archived: noted before, or in the same transaction as, they are gone from the list (CN-29)."""
-    return connection.execute(_LEFT, {"ids": list(entry_ids), "now": now}).rowcount if entry_ids else 0
+    return connection.execute(_LEFT, {"group": group_id, "ids": list(entry_ids), "now": now}).rowcount if entry_ids else 0
 
 
-def set_flags(connection: Connection, entry_id: UUID, flags: Sequence[str]) -> None:
-    connection.execute(_FLAGS, {"id": entry_id, "flags": list(flags)})
+def set_flags(connection: Connection, group_id: str, entry_id: UUID, flags: Sequence[str]) -> None:
+    connection.execute(_FLAGS, {"group": group_id, "id": entry_id, "flags": list(flags)})
 
 
 def expired(connection: Connection, now: datetime, limit: int) -> dict[str, list[UUID]]:
@@ -208,17 +212,17 @@ _WORKING = text("""
 _ACCEPT = text("""
     UPDATE quarantine_logs SET screened_at = :now, working_until = :until, flags = :flags, embedding = :vector,
         embedding_model = :model, rejected_reason = NULL, rejected_details = '{}'
-    WHERE entry_id = :id
+    WHERE group_id = :group AND entry_id = :id
 """)
 _REJECT = text("""
     UPDATE quarantine_logs SET screened_at = :now, rejected_reason = :reason, rejected_details = :details
-    WHERE entry_id = :id
+    WHERE group_id = :group AND entry_id = :id
 """).bindparams(bindparam("details", type_=JSONB))
 _LEFT = text("""
     UPDATE quarantine_logs SET expired_at = :now
-    WHERE entry_id = ANY(:ids) AND expired_at IS NULL AND working_until IS NOT NULL
+    WHERE group_id = :group AND entry_id = ANY(:ids) AND expired_at IS NULL AND working_until IS NOT NULL
 """)
-_FLAGS = text("UPDATE quarantine_logs SET flags = :flags WHERE entry_id = :id")
+_FLAGS = text("UPDATE quarantine_logs SET flags = :flags WHERE group_id = :group AND entry_id = :id")
 _EXPIRED = text("""
     SELECT group_id, entry_id FROM quarantine_logs
     WHERE working_until <= :now AND expired_at IS NULL ORDER BY working_until LIMIT :limit

@@ -47,7 +47,7 @@ def retrieve(request: RetrievalRequest) -> Answer | Answered:
     return Answer.model_validate(found)
 
 
-@answers("retrieval.retrieve", RetrievalRequest, tell=_tell)
+@answers("retrieval.retrieve", RetrievalRequest, scope="read", tell=_tell)
 def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
     """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`; if it touches memories, with what that takes.
 
@@ -79,7 +79,9 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
         return fields
     at = asked.now.timestamp()
     return Answered(
-        fields, tell=lambda pipe: touches.tell_with(pipe, request.group_id, request.agent_id, touched, at), then=lambda: buffer(touched, at)
+        fields,
+        tell=lambda pipe: touches.tell_with(pipe, request.group_id, request.agent_id, touched, at),
+        then=lambda: buffer(request.group_id, touched, at),
     )
 
 

@@ -139,7 +139,7 @@ def asked(group: str, question: str, agent_id: str = "klaus", **options: Any) ->
         with valkey().pipeline() as pipe:
             answer.tell(pipe)
             pipe.execute()
-        access.touch(list(answer.value.accessed_ids), (request.now or datetime.now(UTC)).timestamp())
+        access.touch(group, list(answer.value.accessed_ids), (request.now or datetime.now(UTC)).timestamp())
         return answer.value
     return answer
 
@@ -521,7 +521,7 @@ def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack)
     preview = client.erasure.preview(person=word, aliases=[zh])
     assert preview.agents == [f"{word}-agent"]
     with pytest.warns(DeprecationWarning, match="Client.ask"):
-        formerly = client.ask("erase", EraseQuery(group_id=group, what=Erasure(person=word, aliases=[zh]), dry_run=True))
+        formerly = client.ask("erase", EraseQuery(what=Erasure(person=word, aliases=[zh]), dry_run=True))
     assert ErasurePreview.model_validate(formerly) == preview  # as clients before version 0.2 ask
     erasure_id = client.erasure.request(person=word, aliases=[zh])
     report = client.erasure.wait_for(erasure_id, PATIENCE_SECONDS).report
@@ -573,3 +573,18 @@ class _Anything(BaseModel):
     """A question that the client would not send."""
 
     model_config = ConfigDict(extra="allow")
+
+
+def test_an_erasure_leaves_another_group_s_memory_of_the_same_id(alone: None, group: str) -> None:
+    other = f"{group}-b"
+    mine = observed(group, "Klaus waters the ferns")
+    theirs = observed(other, "Maria sells tomatoes", event_id=mine.event_id)
+    save(mine, theirs, observed(other, "Klaus buys some", agent_id="maria"))
+    access.touch(other, [theirs.event_id], T0.timestamp())
+    erase(group, node_ids=[mine.event_id])
+    assert not rows("SELECT 1 FROM memory_nodes WHERE group_id = :g", g=group)
+    (node,) = rows("SELECT description FROM memory_nodes WHERE group_id = :g AND node_id = :id", g=other, id=mine.event_id)
+    assert node["description"] == "Maria sells tomatoes"
+    (event,) = rows("SELECT outcome FROM events WHERE group_id = :g AND event_id = :id", g=other, id=mine.event_id)
+    assert event["outcome"] == "stored"
+    assert rows("SELECT 1 FROM node_access WHERE group_id = :g AND node_id = :id", g=other, id=mine.event_id)
