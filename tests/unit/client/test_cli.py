@@ -92,8 +92,7 @@ def client(monkeypatch):
         fake.group = group or shell.session(ctx).group or "g"
         return fake
 
-    of_memory = ("memory.observe", "memory.importing", "memory.lists", "memory.export")
-    for module in (*of_memory, "retrieval", "operations.stats", "operations.dead_letters", "operations.embedders"):
+    for module in ("shell", "memory.observe", "memory.importing", "memory.export"):
         monkeypatch.setattr(f"jiyi.cli.{module}.connect", connect)
     return fake
 

@@ -19,7 +19,7 @@ PAGES: tuple[Page, ...] = ()
 
 
 @blueprint.get("/account")
-@blueprint.get("/account.json", endpoint="json")
+@blueprint.get("/account.json", endpoint="page_json")
 def page() -> Response:
     return _page()
 

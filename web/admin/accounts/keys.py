@@ -32,7 +32,7 @@ OF_GROUP = tuple(scope for scope in SCOPES if scope != "operator")
 
 
 @blueprint.get("/keys")
-@blueprint.get("/keys.json", endpoint="json")
+@blueprint.get("/keys.json", endpoint="page_json")
 def page() -> Response:
     return _page()
 

@@ -22,7 +22,7 @@ PAGES = (Page("access", lazy_gettext("People"), "people.page", "operator", of_se
 
 
 @blueprint.get("/people")
-@blueprint.get("/people.json", endpoint="json")
+@blueprint.get("/people.json", endpoint="page_json")
 def page() -> Response:
     return _page()
 

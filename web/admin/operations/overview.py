@@ -23,6 +23,7 @@ from web.admin import frame, inputs
 from web.admin.frame import Page, across_groups, asked
 from web.admin.operations import liveness, plots
 from web.admin.operations.liveness import Liveness
+from web.admin.pages import cut
 from web.answers import answer, json_answer
 from web.operations import health
 from web.sources import Reading, attempt, from_database, source
@@ -31,12 +32,14 @@ blueprint = Blueprint("overview", __name__)
 PAGES = (Page("overview", lazy_gettext("Overview"), "overview.page"),)
 
 AGENTS_PER_PAGE = 50
+#: What the database tells.
+STORED = ("totals", "agents", "agents_next", "work_owed", "open_dead_letters", "jobs")
 #: Minutes that can be plotted at most: a day.
 MAX_MINUTES = 1_440
 
 
 @blueprint.get("/")
-@blueprint.get("/overview.json", endpoint="json")
+@blueprint.get("/overview.json", endpoint="page_json")
 def page() -> Response:
     operator = who().may("operator")
     data = {**gather(frame.group(), asked("after") or ""), "groups": frame.groups()}
@@ -67,12 +70,12 @@ def gather(group: str, after: str) -> dict[str, Any]:
 
 
 def _stored(connection: Connection, group: str, after: str) -> dict[str, Any]:
-    rows = agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
-    agents = [with_reflection(row) for row in rows[:AGENTS_PER_PAGE]]
+    found = agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
+    agents, following = cut(found, AGENTS_PER_PAGE, lambda last: last.agent_id)
     return {
         "totals": reads.totals(connection, group),
-        "agents": agents,
-        "agents_next": agents[-1]["agent_id"] if len(rows) > AGENTS_PER_PAGE else None,
+        "agents": [with_reflection(one) for one in agents],
+        "agents_next": following,
         "work_owed": pending.by_kind(connection),
         "open_dead_letters": reads.open_letters(connection, group),
         "jobs": reads.last_runs(connection),
@@ -111,11 +114,5 @@ def _put_together(
         "beat_seconds": signs and signs.beat_age,
         "access_buffered": cached.value and cached.value["access_buffered"],
         "group": group,
-        "totals": None,
-        "agents": None,
-        "agents_next": None,
-        "work_owed": None,
-        "open_dead_letters": None,
-        "jobs": None,
-        **found,
+        **(dict.fromkeys(STORED) | found),
     }

@@ -24,8 +24,8 @@ from models.memory import agent_reads
 from web.admin import frame, inputs
 from web.admin.asking import retrieving
 from web.admin.frame import Page, asked
+from web.admin.pages import page
 from web.admin.retrieval.comparing import compared, ranking
-from web.answers import answer
 from web.sources import Reading, attempt, from_database
 
 blueprint = Blueprint("playground", __name__)
@@ -47,32 +47,19 @@ FILTERS = ("type", "from", "to", "session", "keyword", "min_similarity", "archiv
 AGENTS_OFFERED = 500
 
 
-@blueprint.get("/playground")
-@blueprint.get("/playground.json", endpoint="page_json")
-def page() -> Response:
-    return answer(
-        "playground.html",
-        data=_data(),
-        types=NODE_TYPES,
-        modes=MODES,
-        relevances=RELEVANCES,
-        slider_weight=SLIDER_WEIGHT,
-        slider_decay=SLIDER_DECAY,
-        most_shown=MOST_SHOWN,
-    )
-
-
-@blueprint.get("/playground/answer")
-def found() -> Response:
-    """What was found, for the page that is there already; its address becomes that of the question."""
-    data = _data()
-    rendered = Response(render_template("_playground.html", **data), mimetype="text/html")
-    rendered.headers["HX-Replace-Url"] = data["address"]
-    return rendered
-
-
-def _data() -> dict[str, Any]:
-    group, agent, focal = frame.group(), asked("agent"), asked("focal", 100_000) or ""
+@page(
+    blueprint,
+    "/playground",
+    "playground.html",
+    types=NODE_TYPES,
+    modes=MODES,
+    relevances=RELEVANCES,
+    slider_weight=SLIDER_WEIGHT,
+    slider_decay=SLIDER_DECAY,
+    most_shown=MOST_SHOWN,
+)
+def answered(group: str) -> dict[str, Any]:
+    agent, focal = asked("agent"), asked("focal", 100_000) or ""
     known = attempt(lambda: from_database(lambda connection: _known(connection, group, agent)))
     agents, settings = known.value or ([], None)
     if agent is None and agents:
@@ -89,7 +76,6 @@ def _data() -> dict[str, Any]:
         own = {f"a.{name}": sides[side][name] for name in OF_A_SIDE[:-2] if sides[side][name] != defaults[name]}
         one["address"] = {**_filters(), **own}
     return {
-        "group": group,
         "agents": agents,
         "agent": agent,
         "known": settings is not None,
@@ -104,6 +90,13 @@ def _data() -> dict[str, Any]:
     }
 
 
+@blueprint.get("/playground/answer")
+def found() -> Response:
+    """What was found, for the page that is there already; its address becomes that of the question."""
+    data = answered()
+    return Response(render_template("_playground.html", **data), headers={"HX-Replace-Url": data["address"]}, mimetype="text/html")
+
+
 def _known(connection: Connection, group: str, agent: str | None) -> tuple[list[str], dict[str, Any] | None]:
     """The agents to choose from, and the settings of the one chosen."""
     row = None if agent is None else agent_reads.agent(connection, group, agent)
@@ -112,17 +105,9 @@ def _known(connection: Connection, group: str, agent: str | None) -> tuple[list[
 
 def _defaults(settings: dict[str, Any] | None) -> dict[str, Any]:
     """What the agent's retrievals go by when a question says nothing."""
-    own = AgentSettings(**settings or {}).over(get_settings())
-    return {
-        "mode": own.mode,
-        "relevance": get_settings().relevance,
-        "recency_w": own.recency_w,
-        "relevance_w": own.relevance_w,
-        "importance_w": own.importance_w,
-        "recency_decay": own.recency_decay,
-        "top_k": DEFAULT_TOP_K,
-        "diversity": 0.0,
-    }
+    own = AgentSettings(**settings or {}).over(get_settings()).model_dump()
+    usual = own | {"relevance": get_settings().relevance, "top_k": DEFAULT_TOP_K, "diversity": 0.0}
+    return {name: usual[name] for name in OF_A_SIDE}
 
 
 def _given(side: str) -> dict[str, Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, get_args
 from uuid import UUID
 
-from flask import Blueprint, Response, abort, redirect, render_template, request, url_for
+from flask import Blueprint, request, url_for
 from flask.typing import ResponseReturnValue
-from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
@@ -22,8 +21,7 @@ from web.admin import frame, inputs
 from web.admin.acting import checked, perform
 from web.admin.frame import Page, asked
 from web.admin.memory import marking
-from web.answers import answer
-from web.sources import from_database
+from web.admin.pages import cut, from_rows, lead_to, page
 
 blueprint = Blueprint("knowledge", __name__)
 PAGES = (Page("tiers", lazy_gettext("Knowledge"), "knowledge.page"),)
@@ -47,34 +45,37 @@ class MarkedPiece(PieceRow):
     marked: list[marking.Piece]
 
 
-@blueprint.get("/knowledge")
-@blueprint.get("/knowledge.json", endpoint="json")
-def page() -> Response:
-    return answer("knowledge.html", data=_listed(), kinds=KINDS)
+@page(blueprint, "/knowledge", "knowledge.html", rows="_knowledge.html", kinds=KINDS)
+@from_rows
+def listed(connection: Connection, group: str) -> dict[str, Any]:
+    wanted = _wanted()
+    found = knowledge_reads.pieces(connection, group, wanted, inputs.unpacked(), PER_PAGE + 1)
+    pieces, following = cut(found, PER_PAGE, lambda last: inputs.packed(last.promoted_at, last.knowledge_id))
+    return {
+        "filters": inputs.given(FILTERS),
+        "before": asked("before"),
+        "may_change": who().may("admin"),
+        "pieces": [MarkedPiece(**dict(piece), marked=marking.pieces(piece.content, wanted.words)) for piece in pieces],
+        "agents": knowledge_reads.agents_with_knowledge(connection, group, AGENTS_OFFERED),
+        "next": following,
+    }
 
 
-@blueprint.get("/knowledge/rows")
-def rows() -> str:
-    """The following ones, to be put in the place of the button that asked for them."""
-    return render_template("_knowledge.html", **_listed())
-
-
-@blueprint.get("/knowledge/<uuid:knowledge_id>")
-@blueprint.get("/knowledge/<uuid:knowledge_id>.json", endpoint="one_json")
-def one(knowledge_id: UUID) -> Response:
-    group = frame.group()
-
-    def question(connection: Connection) -> dict[str, Any] | None:
-        found = knowledge_reads.find(connection, group, knowledge_id)
-        if found is None:
-            return None
-        sources = quarantine_reads.some_entries(connection, group, _ids(found.metadata.get("entry_ids"))[:MAX_SOURCES])
-        return {"piece": found, "sources": sources, "history": _history(connection, group, found)}
-
-    data = from_database(question)
-    if data is None:
-        abort(404, _("The group “%(group)s” has no knowledge %(id)s.", group=group, id=knowledge_id))
-    return answer("piece.html", data={"group": group, **data, "replaces": _earlier(data["piece"])}, longest=MOST_SIZE)
+@page(
+    blueprint,
+    "/knowledge/<uuid:knowledge_id>",
+    "piece.html",
+    name="one",
+    missing=lazy_gettext("The group “%(group)s” has no knowledge %(id)s."),
+    longest=MOST_SIZE,
+)
+@from_rows
+def one(connection: Connection, group: str, knowledge_id: UUID) -> dict[str, Any] | None:
+    found = knowledge_reads.find(connection, group, knowledge_id)
+    if found is None:
+        return None
+    sources = quarantine_reads.some_entries(connection, group, _ids(found.metadata.get("entry_ids"))[:MAX_SOURCES])
+    return {"piece": found, "sources": sources, "history": _history(connection, group, found), "replaces": _earlier(found)}
 
 
 @blueprint.post("/knowledge/<uuid:knowledge_id>/edit")
@@ -95,10 +96,7 @@ def demote(knowledge_id: UUID) -> ResponseReturnValue:
 
 
 def _shown(knowledge_id: UUID, done: str | None) -> ResponseReturnValue:
-    address = url_for("knowledge.one", knowledge_id=knowledge_id, group=frame.group(), done=done)
-    if frame.wants_fragment():
-        return Response("", 204, {"HX-Redirect": address})
-    return redirect(address, 303)
+    return lead_to(url_for("knowledge.one", knowledge_id=knowledge_id, group=frame.group(), done=done))
 
 
 def _history(connection: Connection, group: str, piece: PieceDetail) -> list[Change]:
@@ -134,23 +132,6 @@ def _ids(texts: Any) -> list[UUID]:
         except (ValueError, TypeError, AttributeError):
             continue
     return found
-
-
-def _listed() -> dict[str, Any]:
-    group, wanted, before = frame.group(), _wanted(), inputs.unpacked()
-
-    def question(connection: Connection) -> dict[str, Any]:
-        found = knowledge_reads.pieces(connection, group, wanted, before, PER_PAGE + 1)
-        last = found[PER_PAGE - 1] if len(found) > PER_PAGE else None
-        return {
-            "pieces": [MarkedPiece(**dict(piece), marked=marking.pieces(piece.content, wanted.words)) for piece in found[:PER_PAGE]],
-            "agents": knowledge_reads.agents_with_knowledge(connection, group, AGENTS_OFFERED),
-            "next": None if last is None else inputs.packed(last.promoted_at, last.knowledge_id),
-        }
-
-    found = from_database(question)
-    given = {name: request.args.get(name) for name in FILTERS if request.args.get(name)}
-    return {"group": group, "filters": given, "before": asked("before"), "may_change": who().may("admin"), **found}
 
 
 def _wanted() -> WantedKnowledge:
