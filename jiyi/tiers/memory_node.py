@@ -77,7 +77,7 @@ class NodeProperties(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     max_results: int = Field(5, ge=1, le=MAX_RESULTS)
-    #: None: however old.
+    #: Of working memory; precedents of long-term memory are found however old (CN-59). None: however old.
     time_range_days: TimeRange | None = Field(7, validation_alias=AliasChoices("time_range_days", "time_range"))
     #: None: the embedding model's own, which stands for SPEC-607's 0.7 (:mod:`jiyi.retrieval.thresholds`).
     relevance_threshold: Threshold | None = None

@@ -44,7 +44,7 @@ def recall(
     most: Annotated[int | None, typer.Option("--max-results", "-k", min=1, help="How many in all.")] = None,
     order: Annotated[Order, typer.Option(help="Working memory first, or the most similar.")] = "tier",
     threshold: Annotated[float | None, typer.Option(min=-1, max=1, help="Least similarity of long-term memories.")] = None,
-    days: Annotated[float | None, typer.Option(help="Only what is not older.")] = None,
+    days: Annotated[float | None, typer.Option(help="Of working memory, only what is not older.")] = None,
     session: SessionName = None,
     agent: Annotated[str | None, typer.Option(help="Also what only this agent knows.")] = None,
     verdicts: Annotated[bool, typer.Option("--verdicts/--no-verdicts", help="Whether verdicts count.")] = True,

@@ -48,7 +48,9 @@ class MemoryQuestion(BaseModel):
     relevance_threshold: Threshold | None = Field(
         None, description="Least similarity of long-term memories; -1: any. The embedding model's own unless given (K-08)."
     )
-    time_range_days: Days | None = Field(None, description="Only what is not older than so many days.")
+    time_range_days: Days | None = Field(
+        None, description="Of working memory only what is not older than so many days. Long-term memory is found however old (CN-59)."
+    )
     include_verdicts: bool = Field(True, description="Whether what decided something is among it.")
     session_id: Name | None = Field(
         None, description="Only what this session said. Unless given: what any session of the group said (K-21, CN-59)."
@@ -64,7 +66,7 @@ class MemoryQuestion(BaseModel):
         return all_storable(self)
 
     def since(self, now: datetime) -> datetime | None:
-        """The oldest time that an item may have."""
+        """The oldest time that an item of working memory may have."""
         if self.time_range_days is None:
             return None
         try:
