@@ -19,7 +19,18 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from jiyi.client.arguments import MemoryArguments
 from jiyi.errors import InvalidRequest, JiyiError, problems_of
-from jiyi.protocol.tiers.query import MAX_DAYS, MAX_RESULTS, MAX_WEB_RESULTS, Days, Item, MemoryAnswer, Order, Threshold
+from jiyi.protocol.tiers.query import (
+    MAX_DAYS,
+    MAX_RESULTS,
+    MAX_WEB_RESULTS,
+    Days,
+    Domains,
+    Item,
+    MemoryAnswer,
+    Order,
+    SearchType,
+    Threshold,
+)
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import Language, storable
@@ -87,6 +98,9 @@ class NodeProperties(BaseModel):
     same_session: bool = False
     #: Besides, results of a web search (CN-53).
     web_results: int = Field(0, ge=0, le=MAX_WEB_RESULTS)
+    search_type: SearchType = "general"
+    #: Of the web only pages of these domains.
+    domains: Domains = ()
     language: Language = "zh"
     #: In place of the language's own heading, without the line end (K-26).
     heading: str = Field("", max_length=MAX_HEADING_CHARS)
@@ -100,6 +114,10 @@ class NodeProperties(BaseModel):
         if isinstance(value, str) and value[-1:] in ("d", "h") and value[:-1].strip().replace(".", "", 1).isdecimal():
             return float(value[:-1]) / (24 if value[-1] == "h" else 1)
         return value
+
+
+#: Properties that are no part of every question.
+_OWN = {"same_session", "language", "heading", "timeout", "search_type", "domains"}
 
 
 class MemoryRetrievalNode:
@@ -148,9 +166,13 @@ class MemoryRetrievalNode:
             missing = "memory service" if self.retriever is None else "group_id" if query else "query"
             return "", {"skipped": f"no {missing}"}
         wanted = self.properties
-        options = wanted.model_dump(exclude={"same_session", "language", "heading", "timeout"}, exclude_none=True)
-        if wanted.same_session and (session_id := _name(inputs.get("session_id"))):
+        options = wanted.model_dump(exclude=_OWN, exclude_none=True)
+        session_id = _name(inputs.get("session_id"))
+        if wanted.same_session and session_id:
             options["session_id"] = session_id
+        if wanted.web_results:
+            options |= {"search_type": wanted.search_type, "domains": wanted.domains}
+            options["asking_session"] = session_id or None
         if agent_id := _name(inputs.get("agent_id")):  # also what only the agent that is to speak knows (CN-32)
             options["agent_id"] = agent_id
         answer = self.retriever.query_memory(query, group_id=group_id, timeout=wanted.timeout, **options)

@@ -49,12 +49,16 @@ def recall(
     agent: Annotated[str | None, typer.Option(help="Also what only this agent knows.")] = None,
     verdicts: Annotated[bool, typer.Option("--verdicts/--no-verdicts", help="Whether verdicts count.")] = True,
     web: Annotated[int, typer.Option(min=0, help="Results of a web search besides.")] = 0,
+    news: Annotated[bool, typer.Option("--news", help="Search the web for news.")] = False,
+    domains: Annotated[list[str] | None, typer.Option("--domain", help="Of the web only this domain; may be given again.")] = None,
     as_json: Json = False,
 ) -> None:
     """Ask working and long-term memory of the group."""
     options = given(max_results=most, relevance_threshold=threshold, time_range_days=days, session_id=session, agent_id=agent)
+    if web:
+        options |= {"web_results": web, "search_type": "news" if news else "general", "domains": domains or ()}
     with connect(ctx) as client:
-        answer = client.query_memory(query, order=order, include_verdicts=verdicts, web_results=web, **options)
+        answer = client.query_memory(query, order=order, include_verdicts=verdicts, **options)
     if as_json:
         output.document(answer.model_dump(mode="json"))
         return
@@ -78,6 +82,8 @@ def _show_answer(answer: MemoryAnswer) -> None:
         output.stdout().print(made)
     else:
         output.notice("nothing is known about this")
+    if answer.web_answer:
+        output.notice(f"the search engine says: {answer.web_answer}")
     for tier in answer.tiers:
         if tier.message or tier.state != "ok":
             output.notice(f"{tier.tier} {tier.state}: {tier.message}")

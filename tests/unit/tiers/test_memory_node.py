@@ -247,6 +247,16 @@ def test_k21_the_session_restricts_nothing_unless_it_is_to() -> None:
     assert [query.session_id for query in memory.asked] == [None, "s", None]
 
 
+def test_cn53_a_web_search_has_its_options_and_knows_the_session_that_asks() -> None:
+    memory = Memory(*[MemoryAnswer()] * 2)
+    inputs = {"topic": "t", "group_id": "g", "session_id": "s"}
+    run(inputs, memory, web_results=2, search_type="news", domains=["example.org"])
+    run(inputs, memory)
+    asked, plain = memory.asked
+    assert (asked.search_type, asked.domains, asked.asking_session, asked.session_id) == ("news", ("example.org",), "s", None)
+    assert plain.asking_session is None  # nothing is searched, so nothing is counted
+
+
 @pytest.mark.parametrize("value", [7, "7d", "168h", 7.0])
 def test_cn11_time_ranges_have_two_names_and_two_forms(value: Any) -> None:
     assert NodeProperties.model_validate({"time_range": value}).time_range_days == 7
