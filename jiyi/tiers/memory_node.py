@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Protocol, TypedDict, Unpack
@@ -32,8 +33,9 @@ from jiyi.protocol.tiers.query import (
     Threshold,
 )
 from jiyi.settings import get_settings
-from jiyi.text.budget import estimate_tokens
+from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.words import Language, storable
+from jiyi.tiers.context import LEAST_TOKENS, MAX_BUDGET
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +104,8 @@ class NodeProperties(BaseModel):
     #: Of the web only pages of these domains.
     domains: Domains = ()
     language: Language = "zh"
+    #: Tokens that ``history_context`` may have at most (:func:`jiyi.text.budget.estimate_tokens`). None: as many as it has.
+    max_tokens: int | None = Field(None, ge=1, le=MAX_BUDGET)
     #: In place of the language's own heading, without the line end (K-26).
     heading: str = Field("", max_length=MAX_HEADING_CHARS)
     #: Seconds to wait for an answer; the deployment's request time-out unless given.
@@ -117,7 +121,7 @@ class NodeProperties(BaseModel):
 
 
 #: Properties that are no part of every question.
-_OWN = {"same_session", "language", "heading", "timeout", "search_type", "domains"}
+_OWN = {"same_session", "max_tokens", "language", "heading", "timeout", "search_type", "domains"}
 
 
 class MemoryRetrievalNode:
@@ -182,8 +186,9 @@ class MemoryRetrievalNode:
             sources = [item.source for item in answer.results]
             tell("memory_retrieved", count=len(sources), **{name: sources.count(name) for name in ("hot", "cold", "external")})
         skipped = {tier.tier: tier.message for tier in answer.tiers if tier.state == "skipped"}
-        context = format_history(answer.results, wanted.language, wanted.heading)
-        return context, {"skipped_tiers": skipped} if skipped else {}
+        context, left_out = fitting_history(answer.results, wanted.max_tokens, wanted.language, wanted.heading)
+        said: dict[str, Any] = {"skipped_tiers": skipped} if skipped else {}
+        return context, said | ({"left_out": left_out} if left_out else {})
 
 
 def query_of(inputs: Mapping[str, Any]) -> str:
@@ -198,12 +203,26 @@ def query_of(inputs: Mapping[str, Any]) -> str:
 
 def format_history(items: Sequence[Item], language: Language = "zh", heading: str = "") -> str:
     """CN-08's markdown, byte for byte with the defaults; empty without items."""
-    if not items:
-        return ""
-    records = (
-        f"{RECORDS[language].format(number=number, score=item.score)}\n{item.content}\n\n" for number, item in enumerate(items, start=1)
-    )
-    return f"{heading or HEADINGS[language]}\n\n{''.join(records)}"
+    return fitting_history(items, None, language, heading)[0]
+
+
+def fitting_history(items: Sequence[Item], max_tokens: int | None, language: Language = "zh", heading: str = "") -> tuple[str, int]:
+    """CN-08's markdown of the first items that fit, the last one perhaps shortened; and how many were left out."""
+    text = f"{heading or HEADINGS[language]}\n\n"
+    room = math.inf if max_tokens is None else max_tokens - estimate_tokens(text)
+    shown = 0
+    for item in items:
+        above = f"{RECORDS[language].format(number=shown + 1, score=item.score)}\n"
+        room -= estimate_tokens(above)
+        cost = 0 if max_tokens is None else estimate_tokens(item.content)
+        content = item.content if cost <= room else cut_to_tokens(item.content, int(room)) if room >= LEAST_TOKENS else ""
+        if content or cost <= room:
+            text += f"{above}{content}\n\n"
+            shown += 1
+        if cost > room:
+            break  # what follows is less important than what found no room
+        room -= cost
+    return text if shown else "", len(items) - shown
 
 
 def description(language: Language = "en") -> dict[str, Any]:

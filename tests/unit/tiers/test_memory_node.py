@@ -145,7 +145,7 @@ def test_cn05_cn09_cn12_the_events_of_a_retrieval() -> None:
     assert [(event["event"], event["data"]) for event in events] == [
         ("node_state_change", {"status": "running"}),
         ("memory_retrieved", {"count": 2, "hot": 1, "cold": 1, "external": 0}),
-        ("node_state_change", {"status": "completed", "context_length": len(context), "context_tokens": 61}),
+        ("node_state_change", {"status": "completed", "context_length": len(context), "context_tokens": 62}),
     ]
     assert len(context) < len(context.encode())  # characters, not bytes as in the original
     assert {event["node_id"] for event in events} == {"load"}  # which the original leaves empty
