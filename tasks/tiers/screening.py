@@ -27,7 +27,7 @@ from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import news, pending_work
 from models.queue.wakeups import wake
-from models.tiers import quarantine, working
+from models.tiers import guards, quarantine, working
 from models.tiers import query as memory
 from models.tiers.quarantine import Output
 from models.tiers.working import Entry
@@ -67,7 +67,7 @@ def ingress(batch: Batch) -> None:
     one transaction.
     """
     with unit_of_work() as connection:
-        outputs = quarantine.load(connection, batch.subject_ids)
+        outputs = guards.flagged(connection, quarantine.load(connection, batch.subject_ids))
         model, vectors = _vectors(connection, outputs)
     done: dict[str, _Screened] = {}
     with batch.finish() as (connection, owed):
@@ -79,10 +79,10 @@ def ingress(batch: Batch) -> None:
             own = [output for output in mine if output.group_id == group_id]
             screened = done[group_id] = _screened(own, there, model, vectors, now)
             screened.fallen_out = working.push(group_id, screened.accepted)
-            working.remove(group_id, [entry_id for entry_id, _ in screened.refused])  # of an attempt under other rules
+            working.remove(group_id, [entry_id for entry_id, _ in screened.refused])  # let in under other rules or flags
             quarantine.accept(connection, screened.accepted, now)
             quarantine.reject(connection, screened.refused, now)
-            quarantine.mark_left(connection, screened.fallen_out, now)
+            quarantine.mark_left(connection, [*screened.fallen_out, *(entry_id for entry_id, _ in screened.refused)], now)
             pending_work.owe(connection, CONSISTENCY, [(entry_id, group_id) for entry_id in screened.to_check])
     for group_id, screened in done.items():
         _count(group_id, screened)
@@ -169,7 +169,7 @@ def consistency(batch: Batch) -> None:
             quarantine.hold(connection, output.group_id)
             if verdicts[output.entry_id] == "inconsistent":
                 quarantine.mark_left(connection, [output.entry_id], now)
-                quarantine.reject(connection, [(output.entry_id, Verdict("inconsistent"))], now)
+                quarantine.reject(connection, [(output.entry_id, Verdict("inconsistent", flags=tuple(output.flags)))], now)
                 working.remove(output.group_id, [output.entry_id])
                 refused[output.group_id].append(output.entry_id)
             elif verdicts[output.entry_id] == "consistent":
