@@ -14,7 +14,8 @@ from models.db.scope import for_groups
 from models.tiers import actions, guards, quarantine
 from models.tiers.guards import RunningAway
 from tests.integration.conftest import SignIn
-from tests.integration.tiers.outputs import TEXTS, entry, hot, output, save, say, screen
+from tests.integration.memory.test_inbox import save
+from tests.integration.tiers.outputs import TEXTS, entry, hot, output, say, screen
 from workers.ephemeral import environment
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
