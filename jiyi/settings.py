@@ -321,6 +321,16 @@ class Settings(BaseSettings):
     wm_pending_claims: PendingClaims = Field(
         "refuse", description="What becomes of outputs with claims that nobody has checked yet: they stay out, or enter with a flag."
     )
+    guard_depth: int = Field(
+        10, ge=1, le=1_000, description="Calls between nodes, one within the other, above which a session counts as a runaway loop."
+    )
+    guard_tokens_per_second: float = Field(
+        1_000, gt=0, le=1_000_000, description="Tokens that a session's outputs may have per second, over ten seconds."
+    )
+    guard_similarity: float = Field(
+        0.95, ge=0, le=1, description="Three outputs in a row, each more like the one before than this, are a runaway loop."
+    )
+    guard_entropy: float = Field(0.5, ge=0, le=1, description="An output whose words vary less, from 0 to 1, comes from a runaway loop.")
     memory_queries_per_minute: int = Field(
         0, ge=0, le=1_000_000, description="Most questions to a group's tiers in a minute, by all who ask for it; 0: no limit."
     )

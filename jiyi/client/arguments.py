@@ -12,7 +12,7 @@ from uuid import UUID
 
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.retrieval import Filters
-from jiyi.protocol.tiers.query import Order
+from jiyi.protocol.tiers.query import Order, SearchType
 from jiyi.settings import Decay, Dedupe, Derive, DeriveKeywords, Mode, RelevanceMode, Weight
 
 #: A vector as one has it: numbers, a numpy array, base64 or packed little-endian float32.
@@ -111,6 +111,9 @@ class MemoryArguments(TypedDict, total=False):
     session_id: str | None
     agent_id: str | None
     web_results: int
+    search_type: SearchType
+    domains: Sequence[str]
+    asking_session: str | None
     now: Moment | None
 
 

@@ -25,6 +25,8 @@
 | ``jiyi:wm:entries:<group>`` | hash, entry id → JSON | workers | the same |
 | ``jiyi:wm:whole:<group>`` | string, how many they are; without it both are made anew | workers | the same |
 | ``jiyi:asked:<group>`` | string, questions to the group's tiers | web, retrieval worker | a minute after the first |
+| ``jiyi:search:<sha256>`` | string, JSON: what a group's web search found | retrieval worker | ``JIYI_WEB_SEARCH_CACHE_SECONDS`` |
+| ``jiyi:searches:<sha256>`` | string, web searches of one session | retrieval worker | a day after the first |
 | ``jiyi:wm:stats:<group>`` | hash, name → number | workers | for good |
 | ``jiyi:canary:queue:<queue>`` | hash, signs of life (``models.operations.canaries``) | beat, workers | a day after the last |
 | ``jiyi:canary:beat`` | string, epoch seconds | beat | a day |
@@ -34,6 +36,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from uuid import UUID
 
 #: Of every key but kombu's and Flask-Limiter's own.
@@ -115,6 +118,22 @@ def working_stats(group_id: str) -> str:
 
 def memory_queries(group_id: str) -> str:
     return f"jiyi:asked:{group_id}"
+
+
+SEARCH = "jiyi:search:"
+
+
+def web_search(group_id: str, digest: str) -> str:
+    return SEARCH + _hidden(group_id, digest)
+
+
+def web_searches(group_id: str, session_id: str) -> str:
+    return f"jiyi:searches:{_hidden(group_id, session_id)}"
+
+
+def _hidden(group_id: str, name: str) -> str:
+    """Of two names, which may be a person's; the length keeps two different pairs from being one."""
+    return hashlib.sha256(f"{len(group_id)}:{group_id}:{name}".encode()).hexdigest()
 
 
 def indexes(worker: str) -> str:

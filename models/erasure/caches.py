@@ -37,7 +37,7 @@ def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom
     The accesses of other memories are written to the database first: nobody is asked twice what was accessed when.
     """
     access.flush()
-    gone = {"access_buffer": 0, "touched": 0, "stream": 0, "replies": 0, "errors": 0}
+    gone = {"access_buffer": 0, "touched": 0, "stream": 0, "replies": 0, "errors": 0, "searches": 0}
     ids = list(node_ids)
     for start in range(0, len(ids), ELEMENTS):
         gone["access_buffer"] += _take_out([access.member(group_id, one) for one in ids[start : start + ELEMENTS]])
@@ -46,6 +46,7 @@ def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom
     gone["stream"] = _clear_stream(group_id, set(ids), whom)
     gone["replies"] = _delete_found(REPLIES, set(ids), whom)
     gone["errors"] = _delete_found(BREAKERS, set(ids), whom)
+    gone["searches"] = _delete_found(valkey_keys.SEARCH, set(ids), whom)
     gone["working_memory"] = tiers.clear_valkey(group_id)
     return gone
 

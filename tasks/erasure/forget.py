@@ -7,7 +7,6 @@ from typing import Any
 from celery.worker.control import control_command
 
 from jiyi.providers.embedders import cache
-from jiyi.providers.websearch.choice import searcher
 from jiyi.text import tokens as lexical
 from jiyi.text.words import normalise
 from models.erasure import caches
@@ -21,5 +20,4 @@ def jiyi_forget(_state: Any, group_id: str, agents: list[str]) -> dict[str, Any]
     dropped["questions"] = cache.forget()
     normalise.cache_clear()
     lexical.forget()
-    searcher.cache_clear()  # what was searched for on the web
     return {"worker": caches.worker_id(), "dropped": dropped}

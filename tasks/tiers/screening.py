@@ -28,7 +28,7 @@ from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import news, pending_work
 from models.queue.wakeups import wake
-from models.tiers import quarantine, working
+from models.tiers import guards, quarantine, working
 from models.tiers import query as memory
 from models.tiers.quarantine import Output
 from models.tiers.working import Entry
@@ -74,7 +74,7 @@ def _load(batches: list[Batch]) -> None:
     loaded: list[list[Output]] = []
     for batch in batches:
         with within(batch.scope), unit_of_work() as connection:
-            loaded.append(quarantine.load(connection, batch.subject_ids))
+            loaded.append(guards.flagged(connection, quarantine.load(connection, batch.subject_ids)))
     with unit_of_work() as connection:
         model, vectors = _vectors(connection, [output for outputs in loaded for output in outputs])
     for batch, outputs in zip(batches, loaded, strict=True):
@@ -101,10 +101,11 @@ def ingress(batch: Batch) -> None:
             own = [output for output in mine if output.group_id == group_id]
             screened = done[group_id] = _screened(own, there, model, vectors, now)
             screened.fallen_out = working.push(group_id, screened.accepted)
-            working.remove(group_id, [entry_id for entry_id, _ in screened.refused])  # of an attempt under other rules
+            working.remove(group_id, [entry_id for entry_id, _ in screened.refused])  # let in under other rules or flags
             quarantine.accept(connection, group_id, screened.accepted, now)
             quarantine.reject(connection, group_id, screened.refused, now)
-            quarantine.mark_left(connection, group_id, screened.fallen_out, now)
+            left = [*screened.fallen_out, *(entry_id for entry_id, _ in screened.refused)]
+            quarantine.mark_left(connection, group_id, left, now)
             pending_work.owe(connection, CONSISTENCY, [(entry_id, group_id) for entry_id in screened.to_check])
     for group_id, screened in done.items():
         _count(group_id, screened)
@@ -191,7 +192,8 @@ def consistency(batch: Batch) -> None:
             quarantine.hold(connection, output.group_id)
             if verdicts[output.entry_id] == "inconsistent":
                 quarantine.mark_left(connection, output.group_id, [output.entry_id], now)
-                quarantine.reject(connection, output.group_id, [(output.entry_id, Verdict("inconsistent"))], now)
+                verdict = Verdict("inconsistent", flags=tuple(output.flags))
+                quarantine.reject(connection, output.group_id, [(output.entry_id, verdict)], now)
                 working.remove(output.group_id, [output.entry_id])
                 refused[output.group_id].append(output.entry_id)
             elif verdicts[output.entry_id] == "consistent":
