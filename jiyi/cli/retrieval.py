@@ -36,8 +36,12 @@ def retrieve(
     now: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="The time it is.", rich_help_panel=SCORING)] = None,
     types: Annotated[list[NodeKind] | None, typer.Option("--type", help="Instead of event and thought.", rich_help_panel=FILTERS)] = None,
     session: Annotated[str | None, typer.Option(help="Of this session only.", rich_help_panel=FILTERS)] = None,
-    after: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created after.", rich_help_panel=FILTERS)] = None,
-    before: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created before.", rich_help_panel=FILTERS)] = None,
+    after: Annotated[
+        datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created at this time or later.", rich_help_panel=FILTERS)
+    ] = None,
+    before: Annotated[
+        datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created before this time.", rich_help_panel=FILTERS)
+    ] = None,
     keyword: Annotated[list[str] | None, typer.Option(help="With any of these.", rich_help_panel=FILTERS)] = None,
     min_similarity: Annotated[float | None, typer.Option(help="Least cosine with the focal text.", rich_help_panel=FILTERS)] = None,
     archived: Annotated[bool, typer.Option("--archived", help="Archived ones too.", rich_help_panel=FILTERS)] = False,
@@ -76,7 +80,7 @@ def retrieve(
         console = output.stdout()
         for position, group in enumerate(answer.groups):
             console.print(*([""] if position else []), focal_table(group, console.width), sep="\n")
-    if "error" in (answer.status, *(group.status for group in answer.groups)):
+    if answer.status == "unknown_agent":
         raise typer.Exit(1)
 
 

@@ -195,7 +195,7 @@ def test_refused_events_are_listed_shown_replayed_and_discarded(jiyi, ask, servi
 
 def test_what_is_not_there_is_said(jiyi, ask):
     assert ask("nodes", "nobody", code=1)["error"]["code"] == "not_found"
-    assert "no_candidates" in jiyi("retrieve", "nobody", "x")
+    assert "unknown_agent: no group" in jiyi("retrieve", "nobody", "x", code=1)
     assert jiyi("export", "jsonl", "--agent", "nobody") == ""
     assert ask("agents")["rows"] == []
 
