@@ -43,6 +43,9 @@ def default_home() -> Path:
 
 
 Weight = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+#: An agent's own. Negative ones turn an order around, as the original's code lets them: they count in mode ``stanford`` only.
+AgentWeight = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
+WEIGHTS = ("recency_w", "relevance_w", "importance_w")
 #: Per rank or per hour; 1 switches the decay off, 0 would make every older memory equal.
 Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 #: Of the day, UTC; -1: never.

@@ -341,6 +341,17 @@ def test_another_groups_memories_of_an_agent_of_the_same_name_never_appear(group
     assert answer.debug.total_candidates == 1
 
 
+def test_15_a_negative_weight_turns_the_originals_order_around_and_no_other(group: str) -> None:
+    three(group)
+    options: dict[str, Any] = {"recency_w": 0, "importance_w": 0, "touch": False}
+    before = {mode: ask(group, mode=mode, **options) for mode in ("stanford", "recent")}
+    save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": {"relevance_w": -1}}))
+    after = {mode: ask(group, mode=mode, **options) for mode in ("stanford", "recent")}
+    assert after["stanford"].accessed_ids == before["stanford"].accessed_ids[::-1]
+    assert after["recent"].accessed_ids == before["recent"].accessed_ids
+    assert [node.relevance.weight for node in after["stanford"].retrieved_nodes] == [-3] * 3  # times its gain
+
+
 # Nothing to find, nothing to compare
 
 
