@@ -27,6 +27,8 @@ FLUSH_IDS = 10_000
 FLUSH_SECONDS = 60
 #: Times that are kept of each node's accesses, the latest ones.
 RECENT = 20
+#: What is counted, as it is called among all counters.
+UPDATES, COALESCED = "access_updates_total", "access_coalesced_total"
 #: Bound on the buffers that one call recovers.
 MAX_ORPHANS = 1_000
 
@@ -84,6 +86,20 @@ def recover() -> FlushResult:
     return FlushResult(touches, nodes)
 
 
+@dataclass(frozen=True, slots=True)
+class AccessCounters:
+    """Since Valkey has its data (GA-40): access times written, and accesses that were written along with a later one."""
+
+    updates: int
+    coalesced: int
+
+
+def access_counters() -> AccessCounters:
+    """Raises what Valkey raises."""
+    updates, coalesced = valkey().hmget(valkey_keys.COUNTERS, [UPDATES, COALESCED])
+    return AccessCounters(int(updates or 0), int(coalesced or 0))
+
+
 def _age(handed_over: str) -> float:
     """Seconds since the hand-over: its name ends in a UUIDv7, which begins with milliseconds."""
     return time.time() - (UUID(handed_over.removeprefix(valkey_keys.ACCESS_FLUSH)).int >> 80) / 1000
@@ -109,8 +125,8 @@ def _write(handed_over: str) -> FlushResult:
     touches = sum(counts.values())
     with valkey().pipeline(transaction=True) as pipe:
         pipe.delete(handed_over, counts_key)
-        pipe.hincrby(valkey_keys.COUNTERS, "access_updates_total", len(times))
-        pipe.hincrby(valkey_keys.COUNTERS, "access_coalesced_total", max(touches - len(times), 0))
+        pipe.hincrby(valkey_keys.COUNTERS, UPDATES, len(times))
+        pipe.hincrby(valkey_keys.COUNTERS, COALESCED, max(touches - len(times), 0))
         pipe.execute()
     return FlushResult(touches, len(times))
 

@@ -169,6 +169,13 @@ def no_agent(group_id: str, agent_id: str) -> NotFound:
     return NotFound(f"agent_id: no agent {agent_id!r} in the group {group_id!r}; see `jiyi agents`")
 
 
+def why_unknown(connection: Connection, group_id: str, agent_id: str) -> str:
+    """What is said of an agent that :func:`find_agents` does not know: whether there is its group, at least."""
+    if connection.execute(_GROUP, {"group": group_id}).scalar_one_or_none() is None:
+        return f"no group {group_id!r}: nothing has been stored in it yet"
+    return f"no agent {agent_id!r} in the group {group_id!r}: nothing has been stored of it yet"
+
+
 def counters(connection: Connection, agent_key: UUID) -> tuple[float, int]:
     """What is left until a reflection is owed, and the events since the last one (GA-48)."""
     row = connection.execute(_COUNTERS, {"key": agent_key}).one()
@@ -212,6 +219,7 @@ def _select_locked(connection: Connection, parameters: dict[str, Any]) -> dict[A
 
 
 _NAME = text("SELECT group_id, agent_id FROM agents WHERE agent_key = :key")
+_GROUP = text("SELECT group_id FROM groups WHERE group_id = :group")
 _KEY = text("SELECT agent_key FROM agents WHERE group_id = :group AND agent_id = :agent")
 _COUNTERS = text("SELECT importance_trigger_curr, importance_ele_n FROM agents WHERE agent_key = :key")
 _SETTINGS = """

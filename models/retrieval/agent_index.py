@@ -237,7 +237,7 @@ class AgentIndex:
         if not filters.include_archived:
             allowed &= ~columns["archived"]
         if filters.created_after is not None:
-            allowed &= columns["created"] > filters.created_after.timestamp()
+            allowed &= columns["created"] >= filters.created_after.timestamp()
         if filters.created_before is not None:
             allowed &= columns["created"] < filters.created_before.timestamp()
         if filters.session_id is not None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from flask_babel import gettext as _
 
 from jiyi.protocol.operations import Tick, WorkOwed
+from jiyi.providers.health import ProviderHealth
 from jiyi.settings import Settings
 from models.operations.canaries import Canary
 from models.queue.broker_queues import Depths, task_queues
@@ -121,6 +122,13 @@ def schedule(settings: Settings, runs: Mapping[str, Tick] | None, reason: str, b
     if failed:
         return Check(name, "attention", _("failed: %(jobs)s", jobs=", ".join(failed)))
     return Check(name, "ok", _("%(job)s ran %(age)s ago", job=PULSE, age=age(since)))
+
+
+def provider(found: ProviderHealth) -> Check:
+    """The embedder, the LLM or the web search: one that is switched off is no reason to look."""
+    name = {"embedder": _("Embedder"), "llm": _("LLM"), "search": _("Web search")}[found.name]
+    state: State = {"ok": "ok", "off": "ok", "unknown": "unknown"}.get(found.state, "attention")  # type: ignore[assignment]
+    return Check(name, state, _("switched off") if found.state == "off" else found.detail)
 
 
 def dead_letters(count: int | None, reason: str) -> Check:

@@ -12,6 +12,7 @@ from typing import Self
 
 import psutil
 
+from jiyi.settings import EMBEDDED_DATA
 from workers.embedded.errors import HomeInUse, StackError
 from workers.embedded.folders import make_traversable, private_folder, socket_folder
 from workers.embedded.home_lock import HomeLock
@@ -139,7 +140,7 @@ class Stack:
         private_folder(self.log_dir)
         self._lock = HomeLock(self.home, self.run_dir / "lock")
         self._sockets = socket_folder(self.home, self.run_dir, longest=f"postgres/{LONGEST_SOCKET}")
-        postgres = Postgres(self.home / "postgres", self.log_dir, self._sockets / "postgres")
+        postgres = Postgres(self.home / EMBEDDED_DATA, self.log_dir, self._sockets / "postgres")
         valkey = Valkey(self.home / "valkey", self.log_dir, self._sockets / "valkey.sock")
         self._servers = [postgres, valkey]
         end_leftovers(self._notes, [postgres.data, unfinished_folder(postgres.data), valkey.data])

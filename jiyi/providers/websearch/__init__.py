@@ -55,6 +55,11 @@ class SearchResult(BaseModel):
     results: list[SearchHit] = []
 
 
+def breaker_name(provider: str) -> str:
+    """Which failures of a search engine count together."""
+    return f"search:{provider}:web"
+
+
 class WebSearch(Protocol):
     """A search engine. Thread-safe."""
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from jiyi.errors import SearchUnavailable
 from jiyi.protocol.tiers.query import Item
-from jiyi.providers.websearch import SearchOptions, SearchResult, WebSearch
+from jiyi.providers.websearch import SearchOptions, SearchResult, WebSearch, breaker_name
 from jiyi.text.words import storable
 from jiyi.tiers.gathering import Skipped
 
@@ -78,7 +78,7 @@ def items_of(found: SearchResult) -> list[Item]:
 def _guarded(engine: WebSearch, query: str, options: SearchOptions) -> SearchResult:
     from jiyi.providers import breakers  # pybreaker is the service's
 
-    name = f"search:{engine.provider}:web"
+    name = breaker_name(engine.provider)
     try:
         return breakers.call(name, lambda: engine.search(query, options), blameless=lambda _: False)
     except breakers.Open:

@@ -258,7 +258,7 @@ def test_an_agent_goes_and_one_of_its_name_starts_from_nothing(group: str) -> No
     assert rows("SELECT 1 FROM audit_log WHERE group_id = :g AND target = 'klaus'", g=group) == []
     assert valkey().exists(valkey_keys.touched(group, "klaus")) == 0
     assert rows("SELECT description FROM memory_nodes WHERE group_id = :g", g=group) != []
-    assert asked(group, "book").status == "no_candidates"
+    assert asked(group, "book").status == "unknown_agent"
     # Made anew: a worker that was away, and still has the old index, starts over as well.
     save(observed(group, "Klaus plants a tree", agent_id="klaus", occurred_at=T0))
     with unit_of_work() as connection:
