@@ -31,6 +31,9 @@
 | ``jiyi:canary:queue:<queue>`` | hash, signs of life (``models.operations.canaries``) | beat, workers | a day after the last |
 | ``jiyi:canary:beat`` | string, epoch seconds | beat | a day |
 | ``jiyi:call:<signature>`` | string | workers (``tasks.framework.callers``): a changing call that was accepted | 6 minutes |
+| ``jiyi:workers`` | hash, worker → heartbeat, JSON (``models.operations.heartbeats``) | Celery workers | for good; what is silent goes |
+| ``jiyi:orders`` | hash, order → JSON: to forget (``models.erasure.orders``) | upkeep worker | ≤ 10 minutes |
+| ``jiyi:orders:<order>`` | hash, worker → what it dropped | Celery workers | the same |
 | ``_kombu.binding.*``, queue names, ``unacked*`` | kombu's own | kombu | – |
 """
 
@@ -89,6 +92,12 @@ def intake_alive(intake: str) -> str:
 TOUCHED = "jiyi:touched:"
 METERS_TOTAL = "jiyi:meters:total"
 BEAT = "jiyi:canary:beat"
+WORKERS = "jiyi:workers"
+ORDERS = "jiyi:orders"
+
+
+def order_answers(order_id: str) -> str:
+    return f"{ORDERS}:{order_id}"
 
 
 def stream(group_id: str) -> str:

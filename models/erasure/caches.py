@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import cast
 
 from jiyi.erasure.names import Whom
 from models.db import valkey_keys
@@ -13,7 +13,6 @@ from models.db.valkey import valkey
 from models.erasure import tiers
 from models.erasure.matching import UUIDS
 from models.memory import access
-from models.retrieval import index_cache
 
 #: Keys read with one SCAN, and at most looked through.
 SCAN_COUNT, MAX_KEYS = 1_000, 1_000_000
@@ -109,18 +108,3 @@ def contents(key: bytes) -> Iterator[bytes]:  # noqa: C901 – one case after an
             for _, fields in cast("list[tuple[bytes, dict[bytes, bytes]]]", client.xrange(key, count=MAX_ELEMENTS)):
                 for pair in fields.items():
                     yield from pair
-
-
-def missing_workers(answered: Iterable[str]) -> list[str]:
-    """Workers that have reported indexes lately and have not answered yet. A dead one's report expires."""
-    return sorted(set(index_cache.reports()) - set(answered))
-
-
-def answers_of(replies: Iterable[dict[str, Any]] | None) -> dict[str, dict[str, int]]:
-    """Replies of Celery's remote control: worker, as it reports itself → what it dropped."""
-    found = {}
-    for reply in replies or []:
-        for answer in reply.values():
-            if isinstance(answer, dict) and "worker" in answer:
-                found[str(answer["worker"])] = {name: int(number) for name, number in answer["dropped"].items()}
-    return found

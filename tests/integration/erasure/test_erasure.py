@@ -33,13 +33,12 @@ from models.erasure.actions import request_erasure
 from models.erasure.caches import contents
 from models.erasure.progress import ERASE, STEPS
 from models.memory import access, agents, events
-from models.operations import backups, pg_tools
+from models.operations import backups, heartbeats, pg_tools
 from models.retrieval import enlargement, index_cache, touches
 from tasks.erasure import database as in_database
 from tasks.erasure import outside
 from tasks.erasure.erase import EraseQuery
 from tasks.erasure.erase import erase as erase_task
-from tasks.erasure.forget import jiyi_forget
 from tasks.framework.answering import Answered
 from tasks.framework.work import KINDS, run_due
 from tasks.memory import upkeep
@@ -48,6 +47,7 @@ from tests.integration.client.test_service import publish_raw
 from tests.integration.memory.test_inbox import observed, rows, save
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
+from workers.heartbeat import Heartbeat
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -63,16 +63,16 @@ def alone(database: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     """Without workers: a Valkey of the test's own; this process is the only one that holds indexes."""
     assert database.urls is not None
     address = database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")
-    monkeypatch.setattr(outside.current_app.control, "broadcast", _this_process_alone)
+    monkeypatch.setattr(heartbeats, "EVERY", 0.05)
+    monkeypatch.setattr(outside, "ANSWER_SECONDS", PATIENCE_SECONDS)
     with environment(redis_url=address, backup_dir=str(tmp_path / "backups")):
         valkey().flushdb()
         index_cache.forget_all()
+        heartbeat = Heartbeat("test@here", [])
+        heartbeat.start()
         yield
+        heartbeat.stop()
         index_cache.forget_all()
-
-
-def _this_process_alone(_name: str, *, arguments: dict[str, Any], **_options: Any) -> list[dict[str, Any]]:
-    return [{"test@here": jiyi_forget(None, **arguments)}]
 
 
 def erase(group: str, **what: Any) -> dict[str, Any]:
@@ -377,6 +377,7 @@ def test_a_worker_that_does_not_answer_is_waited_for_until_its_report_expires(gr
     save(observed(group, "Maria Lopez sings"), observed(group, "else"))
     erasure_id = ask(group, person="Maria Lopez")
     monkeypatch.setattr(outside, "ASK_AGAIN", 0.0)
+    monkeypatch.setattr(outside, "ANSWER_SECONDS", 0.1)
     valkey().set(valkey_keys.indexes("far-away:1"), "{}")
     carry_on()
     waiting = state_of(group, erasure_id)

@@ -24,11 +24,11 @@ from models.db.valkey import valkey
 from models.memory import access
 from models.operations import canaries, meters, series
 from models.operations.canaries import Canary
+from models.operations.heartbeats import Worker
 from models.operations.meters import Meters
 from models.queue import broker_queues
 from models.queue.broker_queues import redis_address, task_queues
 from web.operations import health
-from web.operations.roll_call import Worker
 from web.sources import Reading
 from workers import beat, ephemeral
 

@@ -22,12 +22,14 @@ from jiyi.settings import get_settings
 from models.db import connection as base
 from models.db.connection import unit_of_work
 from models.memory.inbox import store
+from models.operations import heartbeats
+from models.operations.heartbeats import Worker
 from models.queue import dead_letters
 from models.queue.broker_queues import redis_address, task_queues
 from models.queue.pending_work import settle
 from tests.integration.web.markup import code_in_attributes
 from web import serve, show
-from web.operations import health, roll_call
+from web.operations import health
 from web.security import require_login_on_public_bind
 from web.sources import Unanswered, from_database
 from workers import ephemeral
@@ -390,12 +392,12 @@ def test_14_health_covers_embedder_llm_and_search(browser: FlaskClient, group: s
         assert state_of(data(browser, "/overview.json", group=group), "Web search") == "attention"
 
 
-def test_workers_that_do_not_answer_are_unknown_not_down() -> None:
-    answers: list[dict[str, tuple[str, ...]]] = [{"w@1": tuple(task_queues())}, {}]
-    roll = roll_call.RollCall(lambda: answers.pop(0))
-    assert health.workers(health.Reading(roll.read())).state == "ok"
-    assert health.workers(health.Reading(roll.read())).state == "ok"  # fresh: not asked again
-    assert len(answers) == 1
+def test_workers_that_have_written_no_heartbeat_are_unknown_not_down() -> None:
+    def worker(seconds: float) -> Worker:
+        return Worker("here:1", "w@1", tuple(task_queues()), seconds)
+
+    assert health.workers(health.Reading([worker(1.0)])).state == "ok"
+    assert health.workers(health.Reading([worker(heartbeats.COUNTS_SECONDS + 1)])).state == "unknown"
     assert health.workers(health.Reading([])).state == "unknown"
     assert health.workers(health.Reading(None, "why")) == health.Check("Workers", "unknown", "why")
 
