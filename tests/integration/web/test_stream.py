@@ -1,4 +1,4 @@
-"""The live stream: what is told, resuming, and clients that are slow, deaf or too many; with a real gunicorn."""
+"""The live stream: what is told, resuming, and clients that are slow, deaf or too many; over a real socket."""
 
 from __future__ import annotations
 
