@@ -69,7 +69,7 @@ def answer() -> Response:
     identity = need("read")
     group_id, kinds, after = _group(identity), _kinds(), _after()
     try:
-        watcher = hub().join(group_id, identity.actor)
+        watcher = hub().join(group_id, identity.actor, request.remote_addr or "")
         try:
             beginning, known = _beginning(watcher, after)
         except BaseException:
@@ -108,7 +108,7 @@ def _beginning(watcher: Watcher, after: str | None) -> tuple[str, stream.Place]:
 
 def _refused(error: TooManyWatchers) -> Response:
     status = 429 if error.of_this_one else 503
-    whose = "You have" if error.of_this_one else "The server has"
+    whose = "You, or others at your address, have" if error.of_this_one else "The server has"
     detail = f"{whose} {error.limit} streams open already. Close one, or try again later."
     return problem(status, detail, headers={"Retry-After": str(RETRY_AFTER[status])})
 
