@@ -11,7 +11,7 @@ import logging
 import resource
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -105,7 +105,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
     channel_class = Connection
 
     def __init__(self, application: Callable[..., Any], sock: socket.socket, *, threads: int, max_body: int, patience: float) -> None:
-        self._patience, self._stopping = patience, False
+        self._patience, self._stopping, self._looked = patience, False, 0.0
         settings = Adjustments(
             sockets=[sock],
             threads=threads,
@@ -113,8 +113,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
             max_request_header_size=MAX_HEAD,
             max_request_body_size=max_body,
             outbuf_high_watermark=HIGH_WATERMARK,
-            connection_limit=MAX_CONNECTIONS + threads,  # it is kept below by maintenance()
-            cleanup_interval=LOOK_SECONDS,
+            connection_limit=MAX_CONNECTIONS + threads,  # it is kept below by _close_slow()
             clear_untrusted_proxy_headers=False,  # the application trusts as many proxies as it is told (ProxyFix)
             log_socket_errors=False,
         )
@@ -126,7 +125,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
     def run(self) -> None:
         """Serve until :meth:`stop`."""
         while not self._stopping:
-            wasyncore.poll2(LOOK_SECONDS, self._map)
+            self._turn(LOOK_SECONDS)
 
     def stop(self) -> None:
         """For signals' handlers: accept nothing more, and return from :meth:`run`."""
@@ -140,22 +139,34 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         self.socket.close()
         until = time.monotonic() + seconds
         while any(not one.idle for one in self._connections()) and time.monotonic() < until:
-            wasyncore.poll2(0.05, self._map)
+            self._turn(0.05)
         self.task_dispatcher.shutdown(timeout=max(0.0, until - time.monotonic()))
+        wasyncore.close_all(self._map, ignore_all=True)
 
     def maintenance(self, now: float) -> None:
+        """The base's own look, from within its loop over the sockets; ours is beside it."""
+
+    def _turn(self, seconds: float) -> None:
+        """Read and write what can be, wait for more if there is nothing, and now and then look who is too slow."""
+        wasyncore.poll2(seconds, self._map)
+        now = time.time()
+        if now - self._looked >= LOOK_SECONDS or now < self._looked:
+            self._looked = now
+            self._close_slow(now)
+
+    def _close_slow(self, now: float) -> None:
         """Close connections whose clients have used up their time, and of too many those that can best be spared."""
         for one in self._connections():
             if one.too_slow(now, self._patience):
-                one.will_close = True
+                one.handle_close()  # at once: a client that does not read would never let it close in order
         spare = len(self.active_channels) - MAX_CONNECTIONS * 9 // 10
         if spare > 0:
-            idle = sorted((one for one in self._connections() if one.idle and not one.will_close), key=lambda one: one.last_activity)
+            idle = sorted((one for one in self._connections() if one.idle), key=lambda one: one.last_activity)
             for one in islice(idle, spare):
-                one.will_close = True
+                one.handle_close()
 
-    def _connections(self) -> Iterator[Connection]:
-        return iter(list(self.active_channels.values()))
+    def _connections(self) -> list[Connection]:
+        return list(self.active_channels.values())
 
 
 def _allow_files(wanted: int) -> None:
