@@ -72,7 +72,7 @@ def test_who_guesses_waits_even_with_the_right_password(open_browser: Open) -> N
     with pytest.MonkeyPatch.context() as patch:  # six more, each as soon as it may, from the same address
         for seconds in (2, 3, 5, 9, 17, 33):
             later += seconds
-            patch.setattr(login_attempts.time, "time", lambda: later)
+            patch.setattr(login_attempts.time, "time", lambda later=later: later)
             assert login_attempts.count(user.name, "127.0.0.1").wait == 0
     for password in ("another guess", PASSWORD):
         try_password(page, user.name, password)
