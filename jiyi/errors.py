@@ -117,6 +117,12 @@ class NotFound(JiyiError, LookupError):  # noqa: N818 – users know it by this 
     code = "not_found"
 
 
+class NotAllowed(JiyiError, PermissionError):  # noqa: N818 – users know it by this name
+    """The call is not signed, or with a key that may not do this; nothing was done."""
+
+    code = "not_allowed"
+
+
 class TooManyQuestions(JiyiError):  # noqa: N818 – users know it by this name
     """The group asks its memory more often than the deployment lets it; nothing is wrong with the question."""
 
@@ -149,6 +155,7 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
         ModelMismatch,
         EvidenceMissing,
         NotFound,
+        NotAllowed,
         TooManyQuestions,
         ServiceError,
     )

@@ -39,8 +39,12 @@ def retrieve(
     now: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="The time it is.", rich_help_panel=SCORING)] = None,
     types: Annotated[list[NodeKind] | None, typer.Option("--type", help="Instead of event and thought.", rich_help_panel=FILTERS)] = None,
     session: Annotated[str | None, typer.Option(help="Of this session only.", rich_help_panel=FILTERS)] = None,
-    after: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created after.", rich_help_panel=FILTERS)] = None,
-    before: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created before.", rich_help_panel=FILTERS)] = None,
+    after: Annotated[
+        datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created at this time or later.", rich_help_panel=FILTERS)
+    ] = None,
+    before: Annotated[
+        datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created before this time.", rich_help_panel=FILTERS)
+    ] = None,
     keyword: Annotated[list[str] | None, typer.Option(help="With any of these.", rich_help_panel=FILTERS)] = None,
     min_similarity: Annotated[float | None, typer.Option(help="Least cosine with the focal text.", rich_help_panel=FILTERS)] = None,
     archived: Annotated[bool, typer.Option("--archived", help="Archived ones too.", rich_help_panel=FILTERS)] = False,
@@ -71,8 +75,8 @@ def retrieve(
         diversity=diversity,
     )
     answer = client.retrieve(agent, focal, top_k=top_k, touch=not no_touch, filters=checked(Filters, **filters), **options)
-    failed = "error" in (answer.status, *(group.status for group in answer.groups))
-    return Shown(answer, lambda: _print_answer(answer), typer.Exit(1) if failed else None)
+    unknown = answer.status == "unknown_agent"
+    return Shown(answer, lambda: _print_answer(answer), typer.Exit(1) if unknown else None)
 
 
 def _print_answer(answer: Answer) -> None:

@@ -82,7 +82,8 @@ class Client:
     Args:
         group: the group (tenant) to speak for; ``JIYI_GROUP`` unless given.
         settings: where the service is; the environment, or a running embedded copy, unless given.
-        key: an API key with the right to publish, with which events are signed; ``JIYI_KEY`` unless given.
+        key: an API key, with which events and calls are signed; ``JIYI_KEY`` unless given, else the service's own secret where
+            it is known (``JIYI_SECRET_KEY``, or that of the running embedded copy).
         transport: how to reach the service; its broker unless given.
 
     Example::

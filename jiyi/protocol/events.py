@@ -205,6 +205,10 @@ class Execution(BaseModel):
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
 
 
+#: (event_id, group_id).
+EventKey = tuple[UUID, str]
+
+
 class _Event(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -215,6 +219,11 @@ class _Event(BaseModel):
     agent_id: Name
     session_id: Name | None = None
     correlation_id: Name | None = None
+
+    @property
+    def key(self) -> EventKey:
+        """What it is known by: its id is unique in its group only, because ids are their senders' choice."""
+        return self.event_id, self.group_id
 
 
 class MemoryObserved(_Event):

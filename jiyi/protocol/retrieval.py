@@ -19,7 +19,9 @@ MAX_TIMEOUT = 60.0
 
 M = TypeVar("M", bound=BaseModel)
 
-Status = Literal["ok", "no_candidates", "error"]
+#: ``no_candidates``: the agent has no memory that may be one. ``unknown_agent``: there is no such agent in the group.
+#: A question that cannot be answered has no status; it is raised as an error.
+Status = Literal["ok", "no_candidates", "unknown_agent"]
 
 
 def _within_focal_limit(text: str) -> str:

@@ -102,14 +102,14 @@ _NOTED = text("""
 """)
 _DELETE_WORK = text("""
     DELETE FROM pending_work WHERE (kind, subject_id) IN (
-        SELECT kind, subject_id FROM pending_work WHERE subject_id = ANY(:ids) AND kind <> :kind
+        SELECT kind, subject_id FROM pending_work WHERE group_id = :group AND subject_id = ANY(:ids) AND kind <> :kind
         ORDER BY kind, subject_id FOR UPDATE
-    )
+    ) AND group_id = :group
 """)
 _NEXT_GENERATION = text("""
     UPDATE agents SET generation = generation + 1 WHERE (group_id, agent_id) IN (
         SELECT a.group_id, a.agent_id FROM agents a
-        WHERE a.group_id = :group AND a.agent_id IN (SELECT agent_id FROM memory_nodes WHERE node_id = ANY(:ids))
+        WHERE a.group_id = :group AND a.agent_id IN (SELECT agent_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids))
         ORDER BY a.group_id, a.agent_id FOR NO KEY UPDATE
     ) RETURNING agent_id
 """)
@@ -130,12 +130,10 @@ _SUBTRACT_TERMS = text("""
     WHERE t.group_id = :group AND t.agent_id = less.agent_id AND t.term = less.term AND t.counted = less.counted
 """)
 _DELETE_NEXT = text("""
-    DELETE FROM next_vectors v USING memory_nodes n
-    WHERE n.group_id = :group AND v.node_id = n.node_id AND n.node_id = ANY(:ids)
+    DELETE FROM next_vectors WHERE group_id = :group AND node_id = ANY(:ids)
 """)
 _DELETE_ACCESS = text("""
-    DELETE FROM node_access a USING memory_nodes n
-    WHERE n.group_id = :group AND a.node_id = n.node_id AND n.node_id = ANY(:ids)
+    DELETE FROM node_access WHERE group_id = :group AND node_id = ANY(:ids)
 """)
 _DELETE_NODES = text("DELETE FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) RETURNING node_id")
 _DELETE_REFLECTIONS = text("DELETE FROM reflections WHERE group_id = :group AND reflection_id = ANY(:ids)")
@@ -156,7 +154,7 @@ _ERASE_REPETITIONS = text(f"""
         ORDER BY position LIMIT :limit
     ), erased AS (
         UPDATE events e SET {_BLANK} FROM page JOIN erasing_ids n ON n.erasure_id = :erasure AND n.subject_id = page.node_id
-        WHERE e.event_id = page.event_id AND e.outcome <> 'erased' RETURNING 1
+        WHERE e.group_id = :group AND e.event_id = page.event_id AND e.outcome <> 'erased' RETURNING 1
     )
     SELECT CASE WHEN count(*) = :limit THEN max(position) END AS last, (SELECT count(*) FROM erased) AS erased FROM page
 """)  # noqa: S608 – our own names; values are parameters

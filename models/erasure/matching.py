@@ -133,7 +133,7 @@ _NOTE_RESTING = text(f"""
         UNION SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)
             JOIN noted ON noted.subject_id::text = f.id WHERE n.group_id = :group
         UNION SELECT n.node_id FROM memory_nodes n JOIN noted ON noted.subject_id::text = n.provenance ->> 'reflection'
-            JOIN reflections r ON r.reflection_id = noted.subject_id WHERE n.group_id = :group
+            JOIN reflections r ON r.reflection_id = noted.subject_id AND r.group_id = n.group_id WHERE n.group_id = :group
     )
     {_NOTE} SELECT :erasure, n.node_id, :group, n.agent_id FROM memory_nodes n JOIN found USING (node_id)
     WHERE n.group_id = :group {_ONCE}

@@ -85,7 +85,7 @@ def write(connection: Connection, waiting: Mapping[UUID, PendingAppraisal], appr
 _LOAD = text("""
     SELECT n.node_id, n.group_id, n.agent_id, n.type, n.description, n.embedding_key, n.subject, n.predicate, n.object,
         n.keywords, coalesce(e.payload ? 'keywords', true) AS brought_keywords, n.poignancy, n.is_idle, a.settings
-    FROM memory_nodes n JOIN agents a USING (group_id, agent_id) LEFT JOIN events e ON e.event_id = n.node_id
+    FROM memory_nodes n JOIN agents a USING (group_id, agent_id) LEFT JOIN events e ON e.event_id = n.node_id AND e.group_id = n.group_id
     WHERE n.node_id = ANY(:ids) ORDER BY n.group_id, n.agent_id, n.node_count
 """)
 _WRITE = text("""

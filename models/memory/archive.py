@@ -104,7 +104,7 @@ def restore(
     found = _by_agent(connection.execute(_RESTORE, parameters))
     restored = {name: (clock(connection, (group_id, name), now) or now, ids) for name, ids in found.items()}
     for at, ids in restored.values():
-        connection.execute(_ACCESSED, {"ids": ids, "at": at})
+        connection.execute(_ACCESSED, {"group": group_id, "ids": ids, "at": at})
     return restored
 
 
@@ -163,7 +163,7 @@ _EXPIRE = text(f"""
         SELECT node_id FROM memory_nodes WHERE {_EXPIRED} ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED
     )
     {_ARCHIVE.format(reason="'expired'")}
-    FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id
+    FROM picked WHERE n.group_id = :group AND n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id
 """)  # noqa: S608 – our own names; values are parameters
 # The first reason that holds is the one that counts. A conversation's filling holds no ids, so only thoughts' are read.
 _JUDGED = """
@@ -177,7 +177,7 @@ _JUDGED = """
             WHEN coalesce(n.poignancy, 0) >= :below THEN 'important'
             WHEN CAST(n.node_id AS text) IN (SELECT id FROM evidence) THEN 'evidence'
             ELSE 'fades' END AS verdict
-        FROM memory_nodes n JOIN node_access a USING (node_id)
+        FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
         WHERE n.group_id = :group AND n.agent_id = :agent AND n.archived_at IS NULL
     )
 """
@@ -191,22 +191,22 @@ _JUDGE = text(f"""
 _FADE = text(f"""
     WITH {_JUDGED}, picked AS (
         SELECT node_id FROM memory_nodes
-        WHERE node_id IN (SELECT node_id FROM judged WHERE verdict = 'fades' ORDER BY node_count LIMIT :limit)
+        WHERE group_id = :group AND node_id IN (SELECT node_id FROM judged WHERE verdict = 'fades' ORDER BY node_count LIMIT :limit)
         {_IN_ORDER}
     )
     {_ARCHIVE.format(reason="'faded'")}
-    FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id
+    FROM picked WHERE n.group_id = :group AND n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id
 """)  # noqa: S608 – our own names; values are parameters
 _ARCHIVE_CHOSEN = text(f"""
     WITH picked AS (
         SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) AND archived_at IS NULL {_IN_ORDER}
     )
     {_ARCHIVE.format(reason="'chosen'")}
-    FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id, n.agent_id
+    FROM picked WHERE n.group_id = :group AND n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id, n.agent_id
 """)  # noqa: S608 – our own names; values are parameters
 _RESTORE = text(f"""
     WITH picked AS (
-        SELECT node_id FROM memory_nodes WHERE node_id IN (
+        SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id IN (
             SELECT node_id FROM memory_nodes
             WHERE group_id = :group AND archived_at IS NOT NULL
               AND (node_id = ANY(:ids) OR (cardinality(CAST(:ids AS uuid[])) = 0 AND agent_id = :agent))
@@ -216,10 +216,10 @@ _RESTORE = text(f"""
     )
     UPDATE memory_nodes n SET archived_at = NULL, archived_reason = NULL, changed_xid = pg_current_xact_id(),
         expires_at = CASE WHEN n.expires_at > :now THEN n.expires_at END
-    FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NOT NULL RETURNING n.node_id, n.agent_id
+    FROM picked WHERE n.group_id = :group AND n.node_id = picked.node_id AND n.archived_at IS NOT NULL RETURNING n.node_id, n.agent_id
 """)  # noqa: S608 – our own names; values are parameters
 _ACCESSED = text(f"""
     UPDATE node_access SET last_accessed = greatest(last_accessed, :at),
         recent = (recent || CAST(:at AS timestamptz))[greatest(cardinality(recent) + 2 - {RECENT}, 1):]
-    WHERE node_id = ANY(:ids)
+    WHERE group_id = :group AND node_id = ANY(:ids)
 """)  # noqa: S608 – our own names; values are parameters

@@ -178,7 +178,7 @@ def _select(row: type[BaseModel]) -> Select[tuple[Any, ...]]:
 _DEAD = text("""
     SELECT DISTINCT ON (subject_id) subject_id AS event_id, 'dead' AS state, CAST(NULL AS uuid) AS node_id, reason FROM dead_letters
     WHERE (group_id = :group OR group_id IS NULL) AND kind = 'intake' AND state = 'open' AND subject_id = ANY(:ids)
-      AND NOT EXISTS (SELECT FROM events WHERE event_id = subject_id)
+      AND NOT EXISTS (SELECT FROM events WHERE event_id = subject_id AND group_id = :group)
 """)
 # What was asked of an LLM comes along, so that nobody has to ask again.
 _EXPORTED = text("""
@@ -190,7 +190,7 @@ _EXPORTED = text("""
             )) || e.payload || jsonb_build_object('provenance', n.provenance)
         ELSE e.payload END AS payload,
         CASE WHEN :vectors THEN n.embedding END AS embedding, n.embedding_model
-    FROM events e LEFT JOIN memory_nodes n ON n.node_id = e.node_id AND e.outcome = 'stored'
+    FROM events e LEFT JOIN memory_nodes n ON n.node_id = e.node_id AND n.group_id = e.group_id AND e.outcome = 'stored'
     WHERE e.group_id = :group AND e.outcome <> 'erased' AND (CAST(:agent AS text) IS NULL OR e.agent_id = :agent)
       AND (CAST(:after AS bigint) IS NULL OR e.position > :after)
     ORDER BY e.position LIMIT :limit

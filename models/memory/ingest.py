@@ -21,7 +21,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from jiyi.memory.nodes import Derived
 from jiyi.operations.log_redaction import fields_in
 from jiyi.protocol import events as wire
-from jiyi.protocol.events import Event
+from jiyi.protocol.events import Event, EventKey
 from models.db.connection import tell_scope, unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.memory import inbox
@@ -71,7 +71,7 @@ class Ingestor:
     #: Most milliseconds of a statement; None: the connection's own limit.
     statement_timeout_ms: int | None = None
 
-    def ingest(self, parts: Sequence[Part], rejected: Sequence[Rejected] = (), derived: Mapping[UUID, Derived] | None = None) -> Stored:
+    def ingest(self, parts: Sequence[Part], rejected: Sequence[Rejected] = (), derived: Mapping[EventKey, Derived] | None = None) -> Stored:
         """Store the events of all parts, and what was rejected before as dead letters.
 
         ``derived`` is what :func:`models.memory.inbox.derive_all` gave for the events, if it was called before. Safe to repeat
@@ -85,7 +85,7 @@ class Ingestor:
         news.stored(done)
         return done
 
-    def _store(self, parts: Sequence[Part], rejected: Sequence[Rejected], derived: Mapping[UUID, Derived] | None) -> Stored:
+    def _store(self, parts: Sequence[Part], rejected: Sequence[Rejected], derived: Mapping[EventKey, Derived] | None) -> Stored:
         try:
             return self._store_together(parts, rejected, derived)
         except Exception as error:  # one part must not stop the others, whatever is wrong with it
@@ -110,7 +110,7 @@ class Ingestor:
         letters = [Rejected(wire.encode([event]).decode(), reason, trace) for event in part.events]
         return self._store_together([], letters, None)
 
-    def _store_together(self, parts: Sequence[Part], rejected: Sequence[Rejected], derived: Mapping[UUID, Derived] | None) -> Stored:
+    def _store_together(self, parts: Sequence[Part], rejected: Sequence[Rejected], derived: Mapping[EventKey, Derived] | None) -> Stored:
         events = [event for part in parts for event in part.events]
         for attempt in range(1, MAX_COLLISIONS + 1):
             try:

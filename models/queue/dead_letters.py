@@ -95,5 +95,5 @@ _CLOSE = text("""
 """)
 _OWE_AGAIN = text("""
     INSERT INTO pending_work (kind, subject_id, group_id) VALUES (:kind, :subject_id, :group_id)
-    ON CONFLICT (kind, subject_id) DO UPDATE SET attempts = 0, due_at = now()
+    ON CONFLICT (kind, subject_id, group_id) DO UPDATE SET attempts = 0, due_at = now()
 """)

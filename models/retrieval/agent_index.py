@@ -27,7 +27,7 @@ from jiyi.retrieval.scoring import MIN_NORM
 from jiyi.settings import Mode
 from jiyi.text.words import normalise
 from models.db.connection import driver
-from models.memory.agents import Identity
+from models.memory.agents import AgentRecord, Identity
 from models.retrieval import touches
 from models.retrieval.columns import Columns
 
@@ -127,6 +127,8 @@ class AgentIndex:
         self._lexicon = Lexicon(self._statistics)
         self._horizon = 0
         self._touched = touches.Cursor(self.key.group_id, self.key.agent_id)
+        #: Accesses of memories that are not here yet.
+        self._early: list[tuple[UUID, float]] = []
         self._centre: Float32 = np.zeros(0, dtype=np.float32)
         #: Of how many rows the centre is the mean, and the last of them.
         self._centre_of = (0, -1)
@@ -163,9 +165,25 @@ class AgentIndex:
     def bytes_used(self) -> int:
         return self.columns.nbytes + self.size * ROW_BYTES + self._lexicon.bytes_used + len(self.described) * DESCRIBED_BYTES
 
-    def refresh(self, connection: Connection) -> None:
-        """Read what changed since the last look: rows from the database, access times from the other workers."""
-        accesses = self._touched.read()  # first: a memory that is stored and accessed meanwhile keeps its access
+    def refresh(self, connection: Connection, seen: AgentRecord | None = None) -> None:
+        """Read what changed since the last look: rows from the database, access times from the other workers.
+
+        ``seen`` is the agent as it was just read: if its memories have not changed, they cost no trip of their own.
+        """
+        if seen is None or not self._horizon or seen.changed_xid >= self._horizon:
+            self._read_changed(connection)
+        else:
+            self._horizon = seen.oldest_running
+        self._read_accesses()
+
+    def _read_accesses(self) -> None:
+        # An access may be of a memory that was stored after the look at the rows: the next look finds it.
+        accesses, early = self._touched.read(), self._early
+        self._early = [one for one in accesses if one[0] not in self._row_of]
+        for node_id, at in (*early, *accesses):
+            self.touch(node_id, at)
+
+    def _read_changed(self, connection: Connection) -> None:
         with driver(connection).cursor(binary=True) as cursor:
             found = cursor.execute(
                 _CHANGED,
@@ -183,23 +201,19 @@ class AgentIndex:
             found = []
         if any(self._must_rebuild(row) for row in found):
             self._reset()
-            self.refresh(connection)
+            self._read_changed(connection)
             return
         self._horizon = oldest_running
         if changed := [row for row in found if self._is_changed(row)]:
             self._upsert_rows(changed)
-        for node_id, at in accesses:
-            self.touch(node_id, at)
 
     def load(self, connection: Connection, node_ids: Sequence[UUID]) -> None:
         """Take in some of the agent's rows, once, as they are now."""
-        accesses = self._touched.read()
         with driver(connection).cursor(binary=True) as cursor:
             parameters = {"group": self.key.group_id, "agent": self.key.agent_id, "model": self.key.model, "ids": list(node_ids)}
             if found := cursor.execute(_NAMED, parameters).fetchall():
                 self._upsert_rows(found)
-        for node_id, at in accesses:
-            self.touch(node_id, at)
+        self._read_accesses()
 
     def touch(self, node_id: UUID, at: float) -> None:
         """An access; never moves a later one back."""
@@ -223,7 +237,7 @@ class AgentIndex:
         if not filters.include_archived:
             allowed &= ~columns["archived"]
         if filters.created_after is not None:
-            allowed &= columns["created"] > filters.created_after.timestamp()
+            allowed &= columns["created"] >= filters.created_after.timestamp()
         if filters.created_before is not None:
             allowed &= columns["created"] < filters.created_before.timestamp()
         if filters.session_id is not None:
@@ -380,8 +394,8 @@ _VECTOR_HEADER, _VALUE_BYTES = 4, 4
 
 _ROWS = f"""
     SELECT {", ".join(f"{sql} AS {name}" for name, sql in _READ.items())}
-    FROM memory_nodes n JOIN node_access a USING (node_id)
-        LEFT JOIN next_vectors v ON v.node_id = n.node_id AND v.model = %(model)s
+    FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
+        LEFT JOIN next_vectors v ON v.node_id = n.node_id AND v.group_id = n.group_id AND v.model = %(model)s
     WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND
 """  # noqa: S608 – our own names; values are parameters
 # The oldest transaction still running comes from the same snapshot, with every row, and alone if there is none.

@@ -29,7 +29,6 @@ from models.queue import stream
 from tests.services import PASSWORD, SETTINGS, _sees_everything, _workers, database, password_hash, somebody
 from web import create_app
 from web.accounts import sessions
-from web.operations import roll_call
 from web.sources import source
 from workers.embedded.stack import Stack
 
@@ -87,14 +86,11 @@ class Browser(FlaskClient):
 
 
 @pytest.fixture
-def web_app(database: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
-    """The web as it is served, which does not wait long for workers. Configure it before the first request."""
-    roll_call.roll_call.cache_clear()
-    monkeypatch.setattr(roll_call, "ANSWER_SECONDS", 0.1)
+def web_app(database: Stack) -> Iterator[Flask]:
+    """The web as it is served. Configure it before the first request."""
     app = create_app()
     app.config["PROPAGATE_EXCEPTIONS"] = False
     yield app
-    roll_call.roll_call.cache_clear()
     source("notes")._threads.shutdown()  # what nobody waits for ends before the next test begins
     source.cache_clear()
 

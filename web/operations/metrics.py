@@ -23,6 +23,7 @@ from sqlalchemy import Connection
 from jiyi.providers import breakers
 from jiyi.settings import get_settings
 from models.db.scope import whole_service
+from models.memory.access import access_counters
 from models.operations import canaries, meters, reads, series
 from models.queue import broker_queues
 from models.queue import reads as pending
@@ -162,6 +163,7 @@ def of_signs() -> list[Metric]:
 def of_meters() -> list[Metric]:
     """What was counted since the beginning (``models.operations.meters``)."""
     totals = meters.totals()
+    access = access_counters()
     split = [(name.split(series.SEPARATOR), number) for name, number in totals.items()]
     tasks = {(parts[1], parts[2]): number for parts, number in split if parts[0] == series.TASK}
     work = {(parts[1], parts[2]): number for parts, number in split if parts[0] == series.WORK}
@@ -186,6 +188,8 @@ def of_meters() -> list[Metric]:
         ),
         _table("jiyi_work", "Subjects of work by what became of them.", ("kind", "outcome"), work),
         _retrievals(totals),
+        _count("jiyi_access_updates", "Access times written.", access.updates),
+        _count("jiyi_access_coalesced", "Accesses that were written together with a later one of the same memory.", access.coalesced),
     ]
 
 

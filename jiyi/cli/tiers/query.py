@@ -46,15 +46,19 @@ def recall(
     most: Annotated[int | None, typer.Option("--max-results", "-k", min=1, help="How many in all.")] = None,
     order: Annotated[Order, typer.Option(help="Working memory first, or the most similar.")] = "tier",
     threshold: Annotated[float | None, typer.Option(min=-1, max=1, help="Least similarity of long-term memories.")] = None,
-    days: Annotated[float | None, typer.Option(help="Only what is not older.")] = None,
+    days: Annotated[float | None, typer.Option(help="Of working memory, only what is not older.")] = None,
     session: SessionName = None,
     agent: Annotated[str | None, typer.Option(help="Also what only this agent knows.")] = None,
     verdicts: Annotated[bool, typer.Option("--verdicts/--no-verdicts", help="Whether verdicts count.")] = True,
     web: Annotated[int, typer.Option(min=0, help="Results of a web search besides.")] = 0,
+    news: Annotated[bool, typer.Option("--news", help="Search the web for news.")] = False,
+    domains: Annotated[list[str] | None, typer.Option("--domain", help="Of the web only this domain; may be given again.")] = None,
 ) -> Shown:
     """Ask working and long-term memory of the group."""
     options = given(max_results=most, relevance_threshold=threshold, time_range_days=days, session_id=session, agent_id=agent)
-    answer = client.query_memory(query, order=order, include_verdicts=verdicts, web_results=web, **options)
+    if web:
+        options |= {"web_results": web, "search_type": "news" if news else "general", "domains": domains or ()}
+    answer = client.query_memory(query, order=order, include_verdicts=verdicts, **options)
     return Shown(answer, lambda: _print_answer(answer))
 
 
@@ -72,6 +76,8 @@ def _print_answer(answer: MemoryAnswer) -> None:
     ]
     tables.fill(made, fixed, [item.content for item in answer.results])
     output.listing(made, None, "", "nothing is known about this")
+    if answer.web_answer:
+        output.notice(f"the search engine says: {answer.web_answer}")
     for tier in answer.tiers:
         if tier.message or tier.state != "ok":
             output.notice(f"{tier.tier} {tier.state}: {tier.message}")

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from celery import current_app
 from flask import Flask
 from pydantic import BaseModel
 from sqlalchemy import text
 
-from jiyi.protocol.wire.calls import open_reply, reply_key
+from jiyi.protocol.wire.calls import open_reply
 from models.actions import ACTIONS
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import Scope, within
-from models.db.valkey import valkey
 from tests.integration.actions import accounts, erasure, memory, operations, queue, reflection, tiers
+from tests.integration.actions.calling import called, service
 from tests.integration.actions.cases import Case
 from tests.integration.conftest import SignIn
 
@@ -35,14 +32,8 @@ def through_function(case: Case, group: str, made: Any) -> str:
 
 def through_rpc(case: Case, group: str, made: Any) -> str:
     """The Celery task's function, and the reply that it leaves in Valkey."""
-    import_module("tasks.framework.rpc")  # registers the tasks; reads the settings, so not before they are there
-    request_id = str(uuid4())
     body = {"group_id": group, **case.request(made).model_dump(mode="json", exclude_none=True)}
-    with within(NOBODY):
-        current_app.tasks[f"rpc.{case.action.name}"].run(request_id, body)
-    reply = valkey().lpop(reply_key(request_id))
-    assert isinstance(reply, bytes)
-    open_reply(reply)  # raises what it carries
+    open_reply(called(f"rpc.{case.action.name}", body, service()))  # raises what it carries
     return "operator"
 
 

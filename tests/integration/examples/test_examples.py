@@ -22,6 +22,7 @@ from examples import plain_python
 from jiyi import Client
 from jiyi.tiers.memory_node import MemoryRetrievalNode
 from jiyi.tiers.middleware import MemoryMiddleware
+from tests.integration.tiers.outputs import long_ago
 from tests.integration.web.test_api import until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -159,6 +160,17 @@ def test_the_workflow_for_dify_remembers(service: str, web_app: Flask, api_key: 
     second = Dify(text, web_app.test_client(), key).run(topic=topic, session_id="tuesday")
     assert first["answer"] in second["history_context"]
     assert second["history_context"].startswith("## 历史上下文")
+
+
+def test_cn59_the_workflow_for_dify_finds_what_was_promoted_last_year(service: str, web_app: Flask, api_key: Callable[..., str]) -> None:
+    text = (ROOT / "examples" / "dify_workflow.yml").read_text(encoding="utf-8")
+    topic = "The glaze cracks when the kiln cools too fast, so the door stays shut until the morning."
+    with Client(service) as client:
+        client.tiers.promote(text=topic)
+        until(lambda: client.query_memory(topic).results)
+    long_ago(service)
+    found = Dify(text, web_app.test_client(), api_key(service, "publish", "read")).run(topic=topic, session_id="today")
+    assert topic in found["history_context"]
 
 
 def test_without_jiyi_the_workflow_for_dify_has_an_empty_history() -> None:

@@ -21,13 +21,14 @@ from jiyi.protocol.wire.broker import PUBLISHED_AT, stamp
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
+from models.memory import access
 from models.operations import canaries, meters, series
 from models.operations.canaries import Canary
+from models.operations.heartbeats import Worker
 from models.operations.meters import Meters
 from models.queue import broker_queues
 from models.queue.broker_queues import redis_address, task_queues
 from web.operations import health
-from web.operations.roll_call import Worker
 from web.sources import Reading
 from workers import beat, ephemeral
 
@@ -278,6 +279,25 @@ def test_prometheus_reads_the_whole_service(
     assert found["jiyi_retrieval_seconds_bucket", ("10.0",)] < found["jiyi_retrieval_seconds_bucket", ("+Inf",)]
     assert ("jiyi_dead_letters_open", ()) in found
     assert group not in answer.text
+
+
+def test_14_prometheus_reads_how_many_access_times_were_written_and_coalesced(
+    web_app: Flask, api_key: Callable[..., str], database: object
+) -> None:
+    operator = {"Authorization": f"Bearer {api_key(None, 'operator')}"}
+    names = ("jiyi_access_updates_total", "jiyi_access_coalesced_total")
+
+    def counted() -> list[float]:
+        found = numbers(web_app.test_client().get("/metrics", headers=operator).text)
+        return [found[name, ()] for name in names]
+
+    before = counted()
+    pair = [uuid4(), uuid4()]
+    access.touch(pair, 1.0)
+    access.touch(pair[:1], 2.0)
+    access.flush()
+    await_true(lambda: sum(counted()) == sum(before) + 3, "an access is missing")
+    assert counted()[0] - before[0] in (2, 3)  # a service beside this test may have flushed in between
 
 
 def test_parts_that_do_not_answer_are_left_out_and_counted(

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -18,9 +19,10 @@ from sqlalchemy import Connection, text
 
 from jiyi.protocol.events import Event
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
-from models.db.connection import engine, unit_of_work
+from models.db.connection import engine, reading, unit_of_work
 from models.db.valkey import valkey
 from models.memory import nodes
+from models.memory.agents import AgentRecord, find_agents
 from models.memory.inbox import store
 from models.retrieval import index_cache, touches
 from models.retrieval.agent_index import AgentIndex, IndexKey
@@ -220,6 +222,70 @@ def test_tokens_that_are_filled_in_later_are_found_at_once_and_lose_no_row(group
     (found,) = np.flatnonzero(index.corpus().lexicon.bm25(["filled"]))
     assert index.node_ids[found] == others[2].event_id
     assert_same(index, built_at_once(group))
+
+
+# Seen with the agent's own row
+
+
+def seen(group: str, agent_id: str = "klaus") -> AgentRecord:
+    with reading() as connection:
+        found = find_agents(connection, group, agent_id)
+    assert found is not None
+    return found
+
+
+def test_an_agent_that_has_not_changed_costs_no_look_at_its_memories(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(made(group, "one", vector=[1, 0, 0]), made(group, "two"))
+    index = index_of(group)
+    with reading() as connection:
+        index.refresh(connection, seen(group))
+        assert index.size == 2
+        while not oldest_running_is_past(index, seen(group)):  # whatever else ran while it was read is over
+            index.refresh(connection, seen(group))
+        with monkeypatch.context() as patch:
+            patch.setattr(index, "_read_changed", None)
+            index.refresh(connection, seen(group))
+        save(made(group, "three"))
+        index.refresh(connection, seen(group))
+    assert_same(index, built_at_once(group))
+
+
+def oldest_running_is_past(index: AgentIndex, agent: AgentRecord) -> bool:
+    return agent.changed_xid < index._horizon
+
+
+def test_a_change_that_commits_after_a_later_one_was_seen_is_not_missed(group: str) -> None:
+    first, second = made(group, "first"), made(group, "second")
+    save(first, second)
+    index = index_of(group)
+    with ExitStack() as stack:
+        earlier, later = (stack.enter_context(engine().connect()) for _ in range(2))
+        reader = stack.enter_context(reading())
+        assert xid_of(earlier) < xid_of(later)
+        embed(earlier, first.event_id, [1, 0, 0])
+        embed(later, second.event_id, [0, 1, 0])
+        later.commit()
+        for _ in range(2):
+            index.refresh(reader, seen(group))
+        assert index.columns["has_vector"].tolist() == [False, True]
+        earlier.commit()
+        index.refresh(reader, seen(group))
+    assert index.columns["has_vector"].tolist() == [True, True]
+
+
+def test_an_access_that_is_told_before_its_memory_is_read_is_kept(group: str) -> None:
+    event = made(group, "a")
+    save(event, made(group, "b"))
+    index, agent = index_of(group), seen(group)
+    with reading() as connection:
+        index.refresh(connection, agent)
+        late = made(group, "late")
+        save(late)
+        touches.tell(group, "klaus", [late.event_id], T0.timestamp() + 60)
+        index.refresh(connection, replace(agent, changed_xid=0))  # as it was before the memory came
+        assert index.size == 2
+        index.refresh(connection, seen(group))
+    assert index.columns["last_accessed"].max() == T0.timestamp() + 60
 
 
 # Commits out of order

@@ -155,7 +155,7 @@ def test_cn38_a_digest_is_made_listed_and_promoted(service: str, program: Callab
     assert promoted["entries"] == sorted(chosen)
 
 
-def test_the_node_gives_the_markdown_and_tells_what_it_did(service: str, program: Callable[..., Program]) -> None:
+def test_14_the_node_gives_the_markdown_and_tells_what_it_did_on_the_stream_too(service: str, program: Callable[..., Program]) -> None:
     api = program(service)
     ingest(api, session_id="monday")
     before = stream.ends(service)[1]
@@ -170,8 +170,15 @@ def test_the_node_gives_the_markdown_and_tells_what_it_did(service: str, program
         ("node_state_change", "load"),
     ]
     assert done["events"][1]["data"] == {"count": 1, "hot": 1, "cold": 0, "external": 0}
-    told = [json.loads(entry.data) for entry in stream.read(service, before) if entry.kind == "memory.retrieved"]
-    assert told == [{"node": "load", "count": 1, "hot": 1, "cold": 0, "external": 0}]
+    told = [(entry.kind, json.loads(entry.data)) for entry in stream.read(service, before)]
+    told = [(kind, data) for kind, data in told if data.get("node") == "load"]
+    own = {"node": "load", "session": "monday"}
+    completed = {"status": "completed", "context_length": len(done["outputs"]["history_context"])}
+    assert told == [  # item 14: CN-10
+        ("node_state_change", {**own, "status": "running"}),
+        ("memory.retrieved", {**own, "count": 1, "hot": 1, "cold": 0, "external": 0}),
+        ("node_state_change", {**own, **completed, "context_tokens": done["events"][2]["data"]["context_tokens"]}),
+    ]
     assert SAID not in json.dumps([entry.data for entry in stream.read(service, "0")], ensure_ascii=False)
     english, _ = run_node(api, properties={"language": "en", "max_results": 1})
     assert english.startswith(HEADINGS["en"])

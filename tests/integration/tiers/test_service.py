@@ -14,8 +14,10 @@ from typer.testing import CliRunner
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.tiers.quarantine import IngestState
 from jiyi.tiers.memory_node import MemoryRetrievalNode
 from jiyi.tiers.middleware import MemoryMiddleware
+from tests.integration.tiers.outputs import long_ago
 
 FOR = "正方：应当先烧一次，因为新土收缩得慢，釉面不会开裂，而且能按期交货。"
 AGAINST = "Against: a second firing is needed, since the first one never reaches the heart of a thick cup."
@@ -76,6 +78,19 @@ def test_cn01_a_debate_through_the_middleware_and_the_node(client: Client) -> No
     until(lambda: client.tiers.working().rejections == {"too_short": 3}, "the tool's words were not refused")
     counts = client.tiers.knowledge().counts
     assert counts == {"quarantine": 3, "working": 3, "longterm": 0}
+
+
+def test_cn59_a_default_node_of_another_session_finds_a_precedent_of_last_year(client: Client) -> None:
+    """Knowledge does not disappear after the node's seven days: these are working memory's."""
+    done = client.ingest(VERDICT, session_id="last year", confidence=0.9, node_id="judge")
+    assert isinstance(done, IngestState)
+    client.tiers.promote(done.entry_id, kind="verdict")
+    client.tiers.delete(done.entry_id)
+    until(lambda: _embedded(client), "the piece was not embedded")
+    long_ago(client.group)
+    assert client.tiers.working().rows == []
+    state = MemoryRetrievalNode(retriever=client).process({"topic": VERDICT, "group_id": client.group, "session_id": "today"})
+    assert VERDICT in state["history_context"]
 
 
 @pytest.fixture

@@ -563,7 +563,7 @@ def test_what_was_told_over_http_is_recalled_over_http(service: str, program: Ca
     ]
     many = api.post("/retrieve", {"agent_id": "klaus", "focal_texts": ["Klaus?", "老葛?"], "top_k": 1, "timeout": 30}, 200)
     assert [group["focal_text"] for group in many["groups"]] == ["Klaus?", "老葛?"]
-    assert api.post("/retrieve", {"agent_id": "nobody", "focal_text": "x"}, 200)["status"] == "no_candidates"
+    assert api.post("/retrieve", {"agent_id": "nobody", "focal_text": "x"}, 200)["status"] == "unknown_agent"
     mismatch = {"agent_id": "klaus", "focal_text": "x", "vectors": [[1.0, 2.0]], "embedding_model": "mine"}
     api.post("/retrieve", mismatch, 422)
 

@@ -136,9 +136,9 @@ def mentioning(folder: Path) -> list[psutil.Process]:
     return found
 
 
-def answers(url: str) -> bool:
+def answers(url: str, path: str = "healthz") -> bool:
     try:
-        with urllib.request.urlopen(f"{url}healthz", timeout=5) as response:
+        with urllib.request.urlopen(f"{url}{path}", timeout=5) as response:
             return bool(response.status == 200)
     except OSError:
         return False

@@ -38,7 +38,7 @@ WHOLE_SERVICE = {
     "workers/backup.py": "what was erased since the backup is erased again, in all groups",
     "workers/bootstrap.py": "the first person who can sign in",
     "models/memory/ingest.py": "dead letters of groups that are only claimed, or of none",
-    "workers/intake/signatures.py": "a key is looked for before it is known whose it is",
+    "models/accounts/known_keys.py": "a key is looked for before it is known whose it is",
 }
 #: Actions whose transactions may see all groups' rows, and why. ``across_groups``: for operators only.
 WHOLE_SERVICE_ACTIONS = {

@@ -12,11 +12,13 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.memory import AgentState
+from jiyi.providers.health import providers
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.memory import agent_reads
 from models.operations import reads
+from models.operations.embedding_models import active_model
 from models.queue import reads as pending
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
@@ -79,6 +81,7 @@ def _stored(connection: Connection, group: str, after: str) -> dict[str, Any]:
         "work_owed": pending.by_kind(connection),
         "open_dead_letters": reads.open_letters(connection, group),
         "jobs": reads.last_runs(connection),
+        "embedder": active_model(connection),
     }
 
 
@@ -92,16 +95,19 @@ def with_reflection(agent: AgentState) -> dict[str, Any]:
 def _put_together(
     settings: Settings, stored: Reading[dict[str, Any]], cached: Reading[dict[str, int]], alive: Liveness, group: str
 ) -> dict[str, Any]:
-    found = stored.value or {}
+    found = dict(stored.value or {})
+    embedder = found.pop("embedder", None)
+    outside = attempt(source("providers").begin(lambda: providers(settings, embedder and embedder.spec)))
     not_read = _("the database did not answer")
     checks = [
         health.reachable(_("Database"), stored, _("answers")),
         health.reachable("Valkey", cached, _("answers")),
         health.intake(settings, alive.depths, alive.broker.value.intakes if alive.broker.value else None),
-        health.workers(alive.roll, alive.signs.value.canaries if alive.signs.value else {}),
+        health.workers(alive.workers, alive.signs.value.canaries if alive.signs.value else {}),
         health.work(found.get("work_owed"), not_read),
         health.schedule(settings, found.get("jobs"), not_read, alive.signs.value.beat_age if alive.signs.value else None),
         health.dead_letters(found.get("open_dead_letters"), not_read),
+        *map(health.provider, outside.value or []),
     ]
     depths, signs = alive.depths.value, alive.signs.value
     return {
@@ -110,7 +116,7 @@ def _put_together(
         "checks": checks,
         "queues": liveness.rows(settings, alive),
         "in_flight": depths and {"intake": depths.intake, "tasks": depths.tasks},
-        "workers": alive.roll.value,
+        "workers": alive.workers.value,
         "beat_seconds": signs and signs.beat_age,
         "access_buffered": cached.value and cached.value["access_buffered"],
         "group": group,

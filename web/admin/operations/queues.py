@@ -28,7 +28,7 @@ def listed(**_group: str) -> dict[str, Any]:
         "unknown_reason": found.broker.reason or None,
         "in_flight": depths and {"intake": depths.intake, "tasks": depths.tasks},
         "beat_seconds": signs and signs.beat_age,
-        "workers": found.roll.value,
+        "workers": found.workers.value,
     }
 
 

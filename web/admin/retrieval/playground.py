@@ -19,7 +19,7 @@ from jiyi.errors import problems_of
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
-from jiyi.settings import Mode, RelevanceMode, get_settings
+from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
 from models.memory import agent_reads
 from web.admin import frame, inputs
 from web.admin.asking import retrieving
@@ -69,7 +69,7 @@ def answered(group: str) -> dict[str, Any]:
     sides = {side: {**defaults, **_given(side)} for side in SIDES}
     compare = asked("compare") is not None
     shown = SIDES if compare else SIDES[:1]
-    answers = _ask(group, agent, focal, {side: sides[side] for side in shown}) if agent and focal.strip() else {}
+    answers = _ask(group, agent, focal, {side: _asked_for(sides[side], defaults) for side in shown}) if agent and focal.strip() else {}
     lists = {side: ranking(one, side, sides[side]) for side, one in answers.items()}
     compared(lists)
     for side, one in lists.items():  # for the memories' own pages, which tell the components once more
@@ -115,12 +115,17 @@ def _given(side: str) -> dict[str, Any]:
     given = {
         "mode": inputs.choice(f"{side}.mode", MODES),
         "relevance": inputs.choice(f"{side}.relevance", RELEVANCES),
-        **{name: inputs.decimal(f"{side}.{name}", 0, 100) for name in ("recency_w", "relevance_w", "importance_w")},
+        **{name: inputs.decimal(f"{side}.{name}", -100, 100) for name in WEIGHTS},
         "recency_decay": inputs.decimal(f"{side}.recency_decay", 1e-6, 1),
         "top_k": inputs.whole(f"{side}.top_k", MOST_SHOWN),
         "diversity": inputs.decimal(f"{side}.diversity", 0, 1),
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _asked_for(settings: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """What a question says of its own: a weight that is as the agent has it may be one that no question can have."""
+    return {name: value for name, value in settings.items() if name not in WEIGHTS or value != defaults[name]}
 
 
 def _filters() -> dict[str, Any]:

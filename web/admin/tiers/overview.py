@@ -11,7 +11,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
-from models.tiers import quarantine, quarantine_reads
+from models.tiers import guards, quarantine, quarantine_reads
 from models.tiers.quarantine_reads import Counts
 from web.admin import inputs
 from web.admin.frame import Page
@@ -43,6 +43,7 @@ def gather(group: str) -> dict[str, Any]:
             "counts": quarantine_reads.counts(connection, group),
             "screened": quarantine_reads.outcomes(connection, group, since),
             "waiting": quarantine_reads.entries(connection, group, waiting, None, WAITING_SHOWN),
+            "running_away": guards.running_away(connection, group, datetime.now(UTC)),
         }
 
     stored = attempt(lambda: from_database(question))
@@ -50,7 +51,7 @@ def gather(group: str) -> dict[str, Any]:
         hot: Reading[dict[str, Any]] = Reading(working.gather())
     except Unanswered as error:
         hot = Reading(None, error.reason)
-    found = stored.value or {"counts": None, "screened": None, "waiting": None}
+    found = stored.value or {"counts": None, "screened": None, "waiting": None, "running_away": None}
     entries = hot.value["entries"] if hot.value else None
     return {
         "days": days,

@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import Any, get_args
 from uuid import UUID
 
-from flask import Blueprint, abort, render_template, request
+from flask import Blueprint, abort, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.tiers.quarantine import MAX_IDS, DeleteEntries
+from jiyi.protocol.tiers.quarantine import MAX_IDS, CheckBody, DeleteEntries
 from models.db.conditions import MAX_WORDS_CHARS
 from models.tiers import actions, knowledge_reads, quarantine_reads
 from models.tiers.quarantine_reads import Entry, State, WantedEntries
@@ -88,6 +89,14 @@ def delete() -> str:
         count=number(len(gone)),
     )
     return render_template("_quarantine.html", said=said, **listed())
+
+
+@blueprint.post("/quarantine/<uuid:entry_id>/check")
+def check(entry_id: UUID) -> ResponseReturnValue:
+    """Put down what a check came to. Safe to repeat because said again it changes nothing."""
+    body = checked(CheckBody, entry_ids=[entry_id], verdict=request.form.get("verdict"), reason=request.form.get("reason", ""))
+    perform(actions.check, body)
+    return redirect(url_for("quarantine.one", entry_id=entry_id, group=frame.group()), 303)
 
 
 def _like(entry: Entry) -> str | None:

@@ -15,6 +15,7 @@ from jiyi.settings import get_settings
 from jiyi.text.words import Language
 from jiyi.tiers.memory_node import NodeProperties, format_history
 from models.tiers import query as memory
+from web.accounts.identity import who
 from web.admin import inputs
 from web.admin.frame import Page, asked
 from web.admin.pages import page
@@ -78,6 +79,8 @@ def _wanted() -> dict[str, Any]:
 
 def _ask(group: str, query: str, wanted: dict[str, Any]) -> Reading[MemoryAnswer]:
     given = {name: value for name, value in wanted.items() if name != "language" and value is not None}
+    if wanted["web_results"]:
+        given["asking_session"] = wanted["session_id"] or who().actor
     try:
         question = MemoryQuery(group_id=group, query=query, **given)
     except ValidationError as error:

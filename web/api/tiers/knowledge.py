@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.tiers.knowledge import DemoteBody, EditBody, KnowledgeFilter, Layer, PromoteBody
+from jiyi.protocol.tiers.quarantine import CheckBody
 from jiyi.protocol.tiers.rest import GroupKnowledgeParameters, KnowledgeDetail, KnowledgeParameters, KnowledgeRows, QuarantineParameters
 from models.tiers import actions, knowledge_reads, reads
 from web import cursors
@@ -22,6 +23,9 @@ from web.api.running import Asker
 from web.sources import from_database
 
 expose(actions.promote, "POST", "/memory/promote", id="promote_memory", tag="tiers", body=PromoteBody, errors=(404,))
+
+
+expose(actions.check, "POST", "/memory/check", id="check_memory", tag="tiers", body=CheckBody)
 
 
 expose(actions.demote, "POST", "/memory/demote", id="demote_memory", tag="tiers", body=DemoteBody, errors=(404,))
