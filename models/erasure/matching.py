@@ -15,7 +15,9 @@ from sqlalchemy import Connection, text
 
 from jiyi.erasure.names import Names, hash_of
 from jiyi.protocol.erasure import Erasure
-from models.erasure import tiers
+from models.erasure import noting, tiers
+from models.memory.tables import MemoryNode, StoredEvent
+from models.reflection.tables import Reflection
 
 #: Rows looked through in one transaction.
 PAGE = 5_000
@@ -47,22 +49,19 @@ def agents_of(connection: Connection, group_id: str, what: dict[str, Any], asked
 def note_agent(connection: Connection, erasure_id: UUID, group_id: str, agent_id: str) -> int:
     """All memories, events and reflections of an agent. Safe to repeat because an id is noted once."""
     connection.execute(_LONG_STATEMENT_TIMEOUT)
-    parameters = {"erasure": erasure_id, "group": group_id, "agent": agent_id}
-    noted = sum(connection.execute(statement, parameters).rowcount for statement in _NOTE_AGENT)
-    return noted + tiers.note_agent(connection, erasure_id, group_id, agent_id)
+    return noting.note_agent(connection, erasure_id, group_id, agent_id, *_OF_AGENTS)
 
 
 def note_nodes(connection: Connection, erasure_id: UUID, group_id: str, node_ids: Sequence[UUID]) -> int:
     """Those of the memories that are the group's."""
-    parameters = {"erasure": erasure_id, "group": group_id, "ids": list(node_ids)}
-    return connection.execute(_NOTE_NODES, parameters).rowcount
+    return noting.note_ids(connection, erasure_id, group_id, MemoryNode.node_id, node_ids)
 
 
 def note_events(connection: Connection, erasure_id: UUID, group_id: str, names: Names, after: int) -> int | None:
     """Those of the next page of events that name the person, and what became of them; the last position, None at the end."""
     rows = page_of_events(connection, group_id, after)
     found = [row.event_id for row in rows if names.found_in(row.content)]
-    connection.execute(_NOTE_EVENTS, {"erasure": erasure_id, "group": group_id, "ids": found})
+    noting.note_ids(connection, erasure_id, group_id, StoredEvent.event_id, found)
     return rows[-1].position if len(rows) == PAGE else None
 
 
@@ -114,20 +113,10 @@ _EVENTS = text(f"""
     SELECT event_id, position, concat_ws({APART}, agent_id, session_id, correlation_id, payload::text) AS content
     FROM events WHERE group_id = :group AND position > :after AND outcome <> 'erased' ORDER BY position LIMIT :limit
 """)  # noqa: S608 – our own names; values are parameters
-_NOTE = "INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)"
-_ONCE = "ON CONFLICT DO NOTHING"
-_NOTE_AGENT = [
-    text(f"{_NOTE} SELECT :erasure, {key}, :group, :agent FROM {table} WHERE group_id = :group AND agent_id = :agent {_ONCE}")  # noqa: S608 – our own names; values are parameters
-    for table, key in (("memory_nodes", "node_id"), ("events", "event_id"), ("reflections", "reflection_id"))
-]
-_NOTE_NODES = text(f"""
-    {_NOTE} SELECT :erasure, node_id, :group, agent_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) {_ONCE}
-""")  # noqa: S608 – our own names; values are parameters
-_NOTE_EVENTS = text(f"""
-    {_NOTE} SELECT :erasure, event_id, :group, agent_id FROM events WHERE group_id = :group AND event_id = ANY(:ids) {_ONCE}
-""")  # noqa: S608 – our own names; values are parameters
+#: What an agent has of its own.
+_OF_AGENTS = (MemoryNode.node_id, StoredEvent.event_id, Reflection.reflection_id, *tiers.OF_AGENTS)
 # An event's node has its id. That of a repetition goes by what it says itself.
-_NOTE_RESTING = text(f"""
+_NOTE_RESTING = text("""
     WITH noted AS (SELECT subject_id FROM erasing_ids WHERE erasure_id = :erasure), found AS (
         SELECT n.node_id FROM memory_nodes n JOIN noted ON n.node_id = noted.subject_id WHERE n.group_id = :group
         UNION SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)
@@ -135,6 +124,7 @@ _NOTE_RESTING = text(f"""
         UNION SELECT n.node_id FROM memory_nodes n JOIN noted ON noted.subject_id::text = n.provenance ->> 'reflection'
             JOIN reflections r ON r.reflection_id = noted.subject_id AND r.group_id = n.group_id WHERE n.group_id = :group
     )
-    {_NOTE} SELECT :erasure, n.node_id, :group, n.agent_id FROM memory_nodes n JOIN found USING (node_id)
-    WHERE n.group_id = :group {_ONCE}
-""")  # noqa: S608 – our own names; values are parameters
+    INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)
+    SELECT :erasure, n.node_id, :group, n.agent_id FROM memory_nodes n JOIN found USING (node_id)
+    WHERE n.group_id = :group ON CONFLICT DO NOTHING
+""")

@@ -94,6 +94,7 @@ def delete() -> str:
 @blueprint.post("/quarantine/<uuid:entry_id>/check")
 def check(entry_id: UUID) -> ResponseReturnValue:
     """Put down what a check came to. Safe to repeat because said again it changes nothing."""
+    need(actions.check.scope)
     body = checked(CheckBody, entry_ids=[entry_id], verdict=request.form.get("verdict"), reason=request.form.get("reason", ""))
     perform(actions.check, body)
     return redirect(url_for("quarantine.one", entry_id=entry_id, group=frame.group()), 303)
