@@ -115,7 +115,8 @@ _DERIVED = """
     ) AS source
 """
 _NOTE_RESTING = text(f"""
-    INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id) SELECT DISTINCT :erasure, k.knowledge_id, k.group_id, coalesce(k.agent_id, '') {_DERIVED}
+    INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)
+    SELECT DISTINCT :erasure, k.knowledge_id, k.group_id, coalesce(k.agent_id, '') {_DERIVED}
         JOIN erasing_ids n ON n.erasure_id = :erasure AND n.subject_id::text = source.id
     WHERE k.group_id = :group ON CONFLICT DO NOTHING
 """)
