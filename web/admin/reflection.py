@@ -13,7 +13,7 @@ from models.memory import agent_reads
 from models.reflection import reads
 from web.admin import inputs
 from web.admin.frame import Page, asked
-from web.admin.pages import cut, from_rows, page
+from web.admin.pages import page, reads_database, split_page
 
 blueprint = Blueprint("reflections", __name__)
 PAGES = (Page("memory", lazy_gettext("Reflections"), "reflections.page"),)
@@ -25,11 +25,11 @@ AGENTS_OFFERED = 500
 
 
 @page(blueprint, "/reflections", "reflections.html", rows="_reflections.html", states=STATES, triggers=TRIGGERS)
-@from_rows
+@reads_database
 def listed(connection: Connection, group: str) -> dict[str, Any]:
     agent, state, trigger = asked("agent"), inputs.choice("state", STATES), inputs.choice("trigger", TRIGGERS)
     found = reads.reflections(connection, group, agent_id=agent, state=state, trigger=trigger, before=inputs.unpacked(), limit=PER_PAGE + 1)
-    reflections, following = cut(found, PER_PAGE, lambda last: inputs.packed(last.created_at, last.reflection_id))
+    reflections, following = split_page(found, PER_PAGE, lambda last: inputs.packed(last.created_at, last.reflection_id))
     return {
         "filters": {"agent": agent, "state": state, "trigger": trigger},
         "before": asked("before"),
@@ -46,7 +46,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
     name="reflection",
     missing=lazy_gettext("There is no reflection %(id)s in the group “%(group)s”."),
 )
-@from_rows
+@reads_database
 def reflection(connection: Connection, group: str, reflection_id: UUID) -> dict[str, Any] | None:
     found = reads.reflection(connection, group, reflection_id)
     return None if found is None else {"reflection": found}

@@ -17,7 +17,7 @@ from web.accounts.identity import need, who
 from web.admin import inputs
 from web.admin.acting import checked, chosen_ids, perform
 from web.admin.frame import Page, across_groups, asked
-from web.admin.pages import cut, from_rows, page
+from web.admin.pages import page, reads_database, split_page
 from web.show import number
 
 blueprint = Blueprint("letters", __name__)
@@ -31,13 +31,13 @@ MAX_WORDS = 200
 
 @page(blueprint, "/dead", "letters.html", rows="_letters.html", states=STATES)
 @across_groups()
-@from_rows
+@reads_database
 def listed(connection: Connection, group: str) -> dict[str, Any]:
     """Whoever has just decided about some is shown the first page."""
     kind, words = asked("kind", 100), asked("words", MAX_WORDS)
     before = inputs.identifier("before") if request.method == "GET" else None
     wanted = LettersRequest(state=inputs.choice("state", STATES) or "open", kind=kind, words=words, before=before, limit=PER_PAGE)
-    letters, following = cut(dead_letters.letters(connection, group, wanted, more=1), PER_PAGE, lambda last: last.letter_id)
+    letters, following = split_page(dead_letters.letters(connection, group, wanted, more=1), PER_PAGE, lambda last: last.letter_id)
     filters = {"group": group, "state": wanted.state, "kind": kind, "words": words}
     return {
         **filters,

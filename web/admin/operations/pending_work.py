@@ -14,7 +14,7 @@ from web.accounts.identity import need, who
 from web.admin.acting import checked, chosen_ids, perform
 from web.admin.frame import Page, across_groups
 from web.admin.inputs import packed, unpacked
-from web.admin.pages import cut, from_rows, page
+from web.admin.pages import page, reads_database, split_page
 from web.show import number
 
 blueprint = Blueprint("work", __name__)
@@ -25,19 +25,19 @@ PER_PAGE = 50
 
 @page(blueprint, "/work", "work.html", live="_work.html")
 @across_groups()
-@from_rows
+@reads_database
 def kinds(connection: Connection, group: str) -> dict[str, Any]:
     return {"all_groups": _only(group) is None, "kinds": reads.by_kind(connection)}
 
 
 @page(blueprint, "/work/<name:kind>", "work_kind.html", name="kind", rows="_work_rows.html")
 @across_groups()
-@from_rows
+@reads_database
 def of_kind(connection: Connection, group: str, kind: str) -> dict[str, Any]:
     """One kind, row by row, the longest pending first."""
     only = _only(group)
     found = reads.rows(connection, kind, only, unpacked("after"), PER_PAGE + 1)
-    rows, following = cut(found, PER_PAGE, lambda last: packed(last.created_at, last.subject_id))
+    rows, following = split_page(found, PER_PAGE, lambda last: packed(last.created_at, last.subject_id))
     return {"all_groups": only is None, "kind": kind, "rows": rows, "next": following}
 
 

@@ -16,7 +16,7 @@ from jiyi.settings import get_settings
 from models.operations import actions, reads
 from web.admin.acting import checked, perform
 from web.admin.frame import Page
-from web.admin.pages import from_rows, page
+from web.admin.pages import page, reads_database
 from web.show import age
 
 blueprint = Blueprint("schedules", __name__)
@@ -42,7 +42,7 @@ DRY_RUN_TIMEOUT = 25.0
 
 
 @page(blueprint, "/schedules", "schedules.html", live="_schedules.html")
-@from_rows
+@reads_database
 def listed(connection: Connection, **_group: str) -> dict[str, Any]:
     now = datetime.now(UTC)
     return {"jobs": [_shown(row, now) for row in reads.job_states(connection, get_settings(), now)]}

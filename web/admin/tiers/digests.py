@@ -22,7 +22,7 @@ from web.accounts.identity import who
 from web.admin import frame, inputs
 from web.admin.acting import checked, perform
 from web.admin.frame import Page, asked
-from web.admin.pages import cut, from_rows, lead_to, page
+from web.admin.pages import page, reads_database, redirect_to, split_page
 
 blueprint = Blueprint("digests", __name__)
 PAGES = (Page("tiers", lazy_gettext("Digests"), "digests.page"),)
@@ -37,10 +37,10 @@ DIGEST_TIMEOUT = 60.0
 
 
 @page(blueprint, "/digests", "digests.html", rows="_digests.html", spans=SPANS, hours=lambda _data: get_settings().digest_hours)
-@from_rows
+@reads_database
 def listed(connection: Connection, group: str) -> dict[str, Any]:
     found = stored.listed(connection, group, before=inputs.identifier("before"), limit=PER_PAGE + 1)
-    digests, following = cut(found, PER_PAGE, lambda last: last.digest_id)
+    digests, following = split_page(found, PER_PAGE, lambda last: last.digest_id)
     return {"digests": digests, "next": following, "before": asked("before"), "may_change": who().may("admin")}
 
 
@@ -54,7 +54,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
     most=MAX_IDS,
     may_change=lambda _data: who().may("admin"),
 )
-@from_rows
+@reads_database
 def one(connection: Connection, group: str, digest_id: UUID) -> dict[str, Any] | None:
     found = stored.listed(connection, group, digest_id)
     if not found:
@@ -72,4 +72,4 @@ def make() -> ResponseReturnValue:
         made = perform(actions.make_digest, wanted, timeout=DIGEST_TIMEOUT)
     except (NoAnswer, BrokerUnavailable):
         abort(503, _("No worker has answered yet. If one is at it, the digest will appear here; see the queue “reflection”."))
-    return lead_to(url_for("digests.one", digest_id=made.digest_id, group=frame.group()))
+    return redirect_to(url_for("digests.one", digest_id=made.digest_id, group=frame.group()))

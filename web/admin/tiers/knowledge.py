@@ -21,7 +21,7 @@ from web.admin import frame, inputs
 from web.admin.acting import checked, perform
 from web.admin.frame import Page, asked
 from web.admin.memory import marking
-from web.admin.pages import cut, from_rows, lead_to, page
+from web.admin.pages import page, reads_database, redirect_to, split_page
 
 blueprint = Blueprint("knowledge", __name__)
 PAGES = (Page("tiers", lazy_gettext("Knowledge"), "knowledge.page"),)
@@ -46,11 +46,11 @@ class MarkedPiece(PieceRow):
 
 
 @page(blueprint, "/knowledge", "knowledge.html", rows="_knowledge.html", kinds=KINDS)
-@from_rows
+@reads_database
 def listed(connection: Connection, group: str) -> dict[str, Any]:
     wanted = _wanted()
     found = knowledge_reads.pieces(connection, group, wanted, inputs.unpacked(), PER_PAGE + 1)
-    pieces, following = cut(found, PER_PAGE, lambda last: inputs.packed(last.promoted_at, last.knowledge_id))
+    pieces, following = split_page(found, PER_PAGE, lambda last: inputs.packed(last.promoted_at, last.knowledge_id))
     return {
         "filters": inputs.given(FILTERS),
         "before": asked("before"),
@@ -69,7 +69,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
     missing=lazy_gettext("The group “%(group)s” has no knowledge %(id)s."),
     longest=MOST_SIZE,
 )
-@from_rows
+@reads_database
 def one(connection: Connection, group: str, knowledge_id: UUID) -> dict[str, Any] | None:
     found = knowledge_reads.find(connection, group, knowledge_id)
     if found is None:
@@ -96,7 +96,7 @@ def demote(knowledge_id: UUID) -> ResponseReturnValue:
 
 
 def _shown(knowledge_id: UUID, done: str | None) -> ResponseReturnValue:
-    return lead_to(url_for("knowledge.one", knowledge_id=knowledge_id, group=frame.group(), done=done))
+    return redirect_to(url_for("knowledge.one", knowledge_id=knowledge_id, group=frame.group(), done=done))
 
 
 def _history(connection: Connection, group: str, piece: PieceDetail) -> list[Change]:

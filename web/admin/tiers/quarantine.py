@@ -23,7 +23,7 @@ from web.admin import frame, inputs
 from web.admin.acting import checked, chosen_ids, perform
 from web.admin.frame import Page, asked
 from web.admin.memory import marking
-from web.admin.pages import cut, from_rows, page
+from web.admin.pages import page, reads_database, split_page
 from web.admin.tiers import words
 from web.show import number
 
@@ -45,11 +45,11 @@ class MarkedEntry(Entry):
 
 
 @page(blueprint, "/quarantine", "quarantine.html", rows="_quarantine.html", states=STATES, reasons=words.REASONS)
-@from_rows
+@reads_database
 def listed(connection: Connection, group: str) -> dict[str, Any]:
     wanted = _wanted()
     found = quarantine_reads.entries(connection, group, wanted, inputs.unpacked(), PER_PAGE + 1)
-    entries, following = cut(found, PER_PAGE, lambda last: inputs.packed(last.created_at, last.entry_id))
+    entries, following = split_page(found, PER_PAGE, lambda last: inputs.packed(last.created_at, last.entry_id))
     return {
         "filters": inputs.given(FILTERS),
         "before": asked("before"),
@@ -68,7 +68,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
     missing=lazy_gettext("There is no entry %(id)s in the quarantine of the group “%(group)s”."),
     like=lambda data: _like(data["entry"]),
 )
-@from_rows
+@reads_database
 def one(connection: Connection, group: str, entry_id: UUID) -> dict[str, Any] | None:
     found = quarantine_reads.some_entries(connection, group, [entry_id])
     return {"entry": found[0], "knowledge": knowledge_reads.pieces_of(connection, group, entry_id)} if found else None
