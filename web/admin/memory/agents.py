@@ -13,13 +13,12 @@ from sqlalchemy import Connection
 from jiyi.errors import problems_of
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import AgentState, ConfigureAgent
-from jiyi.protocol.reflection import ReflectRequest
 from models.memory import actions, agent_reads
 from models.memory.search import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
 from web.accounts.identity import need
 from web.admin import inputs
-from web.admin.acting import checked, perform
+from web.admin.acting import perform
 from web.admin.frame import Page, asked, storable, wants_fragment
 from web.admin.memory import agent_settings
 from web.admin.memory.timeline import Timeline, unit_for
@@ -122,7 +121,7 @@ def reflect(group: str, agent: str) -> ResponseReturnValue:
     """Safe to repeat because an agent has one open reflection at most."""
     need("admin")
     storable(group, agent)
-    done = perform(reflection.request_reflection, checked(ReflectRequest, agent_id=agent))
+    done = perform(reflection.request_reflection, agent_id=agent)
     return redirect(url_for("reflections.reflection", group=group, reflection_id=done.reflection_id), 303)
 
 

@@ -8,10 +8,9 @@ from flask import Blueprint, render_template
 from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.operations import RetryWork
 from models.queue import actions, reads
 from web.accounts.identity import need, who
-from web.admin.acting import checked, chosen_ids, perform
+from web.admin.acting import chosen_ids, perform
 from web.admin.frame import Page, across_groups
 from web.admin.inputs import packed, unpacked
 from web.admin.pages import page, reads_database, split_page
@@ -45,8 +44,8 @@ def of_kind(connection: Connection, group: str, kind: str) -> dict[str, Any]:
 def retry(kind: str) -> str:
     """Due now: those chosen, or all of the kind. Safe to repeat because work is done once, however often it is due."""
     need(actions.retry_work.scope)
-    wanted = checked(RetryWork, kind=kind, subject_ids=chosen_ids("subject"), all_groups=who().may("operator"))
-    count = perform(actions.retry_work, wanted).retried
+    ids, everywhere = chosen_ids("subject"), who().may("operator")
+    count = perform(actions.retry_work, kind=kind, subject_ids=ids, all_groups=everywhere).retried
     said = ngettext("%(count)s is due now.", "%(count)s are due now.", count, count=number(count))
     return render_template("_work_rows.html", said=said, **of_kind(kind=kind))
 

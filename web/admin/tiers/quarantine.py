@@ -14,13 +14,13 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.tiers.quarantine import MAX_IDS, CheckBody, DeleteEntries
+from jiyi.protocol.tiers.quarantine import MAX_IDS
 from models.db.conditions import MAX_WORDS_CHARS
 from models.tiers import actions, knowledge_reads, quarantine_reads
 from models.tiers.quarantine_reads import Entry, State, WantedEntries
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
-from web.admin.acting import checked, chosen_ids, perform
+from web.admin.acting import chosen_ids, perform
 from web.admin.frame import Page, asked
 from web.admin.memory import marking
 from web.admin.pages import page, reads_database, split_page
@@ -81,7 +81,7 @@ def delete() -> str:
     ids = chosen_ids("entry", MAX_IDS)
     if not ids:
         abort(400, _("Choose entries first."))
-    gone = perform(actions.delete, checked(DeleteEntries, entry_ids=ids, reason=request.form.get("reason", ""))).deleted
+    gone = perform(actions.delete, entry_ids=ids, reason=request.form.get("reason", "")).deleted
     said = ngettext(
         "%(count)s entry is deleted: out of sight here, and out of working memory.",
         "%(count)s entries are deleted: out of sight here, and out of working memory.",
@@ -95,8 +95,8 @@ def delete() -> str:
 def check(entry_id: UUID) -> ResponseReturnValue:
     """Put down what a check came to. Safe to repeat because said again it changes nothing."""
     need(actions.check.scope)
-    body = checked(CheckBody, entry_ids=[entry_id], verdict=request.form.get("verdict"), reason=request.form.get("reason", ""))
-    perform(actions.check, body)
+    form = request.form
+    perform(actions.check, entry_ids=[entry_id], verdict=form.get("verdict"), reason=form.get("reason", ""))
     return redirect(url_for("quarantine.one", entry_id=entry_id, group=frame.group()), 303)
 
 
