@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, select, text
 
 from jiyi.erasure.names import Whom
 from models.erasure import tiers
-from models.erasure.matching import APART, UUIDS
+from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
 from models.memory.agents import AgentName
 from models.memory.tables import Agent, KeywordStrength
@@ -169,7 +169,7 @@ _KEY = select(Agent.agent_key).where(Agent.group_id == bindparam("group"), Agent
 _SCRUB = {
     table: (
         text(
-            f"SELECT {key} AS key, concat_ws({APART}, {content}) AS content FROM {table} WHERE {whose} AND {key} > :after "  # noqa: S608 – our own names; values are parameters
+            f"SELECT {key} AS key, concat_ws(chr(1), {content}) AS content FROM {table} WHERE {whose} AND {key} > :after "  # noqa: S608 – our own names; values are parameters
             f"ORDER BY 1 LIMIT :limit"
         ),
         text(f"{change} WHERE {whose} AND {key} = ANY(:keys)"),

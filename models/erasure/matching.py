@@ -11,18 +11,17 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, select, text, union
 
 from jiyi.erasure.names import Names, hash_of
 from jiyi.protocol.erasure import Erasure
 from models.erasure import noting, tiers
-from models.memory.tables import MemoryNode, StoredEvent
+from models.memory.tables import Agent, MemoryNode, StoredEvent
 from models.reflection.tables import Reflection
+from models.tiers.tables import KnowledgeRow, QuarantineLog
 
 #: Rows looked through in one transaction.
 PAGE = 5_000
-#: As SQL has it: no name is found across it.
-APART = "E'\\x01'"
 #: Ids within texts.
 UUIDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -96,23 +95,25 @@ def page_of_events(connection: Connection, group_id: str, after: int) -> list[An
 #: A million rows take seconds, on a busy server minutes.
 _LONG_STATEMENT_TIMEOUT = text("SET LOCAL statement_timeout = '30min'")
 # Who speaks in a workflow, or has knowledge of their own, is an agent here, with or without memories.
-_EVERYONE = """
-    SELECT agent_id FROM agents WHERE group_id = :group UNION SELECT agent_id FROM quarantine_logs WHERE group_id = :group
-    UNION SELECT agent_id FROM knowledge WHERE group_id = :group AND agent_id IS NOT NULL
-"""
-_IS_AGENT = text(f"SELECT 1 FROM ({_EVERYONE}) everyone WHERE agent_id = :agent")  # noqa: S608 – our own names; values are parameters
-_AGENTS = text(f"SELECT agent_id FROM ({_EVERYONE}) everyone ORDER BY agent_id")  # noqa: S608 – our own names; values are parameters
+_EVERYONE = union(
+    select(Agent.agent_id).where(Agent.group_id == bindparam("group")),
+    select(QuarantineLog.agent_id).where(QuarantineLog.group_id == bindparam("group")),
+    select(KnowledgeRow.agent_id).where(KnowledgeRow.group_id == bindparam("group"), KnowledgeRow.agent_id.is_not(None)),
+).subquery("everyone")
+_AGENTS = select(_EVERYONE.c.agent_id).order_by(_EVERYONE.c.agent_id)
+_IS_AGENT = select(_EVERYONE.c.agent_id).where(_EVERYONE.c.agent_id == bindparam("agent"))
 _KNOWN_NODES = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
-_NODES = text(f"""
-    SELECT node_id, agent_id, node_count, concat_ws({APART}, agent_id, session_id, subject, predicate, object, description,
-        embedding_key, array_to_string(keywords, {APART}), filling::text, provenance::text) AS content
+# No name is found across the character chr(1).
+_NODES = text("""
+    SELECT node_id, agent_id, node_count, concat_ws(chr(1), agent_id, session_id, subject, predicate, object, description,
+        embedding_key, array_to_string(keywords, chr(1)), filling::text, provenance::text) AS content
     FROM memory_nodes WHERE group_id = :group AND (agent_id, node_count) > (:agent, :count)
     ORDER BY agent_id, node_count LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
-_EVENTS = text(f"""
-    SELECT event_id, position, concat_ws({APART}, agent_id, session_id, correlation_id, payload::text) AS content
+""")
+_EVENTS = text("""
+    SELECT event_id, position, concat_ws(chr(1), agent_id, session_id, correlation_id, payload::text) AS content
     FROM events WHERE group_id = :group AND position > :after AND outcome <> 'erased' ORDER BY position LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
+""")
 #: What an agent has of its own.
 _OF_AGENTS = (MemoryNode.node_id, StoredEvent.event_id, Reflection.reflection_id, *tiers.OF_AGENTS)
 # An event's node has its id. That of a repetition goes by what it says itself.

@@ -18,8 +18,8 @@ from models.erasure.noting import note_ids
 from models.tiers import working
 from models.tiers.tables import KnowledgeRow, QuarantineLog
 
-#: Rows looked through at once, and as SQL has it: no name is found across it (``models.erasure.matching``).
-PAGE, APART = 5_000, "E'\\x01'"
+#: Rows looked through at once.
+PAGE = 5_000
 
 #: What an agent said in workflows, and what is known to it alone.
 OF_AGENTS = (QuarantineLog.entry_id, KnowledgeRow.knowledge_id)
@@ -98,7 +98,7 @@ _OUTPUT = """
 """
 _TEXTS = {
     table: text(f"""
-        SELECT {key} AS key, {subject} AS subject, concat_ws({APART}, {content}) AS content FROM {table}
+        SELECT {key} AS key, {subject} AS subject, concat_ws(chr(1), {content}) AS content FROM {table}
         WHERE group_id = :group AND {key} > :after ORDER BY {key} LIMIT :limit
     """)  # noqa: S608 – our own names; values are parameters
     for table, key, subject, content in (
