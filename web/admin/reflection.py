@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID
 
 from flask import Blueprint
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
+from jiyi.protocol.reflection import State, Trigger
 from models.memory import agent_reads
 from models.reflection import reads
 from web.admin import inputs
@@ -19,8 +20,8 @@ blueprint = Blueprint("reflections", __name__)
 PAGES = (Page("memory", lazy_gettext("Reflections"), "reflections.page"),)
 
 PER_PAGE = 30
-STATES = ("owed", "running", "waiting", "done", "nothing", "given up")
-TRIGGERS = ("importance", "schedule", "request", "conversation")
+STATES: tuple[State, ...] = get_args(State)
+TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 AGENTS_OFFERED = 500
 
 
