@@ -292,9 +292,9 @@ def test_14_prometheus_reads_how_many_access_times_were_written_and_coalesced(
         return [found[name, ()] for name in names]
 
     before = counted()
-    pair = [uuid4(), uuid4()]
-    access.touch(pair, 1.0)
-    access.touch(pair[:1], 2.0)
+    group, pair = f"meters-{uuid4().hex}", [uuid4(), uuid4()]
+    access.touch(group, pair, 1.0)
+    access.touch(group, pair[:1], 2.0)
     access.flush()
     await_true(lambda: sum(counted()) == sum(before) + 3, "an access is missing")
     assert counted()[0] - before[0] in (2, 3)  # a service beside this test may have flushed in between
