@@ -11,7 +11,8 @@ from rich.table import Table
 
 from jiyi.cli import output
 from jiyi.cli.commands import Shown, shows
-from jiyi.cli.shell import checked, given
+from jiyi.cli.shell import given
+from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError
 from jiyi.polling import poll

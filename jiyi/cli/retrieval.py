@@ -12,7 +12,8 @@ from rich.text import Text
 
 from jiyi.cli import bars, output
 from jiyi.cli.commands import Shown, shows
-from jiyi.cli.shell import NodeKind, checked, given, moment
+from jiyi.cli.shell import NodeKind, given, moment
+from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.protocol.retrieval import Answer, Filters, FocalAnswer, RetrievedNode
 from jiyi.settings import Mode

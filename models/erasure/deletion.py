@@ -9,15 +9,19 @@ from collections import Counter
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, delete, select, text
 
 from jiyi.erasure.names import Whom
 from models.erasure import tiers
-from models.erasure.matching import APART, UUIDS
+from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
 from models.memory.agents import AgentName
 from models.memory.inbox import ACCUMULATE, APPRAISE
+from models.memory.tables import Agent, KeywordStrength
+from models.queue.tables import DeadLetter, PendingWork
+from models.reflection.tables import Reflection
 from models.retrieval.enlargement import ALL_TERMS
+from models.retrieval.tables import TermFrequency
 
 #: An event that owes one of these has not been counted towards a reflection.
 NOT_ACCUMULATED_YET = [APPRAISE, ACCUMULATE]
@@ -64,8 +68,11 @@ def delete_agent(connection: Connection, name: AgentName) -> Counter[str]:
     """The agent itself, and what is kept of it as a whole. Its memories have gone before."""
     parameters = {"group": name[0], "agent": name[1]}
     gone: Counter[str] = Counter()
-    for table, statement in _DELETE_AGENT.items():
-        gone[table] += connection.execute(statement, parameters).rowcount
+    for work in (PendingWork, DeadLetter):
+        gone[work.__tablename__] += connection.execute(delete(work).where(work.subject_id.in_(_KEY)), parameters).rowcount
+    for table in (KeywordStrength, TermFrequency, Reflection, Agent):  # the agent last: the others name it
+        whose = (table.group_id == bindparam("group"), table.agent_id == bindparam("agent"))
+        gone[table.__tablename__] += connection.execute(delete(table).where(*whose), parameters).rowcount
     return gone
 
 
@@ -168,21 +175,12 @@ _FEWER_EVENTS = text("""
     )) WHERE a.group_id = :group AND a.agent_id = :agent
 """)
 _LOCK_AGENT = text("SELECT FROM agents WHERE group_id = :group AND agent_id = :agent FOR NO KEY UPDATE")
-_OF_AGENT = "group_id = :group AND agent_id = :agent"
-_KEY = f"(SELECT agent_key FROM agents WHERE {_OF_AGENT})"  # noqa: S608 – our own names; values are parameters
-_DELETE_AGENT = {
-    "pending_work": text(f"DELETE FROM pending_work WHERE subject_id = {_KEY}"),  # noqa: S608 – our own names; values are parameters
-    "dead_letters": text(f"DELETE FROM dead_letters WHERE subject_id = {_KEY}"),  # noqa: S608 – our own names; values are parameters
-    "kw_strength": text(f"DELETE FROM kw_strength WHERE {_OF_AGENT}"),  # noqa: S608 – our own names; values are parameters
-    "term_frequencies": text(f"DELETE FROM term_frequencies WHERE {_OF_AGENT}"),  # noqa: S608 – our own names; values are parameters
-    "reflections": text(f"DELETE FROM reflections WHERE {_OF_AGENT}"),  # noqa: S608 – our own names; values are parameters
-    "agents": text(f"DELETE FROM agents WHERE {_OF_AGENT}"),  # noqa: S608 – our own names; values are parameters
-}
+_KEY = select(Agent.agent_key).where(Agent.group_id == bindparam("group"), Agent.agent_id == bindparam("agent"))
 #: Table → its rows as (key, content), and what becomes of those that are found. Keys as text: they only have to sort.
 _SCRUB = {
     table: (
         text(
-            f"SELECT {key} AS key, concat_ws({APART}, {content}) AS content FROM {table} WHERE {whose} AND {key} > :after "  # noqa: S608 – our own names; values are parameters
+            f"SELECT {key} AS key, concat_ws(chr(1), {content}) AS content FROM {table} WHERE {whose} AND {key} > :after "  # noqa: S608 – our own names; values are parameters
             f"ORDER BY 1 LIMIT :limit"
         ),
         text(f"{change} WHERE {whose} AND {key} = ANY(:keys)"),

@@ -78,12 +78,12 @@ def _with_flags(output: Output, said: Sequence[tuple[datetime, UUID, Step]]) -> 
     return output.model_copy(update={"flags": guarded(output.flags, steps, limits())})
 
 
-_OF_RUN = "(session_id = :session OR (CAST(:session AS text) IS NULL AND session_id IS NULL AND agent_id = :agent))"
-_SAID = text(f"""
+_SAID = text("""
     SELECT entry_id, created_at, content, depth FROM quarantine_logs
-    WHERE group_id = :group AND created_at BETWEEN :since AND :until AND {_OF_RUN}
+    WHERE group_id = :group AND created_at BETWEEN :since AND :until
+        AND (session_id = :session OR (CAST(:session AS text) IS NULL AND session_id IS NULL AND agent_id = :agent))
     ORDER BY created_at DESC, entry_id DESC LIMIT :limit
-""")  # noqa: S608 – our own words; values are parameters
+""")
 _RUNNING_AWAY = text("""
     SELECT * FROM (
         SELECT DISTINCT ON (session_id, run) session_id, agent_id, flags, entry_id, created_at,

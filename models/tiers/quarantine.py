@@ -7,6 +7,7 @@ writes here what it changed, so that the list in Valkey and these rows tell the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -50,20 +51,9 @@ class Output(BaseModel):
 
     def entry(self, expires_at: datetime, flags: Sequence[str], vector: Float32 | None, model: str | None) -> Entry:
         """As working memory keeps it."""
+        same = {name: getattr(self, name) for name in type(self).model_fields if name in _KEPT}
         return Entry(
-            self.entry_id,
-            self.content,
-            self.created_at,
-            expires_at,
-            self.agent_id,
-            self.node_id,
-            self.node_type,
-            self.session_id,
-            self.kind,
-            self.confidence,
-            tuple(flags),
-            vector,
-            None if vector is None else model,
+            **same | {"expires_at": expires_at, "flags": tuple(flags), "vector": vector, "model": None if vector is None else model}
         )
 
 
@@ -100,25 +90,9 @@ def working_memory(connection: Connection, group_id: str) -> list[Entry]:
 def stored_working_memory(connection: Connection, group_id: str) -> list[Entry]:
     """The group's working memory as the database knows it, newest first."""
     now = datetime.now(UTC)
-    rows = connection.execute(_WORKING, {"group": group_id, "now": now, "limit": get_settings().wm_entries}).all()
-    return [
-        Entry(
-            row.entry_id,
-            row.content,
-            row.created_at,
-            row.working_until,
-            row.agent_id,
-            row.node_id,
-            row.node_type,
-            row.session_id,
-            row.kind,
-            row.confidence,
-            tuple(row.flags),
-            None if row.embedding is None else row.embedding.to_numpy(),
-            row.embedding_model,
-        )
-        for row in rows
-    ]
+    rows = connection.execute(_WORKING, {"group": group_id, "now": now, "limit": get_settings().wm_entries}).mappings().all()
+    vectors = [None if row["vector"] is None else row["vector"].to_numpy() for row in rows]
+    return [Entry(**{**row, "flags": tuple(row["flags"]), "vector": vector}) for row, vector in zip(rows, vectors, strict=True)]
 
 
 def _rebuild(connection: Connection, group_id: str) -> list[Entry]:
@@ -210,10 +184,11 @@ def lifetime() -> timedelta:
     return timedelta(hours=get_settings().wm_hours)
 
 
+_KEPT = {field.name for field in fields(Entry)}
 _HOLD = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.wm.' || :group, 0))")
 _WORKING = text("""
-    SELECT entry_id, content, created_at, working_until, agent_id, node_id, node_type, session_id, kind, confidence, flags,
-        embedding, embedding_model
+    SELECT entry_id, content, created_at, working_until AS expires_at, agent_id, node_id, node_type, session_id, kind, confidence,
+        flags, embedding AS vector, embedding_model AS model
     FROM quarantine_logs
     WHERE group_id = :group AND working_until > :now AND expired_at IS NULL AND deleted_at IS NULL
     ORDER BY created_at DESC, entry_id DESC LIMIT :limit

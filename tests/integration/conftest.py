@@ -26,8 +26,9 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.queue import stream
+from tests.integration.programs import Program
 from tests.services import PASSWORD, SETTINGS, _sees_everything, _workers, database, password_hash, somebody
-from web import create_app
+from web import calls, create_app
 from web.accounts import sessions
 from web.sources import source
 from workers.embedded.stack import Stack
@@ -72,6 +73,28 @@ def service(_workers: None, group: str) -> str:
 def client(service: str) -> Iterator[Client]:
     with Client(service) as made:
         yield made
+
+
+@pytest.fixture
+def own_caller() -> Iterator[None]:
+    """The web's connections to the workers are this test's own, as its settings have them."""
+    calls.caller.cache_clear()
+    yield
+    for made in calls.caller.made():
+        made.close()
+    calls.caller.cache_clear()
+
+
+@pytest.fixture
+def program(web_app: Flask, api_key: Callable[..., str]) -> Callable[..., Program]:
+    """``program(group, "read")``: with those rights."""
+    return lambda group, *scopes: Program(web_app.test_client(), api_key(group, *(scopes or ("publish", "read", "admin"))))
+
+
+@pytest.fixture
+def api(program: Callable[..., Program], group: str) -> Program:
+    """A program of the test's group that may publish, read and change."""
+    return program(group)
 
 
 class Browser(FlaskClient):

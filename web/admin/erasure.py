@@ -16,7 +16,7 @@ from models.erasure import actions, reads
 from web.admin import frame, inputs
 from web.admin.acting import checked, perform
 from web.admin.frame import Page
-from web.admin.pages import cut, from_rows, lead_to, page
+from web.admin.pages import page, reads_database, redirect_to, split_page
 
 blueprint = Blueprint("erasure", __name__)
 PAGES = (Page("access", lazy_gettext("Erasure"), "erasure.page", "admin"),)
@@ -28,10 +28,10 @@ MAX_NAMES_CHARS = 4_000
 
 
 @page(blueprint, "/erasure", "erasure.html", rows="_erasures.html")
-@from_rows
+@reads_database
 def listed(connection: Connection, group: str) -> dict[str, Any]:
     found = reads.page(connection, group, inputs.identifier("before"), PER_PAGE + 1)
-    erasures, following = cut(found, PER_PAGE, lambda last: last.erasure_id)
+    erasures, following = split_page(found, PER_PAGE, lambda last: last.erasure_id)
     return {"erasures": erasures, "next": following}
 
 
@@ -49,7 +49,7 @@ def begin() -> ResponseReturnValue:
     if request.form.get("again", "").strip() != what.names[0]:
         abort(400, _("Type the name exactly as it stands above. Nothing was erased."))
     erasure_id = perform(actions.request_erasure, what).erasure_id
-    return lead_to(url_for("erasure.one", erasure_id=erasure_id, group=frame.group()))
+    return redirect_to(url_for("erasure.one", erasure_id=erasure_id, group=frame.group()))
 
 
 @page(
@@ -60,7 +60,7 @@ def begin() -> ResponseReturnValue:
     live="_erasure.html",
     missing=lazy_gettext("There is no erasure %(id)s in the group “%(group)s”."),
 )
-@from_rows
+@reads_database
 def one(connection: Connection, group: str, erasure_id: UUID) -> dict[str, Any] | None:
     """How far it is, and the report that proves it."""
     found = reads.one(connection, group, erasure_id)

@@ -3,7 +3,7 @@
 Example::
 
     @page(blueprint, "/audit", "audit.html", rows="_audit.html")
-    @from_rows
+    @reads_database
     def listed(connection: Connection, group: str) -> dict[str, Any]: ...
 """
 
@@ -80,7 +80,7 @@ def page(
     return register
 
 
-def from_rows(question: Callable[..., T]) -> Callable[..., T]:
+def reads_database(question: Callable[..., T]) -> Callable[..., T]:
     """Make a function of a connection one that asks the database, in a short read-only transaction.
 
     What comes of this raises :class:`web.sources.Unanswered` if the database gives no answer.
@@ -96,13 +96,13 @@ def from_rows(question: Callable[..., T]) -> Callable[..., T]:
     return asked
 
 
-def cut(found: Sequence[T], size: int, place: Callable[[T], P]) -> tuple[list[T], P | None]:
+def split_page(found: Sequence[T], size: int, place: Callable[[T], P]) -> tuple[list[T], P | None]:
     """One page of rows, of which one too many was asked for; and the place of its last row if there are more."""
     shown = list(found[:size])
     return shown, place(shown[-1]) if len(found) > size else None
 
 
-def lead_to(address: str) -> ResponseReturnValue:
+def redirect_to(address: str) -> ResponseReturnValue:
     """Go on to another page, whether htmx asked or a form was sent."""
     return Response("", 204, {"HX-Redirect": address}) if frame.wants_fragment() else redirect(address, 303)
 

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID
 
 from flask import Blueprint
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
+from jiyi.protocol.reflection import State, Trigger
 from models.memory import agent_reads
 from models.reflection import reads
 from web.admin import inputs
 from web.admin.frame import Page, asked
-from web.admin.pages import cut, from_rows, page
+from web.admin.pages import page, reads_database, split_page
 
 blueprint = Blueprint("reflections", __name__)
 PAGES = (Page("memory", lazy_gettext("Reflections"), "reflections.page"),)
 
 PER_PAGE = 30
-STATES = ("owed", "running", "waiting", "done", "nothing", "given up")
-TRIGGERS = ("importance", "schedule", "request", "conversation")
+STATES: tuple[State, ...] = get_args(State)
+TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 AGENTS_OFFERED = 500
 
 
 @page(blueprint, "/reflections", "reflections.html", rows="_reflections.html", states=STATES, triggers=TRIGGERS)
-@from_rows
+@reads_database
 def listed(connection: Connection, group: str) -> dict[str, Any]:
     agent, state, trigger = asked("agent"), inputs.choice("state", STATES), inputs.choice("trigger", TRIGGERS)
     found = reads.reflections(connection, group, agent_id=agent, state=state, trigger=trigger, before=inputs.unpacked(), limit=PER_PAGE + 1)
-    reflections, following = cut(found, PER_PAGE, lambda last: inputs.packed(last.created_at, last.reflection_id))
+    reflections, following = split_page(found, PER_PAGE, lambda last: inputs.packed(last.created_at, last.reflection_id))
     return {
         "filters": {"agent": agent, "state": state, "trigger": trigger},
         "before": asked("before"),
@@ -46,7 +47,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
     name="reflection",
     missing=lazy_gettext("There is no reflection %(id)s in the group “%(group)s”."),
 )
-@from_rows
+@reads_database
 def reflection(connection: Connection, group: str, reflection_id: UUID) -> dict[str, Any] | None:
     found = reads.reflection(connection, group, reflection_id)
     return None if found is None else {"reflection": found}

@@ -30,8 +30,8 @@ MAX_DUE_SECONDS = 180
 #: Seconds that a worker may be silent because it is at work, by queue: the time limit of its longest task, and some more.
 BUSY_SECONDS = {"reflection": 960}
 MAX_BUSY_SECONDS = 240
-#: Seconds in which a queue whose canary sang counts as read.
-SUNG_SECONDS = 120
+#: Seconds since its last canary was run in which a queue counts as read.
+CANARY_SECONDS = 120
 #: Seconds since its last sign of life in which beat counts as alive: several canaries.
 BEAT_SECONDS = 60
 #: The job whose ticks show that the schedule runs.
@@ -77,13 +77,13 @@ def workers(found: Reading[list[Worker]], canaries: Mapping[str, Canary] | None 
     One without a canary lately and without a living worker is unknown: the worker may just be starting.
     """
     name = _("Workers")
-    sung = {canary.queue for canary in (canaries or {}).values() if canary.age is not None and canary.age <= SUNG_SECONDS}
-    if found.value is None and not sung:
+    read = {canary.queue for canary in (canaries or {}).values() if canary.age is not None and canary.age <= CANARY_SECONDS}
+    if found.value is None and not read:
         return Check(name, "unknown", found.reason)
     alive = [worker for worker in found.value or [] if worker.counts]
-    unsung = [queue for queue in task_queues() if queue not in sung]
-    missing = [queue for queue in unsung if not any(queue in worker.queues for worker in alive)]
-    if silent := [canary for queue in unsung if (canary := (canaries or {}).get(queue)) and _is_silent(canary)]:
+    unread = [queue for queue in task_queues() if queue not in read]
+    missing = [queue for queue in unread if not any(queue in worker.queues for worker in alive)]
+    if silent := [canary for queue in unread if (canary := (canaries or {}).get(queue)) and _is_silent(canary)]:
         named, since = ", ".join(canary.queue for canary in silent), age(min(canary.age or 0 for canary in silent))
         return Check(name, "attention", _("no sign of life from %(queues)s for %(age)s", queues=named, age=since))
     if missing:

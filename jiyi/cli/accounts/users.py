@@ -13,7 +13,7 @@ from rich.text import Text
 from jiyi.accounts.passwords import hash_password, make_password
 from jiyi.cli import output
 from jiyi.cli.commands import Shown, shows
-from jiyi.cli.shell import checked
+from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.protocol.accounts import AddPerson, Person, Role
 

@@ -15,7 +15,7 @@ from jiyi.accounts.signatures import key_headers, service_headers
 from jiyi.errors import BrokerUnavailable, SettingsError
 from jiyi.protocol.events import CONTENT_TYPE
 from jiyi.protocol.wire.bindings import NotBoundError, read_bindings_only
-from jiyi.protocol.wire.broker import CONNECT_RETRY, bind_anew, exchange, intake_queue, stamp
+from jiyi.protocol.wire.broker import CONNECT_RETRY, exchange, intake_queue, restore_binding, stamp
 from jiyi.settings import Settings
 
 #: Seconds between two looks for the queue of events.
@@ -70,7 +70,7 @@ class EventPublisher:
 
     def _publish_once(self, producer: kombu.Producer, body: bytes, routing_key: str) -> None:
         if self._declares:
-            bind_anew(intake_queue(self._settings), producer.channel)
+            restore_binding(intake_queue(self._settings), producer.channel)
         if isinstance(producer.channel, VirtualChannel):
             read_bindings_only(producer.channel, intake_queue(self._settings))
         producer.publish(

@@ -15,17 +15,36 @@ from models.actions import ACTIONS
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import Scope, within
-from tests.integration.actions import accounts, erasure, memory, operations, queue, reflection, tiers
+from tests.integration.actions import accounts, by_workers, erasure, memory, operations, queue, reflection, tiers
 from tests.integration.actions.calling import called, service
 from tests.integration.actions.cases import Case
 from tests.integration.conftest import SignIn
 
 NOBODY = Scope()
-CASES: tuple[Case, ...] = (*accounts.CASES, *erasure.CASES, *memory.CASES, *operations.CASES, *queue.CASES, *reflection.CASES, *tiers.CASES)
+IN_WEB = (*accounts.CASES, *erasure.CASES, *memory.CASES, *operations.CASES, *queue.CASES, *reflection.CASES, *tiers.CASES)
+CASES: tuple[Case, ...] = (*IN_WEB, *by_workers.CASES)
+#: Tried in a database of its own: ``operations/test_reembedding.py``.
+ELSEWHERE = {"reembedding.step"}
 Door = Callable[[Case, str, Any], str]
 
 
+class Workers:
+    """In place of the web's caller: what it asks of workers is done here, as a worker does it."""
+
+    @staticmethod
+    def act(action: str, _queue: str, group_id: str, request: BaseModel, _timeout: float | None = None, *, actor: str) -> Any:
+        body = {"group_id": group_id, **request.model_dump(mode="json", exclude_none=True)}
+        return open_reply(called(f"rpc.{action}", body, service(), actor=actor))
+
+
+@pytest.fixture(autouse=True)
+def _workers_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("web.actions.caller", Workers)
+
+
 def through_function(case: Case, group: str, made: Any) -> str:
+    if case.action.function is None:  # only workers can do it: what they do is what other doors are compared with
+        return through_rpc(case, group, made)
     case.action.perform(Actor(group, "reference", operator=True), case.request(made))
     return "reference"
 
@@ -56,8 +75,7 @@ def tried(case: Case, group: str, door: Door) -> dict[str, Any]:
 
 
 def test_every_mutation_has_a_case() -> None:
-    mutations = {name for name, action in ACTIONS.items() if action.mutates and action.function is not None}
-    assert mutations == {case.action.name for case in CASES}
+    assert {name for name, action in ACTIONS.items() if action.mutates} == {case.action.name for case in CASES} | ELSEWHERE
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -656,8 +656,8 @@ def test_what_changed_is_found_by_the_index(many: str) -> None:
 
 
 def test_what_expires_is_found_by_the_index(many: str) -> None:
-    wanted = re.sub(r":(group|agent|at)\b", r"%(\1)s", archive._COUNT_EXPIRED.text)
     with for_groups(many), unit_of_work() as connection:
+        wanted = str(archive._COUNT_EXPIRED.compile(connection))
         told = plan(connection, wanted, group=many, agent="klaus", at=T0)
     assert re.search(r"memory_nodes_expiring_idx.*\n(.*\n)?\s*Index Cond: .*expires_at <=", told), told
 

@@ -127,8 +127,8 @@ def test_workers_count_what_they_do(client: Client) -> None:
     assert canaries.TASK not in found["tasks"]
 
 
-def test_every_queue_sings_and_beat_lives(service: str) -> None:
-    await_true(lambda: all(canary.sang_at for canary in canaries.read_heartbeats(task_queues())), "a queue is silent")
+def test_every_queue_s_canary_is_run_and_beat_lives(service: str) -> None:
+    await_true(lambda: all(canary.ran_at for canary in canaries.read_heartbeats(task_queues())), "a queue is silent")
     for canary in canaries.read_heartbeats(task_queues()):
         assert canary.age is not None
         assert canary.age < PATIENCE_SECONDS
@@ -144,7 +144,7 @@ def test_every_queue_sings_and_beat_lives(service: str) -> None:
 
 def test_a_queue_that_nobody_reads_gathers_few_canaries(name: str) -> None:
     (unknown,) = canaries.read_heartbeats([name])
-    assert (unknown.sent_at, unknown.sang_at, unknown.age, unknown.outstanding) == (None, None, None, 0)
+    assert (unknown.sent_at, unknown.ran_at, unknown.age, unknown.outstanding) == (None, None, None, 0)
     assert canaries.due(name)
     assert not canaries.due(name)  # a second beat, or the next look
 
@@ -292,9 +292,9 @@ def test_14_prometheus_reads_how_many_access_times_were_written_and_coalesced(
         return [found[name, ()] for name in names]
 
     before = counted()
-    pair = [uuid4(), uuid4()]
-    access.touch(pair, 1.0)
-    access.touch(pair[:1], 2.0)
+    group, pair = f"meters-{uuid4().hex}", [uuid4(), uuid4()]
+    access.touch(group, pair, 1.0)
+    access.touch(group, pair[:1], 2.0)
     access.flush()
     await_true(lambda: sum(counted()) == sum(before) + 3, "an access is missing")
     assert counted()[0] - before[0] in (2, 3)  # a service beside this test may have flushed in between

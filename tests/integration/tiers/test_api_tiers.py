@@ -9,7 +9,6 @@ from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
-from flask import Flask
 from sqlalchemy import create_engine
 
 from jiyi.settings import get_settings
@@ -17,8 +16,8 @@ from jiyi.tiers.memory_node import HEADINGS
 from models.db import connection, valkey_keys
 from models.db.valkey import valkey
 from models.queue import stream
-from tests.integration.web.test_api import Program, other_settings, rows, until
-from web import calls
+from tests.integration.programs import Program
+from tests.integration.web.test_api import other_settings, rows, until
 from web.api.tiers import asking
 
 SAID = "釉面开裂的原因在土，不在窑火：新土的收缩率比釉高，所以冷却时釉面被拉裂。"
@@ -27,25 +26,7 @@ VERDICT = "裁决：薄杯子烧一次，厚杯子烧两次；若仍开裂，下
 SHORT = "Hear, hear."
 NOTHING = "redis://127.0.0.1:1/0"
 
-
-@pytest.fixture
-def program(web_app: Flask, api_key: Callable[..., str]) -> Callable[..., Program]:
-    """``program(group, "read")``: with those rights."""
-    return lambda group, *scopes: Program(web_app.test_client(), api_key(group, *(scopes or ("publish", "read", "admin"))))
-
-
-@pytest.fixture
-def api(program: Callable[..., Program], group: str) -> Program:
-    return program(group)
-
-
-@pytest.fixture(autouse=True)
-def _own_caller() -> Iterator[None]:
-    calls.caller.cache_clear()
-    yield
-    for made in calls.caller.made():
-        made.close()
-    calls.caller.cache_clear()
+pytestmark = pytest.mark.usefixtures("own_caller")
 
 
 @pytest.fixture

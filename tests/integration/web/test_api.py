@@ -14,7 +14,6 @@ from uuid import UUID, uuid4
 
 import pytest
 from flask import Flask
-from flask.testing import FlaskClient
 from sqlalchemy import create_engine, text
 from uuid6 import uuid7
 
@@ -27,55 +26,13 @@ from models.db import valkey_keys
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.queue import broker_queues, dead_letters
+from tests.integration.programs import Program
 from web import calls
 from web.api.memory.events import status_url
 
 AGENT = "林岚"
 
-
-class Program:
-    """A program with a key."""
-
-    def __init__(self, client: FlaskClient, key: str) -> None:
-        self.client, self.headers = client, {"Authorization": f"Bearer {key}"}
-
-    def ask(self, method: str, path: str, status: int | None = None, **options: Any) -> Any:
-        headers = {**self.headers, **options.pop("headers", {})}
-        answer = self.client.open(f"/api/v1{path}", method=method, headers=headers, **options)
-        if status is not None:
-            assert answer.status_code == status, answer.text
-        if answer.status_code >= 400 and method != "HEAD":
-            assert answer.mimetype == "application/problem+json", answer.text
-            assert answer.json["status"] == answer.status_code
-            assert answer.json["instance"]
-            assert "Traceback" not in answer.text
-        return answer
-
-    def get(self, path: str, status: int = 200, **query: Any) -> Any:
-        return self.ask("GET", path, status, query_string=query).json
-
-    def post(self, path: str, body: Any = None, status: int = 202) -> Any:
-        return self.ask("POST", path, status, **({} if body is None else {"json": body})).json
-
-
-@pytest.fixture
-def program(web_app: Flask, api_key: Callable[..., str]) -> Callable[..., Program]:
-    """``program(group, "read")``: with those rights."""
-    return lambda group, *scopes: Program(web_app.test_client(), api_key(group, *(scopes or ("publish", "read", "admin"))))
-
-
-@pytest.fixture
-def api(program: Callable[..., Program], group: str) -> Program:
-    return program(group)
-
-
-@pytest.fixture(autouse=True)
-def _own_caller() -> Iterator[None]:
-    calls.caller.cache_clear()
-    yield
-    for made in calls.caller.made():
-        made.close()
-    calls.caller.cache_clear()
+pytestmark = pytest.mark.usefixtures("own_caller")
 
 
 @contextmanager

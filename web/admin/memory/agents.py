@@ -13,18 +13,17 @@ from sqlalchemy import Connection
 from jiyi.errors import problems_of
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import AgentState, ConfigureAgent
-from jiyi.protocol.reflection import ReflectRequest
 from models.memory import actions, agent_reads
 from models.memory.search import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
 from web.accounts.identity import need
 from web.admin import inputs
-from web.admin.acting import checked, perform
+from web.admin.acting import perform
 from web.admin.frame import Page, asked, storable, wants_fragment
 from web.admin.memory import agent_settings
 from web.admin.memory.timeline import Timeline, unit_for
 from web.admin.operations.overview import with_reflection
-from web.admin.pages import cut, from_rows, page
+from web.admin.pages import page, reads_database, split_page
 from web.sources import from_database
 
 blueprint = Blueprint("agents", __name__)
@@ -38,11 +37,11 @@ NO_AGENT = lazy_gettext("There is no agent “%(agent)s” in the group “%(gro
 
 
 @page(blueprint, "/agents", "agents.html", name="index")
-@from_rows
+@reads_database
 def index(connection: Connection, group: str) -> dict[str, Any]:
     after = asked("after") or ""
     found = agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
-    agents, following = cut(found, AGENTS_PER_PAGE, lambda last: last.agent_id)
+    agents, following = split_page(found, AGENTS_PER_PAGE, lambda last: last.agent_id)
     return {"after": after or None, "agents": [with_reflection(one) for one in agents], "next": following}
 
 
@@ -58,13 +57,13 @@ def index(connection: Connection, group: str) -> dict[str, Any]:
     problems=[],
     saved=False,
 )
-@from_rows
+@reads_database
 def one(connection: Connection, group: str, agent: str) -> dict[str, Any] | None:
     memories = _nodes(connection, group, agent)  # first, so that wrong parameters are named whatever the agent
     found = agent_reads.agent(connection, group, agent)
     if found is None:
         return None
-    keywords, following = cut(
+    keywords, following = split_page(
         agent_reads.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1), KEYWORDS_PER_PAGE, lambda _: KEYWORDS_PER_PAGE
     )
     span = agent_reads.span(connection, group, agent)
@@ -93,7 +92,7 @@ def keywords(group: str, agent: str) -> str:
     offset = inputs.whole("offset", MAX_KEYWORDS) or 0
     most = inputs.whole("most") or 1
     found = from_database(lambda c: agent_reads.keywords(c, group, agent, KEYWORDS_PER_PAGE + 1, offset=offset))
-    rows, following = cut(found, KEYWORDS_PER_PAGE, lambda _: offset + KEYWORDS_PER_PAGE)
+    rows, following = split_page(found, KEYWORDS_PER_PAGE, lambda _: offset + KEYWORDS_PER_PAGE)
     whose = {"agent_id": agent}
     return render_template("_keywords.html", group=group, agent=whose, keywords=rows, strongest=most, keywords_next=following)
 
@@ -122,7 +121,7 @@ def reflect(group: str, agent: str) -> ResponseReturnValue:
     """Safe to repeat because an agent has one open reflection at most."""
     need("admin")
     storable(group, agent)
-    done = perform(reflection.request_reflection, checked(ReflectRequest, agent_id=agent))
+    done = perform(reflection.request_reflection, agent_id=agent)
     return redirect(url_for("reflections.reflection", group=group, reflection_id=done.reflection_id), 303)
 
 
@@ -140,5 +139,5 @@ def _nodes(connection: Connection, group: str, agent: str) -> dict[str, Any]:
     begin, end = inputs.moment("from"), inputs.moment("to", end=True)
     wanted = MemoryFilter(agent_id=agent, types=[type_] if type_ else (), archived="with", created_from=begin, created_to=end)
     found = search(connection, FoundMemory, group, wanted, before, NODES_PER_PAGE + 1)
-    nodes, following = cut(found, NODES_PER_PAGE, lambda last: last.node_count)
+    nodes, following = split_page(found, NODES_PER_PAGE, lambda last: last.node_count)
     return {"type": type_, "before": before, "begin": asked("from"), "end": asked("to"), "nodes": nodes, "next": following}

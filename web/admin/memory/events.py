@@ -13,7 +13,7 @@ from models.memory import agent_reads
 from models.memory import events as stored
 from web.admin import frame, inputs
 from web.admin.frame import Page, asked
-from web.admin.pages import cut, from_rows, page
+from web.admin.pages import page, reads_database, split_page
 
 blueprint = Blueprint("events", __name__)
 PAGES = (Page("memory", lazy_gettext("Events"), "events.page"),)
@@ -39,11 +39,11 @@ def rows() -> str:
     return render_template("_events.html", group=group, news=after is not None, **data)
 
 
-@from_rows
+@reads_database
 def _data(connection: Connection, group: str, before: int | None, after: int | None, limit: int) -> dict[str, Any]:
     agent = asked("agent")
     found = stored.events(connection, group, agent, before=before, after=after, limit=limit + 1)
-    events, following = cut(found, limit, lambda last: last.position)
+    events, following = split_page(found, limit, lambda last: last.position)
     agents = agent_reads.names(connection, group, AGENTS_OFFERED)
     return {"agent": agent, "before": before, "agents": agents, "events": events, "next": following}
 
@@ -55,7 +55,7 @@ def _data(connection: Connection, group: str, before: int | None, after: int | N
     name="event",
     missing=lazy_gettext("There is no event %(id)s in the group “%(group)s”."),
 )
-@from_rows
+@reads_database
 def event(connection: Connection, group: str, event_id: UUID) -> dict[str, Any] | None:
     found = stored.event(connection, stored.EventRecord, group, event_id)
     owed, letters = stored.owed(connection, group, event_id), stored.letters(connection, group, event_id)

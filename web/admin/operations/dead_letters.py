@@ -10,14 +10,14 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.operations import MAX_RESOLVED, LetterRequest, LettersRequest, LetterState, ResolveBody
+from jiyi.protocol.operations import MAX_RESOLVED, LettersRequest, LetterState
 from models.operations import reads
 from models.queue import actions, dead_letters
 from web.accounts.identity import need, who
 from web.admin import inputs
-from web.admin.acting import checked, chosen_ids, perform
+from web.admin.acting import chosen_ids, perform
 from web.admin.frame import Page, across_groups, asked
-from web.admin.pages import cut, from_rows, page
+from web.admin.pages import page, reads_database, split_page
 from web.show import number
 
 blueprint = Blueprint("letters", __name__)
@@ -31,13 +31,13 @@ MAX_WORDS = 200
 
 @page(blueprint, "/dead", "letters.html", rows="_letters.html", states=STATES)
 @across_groups()
-@from_rows
+@reads_database
 def listed(connection: Connection, group: str) -> dict[str, Any]:
     """Whoever has just decided about some is shown the first page."""
     kind, words = asked("kind", 100), asked("words", MAX_WORDS)
     before = inputs.identifier("before") if request.method == "GET" else None
     wanted = LettersRequest(state=inputs.choice("state", STATES) or "open", kind=kind, words=words, before=before, limit=PER_PAGE)
-    letters, following = cut(dead_letters.letters(connection, group, wanted, more=1), PER_PAGE, lambda last: last.letter_id)
+    letters, following = split_page(dead_letters.letters(connection, group, wanted, more=1), PER_PAGE, lambda last: last.letter_id)
     filters = {"group": group, "state": wanted.state, "kind": kind, "words": words}
     return {
         **filters,
@@ -53,7 +53,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
 
 @page(blueprint, "/dead/<uuid:letter_id>", "letter.html", name="one")
 def one(group: str, letter_id: UUID) -> dict[str, Any]:  # noqa: ARG001 – the action's group is the page's
-    return {"letter": perform(actions.get_letter, LetterRequest(letter_id=letter_id))}
+    return {"letter": perform(actions.get_letter, letter_id=letter_id)}
 
 
 @blueprint.post("/dead/resolve")
@@ -64,9 +64,9 @@ def resolve() -> str:
     kind, ids = form.get("all_of") or None, chosen_ids("letter")
     if bool(ids) == (kind is not None):
         abort(400, _("Choose letters first."))
-    wanted = checked(ResolveBody, action=form.get("action", ""), letter_ids=ids, kind=kind)
-    count = perform(actions.resolve_letters, wanted).resolved
-    return render_template("_letters.html", said=_said(wanted.action, count, kind), **listed())
+    action = form.get("action", "")
+    count = perform(actions.resolve_letters, action=action, letter_ids=ids, kind=kind).resolved
+    return render_template("_letters.html", said=_said(action, count, kind), **listed())
 
 
 def _said(action: str, count: int, kind: str | None) -> str:

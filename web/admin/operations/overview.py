@@ -25,7 +25,7 @@ from web.admin import frame, inputs
 from web.admin.frame import Page, across_groups, asked
 from web.admin.operations import liveness, plots
 from web.admin.operations.liveness import Liveness
-from web.admin.pages import cut
+from web.admin.pages import split_page
 from web.answers import answer, json_answer
 from web.operations import health
 from web.sources import Reading, attempt, from_database, source
@@ -73,7 +73,7 @@ def gather(group: str, after: str) -> dict[str, Any]:
 
 def _stored(connection: Connection, group: str, after: str) -> dict[str, Any]:
     found = agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
-    agents, following = cut(found, AGENTS_PER_PAGE, lambda last: last.agent_id)
+    agents, following = split_page(found, AGENTS_PER_PAGE, lambda last: last.agent_id)
     return {
         "totals": reads.totals(connection, group),
         "agents": [with_reflection(one) for one in agents],

@@ -8,13 +8,12 @@ from flask import Blueprint, render_template
 from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.operations import RetryWork
 from models.queue import actions, reads
 from web.accounts.identity import need, who
-from web.admin.acting import checked, chosen_ids, perform
+from web.admin.acting import chosen_ids, perform
 from web.admin.frame import Page, across_groups
 from web.admin.inputs import packed, unpacked
-from web.admin.pages import cut, from_rows, page
+from web.admin.pages import page, reads_database, split_page
 from web.show import number
 
 blueprint = Blueprint("work", __name__)
@@ -25,19 +24,19 @@ PER_PAGE = 50
 
 @page(blueprint, "/work", "work.html", live="_work.html")
 @across_groups()
-@from_rows
+@reads_database
 def kinds(connection: Connection, group: str) -> dict[str, Any]:
     return {"all_groups": _only(group) is None, "kinds": reads.by_kind(connection)}
 
 
 @page(blueprint, "/work/<name:kind>", "work_kind.html", name="kind", rows="_work_rows.html")
 @across_groups()
-@from_rows
+@reads_database
 def of_kind(connection: Connection, group: str, kind: str) -> dict[str, Any]:
     """One kind, row by row, the longest pending first."""
     only = _only(group)
     found = reads.rows(connection, kind, only, unpacked("after"), PER_PAGE + 1)
-    rows, following = cut(found, PER_PAGE, lambda last: packed(last.created_at, last.subject_id))
+    rows, following = split_page(found, PER_PAGE, lambda last: packed(last.created_at, last.subject_id))
     return {"all_groups": only is None, "kind": kind, "rows": rows, "next": following}
 
 
@@ -45,8 +44,8 @@ def of_kind(connection: Connection, group: str, kind: str) -> dict[str, Any]:
 def retry(kind: str) -> str:
     """Due now: those chosen, or all of the kind. Safe to repeat because work is done once, however often it is due."""
     need(actions.retry_work.scope)
-    wanted = checked(RetryWork, kind=kind, subject_ids=chosen_ids("subject"), all_groups=who().may("operator"))
-    count = perform(actions.retry_work, wanted).retried
+    ids, everywhere = chosen_ids("subject"), who().may("operator")
+    count = perform(actions.retry_work, kind=kind, subject_ids=ids, all_groups=everywhere).retried
     said = ngettext("%(count)s is due now.", "%(count)s are due now.", count, count=number(count))
     return render_template("_work_rows.html", said=said, **of_kind(kind=kind))
 

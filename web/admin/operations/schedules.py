@@ -11,12 +11,12 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.operations.jobs import DAY, HOUR, JOBS
-from jiyi.protocol.operations import JobState, RunJob, Tick, TickRequest
+from jiyi.protocol.operations import JobState, Tick, TickRequest
 from jiyi.settings import get_settings
 from models.operations import actions, reads
 from web.admin.acting import checked, perform
 from web.admin.frame import Page
-from web.admin.pages import from_rows, page
+from web.admin.pages import page, reads_database
 from web.show import age
 
 blueprint = Blueprint("schedules", __name__)
@@ -42,7 +42,7 @@ DRY_RUN_TIMEOUT = 25.0
 
 
 @page(blueprint, "/schedules", "schedules.html", live="_schedules.html")
-@from_rows
+@reads_database
 def listed(connection: Connection, **_group: str) -> dict[str, Any]:
     now = datetime.now(UTC)
     return {"jobs": [_shown(row, now) for row in reads.job_states(connection, get_settings(), now)]}
@@ -51,13 +51,13 @@ def listed(connection: Connection, **_group: str) -> dict[str, Any]:
 @blueprint.post("/schedules/<name:job>/run")
 def run(job: str) -> str:
     """Run it now, beside its schedule. Safe to repeat because jobs are."""
-    return render_template("_run.html", tick=perform(actions.run_job, checked(RunJob, job=job)))
+    return render_template("_run.html", tick=perform(actions.run_job, job=job))
 
 
 @blueprint.post("/schedules/<name:job>/rehearse")
 def rehearse(job: str) -> str:
     """What it would do now. Changes nothing."""
-    return render_template("_run.html", tick=perform(actions.preview_job, checked(RunJob, job=job), timeout=DRY_RUN_TIMEOUT))
+    return render_template("_run.html", tick=perform(actions.preview_job, job=job, timeout=DRY_RUN_TIMEOUT))
 
 
 @blueprint.get("/schedules/<name:job>/run")

@@ -12,7 +12,6 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.errors import BrokerUnavailable, NoAnswer
-from jiyi.protocol.tiers.digests import DigestBody
 from jiyi.protocol.tiers.quarantine import MAX_IDS
 from jiyi.settings import get_settings
 from models.db.conditions import MAX_LISTED_CHARS
@@ -20,9 +19,9 @@ from models.tiers import actions, quarantine_reads
 from models.tiers import digests as stored
 from web.accounts.identity import who
 from web.admin import frame, inputs
-from web.admin.acting import checked, perform
+from web.admin.acting import perform
 from web.admin.frame import Page, asked
-from web.admin.pages import cut, from_rows, lead_to, page
+from web.admin.pages import page, reads_database, redirect_to, split_page
 
 blueprint = Blueprint("digests", __name__)
 PAGES = (Page("tiers", lazy_gettext("Digests"), "digests.page"),)
@@ -37,10 +36,10 @@ DIGEST_TIMEOUT = 60.0
 
 
 @page(blueprint, "/digests", "digests.html", rows="_digests.html", spans=SPANS, hours=lambda _data: get_settings().digest_hours)
-@from_rows
+@reads_database
 def listed(connection: Connection, group: str) -> dict[str, Any]:
     found = stored.listed(connection, group, before=inputs.identifier("before"), limit=PER_PAGE + 1)
-    digests, following = cut(found, PER_PAGE, lambda last: last.digest_id)
+    digests, following = split_page(found, PER_PAGE, lambda last: last.digest_id)
     return {"digests": digests, "next": following, "before": asked("before"), "may_change": who().may("admin")}
 
 
@@ -54,7 +53,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
     most=MAX_IDS,
     may_change=lambda _data: who().may("admin"),
 )
-@from_rows
+@reads_database
 def one(connection: Connection, group: str, digest_id: UUID) -> dict[str, Any] | None:
     found = stored.listed(connection, group, digest_id)
     if not found:
@@ -67,9 +66,8 @@ def one(connection: Connection, group: str, digest_id: UUID) -> dict[str, Any] |
 @blueprint.post("/digests")
 def make() -> ResponseReturnValue:
     """A digest of the last days. A worker makes it. Safe to repeat because every digest stands by itself."""
-    wanted = checked(DigestBody, days=request.form.get("days", "7"))
     try:
-        made = perform(actions.make_digest, wanted, timeout=DIGEST_TIMEOUT)
+        made = perform(actions.make_digest, timeout=DIGEST_TIMEOUT, days=request.form.get("days", "7"))
     except (NoAnswer, BrokerUnavailable):
         abort(503, _("No worker has answered yet. If one is at it, the digest will appear here; see the queue “reflection”."))
-    return lead_to(url_for("digests.one", digest_id=made.digest_id, group=frame.group()))
+    return redirect_to(url_for("digests.one", digest_id=made.digest_id, group=frame.group()))

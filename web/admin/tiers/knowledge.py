@@ -10,7 +10,7 @@ from flask.typing import ResponseReturnValue
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.tiers.knowledge import Change, DemoteBody, EditKnowledge
+from jiyi.protocol.tiers.knowledge import Change
 from jiyi.protocol.tiers.query import Kind
 from jiyi.text.splitting import MOST_SIZE
 from models.db.conditions import MAX_WORDS_CHARS
@@ -18,10 +18,10 @@ from models.tiers import actions, knowledge_reads, quarantine_reads
 from models.tiers.knowledge_reads import Demoted, PieceDetail, PieceRow, WantedKnowledge
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
-from web.admin.acting import checked, perform
+from web.admin.acting import perform
 from web.admin.frame import Page, asked
 from web.admin.memory import marking
-from web.admin.pages import cut, from_rows, lead_to, page
+from web.admin.pages import page, reads_database, redirect_to, split_page
 
 blueprint = Blueprint("knowledge", __name__)
 PAGES = (Page("tiers", lazy_gettext("Knowledge"), "knowledge.page"),)
@@ -46,11 +46,11 @@ class MarkedPiece(PieceRow):
 
 
 @page(blueprint, "/knowledge", "knowledge.html", rows="_knowledge.html", kinds=KINDS)
-@from_rows
+@reads_database
 def listed(connection: Connection, group: str) -> dict[str, Any]:
     wanted = _wanted()
     found = knowledge_reads.pieces(connection, group, wanted, inputs.unpacked(), PER_PAGE + 1)
-    pieces, following = cut(found, PER_PAGE, lambda last: inputs.packed(last.promoted_at, last.knowledge_id))
+    pieces, following = split_page(found, PER_PAGE, lambda last: inputs.packed(last.promoted_at, last.knowledge_id))
     return {
         "filters": inputs.given(FILTERS),
         "before": asked("before"),
@@ -69,7 +69,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
     missing=lazy_gettext("The group “%(group)s” has no knowledge %(id)s."),
     longest=MOST_SIZE,
 )
-@from_rows
+@reads_database
 def one(connection: Connection, group: str, knowledge_id: UUID) -> dict[str, Any] | None:
     found = knowledge_reads.find(connection, group, knowledge_id)
     if found is None:
@@ -83,20 +83,20 @@ def edit(knowledge_id: UUID) -> ResponseReturnValue:
     """Other words. Safe to repeat because what says the same already is left as it is."""
     need(actions.edit.scope)
     content = request.form.get("content", "").replace("\r\n", "\n")
-    wanted = checked(EditKnowledge, knowledge_id=knowledge_id, content=content, reason=request.form.get("reason", ""))
-    became = perform(actions.edit, wanted).knowledge_id
+    reason = request.form.get("reason", "")
+    became = perform(actions.edit, knowledge_id=knowledge_id, content=content, reason=reason).knowledge_id
     return _shown(became, "edited" if became != knowledge_id else None)
 
 
 @blueprint.post("/knowledge/<uuid:knowledge_id>/demote")
 def demote(knowledge_id: UUID) -> ResponseReturnValue:
     """Taken back. Safe to repeat because what is demoted stays so."""
-    perform(actions.demote, checked(DemoteBody, knowledge_ids=[knowledge_id], reason=request.form.get("reason", "")))
+    perform(actions.demote, knowledge_ids=[knowledge_id], reason=request.form.get("reason", ""))
     return _shown(knowledge_id, "demoted")
 
 
 def _shown(knowledge_id: UUID, done: str | None) -> ResponseReturnValue:
-    return lead_to(url_for("knowledge.one", knowledge_id=knowledge_id, group=frame.group(), done=done))
+    return redirect_to(url_for("knowledge.one", knowledge_id=knowledge_id, group=frame.group(), done=done))
 
 
 def _history(connection: Connection, group: str, piece: PieceDetail) -> list[Change]:

@@ -14,16 +14,16 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.tiers.quarantine import MAX_IDS, CheckBody, DeleteEntries
+from jiyi.protocol.tiers.quarantine import MAX_IDS
 from models.db.conditions import MAX_WORDS_CHARS
 from models.tiers import actions, knowledge_reads, quarantine_reads
 from models.tiers.quarantine_reads import Entry, State, WantedEntries
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
-from web.admin.acting import checked, chosen_ids, perform
+from web.admin.acting import chosen_ids, perform
 from web.admin.frame import Page, asked
 from web.admin.memory import marking
-from web.admin.pages import cut, from_rows, page
+from web.admin.pages import page, reads_database, split_page
 from web.admin.tiers import words
 from web.show import number
 
@@ -45,11 +45,11 @@ class MarkedEntry(Entry):
 
 
 @page(blueprint, "/quarantine", "quarantine.html", rows="_quarantine.html", states=STATES, reasons=words.REASONS)
-@from_rows
+@reads_database
 def listed(connection: Connection, group: str) -> dict[str, Any]:
     wanted = _wanted()
     found = quarantine_reads.entries(connection, group, wanted, inputs.unpacked(), PER_PAGE + 1)
-    entries, following = cut(found, PER_PAGE, lambda last: inputs.packed(last.created_at, last.entry_id))
+    entries, following = split_page(found, PER_PAGE, lambda last: inputs.packed(last.created_at, last.entry_id))
     return {
         "filters": inputs.given(FILTERS),
         "before": asked("before"),
@@ -68,7 +68,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
     missing=lazy_gettext("There is no entry %(id)s in the quarantine of the group “%(group)s”."),
     like=lambda data: _like(data["entry"]),
 )
-@from_rows
+@reads_database
 def one(connection: Connection, group: str, entry_id: UUID) -> dict[str, Any] | None:
     found = quarantine_reads.some_entries(connection, group, [entry_id])
     return {"entry": found[0], "knowledge": knowledge_reads.pieces_of(connection, group, entry_id)} if found else None
@@ -81,7 +81,7 @@ def delete() -> str:
     ids = chosen_ids("entry", MAX_IDS)
     if not ids:
         abort(400, _("Choose entries first."))
-    gone = perform(actions.delete, checked(DeleteEntries, entry_ids=ids, reason=request.form.get("reason", ""))).deleted
+    gone = perform(actions.delete, entry_ids=ids, reason=request.form.get("reason", "")).deleted
     said = ngettext(
         "%(count)s entry is deleted: out of sight here, and out of working memory.",
         "%(count)s entries are deleted: out of sight here, and out of working memory.",
@@ -94,8 +94,9 @@ def delete() -> str:
 @blueprint.post("/quarantine/<uuid:entry_id>/check")
 def check(entry_id: UUID) -> ResponseReturnValue:
     """Put down what a check came to. Safe to repeat because said again it changes nothing."""
-    body = checked(CheckBody, entry_ids=[entry_id], verdict=request.form.get("verdict"), reason=request.form.get("reason", ""))
-    perform(actions.check, body)
+    need(actions.check.scope)
+    form = request.form
+    perform(actions.check, entry_ids=[entry_id], verdict=form.get("verdict"), reason=form.get("reason", ""))
     return redirect(url_for("quarantine.one", entry_id=entry_id, group=frame.group()), 303)
 
 

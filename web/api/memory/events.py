@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
@@ -50,7 +49,7 @@ def observe(asker: Asker, body: EventsBody) -> Reply:
 
 
 @operation("GET", "/events/status", id="event_states", scope="read", tag="events", query=StatesQuery, answer=EventStates)
-def event_states(asker: Asker, query: StatesQuery) -> dict[str, Any]:
+def event_states(asker: Asker, query: StatesQuery) -> EventStates:
     """Tell what became of events.
 
     unknown: not stored (yet). stored: a memory, not embedded yet. retrievable: it can be found. duplicate: it only
@@ -61,7 +60,7 @@ def event_states(asker: Asker, query: StatesQuery) -> dict[str, Any]:
 
 
 @operation("POST", "/events/status", id="event_states_of_many", scope="read", tag="events", body=StatesBody, answer=EventStates)
-def event_states_of_many(asker: Asker, body: StatesBody) -> dict[str, Any]:
+def event_states_of_many(asker: Asker, body: StatesBody) -> EventStates:
     """Tell what became of many events.
 
     As event_states, for up to 500 ids, which are more than an address can hold. Changes nothing.
@@ -128,5 +127,5 @@ def status_url(ids: Sequence[UUID]) -> str:
     return address if len(unique) > MAX_STATES_GET else f"{address}?id={quote(','.join(map(str, unique)), safe=',')}"
 
 
-def _states(asker: Asker, ids: Sequence[UUID]) -> dict[str, Any]:
-    return {"events": from_database(lambda connection: stored.states(connection, asker.group_id, ids))}
+def _states(asker: Asker, ids: Sequence[UUID]) -> EventStates:
+    return EventStates(events=from_database(lambda connection: stored.states(connection, asker.group_id, ids)))
