@@ -16,6 +16,8 @@ from jiyi.protocol.operations import MAX_BODY_CHARS, MAX_RESOLVED, DeadLetter, L
 from models.db.conditions import ilike_pattern
 
 INTAKE = "intake"
+#: How the reason of an event begins whose id is another one's.
+ID_REUSED = "id_reused:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,12 @@ def bury_message(
         _BURY,
         {"letter_id": uuid7(), "subject_id": subject_id, "group_id": group_id, "reason": reason, "body": body, "traceback": traceback},
     )
+
+
+def bury_once(connection: Connection, body: str, reason: str, subject_id: UUID, group_id: str) -> bool:
+    """The same, unless a letter about it with this reason is open; whether there is a new one."""
+    parameters = {"letter_id": uuid7(), "subject_id": subject_id, "group_id": group_id, "reason": reason, "body": body}
+    return connection.execute(_BURY_ONCE, parameters).rowcount > 0
 
 
 def letters(connection: Connection, group_id: str, wanted: LettersRequest, more: int = 0) -> list[DeadLetter]:
@@ -76,6 +84,13 @@ def owe_again(connection: Connection, closed: Sequence[ClosedLetter]) -> None:
 _BURY = text("""
     INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, body, traceback)
     VALUES (:letter_id, 'intake', :subject_id, :group_id, :reason, :body, :traceback)
+""")
+_BURY_ONCE = text("""
+    INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, body)
+    SELECT :letter_id, 'intake', CAST(:subject_id AS uuid), CAST(:group_id AS text), CAST(:reason AS text), :body
+    WHERE NOT EXISTS (
+        SELECT FROM dead_letters WHERE subject_id = :subject_id AND group_id = :group_id AND state = 'open' AND reason = :reason
+    )
 """)
 _LETTERS = text("""
     SELECT letter_id, kind, subject_id, group_id, reason, traceback, left(body, :chars) AS body, attempts, state, created_at, resolved_at
