@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from operator import attrgetter
@@ -38,10 +38,12 @@ from jiyi.client.reflections import Reflections
 from jiyi.client.service import Service
 from jiyi.client.tiers import Tiers
 from jiyi.client.transports import Transport
-from jiyi.errors import EventRejected, join_problems
+from jiyi.errors import EventRejected, IdReused, join_problems
 from jiyi.memory.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
 from jiyi.polling import poll
 from jiyi.protocol import events as wire
+from jiyi.protocol.event_content import digests_of
+from jiyi.protocol.event_states import EventState
 from jiyi.protocol.events import Event
 from jiyi.protocol.queries import Page
 from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState, WhyQuery
@@ -146,7 +148,8 @@ class Client:
         Raises:
             InvalidEvent: with a sentence per wrong field; nothing was published.
             BrokerUnavailable: nothing was published.
-            EventRejected: (``wait``) the service refused it; the dead letters say why.
+            EventRejected: (``wait``) the service refused it; the dead letters say why. :class:`IdReused` is one: another event has
+                its ``event_id``, and says something else.
             NoAnswer: (``wait``) it is accepted, but not retrievable within the time given.
         """
         event = observation(self.group, {"agent_id": agent_id, "description": description, **fields})
@@ -165,7 +168,7 @@ class Client:
             self.transport.publish(body, message[0].type)
         ids = [event.event_id for event in built]
         if wait:
-            self.wait_for(ids, timeout)
+            self._wait_for(ids, digests_of(built), timeout)
         return ids
 
     def perceive(
@@ -229,7 +232,10 @@ class Client:
         )
 
     def wait_for(self, event_ids: Sequence[UUID], timeout: float | None = None) -> None:
-        """Return when every event has its effect. Raises :class:`EventRejected` or :class:`NoAnswer`."""
+        """Return when every event has its effect. Raises :class:`EventRejected`, :class:`IdReused` or :class:`NoAnswer`."""
+        self._wait_for(event_ids, {}, timeout)
+
+    def _wait_for(self, event_ids: Sequence[UUID], digests: Mapping[UUID, str], timeout: float | None) -> None:
         limit = self._calls.wait(timeout)
         left = list(event_ids)
 
@@ -237,10 +243,9 @@ class Client:
             """Events without effect yet; asks on at once while whole pages are done."""
             while left:
                 page = left[:STATES_A_CALL]
-                states = self.memory.event_states(page)
-                dead = [f"{state.event_id}: {state.reason}" for state in states if state.state == "dead"]
-                if dead:
-                    raise EventRejected(join_problems(dead))
+                states = self.memory.event_states(page, digests=digests)
+                if refused := refusal(states):
+                    raise refused
                 left[: len(page)] = [state.event_id for state in states if not state.final]
                 if not all(state.final for state in states):
                     break
@@ -357,6 +362,14 @@ class Client:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             warnings.warn(f"Client.{name} is now Client.{where}; the old name goes with version 0.3", DeprecationWarning, stacklevel=2)
             return attrgetter(where)(self)
+
+
+def refusal(states: Sequence[EventState]) -> EventRejected | None:
+    """The error that says which events were refused; None if none was."""
+    if dead := [f"{state.event_id}: {state.reason}" for state in states if state.state == "dead"]:
+        return EventRejected(join_problems(dead))
+    reused = [f"{state.event_id}: {state.reason}" for state in states if state.state == "id_reused"]
+    return IdReused(reused) if reused else None
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -39,6 +39,7 @@ class Problem(BaseModel):
     detail: str
     instance: str = Field(description="The path that was asked for.")
     errors: list[FieldProblem] = []
+    code: str | None = Field(None, description="Which problem of its kind it is, where that matters: `id_reused`.")
 
 
 # Lists
