@@ -18,6 +18,7 @@ from jiyi.client.agents import Agents
 from jiyi.client.archive import Archive
 from jiyi.client.arguments import (
     AgentArguments,
+    ContextArguments,
     EndingArguments,
     Envelope,
     IngestArguments,
@@ -48,6 +49,7 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.queries import Page
 from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState, WhyQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
+from jiyi.protocol.tiers.context import ContextAnswer, ContextBody
 from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.protocol.wire.calls import retrieval_queue
@@ -319,6 +321,15 @@ class Client:
         request = checked(MemoryQuery, group_id=group, query=query, **options)
         queue = retrieval_queue(group, "", self.settings.retrieval_shards)
         return MemoryAnswer.model_validate_json(self._calls.call("retrieval.memory", queue, request, timeout))
+
+    def context(self, proposal: str, *, timeout: float | None = None, **options: Unpack[ContextArguments]) -> ContextAnswer:
+        """A whole prompt for an agent: who it is, what the group knows, and what is to be decided, within a budget (CN-56).
+
+        ``options`` are the other fields of :class:`jiyi.protocol.tiers.context.ContextBody`: ``system``, ``persona``, ``budget``
+        (tokens, 2,000 unless given), ``query``, ``agent_id`` … Raises as :meth:`query_memory` does.
+        """
+        request = checked(ContextBody, proposal=proposal, **options)
+        return ContextAnswer.model_validate(self._calls.ask("context.build", request, timeout))
 
     def ingest(
         self, content: str, *, wait: bool = True, timeout: float | None = None, **fields: Unpack[IngestArguments]

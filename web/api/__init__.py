@@ -20,10 +20,10 @@ from web.api.openapi import TAGS
 from web.api.problems import answer_to
 from web.api.registry import OPERATIONS, PREFIX, Operation
 from web.api.running import run
-from web.api.tiers import digests, knowledge, memory_node, query
+from web.api.tiers import context, digests, knowledge, memory_node, query
 
 #: Their import is what registers their operations.
-MODULES = (events, retrieval, memories, agents, query, memory_node, knowledge, digests, operations, erasure)
+MODULES = (events, retrieval, memories, agents, query, context, memory_node, knowledge, digests, operations, erasure)
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 
 
