@@ -162,6 +162,7 @@ def newer_first(asked: ParsedQuestion, found: SearchResult, index: AgentIndex, d
         return found
     # Erased meanwhile: not described, and nothing in the answer.
     there = np.array([place for place, node_id in enumerate(found.node_ids) if node_id in described], dtype=np.intp)
+    there, rest = there[: ordering.MOST_COMPARED], there[ordering.MOST_COMPARED :]
     shown = [_shown(described[found.node_ids[place]]) for place in there]
     relevant = found.ranked.scores.relevance.normalised
     others = np.delete(relevant, found.ranked.best)
@@ -169,7 +170,7 @@ def newer_first(asked: ParsedQuestion, found: SearchResult, index: AgentIndex, d
         shown, index.corpus().alike(found.best_rows[there]), relevant[found.ranked.best[there]] - (np.median(others) if others.size else 0)
     )
     order = order[ordering.behind_evidence([shown[place] for place in order])]
-    kept = there[order][: request.top_k]
+    kept = np.concatenate([there[order], rest])[: request.top_k]
     in_answer = {found.node_ids[place] for place in kept}
     replaced = {shown[older].node_id: shown[newer].node_id for older, newer in by.items() if shown[newer].node_id in in_answer}
     return replace(
