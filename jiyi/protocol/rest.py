@@ -38,6 +38,7 @@ class Problem(BaseModel):
     status: int
     detail: str
     instance: str = Field(description="The path that was asked for.")
+    code: str = Field("", description="The error by the name that all doors give it, such as `not_found`; empty if it has none.")
     errors: list[FieldProblem] = []
 
 

@@ -30,6 +30,7 @@ STATUSES: Mapping[str, int] = {
     "event_rejected": 422,
     "text_refused": 422,
     "not_found": 404,
+    "not_allowed": 403,
     "too_many_questions": 429,
     "broker_unavailable": 503,
     "provider_unavailable": 503,
@@ -91,7 +92,7 @@ def answer_to(error: Exception) -> Response:
         case Refused():
             return problem(error.status, error.detail, error.errors, error.headers)
         case InvalidEvent() | InvalidRequest():
-            return problem(422, str(error), map(field_problem, error.problems))
+            return problem(422, str(error), map(field_problem, error.problems), code=error.code)
         case JiyiError():
             return _of_service(error)
         case Unanswered():
@@ -104,9 +105,18 @@ def answer_to(error: Exception) -> Response:
             return problem(500, "The log of the process `web` has the details.")
 
 
-def problem(status: int, detail: str, errors: Iterable[FieldProblem] = (), headers: Mapping[str, str] | None = None) -> Response:
-    title = TITLES.get(status, "Refused")
-    body = Problem(type=f"{DOCS}#problem-{status}", title=title, status=status, detail=detail, instance=request.path, errors=list(errors))
+def problem(
+    status: int, detail: str, errors: Iterable[FieldProblem] = (), headers: Mapping[str, str] | None = None, *, code: str = ""
+) -> Response:
+    body = Problem(
+        type=f"{DOCS}#problem-{status}",
+        title=TITLES.get(status, "Refused"),
+        status=status,
+        detail=detail,
+        instance=request.path,
+        code=code,
+        errors=list(errors),
+    )
     return Response(to_json(body), status, mimetype=MEDIA_TYPE, headers=dict(headers or {}))
 
 
@@ -131,7 +141,7 @@ def _of_service(error: JiyiError) -> Response:
     if status == 500:
         log.error("%s %s failed: %s", request.method, request.path, error)
     headers: dict[str, Any] = {"Retry-After": str(RETRY_SECONDS)} if status in (429, 503, 504) else {}
-    return problem(status, str(error), headers=headers)
+    return problem(status, str(error), headers=headers, code=error.code)
 
 
 def _of_werkzeug(error: HTTPException) -> Response:
