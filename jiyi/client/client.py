@@ -88,7 +88,9 @@ class Client:
         settings: where the service is; the environment, or a running embedded copy, unless given.
         key: an API key, with which events and calls are signed; ``JIYI_KEY`` unless given, else the service's own secret where
             it is known (``JIYI_SECRET_KEY``, or that of the running embedded copy).
-        transport: how to reach the service; its broker unless given.
+        url: of the service's REST API (``https://memory.example.org``): the way in for everybody outside of the service's own network,
+            with an API key, which also says which group it is. ``JIYI_URL`` unless given; without one the client speaks to the broker.
+        transport: another way to reach the service.
 
     Example::
 
@@ -99,17 +101,18 @@ class Client:
     """
 
     def __init__(
-        self, group: str | None = None, *, settings: Settings | None = None, key: str | None = None, transport: Transport | None = None
+        self,
+        group: str | None = None,
+        *,
+        settings: Settings | None = None,
+        key: str | None = None,
+        url: str | None = None,
+        transport: Transport | None = None,
     ) -> None:
         self.settings = settings or get_settings()
         self.group = group or self.settings.group
-        if transport is None:
-            from jiyi.client.transports.broker import BrokerTransport  # here, so that importing jiyi stays light
-
-            signing_key = key_of(self.settings.key.get_secret_value() if key is None else key)
-            transport = BrokerTransport(self.settings, self.group, signing_key)
-        self.transport = transport
-        self._calls = calls = Calls(transport, self.settings, self.group)
+        self.transport = transport or _transport(self.settings, group, self.settings.key.get_secret_value() if key is None else key, url)
+        self._calls = calls = Calls(self.transport, self.settings, self.group)
         self.agents = Agents(calls)
         self.archive = Archive(calls)
         self.dead_letters = DeadLetters(calls)
@@ -381,6 +384,19 @@ def refusal(states: Sequence[EventState]) -> EventRejected | None:
         return EventRejected(join_problems(dead))
     reused = [f"{state.event_id}: {state.reason}" for state in states if state.state == "id_reused"]
     return IdReused(reused) if reused else None
+
+
+def _transport(settings: Settings, group: str | None, key: str, url: str | None) -> Transport:
+    """The way to the service. Imported late, so that importing jiyi stays light, and that HTTP needs no Celery."""
+    address = settings.url if url is None else url
+    if address:
+        from jiyi.client.transports.http import HttpTransport
+
+        key_of(key)  # its form
+        return HttpTransport(address, settings, group, key)
+    from jiyi.client.transports.broker import BrokerTransport
+
+    return BrokerTransport(settings, group or settings.group, key_of(key))
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -31,6 +31,7 @@ STATUSES: Mapping[str, int] = {
     "id_reused": 409,
     "text_refused": 422,
     "not_found": 404,
+    "not_allowed": 403,
     "too_many_questions": 429,
     "broker_unavailable": 503,
     "provider_unavailable": 503,
@@ -93,7 +94,7 @@ def answer_to(error: Exception) -> Response:
         case Refused():
             return problem(error.status, error.detail, error.errors, error.headers, error.code)
         case InvalidEvent() | InvalidRequest():
-            return problem(422, str(error), map(field_problem, error.problems))
+            return problem(422, str(error), map(field_problem, error.problems), code=error.code)
         case JiyiError():
             return _of_service(error)
         case Unanswered():
@@ -137,7 +138,7 @@ def _of_service(error: JiyiError) -> Response:
     if status == 500:
         log.error("%s %s failed: %s", request.method, request.path, error)
     headers: dict[str, Any] = {"Retry-After": str(RETRY_SECONDS)} if status in (429, 503, 504) else {}
-    return problem(status, str(error), headers=headers)
+    return problem(status, str(error), headers=headers, code=error.code)
 
 
 def _of_werkzeug(error: HTTPException) -> Response:
