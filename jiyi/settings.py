@@ -125,6 +125,12 @@ class Settings(BaseSettings):
     stream_clients_per_key: int = Field(
         8, ge=0, le=10_000, description="Most live streams that one API key, or one person, has open in one web process."
     )
+    stream_clients_per_address: int = Field(
+        16,
+        ge=0,
+        le=10_000,
+        description="Most live streams that one address has open in one web process; behind a proxy that is the client's, with `JIYI_WEB_PROXIES`.",
+    )
     stream_seconds: float = Field(
         3_600, gt=0, le=86_400, description="Longest that one live stream stays open; the client comes back by itself."
     )

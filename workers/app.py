@@ -13,7 +13,7 @@ from jiyi.settings import get_settings
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import beat_schedule
 from tasks.operations import canaries
-from workers import gc_tuning, heartbeat, task_meters, watchdog
+from workers import gc_tuning, heartbeat, task_logging, task_meters, watchdog
 
 settings = get_settings()
 choice.chosen(settings)  # an embedder that nobody knows is better said now than by each task
@@ -98,3 +98,4 @@ watchdog.install()
 heartbeat.install()
 task_meters.install()
 gc_tuning.install()
+task_logging.install()

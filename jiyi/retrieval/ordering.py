@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import numpy as np
@@ -46,6 +46,11 @@ class Shown:
     subject: str | None
     #: What a thought rests on.
     evidence: frozenset[UUID] = frozenset()
+    #: Whether the text says that something is no longer as it was: looked for once, where a memory is shown again and again.
+    changed: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "changed", says_change(self.text))
 
 
 def says_change(text: str) -> bool:
@@ -66,7 +71,7 @@ def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tup
     """
     created = np.array([one.created for one in shown])
     subjects = np.array([one.subject or "" for one in shown])
-    changed = np.array([says_change(one.text) for one in shown], dtype=bool)
+    changed = np.array([one.changed for one in shown], dtype=bool)
     told = np.array([not one.evidence for one in shown], dtype=bool)  # a thought is no news
     replaces = alike >= np.where(changed, ALIKE_IF_CHANGED, ALIKE)[:, None]
     replaces &= relevance[:, None] >= np.where(changed, RELEVANT_IF_CHANGED, RELEVANT)[:, None] * relevance[None, :]

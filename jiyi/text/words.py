@@ -87,6 +87,8 @@ def language_of(text: str) -> Language:
 
     Characters against words, not against letters: 她在读 Neuromancer is Chinese, though most of its letters are not.
     """
+    if text.isascii():
+        return "en"
     chinese = sum(map(len, _CJK_RUN.findall(text)))
     return "zh" if chinese > len(_WORD.findall(text)) else "en"
 

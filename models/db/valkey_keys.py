@@ -15,7 +15,8 @@
 | ``jiyi:indexes:<host>:<pid>`` | string, JSON | retrieval worker: what it holds | ``REPORT_LIVES`` (``models.retrieval.index_cache``) |
 | ``jiyi:breaker:<purpose>:<vendor>:<model>:pybreaker:*`` | strings, a circuit breaker | workers (``jiyi.providers``) | – |
 | ``jiyi:breaker:<purpose>:<vendor>:<model>:error`` | string, JSON: a provider's last error | workers | a week |
-| ``jiyi:guesses:name:<sha256>``, ``jiyi:guesses:address:<address>`` | string, wrong passwords | web | ``models.accounts.login_attempts`` |
+| ``jiyi:attempts:name:<sha256>``, ``jiyi:attempts:address:<address>`` | hash, wrong passwords | web | 15 minutes |
+| ``jiyi:attempts:known:<sha256>`` | sorted set, addresses from which somebody signed in | web | 30 days |
 | ``LIMITS:LIMITER/…`` | string, requests of one API key, by Flask-Limiter | web | the limit's own span |
 | ``jiyi:counters`` | hash, name → number | workers | for good |
 | ``jiyi:stream:<group>`` | stream, what has changed (``models.queue.stream``) | everybody | a day after the last |
@@ -69,11 +70,15 @@ def access_flush(flush_id: UUID) -> str:
 
 
 def guesses_by_name(digest: str) -> str:
-    return f"jiyi:guesses:name:{digest}"
+    return f"jiyi:attempts:name:{digest}"
+
+
+def known_addresses(digest: str) -> str:
+    return f"jiyi:attempts:known:{digest}"
 
 
 def guesses_by_address(address: str) -> str:
-    return f"jiyi:guesses:address:{address}"
+    return f"jiyi:attempts:address:{address}"
 
 
 def intakes(queue: str) -> str:

@@ -6,6 +6,7 @@ Locks are taken in one order, as the tasks take them: work owed, agents, memorie
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, delete, select, text
@@ -15,12 +16,15 @@ from models.erasure import tiers
 from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
 from models.memory.agents import AgentName
+from models.memory.inbox import ACCUMULATE, APPRAISE
 from models.memory.tables import Agent, KeywordStrength
 from models.queue.tables import DeadLetter, PendingWork
 from models.reflection.tables import Reflection
 from models.retrieval.enlargement import ALL_TERMS
 from models.retrieval.tables import TermFrequency
 
+#: An event that owes one of these has not been counted towards a reflection.
+NOT_ACCUMULATED_YET = [APPRAISE, ACCUMULATE]
 #: Memories of one transaction: each takes its vector out of an index, and holds up its agent's other writers.
 BATCH = 500
 #: Events made tombstones in one transaction.
@@ -76,10 +80,12 @@ def recount(connection: Connection, group_id: str, agent_id: str) -> None:
     """What is counted of an agent that lost memories, beside its keywords.
 
     Numbers of memories are never given out twice, so those stay. Of the events since the last reflection no more can be
-    left than there are; how much importance has added up stays as it is.
+    left than there are and have been counted; how much importance has added up stays as it is.
     """
-    parameters = {"group": group_id, "agent": agent_id}
+    parameters: dict[str, Any] = {"group": group_id, "agent": agent_id, "kinds": NOT_ACCUMULATED_YET}
     connection.execute(_DELETE_EMPTY_TERMS, parameters)
+    # First the lock, then the look, in a statement of its own: it sees what was counted while it waited.
+    connection.execute(_LOCK_AGENT, parameters)
     connection.execute(_FEWER_EVENTS, parameters)
 
 
@@ -161,9 +167,14 @@ _ERASE_REPETITIONS = text(f"""
 _DELETE_EMPTY_TERMS = text("DELETE FROM term_frequencies WHERE group_id = :group AND agent_id = :agent AND texts <= 0")
 _FEWER_EVENTS = text("""
     UPDATE agents a SET importance_ele_n = least(a.importance_ele_n, (
-        SELECT count(*) FROM memory_nodes n WHERE n.group_id = a.group_id AND n.agent_id = a.agent_id AND n.type = 'event'
+        SELECT count(*) FROM memory_nodes n
+        WHERE n.group_id = a.group_id AND n.agent_id = a.agent_id AND n.type = 'event'
+          AND NOT EXISTS (
+              SELECT FROM pending_work p WHERE p.kind = ANY(:kinds) AND p.subject_id = n.node_id AND p.group_id = n.group_id
+          )
     )) WHERE a.group_id = :group AND a.agent_id = :agent
 """)
+_LOCK_AGENT = text("SELECT FROM agents WHERE group_id = :group AND agent_id = :agent FOR NO KEY UPDATE")
 _KEY = select(Agent.agent_key).where(Agent.group_id == bindparam("group"), Agent.agent_id == bindparam("agent"))
 #: Table → its rows as (key, content), and what becomes of those that are found. Keys as text: they only have to sort.
 _SCRUB = {

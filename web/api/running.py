@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from jiyi.protocol.events import CONTENT_TYPE, NUL_ESCAPE, unstorable
+from jiyi.protocol.wire.json_keys import repeated_key, sentence
 from jiyi.settings import get_settings
 from models.db.scope import for_groups
 from web.accounts.identity import Identity, need
@@ -130,6 +131,8 @@ def _body(operation: Operation, model: type[BaseModel]) -> BaseModel:
         return model()
     if request.mimetype != CONTENT_TYPE:
         raise Refused(415, f"The body must be JSON, with the header Content-Type: {CONTENT_TYPE}.")
+    if (repeated := repeated_key(data)) is not None:
+        raise Refused(422, sentence(repeated), [field_problem(sentence(repeated))])
     try:
         body = model.model_validate_json(data)
     except ValidationError as error:

@@ -85,7 +85,7 @@ class Service(Collector):
                 with self._lock:
                     self._failures[name] += 1
         yield _up(up)
-        yield _gauge("jiyi_streams_open", "Live streams that this web process has open.", hub().watchers().total())
+        yield _gauge("jiyi_streams_open", "Live streams that this web process has open.", len(hub().watchers()))
         with self._lock:
             failures = dict(self._failures)
         yield _counter(

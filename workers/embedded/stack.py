@@ -15,7 +15,7 @@ import psutil
 
 from jiyi.settings import EMBEDDED_DATA
 from workers.embedded.errors import HomeInUse, StackError
-from workers.embedded.folders import make_traversable, private_folder, socket_folder
+from workers.embedded.folders import make_traversable, private_folder, private_home, socket_folder
 from workers.embedded.home_lock import HomeLock
 from workers.embedded.leftovers import SERVER_STOP_SECONDS, ProcessNotes, end_leftovers
 from workers.embedded.postgres import LONGEST_SOCKET, Postgres
@@ -148,9 +148,7 @@ class Stack:
             self._lock.announce(admin_url)
 
     def _start(self) -> Urls:
-        if not self.home.is_dir():
-            self.home.mkdir(mode=0o700, parents=True)
-            self.home.chmod(make_traversable())
+        private_home(self.home)
         private_folder(self.run_dir, make_traversable())
         private_folder(self.log_dir)
         self._lock = HomeLock(self.home, self.run_dir / "lock")

@@ -8,11 +8,15 @@ could take for ever to match.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import Any
 
 from kombu import Queue
 from kombu.transport.virtual.exchange import TopicExchange
+from redis import ResponseError
+
+log = logging.getLogger(__name__)
 
 #: Longest routing key of a binding, in bytes, and most wildcards in it: matching stays linear in practice.
 MAX_ROUTING_KEY, MAX_WILDCARDS = 128, 3
@@ -34,6 +38,7 @@ def read_bindings_only(channel: Any, queue: Queue) -> None:
     queue.exchange(channel).declare()  # in this process only: Redis knows no exchanges
     if hasattr(channel, "keyprefix_queue"):
         channel.get_table = partial(_table, channel, queue.name)
+        channel._put = partial(_put, channel, queue.name)  # noqa: SLF001 – what kombu has its transports implement
 
 
 def member_of(queue: Queue, separator: str) -> str:
@@ -48,6 +53,16 @@ def _table(channel: Any, wanted: str, exchange: str) -> list[Binding]:
     if not any(queue == wanted for _, _, queue in found):
         raise NotBoundError(f"the exchange {exchange!r} has no queue {wanted!r} yet, which the service declares when it starts")
     return found
+
+
+def _put(channel: Any, wanted: str, queue: str, message: Any, **options: Any) -> None:
+    """A queue that somebody else has bound gets its copy if it can; it keeps no event from the service."""
+    try:
+        type(channel)._put(channel, queue, message, **options)  # noqa: SLF001
+    except ResponseError as error:
+        if queue == wanted:
+            raise
+        log.warning("the queue %r, which is bound to the exchange of events, got no copy: %s", queue, error)
 
 
 def _binding(member: bytes | str, separator: str) -> Binding | None:

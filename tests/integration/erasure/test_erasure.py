@@ -589,3 +589,15 @@ def test_an_erasure_leaves_another_group_s_memory_of_the_same_id(alone: None, gr
     (event,) = rows("SELECT outcome FROM events WHERE group_id = :g AND event_id = :id", g=other, id=mine.event_id)
     assert event["outcome"] == "stored"
     assert rows("SELECT 1 FROM node_access WHERE group_id = :g AND node_id = :id", g=other, id=mine.event_id)
+
+
+def test_what_is_not_counted_yet_does_not_count_as_left(alone: None, group: str, nothing_owed: None) -> None:
+    """An event that comes while another is erased is counted once, when its work is done."""
+    gone, *kept = [observed(group, f"Klaus sees {what}") for what in ("a fern", "a cat", "a boat")]
+    save(gone, *kept)
+    run_due(KINDS["accumulate"], upkeep.accumulate)
+    save(observed(group, "Klaus sees a kite"))
+    erase(group, node_ids=[gone.event_id])
+    run_due(KINDS["accumulate"], upkeep.accumulate)
+    (agent,) = rows("SELECT importance_ele_n FROM agents WHERE group_id = :g", g=group)
+    assert agent["importance_ele_n"] == 3

@@ -572,3 +572,12 @@ def test_a_failure_shows_no_stack_trace(api: Program, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("web.api.memory.memories.search", fail)
     assert "hunter2" not in api.ask("GET", "/nodes", 500).text
+
+
+def test_a_body_that_gives_a_key_twice_is_refused(api: Program) -> None:
+    for data, key in (
+        ('{"agent_id": "klaus", "description": "x", "agent_id": "maria"}', "agent_id"),
+        ('{"agent_id": "klaus", "description": "x", "provenance": {"a": 1, "a": 2}}', "a"),
+    ):
+        answer = api.ask("POST", "/events", 422, data=data, headers={"Content-Type": "application/json"})
+        assert f"{key}: given twice" in answer.json["detail"]

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID, uuid4
 
 import pytest
@@ -27,6 +28,7 @@ from models.operations.heartbeats import Worker
 from models.queue import dead_letters
 from models.queue.broker_queues import redis_address, task_queues
 from models.queue.pending_work import settle
+from tests.integration.memory.test_inbox import observed, save
 from tests.integration.web.markup import code_in_attributes
 from web import serve, show
 from web.operations import health
@@ -454,3 +456,12 @@ def test_a_taken_port_is_one_clear_sentence() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(SettingsError, match=rf"port {port} .*taken.*JIYI_WEB_PORT"):
             serve.listen(get_settings().model_copy(update={"web_host": "127.0.0.1", "web_port": port}))
+
+
+def test_a_name_that_turns_the_direction_of_a_line_is_shown_for_what_it_is(signed_in: FlaskClient, group: str) -> None:
+    name = "Maria\u202enimda"
+    save(observed(group, "hello", agent_id=name))
+    page = signed_in.get(f"/agents?group={group}").text
+    assert "Maria\\u202enimda</a>" in page
+    assert re.search(r">[^<]*\u202e", page) is None
+    assert signed_in.get(f"/agents/{group}/{quote(name)}").status_code == 200  # its address works
