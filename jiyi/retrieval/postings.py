@@ -56,6 +56,13 @@ class Ragged:
             self._starts[row], self._lengths[row] = self._size, new.size
         self._append(new)
 
+    def having_any(self, codes: Ints) -> NDArray[np.bool_]:
+        """Whether each row has any of the codes."""
+        hits = np.zeros(self._size + 1, np.int64)
+        np.cumsum(np.isin(self._values[: self._size], codes), out=hits[1:])
+        starts, lengths = np.array(self._starts), np.array(self._lengths)
+        return np.asarray(hits[starts + lengths] > hits[starts])
+
     def _append(self, values: Ints) -> None:
         end = self._size + values.size
         if end > self._values.size:
