@@ -116,8 +116,15 @@ class _Rows:
 
 
 def derive_all(events: Iterable[Event]) -> dict[EventKey, Derived]:
-    """What each memory has to have derived, by its event. Needs no database: time to do so while another batch is stored."""
-    return {event.key: derive(event) for event in events if isinstance(event, MemoryObserved)}
+    """What each memory has to have derived, by its event. Needs no database: time to do so while another batch is stored.
+
+    Of events with the same key that of the first, which is the one that is stored.
+    """
+    derived: dict[EventKey, Derived] = {}
+    for event in events:
+        if isinstance(event, MemoryObserved) and event.key not in derived:
+            derived[event.key] = derive(event)
+    return derived
 
 
 def store(connection: Connection, events: Sequence[Event], derived: Mapping[EventKey, Derived] | None = None) -> Stored:

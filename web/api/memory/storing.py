@@ -91,7 +91,7 @@ class Storers:
 
 
 def _keep(together: Sequence[_Waiting]) -> None:
-    derived = {key: made for item in together for key, made in item.derived.items()}
+    derived = {key: made for item in reversed(together) for key, made in item.derived.items()}  # of equal keys the first is stored
     fresh = set(INGESTOR.ingest([item.part for item in together], derived=derived).fresh)
     for item in together:
         if item.part.error is not None:
