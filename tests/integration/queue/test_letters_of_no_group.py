@@ -73,7 +73,7 @@ def test_people_of_a_group_see_nothing_of_them_and_operators_do(letter: tuple[UU
     save(observed(group))
     for role, sees in (("viewer", False), ("admin", False), ("operator", True)):
         browser = sign_in(role, None if role == "operator" else [group])  # type: ignore[arg-type]
-        for path in (f"/letters?group={group}", f"/letters/{group}/{letter[0]}"):
+        for path in (f"/dead?group={group}", f"/dead/{letter[0]}?group={group}"):
             assert (SECRET in browser.get(path).text) is sees, (role, path)
-        assert browser.get(f"/letters?group={group}").status_code == 200
+        assert browser.get(f"/dead?group={group}").status_code == 200
         assert sees or SECRET not in browser.get(f"/events/{group}/{letter[1]}").text
