@@ -31,7 +31,7 @@ class ClosedLetter:
     body: str | None
 
 
-def bury_message(
+def add_message(
     connection: Connection, body: str, reason: str, subject_id: UUID | None, group_id: str | None, traceback: str | None = None
 ) -> None:
     """Keep a refused event as it came. ``body`` must hold no NUL."""
