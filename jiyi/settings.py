@@ -89,6 +89,12 @@ class Settings(BaseSettings):
         "default", min_length=1, max_length=128, description="Group (tenant) that the client and the command line speak for."
     )
 
+    url: str = Field(
+        "",
+        pattern=r"^(https?://\S+)?$",
+        description="Address of a service, `https://memory.example.org`: with it the client speaks HTTP (docs/api.md) instead of to the broker.",
+    )
+
     # Who may (docs/tenants.md)
     key: SecretStr = Field(SecretStr(""), description="API key with which the client signs its events and calls, `jiyi_…`.")
     secret_key: SecretStr = Field(

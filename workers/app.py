@@ -67,6 +67,7 @@ app.conf.update(
         "tasks.erasure.forget",
         "tasks.accounts",
         "tasks.operations.canaries",
+        "tasks.tiers.context",
         "tasks.tiers.knowledge",
         *JOB_MODULES,
     ],

@@ -117,6 +117,22 @@ class MemoryArguments(TypedDict, total=False):
     now: Moment | None
 
 
+class ContextArguments(TypedDict, total=False):
+    """Of :class:`jiyi.protocol.tiers.context.ContextBody`."""
+
+    system: str
+    persona: str
+    query: str | None
+    budget: int
+    agent_id: str | None
+    session_id: str | None
+    order: Order
+    relevance_threshold: float | None
+    time_range_days: float | None
+    include_verdicts: bool
+    now: Moment | None
+
+
 class IngestArguments(TypedDict, total=False):
     """Of :class:`jiyi.protocol.tiers.quarantine.IngestBody`."""
 

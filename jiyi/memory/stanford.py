@@ -22,6 +22,7 @@ import numpy as np
 from jiyi.errors import InvalidEvent, InvalidRequest
 from jiyi.memory.stanford_nodes import what_fits
 from jiyi.protocol import events as wire
+from jiyi.protocol.event_content import digest
 from jiyi.protocol.events import Event
 
 #: What the original embedded with.
@@ -160,7 +161,8 @@ def _configured(memory: Memory, group_id: str, agent_id: str) -> Event | None:
         return wire.build(
             {
                 "type": "agent.configured",
-                "event_id": node_uuid(group_id, agent_id, "scratch"),
+                # Of what it says: a later save of the same simulation has other counters.
+                "event_id": node_uuid(group_id, agent_id, f"scratch {digest(payload)}"),
                 "group_id": group_id,
                 "agent_id": agent_id,
                 "payload": payload,

@@ -45,10 +45,9 @@ def touch(group_id: str, node_ids: Sequence[UUID], at: float) -> bool:
     """Note an access of a group's memories at ``at`` (epoch seconds). True if the caller is to queue a flush: nobody else has, yet."""
     if not node_ids:
         return False
-    with valkey().pipeline(transaction=True) as pipe:
-        pipe.eval(_TOUCH, 2, valkey_keys.ACCESS, valkey_keys.ACCESS_COUNT, at, *(member(group_id, node_id) for node_id in node_ids))
-        pipe.set(valkey_keys.ACCESS_DUE, 1, nx=True, px=int(get_settings().access_flush_seconds * 1000))
-        return bool(pipe.execute()[-1])
+    keys = (valkey_keys.ACCESS, valkey_keys.ACCESS_COUNT, valkey_keys.ACCESS_DUE)
+    due_ms = int(get_settings().access_flush_seconds * 1000)
+    return bool(valkey().eval(_TOUCH, len(keys), *keys, at, due_ms, *(member(group_id, node_id) for node_id in node_ids)))
 
 
 def member(group_id: str, node_id: UUID | str) -> str:
@@ -133,10 +132,11 @@ def _write(handed_over: str) -> FlushResult:
 
 # One command instead of two for each id. GT: an access that arrives late never moves a later one back.
 _TOUCH = """
-    for i = 2, #ARGV do
+    for i = 3, #ARGV do
         redis.call('ZADD', KEYS[1], 'GT', ARGV[1], ARGV[i])
         redis.call('HINCRBY', KEYS[2], ARGV[i], 1)
     end
+    return redis.call('SET', KEYS[3], 1, 'NX', 'PX', ARGV[2]) and 1 or 0
 """
 _WRITE = text("""
     UPDATE node_access a SET last_accessed = greatest(a.last_accessed, to_timestamp(t.at)),

@@ -12,12 +12,13 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from jiyi.memory.appraisal import Appraisal, Unappraised
 from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.event_content import APPRAISED
 from models.memory import nodes
 from models.memory.inbox import owed_when_complete
 from models.queue import pending_work
 
 #: Where a memory's provenance says who answered what.
-PROVENANCE_KEY = "appraised"
+PROVENANCE_KEY = APPRAISED
 
 
 @dataclass(frozen=True, slots=True)

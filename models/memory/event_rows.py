@@ -11,7 +11,8 @@ from pydantic_core import to_json
 from sqlalchemy.dialects import postgresql
 
 from jiyi.memory.nodes import Derived
-from jiyi.protocol.events import AgentConfigured, Event, MemoryObserved, NodeExecuted, Observation
+from jiyi.protocol.event_content import payload_json
+from jiyi.protocol.events import Event, MemoryObserved, NodeExecuted, Observation
 from jiyi.protocol.tiers.query import kind_of
 from jiyi.protocol.wire.vectors import Float32, to_array
 from jiyi.text.digests import content_digest
@@ -142,10 +143,6 @@ def node_row(event: MemoryObserved, derived: Derived, numbers: tuple[int, int], 
 
 def event_row(event: Event, outcome: str, node_id: bytes | None = None) -> EventRow:
     """``node_id``: of the memory that the event became, or would repeat."""
-    if isinstance(event, AgentConfigured):
-        payload = event.payload.model_dump_json(exclude_unset=True)
-    else:
-        payload = event.payload.model_dump_json(exclude_none=True, exclude_defaults=True, exclude={"vector"})
     return EventRow(
         event.event_id.bytes,
         event.type,
@@ -155,7 +152,7 @@ def event_row(event: Event, outcome: str, node_id: bytes | None = None) -> Event
         event.session_id,
         event.correlation_id,
         event.occurred_at,
-        packed_json(payload.encode()),
+        packed_json(payload_json(event)),
         outcome,
         node_id,
     )

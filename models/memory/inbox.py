@@ -33,7 +33,7 @@ from models.memory.event_rows import (
     quarantine_row,
 )
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
-from models.queue import pending_work
+from models.queue import pending_work, reused_ids
 from models.queue.tables import PendingWork
 from models.reflection.reflections import REFLECT_CONVERSATION
 from models.retrieval.enlargement import add_terms
@@ -70,6 +70,8 @@ class Stored:
     nodes: list[tuple[str, str, UUID]] = field(default_factory=list)
     #: The events that were new.
     fresh: list[EventKey] = field(default_factory=list)
+    #: Events that were not stored, because their ids are those of others, which say something else.
+    reused: list[Event] = field(default_factory=list)
     #: Agents whose settings have changed.
     configured: list[AgentName] = field(default_factory=list)
     #: Of events that became dead letters the groups that they say they are of, as far as that can be read.
@@ -81,6 +83,7 @@ class Stored:
         self.owed += other.owed
         self.nodes += other.nodes
         self.fresh += other.fresh
+        self.reused += other.reused
         self.configured += other.configured
         self.refused += other.refused
 
@@ -122,15 +125,18 @@ def store(connection: Connection, events: Sequence[Event], derived: Mapping[Even
 
     ``derived`` is what :func:`derive_all` gave for the events, if it was called before.
 
-    Safe to repeat because an event whose id its group has in ``events`` already changes nothing.
+    Safe to repeat because an event whose id its group has in ``events`` already changes nothing. One that says something else than
+    that is not stored either, but told in ``reused``.
 
     Raises:
         CollisionError: another intake stored one of them meanwhile; roll back and call again.
     """
-    unique = {event.key: event for event in events}
+    unique, again = _first_of_each(events)
     known = {(row.id, row.group_id) for row in connection.execute(_KNOWN, {"ids": [event_id for event_id, _ in unique]})}
     fresh = [event for key, event in unique.items() if key not in known]
-    result = Stored(events=len(fresh), repeated=len(events) - len(fresh), fresh=[event.key for event in fresh])
+    again += [unique[key] for key in known if key in unique]
+    reused = reused_ids.find(connection, again, unique)
+    result = Stored(events=len(fresh), repeated=len(again) - len(reused), fresh=[event.key for event in fresh], reused=reused)
     if not fresh:
         return result
     rows = _Rows()
@@ -164,6 +170,19 @@ def store(connection: Connection, events: Sequence[Event], derived: Mapping[Even
     if outgrown:
         result.owed[ENLARGE] = len(outgrown)
     return result
+
+
+def _first_of_each(events: Iterable[Event]) -> tuple[dict[EventKey, Event], list[Event]]:
+    """The first event of each id, and those that come after it."""
+    unique: dict[EventKey, Event] = {}
+    again: list[Event] = []
+    for event in events:
+        key = event.key
+        if key in unique:
+            again.append(event)
+        else:
+            unique[key] = event
+    return unique, again
 
 
 class _Batch:

@@ -18,6 +18,8 @@ from models.db.rows import columns, fetch, fetch_one
 from models.queue import tables
 
 INTAKE = "intake"
+#: How the reason of an event begins whose id is another one's.
+ID_REUSED = "id_reused:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,12 @@ def add_message(
     """Keep a refused event as it came. ``body`` must hold no NUL."""
     letter = {"subject_id": subject_id, "group_id": group_id, "reason": reason, "body": body, "traceback": traceback}
     connection.execute(insert(_D).values(letter_id=uuid7(), kind=INTAKE, **letter))
+
+
+def bury_once(connection: Connection, body: str, reason: str, subject_id: UUID, group_id: str) -> bool:
+    """The same, unless a letter about it with this reason is open; whether there is a new one."""
+    parameters = {"letter_id": uuid7(), "subject_id": subject_id, "group_id": group_id, "reason": reason, "body": body}
+    return connection.execute(_BURY_ONCE, parameters).rowcount > 0
 
 
 def letters(connection: Connection, group_id: str, wanted: LettersRequest, more: int = 0) -> list[DeadLetter]:
@@ -84,6 +92,13 @@ def _in_sight(group_id: str) -> ColumnElement[bool]:
 
 
 _D = tables.DeadLetter
+_BURY_ONCE = text("""
+    INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, body)
+    SELECT :letter_id, 'intake', CAST(:subject_id AS uuid), CAST(:group_id AS text), CAST(:reason AS text), :body
+    WHERE NOT EXISTS (
+        SELECT FROM dead_letters WHERE subject_id = :subject_id AND group_id = :group_id AND state = 'open' AND reason = :reason
+    )
+""")
 _CLOSE = text("""
     UPDATE dead_letters SET state = :state, resolved_at = now() WHERE letter_id IN (
         SELECT letter_id FROM dead_letters

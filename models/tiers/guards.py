@@ -52,7 +52,8 @@ def flagged(connection: Connection, outputs: Sequence[Output]) -> list[Output]:
     for output in outputs:
         runs.setdefault(_run_of(output), []).append(output)
     said = {run: _said(connection, run, own) for run, own in runs.items()}
-    return [_with_flags(output, said[_run_of(output)]) for output in outputs]
+    bounds = limits()
+    return [_with_flags(output, said[_run_of(output)], bounds) for output in outputs]
 
 
 def running_away(connection: Connection, group_id: str, now: datetime) -> list[RunningAway]:
@@ -73,9 +74,9 @@ def _said(connection: Connection, run: Run, own: Sequence[Output]) -> list[tuple
     return [(row.created_at, row.entry_id, Step(row.content, row.created_at, row.depth)) for row in reversed(rows)]
 
 
-def _with_flags(output: Output, said: Sequence[tuple[datetime, UUID, Step]]) -> Output:
+def _with_flags(output: Output, said: Sequence[tuple[datetime, UUID, Step]], bounds: GuardLimits) -> Output:
     steps = [step for at, entry_id, step in said if (at, entry_id) <= (output.created_at, output.entry_id)]
-    return output.model_copy(update={"flags": guarded(output.flags, steps, limits())})
+    return output.model_copy(update={"flags": guarded(output.flags, steps, bounds)})
 
 
 _SAID = text("""

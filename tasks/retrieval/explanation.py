@@ -9,7 +9,8 @@ import numpy as np
 
 from jiyi.protocol.retrieval import Debug, FocalAnswer, RelevanceParts, Status
 from jiyi.retrieval.scoring import Component
-from models.retrieval.agent_index import AgentIndex, Rows
+from models.retrieval.access_order import Rows
+from models.retrieval.agent_index import AgentIndex
 from tasks.retrieval.question import ParsedQuestion
 from tasks.retrieval.search import SearchResult, debug_of
 

@@ -104,8 +104,8 @@ def _search(
         if not rows.size:  # before the focal vectors are looked at, as GA-34 has it
             return without_candidates(asked, index), {}
         found = find(asked, index, rows)
-        described = descriptions.describe(connection, index, np.concatenate([one.best_rows for one in found]).tolist())
-        return [newer_first(asked, one, index, described) for one in found], described
+        described, shown = descriptions.describe(connection, index, np.concatenate([one.best_rows for one in found]).tolist())
+        return [newer_first(asked, one, index, shown) for one in found], described
 
 
 @contextmanager

@@ -242,9 +242,10 @@ def _tell(_pipe: Pipeline, _query: MemoryQuery, _answer: MemoryAnswer, seconds: 
 def query_memory(query: MemoryQuery) -> MemoryAnswer:
     """Safe to repeat because it changes nothing."""
     memory.throttle(query.group_id)
-    return memory.query_memory(query, _embed)
+    return memory.query_memory(query, embed_query)
 
 
-def _embed(used: ActiveModel | None, text: str) -> tuple[str, Float32]:
+def embed_query(used: ActiveModel | None, text: str) -> tuple[str, Float32]:
+    """The model in use (None: the setting's), and a question's vector by it."""
     engine = embedder() if used is None else embedder_of(used.spec)
     return engine.model, query_vector(engine, text)

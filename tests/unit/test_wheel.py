@@ -27,9 +27,6 @@ OF_AN_EXTRA = {
     "jiyi.providers.guarded",
     "jiyi.providers.health",
     "jiyi.providers.llms.openai_compatible",
-    "jiyi.providers.websearch.fetching",
-    "jiyi.providers.websearch.searxng",
-    "jiyi.providers.websearch.tavily",
 }
 IMPORT_ALL = """
 import importlib, json, pkgutil

@@ -119,7 +119,7 @@ class Client:
                 self._connection.will_close = True
                 return False
             time.sleep(UNREAD_POLL)
-        return self._connection.connected
+        return bool(self._connection.connected)
 
     def gone(self) -> bool:
         """Whether it has closed the connection."""

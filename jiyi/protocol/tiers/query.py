@@ -5,6 +5,7 @@ Quarantine is no tier that can be asked (CN-13, CN-16). A tier that failed is re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
@@ -139,6 +140,12 @@ class TierStatus(BaseModel):
     message: str = ""
 
 
+def status_of(tiers: Sequence[TierStatus]) -> Literal["ok", "partial", "failed"]:
+    """``partial``: a tier failed, and another answered (CN-45). ``failed``: none answered."""
+    failed, answered = any(tier.state == "failed" for tier in tiers), any(tier.state == "ok" for tier in tiers)
+    return "ok" if not failed else "partial" if answered else "failed"
+
+
 class MemoryAnswer(BaseModel):
     """The items in the order asked for, and every tier's state."""
 
@@ -151,8 +158,7 @@ class MemoryAnswer(BaseModel):
     @property
     def status(self) -> Literal["ok", "partial", "failed"]:
         """``partial``: a tier failed, and another answered (CN-45). ``failed``: none answered."""
-        failed, answered = bool(self.failures), any(tier.state == "ok" for tier in self.tiers)
-        return "ok" if not failed else "partial" if answered else "failed"
+        return status_of(self.tiers)
 
     @property
     def failures(self) -> list[TierStatus]:

@@ -205,6 +205,17 @@ def test_15_a_memory_of_the_originals_own_code_comes_in_and_what_is_left_out_is_
     assert ask("import", "stanford", tmp_path)["published"] == 3  # again: nothing new, nothing refused
 
 
+def test_16_a_line_whose_id_is_another_events_is_told_and_fails(jiyi, ask, tmp_path):
+    file, event_id = tmp_path / "events.jsonl", str(uuid4())
+    for text, code in (("the first", 0), ("the first", 0), ("another", 1)):
+        file.write_text(json.dumps({"event_id": event_id, "agent_id": "klaus", "description": text}) + "\n")
+        done = ask("import", "jsonl", file, code=code)
+    assert done["error"]["code"] == "id_reused"
+    assert event_id in done["error"]["message"]
+    assert [row["description"] for row in ask("nodes", "klaus")["rows"]] == ["the first"]
+    until(lambda: [row for row in ask("dead", "list")["rows"] if row["subject_id"] == event_id])
+
+
 def test_what_is_not_there_is_said(jiyi, ask):
     assert ask("nodes", "nobody", code=1)["error"]["code"] == "not_found"
     assert "unknown_agent: no group" in jiyi("retrieve", "nobody", "x", code=1)

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from flask import Flask
 
-from examples import plain_python
+from examples import plain_python, prompt
 from jiyi import Client
 from jiyi.tiers.memory_node import MemoryRetrievalNode
 from jiyi.tiers.middleware import MemoryMiddleware
@@ -70,6 +70,19 @@ def test_a_workflow_in_plain_python_knows_what_was_said_before(service: str) -> 
         done = plain_python.run(steps, state, history, memory, between)
     assert "1 earlier statement" in done["review"]
     assert done["research"] in done["history_context"]
+
+
+def test_cn56_prompts_have_what_the_group_knows_and_keep_their_budgets(service: str) -> None:
+    with Client(service) as client:
+        prompt.known(client)
+        for persona in prompt.PERSONAS.values():
+            whole, short = prompt.prompts(client, persona)
+            assert all(text in whole.text for text in (prompt.SYSTEM, persona, prompt.QUESTION, *prompt.KNOWN))
+            assert not whole.cut
+            assert short.tokens <= short.budget < whole.tokens
+            assert persona in short.text
+            assert prompt.QUESTION in short.text
+            assert any("do not fit into what the budget leaves" in sentence for sentence in short.cut)
 
 
 def test_langgraph_runs_the_nodes(service: str) -> None:

@@ -81,7 +81,7 @@ def ask(group: str, text: str, *, embedder: bool = True, **options: Any) -> Memo
 
     query = MemoryQuery(group_id=group, query=text, **options)
     with for_groups(group):
-        return memory.query_memory(query, tasks("tiers.screening")._embed if embedder else None)
+        return memory.query_memory(query, tasks("tiers.screening").embed_query if embedder else None)
 
 
 def long_ago(group: str, days: float = 400) -> None:

@@ -221,6 +221,6 @@ def test_tenants_do_not_find_each_others_memory(known: str, group: str) -> None:
     query = MemoryQuery(group_id=known, query=TEXTS[3], relevance_threshold=-1)
     assert ask(other, TEXTS[3], relevance_threshold=-1).results == []
     with for_groups(other):  # whatever the query asks for, the scope decides
-        answer = memory.query_memory(query, tasks("tiers.screening")._embed)
+        answer = memory.query_memory(query, tasks("tiers.screening").embed_query)
     assert contents(answer, "cold") == []
     assert rows("SELECT count(*) AS n FROM knowledge WHERE group_id = :g", g=group) == [{"n": 1}]

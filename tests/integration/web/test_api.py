@@ -97,8 +97,9 @@ def test_workers_are_woken(api: Program) -> None:
 def test_the_same_event_twice_is_one(api: Program) -> None:
     event = {"event_id": str(uuid4()), "agent_id": AGENT, "description": "雪"}
     assert api.post("/events", event)["accepted"] == 1
-    again = api.post("/events", {"events": [event, {**event, "description": "别的"}]})
+    again = api.post("/events", {"events": [event, {**event, "occurred_at": "2026-03-02T09:00:00Z"}]})
     assert (again["accepted"], again["repeated"]) == (0, 2)
+    assert api.post("/events", {"events": [event, {**event, "description": "别的"}]}, 409)["code"] == "id_reused"
     assert [node["description"] for node in api.get("/nodes", agent_id=AGENT)["nodes"]] == ["雪"]
 
 

@@ -66,7 +66,7 @@ def answered(group: str) -> dict[str, Any]:
         agent = agents[0]
         settings = (attempt(lambda: from_database(lambda c: _known(c, group, agent))).value or ([], None))[1]
     defaults = _defaults(settings)
-    sides = {side: {**defaults, **_given(side)} for side in SIDES}
+    sides = {side: {**defaults, **_given(side, defaults)} for side in SIDES}
     compare = asked("compare") is not None
     shown = SIDES if compare else SIDES[:1]
     answers = _ask(group, agent, focal, {side: _asked_for(sides[side], defaults) for side in shown}) if agent and focal.strip() else {}
@@ -110,12 +110,12 @@ def _defaults(settings: dict[str, Any] | None) -> dict[str, Any]:
     return {name: usual[name] for name in OF_A_SIDE}
 
 
-def _given(side: str) -> dict[str, Any]:
-    """What the address says of one side."""
+def _given(side: str, defaults: dict[str, Any]) -> dict[str, Any]:
+    """What the address says of one side. An agent may have negative weights, a question has them from it only."""
     given = {
         "mode": inputs.choice(f"{side}.mode", MODES),
         "relevance": inputs.choice(f"{side}.relevance", RELEVANCES),
-        **{name: inputs.decimal(f"{side}.{name}", -100, 100) for name in WEIGHTS},
+        **{name: inputs.decimal(f"{side}.{name}", min(0, defaults[name]), 100) for name in WEIGHTS},
         "recency_decay": inputs.decimal(f"{side}.recency_decay", 1e-6, 1),
         "top_k": inputs.whole(f"{side}.top_k", MOST_SHOWN),
         "diversity": inputs.decimal(f"{side}.diversity", 0, 1),
@@ -177,7 +177,8 @@ def _address(agent: str | None, focal: str, compare: bool, sides: dict[str, dict
 def one(group: str, node_id: Any) -> str:
     """The components of one memory for a question that led to it: part of the memory's page."""
     focal, agent = asked("focal", 100_000) or "", asked("agent") or ""
-    settings = {**_defaults(None), **_given("a"), "top_k": get_settings().max_top_k}
+    defaults = _defaults(None)
+    settings = {**defaults, **_given("a", defaults), "top_k": get_settings().max_top_k}
     for name in ("mode", "recency_w", "relevance_w", "importance_w", "recency_decay", "relevance"):
         if f"a.{name}" not in request.args:
             del settings[name]  # as the agent has it

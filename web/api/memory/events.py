@@ -37,9 +37,9 @@ def observe(asker: Asker, body: EventsBody) -> Reply:
     Stores one event, or several as {"events": […]}, in an agent's long-term memory. Call it after something
     worth remembering was seen, said, done or decided: one statement each, in any language, naming who did what. Answers as
     soon as the events are stored durably (status 202); they can be retrieved a moment later. Several events are stored
-    together or not at all, in the order given. Give an event_id of your own to make sending it again harmless. Besides
-    the short form there are the full events (memory.observed, agent.configured, session.ended, node.executed) with type
-    and payload.
+    together or not at all, in the order given. Give an event_id of your own to make sending it again harmless; an
+    event_id that another event has, with other content, is refused (409, code id_reused). Besides the short form
+    there are the full events (memory.observed, agent.configured, session.ended, node.executed) with type and payload.
     """
     try:
         events = body.as_events(asker.group_id)
@@ -54,7 +54,7 @@ def event_states(asker: Asker, query: StatesQuery) -> EventStates:
 
     unknown: not stored (yet). stored: a memory, not embedded yet. retrievable: it can be found. duplicate: it only
     repeated the memory node_id. applied: settings, or the end of a session. erased: gone for good. dead: refused, with the
-    reason.
+    reason. id_reused: another event came under this id, with other content, and was refused; the first one stays.
     """
     return _states(asker, query.id)
 

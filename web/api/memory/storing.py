@@ -18,9 +18,11 @@ import psycopg
 from jiyi.memory.nodes import Derived
 from jiyi.once import once
 from jiyi.protocol.events import Event, EventKey
+from jiyi.protocol.rest import FieldProblem
 from models.db import scope as tenancy
 from models.memory import inbox
 from models.memory.ingest import Ingestor, Part
+from models.queue.reused_ids import ReusedIds, reason_of
 from web.api.problems import Refused
 from web.sources import FAILURES, PATIENCE, Unanswered, one_line
 
@@ -103,6 +105,9 @@ def _keep(together: Sequence[_Waiting]) -> None:
 def _said(error: Exception) -> Exception:
     """An error as the API says it."""
     match error:
+        case ReusedIds():
+            problems = [FieldProblem(field="event_id", message=reason_of(event)) for event in error.events]
+            return Refused(409, str(error), problems, code=error.code)
         case inbox.CollisionError():
             return Refused(409, "event_id: taken by something else; choose another.")
         case psycopg.DataError():
