@@ -103,7 +103,7 @@ class Settings(BaseSettings):
     )
     allow_unsigned_calls: bool = Field(
         False,
-        description="Whether workers answer calls over the broker that nobody signed, operators' deeds excepted. For brokers that only trusted programs reach.",
+        description="Whether workers answer calls over the broker that nobody signed, operators' actions excepted. For brokers that only trusted programs reach.",
     )
     require_signed_events: bool = Field(
         False, description="Whether the intake refuses events that are not signed with a key of their group."

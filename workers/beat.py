@@ -1,4 +1,4 @@
-"""Beat's scheduler: Celery's own, which sends a queue's canary only when the one before has sung, or long after it."""
+"""Beat's scheduler: Celery's own, which sends a queue's canary only when the one before has run, or long after it."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ _ALL = (
     # After a crash of the database it must not take minutes until what was claimed then is woken up.
     Job(
         "reconcile",
-        "Wake what is overdue, bury what used up its attempts, write access buffers that were left behind.",
+        "Wake what is overdue, make dead letters of what used up its attempts, write access buffers that were left behind.",
         "reconcile_seconds",
         time_limit=60,
         overlaps=True,

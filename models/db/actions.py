@@ -1,4 +1,4 @@
-"""Actions: what the product can do, each deed once (design §2).
+"""Actions: what the product can do, each thing once (design §2).
 
 An action is a function of a :class:`Context` and a validated request. :meth:`Action.perform` runs it in one transaction, which
 holds the effect, the audit row and the pending work; wake-ups and news follow the commit. The broker's calls, REST, the admin
@@ -53,7 +53,7 @@ class Context:
         return self.actor.group_id
 
     def audit(self, target: str, *, group_id: str | None = "", **details: Any) -> None:
-        """Record who did what, in this transaction. ``group_id``: the actor's, unless the deed concerns another group or none."""
+        """Record who did what, in this transaction. ``group_id``: the actor's, unless the action concerns another group or none."""
         whose = self.group_id if group_id == "" else group_id
         audit.record(self.connection, group_id=whose, actor=self.actor.name, action=self.action, target=target, **details)
 
@@ -80,9 +80,9 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action(Generic[Q, R]):
-    """One deed, or one question, of the product."""
+    """One thing that the product can do, or answer."""
 
-    #: ``subject.deed``; also the name in the audit log.
+    #: ``subject.verb``; also the name in the audit log.
     name: str
     request: type[Q]
     #: A model, or any type that becomes JSON.

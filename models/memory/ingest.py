@@ -185,7 +185,7 @@ def _bury(connection: Connection, rejected: Iterable[Rejected]) -> None:
         event_id, group_id = item.identity()
         # What was refused, and why, is in the dead letter: a log holds nobody's words.
         log.warning("refused event %s: %s", event_id or "(no id)", fields_in(item.reason, wire.FIELD_NAMES))
-        dead_letters.bury_message(connection, item.body, item.reason, event_id, group_id, item.traceback)
+        dead_letters.add_message(connection, item.body, item.reason, event_id, group_id, item.traceback)
 
 
 _TIMEOUT = text("SELECT set_config('statement_timeout', :timeout, true)")

@@ -33,7 +33,7 @@ class ClosedLetter:
     body: str | None
 
 
-def bury_message(
+def add_message(
     connection: Connection, body: str, reason: str, subject_id: UUID | None, group_id: str | None, traceback: str | None = None
 ) -> None:
     """Keep a refused event as it came. ``body`` must hold no NUL."""
@@ -41,10 +41,10 @@ def bury_message(
     connection.execute(insert(_D).values(letter_id=uuid7(), kind=INTAKE, **letter))
 
 
-def bury_once(connection: Connection, body: str, reason: str, subject_id: UUID, group_id: str) -> bool:
+def add_message_once(connection: Connection, body: str, reason: str, subject_id: UUID, group_id: str) -> bool:
     """The same, unless a letter about it with this reason is open; whether there is a new one."""
     parameters = {"letter_id": uuid7(), "subject_id": subject_id, "group_id": group_id, "reason": reason, "body": body}
-    return connection.execute(_BURY_ONCE, parameters).rowcount > 0
+    return connection.execute(_ADD_ONCE, parameters).rowcount > 0
 
 
 def letters(connection: Connection, group_id: str, wanted: LettersRequest, more: int = 0) -> list[DeadLetter]:
@@ -92,7 +92,7 @@ def _in_sight(group_id: str) -> ColumnElement[bool]:
 
 
 _D = tables.DeadLetter
-_BURY_ONCE = text("""
+_ADD_ONCE = text("""
     INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, body)
     SELECT :letter_id, 'intake', CAST(:subject_id AS uuid), CAST(:group_id AS text), CAST(:reason AS text), :body
     WHERE NOT EXISTS (

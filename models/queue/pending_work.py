@@ -1,4 +1,4 @@
-"""Work owed: claim it, settle it, give it back, bury it (design §3)."""
+"""Pending work: claim it, settle it, give it back, make it a dead letter (design §3)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def postpone(connection: Connection, kind: str, subject_ids: Sequence[UUID], wai
     connection.execute(_POSTPONE, parameters)
 
 
-def bury_exhausted(
+def dead_letter_exhausted(
     connection: Connection, kind: str, max_attempts: int, traceback: str | None = None, subject_ids: Sequence[UUID] | None = None
 ) -> dict[str, int]:
     """Move due rows that used up their attempts to the dead letters; returns how many by group."""
@@ -109,7 +109,7 @@ def bury_exhausted(
     }
     rows = connection.execute(_EXHAUSTED, parameters).mappings().all()
     if rows:
-        connection.execute(_BURY, [{**row, "letter_id": uuid7(), "kind": kind} for row in rows])
+        connection.execute(_DEAD_LETTER, [{**row, "letter_id": uuid7(), "kind": kind} for row in rows])
     return dict(Counter(row["group_id"] for row in rows))
 
 
@@ -178,7 +178,7 @@ _EXHAUSTED = text("""
     RETURNING subject_id, group_id, attempts,
         coalesce(last_error, 'the worker died during each attempt') AS reason, CAST(:traceback AS text) AS traceback
 """)
-_BURY = text("""
+_DEAD_LETTER = text("""
     INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, traceback, attempts)
     VALUES (:letter_id, :kind, :subject_id, :group_id, :reason, :traceback, :attempts)
 """)

@@ -15,7 +15,7 @@ from jiyi.settings import get_settings
 from models.memory import inbox
 from models.memory.ingest import MAX_COLLISIONS, identity
 from models.queue import reused_ids
-from models.queue.dead_letters import ClosedLetter, bury_message
+from models.queue.dead_letters import ClosedLetter, add_message
 
 #: Gives a new letter to what is still refused: the old one, the event's body, the reason.
 Refuse = Callable[[ClosedLetter, str, str], None]
@@ -36,7 +36,7 @@ def replay_events(connection: Connection, group_id: str, closed: Sequence[Closed
     refused: list[str | None] = []
 
     def refuse(letter: ClosedLetter, body: str, reason: str) -> None:
-        bury_message(connection, body, reason, identity(body)[0], letter.group_id)
+        add_message(connection, body, reason, identity(body)[0], letter.group_id)
         refused.append(letter.group_id)
 
     limit = get_settings().max_message_bytes

@@ -52,7 +52,7 @@ def bury(connection: Connection, events: Iterable[Event]) -> list[str]:
     return [
         event.group_id
         for event in events
-        if dead_letters.bury_once(connection, wire.encode([event]).decode(), reason_of(event), event.event_id, event.group_id)
+        if dead_letters.add_message_once(connection, wire.encode([event]).decode(), reason_of(event), event.event_id, event.group_id)
     ]
 
 

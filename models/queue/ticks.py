@@ -46,7 +46,7 @@ def begin(connection: Connection, job: str, slot: datetime, limit_seconds: float
     A run that takes longer than ``limit_seconds`` has died. ``alone``: not while another run of the job is under way.
     """
     connection.execute(_ONE_AT_A_TIME, {"job": job})
-    connection.execute(_BURY, {"job": job})
+    connection.execute(_FAIL_OVERDUE, {"job": job})
     parameters = {"job": job, "slot": slot, "limit": limit_seconds, "alone": alone, "retry": RETRY_SECONDS, "more": MORE}
     begun = connection.execute(_BEGIN, parameters).one_or_none()
     return None if begun is None else Attempt(job, slot, begun.attempts, begun.summary if MORE in begun.summary else {})
@@ -68,9 +68,9 @@ def end(connection: Connection, tick: Attempt, summary: Mapping[str, Any], error
     connection.execute(_PRUNE, {"job": tick.job, "kept": KEPT_TICKS})
 
 
-def bury_dead(connection: Connection) -> list[str]:
+def fail_overdue(connection: Connection) -> list[str]:
     """Mark the runs that died as failed; returns their jobs."""
-    return list(connection.execute(_BURY, {"job": None}).scalars())
+    return list(connection.execute(_FAIL_OVERDUE, {"job": None}).scalars())
 
 
 def last(connection: Connection, jobs: Sequence[str]) -> dict[str, Tick]:
@@ -85,7 +85,7 @@ def find(connection: Connection, job: str, slot: datetime) -> Tick | None:
 
 
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi:job:' || :job, 0))")
-_BURY = text("""
+_FAIL_OVERDUE = text("""
     UPDATE job_ticks SET state = 'failed', finished_at = due_by,
         error = 'it had not ended when its time was up: its worker died, or it hangs'
     WHERE state = 'running' AND due_by < clock_timestamp() AND (CAST(:job AS text) IS NULL OR job = :job)

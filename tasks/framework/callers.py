@@ -2,7 +2,7 @@
 
 A call is signed with an API key, which must be alive, have the action's scope and be of the group that is asked for; or with
 the service's secret, which may do everything. Unsigned calls are for deployments whose broker only friends reach
-(``JIYI_ALLOW_UNSIGNED_CALLS``), and never for operators' deeds.
+(``JIYI_ALLOW_UNSIGNED_CALLS``), and never for operators' actions.
 """
 
 from __future__ import annotations

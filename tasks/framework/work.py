@@ -191,7 +191,7 @@ def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.C
     try:
         handler(batch)
         return len(claim.subject_ids)
-    except TRANSIENT_ERRORS as error:  # however long it lasts, no subject is buried for it
+    except TRANSIENT_ERRORS as error:  # however long it lasts, no subject becomes a dead letter for it
         log.warning("work %s waits: %s", kind.name, error)
         batch.put_off(batch.subject_ids, str(error))
         return 0
@@ -199,7 +199,7 @@ def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.C
         log.warning("work %s failed for %d subjects, attempt %d: %s", kind.name, len(batch.subject_ids), claim.attempts, error)
         _give_back(batch, claim.attempts, error)
         return 0
-    except Exception as error:  # whatever went wrong is written down, tried again, and in the end buried
+    except Exception as error:  # whatever went wrong is written down, tried again, and in the end a dead letter
         log.exception("work %s failed for %d subjects, attempt %d", kind.name, len(batch.subject_ids), claim.attempts)
         _give_back(batch, claim.attempts, error)
         return 0
@@ -218,8 +218,8 @@ def _give_back(batch: Batch, attempts: int, error: Exception) -> None:
 
 def _bury(kind: str, subject_ids: list[UUID], trace: str | None) -> None:
     with unit_of_work() as connection:
-        buried = pending_work.bury_exhausted(connection, kind, get_settings().work_max_attempts, trace, subject_ids)
-    news.opened(kind, buried)
+        dead = pending_work.dead_letter_exhausted(connection, kind, get_settings().work_max_attempts, trace, subject_ids)
+    news.opened(kind, dead)
 
 
 def run_until_idle(kind: str, handler: Callable[[Batch], None], limit: int = 1_000) -> int:

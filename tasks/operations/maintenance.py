@@ -21,19 +21,19 @@ PRUNE_BATCH = 1_000
 
 @job("reconcile")
 def reconcile(run: Run) -> None:
-    """Wake what is overdue, bury what used up its attempts, write access buffers that were left behind.
+    """Wake what is overdue, make dead letters of what used up its attempts, write access buffers that were left behind.
 
-    Safe to repeat because waking is harmless, and what was buried or written is no longer there.
+    Safe to repeat because waking is harmless, and what became a dead letter or was written is no longer there.
     """
     with run.transaction() as connection:
         run.summary.update(summary(due := pending_work.due_counts(connection)))
     if run.dry:
         return
     with run.transaction() as connection:
-        buried = {kind: pending_work.bury_exhausted(connection, kind, get_settings().work_max_attempts) for kind in KINDS}
-        run.count(buried=sum(sum(groups.values()) for groups in buried.values()))
-        run.summary["jobs_found_dead"] = ticks.bury_dead(connection)
-    for kind, groups in buried.items():
+        dead = {kind: pending_work.dead_letter_exhausted(connection, kind, get_settings().work_max_attempts) for kind in KINDS}
+        run.count(buried=sum(sum(groups.values()) for groups in dead.values()))
+        run.summary["jobs_found_dead"] = ticks.fail_overdue(connection)
+    for kind, groups in dead.items():
         news.opened(kind, groups)
     wake(*due)
     run.count(accesses_recovered=access.recover().nodes)

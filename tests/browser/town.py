@@ -122,7 +122,7 @@ def build(group: str) -> Town:
 def bury(group: str, reason: str, event: dict[str, Any] | None = None, traceback: str | None = None) -> UUID:
     """An open letter of the intake, with the event that it could not take."""
     with whole_service(), unit_of_work() as connection:
-        dead_letters.bury_message(connection, json.dumps(event or {"n": "坏"}), reason, uuid4(), group, traceback)
+        dead_letters.add_message(connection, json.dumps(event or {"n": "坏"}), reason, uuid4(), group, traceback)
         return UUID(
             str(
                 connection.execute(

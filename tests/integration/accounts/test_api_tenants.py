@@ -86,7 +86,7 @@ class Other:
         with unit_of_work() as connection:
             store(connection, [seen, thought])
             connection.exec_driver_sql("INSERT INTO kw_strength VALUES (%s, %s, 'event', %s, 1)", (group, AGENT, KEYWORD))
-            dead_letters.bury_message(connection, json.dumps(refused), SECRET, UUID(refused["event_id"]), group)
+            dead_letters.add_message(connection, json.dumps(refused), SECRET, UUID(refused["event_id"]), group)
             letter = connection.exec_driver_sql("SELECT letter_id FROM dead_letters WHERE group_id = %s", (group,)).scalar_one()
             reflection = reflections.ask(connection, group, AGENT, "request")
             erasure = done_within(connection, request_erasure, Actor(group, "test"), Erasure(node_ids=[thought.event_id])).erasure_id

@@ -15,7 +15,7 @@ from models.db.actions import Action
 class Case:
     """One mutation, done in the same way through every door that it has.
 
-    ``prepare(group)`` makes what the deed is done to, and returns what the other functions get as ``made``.
+    ``prepare(group)`` makes what the action is done to, and returns what the other functions get as ``made``.
     """
 
     action: Action[Any, Any]

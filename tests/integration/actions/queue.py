@@ -38,10 +38,10 @@ def buried(group: str) -> list[str]:
     good, bad = observed(group, "mended"), json.loads(encode([observed(group)]))
     bad["payload"]["poignancy"] = 99
     with unit_of_work() as connection:
-        dead_letters.bury_message(connection, encode([good]).decode(), "a mistake of ours", good.event_id, group)
-        dead_letters.bury_message(connection, json.dumps(bad), "poignancy", UUID(bad["event_id"]), group)
+        dead_letters.add_message(connection, encode([good]).decode(), "a mistake of ours", good.event_id, group)
+        dead_letters.add_message(connection, json.dumps(bad), "poignancy", UUID(bad["event_id"]), group)
         pending_work.owe(connection, KIND, [(uuid4(), group)])
-        pending_work.bury_exhausted(connection, KIND, 0)
+        pending_work.dead_letter_exhausted(connection, KIND, 0)
         found = connection.execute(_IDS, {"group": group}).scalars()
         return [str(letter_id) for letter_id in found]
 

@@ -184,7 +184,7 @@ def test_of_every_action_nobody_gets_or_does_anything_for_another_group_or_witho
     assert fingerprint(victim) == before
 
 
-def test_operators_deeds_never_go_unsigned_and_the_rest_only_by_an_explicit_setting(victim: str) -> None:
+def test_operators_actions_never_go_unsigned_and_the_rest_only_by_an_explicit_setting(victim: str) -> None:
     with environment(allow_unsigned_calls="true"):
         for task, scope in names():
             if scope == "operator":
@@ -205,7 +205,7 @@ def test_with_the_right_key_every_action_that_is_no_operator_s_is_answered(victi
             assert "value" in json.loads(reply), (task, reply)
 
 
-def test_a_key_s_deeds_are_the_key_s_in_the_audit_log_whatever_it_claims(victim: str, signer: Signer) -> None:
+def test_a_key_s_actions_are_the_key_s_in_the_audit_log_whatever_it_claims(victim: str, signer: Signer) -> None:
     mine = signer(victim, "publish")
     asked = {"group_id": victim, **BODIES["agents.configure"]}
     open_reply(called("rpc.agents.configure", asked, mine, actor="operator"))

@@ -62,7 +62,7 @@ def audit_rows(action: str) -> list[dict[str, Any]]:
 
 
 def tried(case: Case, group: str, door: Door) -> dict[str, Any]:
-    """What the deed left: its effect, and its audit row without what differs from run to run."""
+    """What the action left: its effect, and its audit row without what differs from run to run."""
     made = case.prepare(group)
     before = {row["audit_id"] for row in audit_rows(case.action.name)}
     actor = door(case, group, made)

@@ -253,13 +253,13 @@ def test_no_tenant_writes_anothers_rows_in_any_table(groups: tuple[str, str], ow
 def test_rows_of_no_group_are_the_whole_services(groups: tuple[str, str]) -> None:
     letter = uuid4()
     with whole_service(), unit_of_work() as connection:
-        dead_letters.bury_message(connection, "{", "not JSON", letter, None)
+        dead_letters.add_message(connection, "{", "not JSON", letter, None)
     with for_groups(*groups):
         assert count("dead_letters", "subject_id = :id", id=letter) == 0
     with whole_service():
         assert count("dead_letters", "subject_id = :id", id=letter) == 1
     with pytest.raises(ProgrammingError, match="row-level security"), for_groups(*groups), unit_of_work() as connection:
-        dead_letters.bury_message(connection, "{", "not JSON", letter, None)
+        dead_letters.add_message(connection, "{", "not JSON", letter, None)
 
 
 def test_names_with_signs_that_mean_something_to_arrays_are_names_like_others() -> None:

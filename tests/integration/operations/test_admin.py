@@ -34,7 +34,7 @@ JSON = {"/": "/overview.json"}
 def bury(group: str | None, reason: str = "why", kind: str = "intake", count: int = 1) -> None:
     with whole_service(), unit_of_work() as connection:
         for n in range(count):
-            dead_letters.bury_message(connection, '{"n": "坏"}', f"{reason} {n}", uuid4(), group)
+            dead_letters.add_message(connection, '{"n": "坏"}', f"{reason} {n}", uuid4(), group)
         connection.execute(text("UPDATE dead_letters SET kind = :kind WHERE reason LIKE :like"), {"kind": kind, "like": f"{reason}%"})
 
 

@@ -27,7 +27,7 @@ def test_everybody_counts_alike_and_what_was_erased_does_not_count(
     with unit_of_work() as connection:
         connection.execute(text("UPDATE events SET outcome = 'erased', node_id = NULL WHERE event_id = :id"), {"id": erased.event_id})
         connection.execute(text("DELETE FROM memory_nodes WHERE node_id = :id"), {"id": erased.event_id})
-        dead_letters.bury_message(connection, "{}", "why", None, group)
+        dead_letters.add_message(connection, "{}", "why", None, group)
     counted = actions.show_stats.perform(Actor(group), StatsRequest()).group.model_dump()
     assert [counted[name] for name in ("agents", "events", "nodes", "event_nodes", "not_embedded", "dead_letters")] == [1] * 6
     headers = {"Authorization": f"Bearer {api_key(group, 'read')}"}

@@ -28,7 +28,7 @@ def letter() -> tuple[UUID, UUID]:
     """The letter's id, and that of the event that it may have been."""
     event_id = uuid4()
     with unit_of_work() as connection:
-        dead_letters.bury_message(connection, f'{{"said": "{SECRET}"}}', f"{SECRET}: not signed", event_id, None)
+        dead_letters.add_message(connection, f'{{"said": "{SECRET}"}}', f"{SECRET}: not signed", event_id, None)
     (row,) = rows("SELECT letter_id FROM dead_letters WHERE subject_id = :id", id=event_id)
     return row["letter_id"], event_id  # type: ignore[return-value]
 

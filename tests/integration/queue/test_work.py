@@ -1,4 +1,4 @@
-"""Pending work: claimed, settled, given back, buried; by tasks called as functions."""
+"""Pending work: claimed, settled, given back, made dead letters; by tasks called as functions."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_worker_that_dies_each_time_is_counted_and_its_subject_buried(group: s
             assert pending_work.claim(connection, EMBED, 10, 60)
     due_now(EMBED)
     with unit_of_work() as connection:
-        assert pending_work.bury_exhausted(connection, EMBED, get_settings().work_max_attempts) == {group: 1}
+        assert pending_work.dead_letter_exhausted(connection, EMBED, get_settings().work_max_attempts) == {group: 1}
         (letter,) = dead_letters.letters(connection, group, LettersRequest(kind=EMBED))
     assert "died" in letter.reason
 
@@ -213,7 +213,7 @@ def test_replay_owes_the_work_anew_and_discard_does_not(group: str) -> None:
     for action in ("replay", "discard"):
         with unit_of_work() as connection:
             connection.execute(text("UPDATE pending_work SET attempts = 99, due_at = now()"))
-            pending_work.bury_exhausted(connection, EMBED, 8)
+            pending_work.dead_letter_exhausted(connection, EMBED, 8)
             (letter,) = dead_letters.letters(connection, group, LettersRequest(kind=EMBED))
         letters.append(str(letter.letter_id))
         wanted = ResolveBody(action=action, letter_ids=[letter.letter_id])
@@ -234,7 +234,7 @@ def test_a_resolution_that_fails_leaves_neither_effect_nor_audit_row(group: str,
         raise ConnectionError("the database is away")
 
     with unit_of_work() as connection:
-        dead_letters.bury_message(connection, "{}", "why", None, group)
+        dead_letters.add_message(connection, "{}", "why", None, group)
         (letter,) = dead_letters.letters(connection, group, LettersRequest(limit=1))  # the newest; those of no known group are everybody's
     for step in ("models.queue.actions.replay_events", "models.db.actions.Context.after_commit"):  # before the audit row, and after
         with monkeypatch.context() as patch, pytest.raises(ConnectionError):
@@ -249,7 +249,7 @@ def test_another_groups_letters_cannot_be_seen_or_resolved(group: str) -> None:
     save(event)
     with unit_of_work() as connection:
         connection.execute(text("UPDATE pending_work SET attempts = 99, due_at = now()"))
-        pending_work.bury_exhausted(connection, EMBED, 8)
+        pending_work.dead_letter_exhausted(connection, EMBED, 8)
         (letter,) = dead_letters.letters(connection, group, LettersRequest(kind=EMBED))
     for operator in (False, True):
         other = Actor(f"{group}-other", "test", operator)
@@ -263,7 +263,7 @@ def test_another_groups_letters_cannot_be_seen_or_resolved(group: str) -> None:
 
 def test_letters_of_no_known_group_are_for_operators(group: str) -> None:
     with unit_of_work() as connection:
-        dead_letters.bury_message(connection, "no event", f"of nobody, {group}", None, None)
+        dead_letters.add_message(connection, "no event", f"of nobody, {group}", None, None)
     wanted = LettersRequest(words=group)
     assert actions.list_letters.perform(Actor(group), wanted).rows == []
     (letter,) = actions.list_letters.perform(Actor(group, operator=True), wanted).rows
@@ -277,7 +277,7 @@ def test_an_event_that_the_database_refuses_again_does_not_stop_the_others(group
     good, bad = observed(group, "good"), observed(group, "bad")
     with unit_of_work() as connection:
         for event in (good, bad):
-            dead_letters.bury_message(connection, encode([event]).decode(), "a mistake of ours", event.event_id, group)
+            dead_letters.add_message(connection, encode([event]).decode(), "a mistake of ours", event.event_id, group)
     store = inbox.store
 
     def refusing(connection: Connection, events: Sequence[Event]) -> inbox.Stored:

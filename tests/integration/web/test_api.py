@@ -286,8 +286,8 @@ def test_dead_letters_are_replayed_or_come_back(api: Program, group: str) -> Non
     foreign = {**good, "event_id": str(uuid7()), "group_id": "somebody-else"}
     with unit_of_work() as connection:
         for event in (good, bad, foreign):
-            dead_letters.bury_message(connection, json.dumps(event), "why", UUID(event["event_id"]), group)  # type: ignore[arg-type]
-        dead_letters.bury_message(connection, "{}", "of nobody", None, None)
+            dead_letters.add_message(connection, json.dumps(event), "why", UUID(event["event_id"]), group)  # type: ignore[arg-type]
+        dead_letters.add_message(connection, "{}", "of nobody", None, None)
     letters = api.get("/dead-letters")["letters"]
     assert [letter["subject_id"] for letter in letters] == [foreign["event_id"], bad["event_id"], good["event_id"]]
     assert api.get(f"/dead-letters/{letters[0]['letter_id']}")["reason"] == "why"

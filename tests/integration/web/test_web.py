@@ -187,7 +187,7 @@ def test_text_of_others_is_escaped_everywhere(browser: FlaskClient, group: str) 
     observe(group, agent=evil, node_type="thought", description=evil, evidence=[str(ground)])
     chat = observe(group, agent=evil, node_type="chat", utterances=[[evil, evil]])
     with unit_of_work() as connection:
-        dead_letters.bury_message(connection, evil, evil, None, group, evil)
+        dead_letters.add_message(connection, evil, evil, None, group, evil)
     agent = re.search(r'<th scope="row"><a href="([^"]+)"', page(browser, "/", group=group))
     assert agent is not None
     for path in (f"/?group={group}", agent[1], f"/nodes/{group}/{ground}", f"/nodes/{group}/{chat}", f"/dead?group={group}"):
@@ -200,7 +200,7 @@ def test_text_of_others_is_escaped_everywhere(browser: FlaskClient, group: str) 
 def test_dead_letters_are_paged_and_counted(browser: FlaskClient, group: str) -> None:
     with unit_of_work() as connection:
         for n in range(53):
-            dead_letters.bury_message(connection, '{"n": "坏"}', f"reason {n}", None, group)
+            dead_letters.add_message(connection, '{"n": "坏"}', f"reason {n}", None, group)
     mine, before = [], ""
     while True:
         found = data(browser, "/dead.json", group=group, before=before)
@@ -218,7 +218,7 @@ def test_dead_letters_are_paged_and_counted(browser: FlaskClient, group: str) ->
 def test_one_group_sees_nothing_of_another(browser: FlaskClient, group: str) -> None:
     node = observe(group, description="only ours")
     with unit_of_work() as connection:
-        dead_letters.bury_message(connection, "ours", "our reason", None, group)
+        dead_letters.add_message(connection, "ours", "our reason", None, group)
     other = f"{group}-other"
     observe(other, agent="B")
     assert browser.get(f"/nodes/{other}/{node}").status_code == 404

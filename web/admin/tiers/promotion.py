@@ -1,4 +1,4 @@
-"""Promotion: what entries of quarantine say, or a text, becomes knowledge; first its pieces, then, on a click, the deed."""
+"""Promotion: what entries of quarantine say, or a text, becomes knowledge; first its pieces, then, on a click, the promotion."""
 
 from __future__ import annotations
 
