@@ -8,15 +8,14 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 
-from jiyi.memory.nodes import Derived
-from jiyi.protocol.events import Event, EventKey
+from jiyi.protocol.events import Event
 from jiyi.settings import Settings, get_settings
-from models.memory.inbox import CollisionError, Stored
+from models.memory.inbox import CollisionError, Prepared, Stored
 from models.memory.ingest import DATABASE_ERRORS, Ingestor, Part, Rejected, is_transient
 from workers import gc_tuning
 from workers.app import app
@@ -101,7 +100,7 @@ class Intake:
 
     def _store(self, opened: Opened) -> bool:
         """In the other thread. False: not stored, because the intake is to stop."""
-        return self._until_done("nothing is acknowledged", lambda: store(opened.events, opened.rejected, opened.derived))
+        return self._until_done("nothing is acknowledged", lambda: store(opened.events, opened.rejected, opened.ready))
 
     def _until_done(self, meanwhile: str, step: Callable[[], object]) -> bool:
         """Repeat a step for as long as the database is away. False: not done, because the intake is to stop."""
@@ -134,9 +133,9 @@ def acknowledge(source: Source, batch: Batch) -> None:
     source.acknowledge(batch)
 
 
-def store(events: Sequence[Event], rejected: Sequence[Rejected], derived: Mapping[EventKey, Derived] | None = None) -> Stored:
+def store(events: Sequence[Event], rejected: Sequence[Rejected], ready: Prepared | None = None) -> Stored:
     """Store everything of a batch; an event that the database refuses becomes a dead letter. Raises as :meth:`Ingestor.ingest`."""
-    return INGESTOR.ingest([Part([event]) for event in events], rejected, derived)
+    return INGESTOR.ingest([Part([event]) for event in events], rejected, ready)
 
 
 def main() -> None:
