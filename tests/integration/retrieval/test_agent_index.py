@@ -19,6 +19,7 @@ from sqlalchemy import Connection, text
 
 from jiyi.protocol.events import Event
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
+from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.relevance import Corpus, hybrid, language_code
 from models.db.connection import engine, reading, unit_of_work
@@ -263,6 +264,10 @@ def diverse(group: str, count: int) -> list[Event]:
     ]
 
 
+def plain_vector(row: Any) -> Float32:
+    return np.zeros(24, np.float32) if row.embedding is None else np.array(row.embedding.to_list(), np.float32)
+
+
 @pytest.fixture
 def plain(group: str) -> list[Any]:
     """Rows as a plain SELECT reads them, more than are read at once."""
@@ -282,14 +287,14 @@ def test_columns_are_what_a_plain_select_reads(group: str, plain: list[Any]) -> 
     assert [codes[code] for code in index.columns["session"].tolist()] == [row.session_id for row in plain]
     assert index.columns["has_vector"].tolist() == [row.embedding is not None for row in plain]
     for vector, row in zip(index.vectors, plain, strict=True):
-        assert np.array_equal(vector, np.zeros(24) if row.embedding is None else row.embedding)
+        assert np.array_equal(vector, plain_vector(row))
 
 
 def test_relevance_over_an_index_is_that_over_plain_rows(group: str, plain: list[Any]) -> None:
     lexicon = Lexicon()
     for row in plain:
         lexicon.add(row.tokens.split())
-    vectors = np.array([np.zeros(24) if row.embedding is None else row.embedding for row in plain], dtype=np.float32)
+    vectors = np.array([plain_vector(row) for row in plain], dtype=np.float32)
     has = np.flatnonzero(vectors.any(axis=1))
     step = max(1, 1 << max(int(has.size).bit_length() - CENTRE_STEPS.bit_length(), 0))
     sessions: dict[str, int] = {}
