@@ -22,7 +22,8 @@ from sqlalchemy import Connection
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.lexicon import Lexicon, Statistics
-from jiyi.retrieval.relevance import NEIGHBOURS, Corpus, centre_of, language_code, neighbours_of, project_on_centroid
+from jiyi.retrieval.likeness import LANGUAGES, language_sums
+from jiyi.retrieval.relevance import NEIGHBOURS, Corpus, centre_of, flow_of, language_code, neighbours_of, project_on_centroid
 from jiyi.retrieval.scoring import MIN_NORM
 from jiyi.settings import Mode
 from jiyi.text.words import normalise
@@ -130,6 +131,9 @@ class AgentIndex:
         #: Accesses of memories that are not here yet.
         self._early: list[tuple[UUID, float]] = []
         self._centre: Float32 = np.zeros(0, dtype=np.float32)
+        #: What the centre is made of: sums of vectors and their numbers, by language.
+        self._sums: Float32 = np.zeros((LANGUAGES, 0), dtype=np.float32)
+        self._counts: NDArray[np.int64] = np.zeros(LANGUAGES, dtype=np.int64)
         #: Of how many rows the centre is the mean, and the last of them.
         self._centre_of = (0, -1)
         self._corpus: Corpus | None = None
@@ -276,6 +280,8 @@ class AgentIndex:
             self._corpus = Corpus(
                 vectors=columns["vector"],
                 lengths=columns["length"],
+                sums=self._sums,
+                counts=self._counts,
                 centre=self._centre,
                 centre_dots=columns["centre_dot"],
                 centred_lengths=columns["centred_length"],
@@ -286,7 +292,7 @@ class AgentIndex:
                 created=columns["created"],
                 subjects=columns["subject"],
                 subject_codes=self._subjects,
-                counted=self._centre_of[0],
+                flow=flow_of(columns["vector"], columns["length"], self._sums, self._counts, columns["near"], columns["share"]),
             )
         return self._corpus
 
@@ -362,7 +368,10 @@ class AgentIndex:
         centre_of_now = (trusted.size, int(trusted[-1]) if trusted.size else -1)
         if centre_of_now != self._centre_of or (changed <= self._centre_of[1]).any():
             self._centre_of = centre_of_now
-            self._centre = centre_of(self.vectors, self.columns["length"], trusted)
+            languages = self.columns["language"]
+            self._sums = language_sums(self.vectors, self.columns["length"], trusted, languages)
+            self._counts = np.bincount(languages[trusted], minlength=LANGUAGES)
+            self._centre = centre_of(self._sums, trusted.size)
             changed = np.arange(self.size)
         vectors = self.vectors if changed.size == self.size else self.vectors[changed]
         dots, lengths = project_on_centroid(vectors, self.columns["length"][changed], self._centre)
