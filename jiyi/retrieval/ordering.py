@@ -14,18 +14,24 @@ from uuid import UUID
 
 import numpy as np
 
-from jiyi.retrieval.scoring import Floats, Order
+from jiyi.retrieval.scoring import MIN_NORM, Floats, Order
+from jiyi.text.tokens import telling
 
 #: At least so many of the best are looked at, however few are asked for.
 LOOKED_AT = 30
 #: At most so many of the best are compared with each other: their likenesses are a square of numbers.
 MOST_COMPARED = 1_000
-#: Centred cosine from which on two memories are about the same thing: where the newer one says that something has changed,
-#: and where it does not say so. Facts about one thing that stand beside each other (where it is, when it is) are much alike
-#: too, and must not replace each other.
-ALIKE_IF_CHANGED, ALIKE = 0.5, 0.9
-#: The newer one also has to be so relevant to the question, as a share of the older one's relevance above the ordinary.
-RELEVANT_IF_CHANGED, RELEVANT = 0.4, 0.6
+#: A newer memory says an older one anew if its likeness to it (:func:`jiyi.retrieval.likeness.alike`) and its relevance to the
+#: question, as a share of the older one's above the ordinary, add up to this: where it has words for something being no longer
+#: as it was, where it may (了, went up to), and where it has none. Facts about one thing
+#: that stand beside each other (where it is, when it is) are much alike too, and must not replace each other.
+SAYS_SO, MAY_SAY_SO, SAYS_NOTHING = 0.8, 1.3, 1.7
+#: And each of the two has to be at least so much.
+LEAST_ALIKE, LEAST_RELEVANT = 0.25, 0.3
+#: The ordinary is what the memories beyond those looked at have; as many as this are trusted as much as that nothing is ordinary.
+ORDINARY_PRIOR = 5
+#: In a text of more telling words, a word of change is about one thing of many.
+MOST_WORDS = 30
 #: Seconds: what is said within one conversation adds to each other rather than that it replaces the other.
 APART = 1_800.0
 
@@ -36,6 +42,14 @@ _CHANGED = re.compile(
     r"|\b(?:now|no longer|any ?more|instead|change[sd]?|changing|mov(?:ed|es|ing)|switch(?:ed|es|ing)?|quit|stopped|gave up|"
     r"sold|new|again|turns out|turned out|actually|pushed|postponed|cancell?ed|used to|from now on|from here on|these days|"
     r"finished|start(?:ed|s|ing)?|became|left|replaced|updated|caved|since)\b",
+    re.IGNORECASE,
+)
+
+#: A state that has changed, perhaps: 了 at the end of a clause says so of anything that happened.
+_MAY_HAVE_CHANGED = re.compile(
+    r"了(?=[。！!？?，,、；;～~\s]|\Z)|[升降涨跌减增]到"
+    r"|\b(?:(?:went|gone|back) (?:up|down|to)|rose|dropped|fell|raised|lowered|traded|swapped|bought|got|broke up|end(?:ed|s)|"
+    r"delayed|resigned|retired|rescheduled|divorced|married)\b",
     re.IGNORECASE,
 )
 
@@ -50,11 +64,11 @@ class Shown:
     subject: str | None
     #: What a thought rests on.
     evidence: frozenset[UUID] = frozenset()
-    #: Whether the text says that something is no longer as it was: looked for once, where a memory is shown again and again.
-    changed: bool = field(init=False)
+    #: What likeness and relevance have to add up to for it to replace an older one: worked out once, as it is shown again and again.
+    needed: float = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "changed", says_change(self.text))
+        object.__setattr__(self, "needed", needed(self.text))
 
 
 def says_change(text: str) -> bool:
@@ -62,23 +76,50 @@ def says_change(text: str) -> bool:
     return _CHANGED.search(text) is not None
 
 
+def may_say_change(text: str) -> bool:
+    """Whether a text has words of a change of state, which most often is none of the attribute that is asked for."""
+    return _MAY_HAVE_CHANGED.search(text) is not None
+
+
+def needed(text: str) -> float:
+    """What likeness and relevance have to add up to for a memory of this text to replace an older one."""
+    if len(telling(text)) > MOST_WORDS:
+        return SAYS_NOTHING
+    return SAYS_SO if says_change(text) else MAY_SAY_SO if may_say_change(text) else SAYS_NOTHING
+
+
+def above_ordinary(relevance: Floats, best: Order) -> Floats:
+    """How much more relevant the best are than the ordinary memory; of few memories all are, as far as anybody can tell.
+
+    Args:
+        relevance: of all memories, 0 … 1.
+        best: positions of those that are looked at.
+    """
+    others = np.delete(relevance, best)
+    if not others.size:
+        return np.asarray(relevance[best] + 1, dtype=np.float64)
+    ordinary = (others.size * float(np.median(others)) - ORDINARY_PRIOR) / (others.size + ORDINARY_PRIOR)
+    return np.asarray(relevance[best] - ordinary, dtype=np.float64)
+
+
 def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tuple[Order, dict[int, int]]:
     """Positions in their new order, and for each position that a newer one says anew the position of that one.
 
     A newer memory goes directly before the best of the older ones that it replaces. It replaces those of the same
-    subject that are about the same, as far as vectors show it, were told some time before, and are not much more relevant.
+    subject that are about the same, as far as vectors and words show it, were told some time before, and are not much
+    more relevant.
 
     Args:
         shown: the memories, best first.
-        alike: centred cosine of each with each, ``(k, k)``; see :meth:`jiyi.relevance.Corpus.alike`.
-        relevance: theirs, above the median of the memories that are not among these, ``(k,)``.
+        alike: how much each is about the same as each, ``(k, k)``.
+        relevance: theirs, see :func:`above_ordinary`, ``(k,)``.
     """
     created = np.array([one.created for one in shown])
     subjects = np.array([one.subject or "" for one in shown])
-    changed = np.array([one.changed for one in shown], dtype=bool)
     told = np.array([not one.evidence for one in shown], dtype=bool)  # a thought is no news
-    replaces = alike >= np.where(changed, ALIKE_IF_CHANGED, ALIKE)[:, None]
-    replaces &= relevance[:, None] >= np.where(changed, RELEVANT_IF_CHANGED, RELEVANT)[:, None] * relevance[None, :]
+    enough = np.array([one.needed for one in shown])
+    share = relevance[:, None] / np.maximum(relevance, MIN_NORM)
+    replaces = (alike >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & (alike + np.minimum(share, 1) >= enough[:, None])
     replaces &= created[:, None] - created[None, :] >= APART
     replaces &= (subjects[:, None] == subjects[None, :]) & told[:, None] & told[None, :]
     place: Floats = np.arange(len(shown), dtype=np.float64)

@@ -7,8 +7,12 @@ question. On top of their weighted sum come
 * a **second hop**: memories that say what the best ones found so far add to the question, or what they leave open. It
   answers "where does the person with this phone number work?" when one memory has the number and another the work;
 * **neighbours**: a share of the scores of what was said right before and after, fading with the time between; a turn
-  that says nothing ("ok ok", 嗯嗯) neither gains nor gives;
-* what the question **names**: a memory's subject, a day.
+  that says nothing ("ok ok", 嗯嗯) neither gains nor gives, and who changes the subject with every turn lends little;
+* what the question **names**: a memory's subject, a day;
+* less for what **tells little**: a turn of a word or two, and what an assistant replied.
+
+A memory in another language than the question shares no words with it, whatever it says: there the vector speaks for the
+words, too.
 
 A question of several sentences is also scored sentence by sentence; each memory counts with its best one.
 All arrays are over the rows of a :class:`Corpus`. ``bench/tune.py`` has the weights' sensitivity.
@@ -25,7 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.retrieval import likeness
 from jiyi.retrieval.lexicon import Lexicon
+from jiyi.retrieval.likeness import LANGUAGE_PRIOR, LANGUAGES, language_sums
 from jiyi.retrieval.scoring import MIN_NORM, Floats
 from jiyi.text.dates import named_spans
 from jiyi.text.tokens import asked_tokens, tokens
@@ -37,8 +43,10 @@ Rows = NDArray[np.intp]
 LEXICAL_SHARE = 0.5
 #: Standard scores of cosine that a memory is worth which says all that the question asks, word for word.
 LEXICAL_SCALE = 6.0
+#: What cosine counts in the sum for a memory in another language than the question: more than beside words, less than all.
+OTHER_LANGUAGE_SHARE = 0.75
 #: Weight of the second hop, how many of the best memories it starts from, and the share of words in it: names, mostly.
-HOP_WEIGHT = 0.4
+HOP_WEIGHT = 0.2
 HOP_FROM = 2
 HOP_LEXICAL_SHARE = 0.75
 #: The second hop is worked out for this many of the best memories; for the rest of a large agent it is nothing.
@@ -49,8 +57,18 @@ NEIGHBOUR_SHARES = (0.6, 0.3)
 NEIGHBOURS = 2 * len(NEIGHBOUR_SHARES)
 #: Seconds after which a neighbour counts e times less: a conversation goes on, a diary does not.
 NEIGHBOUR_FADES = 900.0
+#: Likeness of turns that follow each other, beyond that of any two: below the first neighbours lend nothing, as in a chat about
+#: this and that (.06 to .12), from the second on everything, as where people talk about something (.16 to .3).
+FLOW = (0.05, 0.18)
+#: Pairs of turns as many as which a conversation is taken to keep to its subject, and as many as are looked at.
+FLOW_PRIOR, FLOW_PAIRS = 10, 500
 #: Telling words from which on a turn is a full neighbour; one with fewer gains and gives in proportion.
 FULL_CONTENT = 4
+#: Standard scores that a memory without telling words loses, one with fewer than ``FULL_CONTENT`` in proportion: it answers nothing.
+EMPTY_MALUS = 1.0
+#: Standard scores that what an assistant said loses: advice, and echoes of what it was told. Not if the question asks for "you".
+ASSISTANT_MALUS = 1.0
+ASSISTANTS = ("assistant", "ai", "bot", "chatbot", "助手", "助理", "ai助手", "智能助手")
 #: Standard scores that a memory gains when the question names its subject, or its day.
 SUBJECT_BONUS = 0.5
 DAY_BONUS = 1.0
@@ -58,19 +76,18 @@ DAY_BONUS = 1.0
 SENTENCE_WEIGHT = 4.0
 #: A sentence counts by this power of what its words find, beside the sentence whose words find most: small talk around a
 #: question finds little.
-SENTENCE_TRUST = 0.25
+SENTENCE_TRUST = 0.125
 #: The last ones: who rambles asks at the end.
 MAX_SENTENCES = 8
 #: Fewer tokens say too little to be looked for alone.
 MIN_SENTENCE_TOKENS = 3
 #: Memories beyond which the mean vector is trusted as much as none: few memories say little about their own mean.
-CENTRE_PRIOR = 50
-#: Memories of a language as many as which its own mean and spread are trusted as much as those of all languages.
-LANGUAGE_PRIOR = 5.0
+CENTRE_PRIOR = 25
 #: Subjects are looked up by runs of up to this many words, or characters of Chinese.
 MAX_SUBJECT_WORDS = 4
 MAX_SUBJECT_CHARS = 8
 
+_ADDRESSED = re.compile(r"\b(?:you|your|yours)\b|[你您]", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[。！？!?；;：\n]+|: |(?:另外|此外|还有|\balso\b|\band also\b)[，,]?")
 
 
@@ -82,6 +99,9 @@ class Corpus:
     vectors: Float32
     #: Lengths of the rows, 0 where there is none.
     lengths: Floats
+    #: Sums of the trusted vectors, each made one long, by language, ``(LANGUAGES, d)``, and of how many.
+    sums: Float32
+    counts: NDArray[np.int64]
     #: Mean direction of the memories, shrunk towards nothing when they are few: ``(d,)``.
     centre: Float32
     #: ``unit row · centre``, and the length of ``unit row - centre``.
@@ -99,8 +119,8 @@ class Corpus:
     #: Row → code of its subject, -1 without; and the codes by normalised name.
     subjects: NDArray[np.int32]
     subject_codes: dict[str, int]
-    #: Of how many rows the centre is the mean.
-    counted: int = 0
+    #: How far turns keep to the subject of those before, 0 … 1: that much neighbours lend.
+    flow: float
 
     @classmethod
     def of(
@@ -116,7 +136,9 @@ class Corpus:
         """Of memories in the order in which they came; ``trusted`` ones make the centre, by default all with a vector."""
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
         mean_of = np.flatnonzero(lengths > MIN_NORM) if trusted is None else trusted
-        centre = centre_of(vectors, lengths, mean_of)
+        spoken = np.array(languages, dtype=np.int8)
+        sums, counts = language_sums(vectors, lengths, mean_of, spoken), np.bincount(spoken[mean_of], minlength=LANGUAGES)
+        centre = centre_of(sums, mean_of.size)
         times = np.array(created, dtype=np.float64)
         near, shares = neighbours_of(np.array(sessions, dtype=np.int32), times, np.arange(len(times)), lexicon.contents())
         codes: dict[str, int] = {}
@@ -124,42 +146,37 @@ class Corpus:
         return cls(
             vectors,
             lengths,
+            sums,
+            counts,
             centre,
             *project_on_centroid(vectors, lengths, centre),
             lexicon,
             near,
             shares,
-            np.array(languages, dtype=np.int8),
+            spoken,
             times,
             np.array(coded, dtype=np.int32),
             codes,
-            mean_of.size,
+            flow_of(vectors, lengths, sums, counts, near, shares),
         )
 
     def __len__(self) -> int:
         return int(self.created.size)
 
     def alike(self, rows: Rows) -> Floats:
-        """Cosine of each of some rows with each, without the mean of all memories but these two: ``(k, k)``.
-
-        Of few memories the two would be much of the mean, and what they share would go with it. 0 without a vector.
-        """
+        """How much each of some rows is about the same as each, see :func:`jiyi.retrieval.likeness.alike`; 0 without a vector."""
         has = self.lengths[rows] > MIN_NORM
         unit = np.where(has[:, None], self.vectors[rows] / np.maximum(self.lengths[rows], MIN_NORM)[:, None], 0)
-        unit = unit.astype(np.float64)
-        total = self.centre.astype(np.float64) * (self.counted + CENTRE_PRIOR)
-        others = max(self.counted - 2, 1)
-        both = unit @ unit.T
-        to_all = (unit @ total)[:, None]
-        to_mean = (to_all - 1 - both) / others
-        square = (total @ total + 2 + 2 * both - 2 * to_all - 2 * to_all.T) / others**2
-        lengths = np.sqrt(np.maximum(1 - 2 * to_mean + square, 0))
-        return np.where(has[:, None] & has, _quotient(both - to_mean - to_mean.T + square, lengths * lengths.T), 0)
+        found = likeness.alike(unit.astype(np.float64), self.languages[rows], self.sums.astype(np.float64), self.counts)
+        return np.where(has[:, None] & has, found, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
-    """``total`` and what it is made of; dense and lexical as measured, the rest in standard scores."""
+    """``total`` and what it is made of; dense and lexical as measured, the rest in standard scores.
+
+    ``total`` is also less what tells little, see :func:`malus`.
+    """
 
     total: Floats
     dense: Floats | None
@@ -169,15 +186,12 @@ class Relevance:
     named: Floats | None
 
 
-def centre_of(vectors: Float32, lengths: Floats, rows: Rows) -> Float32:
-    """The mean of ``m`` of the rows, each made one long, shrunk by ``m / (m + CENTRE_PRIOR)``: shape ``(d,)``.
+def centre_of(sums: Float32, count: int) -> Float32:
+    """The mean of so many vectors, each made one long, of which these are the sums; shrunk by ``count / (count + CENTRE_PRIOR)``: ``(d,)``.
 
     Embeddings of one model share a large common direction; without it, what is left tells memories apart.
-    Rows without a length must not be among them.
     """
-    weights = np.zeros(len(vectors), dtype=np.float32)
-    weights[rows] = 1 / lengths[rows]
-    return np.asarray(weights @ vectors / (rows.size + CENTRE_PRIOR) if rows.size else vectors[:0].sum(axis=0), np.float32)
+    return np.asarray(sums.sum(axis=0) / (count + CENTRE_PRIOR) if count else sums[0], np.float32)
 
 
 def project_on_centroid(vectors: Float32, lengths: Floats, centre: Float32) -> tuple[Floats, Floats]:
@@ -213,6 +227,25 @@ def neighbours_of(
         near[second, 2 * distance - 2], near[first, 2 * distance - 1] = first, second
         shares[second, 2 * distance - 2], shares[first, 2 * distance - 1] = faded, faded
     return near, shares
+
+
+def flow_of(vectors: Float32, lengths: Floats, sums: Float32, counts: NDArray[np.int64], near: NDArray[np.int32], shares: Floats) -> float:
+    """How far turns keep to the subject of those before, 0 … 1: by how much more alike they are than any two memories.
+
+    A neighbour says what a turn is about where people talk about something; who says now this and now that has a
+    stranger for a neighbour.
+    """
+    rows = np.flatnonzero((shares[:, 1] > 0) & (lengths > MIN_NORM) & (lengths[near[:, 1]] > MIN_NORM))
+    total = int(counts.sum())
+    if not rows.size or total <= 1:
+        return 1.0
+    rows = rows[:: -(-rows.size // FLOW_PAIRS)]
+    after, weights = near[rows, 1], shares[rows, 1]
+    cosine = np.einsum("ij,ij->i", vectors[rows], vectors[after]) / (lengths[rows] * lengths[after])
+    mean = sums.sum(axis=0, dtype=np.float64) / total
+    common = min(float(mean @ mean), 1 - MIN_NORM)
+    alike = (float(weights @ (cosine - common)) / (1 - common) + FLOW_PRIOR * FLOW[1]) / (float(weights.sum()) + FLOW_PRIOR)
+    return float(np.clip((alike - FLOW[0]) / (FLOW[1] - FLOW[0]), 0, 1))
 
 
 def dense(corpus: Corpus, query: Float32) -> Floats:
@@ -252,7 +285,8 @@ def hybrid(
     # What stands around a memory is what it is about, not where it leads: the second hop is nobody's neighbour.
     near = neighbours(corpus, alone) if with_neighbours else np.zeros(len(corpus))
     named = SUBJECT_BONUS * names_subject(corpus, text) + DAY_BONUS * names_day(corpus, text, now)
-    return Relevance(score + near + named, whole_dense, whole_lexical, hop, near, named)
+    total = score + near + named - malus(corpus, text)
+    return Relevance(total, whole_dense, whole_lexical, hop, near, named)
 
 
 def sentences_of(text: str) -> list[str]:
@@ -301,8 +335,18 @@ def standard_within(values: Floats, groups: NDArray[np.int8]) -> Floats:
 
 
 def neighbours(corpus: Corpus, score: Floats) -> Floats:
-    """What each row gains from those right before and after it in its session."""
-    return np.asarray(np.einsum("ij,ij->i", corpus.shares, score[corpus.near]), dtype=np.float64)
+    """What each row gains from those right before and after it in its session; what is not about it takes nothing away."""
+    gains = np.maximum(score, 0)
+    return np.asarray(corpus.flow * np.einsum("ij,ij->i", corpus.shares, gains[corpus.near]), dtype=np.float64)
+
+
+def malus(corpus: Corpus, text: str) -> Floats:
+    """What rows lose that tell little: those of a few words, and replies of an assistant that the question does not ask for."""
+    lost = EMPTY_MALUS * (1 - content(corpus.lexicon.contents()))
+    if not _ADDRESSED.search(text):
+        codes = [corpus.subject_codes[name] for name in ASSISTANTS if name in corpus.subject_codes]
+        lost[np.isin(corpus.subjects, codes)] += ASSISTANT_MALUS
+    return lost
 
 
 def names_subject(corpus: Corpus, text: str) -> Floats:
@@ -326,7 +370,9 @@ def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexica
     said = LEXICAL_SCALE * lexical / max(corpus.lexicon.information(asked), MIN_NORM)
     first = said
     if cosine is not None and query is not None:
-        first = (1 - LEXICAL_SHARE) * _dense_score(corpus, cosine, query) + LEXICAL_SHARE * said
+        own = corpus.languages == language_code(" ".join(asked))
+        share = np.where(own, 1 - LEXICAL_SHARE, OTHER_LANGUAGE_SHARE)
+        first = share * _dense_score(corpus, cosine, query) + LEXICAL_SHARE * said
     return first, HOP_WEIGHT * _second_hop(corpus, first, asked, lexical, with_vectors=query is not None)
 
 
@@ -359,7 +405,8 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Fl
     """How well each of the better memories goes on from the best ones, in standard scores; the best counts most.
 
     By words: what one of the best adds to the question, and what of the question it leaves open; a memory with both is
-    what is looked for. What is answered already leaves little to go on to.
+    what is looked for. What is answered already leaves little to go on to. A memory does not go on from itself: it gets as
+    much as the one that does so best, and none passes it for that.
     """
     everyone = len(corpus) <= HOP_POOL
     pool = np.arange(len(corpus)) if everyone else _highest(first, HOP_POOL)
@@ -368,13 +415,22 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Fl
     onward = np.zeros(pool.size, dtype=np.float64)
     by_vector = _centred_likeness(corpus, start, pool) if with_vectors else None
     for place, row in enumerate(start):
-        likeness = standard(_goes_on(corpus.lexicon, int(row), asked)[pool])
+        others = pool != row
+        goes_on = _standard_of(_goes_on(corpus.lexicon, int(row), asked)[pool], others)
         if by_vector is not None:
-            likeness = (1 - HOP_LEXICAL_SHARE) * standard(by_vector[place]) + HOP_LEXICAL_SHARE * likeness
-        onward += standard(likeness) * max(0.0, 1 - float(said[row])) / (place + 1)
+            goes_on = (1 - HOP_LEXICAL_SHARE) * _standard_of(by_vector[place], others) + HOP_LEXICAL_SHARE * goes_on
+        onward += _standard_of(goes_on, others) * max(0.0, 1 - float(said[row])) / (place + 1)
     hop = np.zeros(len(corpus), dtype=np.float64)
     hop[pool] = onward
     return hop
+
+
+def _standard_of(values: Floats, others: NDArray[np.bool_]) -> Floats:
+    """Standard scores of all but one, which gets the highest of them, at least 0."""
+    found = np.zeros_like(values)
+    found[others] = standard(values[others])
+    found[~others] = found.max(initial=0)
+    return found
 
 
 def _goes_on(lexicon: Lexicon, row: int, asked: Sequence[str]) -> Floats:

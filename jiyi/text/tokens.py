@@ -15,7 +15,7 @@ from operator import add
 
 import snowballstemmer
 
-from jiyi.text.words import ENGLISH_STOP_WORDS, FILLER_CHARACTERS, FILLER_WORDS, beginning, single_characters
+from jiyi.text.words import ENGLISH_STOP_WORDS, FILLER_CHARACTERS, FILLER_WORDS, beginning, idle_pairs, single_characters
 
 #: Words that have been stemmed before: the vocabulary of a busy service, some megabytes.
 STEMS_KEPT = 100_000
@@ -67,11 +67,15 @@ def telling(text: str) -> list[str]:
 
 
 def asked_tokens(text: str) -> list[str]:
-    """The tokens of a question: those of any text, and its Chinese words of one character, which stand within pairs."""
+    """The tokens of a question: those of any text without pairs of function words (unless there is nothing else), and its
+    Chinese words of one character, which stand within pairs.
+    """
     found = tokens(text)
     if text.isascii():
         return found
-    return found + [word for word in single_characters(text) if word not in found]
+    idle = idle_pairs(text)
+    found += [word for word in single_characters(text) if word not in found]
+    return [token for token in found if token not in idle] or found
 
 
 def is_pair(token: str) -> bool:

@@ -7,6 +7,7 @@ import unicodedata
 from collections import Counter
 from functools import cache, lru_cache
 from importlib.resources import files
+from operator import add
 from typing import Literal
 
 Language = Literal["zh", "en"]
@@ -182,12 +183,30 @@ def keywords_ranked(text: str) -> list[str]:
     return sorted(counts, key=weight, reverse=True)
 
 
-def single_characters(text: str) -> list[str]:
-    """The Chinese words of one character in a text that mean something alone: 猫 in 我家的猫呢. Each once, in order."""
+@lru_cache(maxsize=8)  # a question is asked for its single characters and for its idle pairs
+def _segmented(text: str) -> list[list[str]]:
+    """The words of each run of Chinese characters."""
     import rjieba  # late: its dictionary is loaded with it
 
-    words = (word for match in _CJK_RUN.finditer(beginning(text)) for word in rjieba.cut(match.group()))
+    return [rjieba.cut(match.group()) for match in _CJK_RUN.finditer(beginning(text))]
+
+
+def single_characters(text: str) -> list[str]:
+    """The Chinese words of one character in a text that mean something alone: 猫 in 我家的猫呢. Each once, in order."""
+    words = (word for run in _segmented(text) for word in run)
     return list(dict.fromkeys(word for word in words if len(word) == 1 and word not in SINGLE_STOP_CHARACTERS))
+
+
+def idle_pairs(text: str) -> set[str]:
+    """The pairs of Chinese characters in a text that lie wholly in function words: 我现 and 现在 in 我现在住哪里."""
+    idle: set[str] = set()
+    telling: set[str] = set()
+    for run in _segmented(text):
+        marks = [word in SINGLE_STOP_CHARACTERS or word in CHINESE_STOP_WORDS for word in run for _ in word]
+        characters = "".join(run)
+        for place, pair in enumerate(map(add, characters, characters[1:])):
+            (idle if marks[place] and marks[place + 1] else telling).add(pair)
+    return idle - telling
 
 
 def _is_word(word: str) -> bool:

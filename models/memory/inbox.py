@@ -124,7 +124,7 @@ def prepare_all(events: Iterable[Event]) -> Prepared:
 
     Of events with the same key that of the first, which is the one that is stored.
     """
-    ready: Prepared = {}
+    ready: dict[EventKey, PreparedMemory] = {}
     for event in events:
         if isinstance(event, MemoryObserved) and event.key not in ready:
             ready[event.key] = prepared(event, derive(event))

@@ -243,6 +243,8 @@ class AgentIndex:
             self._corpus = Corpus(
                 vectors=columns["vector"],
                 lengths=columns["length"],
+                sums=self._centre.sums,
+                counts=self._centre.counts,
                 centre=self._centre.vector,
                 centre_dots=columns["centre_dot"],
                 centred_lengths=columns["centred_length"],
@@ -253,7 +255,7 @@ class AgentIndex:
                 created=columns["created"],
                 subjects=columns["subject"],
                 subject_codes=self._subjects,
-                counted=self._centre.counted,
+                flow=self._centre.flow,
             )
         return self._corpus
 
@@ -277,6 +279,7 @@ class AgentIndex:
             if changed:
                 self._centre.update(self.columns, np.concatenate(changed))
                 update_neighbours(self.columns, np.unique(np.concatenate(sessions)), self._lexicon.contents())
+                self._centre.update_flow(self.columns)
                 self._corpus = None
         except BaseException:
             self._reset()  # half of it is here, of which nobody would know which

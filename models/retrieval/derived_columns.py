@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.retrieval.relevance import centre_of, neighbours_of, project_on_centroid
+from jiyi.retrieval.likeness import LANGUAGES, language_sums
+from jiyi.retrieval.relevance import centre_of, flow_of, neighbours_of, project_on_centroid
 from jiyi.retrieval.scoring import MIN_NORM
 from models.retrieval.access_order import Rows
 from models.retrieval.columns import Columns
@@ -17,26 +18,42 @@ CENTRE_STEPS = 16
 
 
 class Centre:
-    """The mean direction of an index's vectors."""
+    """The mean direction of an index's vectors, and what else of all of them changes slowly."""
 
     def __init__(self) -> None:
         self.vector: Float32 = np.zeros(0, dtype=np.float32)
+        #: What it is made of: sums of vectors and their numbers, by language.
+        self.sums: Float32 = np.zeros((LANGUAGES, 0), dtype=np.float32)
+        self.counts: NDArray[np.int64] = np.zeros(LANGUAGES, dtype=np.int64)
+        #: How far turns keep to the subject of those before (:func:`jiyi.retrieval.relevance.flow_of`).
+        self.flow = 0.0
         #: Of how many rows it is the mean, and the last of them.
-        self.counted, self._last = 0, -1
+        self._made_of = (0, -1)
+        self._flow_is_old = True
 
     def update(self, columns: Columns, changed: Rows) -> None:
         """Recompute it, in steps as the vectors grow, and project the changed rows on it."""
         has = np.flatnonzero(columns["length"] > MIN_NORM)
         step = max(1, 1 << max(int(has.size).bit_length() - CENTRE_STEPS.bit_length(), 0))
         trusted = has[: has.size - has.size % step]
-        last = int(trusted[-1]) if trusted.size else -1
-        if (trusted.size, last) != (self.counted, self._last) or (changed <= self._last).any():
-            self.counted, self._last = trusted.size, last
-            self.vector = centre_of(columns["vector"], columns["length"], trusted)
+        made_of = (trusted.size, int(trusted[-1]) if trusted.size else -1)
+        if made_of != self._made_of or (changed <= self._made_of[1]).any():
+            self._made_of = made_of
+            languages = columns["language"]
+            self.sums = language_sums(columns["vector"], columns["length"], trusted, languages)
+            self.counts = np.bincount(languages[trusted], minlength=LANGUAGES)
+            self.vector = centre_of(self.sums, trusted.size)
+            self._flow_is_old = True
             changed = np.arange(columns.size)
         vectors = columns["vector"] if changed.size == columns.size else columns["vector"][changed]
         dots, lengths = project_on_centroid(vectors, columns["length"][changed], self.vector)
         columns["centre_dot"][changed], columns["centred_length"][changed] = dots, lengths
+
+    def update_flow(self, columns: Columns) -> None:
+        """Once the neighbours are known; in the same steps."""
+        if self._flow_is_old:
+            self.flow = flow_of(columns["vector"], columns["length"], self.sums, self.counts, columns["near"], columns["share"])
+            self._flow_is_old = False
 
 
 def store_vectors(columns: Columns, positions: Rows, rows: IndexRows) -> None:

@@ -165,11 +165,8 @@ def newer_first(asked: ParsedQuestion, found: SearchResult, index: AgentIndex, d
     there = np.array([place for place, node_id in enumerate(found.node_ids) if node_id in described], dtype=np.intp)
     there, rest = there[: ordering.MOST_COMPARED], there[ordering.MOST_COMPARED :]
     shown = [described[found.node_ids[place]] for place in there]
-    relevant = found.ranked.scores.relevance.normalised
-    others = np.delete(relevant, found.ranked.best)
-    order, by = ordering.newer_first(
-        shown, index.corpus().alike(found.best_rows[there]), relevant[found.ranked.best[there]] - (np.median(others) if others.size else 0)
-    )
+    relevant = ordering.above_ordinary(found.ranked.scores.relevance.normalised, found.ranked.best)
+    order, by = ordering.newer_first(shown, index.corpus().alike(found.best_rows[there]), relevant[there])
     order = order[ordering.behind_evidence([shown[place] for place in order])]
     kept = np.concatenate([there[order], rest])[: request.top_k]
     in_answer = {found.node_ids[place] for place in kept}

@@ -9,7 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.retrieval.ordering import APART, Shown, behind_evidence, newer_first, says_change
+from jiyi.retrieval.ordering import (
+    APART,
+    LEAST_ALIKE,
+    LEAST_RELEVANT,
+    MAY_SAY_SO,
+    SAYS_NOTHING,
+    SAYS_SO,
+    Shown,
+    above_ordinary,
+    behind_evidence,
+    newer_first,
+    says_change,
+)
 
 DAY = 86_400.0
 
@@ -43,18 +55,27 @@ def test_of_several_the_newest_comes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "cosine", "replaces"),
+    ("text", "needed"),
     [
-        ("it is green now", 0.5, True),
-        ("it is green now", 0.49, False),
-        ("it is green", 0.9, True),
-        ("it is green", 0.89, False),
-        ("密码改成7730了", 0.5, True),
+        pytest.param("it is green now", SAYS_SO, id="says so"),
+        pytest.param("密码改成7730了", SAYS_SO, id="says so in Chinese"),
+        pytest.param("the rent went up to 2,900", MAY_SAY_SO, id="a change of state"),
+        pytest.param("空腹血糖6.8了", MAY_SAY_SO, id="a change of state in Chinese"),
+        pytest.param("it is green", SAYS_NOTHING, id="says nothing of it"),
+        pytest.param(" ".join(f"word{i}" for i in range(40)) + " now", SAYS_NOTHING, id="one thing of many"),
     ],
 )
-def test_without_a_word_of_change_they_have_to_be_more_alike(text: str, cosine: float, *, replaces: bool) -> None:
-    order, _ = order_of([shown(1, "it is red"), shown(2, text, day=1)], cosine + 1e-4)
-    assert order == ([1, 0] if replaces else [0, 1])
+def test_without_a_word_of_change_they_have_to_be_more_alike_and_more_relevant(text: str, needed: float) -> None:
+    memories = [shown(1, "it is red"), shown(2, text, day=1)]
+    for cosine, share in ((needed - 0.6, 0.6), (needed - 0.75, 0.75), (needed - 1, 1.0)):
+        if LEAST_ALIKE <= cosine < 0.99:
+            assert order_of(memories, cosine + 1e-4, (1, share + 1e-4))[0] == [1, 0]
+            assert order_of(memories, cosine - 1e-3, (1, share))[0] == [0, 1]
+
+
+def test_more_relevant_than_the_older_one_is_no_more_than_as_relevant() -> None:
+    memories = [shown(1, "it is red"), shown(2, "it is green", day=1)]
+    assert order_of(memories, SAYS_NOTHING - 1.1, (1.0, 9.0))[1] == {}
 
 
 @pytest.mark.parametrize(
@@ -76,8 +97,24 @@ def test_an_older_one_that_stands_behind_already_is_marked() -> None:
 
 def test_what_hardly_answers_is_not_lifted() -> None:
     memories = [shown(1), shown(2, "now", day=1)]
-    assert order_of(memories, relevance=(1.0, 0.41))[0] == [1, 0]
-    assert order_of(memories, relevance=(1.0, 0.39))[0] == [0, 1]
+    assert order_of(memories, 0.95, (1.0, LEAST_RELEVANT + 0.01))[0] == [1, 0]
+    assert order_of(memories, 0.95, (1.0, LEAST_RELEVANT - 0.01))[0] == [0, 1]
+
+
+def test_what_is_about_something_else_is_not_lifted_however_relevant() -> None:
+    memories = [shown(1), shown(2, "now", day=1)]
+    assert order_of(memories, LEAST_ALIKE - 0.01)[0] == [0, 1]
+
+
+def test_the_ordinary_is_what_those_have_that_are_not_looked_at() -> None:
+    relevance = np.array([1.0, 0.6, *[0.2] * 995])
+    assert above_ordinary(relevance, np.arange(2)) == pytest.approx([0.8, 0.4], abs=0.01)
+
+
+def test_of_a_few_memories_all_are_above_the_ordinary() -> None:
+    """The least relevant of three may well be the news: nothing is known of what is ordinary."""
+    assert above_ordinary(np.array([1.0, 0.4, 0.0]), np.arange(3)).tolist() == [2, 1.4, 1]
+    assert above_ordinary(np.array([1.0, 0.4, 0.0]), np.arange(2)) == pytest.approx([1 + 5 / 6, 0.4 + 5 / 6])
 
 
 def test_a_memory_without_a_vector_is_like_nothing() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval import relevance
 from jiyi.retrieval.lexicon import Lexicon
+from jiyi.retrieval.likeness import language_sums
 from jiyi.retrieval.relevance import Corpus, hybrid, sentences_of
 from jiyi.retrieval.scoring import Floats
 from jiyi.text.tokens import tokens
@@ -89,12 +90,12 @@ def test_a_query_without_direction_and_a_memory_without_vectors_are_like_nothing
 
 def test_the_centre_is_the_mean_trusted_the_more_the_more_memories_there_are() -> None:
     unit = np.array([[1, 0], [0, 1]], dtype=np.float32)
-    assert relevance.centre_of(2 * unit, np.array([2.0, 2.0]), np.arange(2)) == pytest.approx(np.array([0.5, 0.5]) * 2 / 52)
-    for repeated, expected in ((25, 0.25), (50_000, 0.5)):  # 50 memories: half
-        rows = np.repeat(unit, repeated, axis=0)
-        found = relevance.centre_of(rows, np.ones(len(rows)), np.arange(len(rows)))
-        assert found == pytest.approx(np.array([expected, expected]), abs=1e-3)
-    assert relevance.centre_of(unit, np.ones(2), np.arange(0)).tolist() == [0, 0]
+    sums = language_sums(2 * unit, np.array([2.0, 2.0]), np.arange(2), np.array([0, 1], dtype=np.int8))
+    assert sums.tolist() == unit.tolist()  # each row made one long, by its language
+    assert relevance.centre_of(sums, 2) == pytest.approx(np.array([0.5, 0.5]) * 2 / 27)
+    for count, expected in ((25, 0.25), (50_000, 0.5)):  # 25 memories: half
+        assert relevance.centre_of((unit * count / 2).astype(np.float32), count) == pytest.approx(np.array([expected, expected]), abs=1e-3)
+    assert relevance.centre_of(np.zeros((2, 2), np.float32), 0).tolist() == [0, 0]
 
 
 @given(st.integers(0, 10_000))
@@ -134,7 +135,32 @@ def test_neighbours_share_and_fade_with_the_time_between() -> None:
 
 def test_neighbours_before_and_after_add_up() -> None:
     corpus = corpus_of([TELLING] * 3, sessions=[0, 0, 0], created=[0, 0, 0])
-    assert relevance.neighbours(corpus, np.array([4.0, 0, -2])) == pytest.approx([-0.6, 1.2, 1.2])
+    assert relevance.neighbours(corpus, np.array([4.0, 0, 2])) == pytest.approx([0.6, 3.6, 1.2])
+
+
+def test_a_neighbour_that_is_not_about_it_takes_nothing_away() -> None:
+    corpus = corpus_of([TELLING] * 3, sessions=[0, 0, 0], created=[0, 0, 0])
+    assert relevance.neighbours(corpus, np.array([4.0, 0, -2])) == pytest.approx([0, 2.4, 1.2])
+
+
+def talk(*topics: int) -> Corpus:
+    """Turns right after each other, each about one of some things that have nothing in common."""
+    vectors = np.eye(max(topics) + 2)[list(topics)] + 0.01
+    return corpus_of([TELLING] * len(topics), vectors.tolist(), sessions=[0] * len(topics), created=[0] * len(topics))
+
+
+def test_neighbours_lend_as_far_as_turns_keep_to_the_subject() -> None:
+    steady, changing = talk(*[0] * 30, *[1] * 30), talk(*range(60))
+    assert steady.flow == 1
+    assert changing.flow < 0.2
+    score = np.eye(60)[30]
+    assert relevance.neighbours(steady, score)[29] == pytest.approx(0.6)
+    assert relevance.neighbours(changing, score)[29] == pytest.approx(0.6 * changing.flow)
+
+
+def test_of_few_turns_nobody_knows_that_they_change_the_subject() -> None:
+    assert talk(0, 1, 2).flow > 0.4
+    assert corpus_of(["a", "b"], [[1, 0], [0, 1]]).flow == 1  # nor where there are no sessions
 
 
 def test_neighbours_are_of_the_same_session() -> None:
@@ -280,7 +306,14 @@ ASKED = ["kiln", "ferri", "喝茶", "unknown"]
 
 
 def hop_by_hand(corpus: Corpus, first: Floats, pool: Sequence[int], shares: tuple[float, float]) -> Floats:
-    """The second hop with nothing saved: vectors centred one by one."""
+    """The second hop with nothing saved: vectors centred one by one. Nothing goes on from itself."""
+
+    def standard(values: Floats, start: int) -> Floats:
+        others = [value for row, value in zip(pool, values, strict=True) if row != start]
+        scores = iter(relevance.standard(np.array(others)).tolist())
+        found = [next(scores) if row != start else -math.inf for row in pool]
+        return np.array([max([0.0, *found]) if value == -math.inf else value for value in found])
+
     lengths = np.maximum(corpus.lengths, 1e-9)[:, None]
     rows = np.where(corpus.lengths[:, None] > 0, corpus.vectors / lengths - corpus.centre, 0)
     rows /= np.maximum(np.linalg.norm(rows, axis=1), 1e-9)[:, None]
@@ -290,9 +323,9 @@ def hop_by_hand(corpus: Corpus, first: Floats, pool: Sequence[int], shares: tupl
         added = corpus.lexicon.bm25([token for token in said if token not in ASKED])
         left = corpus.lexicon.bm25([token for token in ASKED if token not in said])
         vectors, words = (rows @ rows[start])[pool], (added + left + 2 * np.minimum(added, left))[pool]
-        alike = shares[0] * relevance.standard(vectors) + shares[1] * relevance.standard(words)
+        alike = shares[0] * standard(vectors, start) + shares[1] * standard(words, start)
         answered = corpus.lexicon.bm25(ASKED)[start] / corpus.lexicon.information(ASKED)
-        likeness += relevance.standard(alike) * max(0, 1 - answered) / (place + 1)
+        likeness += standard(alike, start) * max(0, 1 - answered) / (place + 1)
     hop = np.zeros(len(corpus))
     hop[pool] = likeness
     return hop
@@ -394,8 +427,9 @@ def test_a_memory_counts_with_its_best_sentence() -> None:
     ]
     assert len(parts) == 3
     most = max(words[1].max(), words[2].max())
-    trusted = [part * (lexical.max() / most) ** 0.25 for part, lexical in zip(parts[1:], words[1:], strict=True)]
-    assert found == pytest.approx(parts[0] + relevance.SENTENCE_WEIGHT * np.maximum(*trusted))
+    trusted = [part * (lexical.max() / most) ** relevance.SENTENCE_TRUST for part, lexical in zip(parts[1:], words[1:], strict=True)]
+    less = relevance.malus(corpus, question)
+    assert found == pytest.approx(parts[0] + relevance.SENTENCE_WEIGHT * np.maximum(*trusted) - less)
 
 
 def test_small_talk_around_a_question_counts_less_than_the_question() -> None:
@@ -456,6 +490,32 @@ def test_all_equal_says_nothing_in_any_language() -> None:
     assert relevance.standard_within(np.ones(4), np.array([0, 0, 1, 1], dtype=np.int8)).tolist() == [0] * 4
 
 
+def test_in_another_language_the_vector_speaks_for_the_words_too() -> None:
+    """Two memories stand out as much among those of their language; neither has a word of the question."""
+    texts = ["kiln glaze"] * 9 + ["harbour ferry"] + ["陶瓷喝茶"] * 9 + ["轮渡晚点"]
+    vectors = [[0.2, 1, 0]] * 9 + [[1, 0.5, 0]] + [[0.1, 0, 1]] * 9 + [[0.9, 0, 0.5]]
+    corpus = corpus_of(texts, vectors, languages=[0] * 10 + [1] * 10)
+    found = hybrid(corpus, "Was the boat delayed?", vector(1, 0, 0), None, NOW)
+    assert found.total.argmax() == 19
+    assert hybrid(corpus, "船误点了吗", vector(1, 0, 0), None, NOW).total.argmax() == 9
+
+
+# What tells little
+
+
+def test_a_turn_of_a_word_or_two_counts_less() -> None:
+    corpus = corpus_of(["ok ok", "the kiln", TELLING, "嗯嗯", "猫"])
+    assert relevance.malus(corpus, "who?") == pytest.approx([1, 0.75, 0, 1, 0.75])
+
+
+def test_what_an_assistant_replied_counts_less_unless_it_is_asked_for() -> None:
+    corpus = corpus_of([TELLING] * 4, subjects=["Anna", "assistant", "助手", None])
+    for question in ("Where is the kiln?", "窑在哪里？"):
+        assert relevance.malus(corpus, question).tolist() == [0, 1, 1, 0]
+    for question in ("Which kiln did you recommend?", "你推荐哪个窑？"):
+        assert relevance.malus(corpus, question).tolist() == [0, 0, 0, 0]
+
+
 # The whole
 
 
@@ -485,7 +545,8 @@ def test_a_question_of_one_sentence_is_the_sum_of_its_parts(seed: int) -> None:
     said = relevance.LEXICAL_SCALE * measured.lexical / corpus.lexicon.information(tokens("Anna fire glaze yesterday"))
     first = (relevance.standard(relevance._centred(corpus, measured.dense, query)) + said) / 2
     assert measured.neighbours == pytest.approx(relevance.neighbours(corpus, first))
-    assert measured.total == pytest.approx(first + measured.second_hop + measured.neighbours + measured.named)
+    less = relevance.malus(corpus, "")
+    assert measured.total == pytest.approx(first + measured.second_hop + measured.neighbours + measured.named - less)
 
 
 def test_one_rare_word_found_by_chance_does_not_outweigh_the_meaning() -> None:
@@ -516,6 +577,8 @@ def test_the_order_of_the_rows_does_not_matter(seed: int) -> None:
     moved = Corpus(
         vectors=corpus.vectors[order],
         lengths=corpus.lengths[order],
+        sums=corpus.sums,
+        counts=corpus.counts,
         centre=corpus.centre,
         centre_dots=corpus.centre_dots[order],
         centred_lengths=corpus.centred_lengths[order],
@@ -526,6 +589,7 @@ def test_the_order_of_the_rows_does_not_matter(seed: int) -> None:
         created=corpus.created[order],
         subjects=corpus.subjects[order],
         subject_codes=corpus.subject_codes,
+        flow=corpus.flow,
     )
     expected = hybrid(corpus, question, query, embed_by_text, NOW).total[order]
     assert hybrid(moved, question, query, embed_by_text, NOW).total == pytest.approx(expected, abs=1e-3)
@@ -538,31 +602,13 @@ def test_standard_scores() -> None:
 
 def test_a_single_memory_counts_with_what_it_says() -> None:
     corpus = corpus_of(["kiln"], [[1, 0]], sessions=[0], subjects=["Anna"])
-    assert hybrid(corpus, "tea", vector(0, 1), None, NOW).total.tolist() == [0]
-    assert hybrid(corpus, "the kiln", vector(0, 1), None, NOW).total == pytest.approx([relevance.LEXICAL_SCALE / 2], rel=0.2)
+    less = relevance.malus(corpus, "")[0]
+    assert hybrid(corpus, "tea", vector(0, 1), None, NOW).total.tolist() == [-less]
+    assert hybrid(corpus, "the kiln", vector(0, 1), None, NOW).total == pytest.approx([relevance.LEXICAL_SCALE / 2 - less], rel=0.2)
 
 
 def test_an_agent_that_remembers_nothing() -> None:
     assert hybrid(corpus_of([]), "Who fired the kiln? Which ferry left Leith?", None, None, NOW).total.shape == (0,)
-
-
-@given(st.integers(0, 10_000), st.integers(3, 14))
-def test_alike_is_the_cosine_without_the_mean_of_the_others(seed: int, size: int) -> None:
-    corpus, _, _ = random_corpus(seed, size)
-    rows = np.random.default_rng(seed).permutation(size)[:4]
-    found = corpus.alike(rows)
-    has = np.flatnonzero(corpus.lengths > 0)
-    unit = corpus.vectors / np.maximum(corpus.lengths, 1e-9)[:, None]
-    for i, one in enumerate(rows):
-        for j, other in enumerate(rows):
-            if one == other:
-                continue
-            if {one, other} <= set(has.tolist()) and len(has) > 2:
-                mean = unit[[row for row in has if row not in (one, other)]].mean(axis=0)
-                left, right = unit[one] - mean, unit[other] - mean
-                assert found[i, j] == pytest.approx(left @ right / np.linalg.norm(left) / np.linalg.norm(right), abs=1e-3)
-            elif len(has) > 2:
-                assert found[i, j] == 0
 
 
 @given(st.integers(0, 10_000), st.sampled_from([1, 7, 8, 129, 1_000, 5_003]))

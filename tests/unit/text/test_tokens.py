@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jiyi.memory import nodes
 from jiyi.retrieval import relevance
-from jiyi.text.tokens import MAX_TOKEN_CHARS, stem, tokens
+from jiyi.text.tokens import MAX_TOKEN_CHARS, asked_tokens, stem, tokens
 from jiyi.text.words import MAX_CHARS
 
 #: Letters whose upper and lower case are one another's; ß and ı are not.
@@ -169,3 +169,16 @@ def test_threads_do_not_mix_up_their_words() -> None:
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: [stem(word) for word in words], range(40)))
     assert all(stems == expected for stems in found)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("我现在住哪里", ["在住", "住哪", "住"]),
+        ("现在一天喝几杯咖啡", ["在一", "一天", "天喝", "喝几", "几杯", "杯咖", "咖啡", "喝"]),
+        ("为什么", ["为什", "什么"]),  # unless there is nothing else
+        ("What is 现在?", ["现在"]),
+    ],
+)
+def test_pairs_of_function_words_are_not_looked_for(question: str, expected: list[str]) -> None:
+    assert asked_tokens(question) == expected
