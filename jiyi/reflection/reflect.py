@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from jiyi.memory.perceive import IDLE_POIGNANCY
@@ -41,6 +42,8 @@ class Statement:
 
     node_id: UUID
     text: str
+    at: datetime | None = None
+    is_thought: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,16 @@ def _insights(agent_id: str, language: Language, point: str, memories: Sequence[
     if not memories:
         return
     texts = [memory.text for memory in memories]
-    asked = Insights(agent_id=agent_id, language=language, focal_point=point, statements=texts, count=INSIGHTS)
+    times = [memory.at for memory in memories if memory.at is not None]
+    asked = Insights(
+        agent_id=agent_id,
+        language=language,
+        focal_point=point,
+        statements=texts,
+        times=times if len(times) == len(texts) else [],
+        thoughts=[number for number, memory in enumerate(memories) if memory.is_thought],
+        count=INSIGHTS,
+    )
     united: dict[str, dict[UUID, None]] = {}
     for insight in llm.ask(asked).insights:
         united.setdefault(insight.text.strip(), {}).update(dict.fromkeys(memories[i].node_id for i in insight.evidence))

@@ -83,6 +83,11 @@ def latest(connection: Connection, group_id: str, agent_id: str, count: int, *, 
     return [Statement(row.node_id, row.embedding_key) for row in reversed(rows)]
 
 
+def already_thought(connection: Connection, group_id: str, agent_id: str, texts: Sequence[str]) -> set[str]:
+    """Those of some texts that a thought of the agent's, not archived, says word for word."""
+    return set(connection.execute(_ALREADY_THOUGHT, {"group": group_id, "agent": agent_id, "texts": list(texts)}).scalars())
+
+
 def quiet_agents(connection: Connection, group_id: str | None, quiet_seconds: float, limit: int) -> list[tuple[UUID, str, str]]:
     """(agent_key, group_id, agent_id) of agents with events that no reflection has seen, and nothing new for so long."""
     rows = connection.execute(_QUIET, {"group": group_id, "quiet": quiet_seconds, "limit": limit})
@@ -137,6 +142,10 @@ _LATEST = text("""
     WHERE group_id = :group AND agent_id = :agent AND type IN ('event', 'thought') AND NOT is_idle AND archived_at IS NULL
       AND (expires_at IS NULL OR expires_at > :now)
     ORDER BY node_count DESC LIMIT :count
+""")
+_ALREADY_THOUGHT = text("""
+    SELECT description FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND type = 'thought' AND archived_at IS NULL AND description = ANY(:texts)
 """)
 # The original's order, backwards: retrieve.py sorts by last access, events before thoughts, the newest first.
 _LATEST_ACCESSED = text("""

@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 REFLECTION_TIME_LIMIT = 900
 
 NOTHING_LATELY = "there are no memories to think about"
+NOTHING_NEW = "nothing follows from them that no single memory says"
 
 
 class Superseded(Exception):  # noqa: N818 – its name says what happened
@@ -110,8 +111,13 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
         made = Reflection([], [])
         if statements:
             made = reflection.reflect(name[1], statements, llm, _retrieval(whose, accessed), original=whose.original)
+        if not whose.original:
+            with unit_of_work() as connection:
+                known = reflections.already_thought(connection, *name, [thought.description for thought in made.thoughts])
+            made = Reflection(made.focal_points, [thought for thought in made.thoughts if thought.description not in known])
         events = events_of(made.thoughts, whose.origin(begun, llm))
-    with _finishing(batch, begun, made, "" if statements else NOTHING_LATELY) as connection:
+    nothing = "" if made.thoughts else NOTHING_NEW if statements else NOTHING_LATELY
+    with _finishing(batch, begun, made, nothing) as connection:
         kept = store(connection, events)
         if agents.reflected(connection, *name, seen, whose.settings.importance_trigger_max, original=whose.original):
             batch.again.append(agent_key)
@@ -164,7 +170,10 @@ def _retrieval(whose: Reflector, accessed: list[UUID]) -> Retrieve:
         answer = retrieve(request)
         assert isinstance(answer, Answer)  # nothing is touched yet, so nothing follows from it
         accessed.extend(node_id for group in answer.groups for node_id in group.accessed_ids)
-        return [[Statement(node.node_id, node.embedding_key) for node in group.retrieved_nodes] for group in answer.groups]
+        return [
+            [Statement(node.node_id, node.embedding_key, node.created_at, node.type == "thought") for node in group.retrieved_nodes]
+            for group in answer.groups
+        ]
 
     return look_up
 

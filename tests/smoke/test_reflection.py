@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
@@ -21,6 +22,8 @@ pytestmark = [pytest.mark.smoke, pytest.mark.timeout(180)]
 
 AGENTS = ("klaus", "林岚", "maria")
 EVENTS = 12
+#: A chapter a day: how far they came is a thought.
+FIRST = datetime(2026, 3, 3, tzinfo=UTC)
 SECONDS = 60
 
 #: The worker as it is, but that it dies …
@@ -49,7 +52,12 @@ def test_a_worker_killed_in_the_middle_leaves_one_set_of_thoughts_each(
     running: Service, client: Client, group: str, worker: ProcessNode
 ) -> None:
     lives = [
-        {"agent_id": agent, "description": f"{agent} reads chapter {n} of the long book about boats", "poignancy": 5}
+        {
+            "agent_id": agent,
+            "description": f"{agent} reads chapter {n + 1} of the long book about boats",
+            "occurred_at": FIRST + timedelta(days=n),
+            "poignancy": 5,
+        }
         for agent in AGENTS
         for n in range(EVENTS)
     ]

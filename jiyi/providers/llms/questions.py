@@ -6,6 +6,7 @@ nobody's: the ``rules`` provider answers from the data itself. Memories in a que
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -134,17 +135,23 @@ class Insight(BaseModel):
 
 
 class InsightList(BaseModel):
-    insights: list[Insight] = Field(min_length=1)
+    #: None, where nothing follows that no single statement says.
+    insights: list[Insight]
 
 
 class Insights(Question[InsightList]):
-    """What follows from the statements, at a higher level, and from which of them?"""
+    """What follows from the statements, at a higher level, and from which of them?
+
+    ``times`` are those of the statements, or none, and ``thoughts`` the numbers of those that are thoughts; LLMs are told neither.
+    """
 
     prompt: ClassVar[str] = "insights"
     answer: ClassVar[type[BaseModel]] = InsightList
 
     focal_point: str
     statements: list[str] = Field(min_length=1)
+    times: list[datetime] = Field(default_factory=list)
+    thoughts: list[int] = Field(default_factory=list)
     count: int = Field(ge=1)
 
     def problems(self, answer: InsightList) -> list[str]:

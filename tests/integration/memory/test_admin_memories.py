@@ -403,11 +403,11 @@ def test_reflections_are_listed_by_agent_state_and_trigger(signed_in: FlaskClien
     for agent in ("A", "B"):
         observe(group, agent)
         with unit_of_work() as connection:
-            begun = reflections.begin(connection, group, agent, "rules-1")
+            begun = reflections.begin(connection, group, agent, "rules-2")
             reflections.finish(connection, begun, focal_points=["why?"], thoughts=0)
             made.append(begun.reflection_id)
     with unit_of_work() as connection:
-        waiting = reflections.begin(connection, group, "B", "rules-1")
+        waiting = reflections.begin(connection, group, "B", "rules-2")
         reflections.interrupt(connection, waiting, "the LLM is away")
         key = connection.exec_driver_sql("SELECT agent_key FROM agents WHERE group_id = %s AND agent_id = 'B'", (group,)).scalar_one()
         owe(connection, REFLECT, [(key, group)])
@@ -430,7 +430,7 @@ def test_reflections_are_listed_by_agent_state_and_trigger(signed_in: FlaskClien
 def test_a_reflection_shows_its_thoughts_with_their_evidence(signed_in: FlaskClient, group: str) -> None:
     ground = observe(group, description="the river rises")
     with unit_of_work() as connection:
-        begun = reflections.begin(connection, group, AGENT, "rules-1")
+        begun = reflections.begin(connection, group, AGENT, "rules-2")
         event = build(
             {
                 "type": "memory.observed",
@@ -589,7 +589,7 @@ def test_another_groups_things_are_not_there(sign_in: SignIn, group: str) -> Non
     other = f"{group}-other"
     node = observe(other)
     with unit_of_work() as connection:
-        begun = reflections.begin(connection, other, AGENT, "rules-1")
+        begun = reflections.begin(connection, other, AGENT, "rules-2")
     admin = sign_in("admin", [group])
     observe(group, "ours")
     for path in (

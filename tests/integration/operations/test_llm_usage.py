@@ -111,13 +111,13 @@ def test_what_is_asked_for_a_group_is_counted_for_it(group: str, monkeypatch: py
 def test_jiyi_llms_shows_the_llm_the_vendors_and_the_usage_of_the_group(client: Client) -> None:
     llm_usage.record(used(client.group))
     found = client.service.llms()
-    assert found.active.model_dump() == {"vendor": "rules", "model": "rules-1", "breaker": None, "problem": None}
+    assert found.active.model_dump() == {"vendor": "rules", "model": "rules-2", "breaker": None, "problem": None}
     assert {row.vendor for row in found.vendors} >= {"openai", "deepseek", "ollama", "compatible"}
     assert [(row.prompt, row.calls) for row in found.usage] == [("insights@1", 2)]
 
     shown = CliRunner().invoke(app, ["llms", "--group", client.group], env={"COLUMNS": "140"})
     assert shown.exit_code == 0, shown.output
-    assert "rules-1" in shown.stdout
+    assert "rules-2" in shown.stdout
     assert "insights@1" in shown.stdout
     document = json.loads(CliRunner().invoke(app, ["llms", "--json", "--days", "7", "--group", client.group]).stdout)
     assert document["days"] == 7

@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -25,14 +25,16 @@ from tests.misbehaving import Reply, Request, Vendor, chat, vendor
 from workers import ephemeral
 
 SECONDS = 60
-STORY = [
-    "Maria lent Klaus the map of the river",
-    "Klaus lost the map of the river at the ferry",
-    "Maria looks for the map",
-    "Klaus bakes bread for the market",
-    "Klaus sells bread at the market",
-    "The market closes early because of the flood",
-]
+#: With what no line says alone: how the river rose, and what Klaus does on Tuesdays.
+STORY = {
+    datetime(2026, 3, 3, tzinfo=UTC): "Klaus sells bread at the market",
+    datetime(2026, 3, 4, tzinfo=UTC): "The river is at 120 cm",
+    datetime(2026, 3, 10, tzinfo=UTC): "Klaus sells bread at the market again",
+    datetime(2026, 3, 11, tzinfo=UTC): "The river has come up to 160 cm",
+    datetime(2026, 3, 17, tzinfo=UTC): "Klaus sells bread at the market",
+    datetime(2026, 3, 18, tzinfo=UTC): "The river is at 210 cm, the market closes early",
+}
+TOLD = [{"agent_id": "klaus", "description": text, "occurred_at": day, "poignancy": 6} for day, text in STORY.items()]
 
 
 @pytest.fixture
@@ -47,21 +49,25 @@ def jiyi(service: str) -> Callable[..., str]:
 
 def test_importance_that_has_added_up_becomes_thoughts_by_itself(client: Client) -> None:
     client.configure("klaus", importance_trigger_max=30, wait=True)
-    client.observe_many([{"agent_id": "klaus", "description": text, "poignancy": 6} for text in STORY], wait=True)
+    client.observe_many(TOLD, wait=True)
     found = _until(lambda: _of_reflections(client))
     assert all(row["filling"] for row in found)
+    assert {row["description"] for row in found} == {
+        "River: 120 cm → 160 cm → 210 cm, 4 to 18 March",
+        "On Tuesdays: Klaus sells bread at the market",
+    }
     assert {row["provenance"]["llm"] for row in found} == {Rules.model}
     assert all(row["expires_at"] for row in found)
 
 
 def test_a_reflection_on_request_and_the_reason_of_a_thought(client: Client, jiyi: Callable[..., str]) -> None:
-    client.observe_many([{"agent_id": "klaus", "description": text, "poignancy": 6} for text in STORY], wait=True)
+    client.observe_many(TOLD, wait=True)
     made = json.loads(jiyi("reflect", "klaus", "--json"))
     assert (made["state"], made["trigger"], made["llm"]) == ("done", "request", Rules.model)
     thought = NewThought.model_validate(made["thoughts"][0])
     assert thought.expires_at is not None
     assert thought.expires_at - thought.created_at == timedelta(days=30)
-    assert {evidence.description for evidence in thought.evidence} <= set(STORY)
+    assert {evidence.description for evidence in thought.evidence} <= set(STORY.values())
     client.wait_for([thought.node_id])
     assert thought.node_id in [node.node_id for node in client.retrieve("klaus", thought.description).retrieved_nodes]
     shown = jiyi("reflect", "klaus")

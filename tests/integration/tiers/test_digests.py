@@ -104,7 +104,7 @@ def test_without_its_llm_a_digest_is_summed_up_by_the_rules(group: str, monkeypa
     say(group, KILN[0], TEXTS[2])
     job("digest", group)
     (made,) = latest(group)
-    assert {item.llm for item in made.items} == {"rules-1"}
+    assert {item.llm for item in made.items} == {"rules-2"}
     assert len(made.items) == 2
 
 

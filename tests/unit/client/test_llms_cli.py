@@ -38,7 +38,7 @@ def test_an_open_breaker_is_shown_with_its_last_error() -> None:
 
 
 def test_keys_are_found_missing_or_not_needed() -> None:
-    text = shown({"vendor": "rules", "model": "rules-1", "breaker": None, "problem": None}, [])
+    text = shown({"vendor": "rules", "model": "rules-2", "breaker": None, "problem": None}, [])
     for words in ("openai      found", "gemini      missing", "compatible  not needed", "none needed", "nothing"):
         assert words in text
 

@@ -383,7 +383,7 @@ def test_many_threads_may_ask_at_once(use: Callable[..., llms.LLM], server: Vend
 def test_the_default_are_the_rules_and_they_ask_nobody(configure: Callable[..., Settings]) -> None:
     configure()
     llm.cache_clear()
-    assert llm().model == "rules-1"
+    assert llm().model == "rules-2"
     assert llm() is llm()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
 import pytest
@@ -358,39 +360,129 @@ def test_the_agent_itself_is_no_topic_nor_is_its_surname() -> None:
     assert any("maps" in question for question in asked)
 
 
-def insights(statements: list[str], focal_point: str, count: int = 5, language: Any = "en", agent: str = "Mira") -> list[Any]:
-    question = Insights(agent_id=agent, language=language, focal_point=focal_point, statements=statements, count=count)
+def test_focal_points_begin_with_what_has_figures_in_several_statements() -> None:
+    statements = [*TEA, "外婆量血压，高压162", "外婆的血压降到138了"]
+    assert focal(statements, 2, "zh", "阿梅") == ["关于外婆的血压，有什么值得注意的？", "关于茶园，有什么值得注意的？"]
+
+
+@pytest.mark.parametrize("word", ["ok", "haha", "name", "I'm", "I've 2", "six", "有", "的", "really"])
+def test_function_words_and_small_talk_are_no_topics(word: str) -> None:
+    asked = focal([f"{word} the crane", f"{word} the crane again", f"{word}"], 3)
+    assert asked == ["What is known about crane?"]
+
+
+BEGIN = datetime(2026, 3, 3, 9, tzinfo=UTC)  # a Tuesday
+
+
+def insights(told: Sequence[tuple[float, str]], focal_point: str = "?", count: int = 5, thoughts: Sequence[int] = ()) -> list[Any]:
+    """Of statements with the days on which they were made."""
+    question = Insights(
+        agent_id="Mira",
+        focal_point=focal_point,
+        statements=[text for _, text in told],
+        times=[BEGIN + timedelta(days=day) for day, _ in told],
+        thoughts=list(thoughts),
+        count=count,
+    )
     return RULE.ask(question).insights
 
 
-def test_insights_name_what_several_statements_share_and_which_they_are() -> None:
-    crane, ines, *_ = insights(HARBOUR, "What is known about the harbour crane?")
-    assert (crane.evidence, ines.evidence) == ([0, 2, 3], [5, 6])
-    assert crane.text.startswith("3 memories concern harbour crane: ")
-    assert crane.text.partition(": ")[2] in HARBOUR
-    garden, *_ = insights(TEA, "关于茶园，有什么值得注意的？", language="zh", agent="阿梅")
-    assert garden.evidence == [0, 1, 3]
-    assert garden.text.startswith("有3条记忆与茶园有关：")
+PRESSURE = [(0, "妈妈今天量血压，高压162"), (20, "妈妈的血压降到138，医生说继续观察"), (50, "妈妈昨天量的，高压134，她得意得不行")]
 
 
-def test_the_focal_point_comes_first() -> None:
-    assert insights(HARBOUR, "What is known about Ines Duarte?")[0].evidence == [5, 6]
+@pytest.mark.parametrize(
+    ("told", "course"),
+    [
+        (PRESSURE, "妈妈的血压：162 → 138 → 134，3月3日至4月22日"),
+        ([PRESSURE[2], PRESSURE[0], PRESSURE[1]], "妈妈的血压：162 → 138 → 134，3月3日至4月22日"),  # however they come
+        (
+            [(0, "Mum's blood pressure was 162"), (9, "Mum's blood pressure came down to 138."), (330, "my mother's pressure is 134")],
+            "Mum's blood pressure: 162 → 138 → 134, 3 March 2026 to 27 January 2027",
+        ),
+        (
+            [(0, "I weigh 68 kg"), (7, "I weigh 66 kg now"), (14, "down again: I weigh 64.5 kg")],
+            "Weigh: 68 kg → 66 kg → 64.5 kg, 3 to 17 March",
+        ),
+        (
+            [(0, "The rent is 2,400"), (40, "The rent went up to 2,900"), (80, "Rent: 3,100")],
+            "Rent: 2,400 → 2,900 → 3,100, 3 March to 22 May",
+        ),
+        (
+            [(0, "爸爸的血糖空腹8.9"), (9, "爸爸空腹血糖到了9.6"), (20, "爸爸的空腹血糖6.8了")],
+            "爸爸的空腹血糖：8.9 → 9.6 → 6.8，3月3日至23日",
+        ),
+    ],
+)
+def test_a_course_of_figures(told: list[tuple[float, str]], course: str) -> None:
+    (only,) = insights(told)
+    assert only.text == course
+    assert only.evidence == [0, 1, 2]
 
 
-def test_without_anything_shared_the_statement_nearest_to_the_focal_point_is_the_insight() -> None:
-    (only,) = insights(["Pavel fishes", "Moss is green", "A bell rings"], "What about moss?")
-    assert (only.text, only.evidence) == ("Moss is green", [1])
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param(PRESSURE[:2], id="two readings are no course"),
+        pytest.param([(0, "血压162"), (0.1, "血压138"), (0.2, "血压134")], id="nor are those of one day"),
+        pytest.param([(0, "血压138"), (9, "血压138，还行"), (20, "这次血压138")], id="nor is what stays the same"),
+        pytest.param([(0, "妈妈的血压162"), (9, "爸爸的血压138"), (20, "外婆的血压134")], id="three people"),
+        pytest.param([(0, "200 kg of clay, clay 200 kg"), (9, "clay at 5 yuan"), (20, "clay: 300 kg")], id="other units"),
+        pytest.param([(n, "clay " + " ".join(f"word{i}" for i in range(40)) + f" {n + 9}") for n in range(4)], id="long texts"),
+        pytest.param([(0, "the flight is on June 12"), (9, "the flight leaves June 19"), (20, "flight: 21 June")], id="days"),
+        pytest.param([(0, "the class begins at 7 pm"), (9, "the class is at 8"), (20, "class at 10:30")], id="times"),
+        pytest.param([(0, "order INV-2093 is late"), (9, "the order is 2093-A"), (20, "order 10.2.3.4")], id="identifiers"),
+        pytest.param(
+            [(0, "ok ok"), (2, "ok ok"), (4, "haha ok"), (6, "Good morning!"), (8, "Good morning"), (9, "good morning")], id="small talk"
+        ),
+        pytest.param([(n, text) for n, text in enumerate(HARBOUR)], id="a word in common says nothing"),
+        pytest.param([(0, "Pavel mends the net")] * 60, id="nor does a day's repetition"),
+    ],
+)
+def test_what_the_rules_cannot_say_well_they_leave_unsaid(told: list[tuple[float, str]]) -> None:
+    assert insights(told) == []
 
 
-def test_insights_on_insights_do_not_nest() -> None:
-    first = insights(HARBOUR, "crane")[0].text
-    again = insights([first, "The harbour crane was sold", "Pavel misses the harbour crane"], "crane")[0].text
-    assert again.count("memories concern") == 1
+def test_without_times_nothing_is_said() -> None:
+    question = Insights(agent_id="Mira", focal_point="?", statements=[text for _, text in PRESSURE], count=5)
+    assert RULE.ask(question).insights == []
 
 
-def test_a_fact_told_many_times_rests_on_a_bounded_number_of_statements() -> None:
-    (only, *_) = insights(["Pavel mends the net"] * 60 + ["Moss is green"] * 200, "Pavel's net")
-    assert 2 <= len(only.evidence) <= 12
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ([(7 * n, "Klaus goes to yoga.") for n in range(4)], "On Tuesdays: Klaus goes to yoga"),
+        ([(7 * n, "晚上去游泳馆") for n in range(3)] + [(7 * n + 2, "晚上去游泳馆了") for n in range(2)], "每逢周二、周四：晚上去游泳馆"),
+        ([(n, "Klaus is having breakfast") for n in range(7)], "On at least 5 days, 3 to 9 March: Klaus is having breakfast"),
+        ([(2 * n, "阿梅给番茄浇水") for n in range(3)], "3月3日至7日至少有3天：阿梅给番茄浇水"),
+    ],
+)
+def test_what_comes_again_and_again_with_its_days(told: list[tuple[float, str]], text: str) -> None:
+    (only,) = insights(told)
+    assert only.text == text
+    assert only.evidence == list(range(len(told)))
+
+
+def test_thoughts_are_no_evidence_and_are_not_thought_again() -> None:
+    (first,) = insights(PRESSURE)
+    told = [*PRESSURE, (51, first.text), (52, "妈妈的血压：151，三月")]
+    assert insights(told, thoughts=[3, 4]) == []
+    (other,) = insights(told, thoughts=[4])
+    assert 4 not in other.evidence
+    assert "151" not in other.text
+
+
+def test_each_is_in_the_language_of_its_evidence_and_the_focal_point_comes_first() -> None:
+    told = [*PRESSURE, *((7 * n, "Klaus goes to yoga") for n in range(4))]
+    texts = ["妈妈的血压：162 → 138 → 134，3月3日至4月22日", "On Tuesdays: Klaus goes to yoga"]
+    assert [one.text for one in insights(told)] == texts
+    assert [one.text for one in insights(told, "What is known about yoga?")] == texts[::-1]
+    assert [one.text for one in insights(told, count=1)] == texts[:1]
+
+
+def test_what_is_told_many_times_rests_on_a_bounded_number_of_statements() -> None:
+    (only,) = insights([(n, "Pavel mends the net") for n in range(60)] + [(n, "Moss is green") for n in range(2)])
+    assert only.text.startswith("On at least 50 days, ")
+    assert only.evidence == list(range(48, 60))
 
 
 # Conversations
@@ -465,7 +557,7 @@ def test_focal_points_are_distinct(statements: list[str], count: int) -> None:
 
 @given(st.lists(any_text, min_size=1, max_size=12), st.integers(1, 6))
 def test_insights_rest_on_distinct_statements_in_order_and_differ_from_each_other(statements: list[str], count: int) -> None:
-    found = insights(statements, "What is known about harbour?", count)
+    found = insights([(day, text) for day, text in enumerate(statements)], "What is known about harbour?", count)
     assert all(item.evidence == sorted(set(item.evidence)) for item in found)
     assert len({tuple(item.evidence) for item in found}) == len({item.text for item in found}) == len(found)
 

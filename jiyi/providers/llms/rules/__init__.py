@@ -1,7 +1,7 @@
 """The ``rules`` provider: no model, no network. It answers from the words of what it is asked about.
 
-Every answer is made of the texts in the question, the same each time. It knows no more than they say: its insights
-say what comes up again and again, not what follows from it.
+Every answer is made of the texts in the question, the same each time. It knows no more than they say: its insights say
+how figures went and what comes again on which days, not what follows from it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jiyi.providers.llms.rules import conversations, digests, insights, poignanc
 from jiyi.text.words import keywords_ranked
 
 #: Kept with what is made from the answers; goes up when they change.
-MODEL = "rules-1"
+MODEL = "rules-2"
 
 
 class Rules:

@@ -1,83 +1,74 @@
-"""What is worth asking about many statements, and what they say again and again."""
+"""What is worth asking about many statements, and what they say together that none of them says alone."""
 
 from __future__ import annotations
 
-import re
-
-import numpy as np
+from datetime import datetime
 
 from jiyi.providers.llms.questions import FocalPoints, Insight, InsightList, Insights, Points
+from jiyi.providers.llms.rules.courses import courses, is_said, recurring
+from jiyi.providers.llms.rules.readings import readings
 from jiyi.providers.llms.rules.topics import topics
 from jiyi.providers.llms.rules.wordlists import quote
-from jiyi.retrieval.lexicon import Lexicon
-from jiyi.text.tokens import tokens
+from jiyi.text.tokens import telling
 from jiyi.text.words import Language
 
 #: Statements that are looked at; a reflection brings dozens.
 MAX_STATEMENTS = 500
 #: Characters of a statement that are read, and that are quoted.
 MAX_READ, MAX_QUOTED = 1_000, 240
-#: A group of statements that shares more than this with an earlier one says the same again.
-OVERLAP = 0.6
-#: Some topics turn out to be an earlier group under another name: so many are looked at for each insight.
-TOPICS_PER_INSIGHT = 3
-#: Most statements that one insight rests on: the most central ones.
-MAX_EVIDENCE = 12
 
 QUESTIONS: dict[Language, str] = {"zh": "关于{topic}，有什么值得注意的？", "en": "What is known about {topic}?"}
-CONCERN: dict[Language, str] = {"zh": "有{count}条记忆与{topic}有关：{central}", "en": "{count} memories concern {topic}: {central}"}
-#: An insight among the statements is taken for what it quotes, so that insights on insights do not nest.
-_FRAME = re.compile(r"\A(?:有\d+条记忆与.{1,80}?有关：|\d+ memories concern .{1,80}?: )")
 
 
 def focal_points(question: FocalPoints) -> Points:
-    """The most salient topics as questions; where there are none, the statements themselves."""
-    statements = _bare(question.statements)
-    names = [topic.name for topic in topics(statements, question.count, question.agent_id)]
-    names = names or [line for statement in statements if (line := quote(statement, MAX_QUOTED))][: question.count]
+    """What has figures in several statements, then the most salient topics, as questions; else the statements themselves."""
+    statements = [statement[:MAX_READ] for statement in question.statements[:MAX_STATEMENTS]]
+    names = list(dict.fromkeys([*_measured(statements), *(topic.name for topic in topics(statements, question.count, question.agent_id))]))
+    names = names or [line for statement in statements if (line := quote(statement, MAX_QUOTED))]
     names = names or [quote(question.agent_id, MAX_QUOTED) or "…"]
-    asked = [QUESTIONS[question.language].format(topic=quote(name, MAX_QUOTED)) for name in names]
+    asked = [QUESTIONS[question.language].format(topic=quote(name, MAX_QUOTED)) for name in names[: question.count]]
     return Points(questions=list(dict.fromkeys(asked)))
 
 
+def _measured(statements: list[str]) -> list[str]:
+    """What several statements have figures of, the most first: one name each for who it is and what."""
+    numbers: dict[tuple[str, str], set[int]] = {}
+    names: dict[tuple[str, str], str] = {}
+    found: list[str] = []
+    for number, statement in enumerate(statements):
+        for reading in readings(number, statement):
+            whose = reading.who, reading.key
+            numbers.setdefault(whose, set()).add(number)
+            names[whose] = reading.name
+    several = sorted((whose for whose, where in numbers.items() if len(where) > 1), key=lambda whose: -len(numbers[whose]))
+    taken: list[set[int]] = []
+    for whose in several:
+        if not any(numbers[whose] <= other for other in taken):
+            taken.append(numbers[whose])
+            found.append(names[whose])
+    return found
+
+
 def insights(question: Insights) -> InsightList:
-    """Each topic of several statements with the most central of them; else the statement nearest to the focal point."""
-    statements = _bare(question.statements)
-    lexicon = Lexicon()
-    for statement in statements:
-        lexicon.add(tokens(statement))
-    found: list[Insight] = []
-    groups: list[set[int]] = []
-    most = TOPICS_PER_INSIGHT * question.count
-    for topic in topics(statements, most, question.agent_id, question.focal_point, least_members=2):
-        group = set(topic.members)
-        if any(len(group & other) > OVERLAP * len(group | other) for other in groups):
-            continue
-        order = _most_central_first(lexicon, topic.members)
-        said = {"topic": quote(topic.name, MAX_QUOTED), "central": quote(statements[order[0]], MAX_QUOTED)}
-        groups.append(group)
-        text = CONCERN[question.language].format(count=len(group), **said)
-        found.append(Insight(text=text, evidence=sorted(order[:MAX_EVIDENCE])))
-        if len(found) == question.count:
-            break
-    return InsightList(insights=found or [_nearest(lexicon, statements, question.focal_point)])
+    """Courses of figures, and what comes again and again, with their days; nothing where statements have no times.
 
-
-def _most_central_first(lexicon: Lexicon, members: tuple[int, ...]) -> list[int]:
-    """A group's statements by how much they are like the others of the group; equals in their order."""
-    inside = list(members)
-    likeness = np.zeros(len(inside))
-    for number in inside:
-        scores = lexicon.likeness(number)
-        likeness += scores[inside] / max(float(scores[number]), 1e-9)
-    return [inside[place] for place in np.argsort(-likeness, kind="stable")]
-
-
-def _nearest(lexicon: Lexicon, statements: list[str], focal_point: str) -> Insight:
-    best = int(np.argmax(lexicon.bm25(tokens(focal_point))))
-    text = quote(statements[best], MAX_QUOTED) or quote(focal_point, MAX_QUOTED) or "…"
-    return Insight(text=text, evidence=[best])
-
-
-def _bare(statements: list[str]) -> list[str]:
-    return [_FRAME.sub("", statement[:MAX_READ]) for statement in statements[:MAX_STATEMENTS]]
+    Thoughts are no evidence, and what one of them says already is not said again. What concerns the focal point comes
+    first.
+    """
+    texts = [statement[:MAX_READ] for statement in question.statements[:MAX_STATEMENTS]]
+    if len(question.times) < len(texts):
+        return InsightList(insights=[])
+    times: list[datetime] = question.times
+    thoughts = set(question.thoughts)
+    told = {number: text for number, text in sorted(enumerate(texts), key=lambda item: times[item[0]]) if number not in thoughts}
+    known = [text for number, text in enumerate(texts) if number in thoughts]
+    asked = set(telling(question.focal_point))
+    found = courses(told, times)
+    in_courses = {number for one in found for number in one.evidence}
+    found += recurring({number: text for number, text in told.items() if number not in in_courses}, times)
+    found.sort(key=lambda one: asked.isdisjoint(telling(one.about)))  # stable: else as they are
+    kept: dict[str, Insight] = {}
+    for one in found:
+        if not is_said(one, known):
+            kept.setdefault(one.text, Insight(text=one.text, evidence=one.evidence))
+    return InsightList(insights=list(kept.values())[: question.count])

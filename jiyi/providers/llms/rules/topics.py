@@ -16,8 +16,8 @@ from itertools import pairwise
 from jiyi.providers.llms.rules.chinese import tagged_words
 from jiyi.providers.llms.rules.english import VERBS
 from jiyi.providers.llms.rules.wordlists import word_list
-from jiyi.text.tokens import stem
-from jiyi.text.words import normalise, words_of
+from jiyi.text.tokens import is_filler, stem
+from jiyi.text.words import ENGLISH_STOP_WORDS, normalise, words_of
 
 #: What a statement still counts for a further topic once one has covered it.
 COVERED = 0.25
@@ -30,6 +30,7 @@ NO_NOUN = 0.3
 #: Two words are one phrase when they stand together in this share of the statements that have either.
 TOGETHER = 0.6
 
+_POSSESSIVE = re.compile(r"['’]s\Z")
 #: Parts of speech of Chinese words that are no nouns: verbs, adverbs, adjectives, pronouns, numbers, times, …
 _NO_NOUNS = ("v", "d", "a", "r", "m", "t", "z", "p", "c", "f")
 
@@ -56,7 +57,7 @@ class _Words:
 
     def __post_init__(self) -> None:
         for number, statement in enumerate(self.statements):
-            words = words_of(statement)
+            words = [_POSSESSIVE.sub("", word) for word in words_of(statement)]
             self.stems.append([stem(word) for word in words])
             for key, word in zip(self.stems[-1], words, strict=True):
                 self.spelled[key][word] += 1
@@ -96,6 +97,8 @@ def topics(statements: Sequence[str], count: int, agent_id: str, focal_point: st
     candidates = {
         key: numbers for key, numbers in words.members.items() if len(numbers) >= least_members and key not in own and not key.isdigit()
     }
+    # Function words, small talk and verbs are no topics, as long as there is anything else.
+    candidates = {key: numbers for key, numbers in candidates.items() if _is_topic(words.spelling(key))} or candidates
     fitness = {key: _fitness(words.spelling(key)) * (NAMED if key in named else 1.0) for key in candidates}
     weights = [1.0] * len(statements)
     chosen: list[Topic] = []
@@ -115,6 +118,10 @@ def _salience(numbers: list[int], weights: list[float]) -> float:
     """How many statements have it, times how rare it is: what all have in common distinguishes nothing."""
     rarity = math.log((len(weights) + 1) / len(numbers))
     return sum(weights[number] for number in numbers) * rarity * (ALONE if len(numbers) == 1 else 1.0)
+
+
+def _is_topic(word: str) -> bool:
+    return _fitness(word) == 1.0 and not is_filler(stem(word)) and word not in ENGLISH_STOP_WORDS and len(word) > 1
 
 
 def _fitness(word: str) -> float:
