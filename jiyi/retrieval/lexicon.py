@@ -144,11 +144,11 @@ class Lexicon:
         new = len(self._codes) - len(self._tokens)
         if not new:
             return
-        latest = [token for token, _ in zip(reversed(self._codes), range(new), strict=False)]
-        for token in reversed(latest):
-            self._tokens.append(token)
-            self._fillers.append(is_filler(token))
-            if is_pair(token):
+        latest = [token for token, _ in zip(reversed(self._codes), range(new), strict=False)][::-1]
+        self._tokens += latest
+        self._fillers.extend(map(is_filler, latest))
+        for token in latest:
+            if not token.isascii() and is_pair(token):
                 for character in dict.fromkeys(token):
                     self._pairs.setdefault(character, []).append(token)
 
