@@ -21,7 +21,8 @@ from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import build
 from jiyi.protocol.tiers.knowledge import PromoteBody
 from jiyi.tiers.digest import Digest
-from models.db.actions import Actor
+from models.actions import ACTIONS
+from models.db.actions import Action, Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.erasure.actions import request_erasure
@@ -40,8 +41,8 @@ SECRET = "Heilwasserquelle"
 EARLY = datetime(2026, 1, 1, tzinfo=UTC)
 AGENT, SESSION, KEYWORD = f"agent-{SECRET}", f"session-{SECRET}", f"keyword-{SECRET}"
 
-#: Jobs are the service's, and so are their names.
-NOT_OF_A_GROUP = {"job"}
+#: Jobs and actions are the service's, and so are their names.
+NOT_OF_A_GROUP = {"job", "name"}
 #: What these answer is the service's own, and of no group.
 OF_NO_GROUP = {"list_queues", "describe_memory_node"}
 #: Statuses that tell nothing: not found, not allowed, wrong, no answer.
@@ -178,6 +179,10 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
         {"entry_ids": [str(value) for value in other.ids["entry_id"]], **more} for more in ({}, {"preview": True}, {"text": "x"})
     ],
     "demote_memory": lambda other: [{"knowledge_ids": [str(value) for value in other.ids["knowledge_id"]]}],
+    "check_memory": lambda other: [
+        {"entry_ids": [str(value) for value in other.ids["entry_id"]], "verdict": verdict} for verdict in ("true", "refuted")
+    ],
+    "build_context": lambda _: [{"proposal": "What?", "query": SECRET, "relevance_threshold": -1, "session_id": SESSION}],
     "digest_quarantine": lambda _: [{"days": 7}],
     "list_digests": lambda _: [{}],
 }
@@ -185,6 +190,8 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
 
 def requests_of(operation: Operation, other: Other) -> list[tuple[str, dict[str, Any]]]:
     """(path, what is asked) of all that is to be tried with an operation."""
+    if operation.id == "perform_action":
+        return [request for action in ACTIONS.values() for request in requests_by_name(action, other)]
     paths = [operation.url]
     for name in operation.parts:
         values = ["snapshot"] if name in NOT_OF_A_GROUP else other.ids[name]  # a new kind of id: make one in ``Other``
@@ -192,6 +199,17 @@ def requests_of(operation: Operation, other: Other) -> list[tuple[str, dict[str,
     takes_something = operation.query is not None or operation.body is not None
     asked = ASKING[operation.id](other) if takes_something else [{}]  # a new operation: say how it asks for all there is
     return [(path, one) for path in paths for one in asked]
+
+
+def requests_by_name(action: Action[Any, Any], other: Other) -> list[tuple[str, dict[str, Any]]]:
+    """An action asked by its name, for each kind of id that its request may have, with what it must have besides."""
+    ids: dict[str, Any] = {name: str(values[0]) for name, values in other.ids.items()}
+    ids |= {f"{name}s": [str(value) for value in values] for name, values in other.ids.items()}
+    fitting = {**ids, "proposal": "What?", "content": "x", "verdict": "refuted", "action": "discard", "kind": "intake"}
+    fields = action.request.model_fields
+    must = {name: fitting[name] for name, field in fields.items() if field.is_required() and name in fitting}
+    asked = [{**must, name: ids[name]} for name in fields if name in ids] or [must]
+    return [(f"{PREFIX}/actions/{action.name}", one) for one in asked]
 
 
 def ask(client: Any, key: str, operation: Operation, path: str, asked: dict[str, Any]) -> Any:
@@ -233,7 +251,7 @@ def state_of(other: Other) -> Any:
             ("reflections", "reflection_id, state"),
             ("erasures", "erasure_id, state"),
             ("pending_work", "kind, subject_id"),
-            ("quarantine_logs", "entry_id, promoted_at"),
+            ("quarantine_logs", "entry_id, promoted_at, deleted_at, flags"),
             ("digests", "digest_id"),
             ("knowledge", "knowledge_id, demoted_at"),
             ("knowledge_history", "history_id"),
