@@ -16,7 +16,7 @@ CONTROLS = "\u202a-\u202e\u2066-\u2069"
 _MAY_HAVE = (b"\xe2\x80", b"\xe2\x81")
 _CONTROL = re.compile(f"[{CONTROLS}]")
 #: What stands between tags. Attributes (values of forms, addresses) and text fields stay as they are: they are sent back.
-_SHOWN = re.compile(r"<textarea\b.*?</textarea>|(?<=>)[^<]+(?=<)", re.DOTALL)
+_SHOWN = re.compile(r"</?textarea\b|(?<=>)[^<>]++")
 
 
 def register(app: Flask) -> None:
@@ -25,7 +25,16 @@ def register(app: Flask) -> None:
 
 def shown(html: str) -> str:
     r"""The page with such characters as ``\u202e`` wherever they would be seen."""
-    return _SHOWN.sub(lambda found: found[0] if found[0].startswith("<") else _CONTROL.sub(_escaped, found[0]), html)
+    in_field = False
+
+    def escaped(found: re.Match[str]) -> str:
+        nonlocal in_field
+        if found[0].startswith("<"):
+            in_field = not found[0].startswith("</")
+            return found[0]
+        return found[0] if in_field else _CONTROL.sub(_escaped, found[0])
+
+    return _SHOWN.sub(escaped, html)
 
 
 def _escaped(control: re.Match[str]) -> str:

@@ -19,7 +19,7 @@ from uuid6 import uuid7
 
 from jiyi.errors import InvalidEvent, problems_of, readable_part
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.wire.json_keys import Repeating, load, repeated_in, repeated_key, sentence
+from jiyi.protocol.wire.json_keys import Repeating, gives_each_once, keys_in, load, repeated_in, repeated_key, sentence
 from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Settings, get_settings
 
@@ -354,18 +354,26 @@ class Decoded(BaseModel):
 
 def decode(body: bytes) -> Decoded:
     """The events of a message body. Never raises: what cannot be read is in ``rejected``."""
-    if NUL_ESCAPE in body or repeated_key(body) is not None:
+    if NUL_ESCAPE in body:
         return _decode_one_by_one(body)
+    many = body.startswith(MANY_OPEN) and body.endswith(MANY_CLOSE)
     try:
-        if body.startswith(MANY_OPEN) and body.endswith(MANY_CLOSE):
-            events = _MANY.validate_json(body[len(MANY_OPEN) - 1 : 1 - len(MANY_CLOSE)])
-        else:
-            events = [_ONE.validate_json(body)]
+        events = _MANY.validate_json(body[len(MANY_OPEN) - 1 : 1 - len(MANY_CLOSE)]) if many else [_ONE.validate_json(body)]
     except ValidationError:
         return _decode_one_by_one(body)
     if len(events) > get_settings().max_events_per_message or not all(map(_has_identity, events)):
         return _decode_one_by_one(body)
+    if not gives_each_once(body, sum(map(_keys_of, events)) + many) and repeated_key(body) is not None:
+        return _decode_one_by_one(body)
     return Decoded.model_construct(events=events, rejected=[])
+
+
+def _keys_of(event: Event) -> int:
+    """The keys that it was given with, if it is one of those that come in great numbers and has no more than we know."""
+    if not isinstance(event, MemoryObserved):
+        return 0
+    provenance = event.payload.provenance
+    return len(event.model_fields_set) + len(event.payload.model_fields_set) + (keys_in(provenance) if provenance else 0)
 
 
 def _has_identity(event: Event) -> bool:

@@ -265,10 +265,12 @@ def standard(values: Floats) -> Floats:
     """Standard scores; all equal gives 0. Empty stays empty."""
     if not values.size:
         return values
-    deviation = values.std()
+    # As values.mean() and values.std() work them out, to the last bit, but once: a question asks for seven of these.
+    apart = values - np.add.reduce(values) / values.size
+    deviation = np.sqrt(np.add.reduce(apart * apart) / values.size)
     if deviation < MIN_NORM:
         return np.zeros_like(values)
-    return np.asarray((values - values.mean()) / deviation, dtype=np.float64)
+    return np.asarray(apart / deviation, dtype=np.float64)
 
 
 def language_code(text: str) -> int:

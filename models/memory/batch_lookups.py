@@ -8,10 +8,10 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.memory.nodes import Derived
 from jiyi.protocol.events import EventKey, MemoryObserved
 from jiyi.settings import get_settings
 from models.memory.agents import AgentName, AgentRow
+from models.memory.event_rows import PreparedMemory
 
 #: Subject, predicate, object.
 Triple = tuple[str | None, str | None, str | None]
@@ -34,7 +34,7 @@ def depths(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[A
 
 
 def twins(
-    connection: Connection, agents: dict[AgentName, AgentRow], observed: Iterable[MemoryObserved], derived: Mapping[EventKey, Derived]
+    connection: Connection, agents: dict[AgentName, AgentRow], observed: Iterable[MemoryObserved], ready: Mapping[EventKey, PreparedMemory]
 ) -> dict[tuple[str, str, str, bytes], UUID]:
     """Stored nodes with the content of one of the batch's, for the agents that want each content once."""
     wanted = [event for event in observed if dedupes(agents[event.group_id, event.agent_id])]
@@ -43,7 +43,7 @@ def twins(
     parameters = {
         "groups": [event.group_id for event in wanted],
         "agents": [event.agent_id for event in wanted],
-        "hashes": [derived[event.key].content_hash for event in wanted],
+        "hashes": [ready[event.key].derived.content_hash for event in wanted],
     }
     return {(row.group_id, row.agent_id, row.type, bytes(row.content_hash)): row.node_id for row in connection.execute(_TWINS, parameters)}
 

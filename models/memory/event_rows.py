@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -35,21 +35,19 @@ class EventRow(NamedTuple):
     correlation_id: str | None
     occurred_at: datetime
     payload: bytes
-    outcome: str
-    node_id: bytes | None
+    outcome: str = ""
+    #: Of the memory that the event became, or would repeat.
+    node_id: bytes | None = None
 
 
-class NodeOwnFields(NamedTuple):
-    """What of a row of ``memory_nodes`` is neither a field of its event nor one derived from it under the same name."""
+class NodeFields(NamedTuple):
+    """What of a row of ``memory_nodes`` follows from its event, but not under the name of a field of it or of :class:`Derived`."""
 
     node_id: bytes
     group_id: str
     agent_id: str
     session_id: str | None
     type: str
-    node_count: int
-    type_count: int
-    depth: int
     created_at: datetime
     keywords: bytes
     keywords_lower: bytes
@@ -57,6 +55,14 @@ class NodeOwnFields(NamedTuple):
     filling: bytes
     provenance: bytes
     embedding: Float32 | None
+
+
+class NodeNumbers(NamedTuple):
+    """What of a row of ``memory_nodes`` depends on the agent's other memories."""
+
+    node_count: int
+    type_count: int
+    depth: int
     large: bool
 
 
@@ -104,30 +110,38 @@ def _columns_among(names: tuple[str, ...], taken: tuple[str, ...]) -> tuple[str,
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
     for name in found:
         if columns[name].type.compile(dialect).lower() in PACKED_TYPES:
-            raise TypeError(f"memory_nodes.{name} is packed for COPY: add it to NodeOwnFields, and to what node_row gives")
+            raise TypeError(f"memory_nodes.{name} is packed for COPY: add it to NodeFields, and to what prepared() gives")
     return found
 
 
-_OWN = NodeOwnFields._fields
+_OWN = NodeFields._fields + NodeNumbers._fields
 _DERIVED = _columns_among(tuple(one.name for one in fields(Derived)), _OWN)
 _GIVEN = _columns_among(tuple(Observation.model_fields), _OWN + _DERIVED)
 _given, _derived = attrgetter(*_GIVEN), attrgetter(*_DERIVED)
-#: Columns of what :func:`node_row` gives.
+#: Columns of a memory's row: ``PreparedMemory.fields`` and :class:`NodeNumbers`.
 NODE_COLUMNS = _GIVEN + _DERIVED + _OWN
 
 
-def node_row(event: MemoryObserved, derived: Derived, numbers: tuple[int, int], depth: int, *, large: bool) -> tuple[Any, ...]:
-    """``numbers``: its node_count and type_count. ``large``: of an agent too large for an index in memory."""
+@dataclass(frozen=True, slots=True)
+class PreparedMemory:
+    """An observation with all of its rows that needs no database."""
+
+    derived: Derived
+    event: EventRow
+    fields: tuple[Any, ...]
+
+
+def prepared(event: MemoryObserved, derived: Derived) -> PreparedMemory:
+    """The event's rows, as far as they follow from it alone."""
     seen, keywords = event.payload, derived.keywords
     filling: list[Any] = [str(node_id) for node_id in seen.evidence] or [list(pair) for pair in seen.utterances]
-    own: tuple[Any, ...] = NodeOwnFields(
-        event.event_id.bytes,
+    row = event_row(event)
+    own: tuple[Any, ...] = NodeFields(
+        row.event_id,
         event.group_id,
         event.agent_id,
         event.session_id,
         seen.node_type,
-        *numbers,
-        depth,
         event.occurred_at,
         packed_texts(keywords),
         packed_texts([keyword.lower() for keyword in keywords]),
@@ -135,14 +149,12 @@ def node_row(event: MemoryObserved, derived: Derived, numbers: tuple[int, int], 
         _json(filling, _EMPTY_LIST),
         _json(seen.provenance, _EMPTY_OBJECT),
         None if seen.vector is None else to_array(seen.vector),
-        large,
     )
     given: tuple[Any, ...] = _given(seen)
-    return given + _derived(derived) + own
+    return PreparedMemory(derived, row, given + _derived(derived) + own)
 
 
-def event_row(event: Event, outcome: str, node_id: bytes | None = None) -> EventRow:
-    """``node_id``: of the memory that the event became, or would repeat."""
+def event_row(event: Event, outcome: str = "") -> EventRow:
     return EventRow(
         event.event_id.bytes,
         event.type,
@@ -154,14 +166,13 @@ def event_row(event: Event, outcome: str, node_id: bytes | None = None) -> Event
         event.occurred_at,
         packed_json(payload_json(event)),
         outcome,
-        node_id,
     )
 
 
 def erased_row(event: Event) -> EventRow:
     """What is kept of an event about something that is being erased: that it came."""
     return EventRow(
-        event.event_id.bytes, event.type, event.version, event.group_id, "", None, None, event.occurred_at, _EMPTY_OBJECT, "erased", None
+        event.event_id.bytes, event.type, event.version, event.group_id, "", None, None, event.occurred_at, _EMPTY_OBJECT, "erased"
     )
 
 

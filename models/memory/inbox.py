@@ -25,11 +25,13 @@ from models.memory.event_rows import (
     NODE_COLUMNS,
     AccessRow,
     EventRow,
+    NodeNumbers,
+    PreparedMemory,
     QuarantineRow,
     WorkRow,
     erased_row,
     event_row,
-    node_row,
+    prepared,
     quarantine_row,
 )
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
@@ -50,6 +52,8 @@ TOKENIZE = "tokenize"
 
 #: Owed by an entry of quarantine: may it become working memory?
 INGRESS = "ingress"
+
+Prepared = Mapping[EventKey, PreparedMemory]
 
 
 class CollisionError(Exception):
@@ -115,15 +119,22 @@ class _Rows:
         ]
 
 
-def derive_all(events: Iterable[Event]) -> dict[EventKey, Derived]:
-    """What each memory has to have derived, by its event. Needs no database: time to do so while another batch is stored."""
-    return {event.key: derive(event) for event in events if isinstance(event, MemoryObserved)}
+def prepare_all(events: Iterable[Event]) -> Prepared:
+    """All of the memories' rows that needs no database, by event: time to do so while another batch is stored.
+
+    Of events with the same key that of the first, which is the one that is stored.
+    """
+    ready: Prepared = {}
+    for event in events:
+        if isinstance(event, MemoryObserved) and event.key not in ready:
+            ready[event.key] = prepared(event, derive(event))
+    return ready
 
 
-def store(connection: Connection, events: Sequence[Event], derived: Mapping[EventKey, Derived] | None = None) -> Stored:
+def store(connection: Connection, events: Sequence[Event], ready: Prepared | None = None) -> Stored:
     """Store the events that are new, and what they set off, in the caller's transaction.
 
-    ``derived`` is what :func:`derive_all` gave for the events, if it was called before.
+    ``ready`` is what :func:`prepare_all` gave for the events, if it was called before.
 
     Safe to repeat because an event whose id its group has in ``events`` already changes nothing. One that says something else than
     that is not stored either, but told in ``reused``.
@@ -147,7 +158,7 @@ def store(connection: Connection, events: Sequence[Event], derived: Mapping[Even
     make_groups(connection, (event.group_id for event in fresh if isinstance(event, NodeExecuted)))
     own = ((event.group_id, event.agent_id) for event in fresh if not isinstance(event, NodeExecuted))
     agents = lock_agents(connection, own)
-    batch = _Batch(connection, agents, fresh, derive_all(fresh) if derived is None else derived)
+    batch = _Batch(connection, agents, fresh, prepare_all(fresh) if ready is None else ready)
     for event in fresh:
         batch.add(event, rows)
     save_agents(connection, agents.values())
@@ -188,14 +199,12 @@ def _first_of_each(events: Iterable[Event]) -> tuple[dict[EventKey, Event], list
 class _Batch:
     """What has to be known before the first row is made: looked up once for the whole batch."""
 
-    def __init__(
-        self, connection: Connection, agents: dict[AgentName, AgentRow], events: Iterable[Event], derived: Mapping[EventKey, Derived]
-    ) -> None:
+    def __init__(self, connection: Connection, agents: dict[AgentName, AgentRow], events: Iterable[Event], ready: Prepared) -> None:
         self.agents = agents
         observed = [event for event in events if isinstance(event, MemoryObserved)]
-        self.derived = derived
+        self.ready = ready
         self.depths = lookups.depths(connection, observed)
-        self.twins = lookups.twins(connection, agents, observed, self.derived)
+        self.twins = lookups.twins(connection, agents, observed, ready)
         self.latest = lookups.latest(connection, observed)
 
     def add(self, event: Event, rows: _Rows) -> None:
@@ -213,12 +222,12 @@ class _Batch:
             rows.events.append(event_row(event, "applied"))
             rows.ended.append((event.event_id, event.group_id))
             return
-        derived = self.derived[event.key]
-        if (known := self._known(event, derived, agent)) is not None:
-            rows.events.append(event_row(event, "duplicate", known.bytes))
+        ready = self.ready[event.key]
+        if (known := self._known(event, ready.derived, agent)) is not None:
+            rows.events.append(ready.event._replace(outcome="duplicate", node_id=known.bytes))
             return
-        rows.events.append(event_row(event, "stored", event.event_id.bytes))
-        self._add_node(event, derived, agent, rows)
+        rows.events.append(EventRow(*ready.event[:-2], "stored", ready.event.event_id))
+        self._add_node(event, ready, agent, rows)
 
     def _known(self, event: MemoryObserved, derived: Derived, agent: AgentRow) -> UUID | None:
         """The node that the event would only repeat, by its own rule or by its agent's; if none, it is known from now on."""
@@ -237,18 +246,18 @@ class _Batch:
             latest.appendleft((triple, event.event_id))
         return None
 
-    def _add_node(self, event: MemoryObserved, derived: Derived, agent: AgentRow, rows: _Rows) -> None:
+    def _add_node(self, event: MemoryObserved, ready: PreparedMemory, agent: AgentRow, rows: _Rows) -> None:
         seen, large = event.payload, agent.large_from is not None
         depths = self.depths.setdefault((event.group_id, event.agent_id), {})
         depth = depths[event.event_id] = depth_of(seen.node_type, seen.evidence, depths)
-        row = node_row(event, derived, agent.number(seen.node_type), depth, large=large)
-        node_id = event.event_id.bytes
-        rows.nodes.append(row)
+        numbers: tuple[Any, ...] = NodeNumbers(*agent.number(seen.node_type), depth, large)
+        node_id = ready.event.event_id
+        rows.nodes.append(ready.fields + numbers)
         rows.node_names.append((event.group_id, event.agent_id, event.event_id))
         rows.accesses.append(AccessRow(node_id, event.group_id, event.occurred_at))
         if large:
-            rows.terms[event.group_id, event.agent_id].append(derived.tokens)
-        rows.owed += [WorkRow(kind, node_id, event.group_id) for kind in _owed(event, derived, agent, depths)]
+            rows.terms[event.group_id, event.agent_id].append(ready.derived.tokens)
+        rows.owed += [WorkRow(kind, node_id, event.group_id) for kind in _owed(event, ready.derived, agent, depths)]
 
 
 def _owed(event: MemoryObserved, derived: Derived, agent: AgentRow, known: Mapping[UUID, int]) -> list[str]:

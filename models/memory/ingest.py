@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -18,14 +18,13 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from jiyi.memory.nodes import Derived
 from jiyi.operations.log_redaction import fields_in
 from jiyi.protocol import events as wire
-from jiyi.protocol.events import Event, EventKey
+from jiyi.protocol.events import Event
 from models.db.connection import tell_scope, unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.memory import inbox
-from models.memory.inbox import CollisionError, Stored
+from models.memory.inbox import CollisionError, Prepared, Stored
 from models.queue import dead_letters, news, reused_ids
 from models.queue.reused_ids import ReusedIds
 from models.queue.wakeups import wake
@@ -72,23 +71,23 @@ class Ingestor:
     #: Most milliseconds of a statement; None: the connection's own limit.
     statement_timeout_ms: int | None = None
 
-    def ingest(self, parts: Sequence[Part], rejected: Sequence[Rejected] = (), derived: Mapping[EventKey, Derived] | None = None) -> Stored:
+    def ingest(self, parts: Sequence[Part], rejected: Sequence[Rejected] = (), ready: Prepared | None = None) -> Stored:
         """Store the events of all parts, and what was rejected before as dead letters.
 
-        ``derived`` is what :func:`models.memory.inbox.derive_all` gave for the events, if it was called before. Safe to repeat
+        ``ready`` is what :func:`models.memory.inbox.prepare_all` gave for the events, if it was called before. Safe to repeat
         because an event that is stored already changes nothing.
 
         Raises:
             DATABASE_ERRORS, CollisionError: (``redelivers``) the database is away, or others keep storing the same events.
         """
-        done = self._store(parts, rejected, derived)
+        done = self._store(parts, rejected, ready)
         wake(*done.owed)
         news.stored(done)
         return done
 
-    def _store(self, parts: Sequence[Part], rejected: Sequence[Rejected], derived: Mapping[EventKey, Derived] | None) -> Stored:
+    def _store(self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None) -> Stored:
         try:
-            return self._store_together(parts, rejected, derived)
+            return self._store_together(parts, rejected, ready)
         except Exception as error:  # one part must not stop the others, whatever is wrong with it
             if len(parts) == 1 and not rejected:
                 return self._refuse(parts[0], error)
@@ -120,7 +119,7 @@ class Ingestor:
             log.exception("%d events with reused ids were refused, but not kept", len(events))
             return Stored()
 
-    def _store_together(self, parts: Sequence[Part], rejected: Sequence[Rejected], derived: Mapping[EventKey, Derived] | None) -> Stored:
+    def _store_together(self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None) -> Stored:
         events = [event for part in parts for event in part.events]
         for attempt in range(1, MAX_COLLISIONS + 1):
             try:
@@ -132,7 +131,7 @@ class Ingestor:
                             tell_scope(connection)
                             _bury(connection, rejected)
                         tell_scope(connection)
-                    done = inbox.store(connection, events, derived)
+                    done = inbox.store(connection, events, ready)
                     if done.reused and not self.redelivers:
                         raise ReusedIds(done.reused)  # a request is stored whole or not at all
                     done.refused += reused_ids.bury(connection, done.reused)

@@ -45,10 +45,14 @@ def store_vectors(columns: Columns, positions: Rows, rows: IndexRows) -> None:
     if not columns["vector"].shape[1] and dimensions.any():
         columns.add_column("vector", np.float32, int(dimensions[np.flatnonzero(dimensions)[0]]))
     fits, vectors = rows.vectors(columns["vector"].shape[1])
-    columns["vector"][positions[~fits]] = 0  # it may have had one by this model before
-    columns["vector"][positions[fits]] = vectors
-    stored = columns["vector"][positions]
     columns["has_vector"][positions] = fits
+    if fits.all() and (np.diff(positions) == 1).all():  # new rows, as they come: nothing is copied twice
+        stored = columns["vector"][positions[0] : positions[-1] + 1]
+        stored[:] = vectors
+    else:
+        columns["vector"][positions[~fits]] = 0  # it may have had one by this model before
+        columns["vector"][positions[fits]] = vectors
+        stored = columns["vector"][positions]
     columns["length"][positions] = np.sqrt(np.einsum("ij,ij->i", stored, stored, dtype=np.float64))
 
 

@@ -174,10 +174,11 @@ _QUERY = sql.SQL(
         FROM (
             SELECT n.*, coalesce(v.model, n.embedding_model) AS model,
                 coalesce(v.embedding, CASE WHEN n.embedding_model = %(model)s THEN n.embedding END) AS vector
-            FROM memory_nodes n LEFT JOIN next_vectors v ON v.node_id = n.node_id AND v.model = %(model)s
+            FROM memory_nodes n LEFT JOIN next_vectors v
+                ON v.node_id = n.node_id AND v.group_id = n.group_id AND v.model = %(model)s
             WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND
     """  # noqa: S608 – our own names; values are parameters
-    "{} ) n JOIN node_access a USING (node_id) ORDER BY n.node_count {} ) rows"
+    "{} ) n JOIN node_access a USING (node_id, group_id) ORDER BY n.node_count {} ) rows"
 )
 _ALL = _QUERY.format(sql.SQL("n.node_count > %(after)s AND (%(archived)s OR n.archived_at IS NULL)"), sql.SQL("LIMIT %(limit)s"))
 _CHANGED = _QUERY.format(sql.SQL("n.changed_xid >= %(since)s::text::xid8"), sql.SQL(""))

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 
-from jiyi.memory.nodes import Derived
-from jiyi.protocol.events import Event, EventKey
+from jiyi.protocol.events import Event
 from jiyi.settings import Settings, get_settings
-from models.memory.inbox import CollisionError, Stored
+from models.memory.inbox import CollisionError, Prepared, Stored
 from models.memory.ingest import DATABASE_ERRORS, Ingestor, Part, Rejected, is_transient
 from workers import gc_tuning
 from workers.app import app
@@ -26,6 +26,9 @@ from workers.intake.sources import BROKER_ERRORS, Batch, Source, open_source
 
 log = logging.getLogger("jiyi.intake")
 
+#: Seconds after which a thread that computes lets another one go on. Python's 5 ms would be waited for at each answer of the
+#: database while the other thread opens the next batch: a dozen times a batch.
+SWITCH_INTERVAL = 0.0005
 #: Seconds between attempts to reach a broker or a database that is away.
 FIRST_PAUSE, LAST_PAUSE = 0.5, 10.0
 #: Seconds that a quiet loop waits for a message before it looks whether it is to stop.
@@ -101,7 +104,7 @@ class Intake:
 
     def _store(self, opened: Opened) -> bool:
         """In the other thread. False: not stored, because the intake is to stop."""
-        return self._until_done("nothing is acknowledged", lambda: store(opened.events, opened.rejected, opened.derived))
+        return self._until_done("nothing is acknowledged", lambda: store(opened.events, opened.rejected, opened.ready))
 
     def _until_done(self, meanwhile: str, step: Callable[[], object]) -> bool:
         """Repeat a step for as long as the database is away. False: not done, because the intake is to stop."""
@@ -134,15 +137,16 @@ def acknowledge(source: Source, batch: Batch) -> None:
     source.acknowledge(batch)
 
 
-def store(events: Sequence[Event], rejected: Sequence[Rejected], derived: Mapping[EventKey, Derived] | None = None) -> Stored:
+def store(events: Sequence[Event], rejected: Sequence[Rejected], ready: Prepared | None = None) -> Stored:
     """Store everything of a batch; an event that the database refuses becomes a dead letter. Raises as :meth:`Ingestor.ingest`."""
-    return INGESTOR.ingest([Part([event]) for event in events], rejected, derived)
+    return INGESTOR.ingest([Part([event]) for event in events], rejected, ready)
 
 
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     app.loader.import_default_modules()  # the kinds of work, so that it knows which queues to wake
     gc_tuning.tune_gc()
+    sys.setswitchinterval(SWITCH_INTERVAL)
     intake = Intake(get_settings())
     signal.signal(signal.SIGTERM, intake.stop)
     signal.signal(signal.SIGINT, intake.stop)

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from jiyi.memory.nodes import Derived
 from jiyi.protocol import events as wire
-from jiyi.protocol.events import Event, EventKey
+from jiyi.protocol.events import Event
 from jiyi.settings import Settings
 from models.memory import inbox
+from models.memory.inbox import Prepared
 from models.memory.ingest import Rejected, identity
 from workers.intake.signatures import Signatures
 from workers.intake.sources import Taken
@@ -27,7 +27,7 @@ class Opened:
     events: list[Event] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     #: What follows from the events; None if that failed: storing them then finds out which one is to blame.
-    derived: dict[EventKey, Derived] | None = None
+    ready: Prepared | None = None
 
 
 def open_messages(messages: Iterable[Taken], signatures: Signatures, settings: Settings) -> Opened:
@@ -41,7 +41,7 @@ def open_messages(messages: Iterable[Taken], signatures: Signatures, settings: S
         else:
             _decode(message, signatures.group(message), opened)
     with suppress(Exception):
-        opened.derived = inbox.derive_all(opened.events)
+        opened.ready = inbox.prepare_all(opened.events)
     return opened
 
 

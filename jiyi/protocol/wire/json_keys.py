@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from jiyi.errors import readable_part
+
+_COLON_APART = re.compile(rb'"\s+:')
 
 
 class Repeating(dict[str, Any]):
@@ -28,6 +31,22 @@ def repeated_key(text: bytes | str) -> str | None:
     except (ValueError, RecursionError):
         return None
     return None
+
+
+def gives_each_once(text: bytes, keys: int) -> bool:
+    """Whether a JSON text gives no key twice, which was parsed into objects of so many ``keys`` in all, without another look at
+    each of them; False if that cannot be told.
+
+    Where nothing stands between a key and its colon there is a ``":`` for each, and perhaps some more within strings.
+    """
+    return text.count(b'":') == keys and _COLON_APART.search(text) is None
+
+
+def keys_in(value: Any) -> int:
+    """The keys of all objects in a parsed value."""
+    if isinstance(value, dict):
+        return len(value) + sum(map(keys_in, value.values()))
+    return sum(map(keys_in, value)) if isinstance(value, list | tuple) else 0
 
 
 def repeated_in(value: Any) -> str | None:

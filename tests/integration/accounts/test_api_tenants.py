@@ -42,7 +42,7 @@ EARLY = datetime(2026, 1, 1, tzinfo=UTC)
 AGENT, SESSION, KEYWORD = f"agent-{SECRET}", f"session-{SECRET}", f"keyword-{SECRET}"
 
 #: Jobs and actions are the service's, and so are their names.
-NOT_OF_A_GROUP = {"job", "name"}
+NOT_OF_A_GROUP = {"job": "snapshot", "name": "agents.list"}
 #: What these answer is the service's own, and of no group.
 OF_NO_GROUP = {"list_queues", "describe_memory_node"}
 #: Statuses that tell nothing: not found, not allowed, wrong, no answer.
@@ -159,6 +159,7 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
     "erase": lambda other: [{"agent_id": AGENT}, {"node_ids": [str(value) for value in other.ids["node_id"]]}],
     "list_erasures": lambda _: [{}],
     "run_job": lambda _: [{}],
+    "build_context": lambda _: [{"proposal": SECRET, "relevance_threshold": -1, "budget": 8_000}],
     "query_memory": lambda _: [{"query": SECRET, "timeout": 0.05, "relevance_threshold": -1, "max_results": 100}],
     "ingest_memory": lambda other: [{"content": "x", "group_id": other.group}],
     "run_memory_node": lambda other: [
@@ -182,7 +183,6 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
     "check_memory": lambda other: [
         {"entry_ids": [str(value) for value in other.ids["entry_id"]], "verdict": verdict} for verdict in ("true", "refuted")
     ],
-    "build_context": lambda _: [{"proposal": "What?", "query": SECRET, "relevance_threshold": -1, "session_id": SESSION}],
     "digest_quarantine": lambda _: [{"days": 7}],
     "list_digests": lambda _: [{}],
 }
@@ -194,7 +194,7 @@ def requests_of(operation: Operation, other: Other) -> list[tuple[str, dict[str,
         return [request for action in ACTIONS.values() for request in requests_by_name(action, other)]
     paths = [operation.url]
     for name in operation.parts:
-        values = ["snapshot"] if name in NOT_OF_A_GROUP else other.ids[name]  # a new kind of id: make one in ``Other``
+        values = [NOT_OF_A_GROUP[name]] if name in NOT_OF_A_GROUP else other.ids[name]  # a new kind of id: make one in ``Other``
         paths = [path.replace(f"{{{name}}}", quote(str(value), safe="")) for path in paths for value in values]
     takes_something = operation.query is not None or operation.body is not None
     asked = ASKING[operation.id](other) if takes_something else [{}]  # a new operation: say how it asks for all there is
@@ -277,7 +277,7 @@ def try_everything(client: Any, key: str, other: Other) -> tuple[dict[str, int],
             found = leaks(answer, other, said)
             if found:
                 leaked.append(f"{said} → {answer.status_code}: {', '.join(found)}")
-            of_a_group = set(operation.parts) - NOT_OF_A_GROUP
+            of_a_group = set(operation.parts) - NOT_OF_A_GROUP.keys()
             if of_a_group and answer.status_code != 404 and operation.scope != "operator":
                 leaked.append(f"{said} → {answer.status_code} instead of 404")
             if not operation.parts and answer.status_code == 200 and operation.id not in OF_NO_GROUP and not is_empty(answer):

@@ -13,8 +13,10 @@ from flask import Flask
 
 from jiyi.protocol.events import Event, build
 from jiyi.protocol.retrieval import RetrievalRequest
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups
 from models.memory import access
-from models.memory.inbox import ACCUMULATE, EMBED, INGRESS, STRENGTHEN
+from models.memory.inbox import ACCUMULATE, EMBED, INGRESS, STRENGTHEN, derive_all, store
 from models.reflection.reflections import REFLECT_CONVERSATION
 from tests.integration.memory.test_inbox import observed, rows, save
 from tests.integration.tiers.outputs import TEXTS, output
@@ -72,6 +74,16 @@ def test_what_is_derived_of_one_text_is_not_the_others(pair: tuple[str, str]) ->
     assert mine["content_hash"] != theirs["content_hash"]
 
 
+def test_of_two_events_with_one_id_the_first_is_stored_and_what_is_derived_is_its_own(group: str) -> None:
+    first = observed(group, SAID["a"])
+    second = observed(group, SAID["b"], event_id=first.event_id)
+    with for_groups(group), unit_of_work() as connection:
+        store(connection, [first, second], derive_all([first, second]))
+    (node,) = of("memory_nodes", group)
+    assert node["description"] == SAID["a"]
+    assert "teapot" in node["tokens"]
+
+
 def test_each_gets_the_vector_of_its_own_text_the_counts_of_its_own_words_and_its_own_importance(pair: tuple[str, str]) -> None:
     a, b = same_id(pair)
     save(a)
@@ -109,6 +121,7 @@ def test_an_access_moves_the_time_of_the_group_that_asked(pair: tuple[str, str])
     save(*same_id(pair, occurred_at=at))
     retrieve = import_module("tasks.retrieval.retrieve")
     found = retrieve.answer(RetrievalRequest(group_id=pair[1], agent_id="klaus", focal_texts=["market"], relevance="lexical"))
+    assert len(found.value["groups"][0]["retrieved_nodes"]) == 1  # its own, and once
     found.then()
     access.flush()
     assert [of("node_access", group)[0]["access_count"] for group in pair] == [0, 1]

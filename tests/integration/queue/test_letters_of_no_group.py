@@ -16,7 +16,7 @@ from models.db.connection import unit_of_work
 from models.queue import dead_letters
 from tests.integration.actions.calling import called
 from tests.integration.conftest import SignIn
-from tests.integration.memory.test_inbox import rows
+from tests.integration.memory.test_inbox import observed, rows, save
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -70,8 +70,10 @@ def test_operators_see_them(letter: tuple[UUID, UUID], group: str, web_app: Flas
 
 
 def test_people_of_a_group_see_nothing_of_them_and_operators_do(letter: tuple[UUID, UUID], group: str, sign_in: SignIn) -> None:
+    save(observed(group))
     for role, sees in (("viewer", False), ("admin", False), ("operator", True)):
         browser = sign_in(role, None if role == "operator" else [group])  # type: ignore[arg-type]
-        for path in (f"/letters?group={group}", f"/letters/{group}/{letter[0]}"):
+        for path in (f"/dead?group={group}", f"/dead/{letter[0]}?group={group}"):
             assert (SECRET in browser.get(path).text) is sees, (role, path)
+        assert browser.get(f"/dead?group={group}").status_code == 200
         assert sees or SECRET not in browser.get(f"/events/{group}/{letter[1]}").text

@@ -19,6 +19,9 @@ from sqlalchemy import Connection, text
 
 from jiyi.protocol.events import Event
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
+from jiyi.protocol.wire.vectors import Float32
+from jiyi.retrieval.lexicon import Lexicon
+from jiyi.retrieval.relevance import Corpus, hybrid, language_code
 from models.db.connection import engine, reading, unit_of_work
 from models.db.valkey import valkey
 from models.memory import nodes
@@ -26,6 +29,8 @@ from models.memory.agents import AgentRecord, find_agents
 from models.memory.inbox import store
 from models.retrieval import index_cache, touches
 from models.retrieval.agent_index import AgentIndex, IndexKey
+from models.retrieval.derived_columns import CENTRE_STEPS
+from models.retrieval.index_rows import AT_ONCE, TYPES
 from tasks.framework.answering import Answered
 from tasks.memory import access
 from tasks.retrieval.retrieve import retrieve
@@ -226,6 +231,90 @@ def test_tokens_that_are_filled_in_later_are_found_at_once_and_lose_no_row(group
     (found,) = np.flatnonzero(index.corpus().lexicon.bm25(["filled"]))
     assert index.node_id(found) == others[2].event_id
     assert_same(index, built_at_once(group))
+
+
+# To the last bit
+
+_PLAIN = text("""
+    SELECT n.node_id, n.type, n.is_idle, strpos(n.embedding_key, 'idle') > 0 AS says_idle, n.archived_at IS NOT NULL AS archived,
+        extract(epoch FROM n.created_at)::float8 AS created, coalesce(extract(epoch FROM n.expires_at)::float8, 'infinity') AS expires,
+        coalesce(n.poignancy, 0) AS poignancy, extract(epoch FROM a.last_accessed)::float8 AS last_accessed, n.session_id, n.subject,
+        n.keywords_lower, n.tokens, n.embedding, n.node_count
+    FROM memory_nodes n JOIN node_access a USING (node_id, group_id) WHERE n.group_id = :group ORDER BY n.node_count
+""")
+
+
+def diverse(group: str, count: int) -> list[Event]:
+    chance = random.Random(11)
+    words = [*"kiln clay glaze tea harbour ferry Anna idle".split(), "陶瓷", "喝茶", "林岚", "ok", "😀"]
+    return [
+        made(
+            group,
+            " ".join(chance.choices(words, k=chance.randint(1, 9))),
+            hours=chance.random() * 1_000,
+            session_id=chance.choice(["s1", "line\nbreak", 's"3', None]),
+            subject=chance.choice(["Anna", "ANNA", "林岚", "", None]),
+            keywords=chance.sample(["Tea", "a,b", "茶", "{x}"], chance.randint(0, 3)),
+            poignancy=chance.choice([None, 1.25, 7.0]),
+            node_type=chance.choice(["event", "thought", "chat"]),
+            expires_at=chance.choice([None, T0 + timedelta(microseconds=chance.randrange(10**12))]),
+            vector=chance.choice([None, [chance.gauss(1, 1) for _ in range(24)]]),
+        )
+        for _ in range(count)
+    ]
+
+
+def plain_vector(row: Any) -> Float32:
+    return np.zeros(24, np.float32) if row.embedding is None else np.array(row.embedding.to_list(), np.float32)
+
+
+@pytest.fixture
+def plain(group: str) -> list[Any]:
+    """Rows as a plain SELECT reads them, more than are read at once."""
+    save(*diverse(group, AT_ONCE + 77))
+    with unit_of_work() as connection:
+        return list(connection.execute(_PLAIN, {"group": group}))
+
+
+def test_columns_are_what_a_plain_select_reads(group: str, plain: list[Any]) -> None:
+    index = built_at_once(group)
+    assert ids_of(index) == [row.node_id for row in plain]
+    for name in ("created", "expires", "last_accessed", "poignancy", "is_idle", "says_idle", "archived", "node_count"):
+        assert index.columns[name].tolist() == [getattr(row, name) for row in plain], name
+    assert [TYPES[code] for code in index.columns["type"]] == [row.type for row in plain]
+    assert [index.keywords(row) for row in range(index.size)] == [frozenset(row.keywords_lower) for row in plain]
+    codes = {code: name for name, code in index._sessions.items()}
+    assert [codes[code] for code in index.columns["session"].tolist()] == [row.session_id for row in plain]
+    assert index.columns["has_vector"].tolist() == [row.embedding is not None for row in plain]
+    for vector, row in zip(index.vectors, plain, strict=True):
+        assert np.array_equal(vector, plain_vector(row))
+
+
+def test_relevance_over_an_index_is_that_over_plain_rows(group: str, plain: list[Any]) -> None:
+    lexicon = Lexicon()
+    for row in plain:
+        lexicon.add(row.tokens.split())
+    vectors = np.array([plain_vector(row) for row in plain], dtype=np.float32)
+    has = np.flatnonzero(vectors.any(axis=1))
+    step = max(1, 1 << max(int(has.size).bit_length() - CENTRE_STEPS.bit_length(), 0))
+    sessions: dict[str, int] = {}
+    corpus = Corpus.of(
+        vectors,
+        lexicon,
+        languages=[language_code(row.tokens) for row in plain],
+        sessions=[-1 if row.session_id is None else sessions.setdefault(row.session_id, len(sessions)) for row in plain],
+        created=[row.created for row in plain],
+        subjects=[row.subject for row in plain],
+        trusted=has[: has.size - has.size % step],
+    )
+    index = built_at_once(group)
+    queries = np.random.default_rng(3).standard_normal((4, 24)).astype(np.float32)
+    questions = ["Where did Anna drink tea? And who took the ferry to the harbour?", "林岚喝茶了吗？", "ok", "clay from the kiln, glaze"]
+    for question, query in zip(questions, queries, strict=True):
+        for vector in (query, None):
+            found, wanted = (hybrid(one, question, vector, lambda _: queries[0], T0) for one in (index.corpus(), corpus))
+            for part in ("total", "dense", "lexical", "second_hop", "neighbours", "named"):
+                assert np.array_equal(getattr(found, part), getattr(wanted, part)), (question, part)
 
 
 # Seen with the agent's own row

@@ -450,7 +450,7 @@ def test_what_was_returned_counts_as_accessed_once_a_request_at_its_time(group: 
 def test_what_was_not_returned_is_not_touched(group: str, sent: Sent) -> None:
     three(group)
     answer = ask(group, recency_decay=0.5, top_k=1)
-    assert valkey().zrange(valkey_keys.ACCESS, 0, -1) == [str(answer.accessed_ids[0]).encode()]
+    assert valkey().zrange(valkey_keys.ACCESS, 0, -1) == [access.member(group, answer.accessed_ids[0]).encode()]
 
 
 def test_one_flush_is_queued_for_many_retrievals_within_an_interval(group: str, sent: Sent) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jiyi.protocol import events
-from jiyi.protocol.wire.json_keys import load, repeated_in, repeated_key
+from jiyi.protocol.wire.json_keys import gives_each_once, keys_in, load, repeated_in, repeated_key
 
 
 @pytest.mark.parametrize(
@@ -58,3 +61,35 @@ def test_of_a_message_only_the_event_that_repeats_a_key_is_refused() -> None:
     assert (alone.events, alone.rejected[0][0]) == ([], bad)  # kept as it came
     frame = events.decode(f'{{"events": [{good}], "events": []}}'.encode())
     assert (frame.events, len(frame.rejected)) == ([], 1)
+
+
+# Told without another look
+
+
+def written(value: Any, gap: str) -> str:
+    """A JSON text in which objects are lists of (key, value), so that they may give a key twice."""
+    if isinstance(value, tuple):
+        return "{" + ",".join(f"{json.dumps(key)}{gap}:{written(item, gap)}" for key, item in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(written(item, gap) for item in value) + "]"
+    return json.dumps(value)
+
+
+names = st.sampled_from(["a", "b", 'a"', '":', 'a":1', "\\", "\\u0041", " :"])
+leaves = names | st.integers(0, 3) | st.none()
+values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.lists(st.tuples(names, inner), max_size=3).map(tuple))
+
+
+@given(values, st.sampled_from(["", " ", "\n\t"]))
+def test_who_is_told_that_each_key_is_given_once_is_told_the_truth(value: Any, gap: str) -> None:
+    text = written(value, gap).encode()
+    if gives_each_once(text, keys_in(json.loads(text))):
+        assert repeated_key(text) is None
+
+
+def test_most_events_need_no_other_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"description": 'she said: "no"', "keywords": ["a", "b"], "provenance": {"from": {"page": [{"n": 1}]}}}
+    made = [events.build({"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": given}) for _ in range(2)]
+    monkeypatch.setattr(events, "repeated_key", None)
+    for some in (made, made[:1]):
+        assert events.decode(events.encode(some)).events == some

@@ -563,3 +563,11 @@ def test_alike_is_the_cosine_without_the_mean_of_the_others(seed: int, size: int
                 assert found[i, j] == pytest.approx(left @ right / np.linalg.norm(left) / np.linalg.norm(right), abs=1e-3)
             elif len(has) > 2:
                 assert found[i, j] == 0
+
+
+@given(st.integers(0, 10_000), st.sampled_from([1, 7, 8, 129, 1_000, 5_003]))
+def test_standard_scores_are_numpys_to_the_last_bit(seed: int, size: int) -> None:
+    random = np.random.default_rng(seed)
+    values = random.standard_normal(size) * 10.0 ** random.integers(-5, 6) + random.choice([0, 1e6])
+    plain = (values - values.mean()) / values.std() if values.std() >= relevance.MIN_NORM else np.zeros(size)
+    assert np.array_equal(relevance.standard(values), plain)

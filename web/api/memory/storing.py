@@ -8,19 +8,19 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass, field
 
 import psycopg
 
-from jiyi.memory.nodes import Derived
 from jiyi.once import once
-from jiyi.protocol.events import Event, EventKey
+from jiyi.protocol.events import Event
 from jiyi.protocol.rest import FieldProblem
 from models.db import scope as tenancy
 from models.memory import inbox
+from models.memory.inbox import Prepared
 from models.memory.ingest import Ingestor, Part
 from models.queue.reused_ids import ReusedIds, reason_of
 from web.api.problems import Refused
@@ -47,7 +47,7 @@ class Kept:
 @dataclass(slots=True)
 class _Waiting:
     part: Part
-    derived: Mapping[EventKey, Derived]
+    ready: Prepared
     done: Future[Kept] = field(default_factory=Future)
 
 
@@ -69,7 +69,7 @@ class Storers:
         foreign = {event.group_id for event in events} - set(tenancy.current().groups)
         if foreign:
             raise ValueError(f"events of the group {min(foreign)!r}, for which the request does not speak")
-        item = _Waiting(Part(events), inbox.derive_all(events))
+        item = _Waiting(Part(events), inbox.prepare_all(events))
         self._waiting.put(item)
         try:
             return item.done.result(PATIENCE)
@@ -91,8 +91,8 @@ class Storers:
 
 
 def _keep(together: Sequence[_Waiting]) -> None:
-    derived = {key: made for item in together for key, made in item.derived.items()}
-    fresh = set(INGESTOR.ingest([item.part for item in together], derived=derived).fresh)
+    ready = {key: made for item in reversed(together) for key, made in item.ready.items()}  # of equal keys the first is stored
+    fresh = set(INGESTOR.ingest([item.part for item in together], ready=ready).fresh)
     for item in together:
         if item.part.error is not None:
             item.done.set_exception(_said(item.part.error))
