@@ -21,7 +21,8 @@ from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import build
 from jiyi.protocol.tiers.knowledge import PromoteBody
 from jiyi.tiers.digest import Digest
-from models.db.actions import Actor
+from models.actions import ACTIONS
+from models.db.actions import Action, Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.erasure.actions import request_erasure
@@ -158,7 +159,6 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
     "erase": lambda other: [{"agent_id": AGENT}, {"node_ids": [str(value) for value in other.ids["node_id"]]}],
     "list_erasures": lambda _: [{}],
     "run_job": lambda _: [{}],
-    "perform_action": lambda _: [{}],
     "build_context": lambda _: [{"proposal": SECRET, "relevance_threshold": -1, "budget": 8_000}],
     "query_memory": lambda _: [{"query": SECRET, "timeout": 0.05, "relevance_threshold": -1, "max_results": 100}],
     "ingest_memory": lambda other: [{"content": "x", "group_id": other.group}],
@@ -180,6 +180,9 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
         {"entry_ids": [str(value) for value in other.ids["entry_id"]], **more} for more in ({}, {"preview": True}, {"text": "x"})
     ],
     "demote_memory": lambda other: [{"knowledge_ids": [str(value) for value in other.ids["knowledge_id"]]}],
+    "check_memory": lambda other: [
+        {"entry_ids": [str(value) for value in other.ids["entry_id"]], "verdict": verdict} for verdict in ("true", "refuted")
+    ],
     "digest_quarantine": lambda _: [{"days": 7}],
     "list_digests": lambda _: [{}],
 }
@@ -187,6 +190,8 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
 
 def requests_of(operation: Operation, other: Other) -> list[tuple[str, dict[str, Any]]]:
     """(path, what is asked) of all that is to be tried with an operation."""
+    if operation.id == "perform_action":
+        return [request for action in ACTIONS.values() for request in requests_by_name(action, other)]
     paths = [operation.url]
     for name in operation.parts:
         values = [NOT_OF_A_GROUP[name]] if name in NOT_OF_A_GROUP else other.ids[name]  # a new kind of id: make one in ``Other``
@@ -194,6 +199,17 @@ def requests_of(operation: Operation, other: Other) -> list[tuple[str, dict[str,
     takes_something = operation.query is not None or operation.body is not None
     asked = ASKING[operation.id](other) if takes_something else [{}]  # a new operation: say how it asks for all there is
     return [(path, one) for path in paths for one in asked]
+
+
+def requests_by_name(action: Action[Any, Any], other: Other) -> list[tuple[str, dict[str, Any]]]:
+    """An action asked by its name, for each kind of id that its request may have, with what it must have besides."""
+    ids: dict[str, Any] = {name: str(values[0]) for name, values in other.ids.items()}
+    ids |= {f"{name}s": [str(value) for value in values] for name, values in other.ids.items()}
+    fitting = {**ids, "proposal": "What?", "content": "x", "verdict": "refuted", "action": "discard", "kind": "intake"}
+    fields = action.request.model_fields
+    must = {name: fitting[name] for name, field in fields.items() if field.is_required() and name in fitting}
+    asked = [{**must, name: ids[name]} for name in fields if name in ids] or [must]
+    return [(f"{PREFIX}/actions/{action.name}", one) for one in asked]
 
 
 def ask(client: Any, key: str, operation: Operation, path: str, asked: dict[str, Any]) -> Any:
@@ -235,7 +251,7 @@ def state_of(other: Other) -> Any:
             ("reflections", "reflection_id, state"),
             ("erasures", "erasure_id, state"),
             ("pending_work", "kind, subject_id"),
-            ("quarantine_logs", "entry_id, promoted_at"),
+            ("quarantine_logs", "entry_id, promoted_at, deleted_at, flags"),
             ("digests", "digest_id"),
             ("knowledge", "knowledge_id, demoted_at"),
             ("knowledge_history", "history_id"),
