@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
+from jiyi.errors import BrokerUnavailable
+from jiyi.operations.jobs import JOBS
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.memory import access, strength
 from models.operations import prune as pruning
 from models.operations import snapshot
 from models.queue import news, pending_work, ticks
-from models.queue.wakeups import wake
-from tasks.framework.jobs import Run, job
+from models.queue.wakeups import send, wake
+from tasks.framework.jobs import LOOK_SECONDS, Run, job
 from tasks.framework.work import KINDS, summary
 
 #: Rows deleted by one transaction.
@@ -32,7 +35,10 @@ def reconcile(run: Run) -> None:
     with run.transaction() as connection:
         buried = {kind: pending_work.bury_exhausted(connection, kind, get_settings().work_max_attempts) for kind in KINDS}
         run.count(buried=sum(sum(groups.values()) for groups in buried.values()))
-        run.summary["jobs_found_dead"] = ticks.bury_dead(connection)
+        run.summary["jobs_found_dead"] = dead = ticks.bury_dead(connection)
+    for name in set(dead) & JOBS.keys():  # beat looks again in a minute
+        with suppress(BrokerUnavailable):
+            send(JOBS[name].task, JOBS[name].queue, [], LOOK_SECONDS)
     for kind, groups in buried.items():
         news.opened(kind, groups)
     wake(*due)
