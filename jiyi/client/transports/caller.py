@@ -19,6 +19,7 @@ from jiyi.accounts.signed_calls import signer_of
 from jiyi.errors import BrokerUnavailable, NoAnswer, SettingsError
 from jiyi.protocol.wire.broker import CONNECT_RETRY, stamp
 from jiyi.protocol.wire.calls import json_of, open_reply, reply_key
+from jiyi.protocol.wire.outages import sentence_of_valkey, state_of_valkey
 from jiyi.settings import Settings
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ class Caller:
             )
             found = self._await(reply_key(request_id), wait)
         except (OperationalError, redis.RedisError, OSError) as error:
-            raise BrokerUnavailable(f"cannot reach the broker or Valkey: {error}; is the service running?") from error
+            hint = "; is the service running?" if state_of_valkey(error) == "away" else ""
+            raise BrokerUnavailable(f"the broker or Valkey {sentence_of_valkey(error)}{hint}") from error
         if found is None:
             raise NoAnswer(f"no answer to {task} within {wait:g} s: is a worker for the queue {queue!r} running?")
         return found
