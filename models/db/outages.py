@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psycopg
 import redis
+from amqp.exceptions import AMQPError
 from kombu.exceptions import OperationalError as BrokerError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -47,7 +48,7 @@ def state_of_database(error: BaseException) -> State | None:
 
 def outage(error: BaseException) -> JiyiError | None:
     """The error as what is away, or None if that is not what it says. Its sentence quotes no statement and no value."""
-    if isinstance(error, redis.RedisError | BrokerError):
+    if isinstance(error, redis.RedisError | BrokerError | AMQPError):
         if isinstance(error, redis.ResponseError) and state_of_valkey(error) == "away":
             return None  # it answered: the command was wrong
         return BrokerUnavailable(f"Valkey {sentence_of_valkey(error)}")

@@ -7,6 +7,7 @@ import shutil
 import signal as signals
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -62,16 +63,15 @@ class RabbitNode(ProcessNode):
         super().start({**self._names, **(extra or {})}, command)
 
     def kill(self, signal: str | int = "SIGKILL") -> None:
-        """The script's child is the server: both get the signal, and are waited for."""
+        """The script's child is the server: it gets the signal, and all are waited for."""
         if self.status != "running":
             return
         everything = [*psutil.Process(self.pid).children(recursive=True), psutil.Process(self.pid)]
         number = getattr(signals, signal) if isinstance(signal, str) else signal
         for process in everything:
-            try:
-                process.send_signal(number)
-            except psutil.NoSuchProcess:
-                continue
+            with suppress(psutil.NoSuchProcess):
+                if number == signals.SIGKILL or process.name().startswith("beam"):  # which ends its helpers in good order
+                    process.send_signal(number)
         assert self._process is not None
         _, left = psutil.wait_procs(everything, timeout=STOP_SECONDS, callback=lambda _: self._process.poll())  # type: ignore[union-attr]
         for process in left:

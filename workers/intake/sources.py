@@ -19,7 +19,6 @@ from uuid import uuid4
 
 import kombu
 import redis
-from kombu.exceptions import OperationalError
 from kombu.transport.redis import Channel
 
 from jiyi.accounts.signatures import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
@@ -77,9 +76,6 @@ class Source(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-BROKER_ERRORS: tuple[type[BaseException], ...] = (OperationalError, redis.RedisError, OSError)
 
 
 def open_source(settings: Settings) -> Source:

@@ -38,7 +38,13 @@ class EventPublisher:
             self._connection = kombu.Connection(
                 settings.need("broker_url"),
                 connect_timeout=settings.publish_timeout,
-                transport_options={"socket_connect_timeout": settings.publish_timeout, "socket_keepalive": True, **CONNECT_RETRY},
+                # RabbitMQ says that it has a message only if it is asked to (``confirm_publish``).
+                transport_options={
+                    "socket_connect_timeout": settings.publish_timeout,
+                    "socket_keepalive": True,
+                    "confirm_publish": True,
+                    **CONNECT_RETRY,
+                },
             )
         except (KeyError, ValueError) as error:
             raise SettingsError(f"JIYI_BROKER_URL: kombu knows no such broker: {error}") from None
