@@ -44,9 +44,15 @@ class InvalidRequest(JiyiError, ValueError):  # noqa: N818 – users know it by 
 
 
 class BrokerUnavailable(JiyiError, ConnectionError):  # noqa: N818 – users know it by this name
-    """The broker or Valkey could not be reached; nothing was published."""
+    """The broker or Valkey could not be reached, or takes nothing more: it is full, or its disk is. Nothing was published."""
 
     code = "broker_unavailable"
+
+
+class DatabaseUnavailable(JiyiError, ConnectionError):  # noqa: N818 – users know it by this name
+    """The database cannot be used for now: it is away, starting, out of connections, or its disk is full. Nothing was changed."""
+
+    code = "database_unavailable"
 
 
 class NoAnswer(JiyiError, TimeoutError):  # noqa: N818 – users know it by this name
@@ -154,6 +160,7 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
         InvalidEvent,
         InvalidRequest,
         BrokerUnavailable,
+        DatabaseUnavailable,
         NoAnswer,
         EventRejected,
         IdReused,

@@ -273,7 +273,12 @@ class Settings(BaseSettings):
     intake_redelivery_seconds: int = Field(
         30, ge=1, le=3_600, description="After this a message that a dead intake held is delivered again."
     )
-    reconcile_seconds: int = Field(30, ge=1, le=3_600, description="How often overdue work is woken up.")
+    reconcile_seconds: int = Field(
+        10,
+        ge=1,
+        le=3_600,
+        description="How often overdue work is woken up; more than 10 counts as 10, so that nobody waits for a dead worker.",
+    )
     embed_batch: int = Field(64, ge=1, le=2_048, description="Texts that one embedding task takes at once.")
     access_flush_seconds: float = Field(1.0, gt=0, le=60, description="How often buffered accesses are written to the database.")
     work_backoff_seconds: float = Field(
@@ -281,7 +286,10 @@ class Settings(BaseSettings):
     )
     work_backoff_max_seconds: float = Field(600.0, gt=0, le=86_400, description="Longest wait between two attempts.")
     work_lease_seconds: float = Field(
-        120.0, ge=1, le=3_600, description="After this a dead worker's claim on work runs out. Must exceed the longest task (90 s)."
+        15.0,
+        ge=1,
+        le=3_600,
+        description="After this a dead worker's claim on work runs out; a living one renews it, for as long as the work may take. Together with `JIYI_RECONCILE_SECONDS` the time until work of a dead worker is taken over.",
     )
     work_max_attempts: int = Field(8, ge=1, le=100, description="Attempts after which work moves to the dead letters.")
     query_cache: int = Field(10_000, ge=0, le=10_000_000, description="Vectors of questions that one retrieval worker remembers.")

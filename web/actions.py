@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-import redis
-from kombu.exceptions import OperationalError
 from pydantic import BaseModel, TypeAdapter
 from sqlalchemy.exc import SQLAlchemyError
 
+from jiyi.protocol.wire.broker import BROKER_ERRORS
 from models.db.actions import Action, Actor
 from web.accounts.identity import need
 from web.calls import caller
@@ -39,5 +38,5 @@ def perform(action: Action[Q, R], group_id: str, request: Q, *, timeout: float =
         return action.perform(Actor(group_id, identity.actor, identity.may("operator")), request, timeout_ms=STATEMENT_TIMEOUT_MS)
     except SQLAlchemyError as error:
         raise Unanswered("database", one_line(error)) from error
-    except (redis.RedisError, OperationalError, OSError) as error:
+    except BROKER_ERRORS as error:
         raise Unanswered("broker", one_line(error)) from error

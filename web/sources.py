@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-import redis
-from kombu.exceptions import OperationalError
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.errors import JiyiError
+from jiyi.protocol.wire.broker import BROKER_ERRORS
 from models.db import connection as base
 
 T = TypeVar("T")
@@ -35,7 +34,7 @@ STATEMENT_TIMEOUT = 2.5
 CONCURRENCY = 4
 MAX_REASON_CHARS = 300
 
-FAILURES = (SQLAlchemyError, redis.RedisError, OperationalError, OSError, JiyiError)
+FAILURES: tuple[type[Exception], ...] = (SQLAlchemyError, *BROKER_ERRORS, JiyiError)
 
 
 class Unanswered(Exception):  # noqa: N818 – its name says what happened

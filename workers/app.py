@@ -87,6 +87,7 @@ app.conf.update(
     worker_send_task_events=False,
     worker_enable_remote_control=False,  # a broadcast of "shutdown" by whoever has the broker's address ends all workers
     broker_connection_retry_on_startup=True,
+    broker_channel_error_retry=True,  # a Valkey without memory or disk answers with errors: workers wait, and go on
     broker_connection_max_retries=None,  # a broker may stay away for long; workers wait
     broker_transport_options=TRANSPORT_OPTIONS,
     timezone="UTC",

@@ -58,6 +58,8 @@ class Job:
     time_limit: float = TIME_LIMIT
     #: Two runs at a time do no harm, so none waits until it is known that another one died.
     overlaps: bool = False
+    #: Seconds between two ticks at most, whatever the setting says; None: as it says.
+    at_most: float | None = None
 
     @property
     def task(self) -> str:
@@ -69,8 +71,12 @@ class Job:
         unit = self.setting.rpartition("_")[2]
         if unit == "hour":
             return Schedule(DAY, value * HOUR) if value >= 0 else Schedule(0)
-        return Schedule(value * UNITS[unit])
+        every = value * UNITS[unit]
+        return Schedule(every if self.at_most is None else min(every, self.at_most))
 
+
+#: Seconds. Work of a dead worker is due when its lease runs out, 15 s later at most, and is to be taken over within 30.
+RECONCILE_AT_MOST = 10
 
 _ALL = (
     # After a crash of the database it must not take minutes until what was claimed then is woken up.
@@ -80,6 +86,7 @@ _ALL = (
         "reconcile_seconds",
         time_limit=60,
         overlaps=True,
+        at_most=RECONCILE_AT_MOST,
     ),
     Job("recompute_kw_strength", "Count keyword strengths anew from the memories, and repair what differs.", "recompute_kw_strength_hour"),
     Job("prune", "Delete old events (if asked to), old closed dead letters and old runs of jobs.", "prune_hour"),

@@ -35,6 +35,7 @@
 | ``jiyi:workers`` | hash, worker → heartbeat, JSON (``models.operations.heartbeats``) | Celery workers | for good; what is silent goes |
 | ``jiyi:orders`` | hash, order → JSON: to forget (``models.erasure.orders``) | upkeep worker | ≤ 10 minutes |
 | ``jiyi:orders:<order>`` | hash, worker → what it dropped | Celery workers | the same |
+| ``jiyi:probe`` | string: whether anything can be written | web | a minute |
 | ``_kombu.binding.*``, queue names, ``unacked*`` | kombu's own | kombu | – |
 """
 
@@ -53,8 +54,8 @@ COUNT_SUFFIX = ":count"
 COUNTERS = "jiyi:counters"
 
 
-#: A wake-up flag outlives the message it stands for only if that message was lost.
-WAKE_SECONDS = 30
+#: A wake-up flag outlives the message it stands for only if that message was lost: so long the kind is not woken again.
+WAKE_SECONDS = 10
 
 
 def call(signature: str) -> str:
@@ -98,6 +99,7 @@ TOUCHED = "jiyi:touched:"
 METERS_TOTAL = "jiyi:meters:total"
 BEAT = "jiyi:canary:beat"
 WORKERS = "jiyi:workers"
+PROBE = "jiyi:probe"
 ORDERS = "jiyi:orders"
 
 

@@ -71,7 +71,7 @@ def lock_owed(connection: Connection, kind: str, subject_ids: Sequence[UUID]) ->
 
 
 def extend(connection: Connection, kind: str, subject_ids: Sequence[UUID], lease_seconds: float) -> None:
-    """This worker is still at it: its claim runs out later."""
+    """This worker is still at it: its claim runs out later. What is locked is being settled, and needs no more time."""
     connection.execute(_EXTEND, {"kind": kind, "ids": list(subject_ids), "lease": lease_seconds})
 
 
@@ -151,8 +151,9 @@ _LOCK = text("""
     SELECT subject_id FROM pending_work WHERE kind = :kind AND subject_id = ANY(:ids) ORDER BY subject_id FOR UPDATE
 """)
 _EXTEND = text("""
-    UPDATE pending_work SET due_at = clock_timestamp() + make_interval(secs => :lease)
-    WHERE kind = :kind AND subject_id = ANY(:ids)
+    UPDATE pending_work SET due_at = clock_timestamp() + make_interval(secs => :lease) WHERE (kind, subject_id) IN (
+        SELECT kind, subject_id FROM pending_work WHERE kind = :kind AND subject_id = ANY(:ids) FOR UPDATE SKIP LOCKED
+    )
 """)
 _RENEW = text("""
     UPDATE pending_work SET attempts = 0, due_at = clock_timestamp(), last_error = NULL, created_at = clock_timestamp()

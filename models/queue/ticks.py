@@ -19,10 +19,13 @@ from jiyi.protocol.operations import Tick
 from models.db.rows import columns, fetch, fetch_one
 from models.queue.tables import JobTick
 
-#: Ticks that are kept of each job, whatever their age: about a day of a job that runs every 30 s.
+#: Ticks that are kept of each job, whatever their age: about eight hours of a job that runs every 10 s.
 KEPT_TICKS = 3_000
 #: Seconds until a run that failed is tried again within its slot; a job that runs more often just has its next slot.
 RETRY_SECONDS = 300
+#: A run whose worker died is begun again at once, so often; one that kills its worker each time then waits, too.
+TRIES_AT_ONCE = 3
+DIED = "it had not ended when its time was up: its worker died, or it hangs"
 MAX_ERROR_CHARS = 1_000
 #: Key of a summary: where to go on, of a run whose time was up.
 MORE = "more"
@@ -46,10 +49,16 @@ def begin(connection: Connection, job: str, slot: datetime, limit_seconds: float
     A run that takes longer than ``limit_seconds`` has died. ``alone``: not while another run of the job is under way.
     """
     connection.execute(_ONE_AT_A_TIME, {"job": job})
-    connection.execute(_FAIL_OVERDUE, {"job": job})
-    parameters = {"job": job, "slot": slot, "limit": limit_seconds, "alone": alone, "retry": RETRY_SECONDS, "more": MORE}
-    begun = connection.execute(_BEGIN, parameters).one_or_none()
+    connection.execute(_FAIL_OVERDUE, {"job": job, "died": DIED})
+    parameters = {"job": job, "slot": slot, "limit": limit_seconds, "alone": alone, "more": MORE}
+    again = {"retry": RETRY_SECONDS, "died": DIED, "at_once": TRIES_AT_ONCE}
+    begun = connection.execute(_BEGIN, {**parameters, **again}).one_or_none()
     return None if begun is None else Attempt(job, slot, begun.attempts, begun.summary if MORE in begun.summary else {})
+
+
+def renew(connection: Connection, tick: Attempt, limit_seconds: float) -> None:
+    """The run is still under way: it counts as dead only so many seconds from now."""
+    connection.execute(_RENEW, {"job": tick.job, "slot": tick.slot, "attempt": tick.attempt, "limit": limit_seconds})
 
 
 def end(connection: Connection, tick: Attempt, summary: Mapping[str, Any], error: str | None = None) -> None:
@@ -70,7 +79,7 @@ def end(connection: Connection, tick: Attempt, summary: Mapping[str, Any], error
 
 def fail_overdue(connection: Connection) -> list[str]:
     """Mark the runs that died as failed; returns their jobs."""
-    return list(connection.execute(_FAIL_OVERDUE, {"job": None}).scalars())
+    return list(connection.execute(_FAIL_OVERDUE, {"job": None, "died": DIED}).scalars())
 
 
 def last(connection: Connection, jobs: Sequence[str]) -> dict[str, Tick]:
@@ -87,7 +96,7 @@ def find(connection: Connection, job: str, slot: datetime) -> Tick | None:
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi:job:' || :job, 0))")
 _FAIL_OVERDUE = text("""
     UPDATE job_ticks SET state = 'failed', finished_at = due_by,
-        error = 'it had not ended when its time was up: its worker died, or it hangs'
+        error = :died
     WHERE state = 'running' AND due_by < clock_timestamp() AND (CAST(:job AS text) IS NULL OR job = :job)
     RETURNING job
 """)
@@ -99,8 +108,13 @@ _BEGIN = text("""
         SET state = 'running', started_at = now(), due_by = excluded.due_by, finished_at = NULL, error = NULL,
             attempts = t.attempts + 1
         WHERE t.state = 'failed' AND t.finished_at < now() - make_interval(secs => :retry)
+           OR t.state = 'failed' AND t.error = CAST(:died AS text) AND t.attempts < :at_once
            OR t.state = 'done' AND t.summary ? CAST(:more AS text)
     RETURNING attempts, summary
+""")
+_RENEW = text("""
+    UPDATE job_ticks SET due_by = clock_timestamp() + make_interval(secs => :limit)
+    WHERE job = :job AND slot = :slot AND attempts = :attempt AND state = 'running'
 """)
 _END = text("""
     UPDATE job_ticks SET state = :state, error = :error, summary = :summary, finished_at = clock_timestamp()

@@ -6,14 +6,13 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-import redis
 from celery import Celery, current_app
-from kombu.exceptions import OperationalError
 
 from jiyi.accounts.signed_calls import signer_of
 from jiyi.errors import BrokerUnavailable
 from jiyi.once import once
-from jiyi.protocol.wire.broker import CONNECT_RETRY, stamp
+from jiyi.protocol.wire.broker import BROKER_ERRORS, CONNECT_RETRY, stamp
+from jiyi.protocol.wire.outages import sentence_of_valkey
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
@@ -61,8 +60,8 @@ def wake(*kinds: str) -> None:
     try:
         for kind in _asleep([kind for kind in kinds if kind in QUEUES]):
             _app().send_task(task_name(kind), queue=QUEUES[kind], expires=valkey_keys.WAKE_SECONDS, retry=False, headers=stamp())
-    except (redis.RedisError, OperationalError, OSError) as error:
-        log.warning("could not wake %s: %s; the reconciler will", ", ".join(kinds), error)
+    except BROKER_ERRORS as error:
+        log.warning("could not wake %s: the broker %s; the reconciler will", ", ".join(kinds), sentence_of_valkey(error))
 
 
 def send(task: str, queue: str, args: Sequence[Any], expires: float) -> None:
@@ -73,8 +72,8 @@ def send(task: str, queue: str, args: Sequence[Any], expires: float) -> None:
     """
     try:
         _app().send_task(task, args=list(args), queue=queue, expires=expires, retry=False, headers=service_headers(task, args))
-    except (redis.RedisError, OperationalError, OSError) as error:
-        raise BrokerUnavailable(f"cannot reach the broker: {error}; nothing was sent") from error
+    except BROKER_ERRORS as error:
+        raise BrokerUnavailable(f"the broker {sentence_of_valkey(error)}; nothing was sent") from error
 
 
 def service_headers(task: str, args: Sequence[Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from redis.client import Pipeline
 from jiyi.accounts.api_keys import KeyScope
 from jiyi.errors import InvalidRequest, JiyiError, NotAllowed, ServiceError, problems_of
 from jiyi.protocol.wire.calls import REPLY_SECONDS, reply_key, reply_of, reply_of_error
+from models.db.outages import outage
 from models.db.scope import Scope, within
 from models.db.valkey import valkey
 from models.operations import meters
@@ -103,7 +104,10 @@ def reply_to(name: str, request_id: str, parse: Callable[[], A], answer: Callabl
         return asked, value, reply_of(value.value if isinstance(value, Answered) else value)
     except JiyiError as error:
         return None, None, reply_of_error(error)
-    except Exception:  # the caller gets a sentence and an id, the log gets the trace
+    except Exception as error:  # the caller gets a sentence and an id, the log gets the trace
+        if (away := outage(error)) is not None:
+            log.warning("%s: %s", name, away)
+            return None, None, reply_of_error(away)
         log.exception("%s failed, request %s", name, request_id)
         meters.failing()
         failure = ServiceError(f"the service failed; its log has the details under request {request_id}")

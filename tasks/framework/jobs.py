@@ -32,12 +32,13 @@ from models.operations import meters
 from models.queue import ticks
 from models.queue.ticks import MORE, Attempt
 from tasks.framework import callers
+from tasks.framework.renewal import KEEPER
 
 log = logging.getLogger(__name__)
 
 #: Seconds. Beat forgets, when it starts anew, when it last sent something: so it asks for rare jobs as often as this.
 LOOK_SECONDS = 60
-#: Seconds after its time limit at which a run counts as dead: one batch more, and no statement takes longer.
+#: Seconds after its time limit at which a run that hangs counts as dead: one batch more, and no statement takes longer.
 GRACE = 75
 #: … and at which Celery interrupts it.
 SOFT_GRACE = 30
@@ -162,17 +163,30 @@ def perform(known: Job, slot: datetime | None = None, group_id: str | None = Non
         return None
     with unit_of_work() as connection:
         alone = slot is None and not known.overlaps
-        tick = ticks.begin(connection, known.name, slot or schedule.slot(now), known.time_limit + GRACE, alone=alone)
+        tick = ticks.begin(connection, known.name, slot or schedule.slot(now), get_settings().work_lease_seconds, alone=alone)
     if tick is None:
         return None
     counted = {name: value for name, value in tick.summary.items() if name != MORE}
     run = Run(
         known.name, now, group_id=group_id, summary=counted, place=tick.summary.get(MORE), deadline=time.monotonic() + known.time_limit
     )
-    error = _attempt(known, run)
+    with KEEPER.holding(_Held(tick, time.monotonic() + known.time_limit + GRACE)):
+        error = _attempt(known, run)
     with unit_of_work() as connection:
         ticks.end(connection, tick, run.summary, error)
     return tick
+
+
+@dataclass(slots=True)
+class _Held:
+    """A run under way: its row says that it is not dead."""
+
+    tick: Attempt
+    until: float
+
+    def renew(self) -> None:
+        with unit_of_work() as connection:
+            ticks.renew(connection, self.tick, get_settings().work_lease_seconds)
 
 
 def rehearse(known: Job, group_id: str | None = None) -> dict[str, Any]:

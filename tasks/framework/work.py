@@ -11,6 +11,7 @@ Claims look across groups. A handler works for one group at a time, and sees no 
 from __future__ import annotations
 
 import logging
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,11 +27,13 @@ from jiyi.errors import JiyiError, ProviderUnavailable, SettingsError
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
+from models.db.outages import outage
 from models.db.scope import Scope, current, for_groups, whole_service, within
 from models.db.valkey import valkey
 from models.operations import meters
 from models.queue import news, pending_work, wakeups
 from models.queue.wakeups import task_name, wake
+from tasks.framework.renewal import KEEPER
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +50,8 @@ class Kind:
     name: str
     queue: str
     batch: int
+    #: Seconds that one run may take.
+    time_limit: float = 60.0
     #: Whether one run at a time is enough, or all that can be borne, in the whole deployment.
     alone: bool = False
     prepare: Callable[[list[Batch]], None] | None = None
@@ -64,11 +69,17 @@ class Batch:
     scope: Scope = field(default_factory=current)
     #: What ``prepare`` made for it (:func:`work_task`).
     prepared: Any = None
+    #: By ``time.monotonic``: from then on the claim is no longer renewed.
+    until: float = 0.0
 
     def extend(self, seconds: float) -> None:
-        """Claim the subjects for so long from now on: for handlers that wait for others for longer than a lease."""
+        """It may take so long from now on: for handlers that wait for others. The claim itself stays short, and is renewed."""
+        self.until = max(self.until, time.monotonic() + seconds)
+
+    def renew(self) -> None:
+        """Claim the subjects for another lease."""
         with within(self.scope), unit_of_work() as connection:
-            pending_work.extend(connection, self.kind, self.subject_ids, seconds)
+            pending_work.extend(connection, self.kind, self.subject_ids, get_settings().work_lease_seconds)
 
     def put_off(self, subject_ids: Iterable[UUID], reason: str) -> None:
         """Leave some for later, as their attempt is not to be counted: what they need is away. The others go on."""
@@ -106,8 +117,8 @@ def work_task(
         name: the kind of work, as owed in ``pending_work``.
         queue: the Celery queue that its wake-ups go to.
         batch: most subjects of one run.
-        time_limit: seconds that one run may take, below ``JIYI_WORK_LEASE_SECONDS``. Celery enforces it in
-            prefork pools only, so the handler's own calls need time-outs.
+        time_limit: seconds that one run may take; then its claim is no longer renewed, and another worker may begin
+            anew. Celery enforces it in prefork pools only, so the handler's own calls need time-outs.
         alone: one run at a time; who comes meanwhile leaves the rest to that one.
         prepare: what is cheaper to do for the batches of several groups at once; it leaves what it made in ``prepared`` of
             each, and sees to the scope of each. What it raises counts for all of them.
@@ -115,7 +126,7 @@ def work_task(
 
     def register(handler: Callable[[Batch], None]) -> Callable[[Batch], None]:
         wakeups.register(name, queue)
-        kind = KINDS[name] = Kind(name, queue, batch, alone, prepare)
+        kind = KINDS[name] = Kind(name, queue, batch, time_limit, alone=alone, prepare=prepare)
 
         @wraps(handler)
         def handle(batch: Batch) -> None:
@@ -152,19 +163,23 @@ def _run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
         claims = pending_work.claim(connection, kind.name, kind.batch, get_settings().work_lease_seconds)
     if sum(len(claim.subject_ids) for claim in claims) == kind.batch:
         wake(kind.name)  # there is probably more, and another worker may be free
-    first = [claim for claim in claims if claim.attempts == 1]
-    return sum(_run_claims(kind, handler, together) for together in (first, *([claim] for claim in claims if claim.attempts > 1)))
+    until = time.monotonic() + kind.time_limit
+    batches = [Batch(kind.name, claim.subject_ids, scope=Scope((claim.group_id,)), until=until) for claim in claims]
+    work = list(zip(claims, batches, strict=True))
+    first = [one for one in work if one[0].attempts == 1]
+    with KEEPER.holding(*batches):  # those that have to wait for others, too
+        return sum(_run_claims(kind, handler, together) for together in (first, *([one] for one in work if one[0].attempts > 1)))
 
 
-def _run_claims(kind: Kind, handler: Callable[[Batch], None], claims: list[pending_work.Claim]) -> int:
+def _run_claims(kind: Kind, handler: Callable[[Batch], None], claimed: list[tuple[pending_work.Claim, Batch]]) -> int:
     """Do what was claimed, each group's for itself but for what is prepared for all."""
     work: list[tuple[pending_work.Claim, Batch]] = []
-    for claim in claims:
+    for claim, batch in claimed:
         if claim.attempts > get_settings().work_max_attempts:
             with for_groups(claim.group_id):
                 _bury(kind.name, claim.subject_ids, None)
         else:
-            work.append((claim, Batch(kind.name, claim.subject_ids, scope=Scope((claim.group_id,)))))
+            work.append((claim, batch))
     failure = _prepare(kind, [batch for _, batch in work])
     settled = 0
     for claim, batch in work:
@@ -189,7 +204,11 @@ def _fail(failure: Exception, _batch: Batch) -> None:
 
 def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.Claim, batch: Batch) -> int:
     try:
-        handler(batch)
+        batch.extend(kind.time_limit)
+        try:
+            handler(batch)
+        finally:
+            batch.until = 0.0  # from here on it is not renewed
         return len(claim.subject_ids)
     except TRANSIENT_ERRORS as error:  # however long it lasts, no subject becomes a dead letter for it
         log.warning("work %s waits: %s", kind.name, error)
@@ -200,6 +219,10 @@ def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.C
         _give_back(batch, claim.attempts, error)
         return 0
     except Exception as error:  # whatever went wrong is written down, tried again, and in the end a dead letter
+        if (away := outage(error)) is not None:  # no fault of the subjects; if it is the database, their lease runs out
+            log.warning("work %s waits: %s", kind.name, away)
+            batch.put_off(batch.subject_ids, str(away))
+            return 0
         log.exception("work %s failed for %d subjects, attempt %d", kind.name, len(batch.subject_ids), claim.attempts)
         _give_back(batch, claim.attempts, error)
         return 0

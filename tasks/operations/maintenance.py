@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
+from jiyi.errors import BrokerUnavailable
+from jiyi.operations.jobs import JOBS
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.memory import access, strength
 from models.operations import prune as pruning
 from models.operations import snapshot
 from models.queue import news, pending_work, ticks
-from models.queue.wakeups import wake
-from tasks.framework.jobs import Run, job
+from models.queue.wakeups import send, wake
+from tasks.framework.jobs import LOOK_SECONDS, Run, job
 from tasks.framework.work import KINDS, summary
 
 #: Rows deleted by one transaction.
@@ -30,10 +33,13 @@ def reconcile(run: Run) -> None:
     if run.dry:
         return
     with run.transaction() as connection:
-        dead = {kind: pending_work.dead_letter_exhausted(connection, kind, get_settings().work_max_attempts) for kind in KINDS}
-        run.count(buried=sum(sum(groups.values()) for groups in dead.values()))
-        run.summary["jobs_found_dead"] = ticks.fail_overdue(connection)
-    for kind, groups in dead.items():
+        letters = {kind: pending_work.dead_letter_exhausted(connection, kind, get_settings().work_max_attempts) for kind in KINDS}
+        run.count(buried=sum(sum(groups.values()) for groups in letters.values()))
+        run.summary["jobs_found_dead"] = dead = ticks.fail_overdue(connection)
+    for name in set(dead) & JOBS.keys():  # beat looks again in a minute
+        with suppress(BrokerUnavailable):
+            send(JOBS[name].task, JOBS[name].queue, [], LOOK_SECONDS)
+    for kind, groups in letters.items():
         news.opened(kind, groups)
     wake(*due)
     run.count(accesses_recovered=access.recover().nodes)

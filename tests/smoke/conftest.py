@@ -16,7 +16,11 @@ if "CI" not in os.environ:  # in CI a missing service is a failure
 from pytest_celery import CeleryBrokerCluster, CeleryTestBroker, CeleryTestWorker, CeleryWorkerCluster
 
 from jiyi import Client
+from jiyi.settings import get_settings
+from models.db.valkey import valkey
+from models.queue.broker_queues import unacknowledged
 from tests.smoke.nodes import ProcessNode, ValkeyNode
+from tests.smoke.rabbitmq import RabbitNode, why_absent
 from workers import ephemeral
 from workers.embedded.stack import Stack
 from workers.migrate import CHECKOUT
@@ -46,6 +50,10 @@ PROMPTS = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--broker", choices=("redis", "amqp"), default="redis", help="which broker the service of the smoke tests has")
+
+
 class Service:
     """The nodes of one running service. ``stack`` holds PostgreSQL (and a Valkey that nobody uses)."""
 
@@ -56,6 +64,14 @@ class Service:
         """As after a crash of the whole database server."""
         self.stack.stop()
         self.stack.start()
+
+    def in_hand(self) -> int:
+        """Messages of the queue of events that are on the broker and not stored yet, those included that an intake has taken."""
+        queue = get_settings().intake_queue
+        if isinstance(node := self.broker[0].container, RabbitNode):
+            lines = node.control("list_queues", "--no-table-headers", "name", "messages").splitlines()
+            return int(dict(line.split("\t") for line in lines)[queue])
+        return unacknowledged(valkey(), queue) + int(valkey().llen(queue))  # type: ignore[arg-type]
 
     def ensure_running(self) -> None:
         for node in self.nodes.values():
@@ -81,7 +97,24 @@ def valkey_node(smoke_stack: Stack) -> Iterator[ValkeyNode]:
 
 
 @pytest.fixture(scope="session")
-def service_nodes(smoke_stack: Stack, valkey_node: ValkeyNode) -> Iterator[dict[str, ProcessNode]]:
+def broker_node(valkey_node: ValkeyNode, request: pytest.FixtureRequest) -> Iterator[ProcessNode]:
+    """Valkey, or with ``--broker=amqp`` a RabbitMQ; Valkey then has replies and buffers only."""
+    if request.config.getoption("--broker") == "redis":
+        yield valkey_node
+        return
+    if reason := why_absent():
+        assert "CI" not in os.environ, reason  # in CI a missing service is a failure
+        pytest.skip(reason)
+    with tempfile.TemporaryDirectory(prefix="jiyi-") as folder:
+        node = RabbitNode(Path(folder))
+        with ephemeral.environment(broker_url=node.url):
+            node.start()
+            yield node
+            node.teardown()
+
+
+@pytest.fixture(scope="session")
+def service_nodes(smoke_stack: Stack, broker_node: ProcessNode) -> Iterator[dict[str, ProcessNode]]:
     logs = smoke_stack.log_dir
     nodes = {name: ProcessNode(name, commands()[name], logs / f"{name}.log", prompt, CHECKOUT) for name, prompt in PROMPTS.items()}
     yield nodes
@@ -90,8 +123,8 @@ def service_nodes(smoke_stack: Stack, valkey_node: ValkeyNode) -> Iterator[dict[
 
 
 @pytest.fixture
-def celery_broker_cluster(valkey_node: ValkeyNode) -> CeleryBrokerCluster:
-    return CeleryBrokerCluster(CeleryTestBroker(valkey_node))
+def celery_broker_cluster(broker_node: ProcessNode) -> CeleryBrokerCluster:
+    return CeleryBrokerCluster(CeleryTestBroker(broker_node))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import uuid
+from contextlib import suppress
 from typing import Any
 
 import kombu
@@ -16,7 +17,6 @@ from jiyi.errors import EventRejected
 from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import get_settings
 from models.db.valkey import valkey
-from models.queue.broker_queues import unacknowledged
 from tests.smoke.conftest import Service
 from tests.smoke.memory import EVENTS, life, messages, publish, settled
 
@@ -72,11 +72,11 @@ def test_intake_killed_between_commit_and_acknowledgement(running: Service, clie
     for batch in messages(group):
         publish(client, batch)
     intake.wait_until_dead()
-    held = unacknowledged(valkey(), get_settings().intake_queue)
+    held = running.in_hand()
     intake.start()
     assert settled(group) == expected
     assert held > 0, "the intake died with nothing in hand: the fault was not met"
-    _nothing_in_hand()
+    _nothing_in_hand(running)
 
 
 def test_intake_killed_at_any_time(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ def test_exchange_bindings_wiped(running: Service, client: Client, group: str, e
     for batch in batches[:20]:
         publish(client, batch)
     client.wait_for([event.event_id for batch in batches[:20] for event in batch], timeout=60)
-    _nothing_in_hand()
+    _nothing_in_hand(running)
     valkey().flushdb()  # bindings, flags, buffers: all gone, while clients and workers stay connected
     for batch in batches[20:]:
         publish(client, batch)
@@ -166,13 +166,11 @@ def _publish_raw(body: bytes) -> None:
         )
 
 
-def _nothing_in_hand() -> None:
+def _nothing_in_hand(running: Service) -> None:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        try:
-            if not unacknowledged(valkey(), get_settings().intake_queue) and not valkey().llen(get_settings().intake_queue):
+        with suppress(redis.RedisError):
+            if not running.in_hand():
                 return
-        except redis.RedisError:
-            pass
         time.sleep(0.1)
     raise AssertionError("messages are still in hand")

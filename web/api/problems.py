@@ -34,6 +34,7 @@ STATUSES: Mapping[str, int] = {
     "not_allowed": 403,
     "too_many_questions": 429,
     "broker_unavailable": 503,
+    "database_unavailable": 503,
     "provider_unavailable": 503,
     "embedding_unavailable": 503,
     "llm_unavailable": 503,

@@ -14,6 +14,7 @@ from jiyi.settings import Settings
 from models.operations.canaries import Canary
 from models.operations.heartbeats import Worker
 from models.queue.broker_queues import Depths, task_queues
+from web.operations.servers import ServerState
 from web.show import age, number, seconds_since
 from web.sources import Reading
 
@@ -25,6 +26,8 @@ STATES: tuple[State, ...] = ("ok", "unknown", "attention", "unreachable")
 MAX_INTAKE_WAITING = 1_000
 #: A tick may be late by as much before the schedule needs attention.
 LATE_TICKS = 3
+#: … and by at least so many seconds: the upkeep worker may be at something else.
+LATE_SECONDS = 60
 #: Seconds that work may be due: several rounds of the reconciler, which wakes what was forgotten.
 MAX_DUE_SECONDS = 180
 #: Seconds that a worker may be silent because it is at work, by queue: the time limit of its longest task, and some more.
@@ -51,6 +54,13 @@ def worst(checks: Sequence[Check]) -> State:
 
 def reachable(name: str, reading: Reading[Any], detail: str) -> Check:
     return Check(name, "ok", detail) if reading.value is not None else Check(name, "unreachable", reading.reason)
+
+
+def server(name: str, found: ServerState, detail: str) -> Check:
+    """A server that the service stands on."""
+    if found.state == "ok":
+        return Check(name, "ok", detail)
+    return Check(name, "unreachable", f"{found.state}: {found.reason}")
 
 
 def intake(settings: Settings, depths: Reading[Depths], living: Sequence[float] | None = None) -> Check:
@@ -118,7 +128,7 @@ def schedule(settings: Settings, runs: Mapping[str, Tick] | None, reason: str, b
     if pulse is None:
         return Check(name, "unknown", _("%(job)s has not run yet", job=PULSE))
     since = seconds_since(pulse.slot)
-    if since > LATE_TICKS * settings.reconcile_seconds:
+    if since > max(LATE_TICKS * settings.reconcile_seconds, LATE_SECONDS):
         detail = _("%(job)s last ran %(age)s ago: is beat running?", job=PULSE, age=age(since))
         if beat_age is not None and beat_age <= BEAT_SECONDS:
             detail = _("%(job)s last ran %(age)s ago, though beat runs: is it done?", job=PULSE, age=age(since))

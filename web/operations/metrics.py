@@ -31,6 +31,8 @@ from models.queue import reads as pending
 from models.retrieval import index_cache
 from web.accounts.api_keys import identify_by_key, operator_or_own_machine
 from web.accounts.identity import need
+from web.operations import servers
+from web.operations.servers import ServerState
 from web.sources import Unanswered, reading, source
 from web.stream.hub import hub
 
@@ -72,6 +74,7 @@ class Service(Collector):
     def collect(self) -> Iterator[Metric]:
         began = time.monotonic()
         with whole_service():
+            states = servers.begin()
             asked = {name: source(place).begin(part) for name, (place, part) in PARTS.items()}
         up: dict[str, bool] = {}
         for name, answer in asked.items():
@@ -85,6 +88,7 @@ class Service(Collector):
                 with self._lock:
                     self._failures[name] += 1
         yield _up(up)
+        yield _states(states())
         yield _gauge("jiyi_streams_open", "Live streams that this web process has open.", len(hub().watchers()))
         with self._lock:
             failures = dict(self._failures)
@@ -218,6 +222,11 @@ def _retrievals(totals: dict[str, float]) -> Metric:
 def _up(up: dict[str, bool]) -> Metric:
     states = {name.lower(): float(answers) for name, answers in up.items()}
     return _gauge("jiyi_up", "Whether it answered this scrape: database, broker, Valkey.", states, "source")
+
+
+def _states(found: dict[str, ServerState]) -> Metric:
+    values = {(name, server.state): 1.0 for name, server in found.items()}
+    return _gauge("jiyi_server_state", "1 for the state that a server is in; no other is told.", values, "server", "state")
 
 
 def _metric(kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, told: str, values: Any, *labels: str) -> Metric:

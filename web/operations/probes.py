@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint, Response
 from sqlalchemy import Connection
 
 from jiyi.providers import health
 from jiyi.settings import get_settings
-from models.db.valkey import valkey
 from models.operations.embedding_models import active_model
 from web.answers import json_answer
-from web.sources import Reading, attempt, from_database, source
+from web.operations import servers
+from web.sources import attempt, from_database, source
 
 blueprint = Blueprint("probes", __name__)
 
@@ -25,18 +23,18 @@ def healthz() -> Response:
 
 @blueprint.get("/readyz")
 def readyz() -> Response:
-    """Whether pages can be filled: the database and Valkey answer.
+    """Whether the service can do its work: the database answers, and Valkey and the broker take what is written to them.
 
-    The providers' states stand beside it and change nothing: without them memories are stored, and found by words. Why one
-    fails is for those who may sign in (the overview), not for everybody.
+    By server ``ok`` or what is the matter: a word (``away``, ``full``, ``disk_full``, …), a colon, a sentence. The providers'
+    states stand beside them and change nothing: without them memories are stored, and found by words. Why one fails is for
+    those who may sign in (the overview), not for everybody.
     """
-    settings = get_settings()
-    cache = source("Valkey").begin(lambda: bool(valkey().ping()))
+    settings, states = get_settings(), servers.begin()
     database = attempt(lambda: from_database(_embedder))
     providers = source("providers").begin(lambda: health.providers(settings, database.value or None))
-    readings: dict[str, Reading[Any]] = {"database": database, "valkey": attempt(cache)}
-    ready = all(reading.value is not None for reading in readings.values())
-    parts = {name: "ok" if reading.value is not None else reading.reason for name, reading in readings.items()}
+    found = states()
+    ready = all(server.state == "ok" for server in found.values())
+    parts = {name: "ok" if server.state == "ok" else f"{server.state}: {server.reason}" for name, server in found.items()}
     parts |= {one.name: one.state for one in attempt(providers).value or []}
     return json_answer({"status": "ready" if ready else "not ready", **parts}, 200 if ready else 503)
 

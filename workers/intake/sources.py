@@ -19,7 +19,6 @@ from uuid import uuid4
 
 import kombu
 import redis
-from kombu.exceptions import OperationalError
 from kombu.transport.redis import Channel
 
 from jiyi.accounts.signatures import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
@@ -79,9 +78,6 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-BROKER_ERRORS: tuple[type[BaseException], ...] = (OperationalError, redis.RedisError, OSError)
-
-
 def open_source(settings: Settings) -> Source:
     """The source for the configured broker, its exchange and queue declared."""
     address = redis_address(settings.need("broker_url"))
@@ -106,6 +102,7 @@ class RedisSource:
         self._redis = redis.Redis.from_url(
             address, socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT, health_check_interval=15
         )
+        self._live = self._redis.register_script(_LIVE)
         self._more = self._redis.register_script(_TAKE_MORE)
         self._return = self._redis.register_script(_RETURN)
         self._looked = -math.inf
@@ -113,12 +110,19 @@ class RedisSource:
     def take(self, limit: int, wait: float) -> Batch | None:
         self._stay_alive()
         hold = self._free[-1]
-        first = self._redis.blmove(self._queue, hold, wait, "RIGHT", "LEFT")  # type: ignore[arg-type]  # BLMOVE takes fractions
-        if first is None:
+        try:
+            first = self._redis.blmove(self._queue, hold, wait, "RIGHT", "LEFT")  # type: ignore[arg-type]  # BLMOVE takes fractions
+        except redis.OutOfMemoryError:
+            # Full, perhaps of these very events: what is stored makes room. The script may move them all the same.
+            taken = self._more(keys=[self._queue, hold], args=[limit, BATCH_BYTES])
+            if not taken:
+                time.sleep(wait)
+        else:
+            taken = [] if first is None else [first, *self._more(keys=[self._queue, hold], args=[limit - 1, BATCH_BYTES - len(first)])]
+        if not taken:
             return None
-        rest = self._more(keys=[self._queue, hold], args=[limit - 1, BATCH_BYTES - len(first)])
         self._free.remove(hold)
-        return Batch([_opened(raw) for raw in (first, *rest)], hold)
+        return Batch([_opened(raw) for raw in taken], hold)
 
     def acknowledge(self, batch: Batch) -> None:
         self._redis.delete(batch.receipt)
@@ -130,12 +134,9 @@ class RedisSource:
     def _stay_alive(self) -> None:
         """Say that this intake lives, and which queue it reads; and now and then return what dead ones held."""
         seconds = self._settings.intake_redelivery_seconds
-        with self._redis.pipeline(transaction=True) as pipe:
-            for bindings in (Channel.keyprefix_queue, Channel.keyprefix_binding_permanent):  # a broker may lose them, and producers wait
-                pipe.sadd(bindings % self._settings.exchange, self._binding)
-            pipe.sadd(valkey_keys.intakes(self._queue), self._name)  # each time: a broker that lost it would never look for our lists
-            pipe.set(valkey_keys.intake_alive(self._name), 1, ex=seconds)
-            pipe.execute()
+        keys = [bindings % self._settings.exchange for bindings in (Channel.keyprefix_queue, Channel.keyprefix_binding_permanent)]
+        keys += [valkey_keys.intakes(self._queue), valkey_keys.intake_alive(self._name)]
+        self._live(keys=keys, args=[self._binding, self._name, seconds])
         if time.monotonic() - self._looked < seconds / 2:
             return
         self._looked = time.monotonic()
@@ -210,9 +211,18 @@ def _bytes(body: bytes | str) -> bytes:
     return body if isinstance(body, bytes) else str(body).encode()
 
 
+# Also when Valkey is full, or the intake could not make room (Redis 7 and Valkey know the flag).
+_ALLOW_OOM = "#!lua flags=allow-oom\n"
+# Each time: a broker may lose the bindings, for which producers wait, and the name, without which nobody looks for our lists.
+_LIVE = f"""{_ALLOW_OOM}
+redis.call('SADD', KEYS[1], ARGV[1])
+redis.call('SADD', KEYS[2], ARGV[1])
+redis.call('SADD', KEYS[3], ARGV[2])
+redis.call('SET', KEYS[4], 1, 'EX', ARGV[3])
+"""
 # Kombu publishes at the left end of the list, so the oldest message is at the right; in a hold, too.
-_TAKE_MORE = """
-local taken, bytes = {}, 0
+_TAKE_MORE = f"""{_ALLOW_OOM}
+local taken, bytes = {{}}, 0
 for i = 1, tonumber(ARGV[1]) do
     if bytes >= tonumber(ARGV[2]) then break end
     local message = redis.call('LMOVE', KEYS[1], KEYS[2], 'RIGHT', 'LEFT')
@@ -222,7 +232,7 @@ for i = 1, tonumber(ARGV[1]) do
 end
 return taken
 """
-_RETURN = """
+_RETURN = f"""{_ALLOW_OOM}
 local held = redis.call('LRANGE', KEYS[2], 0, -1)
 for _, message in ipairs(held) do redis.call('RPUSH', KEYS[1], message) end
 redis.call('DEL', KEYS[2])

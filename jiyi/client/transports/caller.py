@@ -10,15 +10,15 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import redis
-from kombu.exceptions import OperationalError
 from pydantic import BaseModel
 from uuid6 import uuid7
 
 from jiyi.accounts.api_keys import KeyText
 from jiyi.accounts.signed_calls import signer_of
 from jiyi.errors import BrokerUnavailable, NoAnswer, SettingsError
-from jiyi.protocol.wire.broker import CONNECT_RETRY, stamp
+from jiyi.protocol.wire.broker import BROKER_ERRORS, CONNECT_RETRY, stamp
 from jiyi.protocol.wire.calls import json_of, open_reply, reply_key
+from jiyi.protocol.wire.outages import sentence_of_valkey, state_of_valkey
 from jiyi.settings import Settings
 
 if TYPE_CHECKING:
@@ -86,8 +86,9 @@ class Caller:
                 task, args=args, kwargs=options, queue=queue, expires=wait, ignore_result=True, retry=False, headers=stamp() | signature
             )
             found = self._await(reply_key(request_id), wait)
-        except (OperationalError, redis.RedisError, OSError) as error:
-            raise BrokerUnavailable(f"cannot reach the broker or Valkey: {error}; is the service running?") from error
+        except BROKER_ERRORS as error:
+            hint = "; is the service running?" if state_of_valkey(error) == "away" else ""
+            raise BrokerUnavailable(f"the broker or Valkey {sentence_of_valkey(error)}{hint}") from error
         if found is None:
             raise NoAnswer(f"no answer to {task} within {wait:g} s: is a worker for the queue {queue!r} running?")
         return found

@@ -16,6 +16,7 @@ from jiyi.errors import BrokerUnavailable, SettingsError
 from jiyi.protocol.events import CONTENT_TYPE
 from jiyi.protocol.wire.bindings import NotBoundError, read_bindings_only
 from jiyi.protocol.wire.broker import CONNECT_RETRY, exchange, intake_queue, restore_binding, stamp
+from jiyi.protocol.wire.outages import sentence_of_valkey, state_of_valkey
 from jiyi.settings import Settings
 
 #: Seconds between two looks for the queue of events.
@@ -37,7 +38,13 @@ class EventPublisher:
             self._connection = kombu.Connection(
                 settings.need("broker_url"),
                 connect_timeout=settings.publish_timeout,
-                transport_options={"socket_connect_timeout": settings.publish_timeout, "socket_keepalive": True, **CONNECT_RETRY},
+                # RabbitMQ says that it has a message only if it is asked to (``confirm_publish``).
+                transport_options={
+                    "socket_connect_timeout": settings.publish_timeout,
+                    "socket_keepalive": True,
+                    "confirm_publish": True,
+                    **CONNECT_RETRY,
+                },
             )
         except (KeyError, ValueError) as error:
             raise SettingsError(f"JIYI_BROKER_URL: kombu knows no such broker: {error}") from None
@@ -50,7 +57,8 @@ class EventPublisher:
                 publish = producer.connection.ensure(producer, self._publish_once, **PUBLISH_RETRY)
                 self._until_bound(lambda: publish(producer, body, routing_key))
         except broken as error:
-            raise BrokerUnavailable(f"cannot reach the broker: {error}; nothing was published. Is the service running?") from error
+            hint = ". Is the service running?" if state_of_valkey(error) == "away" else ""
+            raise BrokerUnavailable(f"the broker {sentence_of_valkey(error)}; nothing was published{hint}") from error
 
     def close(self) -> None:
         self._connection.release()

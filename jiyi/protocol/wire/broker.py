@@ -5,11 +5,17 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import redis
+from amqp.exceptions import AMQPError
 from kombu import Exchange, Queue
 from kombu.common import maybe_declare
+from kombu.exceptions import OperationalError
 from kombu.transport.virtual import Channel as VirtualChannel
 
 from jiyi.settings import Settings
+
+#: What a broker that is away raises, whichever it is: kombu wraps some of it, and not all.
+BROKER_ERRORS: tuple[type[Exception], ...] = (OperationalError, AMQPError, redis.RedisError, OSError)
 
 #: How long a connection is tried: kombu's own intervals are seconds. For ``transport_options``.
 CONNECT_RETRY = {"max_retries": 1, "interval_start": 0.1, "interval_step": 0.2, "interval_max": 0.5}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -19,9 +20,8 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.inbox import ACCUMULATE, APPRAISE, STRENGTHEN
 from models.queue import actions, dead_letters, pending_work
-from tasks.framework import lease
 from tasks.framework import work as tasks_work
-from tasks.framework.lease import LeaseRenewingLLM
+from tasks.framework.lease import RULES_SECONDS, LeaseRenewingLLM
 from tasks.memory import appraisal as appraisal_tasks
 from tasks.memory.appraisal import appraise_memories
 from tasks.memory.upkeep import accumulate, strengthen
@@ -42,9 +42,11 @@ class Scripted:
     def __init__(self) -> None:
         self.asked: list[Question[Any]] = []
         self.broken: dict[str, Exception] = {}
+        self.before: Callable[[object], None] = lambda _question: None
 
     def ask(self, question: Any) -> Any:
         self.asked.append(question)
+        self.before(question)
         if question.text in self.broken:
             raise self.broken[question.text]
         match question:
@@ -356,36 +358,32 @@ def test_ids_of_appraised_nodes_are_those_of_their_events(group: str, llm: Scrip
     assert {UUID(str(node["node_id"])) for node in nodes(group) if node["poignancy"] == 4} == {e.event_id for e in events}
 
 
-def test_the_claim_is_extended_before_questions_that_may_take_long(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_claim_is_renewed_for_as_long_as_the_slowest_question_may_take(group: str, llm: Scripted) -> None:
     event = mute(group, "Klaus proposes to Maria")
-    save(event)
-
-    def left() -> float:
-        (row,) = rows(
-            "SELECT extract(epoch FROM due_at - clock_timestamp())::float8 AS seconds FROM pending_work "
-            "WHERE kind = 'appraise' AND subject_id = :id",
-            id=event.event_id,
-        )
-        return float(str(row["seconds"]))
-
-    with unit_of_work() as connection:
-        pending_work.claim(connection, APPRAISE, 16, 1)
+    batch = tasks_work.Batch(APPRAISE, [event.event_id])
     question = Poignancy(agent_id="klaus", text="x")
-    LeaseRenewingLLM(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(question)
-    assert left() <= 1  # claimed a moment ago
-    monkeypatch.setattr(lease, "EXTEND_SECONDS", 0.0)
-    LeaseRenewingLLM(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(question)
-    assert left() > get_settings().work_lease_seconds / 2
+    LeaseRenewingLLM(llm, batch).ask(question)
+    assert 0 < batch.until - time.monotonic() <= RULES_SECONDS
+    with environment(llm="ollama", llm_timeout="300"):
+        LeaseRenewingLLM(llm, batch).ask(question)
+    assert batch.until - time.monotonic() > 2 * 300
 
 
-def test_a_claim_lasts_longer_than_the_slowest_question(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_that_take_longer_than_a_lease_are_waited_for(group: str, llm: Scripted) -> None:
+    """The claim itself is short: it is renewed all the while, and nobody else begins."""
     event = mute(group, "Klaus proposes to Maria")
     save(event)
-    with unit_of_work() as connection:
-        pending_work.claim(connection, APPRAISE, 16, get_settings().work_lease_seconds)
-    with environment(llm="ollama", llm_timeout="300"):
-        LeaseRenewingLLM(llm, tasks_work.Batch(APPRAISE, [event.event_id])).ask(Poignancy(agent_id="klaus", text="x"))
-    (row,) = rows(
-        "SELECT due_at - clock_timestamp() AS left FROM pending_work WHERE subject_id = :id AND kind = 'appraise'", id=event.event_id
-    )
-    assert row["left"].total_seconds() > 2 * 300
+    taken: list[object] = []
+
+    def slowly(_question: object) -> None:
+        end = time.monotonic() + 2.5
+        while time.monotonic() < end:
+            with unit_of_work() as connection:
+                taken.extend(pending_work.claim(connection, APPRAISE, 16, 1))
+            time.sleep(0.1)
+
+    llm.before = slowly
+    with environment(work_lease_seconds="1"):
+        do(APPRAISE, appraise_memories)
+    assert not taken
+    assert kinds_owed(event) == {STRENGTHEN, ACCUMULATE}

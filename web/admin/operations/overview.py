@@ -27,7 +27,8 @@ from web.admin.operations import liveness, plots
 from web.admin.operations.liveness import Liveness
 from web.admin.pages import split_page
 from web.answers import answer, json_answer
-from web.operations import health
+from web.operations import health, servers
+from web.operations.servers import ServerState
 from web.sources import Reading, attempt, from_database, source
 
 blueprint = Blueprint("overview", __name__)
@@ -65,10 +66,10 @@ def series() -> Response:
 def gather(group: str, after: str) -> dict[str, Any]:
     settings = get_settings()
     cache = source("Valkey").begin(lambda: {"access_buffered": valkey().zcard(valkey_keys.ACCESS)})
-    alive = liveness.begin(settings)
+    alive, states = liveness.begin(settings), servers.begin()
     with across_groups():
         stored = attempt(lambda: from_database(lambda connection: _stored(connection, group, after)))
-    return _put_together(settings, stored, attempt(cache), alive(), group)
+    return _put_together(settings, stored, attempt(cache), alive(), states(), group)
 
 
 def _stored(connection: Connection, group: str, after: str) -> dict[str, Any]:
@@ -93,15 +94,23 @@ def with_reflection(agent: AgentState) -> dict[str, Any]:
 
 
 def _put_together(
-    settings: Settings, stored: Reading[dict[str, Any]], cached: Reading[dict[str, int]], alive: Liveness, group: str
+    settings: Settings,
+    stored: Reading[dict[str, Any]],
+    cached: Reading[dict[str, int]],
+    alive: Liveness,
+    states: dict[str, ServerState],
+    group: str,
 ) -> dict[str, Any]:
     found = dict(stored.value or {})
     embedder = found.pop("embedder", None)
     outside = attempt(source("providers").begin(lambda: providers(settings, embedder and embedder.spec)))
     not_read = _("the database did not answer")
     checks = [
-        health.reachable(_("Database"), stored, _("answers")),
-        health.reachable("Valkey", cached, _("answers")),
+        health.reachable(_("Database"), stored, _("answers"))
+        if states["database"].state == "ok"
+        else health.server(_("Database"), states["database"], ""),
+        health.server("Valkey", states["valkey"], _("answers, and takes what is written")),
+        health.server(_("Broker"), states["broker"], _("takes what is published")),
         health.intake(settings, alive.depths, alive.broker.value.intakes if alive.broker.value else None),
         health.workers(alive.workers, alive.signs.value.canaries if alive.signs.value else {}),
         health.work(found.get("work_owed"), not_read),

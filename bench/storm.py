@@ -1,0 +1,166 @@
+"""A bad day in minutes: everything is killed, paused, filled up and cut off while the service works; then nothing may be different.
+
+    python -m bench.storm [--minutes N] [--seed S] [--json]
+
+Producers publish events with known ids over the broker and over HTTP; others retrieve, reflect, fill working memory and
+erase. Meanwhile one fault after the other, chosen by the seed: processes and both servers are killed, stopped, paused;
+Valkey loses its bindings, its memory, its disk; PostgreSQL its connections. The processes and servers are started again by
+the service's own supervision. In the end the memory is compared with that of the same events in a group of their own,
+to which nothing happened.
+
+* **lost**: events that were accepted and are not stored. **doubled**: memories that are there twice.
+* **different**: rows of memories, vectors, strengths, counters, thoughts, pending work and dead letters that are not the same.
+* **deaf**: queues whose canaries have not come back.
+* **recovery_s**: seconds from a fault's end until an event is published and stored and a question answered, by kind of fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+from bench.support.faults import Faults
+from bench.support.lives import AGENTS, event, event_id, memory, settle, stored_ids
+from bench.support.storm_load import Load, publish_until_accepted
+from jiyi import Client
+from jiyi.errors import JiyiError
+from models.db.scope import whole_service
+from models.operations import canaries
+from models.queue.broker_queues import task_queues
+from workers import ephemeral
+from workers.procfile import commands
+from workers.supervision.supervise import Supervisor
+
+#: Seconds that the service gets to recover from one fault, and to settle in the end.
+RECOVERY_SECONDS, SETTLE_SECONDS = 90.0, 180.0
+#: Seconds in which every queue's canary has to come back.
+CANARY_SECONDS = 120.0
+SETTINGS = {"embedder": "hashing", "importance_trigger_max": "1000000", "deaf_worker_seconds": "10", "intake_redelivery_seconds": "5"}
+
+
+def storm(minutes: float, seed: int) -> dict[str, Any]:
+    """Run it; the figures."""
+    settings = {**SETTINGS, "web_port": str(ephemeral.free_port())}
+    with (
+        tempfile.TemporaryDirectory(prefix="jiyi-storm-") as folder,
+        ephemeral.database(Path(folder), **settings) as stack,
+        whole_service(),
+    ):
+        supervisor = Supervisor(commands(), dict(os.environ), quiet=True, stack=stack)
+        gave_up: list[str] = []
+        supervisor.start()
+        stack.watch(lambda _line: None, gave_up.append)
+        try:
+            ephemeral.await_answers()
+            figures = _weather(Faults(stack, list(commands())), minutes, seed)
+        finally:
+            ended_early = supervisor.ending
+            supervisor.stop()
+            supervisor.wait()
+    return {"seed": seed, "minutes": minutes, **figures, "gave_up": [*gave_up, *(["a process"] if ended_early else [])]}
+
+
+def _weather(faults: Faults, minutes: float, seed: int) -> dict[str, Any]:
+    choose = random.Random(seed)
+    done: Counter[str] = Counter()
+    recovery: defaultdict[str, list[float]] = defaultdict(list)
+    load = Load("storm")
+    load.start()
+    end = time.monotonic() + minutes * 60
+    while time.monotonic() < end:
+        name = choose.choice([fault for fault in faults.all if faults.may(fault)])
+        faults.all[name]()
+        done[name] += 1
+        recovery[name.partition(" ")[0]].append(_recovered())
+    events = load.stop()
+    for position in range(events):  # the same to a group to which nothing happens
+        if position % 100 == 0:
+            publish_until_accepted("calm", [event("calm", n) for n in range(position, min(position + 100, events))])
+    figures = _compare(events)
+    return {
+        "faults": sum(done.values()),
+        **figures,
+        "recovery_s": {kind: _spread(times) for kind, times in recovery.items()},
+        "load": load.counts,
+    }
+
+
+def _recovered() -> float:
+    """Seconds until an event is stored and a question is answered again; the most if they are not."""
+    began = time.monotonic()
+    while (spent := time.monotonic() - began) < RECOVERY_SECONDS:
+        try:
+            with Client("probe") as client:
+                client.observe("probe", f"a sign of life at {time.time()}", wait=True, timeout=5)
+                client.retrieve("probe", "a sign of life", timeout=5)
+        except JiyiError:
+            time.sleep(0.1)
+        else:
+            return spent
+    return RECOVERY_SECONDS
+
+
+def _compare(events: int) -> dict[str, Any]:
+    owed = {group: settle(group, events, SETTLE_SECONDS) for group in ("storm", "calm")}
+    for group in owed:
+        with Client(group) as client:
+            for agent in AGENTS:
+                client.reflect(agent, wait=True, timeout=SETTLE_SECONDS)
+        settle(group, events, SETTLE_SECONDS)
+    found, expected = memory("storm"), memory("calm")
+    different = {part: _differences(found[part], expected[part]) for part in expected}
+    ids = stored_ids("storm")
+    descriptions = Counter(row[:3] for row in found["nodes"])
+    return {
+        "events": events,
+        "lost": len({event_id("storm", position) for position in range(events)} - set(ids)),
+        "doubled": sum(count - 1 for count in descriptions.values()),
+        "different": sum(different.values()),
+        "different_by_part": {part: count for part, count in different.items() if count},
+        "thoughts": len(found["thoughts"]),
+        "deaf": len(_deaf()),
+    }
+
+
+def _differences(found: list[Any], expected: list[Any]) -> int:
+    left, right = Counter(found), Counter(expected)
+    return sum(((left - right) + (right - left)).values())
+
+
+def _deaf() -> list[str]:
+    """Queues whose canary has not come back since now."""
+    begun, deadline = time.time(), time.monotonic() + CANARY_SECONDS
+    while True:
+        silent = [canary.queue for canary in canaries.read_heartbeats(task_queues()) if (canary.ran_at or 0) < begun]
+        if not silent or time.monotonic() > deadline:
+            return silent
+        time.sleep(1)
+
+
+def _spread(times: list[float]) -> dict[str, float]:
+    return {"median": round(statistics.median(times), 1), "most": round(max(times), 1), "count": len(times)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    options = parser.parse_args()
+    figures = storm(options.minutes, options.seed)
+    print(json.dumps(figures, ensure_ascii=False, indent=None if options.json else 2))
+    wrong = figures["lost"] or figures["doubled"] or figures["different"] or figures["deaf"] or figures["gave_up"]
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

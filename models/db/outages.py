@@ -1,0 +1,56 @@
+"""A database or a Valkey that cannot be used for now, told apart from what is wrong with a request."""
+
+from __future__ import annotations
+
+import psycopg
+import redis
+from amqp.exceptions import AMQPError
+from kombu.exceptions import OperationalError as BrokerError
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, JiyiError
+from jiyi.protocol.wire.outages import State, sentence_of_valkey, state_of_valkey
+
+#: PostgreSQL's codes for what passes, or for what an operator has to mend.
+_CODES: dict[str, State] = {"53100": "disk_full", "53200": "full", "53300": "exhausted", "57P03": "starting", "25006": "read_only"}
+#: … and classes of codes: 08: the connection, 57: the server was stopped.
+_CLASSES: dict[str, State] = {"08": "away", "57": "away"}
+OF_DATABASE: dict[State, str] = {
+    "away": "cannot be reached",
+    "starting": "is starting, or recovering from a crash: it answers in a moment",
+    "full": "has no memory left",
+    "disk_full": "cannot write to its disk: nothing is stored until there is room on it",
+    "exhausted": "has no connection left: raise its max_connections, or run fewer processes",
+    "read_only": "takes no writes: point JIYI_DATABASE_URL to the primary",
+}
+#: A statement that took too long, or was ended by hand: the server is there.
+_CANCELLED = "57014"
+
+
+def state_of_database(error: BaseException) -> State | None:
+    """What an error says of PostgreSQL; None: nothing, the server works and refuses what was asked."""
+    if isinstance(error, PoolTimeout):
+        return "exhausted"
+    invalidated = isinstance(error, DBAPIError) and error.connection_invalidated
+    if isinstance(error, DBAPIError) and isinstance(error.orig, Exception):
+        error = error.orig
+    if not isinstance(error, psycopg.Error) or error.sqlstate == _CANCELLED:
+        return "away" if invalidated else None
+    if error.sqlstate is not None:
+        return _CODES.get(error.sqlstate) or _CLASSES.get(error.sqlstate[:2]) or ("away" if invalidated else None)
+    if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return None
+    # While connecting there is only a text.
+    words: dict[str, State] = {"too many clients": "exhausted", "starting up": "starting", "recovery": "starting"}
+    return next((state for word, state in words.items() if word in str(error)), "away")
+
+
+def outage(error: BaseException) -> JiyiError | None:
+    """The error as what is away, or None if that is not what it says. Its sentence quotes no statement and no value."""
+    if isinstance(error, redis.RedisError | BrokerError | AMQPError):
+        if isinstance(error, redis.ResponseError) and state_of_valkey(error) == "away":
+            return None  # it answered: the command was wrong
+        return BrokerUnavailable(f"Valkey {sentence_of_valkey(error)}")
+    state = state_of_database(error)
+    return None if state is None else DatabaseUnavailable(f"the database {OF_DATABASE[state]}")

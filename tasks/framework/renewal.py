@@ -1,0 +1,79 @@
+"""Claims are short, and renewed by a thread for as long as their process lives: work of a dead worker is free within seconds.
+
+What takes longer than it may is no longer renewed, so that nothing that hangs keeps its claim; whoever is first then to
+write the effect has done the work.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from jiyi.settings import get_settings
+
+log = logging.getLogger(__name__)
+
+#: Renewals within the time of a lease: some may fail before it runs out.
+RENEWALS_PER_LEASE = 4
+
+
+class Held(Protocol):
+    """Something claimed. ``until``: by ``time.monotonic``, when it is no longer to be renewed."""
+
+    until: float
+
+    def renew(self) -> None:
+        """Claim it for another ``JIYI_WORK_LEASE_SECONDS``. Raises what SQLAlchemy raises."""
+
+
+class LeaseKeeper:
+    """Renews what this process has claimed. Its thread runs while there is anything to renew."""
+
+    def __init__(self) -> None:
+        #: By identity: equal ones may be held twice.
+        self._held: dict[int, Held] = {}
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def holding(self, *held: Held) -> Iterator[None]:
+        """Renew each until the end of the block, or of its own time."""
+        with self._lock:
+            self._held |= {id(one): one for one in held}
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._renew, name="leases", daemon=True)
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                for one in held:
+                    del self._held[id(one)]
+
+    def _renew(self) -> None:
+        while True:
+            time.sleep(get_settings().work_lease_seconds / RENEWALS_PER_LEASE)
+            with self._lock:
+                held = list(self._held.values())
+                if not held:
+                    self._thread = None
+                    return
+            for one in held:
+                if id(one) in self._held and time.monotonic() < one.until:
+                    _renew(one)
+
+
+def _renew(held: Held) -> None:
+    try:
+        held.renew()
+    except SQLAlchemyError as error:  # the next renewal may come in time
+        log.warning("a claim could not be renewed: %s", error)
+
+
+KEEPER = LeaseKeeper()

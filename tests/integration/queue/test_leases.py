@@ -1,0 +1,144 @@
+"""tasks.framework.renewal: what a living worker has in hand stays its own, and what a dead or hanging one had is taken over."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+from sqlalchemy import text
+
+from jiyi.operations.jobs import JOBS
+from jiyi.settings import Settings, get_settings
+from models.db import valkey_keys
+from models.db.connection import unit_of_work
+from models.memory.inbox import EMBED
+from models.queue import pending_work, ticks
+from tasks.framework import renewal, work
+from tasks.framework.work import Batch
+from tests.integration.memory.test_inbox import observed, rows, save
+from workers.ephemeral import environment
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+#: Seconds within which work of a dead worker is in other hands.
+TAKEN_OVER_WITHIN = 30
+
+
+@pytest.fixture
+def lease_of_a_second() -> Iterator[None]:
+    with environment(work_lease_seconds="1"):
+        yield
+
+
+def others_get() -> list[UUID]:
+    with unit_of_work() as connection:
+        return [subject for claim in pending_work.claim(connection, EMBED, 10, 1) for subject in claim.subject_ids]
+
+
+def test_work_of_a_dead_worker_is_due_and_woken_in_time_with_any_period_of_the_reconciler() -> None:
+    for seconds in ("1", "10", "3600"):
+        settings = Settings(reconcile_seconds=int(seconds))
+        period = JOBS["reconcile"].schedule(settings).every
+        # It claims, dies at once, and the reconciler has just looked; a message that it had taken along holds up no other.
+        assert max(settings.work_lease_seconds, valkey_keys.WAKE_SECONDS) + period < TAKEN_OVER_WITHIN
+
+
+@pytest.mark.usefixtures("lease_of_a_second")
+def test_a_living_worker_keeps_its_claim_for_longer_than_a_lease_and_a_dead_one_does_not(group: str) -> None:
+    event = observed(group)
+    save(event)
+    seen: list[list[UUID]] = []
+
+    def slow(batch: Batch) -> None:
+        for _ in range(25):
+            time.sleep(0.1)
+            seen.append(others_get())
+        raise SystemExit  # the process dies: nothing is given back
+
+    with pytest.raises(SystemExit):
+        work.run_due(work.KINDS[EMBED], slow)
+    assert seen == [[]] * 25
+    deadline = time.monotonic() + TAKEN_OVER_WITHIN
+    while not (taken := others_get()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert taken == [event.event_id]
+
+
+@pytest.mark.usefixtures("lease_of_a_second")
+def test_nothing_that_runs_longer_than_it_may_keeps_its_lease(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reflection of 242 s kept its claim: now another worker gets it, and the effect of the first to finish counts."""
+    event = observed(group)
+    save(event)
+    kind = work.Kind(EMBED, "embedding", 10, time_limit=0.5)
+    taken: list[UUID] = []
+
+    def hangs(batch: Batch) -> None:
+        deadline = time.monotonic() + TAKEN_OVER_WITHIN
+        while not taken:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+            taken.extend(others_get())
+        with batch.finish() as (_, owed):
+            assert owed == [event.event_id]
+
+    assert work.run_due(kind, hangs) == 1
+    assert taken == [event.event_id]
+    assert not rows("SELECT FROM pending_work WHERE group_id = :g AND kind = 'embed'", g=group)
+
+
+@pytest.mark.usefixtures("lease_of_a_second")
+def test_a_database_that_is_away_for_a_moment_does_not_end_the_renewals(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Restless:
+        def __init__(self) -> None:
+            self.until, self.renewals = time.monotonic() + TAKEN_OVER_WITHIN, 0
+
+        def renew(self) -> None:
+            self.renewals += 1
+            with unit_of_work() as connection:
+                connection.execute(text("SELECT no_such_column"))
+
+    held, keeper = Restless(), renewal.LeaseKeeper()
+    with keeper.holding(held):
+        deadline = time.monotonic() + TAKEN_OVER_WITHIN
+        while held.renewals < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    threads = [thread for thread in threading.enumerate() if thread is keeper._thread]
+    for thread in threads:
+        thread.join(TAKEN_OVER_WITHIN)
+        assert not thread.is_alive()  # nothing is held
+
+
+def test_a_dead_jobs_slot_is_begun_again_at_once_but_not_for_ever(group: str) -> None:
+    job, slot = f"test-{group}", "2026-03-01T00:00:00+00:00"
+    begun = []
+    for _ in range(ticks.TRIES_AT_ONCE + 2):
+        with unit_of_work() as connection:
+            begun.append(ticks.begin(connection, job, slot, get_settings().work_lease_seconds))
+        with unit_of_work() as connection:  # its worker dies
+            connection.execute(
+                text("UPDATE job_ticks SET due_by = now() - interval '1 s' WHERE job = :job AND state = 'running'"), {"job": job}
+            )
+            ticks.fail_overdue(connection)
+    assert [tick is not None for tick in begun] == [True] * ticks.TRIES_AT_ONCE + [False] * 2
+
+
+def test_a_run_that_is_renewed_is_not_dead(group: str) -> None:
+    job, slot = f"test-{group}", "2026-03-01T00:00:00+00:00"
+    with unit_of_work() as connection:
+        tick = ticks.begin(connection, job, slot, 0.0)
+        assert tick is not None
+        ticks.renew(connection, tick, 60)
+    with unit_of_work() as connection:
+        assert job not in ticks.fail_overdue(connection)
+        ticks.end(connection, tick, {})
+        ticks.renew(connection, tick, 60)
+    (row,) = rows("SELECT state FROM job_ticks WHERE job = :job", job=job)
+    assert row["state"] == "done"
+
+
+_ITS_TIME_IS_UP = text("UPDATE job_ticks SET due_by = now() - interval '1 s' WHERE job = :job AND state = 'running'")
