@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
+from jiyi.conversations.types import CombinedExtraction
 from jiyi.providers.llms import questions as ask
 from jiyi.providers.llms.questions import A, Question
 from jiyi.providers.llms.rules import conversations, digests, insights, poignancy, triples
@@ -47,6 +48,12 @@ def _consistency(question: ask.Consistency) -> ask.Checked:
     return ask.Checked(verdict="unknown", why=why)
 
 
+def _extraction(question: ask.Extraction) -> CombinedExtraction:
+    from jiyi.conversations.extraction import extract  # late: it stands on the word lists of this package
+
+    return extract(question)
+
+
 RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Poignancy: _poignancy,
     ask.Triple: triples.triple,
@@ -57,4 +64,5 @@ RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Memo: conversations.memo,
     ask.Digest: digests.digest,
     ask.Consistency: _consistency,
+    ask.Extraction: _extraction,
 }
