@@ -68,6 +68,7 @@ app.conf.update(
         "tasks.accounts",
         "tasks.operations.canaries",
         "tasks.tiers.knowledge",
+        "tasks.conversations.extraction",
         *JOB_MODULES,
     ],
     task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in task_queues()],

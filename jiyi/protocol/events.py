@@ -17,6 +17,8 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 from uuid6 import uuid7
 
+from jiyi.conversations.types import Kind, Role
+from jiyi.conversations.uris import MAX_URI_CHARS, parse_uri
 from jiyi.errors import InvalidEvent, problems_of, readable_part
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.wire.vectors import Vector
@@ -35,6 +37,8 @@ MAX_FLAGS = 20
 #: Calls within calls that an output may come from.
 MAX_DEPTH = 1_000_000
 MAX_PROVENANCE_BYTES = 8_192
+#: Characters of a memory in three to five keywords, and in one or two sentences.
+MAX_ABSTRACT_CHARS, MAX_OVERVIEW_CHARS = 500, 2_000
 MAX_PROVENANCE_DEPTH = 20
 #: Latest events that a new one may be compared with: the original's are 5 to 8.
 MAX_RETENTION = 100
@@ -147,6 +151,22 @@ class Observation(BaseModel):
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = Field(
         {}, description="Where it comes from: any small JSON object."
     )
+    kind: Kind | None = Field(
+        None, description="Of what is remembered of conversations: `preference`, `knowledge`, `experience` or `session`. Needs uri."
+    )
+    uri: Annotated[str, Field(max_length=MAX_URI_CHARS)] | None = Field(
+        None, description="Its address, `agent://{agent}/{kind}/{category}`: the same content is stored there once. Needs kind."
+    )
+    abstract: Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS)] | None = Field(None, description="It in three to five keywords.")
+    overview: Annotated[str, Field(max_length=MAX_OVERVIEW_CHARS)] | None = Field(None, description="It in one or two sentences.")
+
+    @model_validator(mode="after")
+    def _kind_has_an_address(self) -> Self:
+        if (self.kind is None) != (self.uri is None):
+            raise ValueError("kind and uri belong together: give both or neither")
+        if self.uri is not None and parse_uri(self.uri).kind != self.kind:
+            raise ValueError(f"uri: {self.uri!r} is no address of the kind {self.kind}")
+        return self
 
     @model_validator(mode="after")
     def _vector_names_its_model(self) -> Self:
@@ -205,6 +225,17 @@ class Execution(BaseModel):
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
 
 
+class Turn(BaseModel):
+    """One message of a conversation: the payload of ``turn.recorded``."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    role: Role
+    text: Description
+    name: Name | None = None
+    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
+
+
 class _Event(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -222,6 +253,12 @@ class MemoryObserved(_Event):
 
     type: Literal["memory.observed"] = "memory.observed"
     payload: Observation
+
+    @model_validator(mode="after")
+    def _address_is_the_agents(self) -> Self:
+        if self.payload.uri is not None and parse_uri(self.payload.uri).agent_id != self.agent_id:
+            raise ValueError(f"payload.uri: {self.payload.uri!r} is another agent's than {self.agent_id!r}")
+        return self
 
 
 class AgentConfigured(_Event):
@@ -251,15 +288,28 @@ class NodeExecuted(_Event):
     payload: Execution
 
 
+class TurnRecorded(_Event):
+    """Somebody said something in a conversation with the agent; it is kept, and what it tells is extracted."""
+
+    type: Literal["turn.recorded"] = "turn.recorded"
+    payload: Turn
+
+    @model_validator(mode="after")
+    def _has_a_session(self) -> Self:
+        if self.session_id is None:
+            raise ValueError("session_id: required: which conversation it is")
+        return self
+
+
 #: Every event type there is. A new one is added here, in ``docs/events.md`` and in the intake.
-EVENT_CLASSES: tuple[type[_Event], ...] = (MemoryObserved, AgentConfigured, SessionEnded, NodeExecuted)
+EVENT_CLASSES: tuple[type[_Event], ...] = (MemoryObserved, AgentConfigured, SessionEnded, NodeExecuted, TurnRecorded)
 #: What events are made of.
-_MODELS: tuple[type[BaseModel], ...] = (*EVENT_CLASSES, Observation, Configuration, ImportedCounters, Ending, Execution)
+_MODELS: tuple[type[BaseModel], ...] = (*EVENT_CLASSES, Observation, Configuration, ImportedCounters, Ending, Execution, Turn)
 #: Of all events and what is in them: names that are ours, whoever sent them.
 FIELD_NAMES = frozenset(name for cls in _MODELS for name in cls.model_fields)
 EVENT_TYPES = tuple(cls.model_fields["type"].default for cls in EVENT_CLASSES)
 
-Event = MemoryObserved | AgentConfigured | SessionEnded | NodeExecuted
+Event = MemoryObserved | AgentConfigured | SessionEnded | NodeExecuted | TurnRecorded
 _ONE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
 _MANY: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="type")]])
 

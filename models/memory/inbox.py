@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from itertools import islice
 from operator import attrgetter
 from typing import Any
@@ -15,13 +16,15 @@ from psycopg.types.json import Jsonb
 from pydantic_core import to_json
 from sqlalchemy import Connection, text
 
+from jiyi.conversations.turns import memories_of, memory_of
 from jiyi.memory.appraisal import missing
 from jiyi.memory.nodes import Derived, counts_for_keywords, depth_of, derive
-from jiyi.protocol.events import AgentConfigured, Event, MemoryObserved, NodeExecuted, Observation, SessionEnded
+from jiyi.protocol.events import AgentConfigured, Event, MemoryObserved, NodeExecuted, Observation, SessionEnded, TurnRecorded
 from jiyi.protocol.tiers.query import kind_of
 from jiyi.protocol.wire.vectors import to_array
 from jiyi.settings import get_settings
 from jiyi.text.digests import content_digest
+from models.conversations import windows
 from models.db.bulk_copy import Copy, copy_rows
 from models.db.connection import driver
 from models.erasure import refusal
@@ -65,6 +68,8 @@ class Stored:
     events: int = 0
     repeated: int = 0
     owed: Counter[str] = field(default_factory=Counter)
+    #: Kinds of work that may be due later only → when.
+    due: dict[str, datetime] = field(default_factory=dict)
     #: (group_id, agent_id, node_id) of the new nodes.
     nodes: list[tuple[str, str, UUID]] = field(default_factory=list)
     #: Ids of the events that were new.
@@ -78,6 +83,7 @@ class Stored:
         self.events += other.events
         self.repeated += other.repeated
         self.owed += other.owed
+        self.due |= {kind: min(at, self.due.get(kind, at)) for kind, at in other.due.items()}
         self.nodes += other.nodes
         self.fresh += other.fresh
         self.configured += other.configured
@@ -100,7 +106,7 @@ class _Rows:
 
 def derive_all(events: Iterable[Event]) -> dict[UUID, Derived]:
     """What each memory has to have derived, by event id. Needs no database: time to do so while another batch is stored."""
-    return {event.event_id: derive(event) for event in events if isinstance(event, MemoryObserved)}
+    return {memory.event_id: derive(memory) for memory in memories_of(events)}
 
 
 def store(connection: Connection, events: Sequence[Event], derived: Mapping[UUID, Derived] | None = None) -> Stored:
@@ -146,6 +152,8 @@ def store(connection: Connection, events: Sequence[Event], derived: Mapping[UUID
         if error.diag.table_name != "events":
             raise
         raise CollisionError(str(error)) from None
+    if due := windows.owe(connection, batch.spoke, batch.ended):
+        result.due[windows.EXTRACT] = min(due)
     result.owed.update(kind for kind, _, _ in rows.owed)
     result.nodes = [(row["group_id"], row["agent_id"], row["node_id"]) for row in rows.nodes]
     result.configured = list({(event.group_id, event.agent_id) for event in fresh if isinstance(event, AgentConfigured)})
@@ -168,8 +176,12 @@ class _Batch:
         self, connection: Connection, agents: dict[AgentName, AgentRow], events: Iterable[Event], derived: Mapping[UUID, Derived]
     ) -> None:
         self.agents = agents
-        observed = [event for event in events if isinstance(event, MemoryObserved)]
+        observed = memories_of(events)
         self.derived = derived
+        #: Agents of which something was said, and whose sessions have ended.
+        self.spoke = {(event.group_id, event.agent_id) for event in events if isinstance(event, TurnRecorded)}
+        self.ended = {(event.group_id, event.agent_id) for event in events if isinstance(event, SessionEnded)}
+        self.addressed = _addressed(connection, observed, derived)
         self.depths = _depths(connection, observed)
         self.twins = _twins(connection, agents, observed, self.derived)
         self.latest = _latest(connection, observed)
@@ -187,16 +199,21 @@ class _Batch:
             rows.events.append(_event_row(event, "applied", None))
             rows.ended.append((event.event_id, event.group_id))
             return
-        derived = self.derived[event.event_id]
-        if (known := self._known(event, derived, agent)) is not None:
+        derived, memory = self.derived[event.event_id], memory_of(event)
+        if (known := self._known(memory, derived, agent)) is not None:
             rows.events.append(_event_row(event, "duplicate", known))
             return
         rows.events.append(_event_row(event, "stored", event.event_id))
-        self._add_node(event, derived, agent, rows)
+        self._add_node(memory, derived, agent, rows)
 
     def _known(self, event: MemoryObserved, derived: Derived, agent: AgentRow) -> UUID | None:
         """The node that the event would only repeat, by its own rule or by its agent's; if none, it is known from now on."""
         seen, name = event.payload, (event.group_id, event.agent_id)
+        if seen.kind == "session":  # what is said again is said again
+            return None
+        if seen.uri is not None:
+            known = self.addressed.setdefault((*name, seen.uri, derived.content_hash), event.event_id)
+            return None if known == event.event_id else known
         triple = (seen.subject, seen.predicate, seen.object)
         latest = self.latest.get(name)
         if latest is not None and seen.retention:
@@ -285,6 +302,23 @@ def _twins(
         "hashes": [derived[event.event_id].content_hash for event in wanted],
     }
     return {(row.group_id, row.agent_id, row.type, bytes(row.content_hash)): row.node_id for row in connection.execute(_TWINS, parameters)}
+
+
+def _addressed(
+    connection: Connection, observed: Iterable[MemoryObserved], derived: Mapping[UUID, Derived]
+) -> dict[tuple[str, str, str, bytes], UUID]:
+    """What is in force at the addresses of the batch's memories, by address and content (ZC-25)."""
+    wanted = [event for event in observed if event.payload.uri is not None and event.payload.kind != "session"]
+    if not wanted:
+        return {}
+    parameters = {
+        "groups": [event.group_id for event in wanted],
+        "agents": [event.agent_id for event in wanted],
+        "uris": [event.payload.uri for event in wanted],
+        "hashes": [derived[event.event_id].content_hash for event in wanted],
+    }
+    rows = connection.execute(_ADDRESSED, parameters)
+    return {(row.group_id, row.agent_id, row.uri, bytes(row.content_hash)): row.node_id for row in rows}
 
 
 def _latest(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[AgentName, deque[tuple[Triple, UUID]]]:
@@ -383,6 +417,13 @@ _TWINS = text("""
         AS w(group_id, agent_id, content_hash) USING (group_id, agent_id, content_hash)
     WHERE n.archived_at IS NULL
     ORDER BY n.group_id, n.agent_id, n.type, n.content_hash, n.node_count
+""")
+_ADDRESSED = text("""
+    SELECT n.group_id, n.agent_id, n.uri, n.content_hash, n.node_id
+    FROM memory_nodes n JOIN unnest(
+        CAST(:groups AS text[]), CAST(:agents AS text[]), CAST(:uris AS text[]), CAST(:hashes AS bytea[])
+    ) AS w(group_id, agent_id, uri, content_hash) USING (group_id, agent_id, uri, content_hash)
+    WHERE n.kind <> 'session' AND n.superseded_by IS NULL
 """)
 _LATEST = text("""
     SELECT w.group_id, w.agent_id, n.node_id, n.subject, n.predicate, n.object

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from threading import RLock
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from jiyi.conversations.types import Kind
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.lexicon import Lexicon, Statistics
@@ -34,6 +35,8 @@ from models.retrieval.columns import Columns
 Rows = NDArray[np.intp]
 
 TYPES = ("event", "thought", "chat")
+#: A memory that was not taken from a conversation has no kind.
+KINDS = ("memory", *get_args(Kind))
 #: Steps in which the centre follows a growing memory: so it need not be worked out anew for each row.
 CENTRE_STEPS = 16
 #: Bytes of a row beside its columns and tokens: its id, its keywords, its places in dictionaries.
@@ -51,6 +54,8 @@ _READ = {
     "expires": "coalesce(extract(epoch FROM n.expires_at)::float8, 'infinity')",
     "archived": "n.archived_at IS NOT NULL",
     "is_idle": "n.is_idle",
+    "kind": "coalesce(n.kind, 'memory')",
+    "superseded": "n.superseded_by IS NOT NULL",
     "says_idle": "strpos(n.embedding_key, 'idle') > 0",
     "poignancy": "coalesce(n.poignancy, 0)",
     "session": "n.session_id",
@@ -69,6 +74,7 @@ _KEPT = {
     "expires": np.float64,
     "archived": np.bool_,
     "is_idle": np.bool_,
+    "superseded": np.bool_,
     "says_idle": np.bool_,
     "poignancy": np.float64,
     "xid": np.int64,
@@ -76,6 +82,7 @@ _KEPT = {
 _COLUMNS = {
     **_KEPT,
     "type": np.int8,
+    "kind": np.int8,
     "last_accessed": np.float64,
     "session": np.int32,
     "subject": np.int32,
@@ -212,7 +219,10 @@ class AgentIndex:
         """The rows that may be retrieved, in their order (GA-19 … GA-22)."""
         columns = self.columns
         wanted_types = np.array([name in filters.types for name in TYPES])
-        allowed = wanted_types[columns["type"]]
+        wanted_kinds = np.array([name in filters.kinds for name in KINDS])
+        allowed = wanted_types[columns["type"]] & wanted_kinds[columns["kind"]]
+        if not filters.include_superseded:
+            allowed &= ~columns["superseded"]
         if mode == "stanford":
             # The original drops whatever contains "idle", expires nothing, and knows no node without a vector.
             allowed &= ~columns["says_idle"] & columns["embedded"]
@@ -298,6 +308,7 @@ class AgentIndex:
         read = dict(zip(_READ, zip(*found, strict=True), strict=False))
         values = {name: read[name] for name in _KEPT} | {
             "type": [TYPES.index(name) for name in read["type"]],
+            "kind": [KINDS.index(name) for name in read["kind"]],
             "session": [_code(self._sessions, name) for name in read["session"]],
             "subject": [_code(self._subjects, normalise(name) if name else None) for name in read["subject"]],
             "embedded": [name is not None for name in read["model"]],
