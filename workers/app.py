@@ -69,6 +69,7 @@ app.conf.update(
         "tasks.operations.canaries",
         "tasks.tiers.knowledge",
         "tasks.conversations.extraction",
+        "tasks.conversations.injection",
         *JOB_MODULES,
     ],
     task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in task_queues()],

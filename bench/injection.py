@@ -1,0 +1,148 @@
+"""What is put before an answer: is what answers it among it, and does it keep to its budget?
+
+    python -m bench.injection FILE [--json] [--limit CONVERSATIONS] [--budgets 500,1000,2000]
+
+``FILE`` is LoCoMo's or BEAM's JSON (see ``docs/benchmarks.md``). Everything goes through the two calls of the loop, with the
+default embedder and no LLM. A turn of the evidence counts if one line of the context has at least 80 % of its tokens:
+
+``evidence_recall``
+    mean over the questions of the share of their evidence that counts
+``tokens_max``
+    the largest context; ``over`` counts those over their budget
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from bench import locomo
+from bench.support.quality import Agent, settle
+from bench.support.ranking import DECIMALS
+from bench.support.service import machine, running
+from jiyi import Client
+from jiyi.conversations.chat.loop import ConversationLoop
+from jiyi.text.budget import estimate_tokens
+from jiyi.text.tokens import tokens
+
+BUDGETS = (500, 1_000, 2_000)
+#: Share of a turn's tokens that a line must have.
+SHOWN = 0.8
+#: Seconds that a call may take here: the figures are about what is found, not about a machine under load.
+PATIENCE = 60.0
+#: What was said days ago waits for nothing more.
+SETTINGS = {"extract_window_seconds": "0", "extract_wait_seconds": "1"}
+FLUSH_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Talk:
+    """One agent's conversations, as a chat program passes them, and the questions with the texts that answer each."""
+
+    agent_id: str
+    sessions: dict[str, list[dict[str, Any]]]
+    questions: list[tuple[str, list[str]]]
+
+
+def read(path: Path, limit: int | None = None) -> list[Talk]:
+    """LoCoMo or BEAM, by its form."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(content, list) and content and "conversation" in content[0]:
+        return [_of_locomo(agent) for agent in locomo.read(path, limit)]
+    return list(_of_beam(content))[:limit]
+
+
+def _of_locomo(agent: Agent) -> Talk:
+    sessions: dict[str, list[dict[str, Any]]] = {}
+    texts = {}
+    for memory in agent.memories:
+        name, _, text = memory.text.partition(": ")
+        said = {"role": "user", "name": name, "content": text, "at": memory.occurred_at}
+        sessions.setdefault(str(memory.session_id), []).append(said)
+        texts[memory.key] = text
+    return Talk(agent.agent_id, sessions, [(one.text, [texts[key] for key in one.evidence]) for one in agent.questions])
+
+
+def _of_beam(content: Any) -> Iterator[Talk]:
+    raise SystemExit("this form is not known")
+
+
+def counts(turn: str, lines: Sequence[Counter[str]]) -> bool:
+    """Whether one line has enough of the turn's tokens."""
+    said = Counter(tokens(turn))
+    total = sum(said.values())
+    return total > 0 and any(sum((said & line).values()) >= SHOWN * total for line in lines)
+
+
+def ask(loop: ConversationLoop, talk: Talk, recalls: list[float], sizes: list[int]) -> None:
+    for question, evidence in talk.questions:
+        prompt = loop.before_completion(talk.agent_id, "", question)
+        lines = [Counter(tokens(line)) for line in prompt.splitlines()]
+        recalls.append(sum(counts(turn, lines) for turn in evidence) / len(evidence))
+        sizes.append(estimate_tokens(prompt))
+
+
+def remember(client: Client, talks: Sequence[Talk], console: Console) -> None:
+    with ConversationLoop(client, seconds=PATIENCE) as loop:
+        for talk in track(talks, description="remembering", console=console):
+            for session_id, messages in talk.sessions.items():
+                loop.after_completion(talk.agent_id, messages, session_id)
+        if not loop.flush(FLUSH_SECONDS):
+            raise TimeoutError(f"turns were not published in {FLUSH_SECONDS:g} s")
+        time.sleep(1)  # the intake has taken the last message
+    settle()
+
+
+def run(path: Path, limit: int | None, budgets: Sequence[int], console: Console) -> dict[str, dict[str, float]]:
+    talks = read(path, limit)
+    figures = {}
+    with running(**SETTINGS) as client:
+        remember(client, talks, console)
+        for budget in budgets:
+            recalls: list[float] = []
+            sizes: list[int] = []
+            with ConversationLoop(client, max_tokens=budget, seconds=PATIENCE) as loop:
+                for talk in track(talks, description=f"asking, {budget:,} tokens", console=console):
+                    ask(loop, talk, recalls, sizes)
+            figures[str(budget)] = {
+                "evidence_recall": round(sum(recalls) / len(recalls), DECIMALS),
+                "tokens_max": max(sizes),
+                "tokens_mean": round(sum(sizes) / len(sizes), 1),
+                "over": sum(size > budget for size in sizes),
+                "questions": len(recalls),
+            }
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--limit", type=int, help="only the first conversations")
+    parser.add_argument("--budgets", default=",".join(map(str, BUDGETS)), help="tokens, separated by commas")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    result = run(arguments.file, arguments.limit, [int(one) for one in arguments.budgets.split(",")], Console(file=sys.stderr))
+    if arguments.json:
+        print(json.dumps(result))
+        return
+    table = Table(title=f"Injection · {machine()}")
+    for name in ("budget", *next(iter(result.values()))):
+        table.add_column(name, justify="right")
+    for budget, row in result.items():
+        table.add_row(budget, *(f"{value:g}" for value in row.values()))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
