@@ -18,7 +18,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,26 +56,19 @@ class Talk:
 
 
 def read(path: Path, limit: int | None = None) -> list[Talk]:
-    """LoCoMo or BEAM, by its form."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if isinstance(content, list) and content and "conversation" in content[0]:
-        return [_of_locomo(agent) for agent in locomo.read(path, limit)]
-    return list(_of_beam(content))[:limit]
+    """LoCoMo's form, which BEAM has, too: its speakers are ``user`` and ``assistant``, LoCoMo's are people."""
+    return [_talk(agent) for agent in locomo.read(path, limit)]
 
 
-def _of_locomo(agent: Agent) -> Talk:
+def _talk(agent: Agent) -> Talk:
     sessions: dict[str, list[dict[str, Any]]] = {}
     texts = {}
     for memory in agent.memories:
-        name, _, text = memory.text.partition(": ")
-        said = {"role": "user", "name": name, "content": text, "at": memory.occurred_at}
-        sessions.setdefault(str(memory.session_id), []).append(said)
+        speaker, _, text = memory.text.partition(": ")
+        who = {"role": speaker} if speaker in ("user", "assistant") else {"role": "user", "name": speaker}
+        sessions.setdefault(str(memory.session_id), []).append({**who, "content": text, "at": memory.occurred_at})
         texts[memory.key] = text
     return Talk(agent.agent_id, sessions, [(one.text, [texts[key] for key in one.evidence]) for one in agent.questions])
-
-
-def _of_beam(content: Any) -> Iterator[Talk]:
-    raise SystemExit("this form is not known")
 
 
 def counts(turn: str, lines: Sequence[Counter[str]]) -> bool:

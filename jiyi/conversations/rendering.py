@@ -6,7 +6,6 @@ that nothing remembered ends the block or passes for an instruction.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from datetime import datetime
 
 from jiyi.conversations.choosing import WORTH_SHOWING, Candidate, Chosen, choose
 from jiyi.conversations.types import KINDS, Kind
-from jiyi.providers.llms.blocks import quoted
+from jiyi.providers.llms.blocks import quoted, visible_json
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import Language
 
@@ -30,6 +29,8 @@ PROFILE: dict[Language, str] = {"en": "Profile", "zh": "用户画像"}
 EARLIER: dict[Language, str] = {"en": "no longer so since {day}", "zh": "{day} 起已改变"}
 #: Placeholders of a template.
 PLACES: dict[str, Kind] = {"preferences": "preference", "knowledge": "knowledge", "experience": "experience", "session": "session"}
+#: How often what the estimates left of the budget is filled up.
+TRIES = 3
 _PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
@@ -59,11 +60,15 @@ def render(ranked: Sequence[Candidate], budget: int, style: Style) -> Rendered:
     style = _with_fitting_profile(style, write, budget)
     price = _price(style)
     room = budget - estimate_tokens(write([], style)) - _headings(style)
-    chosen = choose(ranked, room, price) if room >= WORTH_SHOWING else []
+    chosen: list[Chosen] = []
     text = write(chosen, style)
-    while chosen and estimate_tokens(text) > budget:  # estimates of parts may add up to less than that of the whole
-        chosen = chosen[:-1]
-        text = write(chosen, style)
+    for _ in range(TRIES):  # not every heading is there, and a line may cost less than its price
+        more = choose(ranked, room, price) if room >= WORTH_SHOWING else []
+        written = write(more, style)
+        if estimate_tokens(written) > budget:
+            break
+        room += budget - estimate_tokens(written)
+        chosen, text = more, written
     if (not chosen and not style.profile) or estimate_tokens(text) > budget:
         return Rendered("", 0, [])
     return Rendered(text, estimate_tokens(text), _in_order(chosen))
@@ -131,7 +136,7 @@ def _json(chosen: Sequence[Chosen], style: Style) -> str:
     for kind in KINDS:
         if these := _of(kind, chosen):
             content[kind] = [_entry(one) for one in these]
-    return json.dumps(content, ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e")
+    return visible_json(content)
 
 
 def _entry(one: Chosen) -> dict[str, str]:

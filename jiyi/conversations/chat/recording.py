@@ -75,9 +75,14 @@ class Recorder:
         """What was said before these messages; empty if they are the whole conversation so far."""
         with self._lock:
             said = self._said.pop(session, [])
-            whole = digests[: len(said)] == said or said[: len(digests)] == digests
-            before = [] if whole else said
-            self._said[session] = max(said, digests, key=len) if whole else [*said, *digests]
+            before: list[bytes]
+            if digests[: len(said)] == said:  # the whole conversation so far
+                before, now_said = [], digests
+            elif len(digests) > 1 and said[-len(digests) :] == digests:  # the last call once more
+                before, now_said = said[: -len(digests)], said
+            else:
+                before, now_said = said, [*said, *digests]
+            self._said[session] = now_said
             while len(self._said) > SESSIONS:
                 self._said.popitem(last=False)
             return before
