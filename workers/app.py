@@ -70,6 +70,8 @@ app.conf.update(
         "tasks.tiers.knowledge",
         "tasks.conversations.extraction",
         "tasks.conversations.injection",
+        "tasks.conversations.summaries",
+        "tasks.conversations.commands",
         *JOB_MODULES,
     ],
     task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in task_queues()],

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID, uuid5
 
-from jiyi.conversations.types import CombinedExtraction, ExtractedMemory, Message
+from jiyi.conversations.experiences import StoredExperience, pattern_hash, text_of
+from jiyi.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message, Outcome
 from jiyi.conversations.uris import uri_of
 from jiyi.protocol import events as wire
-from jiyi.protocol.events import Event
+from jiyi.protocol.events import Event, MemoryObserved
 from jiyi.text.digests import content_digest
 from jiyi.text.tokens import tokens
 
@@ -18,6 +19,10 @@ from jiyi.text.tokens import tokens
 LEAST_IMPORTANCE, LEAST_CONFIDENCE = 3, 0.6
 #: Share of words from which on a text says the same as one that was injected: that comes back, and is nothing new.
 SAME_WORDS = 0.85
+
+
+#: What worked matters more than what did not.
+EXPERIENCE_IMPORTANCE: dict[Outcome, float] = {"success": 7, "partial": 6, "failed": 5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,34 @@ def event_of(memory: ExtractedMemory, source: Source) -> Event:
             },
         }
     )
+
+
+def experience_event(made: StoredExperience, told: ExtractedExperience, source: Source) -> MemoryObserved:
+    """An experience as the event of its memory, at the address of its problem (ZC-27)."""
+    turns = sorted(set(told.turns))
+    evidence = [source.turn_ids[turn] for turn in turns]
+    key = pattern_hash(made.pain_pattern).hex()
+    event = wire.build(
+        {
+            "type": "memory.observed",
+            "event_id": memory_id(evidence, text_of(made)),
+            "occurred_at": said_at(source.messages, turns),
+            "group_id": source.group_id,
+            "agent_id": source.agent_id,
+            "payload": {
+                "node_type": "event",
+                "description": text_of(made),
+                "keywords": made.tools_used,
+                "poignancy": EXPERIENCE_IMPORTANCE[made.outcome],
+                "evidence": evidence,
+                "provenance": {"session": source.session_id, "llm": source.llm, "prompt": source.prompt, "outcome": made.outcome},
+                "kind": "experience",
+                "uri": uri_of(source.agent_id, "experience", key),
+            },
+        }
+    )
+    assert isinstance(event, MemoryObserved)
+    return event
 
 
 def memory_id(evidence: Sequence[UUID], content: str) -> UUID:

@@ -80,15 +80,16 @@ def supersede_same_attribute(connection: Connection, name: AgentName, node_id: U
     What is dated ahead of ``now`` counts as said before everything that is not.
     """
     connection.execute(_SAME_ATTRIBUTE, {"group": name[0], "agent": name[1], "node": node_id, "now": now})
-    connection.execute(_TURNS_OF_SUPERSEDED, {"group": name[0], "agent": name[1], "by": [node_id], "now": now})
+    connection.execute(_TURNS_OF_SUPERSEDED, {"group": name[0], "agent": name[1], "by": [node_id]})
 
 
-def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node_id: UUID) -> None:
-    """The memories are no longer so, as the newer one says; nor is what was said of them."""
+def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node_id: UUID, *, turns: bool = True) -> None:
+    """The memories are no longer so, as the newer one says; nor (``turns``) is what was said of them."""
     ids = [one for one in old if one != node_id]
     if ids:
         connection.execute(_SUPERSEDE, {"group": name[0], "agent": name[1], "ids": ids, "by": node_id})
-        connection.execute(_TURNS_OF_SUPERSEDED, {"group": name[0], "agent": name[1], "by": [node_id], "now": None})
+        if turns:
+            connection.execute(_TURNS_OF_SUPERSEDED, {"group": name[0], "agent": name[1], "by": [node_id]})
 
 
 def _turns(rows: Iterable[Row[Any]]) -> list[StoredTurn]:
@@ -151,7 +152,7 @@ _SAME_ATTRIBUTE = text(f"""
 """)  # noqa: S608 – our own names; values are parameters
 _SUPERSEDE = text(f"""
     UPDATE memory_nodes n SET superseded_by = m.node_id, superseded_at = m.created_at, changed_xid = pg_current_xact_id()
-    FROM memory_nodes m WHERE {_OF_AGENT} AND n.node_id = ANY(:ids) AND m.node_id = :by AND {_FACT}
+    FROM memory_nodes m WHERE {_OF_AGENT} AND n.node_id = ANY(:ids) AND m.node_id = :by AND n.kind <> 'session' AND n.superseded_by IS NULL
 """)  # noqa: S608 – our own names; values are parameters
 # A turn that the newer memory rests on, too, says what holds.
 _TURNS_OF_SUPERSEDED = text(f"""

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from jiyi.conversations.memories import Source, event_of, waves
 from jiyi.conversations.types import CombinedExtraction
-from models.conversations import extractions, profiles
+from models.conversations import experiences, extractions, profiles
 from models.conversations.extractions import StoredTurn
 from models.memory.agents import AgentName, lock_agents
 from models.memory.inbox import Stored, store
@@ -36,6 +36,8 @@ def keep(
         return stored
     for one in found:
         _keep_memories(connection, name, one, stored, now)
+        for experience in one.found.experiences:
+            stored.add(experiences.keep(connection, name, experience, one.source, now))
         profiles.update(connection, name, one.found.profile_signals, now)
     return stored
 

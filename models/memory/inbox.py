@@ -45,6 +45,9 @@ ENLARGE = "enlarge"
 #: Owed by nodes from before there were tokens (migration 0002).
 TOKENIZE = "tokenize"
 
+#: Owed by what was taken from a conversation, and has no overview yet.
+SUMMARIZE = "summarize"
+SUMMARISED_KINDS = ("preference", "knowledge", "experience")
 #: Owed by an entry of quarantine: may it become working memory?
 INGRESS = "ingress"
 
@@ -260,6 +263,8 @@ class _Batch:
             rows.owed.append((EMBED, event.event_id, event.group_id))
         if seen.node_type == "thought" and not all(node_id in depths for node_id in seen.evidence):
             rows.owed.append((DEPTH, event.event_id, event.group_id))  # some of its evidence is still on its way
+        if seen.kind in SUMMARISED_KINDS and seen.overview is None:
+            rows.owed.append((SUMMARIZE, event.event_id, event.group_id))
         if not seen.historic and missing(seen, agent.settings, get_settings()):
             rows.owed.append((APPRAISE, event.event_id, event.group_id))
             return

@@ -40,6 +40,7 @@ QUEUES: dict[str, str] = {
     "extract": "reflection",
     "erase": "upkeep",
     "strengthen": "upkeep",
+    "summarize": "reflection",
     "tokenize": "upkeep",
 }
 

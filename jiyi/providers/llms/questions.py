@@ -16,6 +16,7 @@ from jiyi.text.words import Language
 __all__ = [
     "A",
     "Checked",
+    "Compaction",
     "Consistency",
     "Digest",
     "Digested",
@@ -35,6 +36,8 @@ __all__ = [
     "Poignant",
     "Points",
     "Question",
+    "Summarised",
+    "Summary",
     "Triple",
 ]
 
@@ -213,6 +216,32 @@ class Consistency(Question[Checked]):
     answer: ClassVar[type[BaseModel]] = Checked
 
     text: str
+
+
+class Summarised(BaseModel):
+    #: One or two sentences (L1), and three to five keywords (L0).
+    overview: Sentence
+    keywords: list[ShortName] = Field(min_length=1, max_length=5)
+
+
+class Summary(Question[Summarised]):
+    """What does a text come to, in one or two sentences and in keywords, in its own language (ZC-77)?"""
+
+    prompt: ClassVar[str] = "summary"
+    answer: ClassVar[type[BaseModel]] = Summarised
+
+    text: str
+
+
+class Compaction(Question[OneSentence]):
+    """What of this part of a conversation has to be known to go on with it (ZC-81)?"""
+
+    prompt: ClassVar[str] = "compaction"
+    answer: ClassVar[type[BaseModel]] = OneSentence
+
+    #: What the summary of the part before it says.
+    text: str = ""
+    utterances: list[tuple[str, str]] = Field(min_length=1)
 
 
 class Extraction(Question[CombinedExtraction]):
