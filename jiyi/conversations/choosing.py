@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from uuid import UUID
 
 from jiyi.conversations.types import Kind
@@ -61,42 +61,52 @@ class Chosen:
         return estimate_tokens(self.text)
 
 
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Tokens beside a text: of its line, and of the day that stands once above all lines of a day and a kind."""
+
+    line: int
+    day: int = 0
+
+
 @dataclass(slots=True)
 class _Budget:
-    """What is left; ``price`` is what a line costs beside its text."""
+    """What is left, and what is taken already."""
 
     left: int
-    price: int
+    price: Price
     taken: dict[Kind, int] = field(default_factory=dict)
+    days: set[tuple[Kind, date]] = field(default_factory=set)
 
-    def take(self, chosen: Chosen) -> bool:
-        cost = estimate_tokens(chosen.text) + self.price
+    def cost(self, chosen: Chosen) -> int:
+        return chosen.tokens + self.price.line + (0 if _day(chosen) in self.days else self.price.day)
+
+    def take(self, chosen: Chosen, cost: int) -> bool:
         if cost > self.left:
             return False
         self.left -= cost
+        self.days.add(_day(chosen))
         kind = chosen.candidate.kind
         self.taken[kind] = self.taken.get(kind, 0) + cost
         return True
 
 
-def choose(ranked: Sequence[Candidate], budget: int, price: int) -> list[Chosen]:
-    """The memories that go into ``budget`` tokens, best first.
+def _day(chosen: Chosen) -> tuple[Kind, date]:
+    return chosen.candidate.kind, chosen.candidate.created_at.date()
 
-    Args:
-        ranked: the best first.
-        budget: tokens for all lines.
-        price: tokens of a line beside its text.
-    """
+
+def choose(ranked: Sequence[Candidate], budget: int, price: Price) -> list[Chosen]:
+    """The memories that go into ``budget`` tokens, best first; ``ranked`` has the best first, too."""
     room = _Budget(budget, price)
     offered = _one_of_each(ranked, budget)
     taken: dict[UUID, Chosen] = {}
     for one in offered[:FLOOR_PLACES]:
         floor = FLOORS.get(one.candidate.kind, 0.0) * budget
-        fits = room.taken.get(one.candidate.kind, 0) + estimate_tokens(one.text) + price <= floor
-        if fits and room.take(one):
+        cost = room.cost(one)
+        if room.taken.get(one.candidate.kind, 0) + cost <= floor and room.take(one, cost):
             taken[one.candidate.node_id] = replace(one, why=f"{one.why}, within the floor of its kind")
     for one in offered:
-        if one.candidate.node_id not in taken and room.take(one):
+        if one.candidate.node_id not in taken and room.take(one, room.cost(one)):
             taken[one.candidate.node_id] = one
     return [taken[one.candidate.node_id] for one in offered if one.candidate.node_id in taken]
 

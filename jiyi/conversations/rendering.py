@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 
-from jiyi.conversations.choosing import WORTH_SHOWING, Candidate, Chosen, choose
+from jiyi.conversations.choosing import WORTH_SHOWING, Candidate, Chosen, Price, choose
 from jiyi.conversations.types import KINDS, Kind
 from jiyi.providers.llms.blocks import quoted, visible_json
 from jiyi.text.budget import estimate_tokens
@@ -58,7 +59,7 @@ def render(ranked: Sequence[Candidate], budget: int, style: Style) -> Rendered:
     """The context of at most ``budget`` tokens; empty if nothing fits beside the headings."""
     write = _WRITERS[style.format]
     style = _with_fitting_profile(style, write, budget)
-    price = _price(style)
+    price = PRICES[style.format]
     room = budget - estimate_tokens(write([], style)) - _headings(style)
     chosen: list[Chosen] = []
     text = write(chosen, style)
@@ -90,23 +91,30 @@ def _in_order(chosen: Sequence[Chosen]) -> list[Chosen]:
 
 def _of(kind: Kind, chosen: Sequence[Chosen]) -> list[Chosen]:
     found = [one for one in chosen if one.candidate.kind == kind]
-    return sorted(found, key=lambda one: one.candidate.created_at) if kind == "session" else found
+    return sorted(found, key=lambda one: one.candidate.created_at)
+
+
+def _lines(chosen: Sequence[Chosen], language: Language) -> list[str]:
+    """A line for each, below the day on which it was said."""
+    lines = []
+    for day, these in groupby(chosen, key=lambda one: _day(one.candidate.created_at)):
+        lines += [f"{day}:", *(_line(one, language) for one in these)]
+    return lines
 
 
 def _line(one: Chosen, language: Language) -> str:
     memory = one.candidate
     ends = f" ({EARLIER[language].format(day=_day(memory.superseded_at))})" if memory.superseded_at is not None else ""
     speaker = f"{memory.role}: " if memory.role is not None and one.text == memory.text and not memory.named else ""
-    return f"{_day(memory.created_at)} {speaker}{quoted(one.text, len(one.text) * 2)}{ends}"
+    return f"{speaker}{quoted(one.text, len(one.text) * 2)}{ends}"
 
 
 def _day(at: datetime | None) -> str:
     return "" if at is None else f"{at:%Y-%m-%d}"
 
 
-def _price(style: Style) -> int:
-    """Tokens of a line beside its text: its day, quotes and marks, rounded up."""
-    return {"markdown": 9, "compact": 9, "json": 22, "template": 9}[style.format] + (0 if style.language == "en" else 1)
+#: Tokens of a line's quotes and of the speaker of a turn without a name; and of a day above its lines, by format.
+PRICES = {"markdown": Price(3, 7), "compact": Price(3, 7), "template": Price(3, 7), "json": Price(22)}
 
 
 def _headings(style: Style) -> int:
@@ -120,13 +128,15 @@ def _markdown(chosen: Sequence[Chosen], style: Style) -> str:
     parts = [NOTE[style.language]]
     if style.profile:
         parts.append("\n".join([f"## {PROFILE[style.language]}", *style.profile]))
-    written = {kind: [_line(one, style.language) for one in _of(kind, chosen)] for kind in KINDS}
+    written = {kind: _lines(_of(kind, chosen), style.language) for kind in KINDS}
     parts += ["\n".join([f"## {HEADINGS[style.language][kind]}", *lines]) for kind, lines in written.items() if lines]
     return "\n".join(parts)
 
 
 def _compact(chosen: Sequence[Chosen], style: Style) -> str:
-    return "\n".join([NOTE[style.language], *style.profile, *(_line(one, style.language) for one in _in_order(chosen))])
+    return "\n".join(
+        [NOTE[style.language], *style.profile, *_lines(sorted(chosen, key=lambda one: one.candidate.created_at), style.language)]
+    )
 
 
 def _json(chosen: Sequence[Chosen], style: Style) -> str:
@@ -146,7 +156,7 @@ def _entry(one: Chosen) -> dict[str, str]:
 
 def _template(chosen: Sequence[Chosen], style: Style) -> str:
     """In one pass: what stands in a memory is not filled in again. Unknown places stay as they are."""
-    values = {name: "\n".join(_line(one, style.language) for one in _of(kind, chosen)) for name, kind in PLACES.items()}
+    values = {name: "\n".join(_lines(_of(kind, chosen), style.language)) for name, kind in PLACES.items()}
     values["profile"] = "\n".join(style.profile)
     return _PLACE.sub(lambda match: values.get(match[1], match[0]), style.template or "")
 

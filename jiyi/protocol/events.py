@@ -104,6 +104,12 @@ NodeType = Literal["event", "thought", "chat"]
 Flag = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 
 
+def refuse_anothers_address(agent_id: str, uri: str | None) -> None:
+    """Raises :class:`ValueError` for an address of another agent."""
+    if uri is not None and parse_uri(uri).agent_id != agent_id:
+        raise ValueError(f"uri: {uri!r} is an address of another agent than {agent_id!r}")
+
+
 class Observation(BaseModel):
     """What was perceived, thought or said: the payload of ``memory.observed`` (GA-08, GA-09).
 
@@ -256,8 +262,7 @@ class MemoryObserved(_Event):
 
     @model_validator(mode="after")
     def _address_is_the_agents(self) -> Self:
-        if self.payload.uri is not None and parse_uri(self.payload.uri).agent_id != self.agent_id:
-            raise ValueError(f"payload.uri: {self.payload.uri!r} is another agent's than {self.agent_id!r}")
+        refuse_anothers_address(self.agent_id, self.payload.uri)
         return self
 
 

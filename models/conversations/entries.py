@@ -152,14 +152,7 @@ def _place(group_id: str, uri: str) -> dict[str, Any]:
     """What an address and all below it are found by; the agent is always named (ZC-26)."""
     place = parse_uri(uri)
     exact = uri_of(*_parts(place))
-    whole = place.kind is None
-    return {
-        "group": group_id,
-        "agent": place.agent_id,
-        "uri": exact,
-        "prefix": f"{exact}/",
-        "all": exact == SCHEME + exact.removeprefix(SCHEME).partition("/")[0],
-    }
+    return {"group": group_id, "agent": place.agent_id, "uri": exact, "prefix": f"{exact}/", "all": place.kind is None}
 
 
 def _at(connection: Connection, group_id: str, uri: str, content: str) -> UUID | None:

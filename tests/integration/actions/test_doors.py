@@ -19,12 +19,14 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import Scope, within
 from models.db.valkey import valkey
-from tests.integration.actions import accounts, erasure, memory, operations, queue, reflection, tiers
+from tests.integration.actions import accounts, conversations, erasure, memory, operations, queue, reflection, tiers
 from tests.integration.actions.cases import Case
 from tests.integration.conftest import SignIn
 
 NOBODY = Scope()
-CASES: tuple[Case, ...] = (*accounts.CASES, *erasure.CASES, *memory.CASES, *operations.CASES, *queue.CASES, *reflection.CASES, *tiers.CASES)
+CASES: tuple[Case, ...] = tuple(
+    case for subject in (accounts, conversations, erasure, memory, operations, queue, reflection, tiers) for case in subject.CASES
+)
 Door = Callable[[Case, str, Any], str]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from jiyi.conversations.uris import parse_uri, uri_of
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
+from jiyi.protocol.event_bodies import EventsBody
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda name: name.strip() != "")
 
@@ -56,13 +58,21 @@ def test_what_is_no_address_is_refused(wrong: str) -> None:
         ({"uri": "agent://a/knowledge/x"}, "kind and uri belong together"),
         ({"kind": "knowledge", "uri": "agent://a/preference/x"}, "no address of the kind knowledge"),
         ({"kind": "knowledge", "uri": "agent://a/../b"}, "no segment may be"),
-        ({"kind": "knowledge", "uri": "agent://b/knowledge/x"}, "another agent's"),
+        ({"kind": "knowledge", "uri": "agent://b/knowledge/x"}, "an address of another agent"),
     ],
 )
 def test_an_event_names_an_address_of_its_agent_and_kind(fields: dict[str, str], problem: str) -> None:
     event = {"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x", **fields}}
     with pytest.raises(InvalidEvent, match=problem):
         wire.build(event)
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_bug_m3_no_event_of_the_api_is_stored_at_another_agents_address(*, short: bool) -> None:
+    seen = {"description": "x", "kind": "knowledge", "uri": "agent://b/knowledge/x"}
+    body = {"agent_id": "a", **seen} if short else {"type": "memory.observed", "agent_id": "a", "payload": seen}
+    with pytest.raises(ValidationError, match="an address of another agent"):
+        EventsBody.model_validate(body)
 
 
 def test_a_turn_names_its_session() -> None:
