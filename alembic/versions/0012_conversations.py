@@ -43,7 +43,7 @@ def upgrade() -> None:
         "memory_nodes",
         ["group_id", "agent_id", "uri", "content_hash"],
         unique=True,
-        postgresql_where=sa.text("uri IS NOT NULL AND kind <> 'session' AND superseded_by IS NULL"),
+        postgresql_where=sa.text("uri IS NOT NULL AND kind <> 'session' AND superseded_at IS NULL"),
     )
     op.create_index(
         "memory_nodes_turns_idx", "memory_nodes", ["group_id", "agent_id", "node_count"], postgresql_where=sa.text("kind = 'session'")

@@ -116,14 +116,14 @@ def _one_of_each(ranked: Sequence[Candidate], budget: int) -> list[Chosen]:
     turns = {one.node_id: one for one in ranked if one.kind == "session"}
     told: dict[UUID, Candidate] = {}
     for one in ranked:
-        if one.superseded_by is None:
+        if one.superseded_at is None:
             for turn_id in one.turn_ids:
                 told.setdefault(turn_id, one)
     shown: set[UUID] = set()
     found = []
     for place, one in enumerate(ranked, 1):
         best = told.get(one.node_id, one) if one.kind == "session" else one
-        if best.node_id in shown or one.node_id in shown or (one.superseded_by is not None and one.kind != "session"):
+        if best.node_id in shown or one.node_id in shown or (one.superseded_at is not None and one.kind != "session"):
             continue
         sources = [turns[turn_id] for turn_id in best.turn_ids if turn_id in turns]
         text, others = _told(best, sources, one)
@@ -135,13 +135,13 @@ def _one_of_each(ranked: Sequence[Candidate], budget: int) -> list[Chosen]:
 def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate) -> tuple[str, tuple[UUID, ...]]:
     """What is shown of a memory: its turn's words where they say all of it, else its own; and whose they are, too."""
     others = tuple(turn.node_id for turn in sources)
-    if memory.kind == "session" or ranked.superseded_by is not None:
+    if memory.kind == "session" or ranked.superseded_at is not None:
         return memory.text, ()
     words = set(tokens(memory.text))
     for turn in sources:
         said = set(tokens(turn.text))
         short = estimate_tokens(turn.text) <= LONGER * estimate_tokens(memory.text)
-        if turn.superseded_by is None and short and words and len(words & said) >= SAID_IN_TURN * len(words):
+        if turn.superseded_at is None and short and words and len(words & said) >= SAID_IN_TURN * len(words):
             return turn.text, others
     return memory.text, others
 

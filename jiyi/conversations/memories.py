@@ -91,10 +91,10 @@ def event_of(memory: ExtractedMemory, source: Source) -> Event:
     )
 
 
-def experience_event(made: StoredExperience, told: ExtractedExperience, source: Source) -> MemoryObserved:
-    """An experience as the event of its memory, at the address of its problem (ZC-27)."""
+def experience_event(made: StoredExperience, told: ExtractedExperience, source: Source, before: Sequence[UUID] = ()) -> MemoryObserved:
+    """An experience as the event of its memory, at the address of its problem (ZC-27); ``before``: turns that told of it earlier."""
     turns = sorted(set(told.turns))
-    evidence = [source.turn_ids[turn] for turn in turns]
+    evidence = list(dict.fromkeys([*before, *(source.turn_ids[turn] for turn in turns)]))
     key = pattern_hash(made.pain_pattern).hex()
     event = wire.build(
         {

@@ -188,7 +188,7 @@ _COLUMNS = """
     superseded_by, superseded_at, provenance
 """
 _SELECT = f"SELECT {_COLUMNS} FROM memory_nodes WHERE group_id = :group AND kind IS NOT NULL"  # noqa: S608 – our own names; values are parameters
-_IN_FORCE = "superseded_by IS NULL AND archived_at IS NULL"
+_IN_FORCE = "superseded_at IS NULL AND archived_at IS NULL"
 _HERE = "agent_id = :agent AND (:all OR uri = :uri OR starts_with(uri, :prefix))"
 _ONE = text(f"{_SELECT} AND node_id = :id")
 _SOME = text(f"{_SELECT} AND node_id = ANY(:ids)")
@@ -204,14 +204,14 @@ _COUNTS = text(f"""
 """)  # noqa: S608 – our own names; values are parameters
 _AT = text("""
     SELECT node_id FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND uri = :uri AND content_hash = :hash
-      AND superseded_by IS NULL ORDER BY node_count LIMIT 1
+      AND superseded_at IS NULL ORDER BY node_count LIMIT 1
 """)
 _STATS = text("""
     WITH these AS (
-        SELECT kind, agent_id, created_at, superseded_by, octet_length(description) AS size
+        SELECT kind, agent_id, created_at, superseded_at, octet_length(description) AS size
         FROM memory_nodes WHERE group_id = :group AND kind IS NOT NULL
     )
-    SELECT count(*) AS total, count(superseded_by) AS superseded, min(created_at) AS oldest, max(created_at) AS newest,
+    SELECT count(*) AS total, count(superseded_at) AS superseded, min(created_at) AS oldest, max(created_at) AS newest,
         coalesce(sum(size), 0)::bigint AS size,
         (SELECT jsonb_object_agg(kind, n) FROM (SELECT kind, count(*) AS n FROM these GROUP BY kind) k) AS by_type,
         (SELECT jsonb_object_agg(agent_id, n) FROM (SELECT agent_id, count(*) AS n FROM these GROUP BY agent_id) a) AS by_agent

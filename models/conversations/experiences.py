@@ -25,7 +25,8 @@ def keep(connection: Connection, name: AgentName, told: ExtractedExperience, sou
     row = connection.execute(_FIND, _whose(name) | {"hash": key}).one_or_none()
     known = None if row is None else StoredExperience.model_validate(row, from_attributes=True)
     made = merged(known, told)
-    event = experience_event(made, told, source)
+    before = [] if row is None else _turns(connection, name, row.node_id)
+    event = experience_event(made, told, source, before)
     stored = store(connection, [event])
     node_id = _in_force(connection, name, event.payload.uri, text_of(made)) or event.event_id
     if row is not None and row.node_id != node_id:
@@ -38,6 +39,12 @@ def of_agent(connection: Connection, name: AgentName, limit: int) -> list[Stored
     """The agent's experiences, the most used first."""
     rows = connection.execute(_ALL, _whose(name) | {"limit": limit})
     return [StoredExperience.model_validate(row, from_attributes=True) for row in rows]
+
+
+def _turns(connection: Connection, name: AgentName, node_id: UUID) -> list[UUID]:
+    """The turns that a memory rests on."""
+    found = connection.execute(_TURNS, _whose(name) | {"id": node_id}).scalar_one_or_none()
+    return [UUID(turn) for turn in found or ()]
 
 
 def _in_force(connection: Connection, name: AgentName, uri: str | None, content: str) -> UUID | None:
@@ -55,8 +62,9 @@ _OF_AGENT = "group_id = :group AND agent_id = :agent"
 _FIND = text(f"SELECT node_id, {_COLUMNS} FROM experiences WHERE {_OF_AGENT} AND pattern_hash = :hash FOR UPDATE")  # noqa: S608 – our own names; values are parameters
 _ALL = text(f"SELECT {_COLUMNS} FROM experiences WHERE {_OF_AGENT} ORDER BY reuse_count DESC, updated_at DESC LIMIT :limit")  # noqa: S608 – our own names; values are parameters
 _AT = text(f"""
-    SELECT node_id FROM memory_nodes WHERE {_OF_AGENT} AND uri = :uri AND description = :content AND superseded_by IS NULL LIMIT 1
+    SELECT node_id FROM memory_nodes WHERE {_OF_AGENT} AND uri = :uri AND description = :content AND superseded_at IS NULL LIMIT 1
 """)  # noqa: S608 – our own names; values are parameters
+_TURNS = text(f"SELECT filling FROM memory_nodes WHERE {_OF_AGENT} AND node_id = :id")  # noqa: S608 – our own names; values are parameters
 _SAVE = text(f"""
     INSERT INTO experiences (group_id, agent_id, pattern_hash, node_id, {_COLUMNS}, created_at, updated_at)
     VALUES (:group, :agent, :hash, :node, {_VALUES}, :now, :now)

@@ -114,7 +114,7 @@ def sessions_of(turns: Sequence[StoredTurn]) -> dict[str, list[StoredTurn]]:
 _OF_AGENT = "n.group_id = :group AND n.agent_id = :agent"
 _TURN = "n.node_id, n.node_count, n.session_id, n.provenance ->> 'role', n.subject, n.description, n.created_at"
 _IS_TURN = "n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL"
-_FACT = "n.kind IN ('preference', 'knowledge') AND n.superseded_by IS NULL AND n.archived_at IS NULL"
+_FACT = "n.kind IN ('preference', 'knowledge') AND n.superseded_at IS NULL AND n.archived_at IS NULL"
 
 _CURSOR = text("SELECT extracted_to FROM extraction_cursors WHERE group_id = :group AND agent_id = :agent")
 _MOVE = text("""
@@ -152,13 +152,13 @@ _SAME_ATTRIBUTE = text(f"""
 """)  # noqa: S608 – our own names; values are parameters
 _SUPERSEDE = text(f"""
     UPDATE memory_nodes n SET superseded_by = m.node_id, superseded_at = m.created_at, changed_xid = pg_current_xact_id()
-    FROM memory_nodes m WHERE {_OF_AGENT} AND n.node_id = ANY(:ids) AND m.node_id = :by AND n.kind <> 'session' AND n.superseded_by IS NULL
+    FROM memory_nodes m WHERE {_OF_AGENT} AND n.node_id = ANY(:ids) AND m.node_id = :by AND n.kind <> 'session' AND n.superseded_at IS NULL
 """)  # noqa: S608 – our own names; values are parameters
 # A turn that the newer memory rests on, too, says what holds.
 _TURNS_OF_SUPERSEDED = text(f"""
     UPDATE memory_nodes n SET superseded_by = o.superseded_by, superseded_at = o.superseded_at, changed_xid = pg_current_xact_id()
     FROM memory_nodes o JOIN memory_nodes b ON b.node_id = o.superseded_by
-    WHERE {_OF_AGENT} AND n.kind = 'session' AND n.superseded_by IS NULL
+    WHERE {_OF_AGENT} AND n.kind = 'session' AND n.superseded_at IS NULL
       AND o.group_id = :group AND o.agent_id = :agent AND o.kind <> 'session'
       AND (o.superseded_by = ANY(:by) OR o.node_id = ANY(:by))
       AND o.filling ? n.node_id::text AND NOT b.filling ? n.node_id::text

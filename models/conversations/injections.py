@@ -70,7 +70,7 @@ def latest(connection: Connection, name: AgentName, limit: int, before: UUID | N
 
 _IMPORTANT = text("""
     SELECT node_id, kind, description, created_at, filling FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND kind = ANY(:kinds) AND superseded_by IS NULL AND archived_at IS NULL
+    WHERE group_id = :group AND agent_id = :agent AND kind = ANY(:kinds) AND superseded_at IS NULL AND archived_at IS NULL
     ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit
 """)
 _KEYWORDS = text("SELECT keywords FROM industry_keywords WHERE group_id = :group ORDER BY industry")

@@ -106,7 +106,7 @@ _AGENTS = text(f"SELECT agent_id FROM ({_EVERYONE}) everyone ORDER BY agent_id")
 _KNOWN_NODES = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
 _NODES = text(f"""
     SELECT node_id, agent_id, node_count, concat_ws({APART}, agent_id, session_id, subject, predicate, object, description,
-        embedding_key, array_to_string(keywords, {APART}), filling::text, provenance::text) AS content
+        embedding_key, array_to_string(keywords, {APART}), filling::text, provenance::text, uri, abstract, overview) AS content
     FROM memory_nodes WHERE group_id = :group AND (agent_id, node_count) > (:agent, :count)
     ORDER BY agent_id, node_count LIMIT :limit
 """)  # noqa: S608 – our own names; values are parameters

@@ -428,7 +428,7 @@ _ADDRESSED = text("""
     FROM memory_nodes n JOIN unnest(
         CAST(:groups AS text[]), CAST(:agents AS text[]), CAST(:uris AS text[]), CAST(:hashes AS bytea[])
     ) AS w(group_id, agent_id, uri, content_hash) USING (group_id, agent_id, uri, content_hash)
-    WHERE n.kind <> 'session' AND n.superseded_by IS NULL
+    WHERE n.kind <> 'session' AND n.superseded_at IS NULL
 """)
 _LATEST = text("""
     SELECT w.group_id, w.agent_id, n.node_id, n.subject, n.predicate, n.object

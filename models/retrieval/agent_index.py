@@ -55,7 +55,7 @@ _READ = {
     "archived": "n.archived_at IS NOT NULL",
     "is_idle": "n.is_idle",
     "kind": "coalesce(n.kind, 'memory')",
-    "superseded": "n.superseded_by IS NOT NULL",
+    "superseded": "n.superseded_at IS NOT NULL",
     "says_idle": "strpos(n.embedding_key, 'idle') > 0",
     "poignancy": "coalesce(n.poignancy, 0)",
     "session": "n.session_id",

@@ -197,7 +197,7 @@ def _conditions(key: IndexKey, filters: Filters, now: datetime) -> tuple[sql.Com
             parameters[name] = value
     parameters["archived"] = filters.include_archived
     if not filters.include_superseded:
-        conditions.append("n.superseded_by IS NULL")
+        conditions.append("n.superseded_at IS NULL")
     if not filters.include_archived:
         conditions.append("n.archived_at IS NULL")
     return sql.SQL(" AND ").join(sql.SQL(condition) for condition in conditions), parameters
