@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from sqlalchemy import text
 
 from alembic import context
@@ -13,6 +15,7 @@ from models.db.tables import Base
 LOCK_TIMEOUT = "4s"
 #: Any number that no other program uses: two copies that start at once migrate one after the other.
 MIGRATION_LOCK = 7_461_903
+LOCK_POLL_SECONDS = 0.2
 
 
 def run() -> None:
@@ -24,7 +27,10 @@ def run() -> None:
     with engine().connect() as connection, as_owner(connection):
         # An index of millions of rows takes minutes, and so does waiting for another copy that is making it.
         connection.execute(text("SET statement_timeout = 0"))
-        connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": MIGRATION_LOCK})
+        # Not by waiting in PostgreSQL: the snapshot of a statement that waits would hold up CREATE INDEX CONCURRENTLY for ever.
+        while not connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": MIGRATION_LOCK}).scalar_one():
+            connection.commit()
+            time.sleep(LOCK_POLL_SECONDS)
         connection.execute(text(f"SET lock_timeout = '{LOCK_TIMEOUT}'"))
         connection.commit()
         context.configure(connection=connection, target_metadata=Base.metadata, transaction_per_migration=True)

@@ -11,6 +11,11 @@ questions that were asked before: their vectors are cached, so that no embedder 
 * **after a write**: the first retrieval after one new memory, which the index has to take in.
 * **cold**: the first retrieval of all, for which the worker reads the whole agent.
 * **numpy**: ``vectors @ query``, partition, sort of the best 30; in this process, in the same run.
+* **empty task**: a call through the same queue to the same worker that is answered as soon as it is read: the least that
+  a retrieval can take.
+* **CPU**: of all processes together, this one among them, for one retrieval.
+* **bytes a memory**: what the retrieval worker's memory grew by when it read the agent.
+* **a second**: retrievals of 32 callers at the same time, who ask again as soon as they have their answer.
 """
 
 from __future__ import annotations
@@ -19,6 +24,8 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from itertools import cycle, islice, product
 from pathlib import Path
@@ -29,13 +36,16 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import text
 
+from bench.support.processes import cpu_seconds, resident_bytes
 from bench.support.ranking import quantile
 from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.client.client import chunks
+from jiyi.errors import InvalidRequest
 from jiyi.protocol import events
 from jiyi.protocol.events import Event
 from jiyi.protocol.retrieval import DEFAULT_TOP_K
+from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders import embedder
 from models.db.connection import unit_of_work
@@ -53,6 +63,8 @@ WRITES = 20
 BATCH = 1_000
 #: Seconds; the first retrieval of a large agent reads it all.
 PATIENCE = 60
+#: Callers at the same time, and for how many seconds.
+CALLERS, CALLING_SECONDS = 32, 4.0
 SEED = 20260301
 #: What design §13 allows: size → milliseconds at the median.
 GOALS = {1_000: 5, 10_000: 8, 100_000: 25}
@@ -133,10 +145,15 @@ def measure(client: Client, size: int, count: int) -> dict[str, float]:
     def ask(question: str) -> float:
         return milliseconds(lambda: client.retrieve(agent_id, question, timeout=PATIENCE))
 
+    before = resident_bytes("retrieval")
     cold = ask(questions[0])
+    grown = resident_bytes("retrieval") - before
     for question in questions:
         ask(question)
+    used = cpu_seconds()
     spent = [ask(question) for question in islice(cycle(questions), count)]
+    used = cpu_seconds() - used
+    a_second = at_once(ask, questions)
     after_write = []
     for question, event in zip(questions, made_up(random, agent_id, unit_vectors(random, WRITES), model), strict=False):
         with unit_of_work() as connection:
@@ -148,15 +165,49 @@ def measure(client: Client, size: int, count: int) -> dict[str, float]:
         "p95_ms": quantile(spent, 0.95),
         "after_write_p50_ms": quantile(after_write, 0.5),
         "cold_ms": cold,
+        "cpu_ms": used * 1000 / count,
+        "bytes_per_memory": grown / size,
+        "per_s": a_second,
         "numpy_p50_ms": reference,
         "ratio": median / reference,
     }
     return {name: round(value, 2) for name, value in figures.items()}
 
 
+def at_once(ask: Callable[[str], float], questions: Sequence[str]) -> float:
+    """Retrievals a second of many callers."""
+    end = time.perf_counter() + CALLING_SECONDS
+
+    def call(number: int) -> int:
+        asked = 0
+        for question in cycle(questions[number % len(questions) :]):
+            ask(question)
+            asked += 1
+            if time.perf_counter() > end:
+                return asked
+        return asked
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        return sum(pool.map(call, range(CALLERS))) / CALLING_SECONDS
+
+
+def empty_task(client: Client, count: int) -> float:
+    """Milliseconds at the median of a call that the worker refuses at once, because it names nobody."""
+    queue = retrieval_queue(client.group, "", client.settings.retrieval_shards)
+
+    def call() -> None:
+        with suppress(InvalidRequest):
+            client.transport.call("retrieval.retrieve", queue, {}, PATIENCE)
+
+    for _ in range(QUESTIONS):
+        call()
+    return round(quantile([milliseconds(call) for _ in range(count)], 0.5), 2)
+
+
 def run(sizes: Sequence[int], count: int, console: Console) -> dict[str, Any]:
     results: dict[str, Any] = {}
     with running(embedder="hashing", hashing_dimensions=str(DIMENSIONS)) as client:
+        results["empty_task_p50_ms"] = empty_task(client, count)
         for size in sizes:
             with console.status(f"{size:,} memories"):
                 results[str(size)] = measure(client, size, count)
@@ -192,8 +243,9 @@ def plot(result: dict[str, Any], path: Path, console: Console) -> None:
 
 
 def table_of(result: dict[str, Any]) -> Table:
-    table = Table(title=f"Retrieval through the queue, ms · {result['retrievals']} each · {result['machine']}")
-    for column in ("memories", "p50", "goal", "p95", "after a write", "cold", "numpy p50", "ratio"):
+    title = f"Retrieval through the queue, ms · {result['retrievals']} each · {result['machine']}"
+    table = Table(title=title, caption=f"an empty task: {result['empty_task_p50_ms']} ms")
+    for column in ("memories", "p50", "goal", "p95", "after a write", "cold", "CPU", "bytes a memory", "a second", "numpy p50", "ratio"):
         table.add_column(column, justify="right")
     for size in sorted(int(name) for name in result if name.isdigit()):
         row = result[str(size)]
@@ -204,6 +256,9 @@ def table_of(result: dict[str, Any]) -> Table:
             f"{row['p95_ms']:.1f}",
             f"{row['after_write_p50_ms']:.1f}",
             f"{row['cold_ms']:.0f}",
+            f"{row['cpu_ms']:.1f}",
+            f"{row['bytes_per_memory']:,.0f}",
+            f"{row['per_s']:.0f}",
             f"{row['numpy_p50_ms']:.2f}",
             f"{row['ratio']:.1f}",
         )

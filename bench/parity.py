@@ -34,8 +34,6 @@ from jiyi.polling import poll
 IMPORT_SECONDS = 300
 #: ada-002's; the made-up vectors of the edge cases have as many.
 DIMENSIONS = 1536
-#: Scores may differ by the rounding of stored float32 vectors.
-TOLERANCE = 1e-4
 
 
 def made_up_vector(text: str) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -31,7 +31,6 @@ from jiyi.reflection.thoughts import Origin, events_of
 
 NAMESPACE = UUID("5f6a2f6c-54c0-5d5f-9d1e-3b6f6f2f5a77")
 AGENT = "Maria Lopez"
-PARTNER = "Klaus Mueller"
 #: ``importance_trigger_max`` of the recorded persona.
 MAXIMUM = 150
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S"

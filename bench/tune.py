@@ -40,7 +40,7 @@ from jiyi.retrieval.relevance import Corpus
 from jiyi.retrieval.scoring import best
 from jiyi.text.tokens import tokens
 from jiyi.text.words import is_idle
-from models.retrieval.agent_index import CENTRE_STEPS
+from models.retrieval.derived_columns import CENTRE_STEPS
 
 LOCOMO_RECALL, MEMDAILY_RECALL = 10, memdaily.RECALL
 EMBED_BATCH = 64

@@ -61,6 +61,16 @@ class EventRejected(JiyiError):  # noqa: N818 – users know it by this name
     code = "event_rejected"
 
 
+class IdReused(EventRejected):
+    """Another event of the group has this event's id, and says something else; ``problems`` has one sentence an event."""
+
+    code = "id_reused"
+
+    def __init__(self, problems: Sequence[str] | str) -> None:
+        self.problems = [problems] if isinstance(problems, str) else list(problems)
+        super().__init__(join_problems(self.problems))
+
+
 class ProviderUnavailable(JiyiError):  # noqa: N818 – users know it by this name
     """Something outside that the work needs is away: the work waits, and no attempt is counted against it."""
 
@@ -117,6 +127,12 @@ class NotFound(JiyiError, LookupError):  # noqa: N818 – users know it by this 
     code = "not_found"
 
 
+class NotAllowed(JiyiError, PermissionError):  # noqa: N818 – users know it by this name
+    """The call is not signed, or with a key that may not do this; nothing was done."""
+
+    code = "not_allowed"
+
+
 class TooManyQuestions(JiyiError):  # noqa: N818 – users know it by this name
     """The group asks its memory more often than the deployment lets it; nothing is wrong with the question."""
 
@@ -140,6 +156,7 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
         BrokerUnavailable,
         NoAnswer,
         EventRejected,
+        IdReused,
         ProviderUnavailable,
         EmbeddingUnavailable,
         TextRefused,
@@ -149,6 +166,7 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
         ModelMismatch,
         EvidenceMissing,
         NotFound,
+        NotAllowed,
         TooManyQuestions,
         ServiceError,
     )

@@ -1,24 +1,35 @@
 """All settings, one class. ``docs/configuration.md`` is generated from it (``python -m jiyi.settings``).
 
 A setting is read from, in this order: the environment (``JIYI_…``), the file that a running embedded
-copy leaves in its home (``run/jiyi.env``: the addresses of its database and broker), the default.
+copy leaves in its home (``run/jiyi.env``: the addresses of its database and broker), for two addresses the names that
+other programs know them by (``DATABASE_URL``, ``REDIS_URL``), the default.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, DotEnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, DotEnvSettingsSource, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from jiyi.errors import SettingsError, problems_of
 
 PREFIX = "JIYI_"
 RUN_ENV = Path("run") / "jiyi.env"
+#: The secret that ``jiyi up`` makes, in its home.
+SECRET_FILE = "secret_key"  # noqa: S105
+#: Where an embedded copy keeps its database, in its home.
+EMBEDDED_DATA = Path("postgres")
+#: Variables of other programs that are understood, and our settings that they stand for.
+OTHER_NAMES = {"DATABASE_URL": "database_url", "REDIS_URL": "redis_url"}
+#: PostgreSQL's address as others write it, and as SQLAlchemy does with our driver.
+OTHER_SCHEMES, SCHEME = ("postgres", "postgresql"), "postgresql+psycopg"
 
 Mode = Literal["recent", "elapsed", "stanford"]
 RelevanceMode = Literal["hybrid", "dense", "lexical"]
@@ -37,6 +48,9 @@ def default_home() -> Path:
 
 
 Weight = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+#: An agent's own. Negative ones turn an order around, as the original's code lets them: they count in mode ``stanford`` only.
+AgentWeight = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
+WEIGHTS = ("recency_w", "relevance_w", "importance_w")
 #: Per rank or per hour; 1 switches the decay off, 0 would make every older memory equal.
 Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 #: Of the day, UTC; -1: never.
@@ -55,12 +69,16 @@ class Settings(BaseSettings):
     # Addresses
     home: Path = Field(default_factory=default_home, description="Where an embedded copy keeps its data, sockets and logs.")
     database_url: str = Field(
-        "", description="SQLAlchemy URL of PostgreSQL ≥ 16 with pgvector ≥ 0.8.5, e.g. `postgresql+psycopg://user:secret@host/jiyi`."
+        "",
+        description="URL of PostgreSQL ≥ 16 with pgvector ≥ 0.8.5, e.g. `postgresql+psycopg://user:secret@host/jiyi`; `postgresql://` and `postgres://` mean the same. `DATABASE_URL` stands for it where it is not set.",
     )
     broker_url: str = Field(
         "", description="kombu URL of the broker: `redis://host:6379/0`, `redis+socket:///path`, or `amqp://…` for RabbitMQ."
     )
-    redis_url: str = Field("", description="URL of Redis/Valkey for replies and buffers: `redis://host:6379/0` or `unix:///path?db=0`.")
+    redis_url: str = Field(
+        "",
+        description="URL of Redis/Valkey for replies and buffers: `redis://host:6379/0` or `unix:///path?db=0`. `REDIS_URL` stands for it where it is not set.",
+    )
     web_host: str = Field(
         "127.0.0.1",
         description="Address that the web listens on. Others than this machine's own need `JIYI_SECRET_KEY`, and somebody who can sign in.",
@@ -72,11 +90,21 @@ class Settings(BaseSettings):
         "default", min_length=1, max_length=128, description="Group (tenant) that the client and the command line speak for."
     )
 
+    url: str = Field(
+        "",
+        pattern=r"^(https?://\S+)?$",
+        description="Address of a service, `https://memory.example.org`: with it the client speaks HTTP (docs/api.md) instead of to the broker.",
+    )
+
     # Who may (docs/tenants.md)
-    key: SecretStr = Field(SecretStr(""), description="API key with which the client signs its events, `jiyi_…`.")
+    key: SecretStr = Field(SecretStr(""), description="API key with which the client signs its events and calls, `jiyi_…`.")
     secret_key: SecretStr = Field(
         SecretStr(""),
-        description="What the service signs sessions and its own events with, at least 32 characters, the same in every process. `jiyi up` makes one in its home (`secret_key`).",
+        description="What the service signs sessions, its own events and calls with, at least 32 characters, the same in every process. `jiyi up` makes one in its home (`secret_key`), where the command line and clients of the same user find it.",
+    )
+    allow_unsigned_calls: bool = Field(
+        False,
+        description="Whether workers answer calls over the broker that nobody signed, operators' deeds excepted. For brokers that only trusted programs reach.",
     )
     require_signed_events: bool = Field(
         False, description="Whether the intake refuses events that are not signed with a key of their group."
@@ -103,6 +131,12 @@ class Settings(BaseSettings):
     )
     stream_clients_per_key: int = Field(
         8, ge=0, le=10_000, description="Most live streams that one API key, or one person, has open in one web process."
+    )
+    stream_clients_per_address: int = Field(
+        16,
+        ge=0,
+        le=10_000,
+        description="Most live streams that one address has open in one web process; behind a proxy that is the client's, with `JIYI_WEB_PROXIES`.",
     )
     stream_seconds: float = Field(
         3_600, gt=0, le=86_400, description="Longest that one live stream stays open; the client comes back by itself."
@@ -325,6 +359,16 @@ class Settings(BaseSettings):
     wm_pending_claims: PendingClaims = Field(
         "refuse", description="What becomes of outputs with claims that nobody has checked yet: they stay out, or enter with a flag."
     )
+    guard_depth: int = Field(
+        10, ge=1, le=1_000, description="Calls between nodes, one within the other, above which a session counts as a runaway loop."
+    )
+    guard_tokens_per_second: float = Field(
+        1_000, gt=0, le=1_000_000, description="Tokens that a session's outputs may have per second, over ten seconds."
+    )
+    guard_similarity: float = Field(
+        0.95, ge=0, le=1, description="Three outputs in a row, each more like the one before than this, are a runaway loop."
+    )
+    guard_entropy: float = Field(0.5, ge=0, le=1, description="An output whose words vary less, from 0 to 1, comes from a runaway loop.")
     memory_queries_per_minute: int = Field(
         0, ge=0, le=1_000_000, description="Most questions to a group's tiers in a minute, by all who ask for it; 0: no limit."
     )
@@ -378,6 +422,12 @@ class Settings(BaseSettings):
         300, ge=0, le=86_400, description="How often queues, pending work and dead letters are counted; 0 switches it off."
     )
 
+    @field_validator("database_url")
+    @classmethod
+    def _with_our_driver(cls, url: str) -> str:
+        scheme, separator, rest = url.partition("://")
+        return f"{SCHEME}://{rest}" if separator and scheme in OTHER_SCHEMES else url
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -388,7 +438,8 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         running_copy = DotEnvSettingsSource(settings_cls, env_file=default_home() / RUN_ENV)
-        return init_settings, env_settings, running_copy
+        others = InitSettingsSource(settings_cls, other_programs_addresses())
+        return init_settings, env_settings, running_copy, _HomeSecret(settings_cls), others
 
     def need(self, name: Literal["database_url", "broker_url", "redis_url"]) -> str:
         """The address called ``name``; raises :class:`SettingsError` when none is known."""
@@ -399,6 +450,28 @@ class Settings(BaseSettings):
             f"no running Jiyi found in {self.home}, and {PREFIX}{name.upper()} is not set: "
             f"start one with `jiyi up`, or set {PREFIX}{name.upper()}"
         )
+
+
+class _HomeSecret(PydanticBaseSettingsSource):
+    """``secret_key`` from the home's own file, for its owner's programs: others cannot read it."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 – pydantic's interface
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        with suppress(OSError, UnicodeDecodeError):
+            if found := (default_home() / SECRET_FILE).read_text(encoding="ascii").strip():
+                return {"secret_key": found}
+        return {}
+
+
+def other_programs_addresses() -> dict[str, Any]:
+    """``DATABASE_URL`` and ``REDIS_URL``, unless an embedded copy has its data in the home: it has addresses of its own when it
+    runs, and whoever backs it up while it does not must not meet another program's database.
+    """
+    if (default_home() / EMBEDDED_DATA).is_dir():
+        return {}
+    return {name: os.environ[variable] for variable, name in OTHER_NAMES.items() if os.environ.get(variable)}
 
 
 @lru_cache(maxsize=1)
@@ -439,7 +512,9 @@ def documentation() -> str:
         "Generated by `python -m jiyi.settings > docs/configuration.md`; a test keeps it true.",
         "",
         "Every setting is an environment variable. An embedded copy (`jiyi up`, `make run`) sets the three",
-        "addresses itself and leaves them in `$JIYI_HOME/run/jiyi.env`, where the command line finds them.",
+        "addresses itself and leaves them in `$JIYI_HOME/run/jiyi.env`, where the command line finds them. `DATABASE_URL` and",
+        "`REDIS_URL` are understood where ours are not set and no embedded copy has its data in `$JIYI_HOME`; the broker has",
+        "to be named (`JIYI_BROKER_URL`), because events that are published to another program's Redis would be lost.",
         "",
         "| variable | default | accepts | what it does |",
         "|---|---|---|---|",

@@ -109,6 +109,11 @@ def status(code: int, message: str = "no", *, retry_after: str | None = None) ->
     return lambda _: Reply(code, json.dumps({"error": {"message": message, "type": "test"}}).encode(), headers)
 
 
+def redirect(code: int, location: str) -> Script:
+    """Somewhere else, as a proxy or somebody in between says."""
+    return lambda _: Reply(code, b"", {"Location": location})
+
+
 def slow(seconds: float, then: Script | None = None) -> Script:
     """Nothing for a while, then the answer."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Flask
 
 from jiyi.operations import log_redaction
-from web import admin, api, errors, languages, preferences, security, show
+from web import admin, api, bidi, errors, languages, preferences, security, show
 from web.accounts import rate_limits, signin
 from web.operations import metrics, probes
 from web.stream import routes
@@ -27,6 +27,7 @@ def create_app() -> Flask:
     preferences.register(app)
     errors.register(app)
     show.register(app)
+    bidi.register(app)
     app.register_blueprint(probes.blueprint)
     for part in (signin, rate_limits, api, routes, metrics):
         part.register(app)

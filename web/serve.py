@@ -1,23 +1,24 @@
-"""``python -m web.serve``: the web under gunicorn, one process with many threads."""
+"""``python -m web.serve``: the web, one process with many threads."""
 
 from __future__ import annotations
 
 import errno
 import os
+import signal
 import socket
 import sys
-from typing import Any
+from types import FrameType
 
-from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
 from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.accounts.signatures import need_secret_key
 from jiyi.errors import SettingsError
 from jiyi.settings import Settings, get_settings
 from models.accounts import users
-from models.db.connection import engine, unit_of_work
+from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from web import create_app
+from web.http_server import Server
 from web.security import LOOPBACK, require_login_on_public_bind
 from web.sources import one_line
 from web.stream import routes
@@ -25,31 +26,14 @@ from web.stream import routes
 #: Requests at a time. Most of them wait: for an answer of a worker, or, as streams do, for news.
 THREADS = 64
 BACKLOG = 128
-#: Seconds that a program's connection is kept open for its next request.
-KEEPALIVE_SECONDS = 75
-#: Bytes of a request's first line, gunicorn's maximum: questions may name many events (``web.api.memory.events``).
-REQUEST_LINE = 8_190
 #: Seconds that requests under way get when the process is told to stop.
 GRACEFUL_SECONDS = 5
-
-
-class _Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
-    def __init__(self, options: dict[str, Any]) -> None:
-        self._options = options
-        super().__init__()
-
-    def load_config(self) -> None:
-        for name, value in self._options.items():
-            self.cfg.set(name, value)
-
-    def load(self) -> Any:
-        app = create_app()
-        routes.end_with_process()
-        return app
+#: Bytes that a body may be too large and is still read, so that the application says in its own words that it is.
+ROOM_FOR_413 = 1024 * 1024
 
 
 def listen(settings: Settings) -> socket.socket:
-    """The listening socket, made here because gunicorn would try a taken port for five seconds, in many lines.
+    """The listening socket, made first of all: a port that is taken is said in one sentence.
 
     Raises:
         SettingsError: the address is taken or cannot be used; names the variable that chooses another.
@@ -68,7 +52,6 @@ def listen(settings: Settings) -> socket.socket:
         raise SettingsError(
             f"cannot listen on {place} ({os.strerror(error.errno or 0)}); choose with JIYI_WEB_HOST and JIYI_WEB_PORT"
         ) from None
-    sock.set_inheritable(True)
     return sock
 
 
@@ -81,10 +64,23 @@ def somebody_signs_in() -> bool:
         raise SettingsError(
             f"JIYI_WEB_HOST is not this machine alone, and the database does not tell whether anybody can sign in: {one_line(error)}"
         ) from None
-    finally:
-        for pool in engine.made():  # gunicorn forks: its worker opens connections of its own
-            pool.dispose()
-        engine.cache_clear()
+
+
+def serve(settings: Settings, sock: socket.socket) -> None:
+    """Serve until told to stop; whoever watches is let go at once, and requests under way get some seconds."""
+    server = Server(
+        create_app(), sock, threads=THREADS, max_body=settings.max_message_bytes + ROOM_FOR_413, patience=settings.stream_patience_seconds
+    )
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)  # told twice, it goes at once
+        routes.end_streams()
+        server.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, stop)
+    server.run()
+    server.finish(GRACEFUL_SECONDS)
 
 
 def main() -> int:
@@ -99,20 +95,7 @@ def main() -> int:
         return 1
     host = f"[{settings.web_host}]" if ":" in settings.web_host else settings.web_host
     print(f"web: admin at http://{host}:{settings.web_port}/", file=sys.stderr, flush=True)  # noqa: T201
-    _Server(
-        {
-            "bind": f"fd://{sock.detach()}",
-            "worker_class": "gthread",
-            "workers": 1,
-            "threads": THREADS,
-            "graceful_timeout": GRACEFUL_SECONDS,
-            "keepalive": KEEPALIVE_SECONDS,
-            "limit_request_line": REQUEST_LINE,
-            "loglevel": "warning",
-            "proc_name": "jiyi-web",
-            "control_socket_disable": True,  # it would be a file in the home directory, shared by all copies
-        }
-    ).run()
+    serve(settings, sock)
     return 0
 
 

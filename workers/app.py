@@ -13,7 +13,7 @@ from jiyi.settings import get_settings
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import beat_schedule
 from tasks.operations import canaries
-from workers import gc_tuning, task_meters, watchdog
+from workers import gc_tuning, heartbeat, task_logging, task_meters, watchdog
 
 settings = get_settings()
 choice.chosen(settings)  # an embedder that nobody knows is better said now than by each task
@@ -67,6 +67,7 @@ app.conf.update(
         "tasks.erasure.forget",
         "tasks.accounts",
         "tasks.operations.canaries",
+        "tasks.tiers.context",
         "tasks.tiers.knowledge",
         "tasks.conversations.extraction",
         "tasks.conversations.injection",
@@ -88,6 +89,7 @@ app.conf.update(
     worker_soft_shutdown_timeout=5,
     worker_hijack_root_logger=False,
     worker_send_task_events=False,
+    worker_enable_remote_control=False,  # a broadcast of "shutdown" by whoever has the broker's address ends all workers
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,  # a broker may stay away for long; workers wait
     broker_transport_options=TRANSPORT_OPTIONS,
@@ -98,5 +100,7 @@ app.conf.update(
 
 log_redaction.install()
 watchdog.install()
+heartbeat.install()
 task_meters.install()
 gc_tuning.install()
+task_logging.install()

@@ -17,7 +17,7 @@ from typing import Any
 from jiyi.cli import output
 from jiyi.cli.shell import Session, tell
 from jiyi.errors import JiyiError
-from jiyi.settings import get_settings
+from jiyi.settings import EMBEDDED_DATA, get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.erasure import ledger
@@ -103,7 +103,7 @@ def database(*, may_be_new: bool = False) -> Iterator[None]:
     if settings.database_url:
         yield
         return
-    if not may_be_new and not (settings.home / "postgres").is_dir():
+    if not may_be_new and not (settings.home / EMBEDDED_DATA).is_dir():
         raise BackupError(f"there is no database in {settings.home}, and JIYI_DATABASE_URL is not set")
     with Stack(settings.home) as stack, ephemeral.environment(database_url=stack.urls.database_url, home=str(stack.home)):
         yield

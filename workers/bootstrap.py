@@ -10,14 +10,13 @@ from jiyi.accounts.passwords import hash_password, make_password
 from jiyi.accounts.signatures import need_secret_key
 from jiyi.errors import SettingsError
 from jiyi.protocol.accounts import AddPerson
-from jiyi.settings import get_settings
+from jiyi.settings import SECRET_FILE, get_settings
 from models.accounts import users
 from models.accounts.actions import add_person
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 
-SECRET_FILE = "secret_key"  # noqa: S105
 SECRET_BYTES = 32
 #: Who runs the copy.
 ADMIN = "admin"

@@ -1,4 +1,4 @@
-"""The demonstration: the sample diary through the broker, three questions in two languages, reflections."""
+"""The demonstration: the sample diary through the broker, three questions in two languages, a debate, reflections."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from jiyi.cli.retrieval import focal_table
 from jiyi.client.client import chunks
 from jiyi.polling import poll
 from jiyi.protocol.reflection import NewThought
+from workers.debate import debate
 from workers.migrate import CHECKOUT
 
 DIARY = CHECKOUT / "examples" / "diary" / "events.jsonl"
@@ -51,6 +52,7 @@ def play(console: Console) -> None:
         for agent, question in QUESTIONS:
             answer = client.retrieve(agent, question, top_k=SHOWN, now=now)
             console.print(f"\n[dim]{agent}[/dim]", focal_table(answer.groups[0], console.width), sep="\n")
+        debate(client, console)
         for agent in AGENTS:
             console.print(f"\n[dim]{agent} reflects[/dim]", *thought_trees(reflect(client, agent), ids=False), sep="\n")
 

@@ -1,30 +1,103 @@
-"""Bring the database up to date: ``python -m workers.migrate``."""
+"""Bring the database up to date: ``python -m workers.migrate``; and whether this code and the database belong together."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from sqlalchemy import text
 
 from alembic import command
+from jiyi.errors import JiyiError
+from models.db.connection import engine
 
 CHECKOUT = Path(__file__).parent.parent
+UPGRADING = "docs/upgrading.md"
+
+
+class WrongRevision(JiyiError):  # noqa: N818 – its name says what happened
+    """This code and the database do not belong together; says what to do."""
+
+    code = "wrong_revision"
 
 
 def upgrade(revision: str = "head") -> None:
-    """Apply the migrations up to ``revision``. Two at once take turns. Raises what the database raises."""
+    """Apply the migrations up to ``revision``. Two at once take turns.
+
+    Raises:
+        WrongRevision: a later version, or something else, has been here; nothing is changed.
+        SQLAlchemyError: the database is away, or refuses.
+    """
+    known = revisions()
+    found = current()
+    if found not in known:
+        raise WrongRevision(_strange(found))
+    if revision not in known | {"head"}:
+        raise WrongRevision(f"there is no revision {revision!r}; the last one of this version is {newest()}. See {UPGRADING}")
     command.upgrade(_config(), revision)
+
+
+def check() -> None:
+    """Raises :class:`WrongRevision` if the database is not at this code's last revision: for processes that begin.
+
+    Those that run already go on through an upgrade, as migrations go with the code before them.
+    """
+    found = current()
+    if found == newest():
+        return
+    if found not in revisions():
+        raise WrongRevision(_strange(found))
+    at = "is empty" if found is None else f"is at revision {found}"
+    raise WrongRevision(f"the database {at}, this version needs {newest()}: run `python -m workers.migrate` first. See {UPGRADING}")
+
+
+def current() -> str | None:
+    """The revision that the database is at; None before the first migration."""
+    with engine().connect() as connection:
+        if connection.execute(text("SELECT to_regclass('alembic_version')")).scalar_one() is None:
+            return None
+        found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+        return found
 
 
 def revisions() -> set[str | None]:
     """All that :func:`upgrade` can start from; None: an empty database."""
-    return {None, *(script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions())}
+    return {None, *(script.revision for script in _scripts().walk_revisions())}
+
+
+def newest() -> str:
+    """The last revision of this version."""
+    head = _scripts().get_current_head()
+    assert head is not None
+    return head
+
+
+def _strange(found: str | None) -> str:
+    if found is not None and found.isdecimal() and found > newest():
+        return (
+            f"the database is at revision {found}, and this version of Jiyi knows {newest()} as the last one: a later version has "
+            f"migrated it; run that one, or restore a backup from before. See {UPGRADING}"
+        )
+    return f"the database is at revision {found!r}, which no version of Jiyi has: is it another program's? See {UPGRADING}"
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())
 
 
 def _config() -> Config:
     return Config(CHECKOUT / "alembic.ini")
 
 
+def main() -> None:
+    """What is wrong is one line on stderr, with exit status 1."""
+    try:
+        upgrade()
+    except JiyiError as error:
+        sys.exit(f"jiyi migrate: {error}")
+
+
 if __name__ == "__main__":
-    upgrade()
+    main()

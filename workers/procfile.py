@@ -8,8 +8,13 @@ from __future__ import annotations
 import os
 import sys
 
+from sqlalchemy.exc import SQLAlchemyError
+
+from jiyi.errors import JiyiError
 from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import get_settings
+from models.db.connection import engine
+from workers import migrate
 
 #: Chatter between workers that nobody listens to, and a look at every other worker at start.
 QUIET = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
@@ -50,11 +55,28 @@ def _worker(name: str, queues: str, pool: str, concurrency: int) -> list[str]:
     ]
 
 
+def fits_the_database() -> None:
+    """Raises :class:`workers.migrate.WrongRevision` if this code and the database do not belong together.
+
+    A database that is away is waited for by the process itself.
+    """
+    try:
+        migrate.check()
+    except SQLAlchemyError as error:
+        sys.stderr.write(f"the database's revision is not known yet: {type(error).__name__}\n")
+    for made in engine.made():
+        made.dispose()
+
+
 def main() -> None:
     known = commands()
     name = sys.argv[1] if len(sys.argv) == 2 else ""
     if name not in known:
         sys.exit(f"usage: python -m workers.procfile {'|'.join(known)}")
+    try:
+        fits_the_database()
+    except JiyiError as error:
+        sys.exit(f"jiyi {name}: {error}")
     os.execv(known[name][0], known[name])  # noqa: S606 – the process becomes the other one
 
 

@@ -64,6 +64,7 @@ for command, panel in (
     (jobs.run_job, RUNNING),
     (tiers.ingest, TALKING),
     (tiers.recall, TALKING),
+    (tiers.context, TALKING),
     (tiers.promote, TALKING),
     (tiers.demote, TALKING),
     (tiers.edit, TALKING),

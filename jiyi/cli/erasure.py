@@ -10,11 +10,13 @@ import typer
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, checked, connect, given
+from jiyi.cli.commands import Shown, shows
+from jiyi.cli.shell import given
+from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError
 from jiyi.polling import poll
-from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureState
+from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureRows, ErasureState
 from jiyi.protocol.queries import DEFAULT_PAGE
 
 #: Seconds that the command waits: a worker that died is waited for until its last report expires.
@@ -28,8 +30,9 @@ class ErasureOpen(JiyiError):  # noqa: N818 – its name says what happened
     code = "erasure_open"
 
 
+@shows
 def erase(
-    ctx: typer.Context,
+    client: Client,
     agent: Annotated[str | None, typer.Option("--agent", help="Everything of this agent.")] = None,
     person: Annotated[str | None, typer.Option("--person", help="Everything that names this person.")] = None,
     alias: Annotated[list[str] | None, typer.Option("--alias", help="Another name of the person. May be repeated.")] = None,
@@ -39,8 +42,7 @@ def erase(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it is done.")] = True,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait.")] = PATIENCE,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Erase an agent, a person or memories, with everything derived from them. Cannot be undone.
 
     Asks for the name first. A person is found by every name that is given, as whole words; in Chinese, Japanese and
@@ -48,32 +50,30 @@ def erase(
     """
     what = given(agent_id=agent, person=person, aliases=alias, node_ids=node)
     request = checked(Erasure, **what)
-    with connect(ctx) as client:
-        if dry_run:
-            _show_preview(client.erasure.preview(**what), as_json=as_json)
-            return
-        if not yes:
-            _confirm(request)
-        state = client.erasure.get(client.erasure.request(**what, delete_backups=delete_backups))
-        if wait:
-            state = _wait(client, state, timeout)
-    _show(state, as_json=as_json)
-    if wait and state.state != "done":
-        raise ErasureOpen(f"the erasure {state.erasure_id} is {state.state}, at {state.step!r}, and goes on: see `jiyi erasures`")
+    if dry_run:
+        preview = client.erasure.preview(**what)
+        return Shown(preview, lambda: _print_preview(preview))
+    if not yes:
+        _confirm(request)
+    state = client.erasure.get(client.erasure.request(**what, delete_backups=delete_backups))
+    if wait:
+        state = _wait(client, state, timeout)
+    goes_on = f"the erasure {state.erasure_id} is {state.state}, at {state.step!r}, and goes on: see `jiyi erasures`"
+    return Shown(state, lambda: _print_state(state), ErasureOpen(goes_on) if wait and state.state != "done" else None)
 
 
+@shows
 def erasures(
-    ctx: typer.Context,
+    client: Client,
     limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
     before: Annotated[UUID | None, typer.Option(help="Only older than this one: the next page.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """The group's erasures, newest first. Of names only hashes are kept."""
-    with connect(ctx) as client:
-        page = client.erasure.list(before=before, limit=limit)
-    if as_json:
-        output.document(page.model_dump(mode="json"))
-        return
+    page = client.erasure.list(before=before, limit=limit)
+    return Shown(page, lambda: _print_page(page))
+
+
+def _print_page(page: ErasureRows) -> None:
     made = output.table("erasures", "id", "asked", "by", "kind", "whom", "state", "step", "left", right=["left"])
     for row in page.rows:
         report = row.report or {}
@@ -89,12 +89,7 @@ def erasures(
             row.step if row.state != "done" else None,
             report.get("left"),
         )
-    if page.rows:
-        output.stdout().print(made)
-    else:
-        output.notice("nothing was erased")
-    if page.next is not None:
-        output.notice(f"more: --before {page.next}")
+    output.listing(made, page.next, "--before", "nothing was erased")
 
 
 def _confirm(what: Erasure) -> None:
@@ -120,10 +115,7 @@ def _wait(client: Client, state: ErasureState, timeout: float) -> ErasureState:
         return poll(look, lambda found: found.state == "done", timeout)
 
 
-def _show(state: ErasureState, *, as_json: bool) -> None:
-    if as_json:
-        output.document(state.model_dump(mode="json"))
-        return
+def _print_state(state: ErasureState) -> None:
     if state.report is None:
         output.line(str(state.erasure_id))
         return
@@ -155,10 +147,7 @@ def report_table(report: dict[str, Any]) -> Table:
     return made
 
 
-def _show_preview(found: ErasurePreview, *, as_json: bool) -> None:
-    if as_json:
-        output.document(found.model_dump(mode="json"))
-        return
+def _print_preview(found: ErasurePreview) -> None:
     made = output.table("would be erased", "what", "how many", right=["how many"])
     for name, count in found.counts.items():
         output.row(made, name.replace("_", " "), count)

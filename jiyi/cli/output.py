@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from pydantic_core import to_jsonable_python
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -30,8 +31,8 @@ def stderr() -> Console:
 
 
 def document(content: Any) -> None:
-    """The one JSON document of a run."""
-    sys.stdout.write(json.dumps(content, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None) + "\n")
+    """The one JSON document of a run: models, or plain data."""
+    sys.stdout.write(json.dumps(to_jsonable_python(content), ensure_ascii=False, indent=2 if sys.stdout.isatty() else None) + "\n")
 
 
 def line(text: str) -> None:
@@ -72,6 +73,16 @@ def room(console_width: int, *columns: int) -> int:
 
 def row(made: Table, *cells: object) -> None:
     made.add_row(*(cell if isinstance(cell, Text) else cell_text(cell) for cell in cells))
+
+
+def listing(made: Table, following: object, option: str, empty: str = "nothing here") -> None:
+    """A page of a list, or that it is empty; and where the next page begins, unless this is the last one."""
+    if made.row_count:
+        stdout().print(made)
+    else:
+        notice(empty)
+    if following is not None:
+        notice(f"more: {option} {following}")
 
 
 def cell_text(value: object) -> Text:

@@ -13,7 +13,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, connect, given
+from jiyi.cli.commands import Shown, shows
+from jiyi.cli.shell import given
+from jiyi.client.client import Client
 from jiyi.errors import JiyiError
 from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, MAX_DEPTH, MAX_LIMIT, NewThought, Reasons, ReflectionState
 
@@ -30,55 +32,43 @@ class ReflectionFailed(JiyiError):  # noqa: N818 – its name says what happened
     code = "reflection_failed"
 
 
+@shows
 def reflect(
-    ctx: typer.Context,
+    client: Client,
     agent: Annotated[str, typer.Argument(help="Who is to reflect.")],
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it is done.")] = True,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait.")] = PATIENCE,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Let an agent reflect on what it has met lately; shows the thoughts with what they rest on."""
-    with connect(ctx) as client, output.progress(counted=False) as progress:
+    with output.progress(counted=False) as progress:
         progress.add_task(f"{agent} reflects", total=None)
         found = client.reflect(agent, wait=wait, timeout=timeout)
-    if as_json:
-        output.document(found.model_dump(mode="json"))
-    else:
-        output.stdout().print(reflection_view(found))
-    if found.state == "given up":
-        raise ReflectionFailed(f"the reflection was given up: {found.error}; see `jiyi dead list --kind reflect`")
+    why_not = f"the reflection was given up: {found.error}; see `jiyi dead list --kind reflect`"
+    return Shown(found, lambda: reflection_view(found), ReflectionFailed(why_not) if found.state == "given up" else None)
 
 
+@shows
 def end_session(
-    ctx: typer.Context,
+    client: Client,
     agent: Annotated[str, typer.Argument(help="Whose conversation.")],
     session: Annotated[str, typer.Argument(help="Name of the session that has ended.")],
     partner: Annotated[str | None, typer.Option(help="Only the conversation with this one.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Tell that a conversation is over: the agent keeps two thoughts of it. Prints the event's id."""
-    with connect(ctx) as client:
-        event_id = client.end_session(agent, session, **given(partner=partner))
-    if as_json:
-        output.document({"event_ids": [str(event_id)]})
-    else:
-        output.line(str(event_id))
+    event_id = client.end_session(agent, session, **given(partner=partner))
+    return Shown({"event_ids": [event_id]}, lambda: output.line(str(event_id)))
 
 
+@shows
 def why(
-    ctx: typer.Context,
+    client: Client,
     node: Annotated[UUID, typer.Argument(help="Id of the memory.", metavar="NODE")],
     depth: Annotated[int, typer.Option(min=0, max=MAX_DEPTH, help="Levels of evidence.")] = DEFAULT_DEPTH,
     limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Memories shown at most.")] = DEFAULT_LIMIT,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """What a thought rests on, down to what happened."""
-    with connect(ctx) as client:
-        found = client.why(node, depth=depth, limit=limit)
-    if as_json:
-        output.document(found.model_dump(mode="json"))
-    else:
-        output.stdout().print(why_tree(found))
+    found = client.why(node, depth=depth, limit=limit)
+    return Shown(found, lambda: why_tree(found))
 
 
 def reflection_view(found: ReflectionState) -> Group:

@@ -11,8 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from jiyi.cli import bars, output
-from jiyi.cli.shell import Json, NodeKind, checked, connect, given, moment
-from jiyi.protocol.retrieval import Filters, FocalAnswer, RetrievedNode
+from jiyi.cli.commands import Shown, shows
+from jiyi.cli.shell import NodeKind, given, moment
+from jiyi.client.calls import checked
+from jiyi.client.client import Client
+from jiyi.protocol.retrieval import Answer, Filters, FocalAnswer, RetrievedNode
 from jiyi.settings import Mode
 
 #: Cells of a bar where there is room, and where there is not.
@@ -23,8 +26,9 @@ SCORING = "Scoring (instead of the agent's own settings)"
 FILTERS = "Which memories are candidates"
 
 
+@shows
 def retrieve(
-    ctx: typer.Context,
+    client: Client,
     agent: Annotated[str, typer.Argument(help="Whose memories.")],
     focal: Annotated[list[str], typer.Argument(help="What they should matter for; one table each.", metavar="FOCAL…")],
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many memories.")] = 10,
@@ -36,8 +40,12 @@ def retrieve(
     now: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="The time it is.", rich_help_panel=SCORING)] = None,
     types: Annotated[list[NodeKind] | None, typer.Option("--type", help="Instead of event and thought.", rich_help_panel=FILTERS)] = None,
     session: Annotated[str | None, typer.Option(help="Of this session only.", rich_help_panel=FILTERS)] = None,
-    after: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created after.", rich_help_panel=FILTERS)] = None,
-    before: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created before.", rich_help_panel=FILTERS)] = None,
+    after: Annotated[
+        datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created at this time or later.", rich_help_panel=FILTERS)
+    ] = None,
+    before: Annotated[
+        datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created before this time.", rich_help_panel=FILTERS)
+    ] = None,
     keyword: Annotated[list[str] | None, typer.Option(help="With any of these.", rich_help_panel=FILTERS)] = None,
     min_similarity: Annotated[float | None, typer.Option(help="Least cosine with the focal text.", rich_help_panel=FILTERS)] = None,
     archived: Annotated[bool, typer.Option("--archived", help="Archived ones too.", rich_help_panel=FILTERS)] = False,
@@ -46,8 +54,7 @@ def retrieve(
         float | None, typer.Option(min=0, max=1, help="Thin out what says nearly the same: 0 to 1.", rich_help_panel=SCORING)
     ] = None,
     no_touch: Annotated[bool, typer.Option("--no-touch", help="Do not count this as an access.")] = False,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """The memories that matter most for a text, with what each score is made of."""
     filters = given(
         types=types,
@@ -68,16 +75,15 @@ def retrieve(
         now=now,
         diversity=diversity,
     )
-    with connect(ctx) as client:
-        answer = client.retrieve(agent, focal, top_k=top_k, touch=not no_touch, filters=checked(Filters, **filters), **options)
-    if as_json:
-        output.document(answer.model_dump(mode="json"))
-    else:
-        console = output.stdout()
-        for position, group in enumerate(answer.groups):
-            console.print(*([""] if position else []), focal_table(group, console.width), sep="\n")
-    if "error" in (answer.status, *(group.status for group in answer.groups)):
-        raise typer.Exit(1)
+    answer = client.retrieve(agent, focal, top_k=top_k, touch=not no_touch, filters=checked(Filters, **filters), **options)
+    unknown = answer.status == "unknown_agent"
+    return Shown(answer, lambda: _print_answer(answer), typer.Exit(1) if unknown else None)
+
+
+def _print_answer(answer: Answer) -> None:
+    console = output.stdout()
+    for position, group in enumerate(answer.groups):
+        console.print(*([""] if position else []), focal_table(group, console.width), sep="\n")
 
 
 def focal_table(group: FocalAnswer, width: int) -> Group:

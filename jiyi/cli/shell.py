@@ -6,19 +6,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import kombu
 import typer
-from pydantic import BaseModel, ValidationError
 from typer.core import TyperGroup
 
 from jiyi.cli import output
 from jiyi.client.client import Client
-from jiyi.errors import InvalidRequest, JiyiError, SettingsError, problems_of
+from jiyi.errors import JiyiError, SettingsError
 from jiyi.settings import get_settings
-
-M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(slots=True)
@@ -131,14 +128,6 @@ def connect(ctx: typer.Context, group: str | None = None) -> Client:
     except (KeyError, ValueError, ImportError) as error:
         reason = error.args[0] if error.args else error
         raise SettingsError(f"JIYI_BROKER_URL or JIYI_REDIS_URL cannot be used: {reason}") from None
-
-
-def checked(model: type[M], **fields: Any) -> M:
-    """``model(**fields)``. Raises :class:`InvalidRequest` with a sentence per wrong field."""
-    try:
-        return model(**fields)
-    except ValidationError as error:
-        raise InvalidRequest(problems_of(error)) from None
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from uuid import UUID
 from jiyi.conversations.types import Kind
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.retrieval import Filters
-from jiyi.protocol.tiers.query import Order
-from jiyi.settings import Decay, Dedupe, Derive, DeriveKeywords, Mode, RelevanceMode, Weight
+from jiyi.protocol.tiers.query import Order, SearchType
+from jiyi.settings import AgentWeight, Decay, Dedupe, Derive, DeriveKeywords, Mode, RelevanceMode, Weight
 
 #: A vector as one has it: numbers, a numpy array, base64 or packed little-endian float32.
 VectorLike = Any
@@ -66,9 +66,9 @@ class AgentArguments(TypedDict, total=False):
     """Of :class:`jiyi.protocol.agents.AgentSettings`. None: not set for this agent any more."""
 
     mode: Mode | None
-    recency_w: Weight | None
-    relevance_w: Weight | None
-    importance_w: Weight | None
+    recency_w: AgentWeight | None
+    relevance_w: AgentWeight | None
+    importance_w: AgentWeight | None
     recency_decay: Decay | None
     dedupe: Dedupe | None
     importance_trigger_max: int | None
@@ -116,6 +116,25 @@ class MemoryArguments(TypedDict, total=False):
     session_id: str | None
     agent_id: str | None
     web_results: int
+    search_type: SearchType
+    domains: Sequence[str]
+    asking_session: str | None
+    now: Moment | None
+
+
+class ContextArguments(TypedDict, total=False):
+    """Of :class:`jiyi.protocol.tiers.context.ContextBody`."""
+
+    system: str
+    persona: str
+    query: str | None
+    budget: int
+    agent_id: str | None
+    session_id: str | None
+    order: Order
+    relevance_threshold: float | None
+    time_range_days: float | None
+    include_verdicts: bool
     now: Moment | None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from operator import attrgetter
@@ -18,6 +18,7 @@ from jiyi.client.agents import Agents
 from jiyi.client.archive import Archive
 from jiyi.client.arguments import (
     AgentArguments,
+    ContextArguments,
     EndingArguments,
     Envelope,
     IngestArguments,
@@ -39,14 +40,17 @@ from jiyi.client.reflections import Reflections
 from jiyi.client.service import Service
 from jiyi.client.tiers import Tiers
 from jiyi.client.transports import Transport
-from jiyi.errors import EventRejected, join_problems
+from jiyi.errors import EventRejected, IdReused, join_problems
 from jiyi.memory.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
 from jiyi.polling import poll
 from jiyi.protocol import events as wire
+from jiyi.protocol.event_content import digests_of
+from jiyi.protocol.event_states import EventState
 from jiyi.protocol.events import Event
 from jiyi.protocol.queries import Page
 from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState, WhyQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
+from jiyi.protocol.tiers.context import ContextAnswer, ContextBody
 from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.protocol.wire.calls import retrieval_queue
@@ -83,8 +87,11 @@ class Client:
     Args:
         group: the group (tenant) to speak for; ``JIYI_GROUP`` unless given.
         settings: where the service is; the environment, or a running embedded copy, unless given.
-        key: an API key with the right to publish, with which events are signed; ``JIYI_KEY`` unless given.
-        transport: how to reach the service; its broker unless given.
+        key: an API key, with which events and calls are signed; ``JIYI_KEY`` unless given, else the service's own secret where
+            it is known (``JIYI_SECRET_KEY``, or that of the running embedded copy).
+        url: of the service's REST API (``https://memory.example.org``): the way in for everybody outside of the service's own network,
+            with an API key, which also says which group it is. ``JIYI_URL`` unless given; without one the client speaks to the broker.
+        transport: another way to reach the service.
 
     Example::
 
@@ -95,17 +102,18 @@ class Client:
     """
 
     def __init__(
-        self, group: str | None = None, *, settings: Settings | None = None, key: str | None = None, transport: Transport | None = None
+        self,
+        group: str | None = None,
+        *,
+        settings: Settings | None = None,
+        key: str | None = None,
+        url: str | None = None,
+        transport: Transport | None = None,
     ) -> None:
         self.settings = settings or get_settings()
         self.group = group or self.settings.group
-        if transport is None:
-            from jiyi.client.transports.broker import BrokerTransport  # here, so that importing jiyi stays light
-
-            signing_key = key_of(self.settings.key.get_secret_value() if key is None else key)
-            transport = BrokerTransport(self.settings, self.group, signing_key)
-        self.transport = transport
-        self._calls = calls = Calls(transport, self.settings, self.group)
+        self.transport = transport or _transport(self.settings, group, self.settings.key.get_secret_value() if key is None else key, url)
+        self._calls = calls = Calls(self.transport, self.settings, self.group)
         self.agents = Agents(calls)
         self.archive = Archive(calls)
         self.conversations = Conversations(calls)
@@ -147,7 +155,8 @@ class Client:
         Raises:
             InvalidEvent: with a sentence per wrong field; nothing was published.
             BrokerUnavailable: nothing was published.
-            EventRejected: (``wait``) the service refused it; the dead letters say why.
+            EventRejected: (``wait``) the service refused it; the dead letters say why. :class:`IdReused` is one: another event has
+                its ``event_id``, and says something else.
             NoAnswer: (``wait``) it is accepted, but not retrievable within the time given.
         """
         event = observation(self.group, {"agent_id": agent_id, "description": description, **fields})
@@ -166,7 +175,7 @@ class Client:
             self.transport.publish(body, message[0].type)
         ids = [event.event_id for event in built]
         if wait:
-            self.wait_for(ids, timeout)
+            self._wait_for(ids, digests_of(built), timeout)
         return ids
 
     def perceive(
@@ -230,7 +239,10 @@ class Client:
         )
 
     def wait_for(self, event_ids: Sequence[UUID], timeout: float | None = None) -> None:
-        """Return when every event has its effect. Raises :class:`EventRejected` or :class:`NoAnswer`."""
+        """Return when every event has its effect. Raises :class:`EventRejected`, :class:`IdReused` or :class:`NoAnswer`."""
+        self._wait_for(event_ids, {}, timeout)
+
+    def _wait_for(self, event_ids: Sequence[UUID], digests: Mapping[UUID, str], timeout: float | None) -> None:
         limit = self._calls.wait(timeout)
         left = list(event_ids)
 
@@ -238,10 +250,9 @@ class Client:
             """Events without effect yet; asks on at once while whole pages are done."""
             while left:
                 page = left[:STATES_A_CALL]
-                states = self.memory.event_states(page)
-                dead = [f"{state.event_id}: {state.reason}" for state in states if state.state == "dead"]
-                if dead:
-                    raise EventRejected(join_problems(dead))
+                states = self.memory.event_states(page, digests=digests)
+                if refused := refusal(states):
+                    raise refused
                 left[: len(page)] = [state.event_id for state in states if not state.final]
                 if not all(state.final for state in states):
                     break
@@ -316,6 +327,15 @@ class Client:
         queue = retrieval_queue(group, "", self.settings.retrieval_shards)
         return MemoryAnswer.model_validate_json(self._calls.call("retrieval.memory", queue, request, timeout))
 
+    def context(self, proposal: str, *, timeout: float | None = None, **options: Unpack[ContextArguments]) -> ContextAnswer:
+        """A whole prompt for an agent: who it is, what the group knows, and what is to be decided, within a budget (CN-56).
+
+        ``options`` are the other fields of :class:`jiyi.protocol.tiers.context.ContextBody`: ``system``, ``persona``, ``budget``
+        (tokens, 2,000 unless given), ``query``, ``agent_id`` … Raises as :meth:`query_memory` does.
+        """
+        request = checked(ContextBody, proposal=proposal, **options)
+        return ContextAnswer.model_validate(self._calls.ask("context.build", request, timeout))
+
     def ingest(
         self, content: str, *, wait: bool = True, timeout: float | None = None, **fields: Unpack[IngestArguments]
     ) -> IngestState | UUID:
@@ -358,6 +378,27 @@ class Client:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             warnings.warn(f"Client.{name} is now Client.{where}; the old name goes with version 0.3", DeprecationWarning, stacklevel=2)
             return attrgetter(where)(self)
+
+
+def refusal(states: Sequence[EventState]) -> EventRejected | None:
+    """The error that says which events were refused; None if none was."""
+    if dead := [f"{state.event_id}: {state.reason}" for state in states if state.state == "dead"]:
+        return EventRejected(join_problems(dead))
+    reused = [f"{state.event_id}: {state.reason}" for state in states if state.state == "id_reused"]
+    return IdReused(reused) if reused else None
+
+
+def _transport(settings: Settings, group: str | None, key: str, url: str | None) -> Transport:
+    """The way to the service. Imported late, so that importing jiyi stays light, and that HTTP needs no Celery."""
+    address = settings.url if url is None else url
+    if address:
+        from jiyi.client.transports.http import HttpTransport
+
+        key_of(key)  # its form
+        return HttpTransport(address, settings, group, key)
+    from jiyi.client.transports.broker import BrokerTransport
+
+    return BrokerTransport(settings, group or settings.group, key_of(key))
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -21,9 +21,16 @@ class Memory:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    def event_states(self, event_ids: Sequence[UUID], timeout: float | None = None) -> list[EventState]:
-        """What became of these events (at most 1,000), in their order."""
-        query = checked(EventStatesQuery, event_ids=list(event_ids))
+    def event_states(
+        self, event_ids: Sequence[UUID], timeout: float | None = None, *, digests: Mapping[UUID, str] | None = None
+    ) -> list[EventState]:
+        """What became of these events (at most 1,000), in their order.
+
+        ``digests`` of what they say (:func:`jiyi.protocol.event_content.digest`) make sure that it is these events that the
+        answer is about: ``id_reused`` where an id is another event's.
+        """
+        said = {event_id: digests[event_id] for event_id in event_ids if event_id in digests} if digests else {}
+        query = checked(EventStatesQuery, event_ids=list(event_ids), **({"digests": said} if said else {}))
         return [EventState.model_validate(row) for row in self._calls.ask("events.states", query, timeout)]
 
     def nodes(self, agent_id: str, *, types: Sequence[NodeType] = ALL_TYPES, before: int | None = None, limit: int = DEFAULT_PAGE) -> Page:

@@ -20,11 +20,16 @@ def observation(group: str, fields: dict[str, Any]) -> Event:
     """
     if "payload" in fields:
         return wire.build({"group_id": group, **fields})
+    return wire.build({"group_id": group, **full_form(fields)})
+
+
+def full_form(fields: dict[str, Any]) -> dict[str, Any]:
+    """A ``memory.observed`` event from its short form, in which the payload's fields stand beside the envelope's."""
     unknown = fields.keys() - ENVELOPE_FIELDS - wire.Observation.model_fields.keys()
     if unknown:
         raise InvalidEvent([f"{name}: no such field" for name in sorted(unknown)])
     envelope, payload = split(fields)
-    return wire.build({"type": "memory.observed", "group_id": group, **envelope, "payload": payload})
+    return {"type": "memory.observed", **envelope, "payload": payload}
 
 
 def many(group: str, observations: Iterable[dict[str, Any] | Event]) -> Iterator[Event]:

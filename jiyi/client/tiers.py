@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Literal
 from uuid import UUID
 
 from jiyi.client.calls import Calls, Id, checked
@@ -21,7 +22,16 @@ from jiyi.protocol.tiers.knowledge import (
     PromoteBody,
     Promoted,
 )
-from jiyi.protocol.tiers.quarantine import DeletedEntries, DeleteEntries, EntryQuery, IngestState, WorkingMemoryQuery, WorkingState
+from jiyi.protocol.tiers.quarantine import (
+    CheckBody,
+    CheckedEntries,
+    DeletedEntries,
+    DeleteEntries,
+    EntryQuery,
+    IngestState,
+    WorkingMemoryQuery,
+    WorkingState,
+)
 from jiyi.protocol.tiers.query import Kind
 
 #: What a digest may take, in seconds: twenty questions to an LLM.
@@ -75,6 +85,14 @@ class Tiers:
         """Put knowledge into other words; returns the id of the version that is in force."""
         request = checked(EditKnowledge, knowledge_id=knowledge_id, content=content, reason=reason)
         return CurrentVersion.model_validate(self._calls.act("knowledge.edit", request)).knowledge_id
+
+    def check(self, *entry_ids: Id, verdict: Literal["true", "refuted"], reason: str = "") -> list[UUID]:
+        """Say what a fact check of entries of quarantine came to; the filters look at them again (CN-60).
+
+        Returns those of which that was not known yet.
+        """
+        request = checked(CheckBody, entry_ids=list(entry_ids), verdict=verdict, reason=reason)
+        return CheckedEntries.model_validate(self._calls.act("quarantine.check", request)).checked
 
     def delete(self, *entry_ids: Id, reason: str = "") -> list[UUID]:
         """Take entries of quarantine out of sight, and out of working memory; returns those that were there."""

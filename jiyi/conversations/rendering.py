@@ -97,24 +97,25 @@ def _of(kind: Kind, chosen: Sequence[Chosen]) -> list[Chosen]:
 def _lines(chosen: Sequence[Chosen], language: Language) -> list[str]:
     """A line for each, below the day on which it was said."""
     lines = []
-    for day, these in groupby(chosen, key=lambda one: _day(one.candidate.created_at)):
-        lines += [f"{day}:", *(_line(one, language) for one in these)]
+    for day, these in groupby(chosen, key=lambda one: _day(one.candidate.created_at, language)):
+        lines += [day, *(_line(one, language) for one in these)]
     return lines
 
 
 def _line(one: Chosen, language: Language) -> str:
     memory = one.candidate
-    ends = f" ({EARLIER[language].format(day=_day(memory.superseded_at))})" if memory.superseded_at is not None else ""
+    ends = f" ({EARLIER[language].format(day=_day(memory.superseded_at, language))})" if memory.superseded_at is not None else ""
     speaker = f"{memory.role}: " if memory.role is not None and one.text == memory.text and not memory.named else ""
     return f"{speaker}{quoted(one.text, len(one.text) * 2)}{ends}"
 
 
-def _day(at: datetime | None) -> str:
-    return "" if at is None else f"{at:%Y-%m-%d}"
+def _day(at: datetime, language: Language) -> str:
+    """In English in words: a tokenizer counts each digit (8 May 2023 is two thirds of 2023-05-08)."""
+    return f"{at.day} {at:%B %Y}" if language == "en" else f"{at:%Y-%m-%d}"
 
 
 #: Tokens of a line's quotes and of the speaker of a turn without a name; and of a day above its lines, by format.
-PRICES = {"markdown": Price(3, 7), "compact": Price(3, 7), "template": Price(3, 7), "json": Price(22)}
+PRICES = {"markdown": Price(3, 8), "compact": Price(3, 8), "template": Price(3, 8), "json": Price(26)}
 
 
 def _headings(style: Style) -> int:
@@ -150,8 +151,8 @@ def _json(chosen: Sequence[Chosen], style: Style) -> str:
 
 
 def _entry(one: Chosen) -> dict[str, str]:
-    ended = {"until": _day(one.candidate.superseded_at)} if one.candidate.superseded_at is not None else {}
-    return {"day": _day(one.candidate.created_at), "text": one.text, **ended}
+    ended = {"until": _day(one.candidate.superseded_at, "zh")} if one.candidate.superseded_at is not None else {}
+    return {"day": _day(one.candidate.created_at, "zh"), "text": one.text, **ended}
 
 
 def _template(chosen: Sequence[Chosen], style: Style) -> str:

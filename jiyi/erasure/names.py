@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import unicodedata
 from collections.abc import Iterable
 
-from jiyi.text.words import CJK
+from jiyi.text.words import CJK, nfkc
 
 #: Scripts that put no space between words: a name in them is found wherever its characters are.
 UNSPACED = (
@@ -22,12 +21,13 @@ _BETWEEN = r"[\s_\-.·・•‧]+"
 _LETTER = rf"[^\W_{UNSPACED}]"
 _STARTS, _ENDS = re.compile(_LETTER), re.compile(rf"{_LETTER}\Z")
 #: A character as JSON and Python write it where only ASCII is allowed; in a text within a text with more backslashes.
-_ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2}))")
+#: A run of backslashes is looked at once, from its beginning, however long it is.
+_ESCAPE = re.compile(r"(?<!\\)\\++(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2}))")
 
 
 def folded(text: str) -> str:
     """NFKC, without regard to upper and lower case."""
-    return unicodedata.normalize("NFKC", text).casefold()
+    return nfkc(text).casefold()
 
 
 def unescaped(text: str) -> str:

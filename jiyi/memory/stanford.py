@@ -20,7 +20,9 @@ from zipfile import BadZipFile
 import numpy as np
 
 from jiyi.errors import InvalidEvent, InvalidRequest
+from jiyi.memory.stanford_nodes import what_fits
 from jiyi.protocol import events as wire
+from jiyi.protocol.event_content import digest
 from jiyi.protocol.events import Event
 
 #: What the original embedded with.
@@ -88,7 +90,8 @@ def read(folder: Path) -> Memory:
 
 
 def events(memory: Memory, group_id: str, agent_id: str, *, embedding_model: str | None = ORIGINAL_MODEL) -> list[Event]:
-    """The memory as events: one a node in its order, and last the agent's settings and counters.
+    """The memory as events: one a node in its order, and last the agent's settings and counters. What of it cannot be kept
+    is left out (:func:`left_out`).
 
     The saved vectors go along as ``embedding_model``'s; with None they stay behind, and the service embeds the texts.
 
@@ -96,7 +99,7 @@ def events(memory: Memory, group_id: str, agent_id: str, *, embedding_model: str
         InvalidRequest: a node lacks a field or has a wrong one; says which.
     """
     made: list[Event] = []
-    for node in memory.nodes:
+    for node in what_fits(memory.nodes)[0]:
         try:
             made.append(wire.build(_observation(node, memory, group_id, agent_id, embedding_model)))
         except (KeyError, TypeError, ValueError) as error:
@@ -106,6 +109,11 @@ def events(memory: Memory, group_id: str, agent_id: str, *, embedding_model: str
     return [*made, configured] if configured else made
 
 
+def left_out(memory: Memory) -> list[str]:
+    """What :func:`events` leaves out: a sentence for each value, with its node."""
+    return what_fits(memory.nodes)[1]
+
+
 def _observation(node: Mapping[str, Any], memory: Memory, group_id: str, agent_id: str, embedding_model: str | None) -> dict[str, Any]:
     key = node["embedding_key"]
     vector = memory.vectors.get(key)
@@ -113,7 +121,7 @@ def _observation(node: Mapping[str, Any], memory: Memory, group_id: str, agent_i
     payload = {
         "node_type": node["type"],
         "description": node["description"],
-        "embedding_key": key,
+        "embedding_key": key if not isinstance(key, str) or key.strip() else None,  # then it is the description
         "subject": node["subject"],
         "predicate": node["predicate"],
         "object": node["object"],
@@ -153,7 +161,8 @@ def _configured(memory: Memory, group_id: str, agent_id: str) -> Event | None:
         return wire.build(
             {
                 "type": "agent.configured",
-                "event_id": node_uuid(group_id, agent_id, "scratch"),
+                # Of what it says: a later save of the same simulation has other counters.
+                "event_id": node_uuid(group_id, agent_id, f"scratch {digest(payload)}"),
                 "group_id": group_id,
                 "agent_id": agent_id,
                 "payload": payload,

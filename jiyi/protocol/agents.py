@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jiyi.settings import Decay, Dedupe, Derive, DeriveKeywords, Mode, Settings, Weight
+from jiyi.settings import WEIGHTS, AgentWeight, Decay, Dedupe, Derive, DeriveKeywords, Mode, Settings
 
 
 class AgentSettings(BaseModel):
@@ -16,9 +16,9 @@ class AgentSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     mode: Mode | None = None
-    recency_w: Weight | None = None
-    relevance_w: Weight | None = None
-    importance_w: Weight | None = None
+    recency_w: AgentWeight | None = None
+    relevance_w: AgentWeight | None = None
+    importance_w: AgentWeight | None = None
     recency_decay: Decay | None = None
     dedupe: Dedupe | None = None
     importance_trigger_max: int | None = Field(None, ge=1, le=1_000_000)
@@ -26,11 +26,16 @@ class AgentSettings(BaseModel):
     derive_triple: Derive | None = None
     derive_keywords: DeriveKeywords | None = None
 
-    def over(self, settings: Settings) -> ResolvedSettings:
-        """These settings, with the deployment's for what is not set."""
-        return ResolvedSettings(
-            **{name: getattr(settings, name) if (value := getattr(self, name)) is None else value for name in ResolvedSettings.model_fields}
-        )
+    def over(self, settings: Settings, mode: Mode | None = None) -> ResolvedSettings:
+        """These settings, with the deployment's for what is not set, and for weights that ``mode`` has no use for.
+
+        ``mode`` is a request's; the agent's, or else the deployment's, unless given.
+        """
+        mode = mode or self.mode or settings.mode
+        useless = {name for name in WEIGHTS if mode != "stanford" and (getattr(self, name) or 0) < 0}
+        given = {name: value for name in ResolvedSettings.model_fields if (value := getattr(self, name)) is not None}
+        own = {name: value for name, value in given.items() if name not in useless}
+        return ResolvedSettings(**{name: own.get(name, getattr(settings, name)) for name in ResolvedSettings.model_fields})
 
 
 class ResolvedSettings(BaseModel):

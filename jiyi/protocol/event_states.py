@@ -18,15 +18,18 @@ class EventStatesQuery(Request):
     """What became of these events?"""
 
     event_ids: Annotated[list[UUID], Field(min_length=1, max_length=1_000)]
+    #: What they say, by id (:func:`jiyi.protocol.event_content.digest`): an id that stands for something else is ``id_reused``.
+    digests: dict[UUID, str] = Field({}, max_length=1_000)
 
 
 class EventState(BaseModel):
     """``unknown``: not arrived yet. ``stored``: a node, not embedded yet. ``retrievable``, ``duplicate`` (of
-    ``node_id``), ``applied`` (settings), ``erased`` and ``dead`` (with the reason) are final.
+    ``node_id``), ``applied`` (settings), ``erased``, ``dead`` (with the reason) and ``id_reused`` (another event has the id;
+    ``node_id`` is that one's) are final.
     """
 
     event_id: UUID
-    state: Literal["unknown", "stored", "retrievable", "duplicate", "applied", "erased", "dead"]
+    state: Literal["unknown", "stored", "retrievable", "duplicate", "applied", "erased", "dead", "id_reused"]
     node_id: UUID | None = None
     reason: str = ""
 

@@ -21,6 +21,7 @@ from jiyi.conversations.types import Kind, Role
 from jiyi.conversations.uris import MAX_URI_CHARS, parse_uri
 from jiyi.errors import InvalidEvent, problems_of, readable_part
 from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.wire.json_keys import Repeating, load, repeated_in, repeated_key, sentence
 from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Settings, get_settings
 
@@ -242,6 +243,10 @@ class Turn(BaseModel):
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
 
 
+#: (event_id, group_id).
+EventKey = tuple[UUID, str]
+
+
 class _Event(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -252,6 +257,11 @@ class _Event(BaseModel):
     agent_id: Name
     session_id: Name | None = None
     correlation_id: Name | None = None
+
+    @property
+    def key(self) -> EventKey:
+        """What it is known by: its id is unique in its group only, because ids are their senders' choice."""
+        return self.event_id, self.group_id
 
 
 class MemoryObserved(_Event):
@@ -399,7 +409,7 @@ class Decoded(BaseModel):
 
 def decode(body: bytes) -> Decoded:
     """The events of a message body. Never raises: what cannot be read is in ``rejected``."""
-    if NUL_ESCAPE in body:
+    if NUL_ESCAPE in body or repeated_key(body) is not None:
         return _decode_one_by_one(body)
     try:
         if body.startswith(MANY_OPEN) and body.endswith(MANY_CLOSE):
@@ -422,9 +432,11 @@ def _decode_one_by_one(body: bytes) -> Decoded:
     """The slow way, for a message of which some part is wrong: one bad event must not take the others along."""
     text = body.decode("utf-8", errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
     try:
-        message = json.loads(body)
+        message = load(body)
     except (ValueError, RecursionError) as error:
         return Decoded.model_construct(events=[], rejected=[(text, f"not JSON: {error}")])
+    if isinstance(message, Repeating):
+        return Decoded.model_construct(events=[], rejected=[(text, sentence(message.repeated))])
     items = message.get("events") if isinstance(message, dict) and "events" in message else [message]
     if not isinstance(items, list):
         return Decoded.model_construct(events=[], rejected=[(text, "events: must be a list of events")])
@@ -433,6 +445,9 @@ def _decode_one_by_one(body: bytes) -> Decoded:
         return Decoded.model_construct(events=[], rejected=[(text, f"events: {len(items):,} are more than {limit:,} in one message")])
     decoded = Decoded.model_construct(events=[], rejected=[])
     for item in items:
+        if (repeated := repeated_in(item)) is not None:
+            decoded.rejected.append((text if len(items) == 1 else json.dumps(item, ensure_ascii=True), sentence(repeated)))
+            continue
         try:
             event = build(item)
         except InvalidEvent as error:

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from jiyi.protocol.events import Name
 from jiyi.protocol.retrieval import all_storable
 from jiyi.settings import get_settings
 
@@ -33,12 +32,6 @@ class Request(BaseModel):
     @model_validator(mode="after")
     def _storable(self) -> Self:
         return all_storable(self)
-
-
-class Query(Request):
-    """A question that names its group."""
-
-    group_id: Name
 
 
 class Page(BaseModel):

@@ -17,6 +17,10 @@ from jiyi.protocol.rest import Cursor
 DEFAULT_DEPTH, DEFAULT_LIMIT = 5, 100
 MAX_DEPTH, MAX_LIMIT = 20, 1_000
 
+State = Literal["owed", "running", "waiting", "done", "nothing", "given up"]
+#: Why there is a reflection.
+Trigger = Literal["importance", "schedule", "request", "conversation"]
+
 
 class ReflectRequest(Request):
     """Whose reflection."""
@@ -69,8 +73,8 @@ class ReflectionState(BaseModel):
 
     reflection_id: UUID
     agent_id: str
-    trigger: Literal["importance", "schedule", "request", "conversation"]
-    state: Literal["owed", "running", "waiting", "done", "nothing", "given up"]
+    trigger: Trigger
+    state: State
     attempts: int
     created_at: datetime
     started_at: datetime | None
@@ -124,16 +128,14 @@ class Asked(ReflectionAsked):
 
 class ReflectionsQuery(Cursor):
     agent_id: Name | None = Field(None, description="Only this agent's reflections.")
-    state: Literal["owed", "running", "waiting", "done", "nothing", "given up"] | None = Field(
-        None, description="Only reflections in this state."
-    )
+    state: State | None = Field(None, description="Only reflections in this state.")
 
 
 class ReflectionBrief(BaseModel):
     reflection_id: UUID
     agent_id: str
-    trigger: Literal["importance", "schedule", "request", "conversation"]
-    state: Literal["owed", "running", "waiting", "done", "nothing", "given up"]
+    trigger: Trigger
+    state: State
     attempts: int
     created_at: datetime
     started_at: datetime | None

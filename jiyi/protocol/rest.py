@@ -39,6 +39,7 @@ class Problem(BaseModel):
     detail: str
     instance: str = Field(description="The path that was asked for.")
     errors: list[FieldProblem] = []
+    code: str | None = Field(None, description="The error by the name that every door gives it, such as `id_reused` or `not_found`.")
 
 
 # Lists

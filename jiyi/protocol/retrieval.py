@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeVar
 from uuid import UUID
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticSerializationError
 
 from jiyi.conversations.types import Kind
 from jiyi.memory.fields import MemoryStatement
-from jiyi.protocol.events import NOT_BLANK, Keyword, Name, NodeType, unstorable
+from jiyi.protocol.events import NOT_BLANK, NUL_ESCAPE, Keyword, Name, NodeType, unstorable
 from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight, get_settings
 
@@ -20,7 +22,9 @@ MAX_TIMEOUT = 60.0
 
 M = TypeVar("M", bound=BaseModel)
 
-Status = Literal["ok", "no_candidates", "error"]
+#: ``no_candidates``: the agent has no memory that may be one. ``unknown_agent``: there is no such agent in the group.
+#: A question that cannot be answered has no status; it is raised as an error.
+Status = Literal["ok", "no_candidates", "unknown_agent"]
 
 
 def _within_focal_limit(text: str) -> str:
@@ -46,6 +50,9 @@ def _within_top_k(top_k: int) -> int:
 
 def all_storable(request: M) -> M:
     """Refuse texts that the database could not compare with anything: NUL, halves of surrogate pairs."""
+    with suppress(PydanticSerializationError):  # of halves of surrogate pairs
+        if NUL_ESCAPE.decode() not in request.model_dump_json(exclude={"vectors"}):
+            return request
     problems = list(unstorable(request.model_dump(exclude={"vectors"})))
     if problems:
         raise ValueError("; ".join(problems))

@@ -25,6 +25,8 @@ from jiyi.settings import get_settings
 T = TypeVar("T")
 
 KEY = "jiyi:breaker:"
+#: The state in which calls are let through.
+CLOSED = pybreaker.STATE_CLOSED
 ERROR_SUFFIX = ":error"
 #: Seconds that the last error is remembered: long enough for whoever looks the next day.
 ERROR_SECONDS = 7 * 86_400
@@ -93,7 +95,7 @@ def read_state(name: str, reset_seconds: float = RESET_SECONDS) -> dict[str, Any
     except redis.RedisError:
         return unknown
     last = json.loads(error) if error else {}
-    shown = state.decode() if isinstance(state, bytes) else "closed"
+    shown = state.decode() if isinstance(state, bytes) else CLOSED
     until = datetime.fromtimestamp(int(opened), UTC) + timedelta(seconds=reset_seconds) if opened and shown == "open" else None
     return {
         "state": shown,

@@ -63,6 +63,10 @@ def explain(error: Exception, endpoint: Endpoint, seconds: float) -> str:
 def _of_status(error: openai.APIStatusError, endpoint: Endpoint) -> str:
     model, setting = endpoint.spec.model, endpoint.setting
     match error.status_code:
+        case status if 300 <= status < 400:
+            return (
+                f"redirects to {_target(error, endpoint)} ({status}), where nothing is sent: set {setting}_BASE_URL to the address itself"
+            )
         case 401 | 403 as status:  # its words may quote the key
             return f"refuses the key ({status}): check {endpoint.key_names}"
         case 404:
@@ -77,9 +81,19 @@ def _of_status(error: openai.APIStatusError, endpoint: Endpoint) -> str:
             return f"refuses the request for {model!r} ({status}): {_quote(error, endpoint)}"
 
 
+def _target(error: openai.APIStatusError, endpoint: Endpoint) -> str:
+    """Where a redirect points to, without its query, which may hold anything."""
+    location = error.response.headers.get("location", "").partition("?")[0]
+    return repr(_shown(location, endpoint)) if location else "an address that it does not name"
+
+
 def _quote(error: openai.APIStatusError, endpoint: Endpoint) -> str:
     """The vendor's own words, as far as they can be stored and shown."""
-    said = " ".join("".join(char if char.isprintable() else " " for char in str(error.message)).split())
+    return _shown(str(error.message), endpoint)
+
+
+def _shown(text: str, endpoint: Endpoint) -> str:
+    said = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     if endpoint.api_key is not None:
         said = said.replace(endpoint.api_key.get_secret_value(), "…")
     return said[:MAX_QUOTE]

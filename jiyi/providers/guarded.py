@@ -117,10 +117,17 @@ class Provider:
         return f"{self.endpoint.spec.vendor} is not asked for {self._reset_seconds:g} s after {breakers.FAIL_MAX} failures in a row{last}"
 
 
+class _HttpClient(openai.DefaultHttpxClient):
+    """A redirect would take prompts, memories in them, and the key to a host that nobody has chosen: none is followed."""
+
+    def __del__(self) -> None:
+        self.close()  # the SDK does so with clients of its own making only
+
+
 @once_each(16)
 def _client(base_url: str, api_key: str) -> openai.OpenAI:
     # Its retries are off: ours also know the breaker and the time that is left.
-    return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0)
+    return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=_HttpClient(follow_redirects=False))
 
 
 def _json_object(content: bytes) -> dict[str, Any]:

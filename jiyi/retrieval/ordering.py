@@ -6,8 +6,10 @@ Pure, over the few best memories of one answer, best first. The scores stay as t
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from uuid import UUID
 
 import numpy as np
@@ -16,6 +18,8 @@ from jiyi.retrieval.scoring import Floats, Order
 
 #: At least so many of the best are looked at, however few are asked for.
 LOOKED_AT = 30
+#: At most so many of the best are compared with each other: their likenesses are a square of numbers.
+MOST_COMPARED = 1_000
 #: Centred cosine from which on two memories are about the same thing: where the newer one says that something has changed,
 #: and where it does not say so. Facts about one thing that stand beside each other (where it is, when it is) are much alike
 #: too, and must not replace each other.
@@ -46,6 +50,11 @@ class Shown:
     subject: str | None
     #: What a thought rests on.
     evidence: frozenset[UUID] = frozenset()
+    #: Whether the text says that something is no longer as it was: looked for once, where a memory is shown again and again.
+    changed: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "changed", says_change(self.text))
 
 
 def says_change(text: str) -> bool:
@@ -66,7 +75,7 @@ def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tup
     """
     created = np.array([one.created for one in shown])
     subjects = np.array([one.subject or "" for one in shown])
-    changed = np.array([says_change(one.text) for one in shown], dtype=bool)
+    changed = np.array([one.changed for one in shown], dtype=bool)
     told = np.array([not one.evidence for one in shown], dtype=bool)  # a thought is no news
     replaces = alike >= np.where(changed, ALIKE_IF_CHANGED, ALIKE)[:, None]
     replaces &= relevance[:, None] >= np.where(changed, RELEVANT_IF_CHANGED, RELEVANT)[:, None] * relevance[None, :]
@@ -85,17 +94,25 @@ def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tup
 def behind_evidence(shown: Sequence[Shown]) -> Order:
     """Positions in their new order: each thought behind all of its evidence that is there; without any, behind everything."""
     there = {one.node_id for one in shown}
+    #: What each thought still waits for, and who waits for what.
+    missing = {place: one.evidence & there for place, one in enumerate(shown) if one.evidence}
+    waits_for = {place: len(evidence) for place, evidence in missing.items()}
+    waiting: defaultdict[UUID, list[int]] = defaultdict(list)
+    for place, evidence in missing.items():
+        for node_id in evidence:
+            waiting[node_id].append(place)
     order: list[int] = []
-    waiting: list[int] = []
-    before: set[UUID] = set()
-    for place, one in enumerate(shown):
-        if one.evidence and not (one.evidence & there and one.evidence & there <= before):
-            waiting.append(place)
+    done: set[int] = set()
+    for place in range(len(shown)):
+        if waits_for.get(place, 0) or (place in missing and not missing[place]) or place in done:
             continue
-        order.append(place)
-        before.add(one.node_id)
-        while ready := [late for late in waiting if shown[late].evidence & there and shown[late].evidence & there <= before]:
-            order.append(ready[0])
-            before.add(shown[ready[0]].node_id)
-            waiting.remove(ready[0])
-    return np.array([*order, *waiting], dtype=np.intp)
+        ready = [place]
+        while ready:  # the earliest of those whose evidence is before them
+            now = heappop(ready)
+            order.append(now)
+            done.add(now)
+            for late in waiting[shown[now].node_id]:
+                waits_for[late] -= 1
+                if not waits_for[late] and late < place:  # a later one has its turn
+                    heappush(ready, late)
+    return np.array([*order, *(place for place in range(len(shown)) if place not in done)], dtype=np.intp)

@@ -1,7 +1,8 @@
 """How many tokens a text is about, and as much of a text as a budget allows (K-32, ZC-49).
 
-The estimate is high on purpose: 1.5 for a Chinese, Japanese or Korean character, 1.3 for a word. What is injected then never
-exceeds the budget by a model's own count.
+The estimate is high on purpose: 1.5 for a Chinese, Japanese or Korean character, 1.3 for a word, and for what tokenizers break
+up into small pieces (numbers, other scripts, emoji) as much as its pieces. What is injected then keeps within the budget by a
+model's own count, too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ TOKEN = 100
 CJK_COST, WORD_COST, MARK_COST = 150, 130, 100
 #: Hundredths of a token for a letter of a word too long to be a single token (encoded data, compounds): four letters a token.
 LETTER_COST = 25
+#: The same for a digit (Qwen, DeepSeek and Gemma count each), and for letters of two bytes in UTF-8 (é, Cyrillic, Arabic) and
+#: of three or four (Thai, Devanagari): a byte-level tokenizer never makes more tokens than bytes, and seldom so many.
+DIGIT_COST, TWO_BYTE_COST, MORE_BYTES_COST = 100, 50, 100
+#: Hundredths of a token for an emoji, or another mark of four bytes.
+FOUR_BYTE_MARK_COST = 300
 
 _CJK = "\u3001-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003134f"
 _UNIT = re.compile(rf"(?P<cjk>[{_CJK}])|(?P<word>[^\W_{_CJK}]+)|(?P<mark>[^\s{_CJK}])")
@@ -53,6 +59,14 @@ def cut_to_tokens(text: str, most: int) -> str:
 def _cost(match: re.Match[str]) -> int:
     if match.lastgroup == "cjk":
         return CJK_COST
-    if match.lastgroup == "word":
-        return max(WORD_COST, len(match.group()) * LETTER_COST)
-    return MARK_COST
+    unit = match.group()
+    if match.lastgroup == "mark":
+        return MARK_COST if unit < "\U00010000" else FOUR_BYTE_MARK_COST
+    plain = unit.isascii() and unit.isalpha()
+    return max(WORD_COST, len(unit) * LETTER_COST if plain else sum(map(_letter_cost, unit)))
+
+
+def _letter_cost(char: str) -> int:
+    if char.isdecimal():
+        return DIGIT_COST
+    return LETTER_COST if char.isascii() else TWO_BYTE_COST if char < "\u0800" else MORE_BYTES_COST

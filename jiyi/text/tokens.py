@@ -15,12 +15,10 @@ from operator import add
 
 import snowballstemmer
 
-from jiyi.text.words import ENGLISH_STOP_WORDS, FILLER_CHARACTERS, FILLER_WORDS, normalise, single_characters
+from jiyi.text.words import ENGLISH_STOP_WORDS, FILLER_CHARACTERS, FILLER_WORDS, beginning, single_characters
 
 #: Words that have been stemmed before: the vocabulary of a busy service, some megabytes.
 STEMS_KEPT = 100_000
-#: A text is looked at up to here: longer ones repeat themselves, and an index entry must stay small.
-MAX_CHARS = 20_000
 #: Longer "words" (encoded data, run-together text) are no words that anybody asks for.
 MAX_TOKEN_CHARS = 64
 
@@ -57,14 +55,14 @@ _stemmers = _Stemmers()
 
 def tokens(text: str) -> list[str]:
     """The tokens of a text, in order, with repetitions. Function words are left out, unless there is nothing else."""
-    text = normalise(text[:MAX_CHARS])
+    text = beginning(text)
     find = _in_ascii if text.isascii() else _in_any_script
     return find(text, TELLING) or find(text, ALL)
 
 
 def telling(text: str) -> list[str]:
     """As :func:`tokens`, but nothing where there are only function words."""
-    text = normalise(text[:MAX_CHARS])
+    text = beginning(text)
     return (_in_ascii if text.isascii() else _in_any_script)(text, TELLING)
 
 

@@ -13,6 +13,8 @@ Language = Literal["zh", "en"]
 
 #: Keywords taken from a text that brings none of its own: enough to find it by, few enough to mean something.
 MAX_EXTRACTED_KEYWORDS = 8
+#: A text is looked at up to here: longer ones repeat themselves, and an index entry must stay small.
+MAX_CHARS = 20_000
 #: A single Latin letter or CJK character is rarely a word worth indexing.
 MIN_KEYWORD_CHARS = 2
 #: Longer ones do not fit into the database's index of keywords.
@@ -69,10 +71,37 @@ SINGLE_STOP_CHARACTERS = frozenset(
 )
 
 
+#: Marks in a row on one letter; more are put apart, as in Unicode's stream-safe text format (UAX 15). Normalisation sorts
+#: each row in time that grows with its square: 80,000 of two kinds took it four seconds.
+MAX_MARKS = 30
+
+
+def _rows_of_marks(last: int) -> re.Pattern[str]:
+    marks = "".join(char for char in map(chr, range(0x300, last + 1)) if unicodedata.combining(char))
+    return re.compile(f"[{marks}]{{{MAX_MARKS}}}(?=[{marks}])")
+
+
+#: Those of rare scripts apart: a class with them is forty times as slow.
+_RARE_MARK = re.compile("[\U000101fd-\U0001e94a]")
+_MARKS, _ALL_MARKS = _rows_of_marks(0xFFFF), _rows_of_marks(0x1E94A)
+
+
+def nfkc(text: str) -> str:
+    """The text in Unicode's form NFKC, in time that grows with its length, whatever it holds."""
+    if not text.isascii():
+        text = (_ALL_MARKS if _RARE_MARK.search(text) else _MARKS).sub("\\g<0>\u034f", text)
+    return unicodedata.normalize("NFKC", text)
+
+
 @lru_cache(maxsize=8)  # hash, tokens and keywords of a memory each ask for the same text, one after the other
 def normalise(text: str) -> str:
     """NFKC and lower case: full-width and half-width forms, and upper and lower case, become the same text."""
-    return unicodedata.normalize("NFKC", text).lower()
+    return nfkc(text).lower()
+
+
+def beginning(text: str) -> str:
+    """As much of a text, normalised, as words are looked for in. Some characters become eighteen (ﷺ), so it is cut twice."""
+    return normalise(text[:MAX_CHARS])[:MAX_CHARS]
 
 
 def storable(text: str) -> str:
@@ -87,6 +116,8 @@ def language_of(text: str) -> Language:
 
     Characters against words, not against letters: 她在读 Neuromancer is Chinese, though most of its letters are not.
     """
+    if text.isascii():
+        return "en"
     chinese = sum(map(len, _CJK_RUN.findall(text)))
     return "zh" if chinese > len(_WORD.findall(text)) else "en"
 
@@ -142,7 +173,7 @@ def keywords_ranked(text: str) -> list[str]:
     (two Chinese characters say about as much as six letters); equals stand as in the text.
     """
     counts = Counter(_telling(words_of(text)))
-    names = {match.group().lower() for match in _NAME.finditer(unicodedata.normalize("NFKC", text))}
+    names = {match.group().lower() for match in _NAME.finditer(nfkc(text[:MAX_CHARS]))}
 
     def weight(word: str) -> tuple[int, bool, bool]:
         named = word in names or any(char.isdigit() for char in word)
@@ -155,7 +186,7 @@ def single_characters(text: str) -> list[str]:
     """The Chinese words of one character in a text that mean something alone: 猫 in 我家的猫呢. Each once, in order."""
     import rjieba  # late: its dictionary is loaded with it
 
-    words = (word for match in _CJK_RUN.finditer(normalise(text)) for word in rjieba.cut(match.group()))
+    words = (word for match in _CJK_RUN.finditer(beginning(text)) for word in rjieba.cut(match.group()))
     return list(dict.fromkeys(word for word in words if len(word) == 1 and word not in SINGLE_STOP_CHARACTERS))
 
 
@@ -167,7 +198,7 @@ def words_of(text: str) -> list[str]:
     """The words of a text that could be keywords, normalised, in order, with repetitions."""
     import rjieba  # late: its dictionary is loaded with it
 
-    text = normalise(text)
+    text = beginning(text)
     found = [
         (match.start(), word) for match in _CJK_RUN.finditer(text) for word in rjieba.cut(match.group()) if word not in CHINESE_STOP_WORDS
     ]

@@ -23,6 +23,8 @@ from jiyi.text.words import keywords_ranked
 
 #: Entries that one digest looks at, the newest: their likenesses are a square of numbers.
 MAX_ENTRIES = 1_000
+#: Characters of an entry that its words are taken from: each is compared with each.
+MAX_READ = 1_000
 #: Clusters that one digest shows: a page that somebody reads.
 MAX_CLUSTERS = 20
 #: From here on two entries are alike: by vectors without their language's common direction, or by the weight of shared
@@ -89,7 +91,7 @@ def digest(entries: Sequence[Entry], *, max_entries: int = MAX_ENTRIES, max_clus
 
 
 def _cluster(entries: list[Entry]) -> Cluster:
-    words = keywords_ranked("\n".join(entry.text for entry in entries))
+    words = keywords_ranked("\n".join(entry.text[:MAX_READ] for entry in entries))
     return Cluster(tuple(entries), tuple(words[:MAX_KEYWORDS]))
 
 
@@ -121,7 +123,7 @@ def _by_words(texts: Sequence[str]) -> Floats:
     """BM25 of each text for another's words, over what it has for its own; the mean of both ways."""
     lexicon = Lexicon()
     for text in texts:
-        lexicon.add(tokens(text))
+        lexicon.add(tokens(text[:MAX_READ]))
     scores = np.array([lexicon.likeness(row) for row in range(len(texts))]).reshape(len(texts), len(texts))
     own = np.maximum(np.diagonal(scores), MIN_NORM)
     shares = scores / own[:, None]

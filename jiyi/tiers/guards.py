@@ -1,6 +1,7 @@
 """Signs that a workflow runs in circles or out of hand (CN-60): what it says then must not fill working memory.
 
-Pure: the caller gives a session's latest outputs. The original names the four signs, but its breaker was never built.
+Pure: the caller gives a session's latest outputs. The original names the four signs, but its breaker was never built. Nothing
+stays shut: an output has the guard's flags while its session shows a sign, and the first one without a sign has none.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.tokens import tokens
+from jiyi.tiers.screening import CHECKED, RUNAWAY
 
 Sign = Literal["recursion", "token_rate", "repetition", "low_entropy"]
+
+SIGNS: tuple[Sign, ...] = get_args(Sign)
 
 #: Seconds over which the rate of tokens is measured: one long answer at once is no flood.
 RATE_SECONDS = 10.0
@@ -40,13 +45,22 @@ class GuardLimits(BaseModel):
     min_entropy: float = Field(0.5, ge=0, le=1, allow_inf_nan=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Step:
     """One output of a session; ``depth`` is how many nodes called each other to get there."""
 
     text: str
     at: datetime
     depth: int = 0
+
+    # Counted once, though each output looks at all that came shortly before it.
+    @cached_property
+    def tokens(self) -> int:
+        return estimate_tokens(self.text)
+
+    @cached_property
+    def words(self) -> Counter[str]:
+        return Counter(tokens(self.text))
 
 
 def sign_of_runaway(steps: Sequence[Step], limits: GuardLimits | None = None) -> Sign | None:
@@ -57,27 +71,41 @@ def sign_of_runaway(steps: Sequence[Step], limits: GuardLimits | None = None) ->
     last = steps[-1]
     if last.depth > limits.max_depth:
         return "recursion"
-    lately = sum(estimate_tokens(step.text) for step in steps if 0 <= (last.at - step.at).total_seconds() < RATE_SECONDS)
-    if lately > limits.max_tokens_per_second * RATE_SECONDS:
+    lately = [step.tokens for step in steps if 0 <= (last.at - step.at).total_seconds() < RATE_SECONDS]
+    if len(lately) > 1 and sum(lately) > limits.max_tokens_per_second * RATE_SECONDS:
         return "token_rate"
     run = steps[-limits.repetitions - 1 :]
-    if len(run) > limits.repetitions and all(_alike(one.text, two.text) > limits.max_similarity for one, two in pairwise(run)):
+    if len(run) > limits.repetitions and all(_alike(one, two) > limits.max_similarity for one, two in pairwise(run)):
         return "repetition"
-    return "low_entropy" if entropy(last.text) < limits.min_entropy else None
+    return "low_entropy" if _entropy(last.words) < limits.min_entropy else None
+
+
+def guarded(flags: Sequence[str], steps: Sequence[Step], limits: GuardLimits | None = None) -> list[str]:
+    """The flags of the last of a session's outputs: ``runaway`` and the sign are set if it shows one, else cleared.
+
+    ``runaway`` without a sign is somebody else's, and stays; what somebody has vouched for is not looked at.
+    """
+    own = {RUNAWAY, *SIGNS} if set(flags) & set(SIGNS) else set()
+    kept = [flag for flag in flags if flag not in own]
+    sign = None if CHECKED in flags else sign_of_runaway(steps, limits)
+    return kept if sign is None else list(dict.fromkeys([*kept, RUNAWAY, sign]))
 
 
 def entropy(text: str) -> float:
     """How varied the words of a text are: their Shannon entropy over the greatest that so many words could have."""
-    words = tokens(text)
-    if len(words) < LEAST_TOKENS:
+    return _entropy(Counter(tokens(text)))
+
+
+def _entropy(words: Counter[str]) -> float:
+    total = words.total()
+    if total < LEAST_TOKENS:
         return 1.0
-    shares = [count / len(words) for count in Counter(words).values()]
-    return -sum(share * math.log2(share) for share in shares) / math.log2(len(words))
+    return -sum(count / total * math.log2(count / total) for count in words.values()) / math.log2(total)
 
 
-def _alike(one: str, other: str) -> float:
+def _alike(one: Step, other: Step) -> float:
     """Cosine of the words' counts: no model is needed to see that somebody repeats themselves."""
-    left, right = Counter(tokens(one)), Counter(tokens(other))
+    left, right = one.words, other.words
     product = sum(count * right[word] for word, count in left.items())
     lengths = math.hypot(*left.values()) * math.hypot(*right.values())
-    return product / lengths if lengths else float(one.strip() == other.strip())
+    return product / lengths if lengths else float(one.text.strip() == other.text.strip())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Protocol, TypedDict, Unpack
@@ -19,10 +20,22 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from jiyi.client.arguments import MemoryArguments
 from jiyi.errors import InvalidRequest, JiyiError, problems_of
-from jiyi.protocol.tiers.query import MAX_DAYS, MAX_RESULTS, MAX_WEB_RESULTS, Days, Item, MemoryAnswer, Order, Threshold
+from jiyi.protocol.tiers.query import (
+    MAX_DAYS,
+    MAX_RESULTS,
+    MAX_WEB_RESULTS,
+    Days,
+    Domains,
+    Item,
+    MemoryAnswer,
+    Order,
+    SearchType,
+    Threshold,
+)
 from jiyi.settings import get_settings
-from jiyi.text.budget import estimate_tokens
+from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.words import Language, storable
+from jiyi.tiers.context import LEAST_TOKENS, MAX_BUDGET
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +90,7 @@ class NodeProperties(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     max_results: int = Field(5, ge=1, le=MAX_RESULTS)
-    #: None: however old.
+    #: Of working memory; precedents of long-term memory are found however old (CN-59). None: however old.
     time_range_days: TimeRange | None = Field(7, validation_alias=AliasChoices("time_range_days", "time_range"))
     #: None: the embedding model's own, which stands for SPEC-607's 0.7 (:mod:`jiyi.retrieval.thresholds`).
     relevance_threshold: Threshold | None = None
@@ -87,7 +100,12 @@ class NodeProperties(BaseModel):
     same_session: bool = False
     #: Besides, results of a web search (CN-53).
     web_results: int = Field(0, ge=0, le=MAX_WEB_RESULTS)
+    search_type: SearchType = "general"
+    #: Of the web only pages of these domains.
+    domains: Domains = ()
     language: Language = "zh"
+    #: Tokens that ``history_context`` may have at most (:func:`jiyi.text.budget.estimate_tokens`). None: as many as it has.
+    max_tokens: int | None = Field(None, ge=1, le=MAX_BUDGET)
     #: In place of the language's own heading, without the line end (K-26).
     heading: str = Field("", max_length=MAX_HEADING_CHARS)
     #: Seconds to wait for an answer; the deployment's request time-out unless given.
@@ -100,6 +118,10 @@ class NodeProperties(BaseModel):
         if isinstance(value, str) and value[-1:] in ("d", "h") and value[:-1].strip().replace(".", "", 1).isdecimal():
             return float(value[:-1]) / (24 if value[-1] == "h" else 1)
         return value
+
+
+#: Properties that are no part of every question.
+_OWN = {"same_session", "max_tokens", "language", "heading", "timeout", "search_type", "domains"}
 
 
 class MemoryRetrievalNode:
@@ -148,9 +170,13 @@ class MemoryRetrievalNode:
             missing = "memory service" if self.retriever is None else "group_id" if query else "query"
             return "", {"skipped": f"no {missing}"}
         wanted = self.properties
-        options = wanted.model_dump(exclude={"same_session", "language", "heading", "timeout"}, exclude_none=True)
-        if wanted.same_session and (session_id := _name(inputs.get("session_id"))):
+        options = wanted.model_dump(exclude=_OWN, exclude_none=True)
+        session_id = _name(inputs.get("session_id"))
+        if wanted.same_session and session_id:
             options["session_id"] = session_id
+        if wanted.web_results:
+            options |= {"search_type": wanted.search_type, "domains": wanted.domains}
+            options["asking_session"] = session_id or None
         if agent_id := _name(inputs.get("agent_id")):  # also what only the agent that is to speak knows (CN-32)
             options["agent_id"] = agent_id
         answer = self.retriever.query_memory(query, group_id=group_id, timeout=wanted.timeout, **options)
@@ -160,8 +186,9 @@ class MemoryRetrievalNode:
             sources = [item.source for item in answer.results]
             tell("memory_retrieved", count=len(sources), **{name: sources.count(name) for name in ("hot", "cold", "external")})
         skipped = {tier.tier: tier.message for tier in answer.tiers if tier.state == "skipped"}
-        context = format_history(answer.results, wanted.language, wanted.heading)
-        return context, {"skipped_tiers": skipped} if skipped else {}
+        context, left_out = fitting_history(answer.results, wanted.max_tokens, wanted.language, wanted.heading)
+        said: dict[str, Any] = {"skipped_tiers": skipped} if skipped else {}
+        return context, said | ({"left_out": left_out} if left_out else {})
 
 
 def query_of(inputs: Mapping[str, Any]) -> str:
@@ -176,12 +203,26 @@ def query_of(inputs: Mapping[str, Any]) -> str:
 
 def format_history(items: Sequence[Item], language: Language = "zh", heading: str = "") -> str:
     """CN-08's markdown, byte for byte with the defaults; empty without items."""
-    if not items:
-        return ""
-    records = (
-        f"{RECORDS[language].format(number=number, score=item.score)}\n{item.content}\n\n" for number, item in enumerate(items, start=1)
-    )
-    return f"{heading or HEADINGS[language]}\n\n{''.join(records)}"
+    return fitting_history(items, None, language, heading)[0]
+
+
+def fitting_history(items: Sequence[Item], max_tokens: int | None, language: Language = "zh", heading: str = "") -> tuple[str, int]:
+    """CN-08's markdown of the first items that fit, the last one perhaps shortened; and how many were left out."""
+    text = f"{heading or HEADINGS[language]}\n\n"
+    room = math.inf if max_tokens is None else max_tokens - estimate_tokens(text)
+    shown = 0
+    for item in items:
+        above = f"{RECORDS[language].format(number=shown + 1, score=item.score)}\n"
+        room -= estimate_tokens(above)
+        cost = 0 if max_tokens is None else estimate_tokens(item.content)
+        content = item.content if cost <= room else cut_to_tokens(item.content, int(room)) if room >= LEAST_TOKENS else ""
+        if content or cost <= room:
+            text += f"{above}{content}\n\n"
+            shown += 1
+        if cost > room:
+            break  # what follows is less important than what found no room
+        room -= cost
+    return text if shown else "", len(items) - shown
 
 
 def description(language: Language = "en") -> dict[str, Any]:

@@ -48,13 +48,18 @@ def merge(
 
 
 def _fits(item: Item, question: MemoryQuestion, now: datetime) -> bool:
-    since = question.since(now)
     return (
-        (since is None or item.created_at is None or item.created_at >= since)
+        _recent(item, question, now)
         and (item.expires_at is None or item.expires_at > now)
         and (question.include_verdicts or item.kind != "verdict")
         and (question.session_id is None or item.session_id == question.session_id)
     )
+
+
+def _recent(item: Item, question: MemoryQuestion, now: datetime) -> bool:
+    """The time range is for working memory only: knowledge that was promoted long ago is a precedent (CN-59)."""
+    since = question.since(now)
+    return item.source != "hot" or since is None or item.created_at is None or item.created_at >= since
 
 
 def _relevant(item: Item, threshold: float) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -25,7 +25,9 @@ Consistency = Literal["consistent", "inconsistent", "unknown"]
 
 #: Flags of an output that the fact check, or the guard against runaway loops, has set (CN-60).
 VERIFY_PENDING, REFUTED, RUNAWAY = "verify_pending", "refuted", "runaway"
-#: Flags that the filters add to what they accept.
+#: Somebody vouches for it: its claims are true, and it comes from no loop.
+CHECKED = "checked"
+#: Flags that the filters add.
 UNSCORED, UNVERIFIED, VERIFIED = "unscored", "unverified", "verified"
 
 #: What one Chinese, Japanese or Korean character says, in Latin characters: 20 of them are a statement like 50 (K-15).
@@ -79,7 +81,7 @@ class KnownEntry:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``reason`` is None for what is accepted. ``details`` are the numbers in the sentence."""
+    """``reason`` is None for what is accepted. ``details`` are the numbers in the sentence, ``flags`` all that the output has now."""
 
     reason: Reason | None = None
     details: dict[str, str] = field(default_factory=dict)
@@ -125,8 +127,8 @@ def screen(candidate: Candidate, rules: IngressRules, known: Iterable[KnownEntry
     )
     for check in filters:
         if (refused := check()) is not None:
-            return refused
-    return Verdict(flags=_added(candidate), needs_check=rules.check_consistency and candidate.consistency is None)
+            return replace(refused, flags=_flags_of(candidate))
+    return Verdict(flags=_flags_of(candidate), needs_check=rules.check_consistency and candidate.consistency is None)
 
 
 def weighted_length(text: str) -> float:
@@ -175,11 +177,12 @@ def _flags(candidate: Candidate, rules: IngressRules) -> Verdict | None:
 
 
 def _pending(candidate: Candidate) -> bool:
-    return VERIFY_PENDING in candidate.flags or makes_unchecked_claim(candidate.text)
+    return VERIFY_PENDING in candidate.flags or (CHECKED not in candidate.flags and makes_unchecked_claim(candidate.text))
 
 
-def _added(candidate: Candidate) -> tuple[str, ...]:
-    flags = [*candidate.flags]
+def _flags_of(candidate: Candidate) -> tuple[str, ...]:
+    """Those that it came with and the filters' own, which an earlier look may have left."""
+    flags = [flag for flag in candidate.flags if flag not in (UNSCORED, UNVERIFIED, VERIFIED)]
     if candidate.confidence is None:
         flags.append(UNSCORED)
     if _pending(candidate):

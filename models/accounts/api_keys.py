@@ -9,9 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, case, func, select, text
+from sqlalchemy.dialects import postgresql
 
 from jiyi.protocol.accounts import Key, NewKey
+from models.accounts import tables
+from models.db.rows import columns, fetch
 
 #: Seconds between two notes that a key was used.
 USED_SECONDS = 60
@@ -58,13 +61,13 @@ def find(connection: Connection, key_ids: Iterable[str], *, lock: bool = False) 
 
 def listed(connection: Connection, group_id: str | None = None) -> list[Key]:
     """Keys of a group, or of all groups and the operators', newest first."""
-    rows = connection.execute(_LISTED, {"group": group_id, "limit": MAX_LISTED}).mappings()
-    return [Key.model_validate(row) for row in rows]
+    wanted = _SHOWN if group_id is None else _SHOWN.where(_K.group_id == group_id)
+    return fetch(connection, Key, wanted.order_by(_K.created_at.desc(), _K.key_id).limit(MAX_LISTED))
 
 
 def one(connection: Connection, key_id: str) -> Key:
     """A key that is there, as it is listed."""
-    return Key.model_validate(connection.execute(_ONE, {"id": key_id}).mappings().one())
+    return fetch(connection, Key, _SHOWN.where(_K.key_id == key_id))[0]
 
 
 def insert(
@@ -79,18 +82,11 @@ def insert(
 ) -> bool:
     """Store a key, and its group if that has nothing yet. False if its id is taken."""
     if group_id is not None:
-        connection.execute(_GROUP, {"group": group_id})
-    row = {
-        "key_id": key.key_id,
-        "group": group_id,
-        "name": name,
-        "scopes": list(scopes),
-        "secret_hash": bytes.fromhex(key.secret_hash),
-        "signing_key": bytes.fromhex(key.signing_key),
-        "created_by": created_by,
-        "expires_at": expires_at,
-    }
-    return connection.execute(_INSERT, row).rowcount > 0
+        connection.execute(postgresql.insert(tables.Group).values(group_id=group_id).on_conflict_do_nothing())
+    secrets = {"secret_hash": bytes.fromhex(key.secret_hash), "signing_key": bytes.fromhex(key.signing_key)}
+    row = {"group_id": group_id, "name": name, "scopes": list(scopes), "created_by": created_by, "expires_at": expires_at}
+    stored = postgresql.insert(_K).values(key_id=key.key_id, **secrets, **row).on_conflict_do_nothing().returning(_K.key_id)
+    return connection.execute(stored).scalar_one_or_none() is not None
 
 
 def revoke(connection: Connection, key_id: str) -> bool:
@@ -108,26 +104,14 @@ def used(connection: Connection, key_id: str) -> None:
     connection.execute(_USED, {"id": key_id, "seconds": USED_SECONDS})
 
 
-_SHOWN = """
-    key_id, group_id, name, scopes, created_at, created_by, expires_at, revoked_at, last_used_at,
-    CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= now() THEN 'expired' ELSE 'alive' END AS state
-"""
+_K = tables.ApiKey
+_STATE = case((_K.revoked_at.is_not(None), "revoked"), (_K.expires_at <= func.now(), "expired"), else_="alive")
+_SHOWN = select(*columns(Key, _K, state=_STATE))
 _BY_IDS = """
     SELECT key_id, group_id, name, scopes, secret_hash, signing_key, created_at, expires_at, revoked_at
     FROM api_keys WHERE key_id = ANY(:ids)
 """
 _FIND, _FIND_AND_LOCK = text(_BY_IDS), text(_BY_IDS + " FOR UPDATE")
-_ONE = text(f"SELECT {_SHOWN} FROM api_keys WHERE key_id = :id")  # noqa: S608 – our own names; values are parameters
-_LISTED = text(f"""
-    SELECT {_SHOWN} FROM api_keys WHERE CAST(:group AS text) IS NULL OR group_id = :group
-    ORDER BY created_at DESC, key_id LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
-_GROUP = text("INSERT INTO groups (group_id) VALUES (:group) ON CONFLICT DO NOTHING")
-_INSERT = text("""
-    INSERT INTO api_keys (key_id, group_id, name, scopes, secret_hash, signing_key, created_by, expires_at)
-    VALUES (:key_id, :group, :name, :scopes, :secret_hash, :signing_key, :created_by, :expires_at)
-    ON CONFLICT DO NOTHING
-""")
 _REVOKE = text("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id AND revoked_at IS NULL")
 _EXPIRE = text("UPDATE api_keys SET expires_at = least(expires_at, :at) WHERE key_id = :id")
 _USED = text("""

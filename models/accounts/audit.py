@@ -8,9 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from pydantic_core import to_jsonable_python
-from sqlalchemy import Connection, bindparam, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import Connection, insert, text
 from uuid6 import uuid7
+
+from models.accounts import tables
 
 #: Who a change from the command line or the admin is put down to, until people have names here.
 OPERATOR = "operator"
@@ -32,17 +33,8 @@ class AuditEntry:
 
 def record(connection: Connection, *, group_id: str | None, actor: str, action: str, target: str, **details: Any) -> None:
     """Write one row, in the transaction of the change itself. ``details`` may hold ids and times."""
-    connection.execute(
-        _RECORD,
-        {
-            "audit_id": uuid7(),
-            "group_id": group_id,
-            "actor": actor,
-            "action": action,
-            "target": target,
-            "details": to_jsonable_python(details),
-        },
-    )
+    row = {"group_id": group_id, "actor": actor, "action": action, "target": target, "details": to_jsonable_python(details)}
+    connection.execute(insert(tables.AuditEntry).values(audit_id=uuid7(), **row))
 
 
 def entries(
@@ -77,7 +69,3 @@ _ENTRIES = text("""
 _ACTIONS = text("""
     SELECT DISTINCT action FROM audit_log WHERE CAST(:group AS text) IS NULL OR group_id = :group ORDER BY action LIMIT 100
 """)
-_RECORD = text("""
-    INSERT INTO audit_log (audit_id, group_id, actor, action, target, details)
-    VALUES (:audit_id, :group_id, :actor, :action, :target, :details)
-""").bindparams(bindparam("details", type_=JSONB))

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Connection, TextClause, select, text
+from sqlalchemy.dialects import postgresql
 from uuid6 import uuid7
 
 from jiyi.accounts.api_keys import KeyScope
 from jiyi.protocol.accounts import Person, Role
-from models.accounts import audit
+from models.accounts import audit, tables
+from models.db.rows import columns, fetch
 
 #: What each role may do; an operator in every group.
 SCOPES: dict[Role, frozenset[KeyScope]] = {
@@ -67,18 +69,19 @@ def by_name(connection: Connection, name: str) -> User | None:
 
 def listed(connection: Connection) -> list[Person]:
     """Everybody, by name, without their passwords' hashes."""
-    return [Person.model_validate(row) for row in connection.execute(_LISTED, {"limit": MAX_LISTED}).mappings()]
+    return fetch(connection, Person, _SHOWN.order_by(_U.name).limit(MAX_LISTED))
 
 
 def one(connection: Connection, name: str) -> Person:
     """Somebody who is there, as they are listed."""
-    return Person.model_validate(connection.execute(_ONE, {"name": name}).mappings().one())
+    return fetch(connection, Person, _SHOWN.where(_U.name == name))[0]
 
 
 def insert(connection: Connection, *, name: str, password_hash: str, role: Role, groups: Sequence[str] | None) -> bool:
     """Store somebody. False if the name is taken."""
-    row = {"id": uuid7(), "name": name, "hash": password_hash, "role": role, "groups": None if groups is None else list(groups)}
-    return connection.execute(_INSERT, row).rowcount > 0
+    row = {"name": name, "password_hash": password_hash, "role": role, "groups": None if groups is None else list(groups)}
+    stored = postgresql.insert(_U).values(user_id=uuid7(), **row).on_conflict_do_nothing(index_elements=["name"]).returning(_U.user_id)
+    return connection.execute(stored).scalar_one_or_none() is not None
 
 
 def set_password(connection: Connection, name: str, password_hash: str) -> bool:
@@ -125,17 +128,12 @@ def _user(connection: Connection, statement: TextClause, parameters: dict[str, A
     return User(row.user_id, row.name, row.password_hash, row.role, groups, row.epoch, row.disabled_at is not None)
 
 
-_SHOWN = "user_id, name, role, groups, created_at, last_seen_at, disabled_at"
+_U = tables.User
+_SHOWN = select(*columns(Person, _U))
 _FULL = "SELECT user_id, name, password_hash, role, groups, epoch, disabled_at FROM users"
 _ANY = text("SELECT EXISTS (SELECT FROM users)")
 _BY_ID = text(f"{_FULL} WHERE user_id = :id")
 _BY_NAME = text(f"{_FULL} WHERE name = :name")
-_ONE = text(f"SELECT {_SHOWN} FROM users WHERE name = :name")  # noqa: S608 – our own names; values are parameters
-_LISTED = text(f"SELECT {_SHOWN} FROM users ORDER BY name LIMIT :limit")  # noqa: S608 – our own names; values are parameters
-_INSERT = text("""
-    INSERT INTO users (user_id, name, password_hash, role, groups) VALUES (:id, :name, :hash, :role, :groups)
-    ON CONFLICT (name) DO NOTHING
-""")
 _PASSWORD = text("UPDATE users SET password_hash = :hash, epoch = epoch + 1 WHERE name = :name")
 _DISABLE = text("UPDATE users SET disabled_at = coalesce(disabled_at, now()), epoch = epoch + 1 WHERE name = :name")
 _ENABLE = text("UPDATE users SET disabled_at = NULL, epoch = epoch + 1 WHERE name = :name")

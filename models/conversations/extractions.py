@@ -144,20 +144,22 @@ _SAME_ATTRIBUTE = text(f"""
     WITH these AS (
         SELECT n.node_id, n.created_at, n.node_count,
             row_number() OVER (ORDER BY n.created_at > :now, n.created_at DESC, n.node_count DESC) AS place
-        FROM memory_nodes n JOIN memory_nodes m ON m.node_id = :node AND m.subject = n.subject AND m.predicate = n.predicate
+        FROM memory_nodes n JOIN memory_nodes m
+            ON m.group_id = n.group_id AND m.node_id = :node AND m.subject = n.subject AND m.predicate = n.predicate
         WHERE {_OF_AGENT} AND {_FACT}
     ), last AS (SELECT node_id, created_at FROM these WHERE place = 1)
     UPDATE memory_nodes o SET superseded_by = last.node_id, superseded_at = last.created_at, changed_xid = pg_current_xact_id()
-    FROM these, last WHERE o.node_id = these.node_id AND these.place > 1
+    FROM these, last WHERE o.group_id = :group AND o.node_id = these.node_id AND these.place > 1
 """)  # noqa: S608 – our own names; values are parameters
 _SUPERSEDE = text(f"""
     UPDATE memory_nodes n SET superseded_by = m.node_id, superseded_at = m.created_at, changed_xid = pg_current_xact_id()
-    FROM memory_nodes m WHERE {_OF_AGENT} AND n.node_id = ANY(:ids) AND m.node_id = :by AND n.kind <> 'session' AND n.superseded_at IS NULL
+    FROM memory_nodes m WHERE {_OF_AGENT} AND n.node_id = ANY(:ids) AND m.group_id = n.group_id AND m.node_id = :by
+      AND n.kind <> 'session' AND n.superseded_at IS NULL
 """)  # noqa: S608 – our own names; values are parameters
 # A turn that the newer memory rests on, too, says what holds.
 _TURNS_OF_SUPERSEDED = text(f"""
     UPDATE memory_nodes n SET superseded_by = o.superseded_by, superseded_at = o.superseded_at, changed_xid = pg_current_xact_id()
-    FROM memory_nodes o JOIN memory_nodes b ON b.node_id = o.superseded_by
+    FROM memory_nodes o JOIN memory_nodes b ON b.group_id = o.group_id AND b.node_id = o.superseded_by
     WHERE {_OF_AGENT} AND n.kind = 'session' AND n.superseded_at IS NULL
       AND o.group_id = :group AND o.agent_id = :agent AND o.kind <> 'session'
       AND (o.superseded_by = ANY(:by) OR o.node_id = ANY(:by))

@@ -63,8 +63,8 @@ _OWE = text("""
 """)
 # What is in hand has attempts; a row that somebody has locked is about to be in hand, or to be settled.
 _SOONER = text("""
-    UPDATE pending_work SET due_at = :due WHERE (kind, subject_id) IN (
-        SELECT kind, subject_id FROM pending_work
-        WHERE kind = :kind AND subject_id = :subject AND attempts = 0 AND due_at > :due FOR UPDATE SKIP LOCKED
+    UPDATE pending_work SET due_at = :due WHERE (kind, subject_id, group_id) IN (
+        SELECT kind, subject_id, group_id FROM pending_work
+        WHERE kind = :kind AND subject_id = :subject AND group_id = :group AND attempts = 0 AND due_at > :due FOR UPDATE SKIP LOCKED
     )
 """)

@@ -6,6 +6,8 @@ Connections run as the role ``jiyi_service``, which row-level security lets see 
 
 from __future__ import annotations
 
+import select
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +17,7 @@ from pgvector.psycopg import register_vector
 from psycopg.types.json import set_json_loads
 from pydantic_core import from_json
 from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from jiyi.once import once
@@ -29,6 +32,9 @@ POOL_OVERFLOW = 8
 #: the web take (``web.sources``), which has more threads than connections.
 POOL_TIMEOUT = 5
 CONNECT_TIMEOUT = 5
+#: Seconds after which a connection that nobody used is tried before it is used again, which takes a trip to the server. Before
+#: that its socket tells: a server that ends a session, or dies, closes it. Only a lost host or network does not.
+TRIED_AFTER = 10.0
 #: A server that has gone without a word (its host died, the network is cut) is noticed within half a minute, even while its
 #: answer is awaited. Seconds and, the last, milliseconds; libpq ignores them for Unix sockets.
 KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
@@ -60,7 +66,6 @@ def _engine(**options: Any) -> Engine:
         pool_size=POOL_SIZE,
         max_overflow=POOL_OVERFLOW,
         pool_timeout=POOL_TIMEOUT,
-        pool_pre_ping=True,
         hide_parameters=True,  # values of users have no place in tracebacks, which end up in logs
         connect_args={
             "connect_timeout": CONNECT_TIMEOUT,
@@ -73,15 +78,43 @@ def _engine(**options: Any) -> Engine:
         **options,
     )
     event.listen(made, "connect", _prepare)
+    event.listen(made, "checkin", _note_use)
+    event.listen(made, "checkout", _check_alive)
     event.listen(made, "checkout", _confine)
     return made
 
 
-def _prepare(connection: psycopg.Connection, _record: object) -> None:
+def _prepare(connection: psycopg.Connection, record: ConnectionPoolEntry) -> None:
+    _note_use(connection, record)
     if psycopg.types.TypeInfo.fetch(connection, "vector") is not None:  # absent before the first migration
         register_vector(connection)
     set_json_loads(from_json, connection)  # faster than json.loads, and all JSON that we store is shallow
     connection.rollback()
+
+
+def _note_use(_connection: psycopg.Connection | None, record: ConnectionPoolEntry) -> None:
+    record.info[_USED_AT] = time.monotonic()
+
+
+def _check_alive(connection: psycopg.Connection, record: ConnectionPoolEntry, _proxy: object) -> None:
+    """Have the pool replace a connection whose server is gone, and all that are as old."""
+    if time.monotonic() - record.info[_USED_AT] < TRIED_AFTER and not _has_news(connection):
+        return
+    try:
+        connection.execute("SELECT 1")
+        if not connection.autocommit:
+            connection.rollback()
+    except psycopg.Error as error:
+        raise InvalidatePoolError(str(error)) from error
+
+
+def _has_news(connection: psycopg.Connection) -> bool:
+    """Whether the server has sent something unasked: in nearly all cases, that it ends the session."""
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _confine(connection: psycopg.Connection, record: ConnectionPoolEntry, _proxy: object) -> None:
@@ -135,8 +168,8 @@ def driver(connection: Connection) -> psycopg.Connection:
     return raw
 
 
-#: What is noted with each connection: that its role is the service's; the scope that its session was told.
-_CONFINED, _TOLD = "jiyi_confined", "jiyi_scope"
+#: What is noted with each connection: that its role is the service's; the scope that its session was told; when it was last used.
+_CONFINED, _TOLD, _USED_AT = "jiyi_confined", "jiyi_scope", "jiyi_used_at"
 _TELL = """
     SELECT set_config('jiyi.groups', %(groups)s::text[]::text, %(local)s),
         set_config('jiyi.whole_service', %(whole)s, %(local)s)

@@ -16,7 +16,8 @@
 | ``jiyi:indexes:<host>:<pid>`` | string, JSON | retrieval worker: what it holds | ``REPORT_LIVES`` (``models.retrieval.index_cache``) |
 | ``jiyi:breaker:<purpose>:<vendor>:<model>:pybreaker:*`` | strings, a circuit breaker | workers (``jiyi.providers``) | – |
 | ``jiyi:breaker:<purpose>:<vendor>:<model>:error`` | string, JSON: a provider's last error | workers | a week |
-| ``jiyi:guesses:name:<sha256>``, ``jiyi:guesses:address:<address>`` | string, wrong passwords | web | ``models.accounts.login_attempts`` |
+| ``jiyi:attempts:name:<sha256>``, ``jiyi:attempts:address:<address>`` | hash, wrong passwords | web | 15 minutes |
+| ``jiyi:attempts:known:<sha256>`` | sorted set, addresses from which somebody signed in | web | 30 days |
 | ``LIMITS:LIMITER/…`` | string, requests of one API key, by Flask-Limiter | web | the limit's own span |
 | ``jiyi:counters`` | hash, name → number | workers | for good |
 | ``jiyi:stream:<group>`` | stream, what has changed (``models.queue.stream``) | everybody | a day after the last |
@@ -26,14 +27,21 @@
 | ``jiyi:wm:entries:<group>`` | hash, entry id → JSON | workers | the same |
 | ``jiyi:wm:whole:<group>`` | string, how many they are; without it both are made anew | workers | the same |
 | ``jiyi:asked:<group>`` | string, questions to the group's tiers | web, retrieval worker | a minute after the first |
+| ``jiyi:search:<sha256>`` | string, JSON: what a group's web search found | retrieval worker | ``JIYI_WEB_SEARCH_CACHE_SECONDS`` |
+| ``jiyi:searches:<sha256>`` | string, web searches of one session | retrieval worker | a day after the first |
 | ``jiyi:wm:stats:<group>`` | hash, name → number | workers | for good |
 | ``jiyi:canary:queue:<queue>`` | hash, signs of life (``models.operations.canaries``) | beat, workers | a day after the last |
 | ``jiyi:canary:beat`` | string, epoch seconds | beat | a day |
+| ``jiyi:call:<signature>`` | string | workers (``tasks.framework.callers``): a changing call that was accepted | 6 minutes |
+| ``jiyi:workers`` | hash, worker → heartbeat, JSON (``models.operations.heartbeats``) | Celery workers | for good; what is silent goes |
+| ``jiyi:orders`` | hash, order → JSON: to forget (``models.erasure.orders``) | upkeep worker | ≤ 10 minutes |
+| ``jiyi:orders:<order>`` | hash, worker → what it dropped | Celery workers | the same |
 | ``_kombu.binding.*``, queue names, ``unacked*`` | kombu's own | kombu | – |
 """
 
 from __future__ import annotations
 
+import hashlib
 from uuid import UUID
 
 #: Of every key but kombu's and Flask-Limiter's own.
@@ -52,6 +60,10 @@ WAKE_SECONDS = 30
 WAKE_SLOT_SECONDS = 2
 
 
+def call(signature: str) -> str:
+    return f"jiyi:call:{signature}"
+
+
 def wake(kind: str) -> str:
     return f"jiyi:wake:{kind}"
 
@@ -66,11 +78,15 @@ def access_flush(flush_id: UUID) -> str:
 
 
 def guesses_by_name(digest: str) -> str:
-    return f"jiyi:guesses:name:{digest}"
+    return f"jiyi:attempts:name:{digest}"
+
+
+def known_addresses(digest: str) -> str:
+    return f"jiyi:attempts:known:{digest}"
 
 
 def guesses_by_address(address: str) -> str:
-    return f"jiyi:guesses:address:{address}"
+    return f"jiyi:attempts:address:{address}"
 
 
 def intakes(queue: str) -> str:
@@ -89,6 +105,12 @@ def intake_alive(intake: str) -> str:
 TOUCHED = "jiyi:touched:"
 METERS_TOTAL = "jiyi:meters:total"
 BEAT = "jiyi:canary:beat"
+WORKERS = "jiyi:workers"
+ORDERS = "jiyi:orders"
+
+
+def order_answers(order_id: str) -> str:
+    return f"{ORDERS}:{order_id}"
 
 
 def stream(group_id: str) -> str:
@@ -118,6 +140,22 @@ def working_stats(group_id: str) -> str:
 
 def memory_queries(group_id: str) -> str:
     return f"jiyi:asked:{group_id}"
+
+
+SEARCH = "jiyi:search:"
+
+
+def web_search(group_id: str, digest: str) -> str:
+    return SEARCH + _hidden(group_id, digest)
+
+
+def web_searches(group_id: str, session_id: str) -> str:
+    return f"jiyi:searches:{_hidden(group_id, session_id)}"
+
+
+def _hidden(group_id: str, name: str) -> str:
+    """Of two names, which may be a person's; the length keeps two different pairs from being one."""
+    return hashlib.sha256(f"{len(group_id)}:{group_id}:{name}".encode()).hexdigest()
 
 
 def indexes(worker: str) -> str:

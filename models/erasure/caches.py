@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import cast
 
 from jiyi.erasure.names import Whom
 from models.db import valkey_keys
@@ -13,7 +13,6 @@ from models.db.valkey import valkey
 from models.erasure import tiers
 from models.erasure.matching import UUIDS
 from models.memory import access
-from models.retrieval import index_cache
 
 #: Keys read with one SCAN, and at most looked through.
 SCAN_COUNT, MAX_KEYS = 1_000, 1_000_000
@@ -37,28 +36,29 @@ def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom
     The accesses of other memories are written to the database first: nobody is asked twice what was accessed when.
     """
     access.flush()
-    gone = {"access_buffer": 0, "touched": 0, "stream": 0, "replies": 0, "errors": 0}
+    gone = {"access_buffer": 0, "touched": 0, "stream": 0, "replies": 0, "errors": 0, "searches": 0}
     ids = list(node_ids)
     for start in range(0, len(ids), ELEMENTS):
-        gone["access_buffer"] += _take_out(ids[start : start + ELEMENTS])
+        gone["access_buffer"] += _take_out([access.member(group_id, one) for one in ids[start : start + ELEMENTS]])
     for agent_id in touched:
         gone["touched"] += valkey().delete(valkey_keys.touched(group_id, agent_id))
     gone["stream"] = _clear_stream(group_id, set(ids), whom)
     gone["replies"] = _delete_found(REPLIES, set(ids), whom)
     gone["errors"] = _delete_found(BREAKERS, set(ids), whom)
+    gone["searches"] = _delete_found(valkey_keys.SEARCH, set(ids), whom)
     gone["working_memory"] = tiers.clear_valkey(group_id)
     return gone
 
 
-def _take_out(ids: Sequence[str]) -> int:
+def _take_out(members: Sequence[str]) -> int:
     """Of the buffer of accesses, and of those that are being written."""
     handed_over = [key.decode() for key in valkey().scan_iter(match=f"{valkey_keys.ACCESS_FLUSH}*", count=SCAN_COUNT)]
     times = [valkey_keys.ACCESS, *(key for key in handed_over if not key.endswith(valkey_keys.COUNT_SUFFIX))]
     with valkey().pipeline(transaction=False) as pipe:
         for key in times:
-            pipe.zrem(key, *ids)
+            pipe.zrem(key, *members)
         for key in times:
-            pipe.hdel(key + valkey_keys.COUNT_SUFFIX, *ids)
+            pipe.hdel(key + valkey_keys.COUNT_SUFFIX, *members)
         return sum(pipe.execute()[: len(times)])
 
 
@@ -108,18 +108,3 @@ def contents(key: bytes) -> Iterator[bytes]:  # noqa: C901 – one case after an
             for _, fields in cast("list[tuple[bytes, dict[bytes, bytes]]]", client.xrange(key, count=MAX_ELEMENTS)):
                 for pair in fields.items():
                     yield from pair
-
-
-def missing_workers(answered: Iterable[str]) -> list[str]:
-    """Workers that have reported indexes lately and have not answered yet. A dead one's report expires."""
-    return sorted(set(index_cache.reports()) - set(answered))
-
-
-def answers_of(replies: Iterable[dict[str, Any]] | None) -> dict[str, dict[str, int]]:
-    """Replies of Celery's remote control: worker, as it reports itself → what it dropped."""
-    found = {}
-    for reply in replies or []:
-        for answer in reply.values():
-            if isinstance(answer, dict) and "worker" in answer:
-                found[str(answer["worker"])] = {name: int(number) for name, number in answer["dropped"].items()}
-    return found

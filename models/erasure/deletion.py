@@ -6,17 +6,25 @@ Locks are taken in one order, as the tasks take them: work owed, agents, memorie
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, delete, select, text
 
 from jiyi.erasure.names import Whom
 from models.erasure import conversations, tiers
-from models.erasure.matching import APART, UUIDS
+from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
 from models.memory.agents import AgentName
+from models.memory.inbox import ACCUMULATE, APPRAISE
+from models.memory.tables import Agent, KeywordStrength
+from models.queue.tables import DeadLetter, PendingWork
+from models.reflection.tables import Reflection
 from models.retrieval.enlargement import ALL_TERMS
+from models.retrieval.tables import TermFrequency
 
+#: An event that owes one of these has not been counted towards a reflection.
+NOT_ACCUMULATED_YET = [APPRAISE, ACCUMULATE]
 #: Memories of one transaction: each takes its vector out of an index, and holds up its agent's other writers.
 BATCH = 500
 #: Events made tombstones in one transaction.
@@ -61,8 +69,11 @@ def delete_agent(connection: Connection, name: AgentName) -> Counter[str]:
     """The agent itself, and what is kept of it as a whole. Its memories have gone before."""
     parameters = {"group": name[0], "agent": name[1]}
     gone: Counter[str] = Counter()
-    for table, statement in _DELETE_AGENT.items():
-        gone[table] += connection.execute(statement, parameters).rowcount
+    for work in (PendingWork, DeadLetter):
+        gone[work.__tablename__] += connection.execute(delete(work).where(work.subject_id.in_(_KEY)), parameters).rowcount
+    for table in (KeywordStrength, TermFrequency, Reflection, Agent):  # the agent last: the others name it
+        whose = (table.group_id == bindparam("group"), table.agent_id == bindparam("agent"))
+        gone[table.__tablename__] += connection.execute(delete(table).where(*whose), parameters).rowcount
     return gone
 
 
@@ -70,10 +81,12 @@ def recount(connection: Connection, group_id: str, agent_id: str) -> None:
     """What is counted of an agent that lost memories, beside its keywords.
 
     Numbers of memories are never given out twice, so those stay. Of the events since the last reflection no more can be
-    left than there are; how much importance has added up stays as it is.
+    left than there are and have been counted; how much importance has added up stays as it is.
     """
-    parameters = {"group": group_id, "agent": agent_id}
+    parameters: dict[str, Any] = {"group": group_id, "agent": agent_id, "kinds": NOT_ACCUMULATED_YET}
     connection.execute(_DELETE_EMPTY_TERMS, parameters)
+    # First the lock, then the look, in a statement of its own: it sees what was counted while it waited.
+    connection.execute(_LOCK_AGENT, parameters)
     connection.execute(_FEWER_EVENTS, parameters)
 
 
@@ -96,14 +109,14 @@ _NOTED = text("""
 """)
 _DELETE_WORK = text("""
     DELETE FROM pending_work WHERE (kind, subject_id) IN (
-        SELECT kind, subject_id FROM pending_work WHERE subject_id = ANY(:ids) AND kind <> :kind
+        SELECT kind, subject_id FROM pending_work WHERE group_id = :group AND subject_id = ANY(:ids) AND kind <> :kind
         ORDER BY kind, subject_id FOR UPDATE
-    )
+    ) AND group_id = :group
 """)
 _NEXT_GENERATION = text("""
     UPDATE agents SET generation = generation + 1 WHERE (group_id, agent_id) IN (
         SELECT a.group_id, a.agent_id FROM agents a
-        WHERE a.group_id = :group AND a.agent_id IN (SELECT agent_id FROM memory_nodes WHERE node_id = ANY(:ids))
+        WHERE a.group_id = :group AND a.agent_id IN (SELECT agent_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids))
         ORDER BY a.group_id, a.agent_id FOR NO KEY UPDATE
     ) RETURNING agent_id
 """)
@@ -124,12 +137,10 @@ _SUBTRACT_TERMS = text("""
     WHERE t.group_id = :group AND t.agent_id = less.agent_id AND t.term = less.term AND t.counted = less.counted
 """)
 _DELETE_NEXT = text("""
-    DELETE FROM next_vectors v USING memory_nodes n
-    WHERE n.group_id = :group AND v.node_id = n.node_id AND n.node_id = ANY(:ids)
+    DELETE FROM next_vectors WHERE group_id = :group AND node_id = ANY(:ids)
 """)
 _DELETE_ACCESS = text("""
-    DELETE FROM node_access a USING memory_nodes n
-    WHERE n.group_id = :group AND a.node_id = n.node_id AND n.node_id = ANY(:ids)
+    DELETE FROM node_access WHERE group_id = :group AND node_id = ANY(:ids)
 """)
 _DELETE_NODES = text("DELETE FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) RETURNING node_id")
 _DELETE_REFLECTIONS = text("DELETE FROM reflections WHERE group_id = :group AND reflection_id = ANY(:ids)")
@@ -150,31 +161,27 @@ _ERASE_REPETITIONS = text(f"""
         ORDER BY position LIMIT :limit
     ), erased AS (
         UPDATE events e SET {_BLANK} FROM page JOIN erasing_ids n ON n.erasure_id = :erasure AND n.subject_id = page.node_id
-        WHERE e.event_id = page.event_id AND e.outcome <> 'erased' RETURNING 1
+        WHERE e.group_id = :group AND e.event_id = page.event_id AND e.outcome <> 'erased' RETURNING 1
     )
     SELECT CASE WHEN count(*) = :limit THEN max(position) END AS last, (SELECT count(*) FROM erased) AS erased FROM page
 """)  # noqa: S608 – our own names; values are parameters
 _DELETE_EMPTY_TERMS = text("DELETE FROM term_frequencies WHERE group_id = :group AND agent_id = :agent AND texts <= 0")
 _FEWER_EVENTS = text("""
     UPDATE agents a SET importance_ele_n = least(a.importance_ele_n, (
-        SELECT count(*) FROM memory_nodes n WHERE n.group_id = a.group_id AND n.agent_id = a.agent_id AND n.type = 'event'
+        SELECT count(*) FROM memory_nodes n
+        WHERE n.group_id = a.group_id AND n.agent_id = a.agent_id AND n.type = 'event'
+          AND NOT EXISTS (
+              SELECT FROM pending_work p WHERE p.kind = ANY(:kinds) AND p.subject_id = n.node_id AND p.group_id = n.group_id
+          )
     )) WHERE a.group_id = :group AND a.agent_id = :agent
 """)
-_OF_AGENT = "group_id = :group AND agent_id = :agent"
-_KEY = f"(SELECT agent_key FROM agents WHERE {_OF_AGENT})"  # noqa: S608 – our own names; values are parameters
-_DELETE_AGENT = {
-    "pending_work": text(f"DELETE FROM pending_work WHERE subject_id = {_KEY}"),  # noqa: S608 – our own names; values are parameters
-    "dead_letters": text(f"DELETE FROM dead_letters WHERE subject_id = {_KEY}"),  # noqa: S608 – our own names; values are parameters
-    "kw_strength": text(f"DELETE FROM kw_strength WHERE {_OF_AGENT}"),  # noqa: S608 – our own names; values are parameters
-    "term_frequencies": text(f"DELETE FROM term_frequencies WHERE {_OF_AGENT}"),  # noqa: S608 – our own names; values are parameters
-    "reflections": text(f"DELETE FROM reflections WHERE {_OF_AGENT}"),  # noqa: S608 – our own names; values are parameters
-    "agents": text(f"DELETE FROM agents WHERE {_OF_AGENT}"),  # noqa: S608 – our own names; values are parameters
-}
+_LOCK_AGENT = text("SELECT FROM agents WHERE group_id = :group AND agent_id = :agent FOR NO KEY UPDATE")
+_KEY = select(Agent.agent_key).where(Agent.group_id == bindparam("group"), Agent.agent_id == bindparam("agent"))
 #: Table → its rows as (key, content), and what becomes of those that are found. Keys as text: they only have to sort.
 _SCRUB = {
     table: (
         text(
-            f"SELECT {key} AS key, concat_ws({APART}, {content}) AS content FROM {table} WHERE {whose} AND {key} > :after "  # noqa: S608 – our own names; values are parameters
+            f"SELECT {key} AS key, concat_ws(chr(1), {content}) AS content FROM {table} WHERE {whose} AND {key} > :after "  # noqa: S608 – our own names; values are parameters
             f"ORDER BY 1 LIMIT :limit"
         ),
         text(f"{change} WHERE {whose} AND {key} = ANY(:keys)"),

@@ -11,16 +11,17 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, select, text, union
 
 from jiyi.erasure.names import Names, hash_of
 from jiyi.protocol.erasure import Erasure
-from models.erasure import tiers
+from models.erasure import noting, tiers
+from models.memory.tables import Agent, MemoryNode, StoredEvent
+from models.reflection.tables import Reflection
+from models.tiers.tables import KnowledgeRow, QuarantineLog
 
 #: Rows looked through in one transaction.
 PAGE = 5_000
-#: As SQL has it: no name is found across it.
-APART = "E'\\x01'"
 #: Ids within texts.
 UUIDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -47,22 +48,19 @@ def agents_of(connection: Connection, group_id: str, what: dict[str, Any], asked
 def note_agent(connection: Connection, erasure_id: UUID, group_id: str, agent_id: str) -> int:
     """All memories, events and reflections of an agent. Safe to repeat because an id is noted once."""
     connection.execute(_LONG_STATEMENT_TIMEOUT)
-    parameters = {"erasure": erasure_id, "group": group_id, "agent": agent_id}
-    noted = sum(connection.execute(statement, parameters).rowcount for statement in _NOTE_AGENT)
-    return noted + tiers.note_agent(connection, erasure_id, group_id, agent_id)
+    return noting.note_agent(connection, erasure_id, group_id, agent_id, *_OF_AGENTS)
 
 
 def note_nodes(connection: Connection, erasure_id: UUID, group_id: str, node_ids: Sequence[UUID]) -> int:
     """Those of the memories that are the group's."""
-    parameters = {"erasure": erasure_id, "group": group_id, "ids": list(node_ids)}
-    return connection.execute(_NOTE_NODES, parameters).rowcount
+    return noting.note_ids(connection, erasure_id, group_id, MemoryNode.node_id, node_ids)
 
 
 def note_events(connection: Connection, erasure_id: UUID, group_id: str, names: Names, after: int) -> int | None:
     """Those of the next page of events that name the person, and what became of them; the last position, None at the end."""
     rows = page_of_events(connection, group_id, after)
     found = [row.event_id for row in rows if names.found_in(row.content)]
-    connection.execute(_NOTE_EVENTS, {"erasure": erasure_id, "group": group_id, "ids": found})
+    noting.note_ids(connection, erasure_id, group_id, StoredEvent.event_id, found)
     return rows[-1].position if len(rows) == PAGE else None
 
 
@@ -97,44 +95,37 @@ def page_of_events(connection: Connection, group_id: str, after: int) -> list[An
 #: A million rows take seconds, on a busy server minutes.
 _LONG_STATEMENT_TIMEOUT = text("SET LOCAL statement_timeout = '30min'")
 # Who speaks in a workflow, or has knowledge of their own, is an agent here, with or without memories.
-_EVERYONE = """
-    SELECT agent_id FROM agents WHERE group_id = :group UNION SELECT agent_id FROM quarantine_logs WHERE group_id = :group
-    UNION SELECT agent_id FROM knowledge WHERE group_id = :group AND agent_id IS NOT NULL
-"""
-_IS_AGENT = text(f"SELECT 1 FROM ({_EVERYONE}) everyone WHERE agent_id = :agent")  # noqa: S608 – our own names; values are parameters
-_AGENTS = text(f"SELECT agent_id FROM ({_EVERYONE}) everyone ORDER BY agent_id")  # noqa: S608 – our own names; values are parameters
+_EVERYONE = union(
+    select(Agent.agent_id).where(Agent.group_id == bindparam("group")),
+    select(QuarantineLog.agent_id).where(QuarantineLog.group_id == bindparam("group")),
+    select(KnowledgeRow.agent_id).where(KnowledgeRow.group_id == bindparam("group"), KnowledgeRow.agent_id.is_not(None)),
+).subquery("everyone")
+_AGENTS = select(_EVERYONE.c.agent_id).order_by(_EVERYONE.c.agent_id)
+_IS_AGENT = select(_EVERYONE.c.agent_id).where(_EVERYONE.c.agent_id == bindparam("agent"))
 _KNOWN_NODES = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
-_NODES = text(f"""
-    SELECT node_id, agent_id, node_count, concat_ws({APART}, agent_id, session_id, subject, predicate, object, description,
-        embedding_key, array_to_string(keywords, {APART}), filling::text, provenance::text, uri, abstract, overview) AS content
+# No name is found across the character chr(1).
+_NODES = text("""
+    SELECT node_id, agent_id, node_count, concat_ws(chr(1), agent_id, session_id, subject, predicate, object, description,
+        embedding_key, array_to_string(keywords, chr(1)), filling::text, provenance::text, uri, abstract, overview) AS content
     FROM memory_nodes WHERE group_id = :group AND (agent_id, node_count) > (:agent, :count)
     ORDER BY agent_id, node_count LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
-_EVENTS = text(f"""
-    SELECT event_id, position, concat_ws({APART}, agent_id, session_id, correlation_id, payload::text) AS content
+""")
+_EVENTS = text("""
+    SELECT event_id, position, concat_ws(chr(1), agent_id, session_id, correlation_id, payload::text) AS content
     FROM events WHERE group_id = :group AND position > :after AND outcome <> 'erased' ORDER BY position LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
-_NOTE = "INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)"
-_ONCE = "ON CONFLICT DO NOTHING"
-_NOTE_AGENT = [
-    text(f"{_NOTE} SELECT :erasure, {key}, :group, :agent FROM {table} WHERE group_id = :group AND agent_id = :agent {_ONCE}")  # noqa: S608 – our own names; values are parameters
-    for table, key in (("memory_nodes", "node_id"), ("events", "event_id"), ("reflections", "reflection_id"))
-]
-_NOTE_NODES = text(f"""
-    {_NOTE} SELECT :erasure, node_id, :group, agent_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) {_ONCE}
-""")  # noqa: S608 – our own names; values are parameters
-_NOTE_EVENTS = text(f"""
-    {_NOTE} SELECT :erasure, event_id, :group, agent_id FROM events WHERE group_id = :group AND event_id = ANY(:ids) {_ONCE}
-""")  # noqa: S608 – our own names; values are parameters
+""")
+#: What an agent has of its own.
+_OF_AGENTS = (MemoryNode.node_id, StoredEvent.event_id, Reflection.reflection_id, *tiers.OF_AGENTS)
 # An event's node has its id. That of a repetition goes by what it says itself.
-_NOTE_RESTING = text(f"""
+_NOTE_RESTING = text("""
     WITH noted AS (SELECT subject_id FROM erasing_ids WHERE erasure_id = :erasure), found AS (
         SELECT n.node_id FROM memory_nodes n JOIN noted ON n.node_id = noted.subject_id WHERE n.group_id = :group
         UNION SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)
             JOIN noted ON noted.subject_id::text = f.id WHERE n.group_id = :group
         UNION SELECT n.node_id FROM memory_nodes n JOIN noted ON noted.subject_id::text = n.provenance ->> 'reflection'
-            JOIN reflections r ON r.reflection_id = noted.subject_id WHERE n.group_id = :group
+            JOIN reflections r ON r.reflection_id = noted.subject_id AND r.group_id = n.group_id WHERE n.group_id = :group
     )
-    {_NOTE} SELECT :erasure, n.node_id, :group, n.agent_id FROM memory_nodes n JOIN found USING (node_id)
-    WHERE n.group_id = :group {_ONCE}
-""")  # noqa: S608 – our own names; values are parameters
+    INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)
+    SELECT :erasure, n.node_id, :group, n.agent_id FROM memory_nodes n JOIN found USING (node_id)
+    WHERE n.group_id = :group ON CONFLICT DO NOTHING
+""")

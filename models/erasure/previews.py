@@ -11,7 +11,6 @@ from sqlalchemy import Connection, text
 from jiyi.erasure.names import Names
 from jiyi.protocol.erasure import EXAMPLES, Erasure, ErasurePreview, ExampleMemory
 from models.erasure import matching, tiers
-from models.erasure.matching import APART
 
 
 def preview(connection: Connection, group_id: str, request: Erasure) -> ErasurePreview:
@@ -78,9 +77,9 @@ _EVENTS_OF = text("SELECT event_id FROM events WHERE group_id = :group AND agent
 _EVENTS_OF_NODES = text("""
     SELECT event_id FROM events WHERE group_id = :group AND (event_id = ANY(:ids) OR node_id = ANY(:ids))
 """)
-_LETTERS = text(f"""
-    SELECT concat_ws({APART}, reason, body, traceback) AS content FROM dead_letters WHERE group_id = :group OR group_id IS NULL
-""")  # noqa: S608 – our own names; values are parameters
+_LETTERS = text("""
+    SELECT concat_ws(chr(1), reason, body, traceback) AS content FROM dead_letters WHERE group_id = :group OR group_id IS NULL
+""")
 _RESTING_ON = text("""
     SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)
         JOIN unnest(CAST(:ids AS uuid[])) AS noted(id) ON noted.id::text = f.id WHERE n.group_id = :group

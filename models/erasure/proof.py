@@ -133,7 +133,10 @@ def look_through_valkey(proof: Proof, group_id: str, whom: Whom, ids: set[str]) 
             continue
         if name.startswith(valkey_keys.WORKING) and name.split(":", 3)[-1] != group_id:
             continue
-        if any(name.endswith(one) for one in own) or whom.names_person(name) or any(mentions(one, ids, whom) for one in contents(key)):
+        held = contents(key)
+        if name.startswith(valkey_keys.ACCESS):  # everybody's: another group may have a memory of the same id
+            held = (one for one in held if one.endswith(b":" + group_id.encode()))
+        if any(name.endswith(one) for one in own) or whom.names_person(name) or any(mentions(one, ids, whom) for one in held):
             proof.found("valkey", ":".join(name.split(":")[:2]))
 
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Select, Text, literal, select
 
 from jiyi.protocol.erasure import ErasureState
+from models.db.rows import columns, fetch, fetch_one
+from models.erasure.tables import ErasureRow
 
 
 def one(connection: Connection, group_id: str, erasure_id: UUID) -> ErasureState | None:
-    row = connection.execute(_ONE, {"group": group_id, "id": erasure_id}).mappings().one_or_none()
-    return None if row is None else ErasureState.model_validate(row)
+    return fetch_one(connection, ErasureState, _of(group_id).where(ErasureRow.erasure_id == erasure_id))
 
 
 def page(connection: Connection, group_id: str, before: UUID | None, limit: int) -> list[ErasureState]:
     """Newest first, those before an id."""
-    rows = connection.execute(_PAGE, {"group": group_id, "before": before, "limit": limit}).mappings()
-    return [ErasureState.model_validate(row) for row in rows]
+    wanted = _of(group_id) if before is None else _of(group_id).where(ErasureRow.erasure_id < before)
+    return fetch(connection, ErasureState, wanted.order_by(ErasureRow.erasure_id.desc()).limit(limit))
 
 
-_COLUMNS = "erasure_id, group_id, kind, state, step, what - 'asked' AS what, requested_by, created_at, finished_at, report"
-_ONE = text(f"SELECT {_COLUMNS} FROM erasures WHERE group_id = :group AND erasure_id = :id")  # noqa: S608 – our own names; values are parameters
-_PAGE = text(f"""
-    SELECT {_COLUMNS} FROM erasures WHERE group_id = :group AND (CAST(:before AS uuid) IS NULL OR erasure_id < :before)
-    ORDER BY erasure_id DESC LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
+def _of(group_id: str) -> Select[tuple[Any, ...]]:
+    without_names = ErasureRow.what.op("-")(literal("asked", Text))
+    return select(*columns(ErasureState, ErasureRow, what=without_names)).where(ErasureRow.group_id == group_id)

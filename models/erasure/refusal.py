@@ -10,33 +10,34 @@ from sqlalchemy import Connection, text
 
 from jiyi.erasure.names import Names
 from jiyi.protocol.erasure import Erasure
-from jiyi.protocol.events import Event, MemoryObserved
+from jiyi.protocol.events import Event, EventKey, MemoryObserved
 
 #: Any number that no other advisory lock of ours uses. Held by all who store; alone by an erasure, for a moment.
 STORING = 7_461_904
 
 
-def refused(connection: Connection, events: Sequence[Event]) -> set[UUID]:
-    """Ids of the events that are to be kept as erased, and nothing more.
+def refused(connection: Connection, events: Sequence[Event]) -> set[EventKey]:
+    """Keys of the events that are to be kept as erased, and nothing more.
 
     Those about an agent or a person whose erasure is under way, and thoughts whose evidence was erased: a reflection
     takes minutes, and what it started from may go meanwhile. The caller's transaction may go on to store the others:
     an erasure waits for it before it looks for what there is.
     """
     connection.execute(_STORING, {"key": STORING})
-    evidence = {node_id for event in events if isinstance(event, MemoryObserved) for node_id in event.payload.evidence}
+    evidence = {(node_id, event.group_id) for event in events if isinstance(event, MemoryObserved) for node_id in event.payload.evidence}
+    ids, whose = [one[0] for one in evidence], [one[1] for one in evidence]
     groups = sorted({event.group_id for event in events})
     # After the lock, in a statement of its own: it sees every erasure that did not wait for this transaction.
-    row = connection.execute(_LOOK, {"groups": groups, "evidence": list(evidence)}).one()
+    row = connection.execute(_LOOK, {"groups": groups, "evidence": ids, "whose": whose}).one()
     if not row.under_way and not row.gone:
         return set()
     about = [_about(one) for one in row.under_way or []]
-    gone = set(row.gone or [])
-    found: set[UUID] = set()
+    gone = {(UUID(one["id"]), one["group_id"]) for one in row.gone or []}
+    found: set[EventKey] = set()
     for event in events:
-        rests_on = event.payload.evidence if isinstance(event, MemoryObserved) else []
+        rests_on = [(node_id, event.group_id) for node_id in event.payload.evidence] if isinstance(event, MemoryObserved) else []
         if any(one(event) for one in about) or not (gone | found).isdisjoint(rests_on):
-            found.add(event.event_id)
+            found.add(event.key)
     return found
 
 
@@ -72,8 +73,8 @@ _LOOK = text("""
             'group_id', group_id, 'what', what, 'agents', coalesce(place -> 'agents', '[]'::jsonb)
         )) FROM erasures WHERE group_id = ANY(:groups) AND state <> 'done'
     ) AS under_way, (
-        SELECT array_agg(id) FROM unnest(CAST(:evidence AS uuid[])) AS e(id)
-        WHERE EXISTS (SELECT FROM events WHERE event_id = e.id AND outcome = 'erased')
-           OR EXISTS (SELECT FROM erasing_ids WHERE subject_id = e.id)
+        SELECT jsonb_agg(e) FROM unnest(CAST(:evidence AS uuid[]), CAST(:whose AS text[])) AS e(id, group_id)
+        WHERE EXISTS (SELECT FROM events o WHERE o.event_id = e.id AND o.group_id = e.group_id AND o.outcome = 'erased')
+           OR EXISTS (SELECT FROM erasing_ids o WHERE o.subject_id = e.id AND o.group_id = e.group_id)
     ) AS gone
 """)

@@ -8,32 +8,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 
 from jiyi.erasure.names import Names
+from models.erasure.noting import note_ids
 from models.tiers import working
+from models.tiers.tables import KnowledgeRow, QuarantineLog
 
-#: Rows looked through at once, and as SQL has it: no name is found across it (``models.erasure.matching``).
-PAGE, APART = 5_000, "E'\\x01'"
+#: Rows looked through at once.
+PAGE = 5_000
 
-#: Table → its key: what is noted by its ids.
-NOTED = {"quarantine_logs": "entry_id", "knowledge": "knowledge_id"}
-
-
-def note_agent(connection: Connection, erasure_id: UUID, group_id: str, agent_id: str) -> int:
-    """All that an agent said in workflows, and what is known to it alone. Safe to repeat because an id is noted once."""
-    parameters = {"erasure": erasure_id, "group": group_id, "agent": agent_id}
-    return sum(connection.execute(statement, parameters).rowcount for statement in _NOTE_AGENT)
+#: What an agent said in workflows, and what is known to it alone.
+OF_AGENTS = (QuarantineLog.entry_id, KnowledgeRow.knowledge_id)
 
 
 def note_named(connection: Connection, erasure_id: UUID, group_id: str, names: Names) -> int:
     """Outputs and knowledge that name the person, now or in an earlier version."""
-    noted = 0
-    for table, ids in named(connection, group_id, names).items():
-        noted += connection.execute(_NOTE_IDS[table], {"erasure": erasure_id, "group": group_id, "ids": ids}).rowcount
-    return noted
+    keys = {"quarantine_logs": QuarantineLog.entry_id}  # of the other tables: of the knowledge that they are about
+    found = named(connection, group_id, names)
+    return sum(note_ids(connection, erasure_id, group_id, keys.get(table, KnowledgeRow.knowledge_id), ids) for table, ids in found.items())
 
 
 def named(connection: Connection, group_id: str, names: Names) -> dict[str, list[UUID]]:
@@ -58,9 +54,13 @@ def resting_on(connection: Connection, group_id: str, ids: Sequence[UUID]) -> se
 
 
 def ids_of_agents(connection: Connection, group_id: str, agents: Sequence[str]) -> dict[str, list[UUID]]:
-    """What :func:`note_agent` would note, by table."""
-    parameters = {"group": group_id, "agents": list(agents)}
-    return {table: list(connection.execute(statement, parameters).scalars()) for table, statement in _OF_AGENTS.items()}
+    """What would be noted of these agents, by table."""
+    found = {}
+    for key in OF_AGENTS:
+        table: Any = key.class_
+        own = select(key).where(table.group_id == group_id, table.agent_id.in_(agents))
+        found[table.__tablename__] = list(connection.execute(own).scalars())
+    return found
 
 
 def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counter[str]:
@@ -92,20 +92,13 @@ def _texts(connection: Connection, table: str, group_id: str) -> Iterator[tuple[
         after = rows[-1].key
 
 
-_NOTE = "INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)"
-_ONCE = "ON CONFLICT DO NOTHING"
-_NOTE_AGENT = [
-    text(f"{_NOTE} SELECT :erasure, {key}, :group, :agent FROM {table} WHERE group_id = :group AND agent_id = :agent {_ONCE}")  # noqa: S608 – our own names; values are parameters
-    for table, key in NOTED.items()
-]
-_OF_AGENTS = {table: text(f"SELECT {key} FROM {table} WHERE group_id = :group AND agent_id = ANY(:agents)") for table, key in NOTED.items()}  # noqa: S608 – our own names; values are parameters
 _OUTPUT = """
     agent_id, session_id, node_id, node_type, node_name, content, array_to_string(flags, ' '), rejected_details::text,
     metadata::text, provenance::text
 """
 _TEXTS = {
     table: text(f"""
-        SELECT {key} AS key, {subject} AS subject, concat_ws({APART}, {content}) AS content FROM {table}
+        SELECT {key} AS key, {subject} AS subject, concat_ws(chr(1), {content}) AS content FROM {table}
         WHERE group_id = :group AND {key} > :after ORDER BY {key} LIMIT :limit
     """)  # noqa: S608 – our own names; values are parameters
     for table, key, subject, content in (
@@ -113,18 +106,6 @@ _TEXTS = {
         ("knowledge", "knowledge_id", "knowledge_id", "agent_id, session_id, content, metadata::text"),
         ("knowledge_history", "history_id", "knowledge_id", "before, after"),
     )
-}
-_KNOWLEDGE_IDS = f"""
-    {_NOTE} SELECT :erasure, knowledge_id, :group, coalesce(agent_id, '') FROM knowledge
-    WHERE group_id = :group AND knowledge_id = ANY(:ids) {_ONCE}
-"""  # noqa: S608 – our own names; values are parameters
-_NOTE_IDS = {
-    "quarantine_logs": text(f"""
-        {_NOTE} SELECT :erasure, entry_id, :group, agent_id FROM quarantine_logs
-        WHERE group_id = :group AND entry_id = ANY(:ids) {_ONCE}
-    """),  # noqa: S608 – our own names; values are parameters
-    "knowledge": text(_KNOWLEDGE_IDS),
-    "knowledge_history": text(_KNOWLEDGE_IDS),
 }
 _DERIVED = """
     FROM knowledge k CROSS JOIN LATERAL (
@@ -134,9 +115,10 @@ _DERIVED = """
     ) AS source
 """
 _NOTE_RESTING = text(f"""
-    {_NOTE} SELECT DISTINCT :erasure, k.knowledge_id, k.group_id, coalesce(k.agent_id, '') {_DERIVED}
+    INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)
+    SELECT DISTINCT :erasure, k.knowledge_id, k.group_id, coalesce(k.agent_id, '') {_DERIVED}
         JOIN erasing_ids n ON n.erasure_id = :erasure AND n.subject_id::text = source.id
-    WHERE k.group_id = :group {_ONCE}
+    WHERE k.group_id = :group ON CONFLICT DO NOTHING
 """)
 _RESTING_ON = text(f"""
     SELECT DISTINCT k.knowledge_id {_DERIVED} WHERE k.group_id = :group AND source.id = ANY(CAST(:ids AS text[]))

@@ -27,6 +27,8 @@ FLUSH_IDS = 10_000
 FLUSH_SECONDS = 60
 #: Times that are kept of each node's accesses, the latest ones.
 RECENT = 20
+#: What is counted, as it is called among all counters.
+UPDATES, COALESCED = "access_updates_total", "access_coalesced_total"
 #: Bound on the buffers that one call recovers.
 MAX_ORPHANS = 1_000
 
@@ -39,14 +41,18 @@ class FlushResult:
     nodes: int = 0
 
 
-def touch(node_ids: Sequence[UUID], at: float) -> bool:
-    """Note an access at ``at`` (epoch seconds). True if the caller is to queue a flush: nobody else has, yet."""
+def touch(group_id: str, node_ids: Sequence[UUID], at: float) -> bool:
+    """Note an access of a group's memories at ``at`` (epoch seconds). True if the caller is to queue a flush: nobody else has, yet."""
     if not node_ids:
         return False
-    with valkey().pipeline(transaction=True) as pipe:
-        pipe.eval(_TOUCH, 2, valkey_keys.ACCESS, valkey_keys.ACCESS_COUNT, at, *map(str, node_ids))
-        pipe.set(valkey_keys.ACCESS_DUE, 1, nx=True, px=int(get_settings().access_flush_seconds * 1000))
-        return bool(pipe.execute()[-1])
+    keys = (valkey_keys.ACCESS, valkey_keys.ACCESS_COUNT, valkey_keys.ACCESS_DUE)
+    due_ms = int(get_settings().access_flush_seconds * 1000)
+    return bool(valkey().eval(_TOUCH, len(keys), *keys, at, due_ms, *(member(group_id, node_id) for node_id in node_ids)))
+
+
+def member(group_id: str, node_id: UUID | str) -> str:
+    """How the buffer names a memory: its id is unique in its group only."""
+    return f"{node_id}:{group_id}"
 
 
 def flush() -> FlushResult:
@@ -79,6 +85,20 @@ def recover() -> FlushResult:
     return FlushResult(touches, nodes)
 
 
+@dataclass(frozen=True, slots=True)
+class AccessCounters:
+    """Since Valkey has its data (GA-40): access times written, and accesses that were written along with a later one."""
+
+    updates: int
+    coalesced: int
+
+
+def access_counters() -> AccessCounters:
+    """Raises what Valkey raises."""
+    updates, coalesced = valkey().hmget(valkey_keys.COUNTERS, [UPDATES, COALESCED])
+    return AccessCounters(int(updates or 0), int(coalesced or 0))
+
+
 def _age(handed_over: str) -> float:
     """Seconds since the hand-over: its name ends in a UUIDv7, which begins with milliseconds."""
     return time.time() - (UUID(handed_over.removeprefix(valkey_keys.ACCESS_FLUSH)).int >> 80) / 1000
@@ -94,7 +114,8 @@ def _write(handed_over: str) -> FlushResult:
             connection.execute(
                 _WRITE,
                 {
-                    "ids": [UUID(name.decode()) for name, _ in chunk],
+                    "ids": [UUID(name.decode().partition(":")[0]) for name, _ in chunk],
+                    "groups": [name.decode().partition(":")[2] for name, _ in chunk],
                     "times": [at for _, at in chunk],
                     "counts": [counts.get(name, 0) for name, _ in chunk],
                     "recent": RECENT,
@@ -103,24 +124,26 @@ def _write(handed_over: str) -> FlushResult:
     touches = sum(counts.values())
     with valkey().pipeline(transaction=True) as pipe:
         pipe.delete(handed_over, counts_key)
-        pipe.hincrby(valkey_keys.COUNTERS, "access_updates_total", len(times))
-        pipe.hincrby(valkey_keys.COUNTERS, "access_coalesced_total", max(touches - len(times), 0))
+        pipe.hincrby(valkey_keys.COUNTERS, UPDATES, len(times))
+        pipe.hincrby(valkey_keys.COUNTERS, COALESCED, max(touches - len(times), 0))
         pipe.execute()
     return FlushResult(touches, len(times))
 
 
 # One command instead of two for each id. GT: an access that arrives late never moves a later one back.
 _TOUCH = """
-    for i = 2, #ARGV do
+    for i = 3, #ARGV do
         redis.call('ZADD', KEYS[1], 'GT', ARGV[1], ARGV[i])
         redis.call('HINCRBY', KEYS[2], ARGV[i], 1)
     end
+    return redis.call('SET', KEYS[3], 1, 'NX', 'PX', ARGV[2]) and 1 or 0
 """
 _WRITE = text("""
     UPDATE node_access a SET last_accessed = greatest(a.last_accessed, to_timestamp(t.at)),
         access_count = a.access_count + t.count,
         recent = CASE WHEN to_timestamp(t.at) = ANY(a.recent) THEN a.recent  -- of a flush that is repeated
             ELSE (a.recent || to_timestamp(t.at))[greatest(cardinality(a.recent) + 2 - :recent, 1):] END
-    FROM unnest(CAST(:ids AS uuid[]), CAST(:times AS float8[]), CAST(:counts AS int[])) AS t(node_id, at, count)
-    WHERE a.node_id = t.node_id
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:groups AS text[]), CAST(:times AS float8[]), CAST(:counts AS int[]))
+        AS t(node_id, group_id, at, count)
+    WHERE a.node_id = t.node_id AND a.group_id = t.group_id
 """)

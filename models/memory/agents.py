@@ -125,6 +125,9 @@ class AgentRecord:
     #: What an index of its memories was built from: the agent itself, not one of its name that was erased, and how
     #: often something of it was erased. None for an agent that is not there.
     identity: Identity | None = None
+    #: When its memories last changed, as transactions count time, and the oldest transaction still running at the same moment.
+    changed_xid: int = 0
+    oldest_running: int = 0
 
 
 def find_agents(connection: Connection, group_id: str, agent_id: str) -> AgentRecord | None:
@@ -132,9 +135,9 @@ def find_agents(connection: Connection, group_id: str, agent_id: str) -> AgentRe
     row = driver(connection).execute(_SETTINGS, {"group": group_id, "agent": agent_id}).fetchone()
     if row is None:
         return None
-    settings, node_count, large, key, generation, *embedding = row
+    settings, node_count, large, key, generation, changed_xid, oldest_running, *embedding = row
     in_use = None if embedding[0] is None else ActiveModel(*embedding)
-    return AgentRecord(AgentSettings(**settings), node_count, large, in_use, (key, generation))
+    return AgentRecord(AgentSettings(**settings), node_count, large, in_use, (key, generation), changed_xid, oldest_running)
 
 
 def agent_settings(connection: Connection, group_id: str, agent_id: str) -> AgentSettings | None:
@@ -164,6 +167,13 @@ def key_of(connection: Connection, group_id: str, agent_id: str) -> UUID | None:
 def no_agent(group_id: str, agent_id: str) -> NotFound:
     """The error that says so."""
     return NotFound(f"agent_id: no agent {agent_id!r} in the group {group_id!r}; see `jiyi agents`")
+
+
+def why_unknown(connection: Connection, group_id: str, agent_id: str) -> str:
+    """What is said of an agent that :func:`find_agents` does not know: whether there is its group, at least."""
+    if connection.execute(_GROUP, {"group": group_id}).scalar_one_or_none() is None:
+        return f"no group {group_id!r}: nothing has been stored in it yet"
+    return f"no agent {agent_id!r} in the group {group_id!r}: nothing has been stored of it yet"
 
 
 def counters(connection: Connection, agent_key: UUID) -> tuple[float, int]:
@@ -209,10 +219,16 @@ def _select_locked(connection: Connection, parameters: dict[str, Any]) -> dict[A
 
 
 _NAME = text("SELECT group_id, agent_id FROM agents WHERE agent_key = :key")
+_GROUP = text("SELECT group_id FROM groups WHERE group_id = :group")
 _KEY = text("SELECT agent_key FROM agents WHERE group_id = :group AND agent_id = :agent")
 _COUNTERS = text("SELECT importance_trigger_curr, importance_ele_n FROM agents WHERE agent_key = :key")
 _SETTINGS = """
-    SELECT a.settings, a.node_count, a.large_ready_at IS NOT NULL, a.agent_key, a.generation, m.model, m.spec, m.active_since
+    SELECT a.settings, a.node_count, a.large_ready_at IS NOT NULL, a.agent_key, a.generation,
+        coalesce((
+            SELECT n.changed_xid::text::bigint FROM memory_nodes n
+            WHERE n.group_id = a.group_id AND n.agent_id = a.agent_id ORDER BY n.changed_xid DESC LIMIT 1
+        ), 0), pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+        m.model, m.spec, m.active_since
     FROM agents a LEFT JOIN embedding_models m ON m.state = 'active'
     WHERE a.group_id = %(group)s AND a.agent_id = %(agent)s
 """

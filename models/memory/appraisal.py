@@ -12,12 +12,13 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from jiyi.memory.appraisal import Appraisal, Unappraised
 from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.event_content import APPRAISED
 from models.memory import nodes
 from models.memory.inbox import owed_when_complete
 from models.queue import pending_work
 
 #: Where a memory's provenance says who answered what.
-PROVENANCE_KEY = "appraised"
+PROVENANCE_KEY = APPRAISED
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def write(connection: Connection, waiting: Mapping[UUID, PendingAppraisal], appr
 _LOAD = text("""
     SELECT n.node_id, n.group_id, n.agent_id, n.type, n.description, n.embedding_key, n.subject, n.predicate, n.object,
         n.keywords, coalesce(e.payload ? 'keywords', true) AS brought_keywords, n.poignancy, n.is_idle, a.settings
-    FROM memory_nodes n JOIN agents a USING (group_id, agent_id) LEFT JOIN events e ON e.event_id = n.node_id
+    FROM memory_nodes n JOIN agents a USING (group_id, agent_id) LEFT JOIN events e ON e.event_id = n.node_id AND e.group_id = n.group_id
     WHERE n.node_id = ANY(:ids) ORDER BY n.group_id, n.agent_id, n.node_count
 """)
 _WRITE = text("""

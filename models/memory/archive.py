@@ -13,11 +13,12 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import ARRAY, Connection, Select, Update, Uuid, and_, any_, bindparam, case, column, func, or_, select, text, update
 
 from models.accounts import audit
 from models.memory.access import RECENT
 from models.memory.agents import AgentName
+from models.memory.tables import MemoryNode
 
 Reason = Literal["expired", "faded", "chosen"]
 
@@ -104,7 +105,7 @@ def restore(
     found = _by_agent(connection.execute(_RESTORE, parameters))
     restored = {name: (clock(connection, (group_id, name), now) or now, ids) for name, ids in found.items()}
     for at, ids in restored.values():
-        connection.execute(_ACCESSED, {"ids": ids, "at": at})
+        connection.execute(_ACCESSED, {"group": group_id, "ids": ids, "at": at, "kept": RECENT})
     return restored
 
 
@@ -152,74 +153,74 @@ _WITH_EXPIRED = text("""
       AND (CAST(:group AS text) IS NULL OR group_id = :group)
     ORDER BY group_id, agent_id
 """)
-_EXPIRED = "group_id = :group AND agent_id = :agent AND archived_at IS NULL AND expires_at IS NOT NULL AND expires_at <= :at"
-_COUNT_EXPIRED = text(f"SELECT count(*) FROM memory_nodes WHERE {_EXPIRED}")  # noqa: S608 – our own names; values are parameters
-# Whoever locks many nodes does it in this order (``models.memory.nodes.lock``): nobody waits for somebody who waits for him.
-_IN_ORDER = "ORDER BY node_id FOR NO KEY UPDATE"
-# changed_xid: so that the indexes in the retrieval workers notice.
-_ARCHIVE = "UPDATE memory_nodes n SET archived_at = now(), archived_reason = {reason}, changed_xid = pg_current_xact_id()"
-_EXPIRE = text(f"""
-    WITH picked AS (
-        SELECT node_id FROM memory_nodes WHERE {_EXPIRED} ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED
-    )
-    {_ARCHIVE.format(reason="'expired'")}
-    FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id
-""")  # noqa: S608 – our own names; values are parameters
+_OF_GROUP = MemoryNode.group_id == bindparam("group")
+_IDS = bindparam("ids", type_=ARRAY(Uuid))
+
+
+def _locked(*which: Any) -> Select[Any]:
+    """Whoever locks many nodes does it in this order (``models.memory.nodes.lock``): nobody waits for somebody who waits for him."""
+    return select(MemoryNode.node_id).where(_OF_GROUP, *which).order_by(MemoryNode.node_id).with_for_update(key_share=True)
+
+
+def _change(picked: Select[Any], *which: Any, **values: Any) -> Update:
+    """With ``changed_xid``, so that the indexes in the retrieval workers notice."""
+    chosen = picked.cte("picked")
+    changed = update(MemoryNode).values(changed_xid=func.pg_current_xact_id(), **values)
+    return changed.where(_OF_GROUP, MemoryNode.node_id == chosen.c.node_id, *which).returning(MemoryNode.node_id, MemoryNode.agent_id)
+
+
+def _archive(reason: Reason, picked: Select[Any]) -> Update:
+    return _change(picked, MemoryNode.archived_at.is_(None), archived_at=func.now(), archived_reason=reason)
+
+
+_EXPIRED = and_(
+    _OF_GROUP,
+    MemoryNode.agent_id == bindparam("agent"),
+    MemoryNode.archived_at.is_(None),
+    MemoryNode.expires_at.is_not(None),
+    MemoryNode.expires_at <= bindparam("at"),
+)
+_COUNT_EXPIRED = select(func.count()).select_from(MemoryNode).where(_EXPIRED)
+_SOONEST = select(MemoryNode.node_id).where(_EXPIRED).order_by(MemoryNode.expires_at).limit(bindparam("limit"))
+_EXPIRE = _archive("expired", _SOONEST.with_for_update(skip_locked=True))
 # The first reason that holds is the one that counts. A conversation's filling holds no ids, so only thoughts' are read.
-_JUDGED = """
-    evidence AS MATERIALIZED (
+_JUDGED = (
+    text("""
+    WITH evidence AS MATERIALIZED (
         SELECT DISTINCT e.id FROM memory_nodes t CROSS JOIN LATERAL jsonb_array_elements_text(t.filling) AS e(id)
         WHERE t.group_id = :group AND t.agent_id = :agent AND t.type = 'thought' AND t.archived_at IS NULL
           AND (t.expires_at IS NULL OR t.expires_at > :clock)
-    ), judged AS (
-        SELECT n.node_id, n.node_count, CASE
-            WHEN a.last_accessed >= :accessed_before OR n.stored_at >= :stored_before THEN 'recent'
-            WHEN coalesce(n.poignancy, 0) >= :below THEN 'important'
-            WHEN CAST(n.node_id AS text) IN (SELECT id FROM evidence) THEN 'evidence'
-            ELSE 'fades' END AS verdict
-        FROM memory_nodes n JOIN node_access a USING (node_id)
-        WHERE n.group_id = :group AND n.agent_id = :agent AND n.archived_at IS NULL
     )
-"""
-_JUDGE = text(f"""
-    WITH {_JUDGED}
-    SELECT count(*) FILTER (WHERE verdict = 'fades') AS fades, count(*) FILTER (WHERE verdict = 'recent') AS recent,
-        count(*) FILTER (WHERE verdict = 'important') AS important,
-        count(*) FILTER (WHERE verdict = 'evidence') AS evidence
-    FROM judged
-""")  # noqa: S608 – our own names; values are parameters
-_FADE = text(f"""
-    WITH {_JUDGED}, picked AS (
-        SELECT node_id FROM memory_nodes
-        WHERE node_id IN (SELECT node_id FROM judged WHERE verdict = 'fades' ORDER BY node_count LIMIT :limit)
-        {_IN_ORDER}
-    )
-    {_ARCHIVE.format(reason="'faded'")}
-    FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id
-""")  # noqa: S608 – our own names; values are parameters
-_ARCHIVE_CHOSEN = text(f"""
-    WITH picked AS (
-        SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) AND archived_at IS NULL {_IN_ORDER}
-    )
-    {_ARCHIVE.format(reason="'chosen'")}
-    FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NULL RETURNING n.node_id, n.agent_id
-""")  # noqa: S608 – our own names; values are parameters
-_RESTORE = text(f"""
-    WITH picked AS (
-        SELECT node_id FROM memory_nodes WHERE node_id IN (
-            SELECT node_id FROM memory_nodes
-            WHERE group_id = :group AND archived_at IS NOT NULL
-              AND (node_id = ANY(:ids) OR (cardinality(CAST(:ids AS uuid[])) = 0 AND agent_id = :agent))
-            ORDER BY node_count LIMIT :limit
-        )
-        {_IN_ORDER}
-    )
-    UPDATE memory_nodes n SET archived_at = NULL, archived_reason = NULL, changed_xid = pg_current_xact_id(),
-        expires_at = CASE WHEN n.expires_at > :now THEN n.expires_at END
-    FROM picked WHERE n.node_id = picked.node_id AND n.archived_at IS NOT NULL RETURNING n.node_id, n.agent_id
-""")  # noqa: S608 – our own names; values are parameters
-_ACCESSED = text(f"""
+    SELECT n.node_id, n.node_count, CASE
+        WHEN a.last_accessed >= :accessed_before OR n.stored_at >= :stored_before THEN 'recent'
+        WHEN coalesce(n.poignancy, 0) >= :below THEN 'important'
+        WHEN CAST(n.node_id AS text) IN (SELECT id FROM evidence) THEN 'evidence'
+        ELSE 'fades' END AS verdict
+    FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
+    WHERE n.group_id = :group AND n.agent_id = :agent AND n.archived_at IS NULL
+    """)
+    .columns(column("node_id"), column("node_count"), column("verdict"))
+    .cte("judged")
+)
+_VERDICTS = ("fades", "recent", "important", "evidence")
+_JUDGE = select(*(func.count().filter(_JUDGED.c.verdict == verdict).label(verdict) for verdict in _VERDICTS)).select_from(_JUDGED)
+_OLDEST_FADING = select(_JUDGED.c.node_id).where(_JUDGED.c.verdict == "fades").order_by(_JUDGED.c.node_count).limit(bindparam("limit"))
+_FADE = _archive("faded", _locked(MemoryNode.node_id.in_(_OLDEST_FADING)))
+_ARCHIVE_CHOSEN = _archive("chosen", _locked(MemoryNode.node_id == any_(_IDS), MemoryNode.archived_at.is_(None)))
+_ARCHIVED = select(MemoryNode.node_id).where(
+    _OF_GROUP,
+    MemoryNode.archived_at.is_not(None),
+    or_(MemoryNode.node_id == any_(_IDS), and_(func.cardinality(_IDS) == 0, MemoryNode.agent_id == bindparam("agent"))),
+)
+_RESTORE = _change(
+    _locked(MemoryNode.node_id.in_(_ARCHIVED.order_by(MemoryNode.node_count).limit(bindparam("limit")))),
+    MemoryNode.archived_at.is_not(None),
+    archived_at=None,
+    archived_reason=None,
+    expires_at=case((MemoryNode.expires_at > bindparam("now"), MemoryNode.expires_at)),
+)
+_ACCESSED = text("""
     UPDATE node_access SET last_accessed = greatest(last_accessed, :at),
-        recent = (recent || CAST(:at AS timestamptz))[greatest(cardinality(recent) + 2 - {RECENT}, 1):]
-    WHERE node_id = ANY(:ids)
-""")  # noqa: S608 – our own names; values are parameters
+        recent = (recent || CAST(:at AS timestamptz))[greatest(cardinality(recent) + 2 - :kept, 1):]
+    WHERE group_id = :group AND node_id = ANY(:ids)
+""")

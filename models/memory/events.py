@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -10,9 +10,11 @@ from uuid import UUID
 from pydantic import BaseModel
 from sqlalchemy import Connection, Select, Text, and_, case, cast, func, literal, select, text
 
+from jiyi.protocol.event_content import content, digest
 from jiyi.protocol.event_states import EventState
 from models.db.rows import columns, fetch, fetch_one
 from models.memory.tables import MemoryNode, StoredEvent
+from models.queue.dead_letters import ID_REUSED
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -109,17 +111,38 @@ class LetterBrief(BaseModel):
     created_at: datetime
 
 
-def states(connection: Connection, group_id: str, event_ids: Sequence[UUID]) -> list[EventState]:
+def states(connection: Connection, group_id: str, event_ids: Sequence[UUID], digests: Mapping[UUID, str] | None = None) -> list[EventState]:
     """What became of these events, one an id, in the order given.
 
-    Refused events of no known group are told of to whoever may see them (row-level security).
+    An id of ``digests`` that stands for another content is ``id_reused``; so is one without a digest under which another event
+    has been refused, while nobody has decided on that. Refused events of no known group are told of to whoever may see them
+    (row-level security).
     """
     wanted = _select(EventState).where(StoredEvent.group_id == group_id, StoredEvent.event_id.in_(event_ids))
     found = {one.event_id: one for one in fetch(connection, EventState, wanted)}
+    found |= _reused(connection, group_id, list(found.values()), digests or {})
     missing = [event_id for event_id in event_ids if event_id not in found]
     if missing:
         found |= {one.event_id: one for one in fetch(connection, EventState, _DEAD, group=group_id, ids=missing)}
     return [found.get(event_id) or EventState(event_id=event_id, state="unknown") for event_id in event_ids]
+
+
+def _reused(connection: Connection, group_id: str, known: Sequence[EventState], digests: Mapping[UUID, str]) -> dict[UUID, EventState]:
+    """Those of the states whose ids stand for something else, or for more than one thing."""
+    reasons: dict[UUID, str] = {}
+    if given := [one.event_id for one in known if one.event_id in digests and one.state != "erased"]:
+        said = select(StoredEvent.event_id, StoredEvent.type, StoredEvent.agent_id, StoredEvent.session_id, StoredEvent.payload)
+        for row in connection.execute(said.where(StoredEvent.group_id == group_id, StoredEvent.event_id.in_(given))):
+            if digest(content(row.type, row.agent_id, row.session_id, row.payload)) != digests[row.event_id]:
+                reasons[row.event_id] = f"{ID_REUSED} it is another event's id, which says something else; nothing of this one is stored"
+    if others := [one.event_id for one in known if one.event_id not in digests]:
+        parameters = {"group": group_id, "ids": others, "reason": f"{ID_REUSED}%"}
+        reasons |= {row.subject_id: row.reason for row in connection.execute(_REFUSED_AGAIN, parameters)}
+    return {
+        one.event_id: one.model_copy(update={"state": "id_reused", "reason": reasons[one.event_id]})
+        for one in known
+        if one.event_id in reasons
+    }
 
 
 def event(connection: Connection, row: type[R], group_id: str, event_id: UUID) -> R | None:
@@ -178,7 +201,12 @@ def _select(row: type[BaseModel]) -> Select[tuple[Any, ...]]:
 _DEAD = text("""
     SELECT DISTINCT ON (subject_id) subject_id AS event_id, 'dead' AS state, CAST(NULL AS uuid) AS node_id, reason FROM dead_letters
     WHERE (group_id = :group OR group_id IS NULL) AND kind = 'intake' AND state = 'open' AND subject_id = ANY(:ids)
-      AND NOT EXISTS (SELECT FROM events WHERE event_id = subject_id)
+      AND NOT EXISTS (SELECT FROM events WHERE event_id = subject_id AND group_id = :group)
+""")
+_REFUSED_AGAIN = text("""
+    SELECT DISTINCT ON (subject_id) subject_id, reason FROM dead_letters
+    WHERE group_id = :group AND subject_id = ANY(:ids) AND kind = 'intake' AND state = 'open' AND reason LIKE :reason
+    ORDER BY subject_id, letter_id DESC
 """)
 # What was asked of an LLM comes along, so that nobody has to ask again.
 _EXPORTED = text("""
@@ -190,7 +218,7 @@ _EXPORTED = text("""
             )) || e.payload || jsonb_build_object('provenance', n.provenance)
         ELSE e.payload END AS payload,
         CASE WHEN :vectors THEN n.embedding END AS embedding, n.embedding_model
-    FROM events e LEFT JOIN memory_nodes n ON n.node_id = e.node_id AND e.outcome = 'stored'
+    FROM events e LEFT JOIN memory_nodes n ON n.node_id = e.node_id AND n.group_id = e.group_id AND e.outcome = 'stored'
     WHERE e.group_id = :group AND e.outcome <> 'erased' AND (CAST(:agent AS text) IS NULL OR e.agent_id = :agent)
       AND (CAST(:after AS bigint) IS NULL OR e.position > :after)
     ORDER BY e.position LIMIT :limit

@@ -21,12 +21,13 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from jiyi.memory.nodes import Derived
 from jiyi.operations.log_redaction import fields_in
 from jiyi.protocol import events as wire
-from jiyi.protocol.events import Event
+from jiyi.protocol.events import Event, EventKey
 from models.db.connection import tell_scope, unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.memory import inbox
 from models.memory.inbox import CollisionError, Stored
-from models.queue import dead_letters, news
+from models.queue import dead_letters, news, reused_ids
+from models.queue.reused_ids import ReusedIds
 from models.queue.wakeups import wake, wake_at
 
 log = logging.getLogger("jiyi.intake")
@@ -71,7 +72,7 @@ class Ingestor:
     #: Most milliseconds of a statement; None: the connection's own limit.
     statement_timeout_ms: int | None = None
 
-    def ingest(self, parts: Sequence[Part], rejected: Sequence[Rejected] = (), derived: Mapping[UUID, Derived] | None = None) -> Stored:
+    def ingest(self, parts: Sequence[Part], rejected: Sequence[Rejected] = (), derived: Mapping[EventKey, Derived] | None = None) -> Stored:
         """Store the events of all parts, and what was rejected before as dead letters.
 
         ``derived`` is what :func:`models.memory.inbox.derive_all` gave for the events, if it was called before. Safe to repeat
@@ -87,7 +88,7 @@ class Ingestor:
         news.stored(done)
         return done
 
-    def _store(self, parts: Sequence[Part], rejected: Sequence[Rejected], derived: Mapping[UUID, Derived] | None) -> Stored:
+    def _store(self, parts: Sequence[Part], rejected: Sequence[Rejected], derived: Mapping[EventKey, Derived] | None) -> Stored:
         try:
             return self._store_together(parts, rejected, derived)
         except Exception as error:  # one part must not stop the others, whatever is wrong with it
@@ -105,14 +106,23 @@ class Ingestor:
         """What becomes of a part that cannot be stored even by itself."""
         if not self.redelivers:
             part.error = error
-            return Stored()
+            return self._keep_reused(error.events) if isinstance(error, ReusedIds) else Stored()
         if is_transient(error):
             raise error
         reason, trace = f"the database refused it: {error}", "".join(traceback.format_exception(error))
         letters = [Rejected(wire.encode([event]).decode(), reason, trace) for event in part.events]
         return self._store_together([], letters, None)
 
-    def _store_together(self, parts: Sequence[Part], rejected: Sequence[Rejected], derived: Mapping[UUID, Derived] | None) -> Stored:
+    def _keep_reused(self, events: Sequence[Event]) -> Stored:
+        """What a request was refused for is kept, so that ``event_states`` tells it at every door. The request has its answer."""
+        try:
+            with for_groups(*(event.group_id for event in events)), unit_of_work() as connection:
+                return Stored(refused=[*reused_ids.bury(connection, events)])
+        except DATABASE_ERRORS:
+            log.exception("%d events with reused ids were refused, but not kept", len(events))
+            return Stored()
+
+    def _store_together(self, parts: Sequence[Part], rejected: Sequence[Rejected], derived: Mapping[EventKey, Derived] | None) -> Stored:
         events = [event for part in parts for event in part.events]
         for attempt in range(1, MAX_COLLISIONS + 1):
             try:
@@ -125,6 +135,9 @@ class Ingestor:
                             _bury(connection, rejected)
                         tell_scope(connection)
                     done = inbox.store(connection, events, derived)
+                    if done.reused and not self.redelivers:
+                        raise ReusedIds(done.reused)  # a request is stored whole or not at all
+                    done.refused += reused_ids.bury(connection, done.reused)
             except CollisionError as error:
                 log.info("%s; starting over, attempt %d", error, attempt)
             else:

@@ -17,10 +17,10 @@ from models.memory import agent_reads, events, reads
 from models.memory.agents import key_of, no_agent
 
 
-@action("events.states", scope="read", mutates=False, whole_service=True, formerly="inspect.event_states")
+@action("events.states", scope="read", mutates=False, across_groups=True, formerly="inspect.event_states")
 def event_states(context: Context, request: EventStatesQuery) -> list[EventState]:
     """Tell what became of events, in their order; also of those whose group could not be read."""
-    return events.states(context.connection, context.group_id, request.event_ids)
+    return events.states(context.connection, context.group_id, request.event_ids, request.digests)
 
 
 @action("memory.nodes", scope="read", mutates=False, formerly="inspect.nodes")

@@ -91,9 +91,10 @@ _DIFFERENCE = """
         FROM memory_nodes n CROSS JOIN unnest(n.keywords_lower) AS k(keyword)
         WHERE n.group_id = :group AND n.agent_id = :agent AND n.type <> 'chat'
           AND (n.predicate IS DISTINCT FROM 'is' OR n.object IS DISTINCT FROM 'idle')
-          AND NOT EXISTS (SELECT FROM pending_work p WHERE p.kind = ANY(:kinds) AND p.subject_id = n.node_id)
+          AND NOT EXISTS (SELECT FROM pending_work p WHERE p.kind = ANY(:kinds) AND p.subject_id = n.node_id AND p.group_id = :group)
           AND NOT EXISTS (
-              SELECT FROM dead_letters d WHERE d.kind = ANY(:kinds) AND d.subject_id = n.node_id AND d.state = 'open'
+              SELECT FROM dead_letters d
+              WHERE d.kind = ANY(:kinds) AND d.subject_id = n.node_id AND d.group_id = :group AND d.state = 'open'
           )
         GROUP BY 1, 2
     ), known AS (

@@ -42,7 +42,10 @@ class Agent(Base):
 
 
 class StoredEvent(Base):
-    """The inbox: every event that was accepted, once. Its primary key makes a second delivery a no-op."""
+    """The inbox: every event that was accepted, once. Its primary key makes a second delivery a no-op.
+
+    Ids are their senders' choice, so they are unique within a group only; the id comes first in the key, for look-ups by it.
+    """
 
     __tablename__ = "events"
     __table_args__ = (
@@ -55,7 +58,7 @@ class StoredEvent(Base):
     position: Mapped[int] = mapped_column(BigInteger, Identity(always=True))
     type: Mapped[str] = mapped_column(Text)
     version: Mapped[int]
-    group_id: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     agent_id: Mapped[str] = mapped_column(Text)
     session_id: Mapped[str | None] = mapped_column(Text)
     correlation_id: Mapped[str | None] = mapped_column(Text)
@@ -109,7 +112,7 @@ class MemoryNode(Base):
 
     #: The id of the event that it came from.
     node_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     agent_id: Mapped[str] = mapped_column(Text)
     session_id: Mapped[str | None] = mapped_column(Text)
     type: Mapped[str] = mapped_column(Text)
@@ -163,11 +166,13 @@ class NodeAccess(Base):
     """The hot columns of a node, in a narrow table: an update here rewrites no vector."""
 
     __tablename__ = "node_access"
-    __table_args__ = (HOT,)
+    __table_args__ = (
+        ForeignKeyConstraint(["node_id", "group_id"], ["memory_nodes.node_id", "memory_nodes.group_id"], ondelete="CASCADE"),
+        HOT,
+    )
 
-    node_id: Mapped[UUID] = mapped_column(ForeignKey("memory_nodes.node_id", ondelete="CASCADE"), primary_key=True)
-    #: The node's, for row-level security.
-    group_id: Mapped[str] = mapped_column(Text)
+    node_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     last_accessed: Mapped[datetime] = mapped_column(Timestamp)
     access_count: Mapped[int] = mapped_column(server_default=text("0"))
     #: The last times at which it was accessed, in the order in which they were written (``models.memory.access.RECENT``).

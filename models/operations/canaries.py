@@ -1,7 +1,6 @@
 """Signs of life: beat sends each of Celery's queues a tiny task again and again, and its worker notes that it ran.
 
-What is not known is None. A worker that is busy sings later, not never: how long a silence means nothing is for the
-reader to say (``web.operations.health``).
+What is not known is None. A busy worker runs its canary later: how long a silence is normal is decided in ``web.operations.health``.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from models.queue.broker_queues import broker_client
 TASK = "canary.sing"
 #: Seconds between two canaries of a queue.
 EVERY = 10
-#: Seconds until another one is sent though the last has not sung: doubles with each, so that a queue nobody reads
+#: Seconds until another one is sent though the last was not run: doubles with each, so that a queue nobody reads
 #: gathers a few messages an hour, not hundreds.
 LAST_PAUSE = 600
 #: Seconds after which a queue that is no longer sent any, or a beat that is gone, is forgotten.
@@ -32,9 +31,9 @@ class Canary:
     """What is known of one queue; times in epoch seconds."""
 
     queue: str
-    #: When the last one was sent, and when the one was sent that sang last.
+    #: When the last one was sent, and when the last one was run.
     sent_at: float | None = None
-    sang_at: float | None = None
+    ran_at: float | None = None
     #: Seconds that this one waited in the queue.
     waited: float | None = None
     #: Sent since then, without an answer yet.
@@ -43,7 +42,7 @@ class Canary:
     @property
     def age(self) -> float | None:
         """Seconds since the last sign of life."""
-        return None if self.sang_at is None else max(0.0, time.time() - self.sang_at)
+        return None if self.ran_at is None else max(0.0, time.time() - self.ran_at)
 
 
 def due(queue: str) -> bool:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import asdict
 from datetime import date
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Date, func, text
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.protocol.providers import LLMUsage
 from jiyi.providers.llms.usage import Usage
 from models.db.connection import unit_of_work
+from models.db.rows import fetch
 from models.db.scope import for_groups, whole_service
+from models.operations import tables
 
 log = logging.getLogger(__name__)
+
+#: What adds up over a day.
+COUNTED = ("calls", "failures", "prompt_tokens", "completion_tokens", "cost")
 
 
 def record(used: Usage) -> None:
@@ -30,37 +37,18 @@ def record(used: Usage) -> None:
 
 
 def add(connection: Connection, used: Usage) -> None:
-    connection.execute(
-        _ADD,
-        {
-            "group": used.group_id,
-            "prompt": used.prompt,
-            "model": used.model,
-            "calls": used.calls,
-            "failures": used.failures,
-            "prompt_tokens": used.prompt_tokens,
-            "completion_tokens": used.completion_tokens,
-            "cost": used.cost,
-        },
-    )
+    today = func.timezone("UTC", func.now()).cast(Date)
+    more = insert(_U).values(day=today, **asdict(used))
+    counted = {name: _U.__table__.c[name] + more.excluded[name] for name in COUNTED}
+    connection.execute(more.on_conflict_do_update(index_elements=["group_id", "day", "prompt", "model"], set_=counted))
 
 
 def since(connection: Connection, group_id: str, first_day: date) -> list[LLMUsage]:
     """The group's usage from a day (UTC) on, by prompt and model, the most expensive first."""
-    rows = connection.execute(_SINCE, {"group": group_id, "day": first_day}).mappings()
-    return [LLMUsage.model_validate(dict(row)) for row in rows]
+    return fetch(connection, LLMUsage, _SINCE, group=group_id, day=first_day)
 
 
-_ADD = text("""
-    INSERT INTO llm_usage (group_id, day, prompt, model, calls, failures, prompt_tokens, completion_tokens, cost)
-    VALUES (:group, (now() AT TIME ZONE 'UTC')::date, :prompt, :model, :calls, :failures, :prompt_tokens,
-        :completion_tokens, :cost)
-    ON CONFLICT (group_id, day, prompt, model) DO UPDATE SET calls = llm_usage.calls + excluded.calls,
-        failures = llm_usage.failures + excluded.failures,
-        prompt_tokens = llm_usage.prompt_tokens + excluded.prompt_tokens,
-        completion_tokens = llm_usage.completion_tokens + excluded.completion_tokens,
-        cost = llm_usage.cost + excluded.cost
-""")
+_U = tables.LLMUsage
 _SINCE = text("""
     SELECT prompt, model, sum(calls)::bigint AS calls, sum(failures)::bigint AS failures,
         sum(prompt_tokens)::bigint AS prompt_tokens, sum(completion_tokens)::bigint AS completion_tokens, sum(cost) AS cost

@@ -24,9 +24,10 @@ def delete(connection: Connection, table: str, before: datetime, limit: int) -> 
 _OLD = {
     "events": """
         received_at < :before
-        AND outcome <> 'erased' AND (outcome <> 'stored' OR EXISTS (SELECT FROM memory_nodes n WHERE n.node_id = t.node_id))
-        AND NOT EXISTS (SELECT FROM pending_work p WHERE p.subject_id = t.event_id)
-        AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.subject_id = t.event_id AND d.state = 'open')
+        AND outcome <> 'erased'
+        AND (outcome <> 'stored' OR EXISTS (SELECT FROM memory_nodes n WHERE n.node_id = t.node_id AND n.group_id = t.group_id))
+        AND NOT EXISTS (SELECT FROM pending_work p WHERE p.subject_id = t.event_id AND p.group_id = t.group_id)
+        AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.subject_id = t.event_id AND d.group_id = t.group_id AND d.state = 'open')
     """,
     "dead_letters": "state <> 'open' AND resolved_at < :before",
     # What a job did last stays, however long ago it was.

@@ -76,16 +76,17 @@ def left(connection: Connection, move: Reembedding) -> int:
 def to_embed(connection: Connection, move: Reembedding, limit: int, after: UUID = FIRST) -> list[TextToEmbed]:
     """Nodes without the new model's vector, in order of their ids; ``reuse`` names one with the same text that has it."""
     rows = connection.execute(_TO_EMBED, {**_stale(move), "after": after, "limit": limit})
-    return [TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse) for row in rows]
+    return [TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse, row.group_id) for row in rows]
 
 
-def put(connection: Connection, move: Reembedding, vectors: Sequence[tuple[UUID, Float32]], copies: Sequence[tuple[UUID, UUID]]) -> None:
-    """Store vectors beside their nodes, and copies of those that others have; what was erased meanwhile is left out."""
+def put(connection: Connection, move: Reembedding, vectors: Sequence[tuple[TextToEmbed, Float32]], copies: Sequence[TextToEmbed]) -> None:
+    """Store vectors beside their nodes, and copies of those to ``reuse``; what was erased meanwhile is left out."""
     if vectors:
-        connection.execute(_PUT, [{"id": node_id, "model": move.model, "vector": vector} for node_id, vector in vectors])
+        rows = [{"id": one.node_id, "group": one.group_id, "model": move.model, "vector": vector} for one, vector in vectors]
+        connection.execute(_PUT, rows)
     if copies:
-        ids, others = [pair[0] for pair in copies], [pair[1] for pair in copies]
-        connection.execute(_COPY, {"ids": ids, "others": others, "model": move.model})
+        names = {"ids": [one.node_id for one in copies], "groups": [one.group_id for one in copies]}
+        connection.execute(_COPY, {**names, "others": [one.reuse for one in copies], "model": move.model})
 
 
 def is_wanted(connection: Connection, move: Reembedding) -> bool:
@@ -119,9 +120,10 @@ def unfolded(connection: Connection, model: str) -> int:
 
 def fold(connection: Connection, model: str, limit: int) -> int:
     """Put some of the vectors beside the nodes into them; returns how many."""
-    ids = list(connection.execute(_TO_FOLD, {"model": model, "limit": limit}).scalars())
+    rows = connection.execute(_TO_FOLD, {"model": model, "limit": limit}).all()
+    ids, groups = [row.node_id for row in rows], [row.group_id for row in rows]
     nodes.lock(connection, ids)
-    connection.execute(_FOLD, {"ids": ids, "model": model})
+    connection.execute(_FOLD, {"ids": ids, "groups": groups, "model": model})
     return len(ids)
 
 
@@ -147,12 +149,12 @@ _IS_WANTED = text("SELECT FROM embedding_models WHERE model = :model AND state <
 _POSITION = text("UPDATE embedding_models SET position = :position WHERE model = :model")
 _IS_STALE = """
     n.embedding IS NOT NULL AND n.embedding_model <> :model AND (:everything OR n.embedding_model = :replaces)
-    AND NOT EXISTS (SELECT FROM next_vectors v WHERE v.node_id = n.node_id AND v.model = :model)
+    AND NOT EXISTS (SELECT FROM next_vectors v WHERE v.node_id = n.node_id AND v.group_id = n.group_id AND v.model = :model)
 """
 _LEFT = text(f"SELECT count(*) FROM memory_nodes n WHERE {_IS_STALE}")  # noqa: S608 – our own names; values are parameters
 _TO_EMBED = text(f"""
-    SELECT n.node_id, n.embedding_key, n.key_hash, (
-        SELECT v.node_id FROM memory_nodes o JOIN next_vectors v USING (node_id)
+    SELECT n.node_id, n.group_id, n.embedding_key, n.key_hash, (
+        SELECT v.node_id FROM memory_nodes o JOIN next_vectors v USING (node_id, group_id)
         WHERE o.group_id = n.group_id AND o.key_hash = n.key_hash AND o.embedding IS NOT NULL AND v.model = :model LIMIT 1
     ) AS reuse
     FROM memory_nodes n WHERE n.node_id > :after AND {_IS_STALE}
@@ -161,17 +163,17 @@ _TO_EMBED = text(f"""
 # A vector of a move that was given up may still be there: it is replaced. FOR KEY SHARE: the node stays until then.
 _PUT = text("""
     INSERT INTO next_vectors (node_id, group_id, model, embedding)
-    SELECT node_id, group_id, :model, :vector FROM memory_nodes WHERE node_id = :id FOR KEY SHARE
-    ON CONFLICT (node_id) DO UPDATE SET model = excluded.model, embedding = excluded.embedding
+    SELECT node_id, group_id, :model, :vector FROM memory_nodes WHERE node_id = :id AND group_id = :group FOR KEY SHARE
+    ON CONFLICT (node_id, group_id) DO UPDATE SET model = excluded.model, embedding = excluded.embedding
 """)
 _COPY = text("""
     INSERT INTO next_vectors (node_id, group_id, model, embedding)
     SELECT n.node_id, n.group_id, :model, v.embedding
-    FROM unnest(CAST(:ids AS uuid[]), CAST(:others AS uuid[])) AS pair(node_id, other_id)
-        JOIN next_vectors v ON v.node_id = pair.other_id AND v.model = :model
-        JOIN memory_nodes n ON n.node_id = pair.node_id
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:groups AS text[]), CAST(:others AS uuid[])) AS pair(node_id, group_id, other_id)
+        JOIN next_vectors v ON v.node_id = pair.other_id AND v.group_id = pair.group_id AND v.model = :model
+        JOIN memory_nodes n ON n.node_id = pair.node_id AND n.group_id = pair.group_id
     FOR KEY SHARE OF n
-    ON CONFLICT (node_id) DO UPDATE SET model = excluded.model, embedding = excluded.embedding
+    ON CONFLICT (node_id, group_id) DO UPDATE SET model = excluded.model, embedding = excluded.embedding
 """)
 _LOCK = text("SELECT FROM embedding_models WHERE state IN ('active', 'filling') ORDER BY model FOR UPDATE")
 _RETIRE = text("UPDATE embedding_models SET state = 'retired' WHERE state = 'active'")
@@ -183,12 +185,14 @@ _SINCE = text("""
 """)
 _UNFOLDED = text("SELECT count(*) FROM next_vectors WHERE model = :model")
 _TO_FOLD = text("""
-    SELECT node_id FROM next_vectors WHERE model = :model ORDER BY node_id LIMIT :limit
+    SELECT node_id, group_id FROM next_vectors WHERE model = :model ORDER BY node_id, group_id LIMIT :limit
 """)
 _FOLD = text("""
     WITH moved AS (
-        DELETE FROM next_vectors WHERE node_id = ANY(:ids) AND model = :model RETURNING node_id, embedding
+        DELETE FROM next_vectors v USING unnest(CAST(:ids AS uuid[]), CAST(:groups AS text[])) AS t(node_id, group_id)
+        WHERE v.node_id = t.node_id AND v.group_id = t.group_id AND v.model = :model
+        RETURNING v.node_id, v.group_id, v.embedding
     )
     UPDATE memory_nodes n SET embedding = moved.embedding, embedding_model = :model, changed_xid = pg_current_xact_id()
-    FROM moved WHERE n.node_id = moved.node_id
+    FROM moved WHERE n.node_id = moved.node_id AND n.group_id = moved.group_id
 """)

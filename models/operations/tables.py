@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from pgvector.sqlalchemy import VECTOR
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, Text, text
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKeyConstraint, Index, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.db.base import HOT, NOW, Base, Timestamp
@@ -43,10 +43,10 @@ class NextVector(Base):
     """A node's vector by the model that the deployment moves to, until it takes the old one's place in the node."""
 
     __tablename__ = "next_vectors"
+    __table_args__ = (ForeignKeyConstraint(["node_id", "group_id"], ["memory_nodes.node_id", "memory_nodes.group_id"], ondelete="CASCADE"),)
 
-    node_id: Mapped[UUID] = mapped_column(ForeignKey("memory_nodes.node_id", ondelete="CASCADE"), primary_key=True)
-    #: The node's, for row-level security.
-    group_id: Mapped[str] = mapped_column(Text)
+    node_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     model: Mapped[str] = mapped_column(Text)
     embedding: Mapped[Any] = mapped_column(VECTOR())
 

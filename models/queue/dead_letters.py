@@ -9,13 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import ColumnElement, Connection, func, insert, or_, select, text
 from uuid6 import uuid7
 
 from jiyi.protocol.operations import MAX_BODY_CHARS, MAX_RESOLVED, DeadLetter, LettersRequest
 from models.db.conditions import ilike_pattern
+from models.db.rows import columns, fetch, fetch_one
+from models.queue import tables
 
 INTAKE = "intake"
+#: How the reason of an event begins whose id is another one's.
+ID_REUSED = "id_reused:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +37,37 @@ def bury_message(
     connection: Connection, body: str, reason: str, subject_id: UUID | None, group_id: str | None, traceback: str | None = None
 ) -> None:
     """Keep a refused event as it came. ``body`` must hold no NUL."""
-    connection.execute(
-        _BURY,
-        {"letter_id": uuid7(), "subject_id": subject_id, "group_id": group_id, "reason": reason, "body": body, "traceback": traceback},
-    )
+    letter = {"subject_id": subject_id, "group_id": group_id, "reason": reason, "body": body, "traceback": traceback}
+    connection.execute(insert(_D).values(letter_id=uuid7(), kind=INTAKE, **letter))
+
+
+def bury_once(connection: Connection, body: str, reason: str, subject_id: UUID, group_id: str) -> bool:
+    """The same, unless a letter about it with this reason is open; whether there is a new one."""
+    parameters = {"letter_id": uuid7(), "subject_id": subject_id, "group_id": group_id, "reason": reason, "body": body}
+    return connection.execute(_BURY_ONCE, parameters).rowcount > 0
 
 
 def letters(connection: Connection, group_id: str, wanted: LettersRequest, more: int = 0) -> list[DeadLetter]:
     """Newest first, up to ``more`` beyond the limit. ``words`` are looked for as they are written but for upper and lower case."""
-    like = None if wanted.words is None else ilike_pattern(wanted.words)
-    parameters = {**wanted.model_dump(), "limit": wanted.limit + more, "group": group_id, "like": like, "chars": MAX_BODY_CHARS}
-    return [DeadLetter.model_validate(dict(row)) for row in connection.execute(_LETTERS, parameters).mappings()]
+    found = select(*columns(DeadLetter, _D, body=func.left(_D.body, MAX_BODY_CHARS))).where(_D.state == wanted.state, _in_sight(group_id))
+    if wanted.kind is not None:
+        found = found.where(_D.kind == wanted.kind)
+    if wanted.before is not None:
+        found = found.where(_D.letter_id < wanted.before)
+    if wanted.words is not None:
+        found = found.where(_D.reason.ilike(ilike_pattern(wanted.words)))
+    return fetch(connection, DeadLetter, found.order_by(_D.letter_id.desc()).limit(wanted.limit + more))
 
 
 def find(connection: Connection, group_id: str, letter_id: UUID) -> DeadLetter | None:
     """One letter, with its whole body."""
-    row = connection.execute(_FIND, {"group": group_id, "id": letter_id}).mappings().one_or_none()
-    return None if row is None else DeadLetter.model_validate(dict(row))
+    return fetch_one(connection, DeadLetter, select(*columns(DeadLetter, _D)).where(_D.letter_id == letter_id, _in_sight(group_id)))
 
 
 def kinds(connection: Connection, group_id: str) -> dict[str, int]:
     """Open letters by kind."""
-    return {row.kind: row.open for row in connection.execute(_KINDS, {"group": group_id})}
+    counted = select(_D.kind, func.count().label("open")).where(_D.state == "open", _in_sight(group_id))
+    return {row.kind: row.open for row in connection.execute(counted.group_by(_D.kind).order_by(_D.kind))}
 
 
 def close(connection: Connection, group_id: str, letter_ids: Sequence[UUID], kind: str | None, state: str) -> list[ClosedLetter]:
@@ -73,25 +86,18 @@ def owe_again(connection: Connection, closed: Sequence[ClosedLetter]) -> None:
         connection.execute(_OWE_AGAIN, rows)
 
 
-_BURY = text("""
-    INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, body, traceback)
-    VALUES (:letter_id, 'intake', :subject_id, :group_id, :reason, :body, :traceback)
-""")
-_LETTERS = text("""
-    SELECT letter_id, kind, subject_id, group_id, reason, traceback, left(body, :chars) AS body, attempts, state, created_at, resolved_at
-    FROM dead_letters
-    WHERE state = :state AND (group_id = :group OR group_id IS NULL) AND (CAST(:kind AS text) IS NULL OR kind = :kind)
-      AND (CAST(:before AS uuid) IS NULL OR letter_id < :before)
-      AND (CAST(:like AS text) IS NULL OR reason ILIKE :like)
-    ORDER BY letter_id DESC LIMIT :limit
-""")
-_FIND = text("""
-    SELECT letter_id, kind, subject_id, group_id, reason, traceback, body, attempts, state, created_at, resolved_at
-    FROM dead_letters WHERE letter_id = :id AND (group_id = :group OR group_id IS NULL)
-""")
-_KINDS = text("""
-    SELECT kind, count(*) AS open FROM dead_letters
-    WHERE state = 'open' AND (group_id = :group OR group_id IS NULL) GROUP BY kind ORDER BY kind
+def _in_sight(group_id: str) -> ColumnElement[bool]:
+    """The group's, and those of no known group."""
+    return or_(_D.group_id == group_id, _D.group_id.is_(None))
+
+
+_D = tables.DeadLetter
+_BURY_ONCE = text("""
+    INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, body)
+    SELECT :letter_id, 'intake', CAST(:subject_id AS uuid), CAST(:group_id AS text), CAST(:reason AS text), :body
+    WHERE NOT EXISTS (
+        SELECT FROM dead_letters WHERE subject_id = :subject_id AND group_id = :group_id AND state = 'open' AND reason = :reason
+    )
 """)
 _CLOSE = text("""
     UPDATE dead_letters SET state = :state, resolved_at = now() WHERE letter_id IN (
@@ -104,5 +110,5 @@ _CLOSE = text("""
 """)
 _OWE_AGAIN = text("""
     INSERT INTO pending_work (kind, subject_id, group_id) VALUES (:kind, :subject_id, :group_id)
-    ON CONFLICT (kind, subject_id) DO UPDATE SET attempts = 0, due_at = now()
+    ON CONFLICT (kind, subject_id, group_id) DO UPDATE SET attempts = 0, due_at = now()
 """)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,12 +23,11 @@ MAX_RETRIED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Subjects that this worker may work on until their lease runs out; ``attempts`` counts this one."""
+    """Subjects of one group that this worker may work on until their lease runs out; ``attempts`` counts this one."""
 
     subject_ids: list[UUID]
     attempts: int
-    #: Whose they are.
-    groups: frozenset[str] = frozenset()
+    group_id: str
 
 
 def owe(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
@@ -41,15 +40,17 @@ def owe(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, str]])
 def claim(connection: Connection, kind: str, limit: int, lease_seconds: float) -> list[Claim]:
     """Up to ``limit`` due subjects, each counted as one more attempt; to be committed before the work begins.
 
-    First attempts come as one claim. A subject that failed before comes alone, so that one that kills its
-    worker, or spoils its batch, is counted by itself and takes no other subject along.
+    First attempts come as one claim of each group: subjects' ids are unique in their group only, so that whoever works on
+    them must see no other's rows. A subject that failed before comes alone, so that one that kills its worker, or spoils its
+    batch, is counted by itself and takes no other subject along.
     """
     rows = connection.execute(_CLAIM, {"kind": kind, "limit": limit, "lease": lease_seconds}).all()
-    together = [row for row in rows if row.attempts == 1]
-    alone = [Claim([row.subject_id], row.attempts, frozenset([row.group_id])) for row in rows if row.attempts > 1]
-    if not together:
-        return alone
-    return [Claim([row.subject_id for row in together], 1, frozenset(row.group_id for row in together)), *alone]
+    together: dict[str, list[UUID]] = defaultdict(list)
+    for row in rows:
+        if row.attempts == 1:
+            together[row.group_id].append(row.subject_id)
+    alone = [Claim([row.subject_id], row.attempts, row.group_id) for row in rows if row.attempts > 1]
+    return [*(Claim(subject_ids, 1, group_id) for group_id, subject_ids in together.items()), *alone]
 
 
 @contextmanager
@@ -147,11 +148,11 @@ _OWE = text("""
 # SKIP LOCKED: two workers that wake at once take different rows instead of waiting for each other.
 _CLAIM = text("""
     WITH due AS (
-        SELECT kind, subject_id FROM pending_work WHERE kind = :kind AND due_at <= clock_timestamp()
+        SELECT kind, subject_id, group_id FROM pending_work WHERE kind = :kind AND due_at <= clock_timestamp()
         ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED
     )
     UPDATE pending_work p SET attempts = attempts + 1, due_at = clock_timestamp() + make_interval(secs => :lease)
-    FROM due WHERE p.kind = due.kind AND p.subject_id = due.subject_id
+    FROM due WHERE p.kind = due.kind AND p.subject_id = due.subject_id AND p.group_id = due.group_id
     RETURNING p.subject_id, p.attempts, p.group_id
 """)
 _LOCK = text("""
@@ -180,8 +181,8 @@ _POSTPONE = text("""
     WHERE kind = :kind AND subject_id = ANY(:ids)
 """)
 _EXHAUSTED = text("""
-    DELETE FROM pending_work WHERE (kind, subject_id) IN (
-        SELECT kind, subject_id FROM pending_work
+    DELETE FROM pending_work WHERE (kind, subject_id, group_id) IN (
+        SELECT kind, subject_id, group_id FROM pending_work
         WHERE kind = :kind AND attempts >= :max_attempts
           AND (subject_id = ANY(:ids) OR (CAST(:ids AS uuid[]) IS NULL AND due_at <= clock_timestamp()))
         LIMIT 1000 FOR UPDATE SKIP LOCKED
@@ -195,8 +196,8 @@ _BURY = text("""
 """)
 # Also of what a worker has in hand: then two work on it, and the effect of one counts.
 _RETRY = text("""
-    UPDATE pending_work SET due_at = clock_timestamp(), attempts = 0 WHERE (kind, subject_id) IN (
-        SELECT kind, subject_id FROM pending_work
+    UPDATE pending_work SET due_at = clock_timestamp(), attempts = 0 WHERE (kind, subject_id, group_id) IN (
+        SELECT kind, subject_id, group_id FROM pending_work
         WHERE kind = :kind AND (CAST(:group AS text) IS NULL OR group_id = :group)
           AND (cardinality(CAST(:ids AS uuid[])) = 0 OR subject_id = ANY(:ids))
         LIMIT :limit FOR UPDATE SKIP LOCKED

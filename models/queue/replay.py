@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -14,7 +14,11 @@ from jiyi.protocol.events import Event
 from jiyi.settings import get_settings
 from models.memory import inbox
 from models.memory.ingest import MAX_COLLISIONS, identity
+from models.queue import reused_ids
 from models.queue.dead_letters import ClosedLetter, bury_message
+
+#: Gives a new letter to what is still refused: the old one, the event's body, the reason.
+Refuse = Callable[[ClosedLetter, str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,12 @@ def replay_events(connection: Connection, group_id: str, closed: Sequence[Closed
                 good.append(_Event(event, letter))
             else:
                 refuse(letter, wire.encode([event]).decode(), f"replayed for the group {group_id!r}, but of the group {event.group_id!r}")
+    done = _store_all(connection, good, refuse)
+    done.refused += refused
+    return done
+
+
+def _store_all(connection: Connection, good: Sequence[_Event], refuse: Refuse) -> inbox.Stored:
     done = inbox.Stored()
     try:
         done.add(_store(connection, [one.event for one in good]))
@@ -58,7 +68,9 @@ def replay_events(connection: Connection, group_id: str, closed: Sequence[Closed
                 done.add(_store(connection, [one.event]))
             except (DataError, psycopg.DataError) as error:
                 refuse(one.letter, wire.encode([one.event]).decode(), f"the database refused it: {error}")
-    done.refused += refused
+    letters = {one.event.key: one.letter for one in good}
+    for event in done.reused:
+        refuse(letters[event.key], wire.encode([event]).decode(), reused_ids.reason_of(event))
     return done
 
 

@@ -36,6 +36,7 @@ Kind = Literal[
     "wm.accepted",
     "wm.rejected",
     "memory.promoted",
+    "node_state_change",
     "memory.retrieved",
     "memory.retrieval_error",
     "digest.ready",

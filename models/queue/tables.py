@@ -21,7 +21,7 @@ class PendingWork(Base):
 
     kind: Mapped[str] = mapped_column(Text, primary_key=True)
     subject_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     #: Not before this; a claim moves it ahead by the lease, so that a dead worker's claim runs out by itself.
     due_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     attempts: Mapped[int] = mapped_column(server_default=text("0"))

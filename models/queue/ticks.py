@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection, Double, Text, and_, bindparam, case, cast, column, extract, func, select, text, true, values
 from sqlalchemy.dialects.postgresql import JSONB
 
 from jiyi.protocol.operations import Tick
+from models.db.rows import columns, fetch, fetch_one
+from models.queue.tables import JobTick
 
 #: Ticks that are kept of each job, whatever their age: about a day of a job that runs every 30 s.
 KEPT_TICKS = 3_000
@@ -45,7 +47,7 @@ def begin(connection: Connection, job: str, slot: datetime, limit_seconds: float
     """
     connection.execute(_ONE_AT_A_TIME, {"job": job})
     connection.execute(_BURY, {"job": job})
-    parameters = {"job": job, "slot": slot, "limit": limit_seconds, "alone": alone, "retry": RETRY_SECONDS}
+    parameters = {"job": job, "slot": slot, "limit": limit_seconds, "alone": alone, "retry": RETRY_SECONDS, "more": MORE}
     begun = connection.execute(_BEGIN, parameters).one_or_none()
     return None if begun is None else Attempt(job, slot, begun.attempts, begun.summary if MORE in begun.summary else {})
 
@@ -73,12 +75,13 @@ def bury_dead(connection: Connection) -> list[str]:
 
 def last(connection: Connection, jobs: Sequence[str]) -> dict[str, Tick]:
     """The last run of each job, if there is one."""
-    return {row["job"]: Tick.model_validate(dict(row)) for row in connection.execute(_LAST, {"jobs": list(jobs)}).mappings()}
+    wanted = values(column("name", Text), name="wanted").data([(job,) for job in jobs])
+    latest = _SHOWN.where(JobTick.job == wanted.c.name).order_by(JobTick.started_at.desc()).limit(1).lateral()
+    return {tick.job: tick for tick in fetch(connection, Tick, select(latest).select_from(wanted).join(latest, true()))}
 
 
 def find(connection: Connection, job: str, slot: datetime) -> Tick | None:
-    row = connection.execute(_FIND, {"job": job, "slot": slot}).mappings().one_or_none()
-    return None if row is None else Tick.model_validate(dict(row))
+    return fetch_one(connection, Tick, _SHOWN.where(JobTick.job == job, JobTick.slot == slot))
 
 
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi:job:' || :job, 0))")
@@ -88,7 +91,7 @@ _BURY = text("""
     WHERE state = 'running' AND due_by < clock_timestamp() AND (CAST(:job AS text) IS NULL OR job = :job)
     RETURNING job
 """)
-_BEGIN = text(f"""
+_BEGIN = text("""
     INSERT INTO job_ticks AS t (job, slot, state, due_by)
     SELECT CAST(:job AS text), CAST(:slot AS timestamptz), 'running', now() + make_interval(secs => :limit)
     WHERE NOT (:alone AND EXISTS (SELECT FROM job_ticks r WHERE r.job = :job AND r.state = 'running'))
@@ -96,9 +99,9 @@ _BEGIN = text(f"""
         SET state = 'running', started_at = now(), due_by = excluded.due_by, finished_at = NULL, error = NULL,
             attempts = t.attempts + 1
         WHERE t.state = 'failed' AND t.finished_at < now() - make_interval(secs => :retry)
-           OR t.state = 'done' AND t.summary ? '{MORE}'
+           OR t.state = 'done' AND t.summary ? CAST(:more AS text)
     RETURNING attempts, summary
-""")  # noqa: S608 – our own names; values are parameters
+""")
 _END = text("""
     UPDATE job_ticks SET state = :state, error = :error, summary = :summary, finished_at = clock_timestamp()
     WHERE job = :job AND slot = :slot AND attempts = :attempt
@@ -108,14 +111,13 @@ _PRUNE = text("""
         SELECT slot FROM job_ticks WHERE job = :job ORDER BY slot DESC OFFSET :kept LIMIT 1
     )
 """)
-_COLUMNS = """
-    job, slot, started_at, finished_at, summary, attempts,
-    CASE WHEN state = 'running' AND due_by < clock_timestamp() THEN 'failed' ELSE state END AS state,
-    CASE WHEN state = 'running' AND due_by < clock_timestamp() THEN 'its worker died, or it hangs' ELSE error END AS error,
-    CAST(extract(epoch FROM coalesce(finished_at, clock_timestamp()) - started_at) AS float8) AS seconds
-"""
-_LAST = text(f"""
-    SELECT found.* FROM unnest(CAST(:jobs AS text[])) AS wanted(name)
-    CROSS JOIN LATERAL (SELECT {_COLUMNS} FROM job_ticks WHERE job = wanted.name ORDER BY started_at DESC LIMIT 1) AS found
-""")  # noqa: S608 – our own names; values are parameters
-_FIND = text(f"SELECT {_COLUMNS} FROM job_ticks WHERE job = :job AND slot = :slot")  # noqa: S608 – our own names; values are parameters
+_DIED = and_(JobTick.state == "running", JobTick.due_by < func.clock_timestamp())
+_SHOWN = select(
+    *columns(
+        Tick,
+        JobTick,
+        state=case((_DIED, "failed"), else_=JobTick.state),
+        error=case((_DIED, "its worker died, or it hangs"), else_=JobTick.error),
+        seconds=cast(extract("epoch", func.coalesce(JobTick.finished_at, func.clock_timestamp()) - JobTick.started_at), Double),
+    )
+)

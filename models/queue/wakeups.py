@@ -11,6 +11,7 @@ import redis
 from celery import Celery, current_app
 from kombu.exceptions import OperationalError
 
+from jiyi.accounts.signed_calls import signer_of
 from jiyi.errors import BrokerUnavailable
 from jiyi.once import once
 from jiyi.protocol.wire.broker import CONNECT_RETRY, stamp
@@ -93,9 +94,15 @@ def send(task: str, queue: str, args: Sequence[Any], expires: float) -> None:
         BrokerUnavailable: the broker cannot be reached; nothing was sent.
     """
     try:
-        _app().send_task(task, args=list(args), queue=queue, expires=expires, retry=False, headers=stamp())
+        _app().send_task(task, args=list(args), queue=queue, expires=expires, retry=False, headers=service_headers(task, args))
     except (redis.RedisError, OperationalError, OSError) as error:
         raise BrokerUnavailable(f"cannot reach the broker: {error}; nothing was sent") from error
+
+
+def service_headers(task: str, args: Sequence[Any]) -> dict[str, Any]:
+    """Of a message that the service sends itself, now: signed, where it has a secret."""
+    signer = signer_of(get_settings())
+    return stamp() | ({} if signer is None else signer.headers(task, args, {}))
 
 
 def _asleep(kinds: list[str]) -> list[str]:

@@ -107,10 +107,10 @@ _STATED = (
             SELECT CASE WHEN talked THEN 'reflect_conversation' ELSE 'reflect' END AS kind,
                 CASE WHEN talked THEN r.reflection_id ELSE a.agent_key END AS subject_id
         ) AS w
-        LEFT JOIN pending_work p ON p.kind = w.kind AND p.subject_id = w.subject_id
+        LEFT JOIN pending_work p ON p.kind = w.kind AND p.subject_id = w.subject_id AND p.group_id = r.group_id
         LEFT JOIN LATERAL (
             SELECT reason FROM dead_letters l
-            WHERE p.kind IS NULL AND NOT s.ended AND l.subject_id = w.subject_id AND l.kind = w.kind
+            WHERE p.kind IS NULL AND NOT s.ended AND l.subject_id = w.subject_id AND l.group_id = r.group_id AND l.kind = w.kind
             ORDER BY letter_id DESC LIMIT 1
         ) AS d ON true
         WHERE r.group_id = :group
@@ -128,7 +128,7 @@ _THOUGHTS = text("""
             FROM jsonb_array_elements_text(n.filling) WITH ORDINALITY AS f(id, place)
             JOIN memory_nodes e ON e.node_id = CAST(f.id AS uuid) AND e.group_id = n.group_id
         ), '[]') AS evidence
-    FROM unnest(CAST(:ids AS uuid[])) AS t(event_id) LEFT JOIN events e USING (event_id)
+    FROM unnest(CAST(:ids AS uuid[])) AS t(event_id) LEFT JOIN events e ON e.event_id = t.event_id AND e.group_id = :group
     JOIN memory_nodes n ON n.node_id = coalesce(e.node_id, t.event_id)
     WHERE n.group_id = :group ORDER BY n.node_count
 """)

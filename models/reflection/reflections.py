@@ -112,7 +112,7 @@ _BEGIN = text("""
 _BEGIN_CONVERSATION = text("""
     INSERT INTO reflections (reflection_id, group_id, agent_id, trigger, state, attempts, started_at, llm)
     VALUES (:id, :group, :agent, 'conversation', 'running', 1, clock_timestamp(), :llm)
-    ON CONFLICT (reflection_id) DO UPDATE SET state = 'running', attempts = reflections.attempts + 1,
+    ON CONFLICT (reflection_id, group_id) DO UPDATE SET state = 'running', attempts = reflections.attempts + 1,
         started_at = clock_timestamp(), llm = excluded.llm, error = NULL
     RETURNING attempts
 """)
@@ -141,7 +141,7 @@ _LATEST = text("""
 """)
 # The original's order, backwards: retrieve.py sorts by last access, events before thoughts, the newest first.
 _LATEST_ACCESSED = text("""
-    SELECT n.node_id, n.embedding_key FROM memory_nodes n JOIN node_access a USING (node_id)
+    SELECT n.node_id, n.embedding_key FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.type IN ('event', 'thought')
       AND position('idle' in n.embedding_key) = 0 AND n.archived_at IS NULL
       AND n.kind IS DISTINCT FROM 'session' AND n.superseded_at IS NULL

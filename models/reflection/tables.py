@@ -37,7 +37,7 @@ class Reflection(Base):
 
     #: Of a conversation: the id of the event that ended it.
     reflection_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     agent_id: Mapped[str] = mapped_column(Text)
     trigger: Mapped[str] = mapped_column(Text)
     state: Mapped[str] = mapped_column(Text)

@@ -8,81 +8,53 @@ time. So a row that is committed late, behind others with higher numbers, is not
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from threading import RLock
-from typing import Any, get_args
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from jiyi.conversations.types import Kind
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.retrieval.lexicon import Lexicon, Statistics
-from jiyi.retrieval.relevance import NEIGHBOURS, Corpus, centre_of, language_code, neighbours_of, project_on_centroid
-from jiyi.retrieval.scoring import MIN_NORM
+from jiyi.retrieval.lexicon import Codes, Lexicon, Statistics
+from jiyi.retrieval.postings import Ragged
+from jiyi.retrieval.relevance import NEIGHBOURS, Corpus, language_code
 from jiyi.settings import Mode
 from jiyi.text.words import normalise
-from models.db.connection import driver
-from models.memory.agents import Identity
-from models.retrieval import touches
+from models.memory.agents import AgentRecord, Identity
+from models.retrieval import index_rows, touches
+from models.retrieval.access_order import AccessOrder, Rows
 from models.retrieval.columns import Columns
+from models.retrieval.derived_columns import Centre, store_vectors, update_neighbours
+from models.retrieval.described import Described
+from models.retrieval.index_rows import KINDS, TYPES, IndexRows
 
-Rows = NDArray[np.intp]
-
-TYPES = ("event", "thought", "chat")
-#: A memory that was not taken from a conversation has no kind.
-KINDS = ("memory", *get_args(Kind))
-#: Steps in which the centre follows a growing memory: so it need not be worked out anew for each row.
-CENTRE_STEPS = 16
-#: Bytes of a row beside its columns and tokens: its id, its keywords, its places in dictionaries.
-ROW_BYTES = 300
+#: Bytes of a row beside its columns and tokens: its id, and where that is.
+ROW_BYTES = 170
 #: About what is kept of a node to show it.
 DESCRIBED_BYTES = 2_000
 
-#: What is read of a memory: name → SQL, in the order of a row's values. vector_send: the bytes as they are, without an
-#: object for each value.
-_READ = {
-    "node_id": "n.node_id",
-    "node_count": "n.node_count",
-    "type": "n.type",
-    "created": "extract(epoch FROM n.created_at)::float8",
-    "expires": "coalesce(extract(epoch FROM n.expires_at)::float8, 'infinity')",
-    "archived": "n.archived_at IS NOT NULL",
-    "is_idle": "n.is_idle",
-    "kind": "coalesce(n.kind, 'memory')",
-    "superseded": "n.superseded_at IS NOT NULL",
-    "says_idle": "strpos(n.embedding_key, 'idle') > 0",
-    "poignancy": "coalesce(n.poignancy, 0)",
-    "session": "n.session_id",
-    "subject": "n.subject",
-    "keywords": "n.keywords_lower",
-    "tokens": "n.tokens",
-    "last_accessed": "extract(epoch FROM a.last_accessed)::float8",
-    "model": "coalesce(v.model, n.embedding_model)",
-    "vector": "vector_send(coalesce(v.embedding, CASE WHEN n.embedding_model = %(model)s THEN n.embedding END))",
-    "xid": "n.changed_xid::text::bigint",
-}
 #: Columns of the index that hold what is read as it is; all others are worked out from it.
 _KEPT = {
     "node_count": np.int64,
+    "type": np.int8,
+    "kind": np.int8,
+    "superseded": np.bool_,
     "created": np.float64,
     "expires": np.float64,
     "archived": np.bool_,
     "is_idle": np.bool_,
-    "superseded": np.bool_,
     "says_idle": np.bool_,
     "poignancy": np.float64,
     "xid": np.int64,
 }
 _COLUMNS = {
     **_KEPT,
-    "type": np.int8,
-    "kind": np.int8,
     "last_accessed": np.float64,
     "session": np.int32,
     "subject": np.int32,
@@ -124,25 +96,27 @@ class AgentIndex:
 
     def _reset(self) -> None:
         self.columns = Columns(_COLUMNS, defaults={"near": -1})
-        self.node_ids: list[UUID] = []
-        self.keywords: list[frozenset[str]] = []
         #: Models of the vectors there are, this one's and others'.
         self.models: set[str] = set()
-        self._row_of: dict[UUID, int] = {}
-        self._sessions: dict[str, int] = {}
-        self._subjects: dict[str, int] = {}
+        #: Each row's id as 16 bytes, and the way back.
+        self._ids: list[bytes] = []
+        self._row_of: dict[bytes, int] = {}
+        self._keywords, self._keyword_codes = Ragged(), Codes()
+        #: -1 where there is none.
+        self._sessions: dict[str | None, int] = {None: -1}
+        #: By normalised name; and the same by each name as it is written.
+        self._subjects = Codes()
+        self._subject_of: dict[str | None, int] = {None: -1}
         self._lexicon = Lexicon(self._statistics)
         self._horizon = 0
         self._touched = touches.Cursor(self.key.group_id, self.key.agent_id)
-        self._centre: Float32 = np.zeros(0, dtype=np.float32)
-        #: Of how many rows the centre is the mean, and the last of them.
-        self._centre_of = (0, -1)
+        #: Accesses of memories that are not here yet.
+        self._early: list[touches.Access] = []
+        self._centre = Centre()
         self._corpus: Corpus | None = None
-        self._order: Rows = np.zeros(0, dtype=np.intp)
-        #: Rows accessed, or new, since the order was worked out.
-        self._moved: set[int] = set()
-        #: What is shown of nodes that were retrieved lately: (xid of the row, its fields), see ``models.retrieval.descriptions``.
-        self.described: OrderedDict[UUID, tuple[int, dict[str, Any]]] = OrderedDict()
+        self._order = AccessOrder()
+        #: What is shown of nodes that were retrieved lately, see ``models.retrieval.descriptions``.
+        self.described: OrderedDict[UUID, Described] = OrderedDict()
 
     def reset_if_stale(self, identity: Identity | None) -> None:
         """Start over unless this was built from the same agent, and nothing of it was erased since.
@@ -168,52 +142,71 @@ class AgentIndex:
 
     @property
     def bytes_used(self) -> int:
-        return self.columns.nbytes + self.size * ROW_BYTES + self._lexicon.bytes_used + len(self.described) * DESCRIBED_BYTES
+        texts = self._lexicon.bytes_used + self._keywords.nbytes
+        return self.columns.nbytes + self.size * ROW_BYTES + texts + len(self.described) * DESCRIBED_BYTES
 
-    def refresh(self, connection: Connection) -> None:
-        """Read what changed since the last look: rows from the database, access times from the other workers."""
-        accesses = self._touched.read()  # first: a memory that is stored and accessed meanwhile keeps its access
-        with driver(connection).cursor(binary=True) as cursor:
-            found = cursor.execute(
-                _CHANGED,
-                {
-                    "group": self.key.group_id,
-                    "agent": self.key.agent_id,
-                    "since": self._horizon,
-                    "model": self.key.model,
-                    # A row that the index has must be read again when it is archived, to be dropped.
-                    "archived": self.key.archived or self._horizon > 0,
-                },
-            ).fetchall()
-        oldest_running = found[0][_OLDEST_RUNNING]
-        if found[0][_NODE_ID] is None:  # nothing has changed
-            found = []
-        if any(self._must_rebuild(row) for row in found):
-            self._reset()
-            self.refresh(connection)
-            return
-        self._horizon = oldest_running
-        if changed := [row for row in found if self._is_changed(row)]:
-            self._upsert_rows(changed)
-        for node_id, at in accesses:
-            self.touch(node_id, at)
+    def node_id(self, row: int) -> UUID:
+        return UUID(bytes=self._ids[row])
+
+    def keywords(self, row: int) -> frozenset[str]:
+        """In lower case."""
+        names = list(self._keyword_codes)
+        return frozenset(names[code] for code in self._keywords[row].tolist())
+
+    def refresh(self, connection: Connection, seen: AgentRecord | None = None) -> None:
+        """Read what changed since the last look: rows from the database, access times from the other workers.
+
+        ``seen`` is the agent as it was just read: if its memories have not changed, they cost no trip of their own.
+        """
+        if not self._horizon:
+            self._read_all(connection, 0 if seen is None else seen.node_count)
+        elif seen is None or seen.changed_xid >= self._horizon:
+            self._read_changed(connection)
+        else:
+            self._horizon = seen.oldest_running
+        self._read_accesses()
 
     def load(self, connection: Connection, node_ids: Sequence[UUID]) -> None:
         """Take in some of the agent's rows, once, as they are now."""
-        accesses = self._touched.read()
-        with driver(connection).cursor(binary=True) as cursor:
-            parameters = {"group": self.key.group_id, "agent": self.key.agent_id, "model": self.key.model, "ids": list(node_ids)}
-            if found := cursor.execute(_NAMED, parameters).fetchall():
-                self._upsert_rows(found)
-        for node_id, at in accesses:
-            self.touch(node_id, at)
+        key = self.key
+        self._take([index_rows.named_rows(connection, key.group_id, key.agent_id, key.model, node_ids)])
+        self._read_accesses()
 
-    def touch(self, node_id: UUID, at: float) -> None:
+    def _read_all(self, connection: Connection, expected: int) -> None:
+        """From the beginning; about so many rows are ``expected``."""
+        key = self.key
+        self.columns.reserve(expected)
+        self._take(index_rows.all_rows(connection, key.group_id, key.agent_id, key.model, archived=key.archived))
+
+    def _read_changed(self, connection: Connection) -> None:
+        key = self.key
+        rows = index_rows.changed_rows(connection, key.group_id, key.agent_id, key.model, self._horizon)
+        known = self._positions(rows)
+        # A row that is known gets its tokens only now (postings grow at their end alone), or leaves for the archive.
+        here, archived = known >= 0, rows.numbers["archived"] & (not key.archived)
+        if (rows.has_tokens[here] & ~self.columns["has_tokens"][known[here]]).any() or archived[here].any():
+            self._reset()
+            self._read_all(connection, 0)
+            return
+        wanted = ~archived
+        wanted[here] = self.columns["xid"][known[here]] != rows.numbers["xid"][here]
+        self._take([rows if wanted.all() else rows.only(wanted)])
+
+    def _read_accesses(self) -> None:
+        accesses, early = self._touched.read(), self._early
+        # One may be of a memory that was stored after the look at the rows: the next look finds it.
+        self._early = [one for one in accesses if not all(node_id in self._row_of for node_id in one.node_ids)]
+        for one in (*early, *accesses):
+            self.touch(one.node_ids, one.at)
+
+    def touch(self, node_ids: Iterable[bytes], at: float) -> None:
         """An access; never moves a later one back."""
-        row = self._row_of.get(node_id)
-        if row is not None and at > self.columns["last_accessed"][row]:
-            self.columns["last_accessed"][row] = at
-            self._moved.add(row)
+        known = [row for node_id in node_ids if (row := self._row_of.get(node_id)) is not None]
+        if known:
+            last = self.columns["last_accessed"]
+            later = [row for row, before in zip(known, last[known].tolist(), strict=True) if before < at]
+            last[later] = at
+            self._order.move(later)
 
     def select(self, filters: Filters, *, mode: Mode, now: datetime) -> Rows:
         """The rows that may be retrieved, in their order (GA-19 … GA-22)."""
@@ -233,37 +226,20 @@ class AgentIndex:
         if not filters.include_archived:
             allowed &= ~columns["archived"]
         if filters.created_after is not None:
-            allowed &= columns["created"] > filters.created_after.timestamp()
+            allowed &= columns["created"] >= filters.created_after.timestamp()
         if filters.created_before is not None:
             allowed &= columns["created"] < filters.created_before.timestamp()
         if filters.session_id is not None:
             allowed &= columns["session"] == self._sessions.get(filters.session_id, -2)
         rows = np.flatnonzero(allowed)
         if filters.keywords:
-            wanted = {keyword.lower() for keyword in filters.keywords}
-            rows = np.array([row for row in rows if not wanted.isdisjoint(self.keywords[row])], dtype=np.intp)
+            wanted = [self._keyword_codes.get(keyword.lower(), -1) for keyword in filters.keywords]
+            rows = rows[self._keywords.having_any(np.array(wanted, np.int32))[rows]]
         return rows
 
     def access_order(self) -> Rows:
         """All rows, least recently accessed first, the older on ties."""
-        if self._moved:
-            moved = self._moved_to_the_end(np.fromiter(self._moved, np.intp, len(self._moved)))
-            self._order = self._sorted(np.arange(self.size)) if moved is None else moved
-            self._moved.clear()
-        return self._order
-
-    def _moved_to_the_end(self, moved: Rows) -> Rows | None:
-        """The order after accesses later than all others, which is what accesses are; None if some were not."""
-        stays = np.ones(self.size, dtype=bool)
-        stays[moved] = False
-        rest = self._order[stays[self._order]]
-        times = self.columns["last_accessed"]
-        if rest.size and times[rest[-1]] >= times[moved].min():
-            return None
-        return np.concatenate([rest, self._sorted(moved)])
-
-    def _sorted(self, rows: Rows) -> Rows:
-        return rows[np.lexsort((self.columns["node_count"][rows], self.columns["last_accessed"][rows]))]
+        return self._order.rows(self.columns["last_accessed"], self.columns["node_count"])
 
     def corpus(self) -> Corpus:
         """What relevance is worked out from: views, valid until the next refresh."""
@@ -272,7 +248,7 @@ class AgentIndex:
             self._corpus = Corpus(
                 vectors=columns["vector"],
                 lengths=columns["length"],
-                centre=self._centre,
+                centre=self._centre.vector,
                 centre_dots=columns["centre_dot"],
                 centred_lengths=columns["centred_length"],
                 lexicon=self._lexicon,
@@ -282,124 +258,78 @@ class AgentIndex:
                 created=columns["created"],
                 subjects=columns["subject"],
                 subject_codes=self._subjects,
-                counted=self._centre_of[0],
+                counted=self._centre.counted,
             )
         return self._corpus
 
-    def _must_rebuild(self, row: Sequence[Any]) -> bool:
-        """Whether a known row gets its tokens only now (postings grow at their end alone), or leaves for the archive."""
-        position = self._row_of.get(row[_NODE_ID])
-        if position is None:
-            return False
-        late = bool(row[_TOKENS]) and not self.columns["has_tokens"][position]
-        return late or (row[_ARCHIVED] and not self.key.archived)
+    def _positions(self, rows: IndexRows) -> Rows:
+        """Where the rows are; -1 for those that are not here yet."""
+        return np.fromiter((self._row_of.get(node_id, -1) for node_id in rows.ids), np.intp, len(rows))
 
-    def _is_changed(self, row: Sequence[Any]) -> bool:
-        position = self._row_of.get(row[_NODE_ID])
-        if position is None:
-            return self.key.archived or not row[_ARCHIVED]
-        return bool(self.columns["xid"][position] != row[_XID])
+    def _take(self, parts: Iterable[IndexRows]) -> None:
+        """Add or replace rows; what is worked out from all of them is worked out once."""
+        changed, sessions, horizon = [], [], 0
+        try:
+            for rows in parts:
+                horizon = horizon or rows.oldest_running  # of the first part: what changes meanwhile is read again
+                if len(rows):
+                    positions = self._place(rows)
+                    sessions.append(self.columns["session"][positions])
+                    self._store(positions, rows)
+                    store_vectors(self.columns, positions, rows)
+                    sessions.append(self.columns["session"][positions])
+                    changed.append(positions)
+            if changed:
+                self._centre.update(self.columns, np.concatenate(changed))
+                update_neighbours(self.columns, np.unique(np.concatenate(sessions)), self._lexicon.contents())
+                self._corpus = None
+        except BaseException:
+            self._reset()  # half of it is here, of which nobody would know which
+            raise
+        self._horizon = horizon
 
-    def _upsert_rows(self, found: Sequence[Sequence[Any]]) -> None:
-        """Add or replace rows."""
-        new = [row for row in found if row[_NODE_ID] not in self._row_of]
-        self._append(new)
-        positions = np.fromiter((self._row_of[row[_NODE_ID]] for row in found), np.intp, len(found))
-        read = dict(zip(_READ, zip(*found, strict=True), strict=False))
-        values = {name: read[name] for name in _KEPT} | {
-            "type": [TYPES.index(name) for name in read["type"]],
-            "kind": [KINDS.index(name) for name in read["kind"]],
-            "session": [_code(self._sessions, name) for name in read["session"]],
-            "subject": [_code(self._subjects, normalise(name) if name else None) for name in read["subject"]],
-            "embedded": [name is not None for name in read["model"]],
-            "has_tokens": [bool(text) for text in read["tokens"]],
-        }
-        for position, row in zip(positions.tolist(), found, strict=True):
-            self.keywords[position] = frozenset(row[_KEYWORDS])
-        before = np.unique(self.columns["session"][positions])
-        for name, column in values.items():
-            self.columns[name][positions] = column
-        self.models.update(name for name in read["model"] if name is not None)
-        self._store_vectors(positions, read["vector"])
-        self._update_neighbours(np.union1d(before, self.columns["session"][positions]))
-        self._corpus = None
+    def _place(self, rows: IndexRows) -> Rows:
+        """The rows' positions: new ones are added, with what never changes."""
+        positions = self._positions(rows)
+        new = positions < 0
+        for position, place in zip(positions[~new].tolist(), np.flatnonzero(~new).tolist(), strict=True):
+            self._keywords.replace(position, [self._keyword_codes[keyword] for keyword in rows.keywords[place]])
+        if new.any():
+            positions[new] = self._append(rows if new.all() else rows.only(new))
+        return positions
 
-    def _append(self, new: Sequence[Sequence[Any]]) -> None:
-        for position, row in zip(self.columns.extend(len(new)).tolist(), new, strict=True):
-            self._row_of[row[_NODE_ID]] = position
-            self.node_ids.append(row[_NODE_ID])
-            self.keywords.append(frozenset())
-            self._lexicon.add(row[_TOKENS].split())
-            self.columns["last_accessed"][position] = row[_ACCESSED]
-            self.columns["session"][position] = -1
-            self.columns["language"][position] = language_code(row[_TOKENS])
-            self._moved.add(position)
+    def _append(self, rows: IndexRows) -> Rows:
+        """With what never changes, and the keywords."""
+        added = self.columns.extend(len(rows))
+        ids, tokens = rows.ids, rows.tokens
+        self._ids += ids
+        self._row_of.update(zip(ids, added.tolist(), strict=True))
+        self._lexicon.extend(tokens)
+        lengths = np.fromiter(map(len, rows.keywords), np.int32, len(rows))
+        codes = map(self._keyword_codes.__getitem__, chain.from_iterable(rows.keywords))
+        self._keywords.extend(np.fromiter(codes, np.int32, int(lengths.sum())), lengths)
+        self.columns["language"][added] = np.fromiter(map(language_code, tokens), np.int8, len(rows))
+        self.columns["last_accessed"][added] = rows.numbers["last_accessed"]
+        self.columns["session"][added] = -1
+        self._order.move(added.tolist())
+        return added
 
-    def _store_vectors(self, positions: Rows, packed: Sequence[bytes | None]) -> None:
-        """Store vectors; one of another size than the first counts as none (GA-45)."""
+    def _store(self, positions: Rows, rows: IndexRows) -> None:
         columns = self.columns
-        if not columns["vector"].shape[1] and (first := next((one for one in packed if one is not None), None)):
-            columns.add_column("vector", np.float32, (len(first) - _VECTOR_HEADER) // _VALUE_BYTES)
-        width = columns["vector"].shape[1]
-        size = _VECTOR_HEADER + _VALUE_BYTES * width
-        fits = np.array([one is not None and len(one) == size for one in packed])
-        columns["vector"][positions[~fits]] = 0  # it may have had one by this model before
-        whole = b"".join(one[_VECTOR_HEADER:] for one in packed if one is not None and len(one) == size)
-        columns["vector"][positions[fits]] = np.frombuffer(whole, dtype=">f4").reshape(-1, width) if width else 0
-        rows = columns["vector"][positions]
-        columns["has_vector"][positions] = fits
-        columns["length"][positions] = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-        self._update_centroid(positions)
-
-    def _update_centroid(self, changed: Rows) -> None:
-        """Recompute the centroid of the vectors, in steps as they grow, and project the changed rows on it."""
-        has = np.flatnonzero(self.columns["length"] > MIN_NORM)
-        step = max(1, 1 << max(int(has.size).bit_length() - CENTRE_STEPS.bit_length(), 0))
-        trusted = has[: has.size - has.size % step]
-        centre_of_now = (trusted.size, int(trusted[-1]) if trusted.size else -1)
-        if centre_of_now != self._centre_of or (changed <= self._centre_of[1]).any():
-            self._centre_of = centre_of_now
-            self._centre = centre_of(self.vectors, self.columns["length"], trusted)
-            changed = np.arange(self.size)
-        vectors = self.vectors if changed.size == self.size else self.vectors[changed]
-        dots, lengths = project_on_centroid(vectors, self.columns["length"][changed], self._centre)
-        self.columns["centre_dot"][changed], self.columns["centred_length"][changed] = dots, lengths
-
-    def _update_neighbours(self, sessions: NDArray[np.int32]) -> None:
-        """Find the neighbours of each row of these sessions."""
-        columns = self.columns
-        rows = np.flatnonzero(np.isin(columns["session"], sessions))
-        contents = self._lexicon.contents()[rows]
-        near, shares = neighbours_of(columns["session"][rows], columns["created"][rows], columns["node_count"][rows], contents)
-        columns["near"][rows] = np.where(near >= 0, rows[near], -1)
-        columns["share"][rows] = shares
+        for name in _KEPT:
+            columns[name][positions] = rows.numbers[name]
+        columns["session"][positions] = _coded(self._sessions, rows.sessions, lambda _: len(self._sessions) - 1)
+        columns["subject"][positions] = _coded(
+            self._subject_of, rows.subjects, lambda name: self._subjects[normalise(name)] if name else -1
+        )
+        columns["embedded"][positions] = np.fromiter((name is not None for name in rows.models), np.bool_, len(rows))
+        columns["has_tokens"][positions] = rows.has_tokens
+        self.models.update(name for name in set(rows.models) if name is not None)
 
 
-def _code(codes: dict[str, int], name: str | None) -> int:
-    return -1 if name is None else codes.setdefault(name, len(codes))
-
-
-#: Places in a row.
-_PLACES = {name: place for place, name in enumerate(_READ)}
-_NODE_ID, _ARCHIVED, _KEYWORDS, _TOKENS = _PLACES["node_id"], _PLACES["archived"], _PLACES["keywords"], _PLACES["tokens"]
-_ACCESSED, _XID = _PLACES["last_accessed"], _PLACES["xid"]
-#: Behind them, where it is asked for.
-_OLDEST_RUNNING = len(_READ)
-
-#: pgvector's binary form: two 16-bit numbers, then big-endian float32.
-_VECTOR_HEADER, _VALUE_BYTES = 4, 4
-
-_ROWS = f"""
-    SELECT {", ".join(f"{sql} AS {name}" for name, sql in _READ.items())}
-    FROM memory_nodes n JOIN node_access a USING (node_id)
-        LEFT JOIN next_vectors v ON v.node_id = n.node_id AND v.model = %(model)s
-    WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND
-"""  # noqa: S608 – our own names; values are parameters
-# The oldest transaction still running comes from the same snapshot, with every row, and alone if there is none.
-_CHANGED = f"""
-    SELECT changed.*, look.oldest_running
-    FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest_running) look LEFT JOIN (
-        {_ROWS} n.changed_xid >= %(since)s::text::xid8 AND (%(archived)s OR n.archived_at IS NULL) ORDER BY n.node_count
-    ) changed ON true
-"""  # noqa: S608 – our own names; values are parameters
-_NAMED = _ROWS + "n.node_id = ANY(%(ids)s) ORDER BY n.node_count"
+def _coded(codes: dict[str | None, int], names: Sequence[str | None], code: Callable[[str], int]) -> NDArray[np.int32]:
+    """The names' codes; those that were not met yet get theirs from ``code``."""
+    for name in set(names) - codes.keys():
+        if name is not None:
+            codes[name] = code(name)
+    return np.fromiter(map(codes.__getitem__, names), np.int32, len(names))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Rows that there is room for at first; doubled when full.
-FIRST_ROWS = 256
+#: Rows that there is room for at first, and how much more there is when it is full.
+FIRST_ROWS, GROWTH = 256, 1.5
 
 
 class Columns:
@@ -38,15 +38,29 @@ class Columns:
     def add_column(self, name: str, dtype: Any, *width: int) -> None:
         """A new column, or one of the same name with another width: filled with its default."""
         room = next((len(array) for array in self._arrays.values()), FIRST_ROWS)
-        self._arrays[name] = np.full((room, *width), self._defaults.get(name, 0), dtype=dtype)
+        self._arrays[name] = self._filled(name, dtype, room, *width)
+
+    def reserve(self, rows: int) -> None:
+        """Make room for so many rows in all, so that it need not be made step by step."""
+        self._make_room(rows)
 
     def extend(self, count: int) -> NDArray[np.intp]:
         """``count`` more rows; returns their positions."""
         start, self.size = self.size, self.size + count
-        for name, array in self._arrays.items():
-            room = len(array)
-            if self.size > room:
-                larger = np.full((max(2 * room, self.size), *array.shape[1:]), self._defaults.get(name, 0), dtype=array.dtype)
-                larger[:start] = array[:start]
-                self._arrays[name] = larger
+        room = len(next(iter(self._arrays.values())))
+        if self.size > room:
+            self._make_room(max(int(GROWTH * room), self.size), used=start)
         return np.arange(start, self.size)
+
+    def _make_room(self, room: int, used: int | None = None) -> None:
+        used = self.size if used is None else used
+        for name, array in self._arrays.items():
+            if room > len(array):
+                larger = self._filled(name, array.dtype, room, *array.shape[1:])
+                larger[:used] = array[:used]
+                self._arrays[name] = larger
+
+    def _filled(self, name: str, dtype: Any, *shape: int) -> NDArray[Any]:
+        default = self._defaults.get(name, 0)
+        # Zeros take no memory until something is written over them.
+        return np.full(shape, default, dtype=dtype) if default else np.zeros(shape, dtype=dtype)

@@ -181,7 +181,7 @@ def _conditions(key: IndexKey, filters: Filters, now: datetime) -> tuple[sql.Com
         "coalesce(n.kind, 'memory') = ANY(%(kinds)s)",
     ]
     optional: list[tuple[LiteralString, str, Any]] = [
-        ("n.created_at > %(after)s", "after", filters.created_after),
+        ("n.created_at >= %(after)s", "after", filters.created_after),
         ("n.created_at < %(before)s", "before", filters.created_before),
         ("n.session_id = %(session)s", "session", filters.session_id),
         (
@@ -205,16 +205,17 @@ def _conditions(key: IndexKey, filters: Filters, now: datetime) -> tuple[sql.Com
 
 _IDS = sql.SQL("SELECT n.node_id FROM memory_nodes n WHERE {} {} ORDER BY {} LIMIT %(limit)s")
 _BESIDE = sql.SQL("""
-    SELECT n.node_id FROM next_vectors v JOIN memory_nodes n USING (node_id)
+    SELECT n.node_id FROM next_vectors v JOIN memory_nodes n USING (node_id, group_id)
     WHERE v.model = %(model)s AND vector_dims(v.embedding) = vector_dims(%(vector)s) AND {}
     ORDER BY v.embedding <=> %(vector)s LIMIT %(limit)s
 """)
 _COMPARABLE = sql.SQL("AND n.embedding_model = {} AND vector_dims(n.embedding) = {}")
-# The words' index is asked by a function of the tables' owner (see migration 0008), which knows the filters, too.
+# The words' index is asked by a function of the tables' owner (see migration 0008), which knows the filters, too. It takes what
+# is later than its "after", and PostgreSQL's times are whole microseconds.
 _WITH_WORDS = sql.SQL("""
     SELECT n.node_id FROM jiyi_with_terms(
-        %(group)s, %(agent)s, %(terms)s, %(weights)s, %(types)s, %(after)s, %(before)s, %(session)s, %(keywords)s, %(now)s,
-        %(archived)s, %(limit)s
+        %(group)s, %(agent)s, %(terms)s, %(weights)s, %(types)s, %(after)s::timestamptz - interval '1 microsecond', %(before)s,
+        %(session)s, %(keywords)s, %(now)s, %(archived)s, %(limit)s
     ) WITH ORDINALITY AS found(node_id, place) JOIN memory_nodes n USING (node_id) WHERE {} ORDER BY place
 """)
 #: Filters that were not given.
@@ -223,7 +224,7 @@ _AROUND = sql.SQL("""
     SELECT n.node_id FROM memory_nodes o CROSS JOIN unnest(%(distances)s::int[]) AS away
     JOIN memory_nodes n ON n.group_id = o.group_id AND n.agent_id = o.agent_id AND n.session_id = o.session_id
         AND n.node_count = o.node_count + away
-    WHERE o.node_id = ANY(%(ids)s) AND {}
+    WHERE o.group_id = %(group)s AND o.node_id = ANY(%(ids)s) AND {}
 """)
 _FREQUENCIES = """
     SELECT term, sum(texts)::bigint FROM term_frequencies

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import cast
 from uuid import UUID
@@ -50,6 +51,16 @@ def asked_lately(limit: int) -> list[tuple[str, str]]:
     return [valkey_keys.touched_agent(key) for key in sorted(at, key=at.__getitem__, reverse=True)[:limit]]
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Memories that were accessed together."""
+
+    #: 16 bytes each.
+    node_ids: list[bytes]
+    #: Epoch seconds.
+    at: float
+
+
 class Cursor:
     """One reader's place in an agent's accesses."""
 
@@ -57,12 +68,12 @@ class Cursor:
         self._key = valkey_keys.touched(group_id, agent_id)
         self._place = f"{int((time.time() - LOOK_BACK) * 1000)}-0"
 
-    def read(self) -> list[tuple[UUID, float]]:
+    def read(self) -> list[Access]:
         """What is new since the last call."""
-        found: list[tuple[UUID, float]] = []
+        found: list[Access] = []
         news = cast("list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(self._key, min=f"({self._place}"))
         for place, fields in news:
             self._place = place.decode()
             entry = json.loads(fields[b"touch"])
-            found.extend((UUID(node_id), entry["at"]) for node_id in entry["ids"])
+            found.append(Access([bytes.fromhex(node_id.replace("-", "")) for node_id in entry["ids"]], entry["at"]))
         return found

@@ -10,11 +10,12 @@ from sqlalchemy import Connection
 from jiyi.errors import NotFound
 from jiyi.protocol.tiers.digests import DigestBody, DigestState
 from jiyi.protocol.tiers.knowledge import CurrentVersion, DemoteBody, Demoted, EditKnowledge, Piece, PromoteBody, Promoted
-from jiyi.protocol.tiers.quarantine import DeletedEntries, DeleteEntries
+from jiyi.protocol.tiers.quarantine import CheckBody, CheckedEntries, DeletedEntries, DeleteEntries
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.digests import content_digest
 from jiyi.tiers.promotion import PlannedPiece, knowledge_id
 from models.db.actions import Context, action, by_worker
+from models.memory.inbox import INGRESS
 from models.queue import news
 from models.tiers import pieces, quarantine, working
 from models.tiers.knowledge import EMBED_KNOWLEDGE
@@ -121,10 +122,26 @@ def delete(context: Context, request: DeleteEntries) -> DeletedEntries:
     quarantine.hold(connection, group_id)
     gone = quarantine.mark_deleted(connection, group_id, request.entry_ids, now)
     if gone:
-        quarantine.mark_left(connection, gone, now)
+        quarantine.mark_left(connection, group_id, gone, now)
         working.remove(group_id, gone)
         context.audit("quarantine_logs", entry_ids=gone, reason=request.reason)
     return DeletedEntries(deleted=gone)
+
+
+@action("quarantine.check", scope="admin")
+def check(context: Context, request: CheckBody) -> CheckedEntries:
+    """Say what a check of entries came to.
+
+    For fact checks: `true` takes the marks of an open claim and of a runaway loop off, `refuted` keeps the entries out. The
+    filters then look at them again, so that they enter working memory, or leave it. Said again, it changes nothing.
+    """
+    connection, group_id = context.connection, context.group_id
+    quarantine.hold(connection, group_id)
+    checked = quarantine.mark_checked(connection, group_id, request.entry_ids, true=request.verdict == "true")
+    if checked:
+        context.owe(INGRESS, [(entry_id, group_id) for entry_id in checked])
+        context.audit("quarantine_logs", entry_ids=checked, verdict=request.verdict, reason=request.reason)
+    return CheckedEntries(checked=checked)
 
 
 make_digest = by_worker(

@@ -7,7 +7,6 @@ are after a change of the embedding model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -23,25 +22,23 @@ EMBED_KNOWLEDGE = "embed_knowledge"
 MAX_BY_WORDS = 500
 
 
-def nearest(
-    connection: Connection, group_id: str, question: MemoryQuestion, now: datetime, query: Float32, model: str, limit: int
-) -> list[Item]:
+def nearest(connection: Connection, group_id: str, question: MemoryQuestion, query: Float32, model: str, limit: int) -> list[Item]:
     """The pieces most like a question, exactly, of those with a vector of the same model (CN-41, CN-50).
 
     No approximate index: a group's knowledge is what people have promoted, thousands at most, and an index that is filtered
     by tenant loses results silently.
     """
-    rows = connection.execute(_NEAREST, {**_filters(group_id, question, now), "query": query, "model": model, "limit": limit})
+    rows = connection.execute(_NEAREST, {**_filters(group_id, question), "query": query, "model": model, "limit": limit})
     return [_item(row, row.score, row.score) for row in rows]
 
 
-def by_words(connection: Connection, group_id: str, question: MemoryQuestion, now: datetime, model: str | None) -> tuple[list[Item], int]:
+def by_words(connection: Connection, group_id: str, question: MemoryQuestion, model: str | None) -> tuple[list[Item], int]:
     """Pieces without a vector of the model (None: all) that share a word with the question, and how many such there are.
 
     An item's score is the share of the question's words that it has, those that are rare among these pieces counting more.
     """
     wanted = list(dict.fromkeys(tokens(question.query)))
-    parameters = {**_filters(group_id, question, now), "model": model, "limit": MAX_BY_WORDS, "terms": wanted}
+    parameters = {**_filters(group_id, question), "model": model, "limit": MAX_BY_WORDS, "terms": wanted}
     without = int(connection.execute(_WITHOUT, parameters).scalar_one())
     rows = connection.execute(_BY_WORDS, parameters).all() if without and wanted else []
     has = [set(row.tokens.split()) for row in rows]
@@ -69,14 +66,8 @@ def owe_all(connection: Connection, model: str) -> int:
     return connection.execute(_OWE_ALL, {"kind": EMBED_KNOWLEDGE, "model": model}).rowcount
 
 
-def _filters(group_id: str, question: MemoryQuestion, now: datetime) -> dict[str, Any]:
-    return {
-        "group": group_id,
-        "agent": question.agent_id,
-        "session": question.session_id,
-        "since": question.since(now),
-        "verdicts": question.include_verdicts,
-    }
+def _filters(group_id: str, question: MemoryQuestion) -> dict[str, Any]:
+    return {"group": group_id, "agent": question.agent_id, "session": question.session_id, "verdicts": question.include_verdicts}
 
 
 def _item(row: Any, score: float, similarity: float | None) -> Item:
@@ -98,7 +89,7 @@ def _item(row: Any, score: float, similarity: float | None) -> Item:
 _IN_FORCE = """
     group_id = :group AND demoted_at IS NULL AND (agent_id IS NULL OR agent_id = CAST(:agent AS text))
     AND (CAST(:session AS text) IS NULL OR session_id = :session)
-    AND (CAST(:since AS timestamptz) IS NULL OR promoted_at >= :since) AND (:verdicts OR kind <> 'verdict')
+    AND (:verdicts OR kind <> 'verdict')
 """
 _COLUMNS = "knowledge_id, agent_id, session_id, kind, content, metadata, promoted_at"
 # Materialised: the vectors that are compared are of one model, so of one size.

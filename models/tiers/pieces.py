@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, bindparam, insert, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import Connection, Row, case, text
+from sqlalchemy.dialects.postgresql import insert
 from uuid6 import uuid7
 
 from jiyi.errors import InvalidRequest, NotFound
@@ -20,7 +20,7 @@ from jiyi.protocol.tiers.knowledge import PromoteBody
 from jiyi.protocol.tiers.query import Kind
 from jiyi.text.tokens import tokens
 from jiyi.tiers.promotion import PlannedPiece, plan
-from models.tiers.tables import KnowledgeChange
+from models.tiers.tables import KnowledgeChange, KnowledgeRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +100,24 @@ def in_force(connection: Connection, group_id: str, new: Sequence[NewPiece]) -> 
 
 
 def store(connection: Connection, group_id: str, agent_id: str | None, new: NewPiece, now: datetime) -> None:
+    """Put a piece in force. What was demoted, and is promoted again, is the same piece: it keeps its vector if it says the same."""
     planned = new.planned
-    connection.execute(
-        _STORE,
-        {
-            "id": planned.knowledge_id,
-            "group": group_id,
-            "agent": agent_id,
-            "session": new.session_id,
-            "kind": new.kind,
-            "content": planned.content,
-            "hash": planned.content_hash,
-            "tokens": _tokens(planned.content),
-            "metadata": planned.metadata,
-            "now": now,
-        },
-    )
+    row = {
+        "knowledge_id": planned.knowledge_id,
+        "content": planned.content,
+        "content_hash": planned.content_hash,
+        "agent_id": agent_id,
+        "session_id": new.session_id,
+        "kind": new.kind,
+        "promoted_at": now,
+        "tokens": _tokens(planned.content),
+    }
+    stored = insert(_K).values(group_id=group_id, source_metadata=planned.metadata, **row)
+    said, same = stored.excluded, _K.content == stored.excluded.content
+    again = {name: said[name] for name in ("promoted_at", "session_id", "kind", "content", "tokens", "metadata")}
+    kept = {name: case((same, _K.__table__.c[name])) for name in ("embedding", "embedding_model")}
+    anew = {"demoted_at": None, "replaced_by": None, **again, **kept}
+    connection.execute(stored.on_conflict_do_update(index_elements=["knowledge_id"], set_=anew, where=_K.demoted_at.is_not(None)))
 
 
 def record_change(
@@ -150,6 +152,7 @@ def _tokens(content: str) -> str:
     return " ".join(tokens(content))
 
 
+_K = KnowledgeRow
 _HOLD = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.knowledge.' || :group, 0))")
 _SOURCES = text("""
     SELECT entry_id, session_id, agent_id, node_id, node_type, kind, content, metadata, promoted_at IS NOT NULL AS promoted
@@ -159,18 +162,6 @@ _FIND = text("""
     SELECT knowledge_id, agent_id, session_id, kind, content, metadata, promoted_at, demoted_at, replaced_by FROM knowledge
     WHERE group_id = :group AND knowledge_id = ANY(:ids)
 """)
-# What was demoted, and is promoted again, is the same piece.
-_STORE = text("""
-    INSERT INTO knowledge (knowledge_id, group_id, agent_id, session_id, kind, content, content_hash, tokens, metadata,
-        promoted_at)
-    VALUES (:id, :group, :agent, :session, :kind, :content, :hash, :tokens, :metadata, :now)
-    ON CONFLICT (knowledge_id) DO UPDATE SET demoted_at = NULL, replaced_by = NULL, promoted_at = excluded.promoted_at,
-        session_id = excluded.session_id, kind = excluded.kind, content = excluded.content, tokens = excluded.tokens,
-        metadata = excluded.metadata,
-        embedding = CASE WHEN knowledge.content = excluded.content THEN knowledge.embedding END,
-        embedding_model = CASE WHEN knowledge.content = excluded.content THEN knowledge.embedding_model END
-    WHERE knowledge.demoted_at IS NOT NULL
-""").bindparams(bindparam("metadata", type_=JSONB))
 _MARK = text("""
     UPDATE quarantine_logs SET promoted_at = :now WHERE group_id = :group AND entry_id = ANY(:ids) AND promoted_at IS NULL
 """)

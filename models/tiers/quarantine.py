@@ -7,6 +7,7 @@ writes here what it changed, so that the list in Valkey and these rows tell the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -19,7 +20,8 @@ from jiyi.protocol.tiers.quarantine import IngestState
 from jiyi.protocol.tiers.query import Kind
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
-from jiyi.tiers.screening import SENTENCES, IngressRules, Verdict
+from jiyi.tiers.guards import SIGNS
+from jiyi.tiers.screening import CHECKED, REFUTED, RUNAWAY, SENTENCES, VERIFY_PENDING, IngressRules, Verdict
 from models.db.rows import columns, fetch
 from models.tiers import working
 from models.tiers.tables import QuarantineLog
@@ -42,26 +44,16 @@ class Output(BaseModel):
     content_hash: bytes
     confidence: float | None
     flags: list[str]
+    depth: int
     created_at: datetime
     #: By somebody, before the filters saw it.
     deleted: bool
 
     def entry(self, expires_at: datetime, flags: Sequence[str], vector: Float32 | None, model: str | None) -> Entry:
         """As working memory keeps it."""
+        same = {name: getattr(self, name) for name in type(self).model_fields if name in _KEPT}
         return Entry(
-            self.entry_id,
-            self.content,
-            self.created_at,
-            expires_at,
-            self.agent_id,
-            self.node_id,
-            self.node_type,
-            self.session_id,
-            self.kind,
-            self.confidence,
-            tuple(flags),
-            vector,
-            None if vector is None else model,
+            **same | {"expires_at": expires_at, "flags": tuple(flags), "vector": vector, "model": None if vector is None else model}
         )
 
 
@@ -98,25 +90,9 @@ def working_memory(connection: Connection, group_id: str) -> list[Entry]:
 def stored_working_memory(connection: Connection, group_id: str) -> list[Entry]:
     """The group's working memory as the database knows it, newest first."""
     now = datetime.now(UTC)
-    rows = connection.execute(_WORKING, {"group": group_id, "now": now, "limit": get_settings().wm_entries}).all()
-    return [
-        Entry(
-            row.entry_id,
-            row.content,
-            row.created_at,
-            row.working_until,
-            row.agent_id,
-            row.node_id,
-            row.node_type,
-            row.session_id,
-            row.kind,
-            row.confidence,
-            tuple(row.flags),
-            None if row.embedding is None else row.embedding.to_numpy(),
-            row.embedding_model,
-        )
-        for row in rows
-    ]
+    rows = connection.execute(_WORKING, {"group": group_id, "now": now, "limit": get_settings().wm_entries}).mappings().all()
+    vectors = [None if row["vector"] is None else row["vector"].to_numpy() for row in rows]
+    return [Entry(**{**row, "flags": tuple(row["flags"]), "vector": vector}) for row, vector in zip(rows, vectors, strict=True)]
 
 
 def _rebuild(connection: Connection, group_id: str) -> list[Entry]:
@@ -126,10 +102,11 @@ def _rebuild(connection: Connection, group_id: str) -> list[Entry]:
     return entries
 
 
-def accept(connection: Connection, entries: Iterable[Entry], now: datetime) -> None:
+def accept(connection: Connection, group_id: str, entries: Iterable[Entry], now: datetime) -> None:
     """They are in working memory."""
     rows = [
         {
+            "group": group_id,
             "id": entry.entry_id,
             "now": now,
             "until": entry.expires_at,
@@ -143,20 +120,23 @@ def accept(connection: Connection, entries: Iterable[Entry], now: datetime) -> N
         connection.execute(_ACCEPT, rows)
 
 
-def reject(connection: Connection, refused: Iterable[tuple[UUID, Verdict]], now: datetime) -> None:
+def reject(connection: Connection, group_id: str, refused: Iterable[tuple[UUID, Verdict]], now: datetime) -> None:
     """They stay in quarantine only, with the reason."""
-    rows = [{"id": entry_id, "now": now, "reason": verdict.reason, "details": verdict.details} for entry_id, verdict in refused]
+    rows = [
+        {"group": group_id, "id": entry_id, "now": now, "reason": verdict.reason, "details": verdict.details, "flags": list(verdict.flags)}
+        for entry_id, verdict in refused
+    ]
     if rows:
         connection.execute(_REJECT, rows)
 
 
-def mark_left(connection: Connection, entry_ids: Sequence[UUID], now: datetime) -> int:
+def mark_left(connection: Connection, group_id: str, entry_ids: Sequence[UUID], now: datetime) -> int:
     """Archived: noted before, or in the same transaction as, they are gone from the list (CN-29)."""
-    return connection.execute(_LEFT, {"ids": list(entry_ids), "now": now}).rowcount if entry_ids else 0
+    return connection.execute(_LEFT, {"group": group_id, "ids": list(entry_ids), "now": now}).rowcount if entry_ids else 0
 
 
-def set_flags(connection: Connection, entry_id: UUID, flags: Sequence[str]) -> None:
-    connection.execute(_FLAGS, {"id": entry_id, "flags": list(flags)})
+def set_flags(connection: Connection, group_id: str, entry_id: UUID, flags: Sequence[str]) -> None:
+    connection.execute(_FLAGS, {"group": group_id, "id": entry_id, "flags": list(flags)})
 
 
 def expired(connection: Connection, now: datetime, limit: int) -> dict[str, list[UUID]]:
@@ -192,33 +172,41 @@ def mark_deleted(connection: Connection, group_id: str, entry_ids: Sequence[UUID
     return list(connection.execute(_DELETE, {"group": group_id, "ids": list(entry_ids), "now": now}).scalars())
 
 
+def mark_checked(connection: Connection, group_id: str, entry_ids: Sequence[UUID], *, true: bool) -> list[UUID]:
+    """Put down what a check came to; the ids of those of which that was not known yet. Under :func:`hold`."""
+    marks = {VERIFY_PENDING, RUNAWAY, *SIGNS, CHECKED, REFUTED}
+    asked = {"group": group_id, "ids": list(entry_ids), "mark": CHECKED if true else REFUTED, "marks": list(marks)}
+    return list(connection.execute(_CHECK, asked).scalars())
+
+
 def lifetime() -> timedelta:
     """Of an entry of working memory."""
     return timedelta(hours=get_settings().wm_hours)
 
 
+_KEPT = {field.name for field in fields(Entry)}
 _HOLD = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.wm.' || :group, 0))")
 _WORKING = text("""
-    SELECT entry_id, content, created_at, working_until, agent_id, node_id, node_type, session_id, kind, confidence, flags,
-        embedding, embedding_model
+    SELECT entry_id, content, created_at, working_until AS expires_at, agent_id, node_id, node_type, session_id, kind, confidence,
+        flags, embedding AS vector, embedding_model AS model
     FROM quarantine_logs
     WHERE group_id = :group AND working_until > :now AND expired_at IS NULL AND deleted_at IS NULL
     ORDER BY created_at DESC, entry_id DESC LIMIT :limit
 """)
 _ACCEPT = text("""
     UPDATE quarantine_logs SET screened_at = :now, working_until = :until, flags = :flags, embedding = :vector,
-        embedding_model = :model, rejected_reason = NULL, rejected_details = '{}'
-    WHERE entry_id = :id
+        embedding_model = :model, rejected_reason = NULL, rejected_details = '{}', expired_at = NULL
+    WHERE group_id = :group AND entry_id = :id
 """)
 _REJECT = text("""
-    UPDATE quarantine_logs SET screened_at = :now, rejected_reason = :reason, rejected_details = :details
-    WHERE entry_id = :id
+    UPDATE quarantine_logs SET screened_at = :now, rejected_reason = :reason, rejected_details = :details, flags = :flags
+    WHERE group_id = :group AND entry_id = :id
 """).bindparams(bindparam("details", type_=JSONB))
 _LEFT = text("""
     UPDATE quarantine_logs SET expired_at = :now
-    WHERE entry_id = ANY(:ids) AND expired_at IS NULL AND working_until IS NOT NULL
+    WHERE group_id = :group AND entry_id = ANY(:ids) AND expired_at IS NULL AND working_until IS NOT NULL
 """)
-_FLAGS = text("UPDATE quarantine_logs SET flags = :flags WHERE entry_id = :id")
+_FLAGS = text("UPDATE quarantine_logs SET flags = :flags WHERE group_id = :group AND entry_id = :id")
 _EXPIRED = text("""
     SELECT group_id, entry_id FROM quarantine_logs
     WHERE working_until <= :now AND expired_at IS NULL ORDER BY working_until LIMIT :limit
@@ -226,6 +214,12 @@ _EXPIRED = text("""
 _OUTCOME = text("""
     SELECT entry_id, rejected_reason, rejected_details, flags FROM quarantine_logs
     WHERE group_id = :group AND entry_id = :id AND screened_at IS NOT NULL
+""")
+_CHECK = text("""
+    UPDATE quarantine_logs SET screened_at = NULL,
+        flags = ARRAY(SELECT flag FROM unnest(flags) flag WHERE flag <> ALL(CAST(:marks AS text[]))) || CAST(:mark AS text)
+    WHERE group_id = :group AND entry_id = ANY(:ids) AND deleted_at IS NULL AND CAST(:mark AS text) <> ALL(flags)
+    RETURNING entry_id
 """)
 _DELETE = text("""
     UPDATE quarantine_logs SET deleted_at = :now

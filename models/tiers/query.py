@@ -20,7 +20,6 @@ from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TooManyQ
 from jiyi.protocol.tiers.query import NO_THRESHOLD, Item, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.websearch import SearchOptions
-from jiyi.providers.websearch.choice import searcher
 from jiyi.providers.websearch.searching import items_of
 from jiyi.retrieval.scoring import MIN_NORM
 from jiyi.retrieval.thresholds import thresholds_of
@@ -32,12 +31,15 @@ from models.db.connection import unit_of_work
 from models.operations import embedding_models
 from models.operations.embedding_models import ActiveModel
 from models.tiers import knowledge, quarantine, working
+from models.tiers.web_search import searcher
 from models.tiers.working import Entry
 
 #: Makes the vector of a question by the model in use (None: there is none yet); gives it with the model's name.
 Embed = Callable[[ActiveModel | None, str], tuple[str, Float32]]
 #: Share of a question's words from which on a piece has to do with it: half, the rare ones counting more.
 RELEVANT_BY_WORDS = 0.5
+#: The session of those who name none: in each group they share one allowance of web searches.
+NO_SESSION = ""
 DATABASE_ERRORS = (DBAPIError, PoolTimeout, DriverError)
 
 
@@ -58,6 +60,7 @@ class _TierQuery:
     vector: Float32 | None = None
     note: str = ""
     entries: Sequence[Entry] = ()
+    web_answer: str = ""
 
 
 def query_memory(query: MemoryQuery, embed: Embed | None = None, seconds: float = SECONDS) -> MemoryAnswer:
@@ -68,7 +71,7 @@ def query_memory(query: MemoryQuery, embed: Embed | None = None, seconds: float 
     asked = _TierQuery(query, query.now or datetime.now(UTC), embed)
     readers: dict[Tier, Reader] = {"working": lambda: _working(asked), "longterm": lambda: _longterm(asked)}
     if query.web_results:
-        readers["web"] = lambda: _web(query)
+        readers["web"] = lambda: _web(asked)
     found = gather(readers, seconds)
     if asked.note and found.tiers["longterm"].state == "ok":
         found.tiers["longterm"] = found.tiers["longterm"].model_copy(update={"message": asked.note})
@@ -105,7 +108,7 @@ def _answer(asked: _TierQuery, found: Gathered) -> MemoryAnswer:
         shown[item.source] += 1
     names: dict[Tier, Source] = {"working": "hot", "longterm": "cold", "web": "external"}
     tiers = [status.model_copy(update={"shown": shown[names[tier]]}) for tier, status in found.tiers.items()]
-    return MemoryAnswer(results=results, tiers=tiers)
+    return MemoryAnswer(results=results, tiers=tiers, web_answer=asked.web_answer)
 
 
 def _working(asked: _TierQuery) -> list[Item]:
@@ -141,9 +144,9 @@ def _longterm(asked: _TierQuery) -> list[Item]:
             found: list[Item] = []
             if asked.vector is not None and asked.model is not None:
                 limit = question.cold_limit + len(asked.entries) + get_settings().wm_entries  # what is hot, too, is shown once
-                near = knowledge.nearest(connection, question.group_id, question, asked.now, asked.vector, asked.model, limit)
+                near = knowledge.nearest(connection, question.group_id, question, asked.vector, asked.model, limit)
                 found = [item for item in near if _is_near(item, question, asked.model)]
-            by_words, without = knowledge.by_words(connection, question.group_id, question, asked.now, asked.model)
+            by_words, without = knowledge.by_words(connection, question.group_id, question, asked.model)
     except DATABASE_ERRORS as error:
         raise TierAway(f"long-term memory cannot be read: the database is away ({type(error).__name__})") from error
     if without:
@@ -190,6 +193,10 @@ def _cosine(entry: Entry, vector: Float32, model: str | None) -> float | None:
     return float(entry.vector @ vector) / lengths if lengths > MIN_NORM else None
 
 
-def _web(query: MemoryQuery) -> list[Item]:
-    options = SearchOptions(max_results=query.web_results)
-    return items_of(searcher().search(query.query, options, group_id=query.group_id, session_id=query.session_id))
+def _web(asked: _TierQuery) -> list[Item]:
+    query = asked.query
+    options = SearchOptions(max_results=query.web_results, search_type=query.search_type, domains=query.domains)
+    session_id = query.asking_session or query.session_id or NO_SESSION
+    found = searcher().search(query.query, options, group_id=query.group_id, session_id=session_id)
+    asked.web_answer = found.answer
+    return items_of(found)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from jiyi.errors import NotFound
+from jiyi.protocol.queries import QUEUE
+from jiyi.protocol.tiers.context import ContextAnswer, ContextBody
 from jiyi.protocol.tiers.digests import DigestPage, DigestsQuery
 from jiyi.protocol.tiers.knowledge import Change, HistoryQuery, KnowledgeFilter, KnowledgePage
 from jiyi.protocol.tiers.quarantine import EntryQuery, IngestState, WorkingMemoryQuery, WorkingState
-from models.db.actions import Context, action
+from models.db.actions import Context, action, by_worker
 from models.tiers import digests, knowledge_reads, quarantine, quarantine_reads, reads, working
 
 
@@ -48,3 +50,19 @@ def list_digests(context: Context, request: DigestsQuery) -> DigestPage:
     if request.digest_id is not None and not rows:
         raise NotFound(f"digest_id: the group {context.group_id!r} has no digest {request.digest_id}")
     return DigestPage(rows=rows, next=rows[-1].digest_id if len(rows) == request.limit else None)
+
+
+build_context = by_worker(
+    "context.build",
+    ContextBody,
+    ContextAnswer,
+    scope="read",
+    queue=QUEUE,
+    mutates=False,
+    doc="""Put a prompt together with what the group knows.
+
+    The group's words, who the agent is, the five memories that matter most, and what is to be decided, in at most so many
+    tokens: the memories give way first, and parts says what was cut, and why. What is in quarantine is never among it. Needs
+    a worker that answers.
+    """,
+)

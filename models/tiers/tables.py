@@ -36,7 +36,7 @@ class QuarantineLog(Base):
 
     #: The id of the event that it came with.
     entry_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text)
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     #: Who spoke; no agent with memories of its own has to have this name.
     agent_id: Mapped[str] = mapped_column(Text)
     session_id: Mapped[str | None] = mapped_column(Text)

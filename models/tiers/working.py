@@ -11,14 +11,15 @@ import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Annotated, Any, cast
 from uuid import UUID
 
 import numpy as np
-from pydantic_core import from_json, to_json
+from numpy.typing import NDArray
+from pydantic import Field, PlainSerializer, PlainValidator, TypeAdapter
 
 from jiyi.protocol.tiers.query import HOT_SCORE, Item, Kind
-from jiyi.protocol.wire.vectors import Float32
+from jiyi.protocol.wire.vectors import WIRE_TYPE, Float32, to_array, to_text
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
@@ -27,11 +28,19 @@ from models.db.valkey import valkey
 MARGIN = 3_600
 
 
+def _packed(vector: Float32 | None) -> str | None:
+    return None if vector is None else to_text(np.ascontiguousarray(vector, dtype=WIRE_TYPE).tobytes())
+
+
+def _unpacked(text: str | None) -> Float32 | None:
+    return None if text is None else to_array(base64.b64decode(text))
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """What is kept of an output. ``vector`` is of ``model``, and compared with no other's."""
 
-    entry_id: UUID
+    entry_id: Annotated[UUID, Field(alias="id")]
     content: str
     created_at: datetime
     expires_at: datetime
@@ -42,7 +51,7 @@ class Entry:
     kind: Kind = "statement"
     confidence: float | None = None
     flags: tuple[str, ...] = ()
-    vector: Float32 | None = None
+    vector: Annotated[NDArray[np.float32] | None, PlainValidator(_unpacked), PlainSerializer(_packed)] = None
     model: str | None = None
 
     def item(self, expires_at: datetime | None = None) -> Item:
@@ -137,43 +146,14 @@ def _run(script: str, group_id: str, arguments: Sequence[Any]) -> Any:
 
 
 def _dump(entry: Entry) -> bytes:
-    said: dict[str, Any] = {
-        "id": str(entry.entry_id),
-        "content": entry.content,
-        "created_at": entry.created_at.isoformat(),
-        "expires_at": entry.expires_at.isoformat(),
-        "agent_id": entry.agent_id,
-        "node_id": entry.node_id,
-        "node_type": entry.node_type,
-        "session_id": entry.session_id,
-        "kind": entry.kind,
-        "confidence": entry.confidence,
-        "flags": list(entry.flags),
-    }
-    if entry.vector is not None:
-        packed = base64.b64encode(np.ascontiguousarray(entry.vector, dtype="<f4").tobytes()).decode("ascii")
-        said |= {"vector": packed, "model": entry.model}
-    return to_json(said)
+    return _ENTRY.dump_json(entry, by_alias=True)
 
 
 def _load(found: bytes) -> Entry:
-    said = from_json(found)
-    vector = said.get("vector")
-    return Entry(
-        UUID(said["id"]),
-        said["content"],
-        datetime.fromisoformat(said["created_at"]),
-        datetime.fromisoformat(said["expires_at"]),
-        said["agent_id"],
-        said["node_id"],
-        said["node_type"],
-        said["session_id"],
-        said["kind"],
-        said["confidence"],
-        tuple(said["flags"]),
-        None if vector is None else np.frombuffer(base64.b64decode(vector), dtype="<f4").astype(np.float32),
-        said.get("model"),
-    )
+    return _ENTRY.validate_json(found)
+
+
+_ENTRY = TypeAdapter(Entry)
 
 
 # KEYS: order, entries, how many there are. ARGV: most, seconds to live, how many, whether whole; id, time and JSON of each.

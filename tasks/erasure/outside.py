@@ -8,18 +8,18 @@ from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import Any
 
-from celery import current_app
 from sqlalchemy import Connection, text
 
+from jiyi.polling import poll
 from models.db import roles
 from models.db.connection import engine, unit_of_work
-from models.erasure import caches, ledger, proof
+from models.erasure import caches, ledger, orders, proof
 from models.erasure.progress import Progress, finish, note_report, noted_ids, save, started_at
 from models.operations import backups
 from models.queue import stream
 
 #: Seconds that the workers get to answer; and between two orders to those that have not.
-ANSWER_SECONDS, ASK_AGAIN = 2.0, 5.0
+ANSWER_SECONDS, ASK_AGAIN = 3.0, 5.0
 #: Seconds before another attempt when something was found left; doubled each time, up to the last.
 TRY_AGAIN, TRY_AGAIN_MAX = 5.0, 3_600.0
 #: A claim holds so long while tables are vacuumed and looked through. Seconds.
@@ -50,10 +50,13 @@ def _workers(progress: Progress) -> float | None:
     """Have every worker that holds indexes drop what it has of the agents touched, and all questions."""
     answered: dict[str, Any] = progress.place.setdefault("workers", {})
     agents = [*progress.agents, *progress.touched]
-    arguments = {"group_id": progress.group_id, "agents": agents}
-    replies = current_app.control.broadcast("jiyi_forget", arguments=arguments, reply=True, timeout=ANSWER_SECONDS)
-    answered.update(caches.answers_of(replies))
-    missing = caches.missing_workers(answered)
+    order_id = orders.give(progress.group_id, agents)
+    try:
+        poll(lambda: orders.missing_workers({*answered, *orders.answers(order_id)}), lambda missing: not missing, ANSWER_SECONDS)
+        answered.update(orders.answers(order_id))
+    finally:
+        orders.withdraw(order_id)
+    missing = orders.missing_workers(answered)
     if missing:
         progress.place["waits_for"] = missing
         _save(progress)

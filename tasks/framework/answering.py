@@ -15,11 +15,13 @@ from celery import shared_task
 from pydantic import BaseModel, ValidationError
 from redis.client import Pipeline
 
-from jiyi.errors import InvalidRequest, JiyiError, ServiceError, problems_of
+from jiyi.accounts.api_keys import KeyScope
+from jiyi.errors import InvalidRequest, JiyiError, NotAllowed, ServiceError, problems_of
 from jiyi.protocol.wire.calls import REPLY_SECONDS, reply_key, reply_of, reply_of_error
 from models.db.scope import Scope, within
 from models.db.valkey import valkey
 from models.operations import meters
+from tasks.framework import callers
 
 log = logging.getLogger(__name__)
 
@@ -42,25 +44,30 @@ class Answered:
 
 
 def answers(
-    name: str, request_model: type[M], tell: Callable[[Pipeline, M, Any, float], None] | None = None
+    name: str, request_model: type[M], *, scope: KeyScope, tell: Callable[[Pipeline, M, Any, float], None] | None = None
 ) -> Callable[[Callable[[M], Any]], Callable[[M], Any]]:
-    """Make a function of a validated request the Celery task ``name``, which answers with its JSON value.
+    """Make a function of a validated request, which names its group, the Celery task ``name``, which answers with its JSON value.
 
-    A function that gives :class:`Answered` has more to do than answer. ``tell`` is called with what goes to Valkey with
-    the reply, the request, the value, and the seconds that it took.
-    The message is acknowledged early: an answer that a dead worker owes is of no use later, the caller asks again.
-    Safe to repeat because a function here only reads, or changes what can be changed twice.
+    It only reads, and who asks needs the right ``scope`` (:mod:`tasks.framework.callers`). A function that gives :class:`Answered`
+    has more to do than answer. ``tell`` is called with what goes to Valkey with the reply, the request, the value, and the seconds
+    that it took. The message is acknowledged early: an answer that a dead worker owes is of no use later, the caller asks again.
+    Safe to repeat because a function here only reads, or changes what can be changed twice (when memories were accessed).
     """
 
     def register(function: Callable[[M], Any]) -> Callable[[M], Any]:
-        @shared_task(name=name, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
-        def run(request_id: str, request: dict[str, Any]) -> None:
+        @shared_task(name=name, bind=True, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
+        def run(self: Any, request_id: str, request: dict[str, Any]) -> None:
             began = time.monotonic()
+
+            def parse() -> M:
+                asked = request_model.model_validate(request)
+                callers.caller(self.request, name, asked.group_id, scope, changes=False)  # type: ignore[attr-defined]  # every question has one
+                return asked
 
             def scoped(asked: Any) -> Any:
                 return _scoped(function, asked)
 
-            asked, value, reply = reply_to(name, request_id, lambda: request_model.model_validate(request), scoped)
+            asked, value, reply = reply_to(name, request_id, parse, scoped)
             answered = value if isinstance(value, Answered) else None
             with valkey().pipeline(transaction=False) as pipe:
                 if answered is not None:
@@ -89,6 +96,8 @@ def reply_to(name: str, request_id: str, parse: Callable[[], A], answer: Callabl
         asked = parse()
     except ValidationError as error:
         return None, None, reply_of_error(InvalidRequest(problems_of(error)))
+    except NotAllowed as error:
+        return None, None, reply_of_error(error)
     try:
         value = answer(asked)
         return asked, value, reply_of(value.value if isinstance(value, Answered) else value)

@@ -21,7 +21,7 @@ from typing import Any
 from celery import shared_task
 from sqlalchemy import Connection, text
 
-from jiyi.errors import JiyiError
+from jiyi.errors import JiyiError, NotAllowed
 from jiyi.operations.jobs import JOBS, Job
 from jiyi.settings import Settings, get_settings
 from models.db.connection import unit_of_work
@@ -31,6 +31,7 @@ from models.memory.agents import AgentName
 from models.operations import meters
 from models.queue import ticks
 from models.queue.ticks import MORE, Attempt
+from tasks.framework import callers
 
 log = logging.getLogger(__name__)
 
@@ -133,9 +134,19 @@ def job(name: str) -> Callable[[JobFunction], JobFunction]:
         FUNCTIONS[name] = function
         limit = known.time_limit
 
-        @shared_task(name=known.task, time_limit=limit + GRACE, soft_time_limit=limit + SOFT_GRACE, ignore_result=True)
-        def tick(slot: str | None = None, group_id: str | None = None) -> None:
-            """One tick. Safe to repeat because a slot's row lets it run once."""
+        @shared_task(name=known.task, bind=True, time_limit=limit + GRACE, soft_time_limit=limit + SOFT_GRACE, ignore_result=True)
+        def tick(self: Any, slot: str | None = None, group_id: str | None = None) -> None:
+            """One tick. Safe to repeat because a slot's row lets it run once.
+
+            Beat gives no slot, and whoever sends the same only has it looked whether the job is due. A run beside the schedule
+            is the service's own to send (action ``jobs.run``).
+            """
+            if slot is not None:
+                try:
+                    callers.caller(self.request, known.task, get_settings().group, "operator", changes=False)
+                except NotAllowed as error:
+                    log.warning("job %s was not run: %s", known.name, error)
+                    return
             perform(known, None if slot is None else datetime.fromisoformat(slot), group_id)
 
         return function

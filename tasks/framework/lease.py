@@ -20,14 +20,14 @@ SLOWEST_QUESTION = 4
 
 
 class LeaseRenewingLLM:
-    """An LLM that extends the claim on a batch before it asks. Thread-safe.
+    """An LLM that extends the claims on batches before it asks. Thread-safe.
 
     The claim lasts longer than any one question, else a slow LLM's answers would all come after somebody else has
     begun anew, and be thrown away.
     """
 
-    def __init__(self, llm: LLM, batch: Batch) -> None:
-        self.model, self._llm, self._batch = llm.model, llm, batch
+    def __init__(self, llm: LLM, *batches: Batch) -> None:
+        self.model, self._llm, self._batches = llm.model, llm, batches
         settings = get_settings()
         self._seconds = usual = settings.work_lease_seconds
         self._pause = min(EXTEND_SECONDS, usual * EXTEND_SHARE)
@@ -40,6 +40,7 @@ class LeaseRenewingLLM:
     def ask(self, question: Question[A]) -> A:
         with self._lock:
             if time.monotonic() >= self._next:
-                self._batch.extend(self._seconds)
+                for batch in self._batches:
+                    batch.extend(self._seconds)
                 self._next = time.monotonic() + self._pause
         return self._llm.ask(question)

@@ -1,7 +1,7 @@
 """Calls over the broker: each action of the registry is the Celery task ``rpc.<name>``.
 
-Whoever may write to the broker is trusted as an operator (``docs/tenants.md``). A message is acknowledged early: an answer that a
-dead worker owes is of no use later, the caller asks again. Safe to repeat because every action is.
+Who calls is told by the call's signature, and needs the action's scope (:mod:`tasks.framework.callers`). A message is acknowledged
+early: an answer that a dead worker owes is of no use later, the caller asks again. Safe to repeat because every action is.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 from celery import shared_task
 from pydantic import BaseModel, ConfigDict
 
+from jiyi.accounts.api_keys import KeyScope
 from jiyi.protocol.events import Name
-from models.accounts.audit import OPERATOR
 from models.actions import ACTIONS
 from models.db.actions import Action, Actor
 from models.db.scope import for_groups
 from models.db.valkey import valkey
+from tasks.framework import callers
 from tasks.framework.answering import ANSWER_TIME_LIMIT, push, reply_to
 
 log = logging.getLogger(__name__)
@@ -42,42 +43,54 @@ def implements(action: Action[Q, R]) -> Callable[[Callable[[Actor, Q], R]], Call
     """Make a function the implementation of an action that only workers can do. It opens its own transactions."""
 
     def register(function: Callable[[Actor, Q], R]) -> Callable[[Actor, Q], R]:
-        def in_scope(actor: Actor, request: Q) -> R:
-            with for_groups(actor.group_id):
-                return function(actor, request)
-
-        _serve(action, in_scope)
+        _serve(action, function)
         return function
 
     return register
 
 
 def _serve(action: Action[Q, R], perform: Callable[[Actor, Q], R]) -> None:
-    def answer(request_id: str, request: dict[str, Any], actor: str) -> None:
+    answer(f"rpc.{action.name}", action.request, perform, scope=action.scope, changes=action.mutates)
+    if action.formerly is not None:
+        formerly(action.formerly, action.request, scope=action.scope, changes=action.mutates)(perform)
+
+
+def formerly(
+    task: str, request: type[Q], *, scope: KeyScope, changes: bool = True
+) -> Callable[[Callable[[Actor, Q], R]], Callable[[Actor, Q], R]]:
+    """Answer a call by its name before version 0.2, for one release. A client that old signs nothing (``allow_unsigned_calls``)."""
+
+    def register(perform: Callable[[Actor, Q], R]) -> Callable[[Actor, Q], R]:
+        def told(actor: Actor, asked: Q) -> R:
+            if task not in _OLD_NAMES_TOLD:
+                _OLD_NAMES_TOLD.add(task)
+                log.warning("an older client calls %s, a name that the next release does not know", task)
+            return perform(actor, asked)
+
+        answer(task, request, told, scope=scope, changes=changes)
+        return perform
+
+    return register
+
+
+def answer(task: str, model: type[Q], perform: Callable[[Actor, Q], R], *, scope: KeyScope, changes: bool) -> None:
+    """Make a function of who asks, and what, a Celery task: it answers whoever may, in the scope of the group they ask for."""
+
+    def in_scope(actor: Actor, asked: Q) -> R:
+        with for_groups(actor.group_id):
+            return perform(actor, asked)
+
+    @shared_task(name=task, bind=True, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
+    def run(self: Any, request_id: str, request: dict[str, Any], actor: str | None = None) -> None:  # noqa: ARG001 – part of what is signed
         def parse() -> tuple[Actor, Q]:
             body = {name: value for name, value in request.items() if name != "group_id"}
             group_id = _Whose.model_validate(request).group_id
-            return Actor(group_id, actor, operator=actor == OPERATOR), action.request.model_validate(body)
+            return callers.caller(self.request, task, group_id, scope, changes=changes), model.model_validate(body)
 
-        _, _, reply = reply_to(action.name, request_id, parse, lambda asked: perform(*asked))
+        _, _, reply = reply_to(task, request_id, parse, lambda asked: in_scope(*asked))
         with valkey().pipeline(transaction=False) as pipe:
             push(pipe, request_id, reply)
             pipe.execute()
-
-    options = {"acks_late": False, "ignore_result": True, "time_limit": ANSWER_TIME_LIMIT}
-
-    @shared_task(name=f"rpc.{action.name}", **options)
-    def run(request_id: str, request: dict[str, Any], actor: str = OPERATOR) -> None:
-        answer(request_id, request, actor)
-
-    if action.formerly is not None:
-
-        @shared_task(name=action.formerly, **options)
-        def run_as_formerly(request_id: str, request: dict[str, Any]) -> None:
-            if action.name not in _OLD_NAMES_TOLD:
-                _OLD_NAMES_TOLD.add(action.name)
-                log.warning("an older client calls %s; the next release knows it as rpc.%s only", action.formerly, action.name)
-            answer(request_id, request, OPERATOR)
 
 
 for known in ACTIONS.values():

@@ -5,7 +5,7 @@ of subjects that nobody else works on, computes, and writes inside :meth:`Batch.
 deletes the rows: effect and receipt in one transaction. So a message that is lost, repeated or late
 changes nothing, and a handler needs no care of its own beyond writing inside ``finish``.
 
-Claims look across groups. A handler works for the groups of its subjects: it sees no rows of others.
+Claims look across groups. A handler works for one group at a time, and sees no rows of others.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial, wraps
 from typing import Any
 from uuid import UUID
 
@@ -49,11 +50,12 @@ class Kind:
     batch: int
     #: Whether one run at a time is enough, or all that can be borne, in the whole deployment.
     alone: bool = False
+    prepare: Callable[[list[Batch]], None] | None = None
 
 
 @dataclass(slots=True)
 class Batch:
-    """Subjects claimed for this run of a handler."""
+    """Subjects of one group, claimed for this run of a handler."""
 
     kind: str
     subject_ids: list[UUID]
@@ -63,6 +65,8 @@ class Batch:
     later: dict[UUID, datetime] = field(default_factory=dict)
     #: Whose the subjects are; a handler's threads have no scope of their own.
     scope: Scope = field(default_factory=current)
+    #: What ``prepare`` made for it (:func:`work_task`).
+    prepared: Any = None
 
     def extend(self, seconds: float) -> None:
         """Claim the subjects for so long from now on: for handlers that wait for others for longer than a lease."""
@@ -102,7 +106,7 @@ KINDS: dict[str, Kind] = {}
 
 
 def work_task(
-    name: str, *, queue: str, batch: int, time_limit: int, alone: bool = False
+    name: str, *, queue: str, batch: int, time_limit: int, alone: bool = False, prepare: Callable[[list[Batch]], None] | None = None
 ) -> Callable[[Callable[[Batch], None]], Callable[[Batch], None]]:
     """Make a handler the task ``work.<name>``.
 
@@ -113,17 +117,25 @@ def work_task(
         time_limit: seconds that one run may take, below ``JIYI_WORK_LEASE_SECONDS``. Celery enforces it in
             prefork pools only, so the handler's own calls need time-outs.
         alone: one run at a time; who comes meanwhile leaves the rest to that one.
+        prepare: what is cheaper to do for the batches of several groups at once; it leaves what it made in ``prepared`` of
+            each, and sees to the scope of each. What it raises counts for all of them.
     """
 
     def register(handler: Callable[[Batch], None]) -> Callable[[Batch], None]:
         wakeups.register(name, queue)
-        kind = KINDS[name] = Kind(name, queue, batch, alone)
+        kind = KINDS[name] = Kind(name, queue, batch, alone, prepare)
+
+        @wraps(handler)
+        def handle(batch: Batch) -> None:
+            if prepare is not None and batch.prepared is None:
+                prepare([batch])
+            handler(batch)
 
         @shared_task(name=task_name(name), time_limit=time_limit, soft_time_limit=time_limit - SOFT_LIMIT_MARGIN, ignore_result=True)
         def run() -> None:
-            run_due(kind, handler)
+            run_due(kind, handle)
 
-        return handler
+        return handle
 
     return register
 
@@ -148,18 +160,42 @@ def _run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
         claims = pending_work.claim(connection, kind.name, kind.batch, get_settings().work_lease_seconds)
     if sum(len(claim.subject_ids) for claim in claims) == kind.batch:
         wake(kind.name)  # there is probably more, and another worker may be free
-    settled = 0
+    first = [claim for claim in claims if claim.attempts == 1]
+    return sum(_run_claims(kind, handler, together) for together in (first, *([claim] for claim in claims if claim.attempts > 1)))
+
+
+def _run_claims(kind: Kind, handler: Callable[[Batch], None], claims: list[pending_work.Claim]) -> int:
+    """Do what was claimed, each group's for itself but for what is prepared for all."""
+    work: list[tuple[pending_work.Claim, Batch]] = []
     for claim in claims:
-        with for_groups(*claim.groups):
-            settled += _attempt(kind, handler, claim)
+        if claim.attempts > get_settings().work_max_attempts:
+            with for_groups(claim.group_id):
+                _bury(kind.name, claim.subject_ids, None)
+        else:
+            work.append((claim, Batch(kind.name, claim.subject_ids, scope=Scope((claim.group_id,)))))
+    failure = _prepare(kind, [batch for _, batch in work])
+    settled = 0
+    for claim, batch in work:
+        with within(batch.scope):
+            settled += _attempt(kind, handler if failure is None else partial(_fail, failure), claim, batch)
     return settled
 
 
-def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.Claim) -> int:
-    if claim.attempts > get_settings().work_max_attempts:
-        _bury(kind.name, claim.subject_ids, None)
-        return 0
-    batch = Batch(kind.name, claim.subject_ids)
+def _prepare(kind: Kind, batches: list[Batch]) -> Exception | None:
+    if kind.prepare is None or not batches:
+        return None
+    try:
+        kind.prepare(batches)
+    except Exception as error:  # noqa: BLE001 – it is each batch's failure, and dealt with there
+        return error
+    return None
+
+
+def _fail(failure: Exception, _batch: Batch) -> None:
+    raise failure
+
+
+def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.Claim, batch: Batch) -> int:
     try:
         handler(batch)
         return len(claim.subject_ids)

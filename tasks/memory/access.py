@@ -16,12 +16,12 @@ def note(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> N
     """The agent's memories were accessed at ``at`` (epoch seconds): all workers hear of it, the database soon."""
     if node_ids:
         touches.tell(group_id, agent_id, node_ids, at)
-    buffer(node_ids, at)
+    buffer(group_id, node_ids, at)
 
 
-def buffer(node_ids: Sequence[UUID], at: float) -> None:
+def buffer(group_id: str, node_ids: Sequence[UUID], at: float) -> None:
     """The accesses are to be written to the database, together with others, a moment later."""
-    if access.touch(node_ids, at):
+    if access.touch(group_id, node_ids, at):
         current_app.send_task("access.flush", queue="upkeep", countdown=get_settings().access_flush_seconds)
 
 

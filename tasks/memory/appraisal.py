@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
+from typing import TypeVar
 from uuid import UUID
 
 from jiyi.errors import JiyiError, LLMUnavailable
@@ -13,12 +14,15 @@ from jiyi.memory.appraisal import Appraisal, appraise, missing
 from jiyi.providers.llms import LLM, RULES, ForGroup, llm
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
+from models.db.scope import within
 from models.memory import appraisal as appraisals
 from models.memory.appraisal import PendingAppraisal
 from models.memory.inbox import APPRAISE
 from models.queue.wakeups import wake
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import TRANSIENT_ERRORS, Batch, work_task
+
+K = TypeVar("K")
 
 #: An answer may take seconds: few memories a batch, so that the first are not kept waiting for the last.
 APPRAISE_BATCH = 16
@@ -32,8 +36,25 @@ ASK_SECONDS = 45.0
 APPRAISE_TIME_LIMIT = 900
 
 
+def _ask_for_all(batches: list[Batch]) -> None:
+    """Ask about the memories of all groups at once, a few questions at a time."""
+    waiting: list[dict[UUID, PendingAppraisal]] = []
+    for batch in batches:
+        with within(batch.scope), unit_of_work() as connection:
+            waiting.append(appraisals.load(connection, batch.subject_ids))
+    everything = {(number, node_id): node for number, own in enumerate(waiting) for node_id, node in own.items()}
+    answered, failures = ask(LeaseRenewingLLM(llm(), *batches), everything)
+    for number, (batch, own) in enumerate(zip(batches, waiting, strict=True)):
+        mine = {node_id: made for (of, node_id), made in answered.items() if of == number}
+        batch.prepared = (own, mine, [(node_id, error) for (of, node_id), error in failures if of == number])
+
+
 @work_task(
-    APPRAISE, queue="reflection", batch=RULES_BATCH if get_settings().llm == RULES else APPRAISE_BATCH, time_limit=APPRAISE_TIME_LIMIT
+    APPRAISE,
+    queue="reflection",
+    batch=RULES_BATCH if get_settings().llm == RULES else APPRAISE_BATCH,
+    time_limit=APPRAISE_TIME_LIMIT,
+    prepare=_ask_for_all,
 )
 def appraise_memories(batch: Batch) -> None:
     """Ask for what new memories lack, and owe what had to wait for it: keyword strengths and the sum of importance.
@@ -41,9 +62,7 @@ def appraise_memories(batch: Batch) -> None:
     The memories are retrievable all the while. Those that were answered are written even if others failed.
     Safe to repeat because the values, what they set off and the receipt are one transaction.
     """
-    with unit_of_work() as connection:
-        waiting = appraisals.load(connection, batch.subject_ids)
-    answered, failures = ask(LeaseRenewingLLM(llm(), batch), waiting)
+    waiting, answered, failures = batch.prepared
     failed = {node_id for node_id, _ in failures}
     with Batch(batch.kind, [node_id for node_id in batch.subject_ids if node_id not in failed]).finish() as (connection, owed):
         kinds = appraisals.write(connection, waiting, {node_id: answered[node_id] for node_id in owed if node_id in answered})
@@ -59,7 +78,7 @@ def appraise_memories(batch: Batch) -> None:
     raise next(error for _, error in failures if not isinstance(error, TRANSIENT_ERRORS))
 
 
-def ask(provider: LLM, waiting: Mapping[UUID, PendingAppraisal]) -> tuple[dict[UUID, Appraisal], list[tuple[UUID, JiyiError]]]:
+def ask(provider: LLM, waiting: Mapping[K, PendingAppraisal]) -> tuple[dict[K, Appraisal], list[tuple[K, JiyiError]]]:
     """The appraisals there are, and for each memory without one the reason."""
     deadline = time.monotonic() + ASK_SECONDS
     away = Event()

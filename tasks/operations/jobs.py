@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import Any
-
-from celery import current_app, shared_task
 
 from jiyi.operations import jobs
 from jiyi.protocol.operations import RunJob, Tick
 from models.db.actions import Actor
-from models.operations.actions import preview_job
+from models.operations.actions import preview_job, run_job
 from tasks.framework.jobs import rehearse
-from tasks.framework.rpc import implements
+from tasks.framework.rpc import formerly, implements
 
 
 @implements(preview_job)
@@ -24,8 +21,14 @@ def preview(actor: Actor, request: RunJob) -> Tick:
     return Tick(job=job.name, slot=now, state="dry run", summary=found, seconds=time.monotonic() - began)
 
 
-@shared_task(name="inspect.run_job", acks_late=False, ignore_result=True)
-def run_or_preview(request_id: str, request: dict[str, Any]) -> None:
-    """The call of a client before version 0.2, for one release. Safe to repeat because jobs are."""
-    action = "jobs.preview" if request.pop("dry_run", False) else "jobs.run"
-    current_app.tasks[f"rpc.{action}"].run(request_id, request)
+class RunOrPreview(RunJob):
+    """Run a job, or tell what it would do: as clients before version 0.2 ask."""
+
+    dry_run: bool = False
+
+
+@formerly("inspect.run_job", RunOrPreview, scope="operator")
+def run_or_preview(actor: Actor, query: RunOrPreview) -> Tick:
+    """Goes with version 0.3. Safe to repeat because jobs are."""
+    request = RunJob(job=query.job, whole_service=query.whole_service)
+    return preview(actor, request) if query.dry_run else run_job.perform(actor, request)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest, SettingsError
@@ -101,7 +99,7 @@ def _fill(actor: Actor, begun: Reembedding, request: ReembeddingStep) -> MoveSta
 
 def _embed(begun: Reembedding, found: list[TextToEmbed]) -> None:
     new = _vectors(begun, [item for item in found if item.reuse is None])
-    copies = [(item.node_id, item.reuse) for item in found if item.reuse is not None]
+    copies = [item for item in found if item.reuse is not None]
     with unit_of_work() as connection:
         if not reembedding.is_wanted(connection, begun):
             raise _cancelled(begun)
@@ -109,7 +107,7 @@ def _embed(begun: Reembedding, found: list[TextToEmbed]) -> None:
         reembedding.set_position(connection, begun, found[-1].node_id)
 
 
-def _vectors(begun: Reembedding, found: list[TextToEmbed]) -> list[tuple[UUID, Float32]]:
+def _vectors(begun: Reembedding, found: list[TextToEmbed]) -> list[tuple[TextToEmbed, Float32]]:
     """Each node's vector by the new model; equal texts are embedded once."""
     texts = {item.key_hash: item.embedding_key for item in found}
     if not texts:
@@ -117,7 +115,7 @@ def _vectors(begun: Reembedding, found: list[TextToEmbed]) -> list[tuple[UUID, F
     made = embedder_of(begun.spec).passages(list(texts.values()))
     embedding_models.check_size(begun.model, begun.dimensions, made.shape[1])
     vectors = dict(zip(texts, made, strict=True))
-    return [(item.node_id, vectors[item.key_hash]) for item in found]
+    return [(item, vectors[item.key_hash]) for item in found]
 
 
 def _filling(begun: Reembedding, request: ReembeddingStep, done: int) -> MoveState:

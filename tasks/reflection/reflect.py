@@ -79,7 +79,7 @@ def reflect(batch: Batch) -> None:
     even that memories were accessed.
     """
     for agent_key in batch.subject_ids:
-        with _superseded_is_fine():
+        with _ignoring_superseded():
             _reflect(batch, agent_key, LeaseRenewingLLM(llms.llm(), batch))
 
 
@@ -90,7 +90,7 @@ def reflect_on_conversation(batch: Batch) -> None:
     Safe to repeat for the same reasons as :func:`reflect`.
     """
     for event_id in batch.subject_ids:
-        with _superseded_is_fine():
+        with _ignoring_superseded():
             _reflect_on_conversation(batch, event_id, LeaseRenewingLLM(llms.llm(), batch))
 
 
@@ -198,7 +198,7 @@ def _finishing(batch: Batch, begun: StartedReflection, made: Reflection, nothing
 
 
 @contextmanager
-def _superseded_is_fine() -> Iterator[None]:
+def _ignoring_superseded() -> Iterator[None]:
     try:
         yield
     except Superseded as error:  # the work is in other hands, and so is its receipt

@@ -7,9 +7,10 @@ from uuid import UUID
 
 import numpy as np
 
-from jiyi.protocol.retrieval import Debug, FocalAnswer, RelevanceParts
+from jiyi.protocol.retrieval import Debug, FocalAnswer, RelevanceParts, Status
 from jiyi.retrieval.scoring import Component
-from models.retrieval.agent_index import AgentIndex, Rows
+from models.retrieval.access_order import Rows
+from models.retrieval.agent_index import AgentIndex
 from tasks.retrieval.question import ParsedQuestion
 from tasks.retrieval.search import SearchResult, debug_of
 
@@ -82,10 +83,16 @@ def without_candidates(asked: ParsedQuestion, index: AgentIndex) -> dict[str, An
     return whole_answer([nothing_found(text, NO_CANDIDATES, debug) for text in asked.request.focal_texts])
 
 
-def nothing_found(text: str, message: str, debug: Debug) -> dict[str, Any]:
-    return FocalAnswer(focal_text=text, status="no_candidates", message=message, debug=debug).model_dump()
+def of_unknown_agent(asked: ParsedQuestion, message: str) -> dict[str, Any]:
+    """The answer that there is no such agent, which ``message`` says."""
+    debug = Debug(mode=asked.weights.mode, relevance=asked.relevance, embedding_model=asked.model)
+    return whole_answer([nothing_found(text, message, debug, "unknown_agent") for text in asked.request.focal_texts])
+
+
+def nothing_found(text: str, message: str, debug: Debug, status: Status = "no_candidates") -> dict[str, Any]:
+    return FocalAnswer(focal_text=text, status=status, message=message, debug=debug).model_dump()
 
 
 def whole_answer(groups: list[dict[str, Any]]) -> dict[str, Any]:
     ok = any(group["status"] == "ok" for group in groups)
-    return {"status": "ok" if ok else "no_candidates", "message": "" if ok else groups[0]["message"], "groups": groups}
+    return {"status": "ok" if ok else groups[0]["status"], "message": "" if ok else groups[0]["message"], "groups": groups}

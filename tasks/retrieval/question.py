@@ -39,7 +39,7 @@ class ParsedQuestion:
 
 def resolve(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
     """The request's settings, over the agent's, over the deployment's (GA-36)."""
-    fallback = agent.settings.over(get_settings())
+    fallback = agent.settings.over(get_settings(), request.mode)
 
     def pick(name: str) -> Any:
         given = getattr(request, name)

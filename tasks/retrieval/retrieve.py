@@ -26,7 +26,7 @@ from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Answered, answers
 from tasks.memory.access import buffer
-from tasks.retrieval.explanation import focal_answer, whole_answer, without_candidates
+from tasks.retrieval.explanation import focal_answer, of_unknown_agent, whole_answer, without_candidates
 from tasks.retrieval.question import ParsedQuestion, counted_sentences, embedded, resolve, with_remembered
 from tasks.retrieval.search import SearchResult, find, newer_first
 
@@ -47,7 +47,7 @@ def retrieve(request: RetrievalRequest) -> Answer | Answered:
     return Answer.model_validate(found)
 
 
-@answers("retrieval.retrieve", RetrievalRequest, tell=_tell)
+@answers("retrieval.retrieve", RetrievalRequest, scope="read", tell=_tell)
 def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
     """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`; if it touches memories, with what that takes.
 
@@ -55,7 +55,9 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
     Safe to repeat because reading changes nothing but access times, which only move forward.
     """
     with reading() as connection:
-        agent = _agent_of(connection, request)
+        agent = agents.find_agents(connection, request.group_id, request.agent_id)
+        if agent is None:
+            return _unknown_agent(connection, request)
         asked, texts = with_remembered(resolve(request, agent))
         if not texts:
             found, described = _search(connection, asked, agent)
@@ -66,7 +68,10 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
     if texts:  # an embedder may take its time: no connection and no lock waits for it
         asked = embedded(asked, texts)
         with reading() as connection:  # an erasure in the meantime makes another agent of it
-            found, described = _search(connection, asked, _agent_of(connection, request))
+            agent = agents.find_agents(connection, request.group_id, request.agent_id)
+            if agent is None:
+                return _unknown_agent(connection, request)
+            found, described = _search(connection, asked, agent)
     if isinstance(found, dict):
         return found
     shown = {node_id for one in found for node_id in one.node_ids}
@@ -79,12 +84,15 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
         return fields
     at = asked.now.timestamp()
     return Answered(
-        fields, tell=lambda pipe: touches.tell_with(pipe, request.group_id, request.agent_id, touched, at), then=lambda: buffer(touched, at)
+        fields,
+        tell=lambda pipe: touches.tell_with(pipe, request.group_id, request.agent_id, touched, at),
+        then=lambda: buffer(request.group_id, touched, at),
     )
 
 
-def _agent_of(connection: Connection, request: RetrievalRequest) -> AgentRecord:
-    return agents.find_agents(connection, request.group_id, request.agent_id) or AgentRecord(AgentSettings())
+def _unknown_agent(connection: Connection, request: RetrievalRequest) -> dict[str, Any]:
+    message = agents.why_unknown(connection, request.group_id, request.agent_id)
+    return of_unknown_agent(resolve(request, AgentRecord(AgentSettings())), message)
 
 
 def _search(
@@ -96,8 +104,8 @@ def _search(
         if not rows.size:  # before the focal vectors are looked at, as GA-34 has it
             return without_candidates(asked, index), {}
         found = find(asked, index, rows)
-        described = descriptions.describe(connection, index, np.concatenate([one.best_rows for one in found]).tolist())
-        return [newer_first(asked, one, index, described) for one in found], described
+        described, shown = descriptions.describe(connection, index, np.concatenate([one.best_rows for one in found]).tolist())
+        return [newer_first(asked, one, index, shown) for one in found], described
 
 
 @contextmanager
@@ -111,7 +119,7 @@ def _index(connection: Connection, asked: ParsedQuestion, agent: AgentRecord) ->
     index = index_cache.index_of(request.group_id, request.agent_id, asked.model, archived=archived)
     with index.lock:
         index.reset_if_stale(agent.identity)
-        index.refresh(connection)
+        index.refresh(connection, agent)
         yield index
 
 

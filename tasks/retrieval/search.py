@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -18,7 +17,9 @@ from jiyi.retrieval.ranking import Candidates, Ranked, diverse, rank_by, rank_in
 from jiyi.retrieval.relevance import Relevance
 from jiyi.retrieval.scoring import Floats
 from jiyi.text.tokens import asked_tokens
-from models.retrieval.agent_index import TYPES, AgentIndex, Rows
+from models.retrieval.access_order import Rows
+from models.retrieval.agent_index import AgentIndex
+from models.retrieval.index_rows import TYPES
 from tasks.retrieval.question import ParsedQuestion, counted_sentences
 
 #: Near-duplicates are thinned among this many times ``top_k`` of the best.
@@ -152,24 +153,25 @@ def _found(index: AgentIndex, rows: Rows, ranked: Ranked, measured: Relevance | 
                 "max_score": float(total.max()),
             }
         )
-    return SearchResult(ranked, measured, [index.node_ids[row] for row in best_rows], best_rows, debug)
+    return SearchResult(ranked, measured, [index.node_id(row) for row in best_rows.tolist()], best_rows, debug)
 
 
-def newer_first(asked: ParsedQuestion, found: SearchResult, index: AgentIndex, described: dict[UUID, dict[str, Any]]) -> SearchResult:
+def newer_first(asked: ParsedQuestion, found: SearchResult, index: AgentIndex, described: Mapping[UUID, Shown]) -> SearchResult:
     """With the newer before the older and thoughts behind their evidence, cut to what was asked for."""
     request = asked.request
     if asked.weights.mode == "stanford" or not request.newer_first or not found.node_ids:
         return found
     # Erased meanwhile: not described, and nothing in the answer.
     there = np.array([place for place, node_id in enumerate(found.node_ids) if node_id in described], dtype=np.intp)
-    shown = [_shown(described[found.node_ids[place]]) for place in there]
+    there, rest = there[: ordering.MOST_COMPARED], there[ordering.MOST_COMPARED :]
+    shown = [described[found.node_ids[place]] for place in there]
     relevant = found.ranked.scores.relevance.normalised
     others = np.delete(relevant, found.ranked.best)
     order, by = ordering.newer_first(
         shown, index.corpus().alike(found.best_rows[there]), relevant[found.ranked.best[there]] - (np.median(others) if others.size else 0)
     )
     order = order[ordering.behind_evidence([shown[place] for place in order])]
-    kept = there[order][: request.top_k]
+    kept = np.concatenate([there[order], rest])[: request.top_k]
     in_answer = {found.node_ids[place] for place in kept}
     replaced = {shown[older].node_id: shown[newer].node_id for older, newer in by.items() if shown[newer].node_id in in_answer}
     return replace(
@@ -179,17 +181,6 @@ def newer_first(asked: ParsedQuestion, found: SearchResult, index: AgentIndex, d
         best_rows=found.best_rows[kept],
         replaced=replaced,
         debug=found.debug.model_copy(update={"retrieved_count": int(kept.size)}),
-    )
-
-
-def _shown(node: dict[str, Any]) -> Shown:
-    evidence = node["filling"] if node["type"] == "thought" else []
-    return Shown(
-        node["node_id"],
-        node["embedding_key"],
-        node["created_at"].timestamp(),
-        node["subject"],
-        frozenset(UUID(node_id) for node_id in evidence),
     )
 
 

@@ -8,6 +8,7 @@ from uuid6 import uuid7
 from jiyi.protocol.retrieval import RetrievalRequest
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
+from models.queue.wakeups import service_headers
 from models.retrieval import touches
 from tasks.framework.jobs import Run, job
 
@@ -31,10 +32,12 @@ def warm(run: Run) -> None:
         request = RetrievalRequest(
             group_id=group_id, agent_id=agent_id, focal_texts=[QUESTION], top_k=1, mode="recent", relevance="lexical", touch=False
         )
+        args = [str(uuid7()), request.model_dump(mode="json", exclude_none=True)]
         current_app.send_task(
             "retrieval.retrieve",
-            args=[str(uuid7()), request.model_dump(mode="json", exclude_none=True)],
+            args=args,
             queue=retrieval_queue(group_id, agent_id, get_settings().retrieval_shards),
             expires=EXPIRES,
             retry=False,
+            headers=service_headers("retrieval.retrieve", args),
         )

@@ -22,12 +22,13 @@ from jiyi.text.digests import content_digest
 from jiyi.text.words import language_of
 from jiyi.tiers.screening import UNVERIFIED, VERIFIED, Candidate, KnownEntry, Verdict, screen
 from models.db.connection import unit_of_work
+from models.db.scope import within
 from models.memory.inbox import INGRESS
 from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import news, pending_work
 from models.queue.wakeups import wake
-from models.tiers import quarantine, working
+from models.tiers import guards, quarantine, working
 from models.tiers import query as memory
 from models.tiers.quarantine import Output
 from models.tiers.working import Entry
@@ -59,16 +60,37 @@ class _Screened:
     fallen_out: list[UUID] = field(default_factory=list)
 
 
-@work_task(INGRESS, queue="embedding", batch=INGRESS_BATCH, time_limit=90)
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """A group's outputs, with the vectors of those that the other filters let through, by that model."""
+
+    outputs: list[Output]
+    model: str | None
+    vectors: Mapping[UUID, Float32]
+
+
+def _load(batches: list[Batch]) -> None:
+    """Make the vectors of all groups' outputs in one call."""
+    loaded: list[list[Output]] = []
+    for batch in batches:
+        with within(batch.scope), unit_of_work() as connection:
+            loaded.append(guards.flagged(connection, quarantine.load(connection, batch.subject_ids)))
+    with unit_of_work() as connection:
+        model, vectors = _vectors(connection, [output for outputs in loaded for output in outputs])
+    for batch, outputs in zip(batches, loaded, strict=True):
+        own = {one.entry_id: vectors[key] for one in outputs if (key := (one.entry_id, one.group_id)) in vectors}
+        batch.prepared = _Loaded(outputs, model, own)
+
+
+@work_task(INGRESS, queue="embedding", batch=INGRESS_BATCH, time_limit=90, prepare=_load)
 def ingress(batch: Batch) -> None:
     """Let outputs into working memory, or note why not.
 
     Safe to repeat because an output that is in the list already is put in its own place, and the rows and the receipt are
     one transaction.
     """
-    with unit_of_work() as connection:
-        outputs = quarantine.load(connection, batch.subject_ids)
-        model, vectors = _vectors(connection, outputs)
+    loaded: _Loaded = batch.prepared
+    outputs, model, vectors = loaded.outputs, loaded.model, loaded.vectors
     done: dict[str, _Screened] = {}
     with batch.finish() as (connection, owed):
         mine = [output for output in outputs if output.entry_id in set(owed) and not output.deleted]
@@ -79,10 +101,11 @@ def ingress(batch: Batch) -> None:
             own = [output for output in mine if output.group_id == group_id]
             screened = done[group_id] = _screened(own, there, model, vectors, now)
             screened.fallen_out = working.push(group_id, screened.accepted)
-            working.remove(group_id, [entry_id for entry_id, _ in screened.refused])  # of an attempt under other rules
-            quarantine.accept(connection, screened.accepted, now)
-            quarantine.reject(connection, screened.refused, now)
-            quarantine.mark_left(connection, screened.fallen_out, now)
+            working.remove(group_id, [entry_id for entry_id, _ in screened.refused])  # let in under other rules or flags
+            quarantine.accept(connection, group_id, screened.accepted, now)
+            quarantine.reject(connection, group_id, screened.refused, now)
+            left = [*screened.fallen_out, *(entry_id for entry_id, _ in screened.refused)]
+            quarantine.mark_left(connection, group_id, left, now)
             pending_work.owe(connection, CONSISTENCY, [(entry_id, group_id) for entry_id in screened.to_check])
     for group_id, screened in done.items():
         _count(group_id, screened)
@@ -90,7 +113,7 @@ def ingress(batch: Batch) -> None:
         wake(CONSISTENCY)
 
 
-def _vectors(connection: Connection, outputs: Sequence[Output]) -> tuple[str | None, Mapping[UUID, Float32]]:
+def _vectors(connection: Connection, outputs: Sequence[Output]) -> tuple[str | None, Mapping[tuple[UUID, str], Float32]]:
     """Vectors of the outputs that the other filters let through. Without an embedder only equal texts are refused."""
     wanted = [output for output in outputs if screen(_candidate(output, None), quarantine.rules()).accepted]
     if not wanted:
@@ -100,7 +123,7 @@ def _vectors(connection: Connection, outputs: Sequence[Output]) -> tuple[str | N
         made = engine.passages([output.content for output in wanted])
     except (EmbeddingUnavailable, TextRefused, SettingsError):
         return None, {}
-    return engine.model, {output.entry_id: vector for output, vector in zip(wanted, made, strict=True)}
+    return engine.model, {(output.entry_id, output.group_id): vector for output, vector in zip(wanted, made, strict=True)}
 
 
 def _screened(
@@ -168,13 +191,14 @@ def consistency(batch: Batch) -> None:
         for output in sorted((one for one in outputs if one.entry_id in set(owed)), key=lambda one: one.group_id):
             quarantine.hold(connection, output.group_id)
             if verdicts[output.entry_id] == "inconsistent":
-                quarantine.mark_left(connection, [output.entry_id], now)
-                quarantine.reject(connection, [(output.entry_id, Verdict("inconsistent"))], now)
+                quarantine.mark_left(connection, output.group_id, [output.entry_id], now)
+                verdict = Verdict("inconsistent", flags=tuple(output.flags))
+                quarantine.reject(connection, output.group_id, [(output.entry_id, verdict)], now)
                 working.remove(output.group_id, [output.entry_id])
                 refused[output.group_id].append(output.entry_id)
             elif verdicts[output.entry_id] == "consistent":
                 flags = [VERIFIED if flag == UNVERIFIED else flag for flag in output.flags]
-                quarantine.set_flags(connection, output.entry_id, flags)
+                quarantine.set_flags(connection, output.group_id, output.entry_id, flags)
                 working.flag(output.group_id, output.entry_id, flags)
     for group_id, gone in refused.items():
         news.screened(group_id, [], Counter(inconsistent=len(gone)), 0)
@@ -197,7 +221,7 @@ def expire_working_memory(run: Run) -> None:
             ids = found[group_id]
             if not run.dry:
                 quarantine.hold(connection, group_id)
-                quarantine.mark_left(connection, ids, run.now)
+                quarantine.mark_left(connection, group_id, ids, run.now)
                 working.remove(group_id, ids)
                 working.count(group_id, expired=len(ids))
             run.count(groups=1, entries=len(ids))
@@ -214,13 +238,14 @@ def _tell(_pipe: Pipeline, _query: MemoryQuery, _answer: MemoryAnswer, seconds: 
     meters.retrieved(seconds)
 
 
-@answers("retrieval.memory", MemoryQuery, tell=_tell)
+@answers("retrieval.memory", MemoryQuery, scope="read", tell=_tell)
 def query_memory(query: MemoryQuery) -> MemoryAnswer:
     """Safe to repeat because it changes nothing."""
     memory.throttle(query.group_id)
-    return memory.query_memory(query, _embed)
+    return memory.query_memory(query, embed_query)
 
 
-def _embed(used: ActiveModel | None, text: str) -> tuple[str, Float32]:
+def embed_query(used: ActiveModel | None, text: str) -> tuple[str, Float32]:
+    """The model in use (None: the setting's), and a question's vector by it."""
     engine = embedder() if used is None else embedder_of(used.spec)
     return engine.model, query_vector(engine, text)

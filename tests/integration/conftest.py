@@ -26,10 +26,10 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.queue import stream
+from tests.integration.programs import Program
 from tests.services import PASSWORD, SETTINGS, _sees_everything, _workers, database, password_hash, somebody
-from web import create_app
+from web import calls, create_app
 from web.accounts import sessions
-from web.operations import roll_call
 from web.sources import source
 from workers.embedded.stack import Stack
 
@@ -75,6 +75,28 @@ def client(service: str) -> Iterator[Client]:
         yield made
 
 
+@pytest.fixture
+def own_caller() -> Iterator[None]:
+    """The web's connections to the workers are this test's own, as its settings have them."""
+    calls.caller.cache_clear()
+    yield
+    for made in calls.caller.made():
+        made.close()
+    calls.caller.cache_clear()
+
+
+@pytest.fixture
+def program(web_app: Flask, api_key: Callable[..., str]) -> Callable[..., Program]:
+    """``program(group, "read")``: with those rights."""
+    return lambda group, *scopes: Program(web_app.test_client(), api_key(group, *(scopes or ("publish", "read", "admin"))))
+
+
+@pytest.fixture
+def api(program: Callable[..., Program], group: str) -> Program:
+    """A program of the test's group that may publish, read and change."""
+    return program(group)
+
+
 class Browser(FlaskClient):
     """Flask's test client with a person's session; sends the CSRF token along as htmx does, unless ``token`` is emptied."""
 
@@ -87,14 +109,11 @@ class Browser(FlaskClient):
 
 
 @pytest.fixture
-def web_app(database: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
-    """The web as it is served, which does not wait long for workers. Configure it before the first request."""
-    roll_call.roll_call.cache_clear()
-    monkeypatch.setattr(roll_call, "ANSWER_SECONDS", 0.1)
+def web_app(database: Stack) -> Iterator[Flask]:
+    """The web as it is served. Configure it before the first request."""
     app = create_app()
     app.config["PROPAGATE_EXCEPTIONS"] = False
     yield app
-    roll_call.roll_call.cache_clear()
     source("notes")._threads.shutdown()  # what nobody waits for ends before the next test begins
     source.cache_clear()
 

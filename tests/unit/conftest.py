@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from jiyi.settings import Settings, get_settings
+from jiyi.settings import OTHER_NAMES, Settings, get_settings
 
 # A loaded machine is slow, not wrong.
 settings.register_profile("jiyi", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -26,6 +26,8 @@ def configure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Calla
         return get_settings()
 
     monkeypatch.setenv("JIYI_HOME", str(tmp_path))
+    for name in OTHER_NAMES:  # of the machine that the tests run on
+        monkeypatch.delenv(name, raising=False)
     get_settings.cache_clear()
     yield use
     monkeypatch.undo()

@@ -139,6 +139,30 @@ def test_an_address_that_is_set_is_given(name: str, configure: Configure) -> Non
     assert configure(**{name: "scheme://somewhere"}).need(name) == "scheme://somewhere"
 
 
+@pytest.mark.parametrize(("variable", "name"), [("DATABASE_URL", "database_url"), ("REDIS_URL", "redis_url")])
+def test_14_addresses_under_other_programs_names_are_accepted(
+    variable: str, name: str, configure: Configure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(variable, "scheme://theirs")
+    assert configure().need(name) == "scheme://theirs"
+    leave_addresses(tmp_path, f"JIYI_{name.upper()}=scheme://the-running-copy\n")
+    assert getattr(configure(), name) == "scheme://the-running-copy"
+    assert getattr(configure(**{name: "scheme://ours"}), name) == "scheme://ours"
+
+
+def test_14_an_embedded_copy_that_does_not_run_is_not_another_programs_database(
+    configure: Configure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://theirs")
+    (tmp_path / "postgres").mkdir()
+    assert configure().database_url == ""
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_14_a_database_may_be_named_as_others_name_it(scheme: str, configure: Configure) -> None:
+    assert configure(database_url=f"{scheme}://u:p@h/d?sslmode=require").database_url == "postgresql+psycopg://u:p@h/d?sslmode=require"
+
+
 def test_configuration_md_is_what_the_settings_say() -> None:
     assert (ROOT / "docs" / "configuration.md").read_bytes() == documentation().encode()
 

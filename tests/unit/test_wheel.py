@@ -25,10 +25,8 @@ OF_AN_EXTRA = {
     "jiyi.providers.embedders.remote",
     "jiyi.providers.failures",
     "jiyi.providers.guarded",
+    "jiyi.providers.health",
     "jiyi.providers.llms.openai_compatible",
-    "jiyi.providers.websearch.fetching",
-    "jiyi.providers.websearch.searxng",
-    "jiyi.providers.websearch.tavily",
 }
 IMPORT_ALL = """
 import importlib, json, pkgutil

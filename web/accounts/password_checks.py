@@ -72,11 +72,8 @@ def count_attempt(name: str, address: str) -> LoginAttempt:
 
 def refusal(wait: int) -> str:
     """What is told to whoever has to wait so many seconds."""
-    minutes = -(-wait // 60)
     told: str = ngettext(
-        "Too many wrong passwords. Wait a minute, then try again.",
-        "Too many wrong passwords. Wait %(num)d minutes, then try again.",
-        minutes,
+        "Too many wrong passwords. Wait a second, then try again.", "Too many wrong passwords. Wait %(num)d seconds, then try again.", wait
     )
     return told
 
@@ -86,7 +83,7 @@ def undo_attempt(name: str, address: str, *, right: bool = False) -> None:
     with suppress(redis.RedisError):  # it answered a moment ago; what it keeps goes by itself
         login_attempts.undo(name, address)
         if right:
-            login_attempts.reset(name)
+            login_attempts.signed_in(name, address)
 
 
 def find_user(name: str) -> User | None:

@@ -3,9 +3,9 @@
 - ``blueprint``: a Flask blueprint, named as the module;
 - ``PAGES``: its entries in the navigation (:class:`web.admin.frame.Page`), most have one, in the order of ``MODULES``.
 
-A route finds its group with ``frame.group()``, and whatever it asks the database is already bound to it; it answers with
-``web.answers.answer``, which gives its JSON form, too. Who may not what ``PAGES[0].scope`` says is refused before a route
-begins; what needs more, a change above all, begins with ``need(…)``.
+``web.admin.pages.page`` makes the routes of a page, of its JSON form and of the parts that are asked for again. A route finds its
+group with ``frame.group()``, and whatever it asks the database is already bound to it. Who may not what ``PAGES[0].scope`` says
+is refused before a route begins; what needs more, a change above all, begins with ``need(…)``.
 """
 
 from __future__ import annotations

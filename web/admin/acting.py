@@ -38,14 +38,16 @@ def ids_of(values: Sequence[str], name: str, most: int) -> list[UUID]:
         abort(400, f"{name}: must be ids.")
 
 
-def perform(action: Action[Q, R], request: Q, *, timeout: float = WORKER_TIMEOUT) -> R:
-    """Do it for the page's group, as whoever is signed in. 400 or 404 with its words if it is refused: then nothing is changed.
+def perform(action: Action[Q, R], request: Q | None = None, /, *, timeout: float = WORKER_TIMEOUT, **fields: Any) -> R:
+    """Do it for the page's group, as whoever is signed in; ``fields`` are the request's, unless one is made already.
+
+    400 or 404 with its words if it is refused: then nothing is changed.
 
     Raises:
         Unanswered: what has to do it is away, or no worker answered in time.
     """
     try:
-        return actions.perform(action, frame.group(), request, timeout=timeout)
+        return actions.perform(action, frame.group(), request or checked(action.request, **fields), timeout=timeout)
     except (InvalidRequest, NotFound) as error:
         _refuse(error)
     except (NoAnswer, BrokerUnavailable) as error:

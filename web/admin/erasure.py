@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from flask import Blueprint, Response, abort, redirect, render_template, request, url_for
+from flask import Blueprint, abort, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext
+from sqlalchemy import Connection
 
 from jiyi.protocol.erasure import Erasure
 from models.erasure import actions, reads
 from web.admin import frame, inputs
 from web.admin.acting import checked, perform
 from web.admin.frame import Page
-from web.answers import answer
-from web.sources import from_database
+from web.admin.pages import page, reads_database, redirect_to, split_page
 
 blueprint = Blueprint("erasure", __name__)
 PAGES = (Page("access", lazy_gettext("Erasure"), "erasure.page", "admin"),)
@@ -27,15 +27,12 @@ PREVIEW_TIMEOUT = 30.0
 MAX_NAMES_CHARS = 4_000
 
 
-@blueprint.get("/erasure")
-@blueprint.get("/erasure.json", endpoint="json")
-def page() -> Response:
-    return answer("erasure.html", data=_listed())
-
-
-@blueprint.get("/erasure/rows")
-def rows() -> str:
-    return render_template("_erasures.html", **_listed())
+@page(blueprint, "/erasure", "erasure.html", rows="_erasures.html")
+@reads_database
+def listed(connection: Connection, group: str) -> dict[str, Any]:
+    found = reads.page(connection, group, inputs.identifier("before"), PER_PAGE + 1)
+    erasures, following = split_page(found, PER_PAGE, lambda last: last.erasure_id)
+    return {"erasures": erasures, "next": following}
 
 
 @blueprint.post("/erasure/preview")
@@ -52,22 +49,22 @@ def begin() -> ResponseReturnValue:
     if request.form.get("again", "").strip() != what.names[0]:
         abort(400, _("Type the name exactly as it stands above. Nothing was erased."))
     erasure_id = perform(actions.request_erasure, what).erasure_id
-    address = url_for("erasure.one", erasure_id=erasure_id, group=frame.group())
-    if frame.wants_fragment():
-        return Response("", 204, {"HX-Redirect": address})
-    return redirect(address, 303)
+    return redirect_to(url_for("erasure.one", erasure_id=erasure_id, group=frame.group()))
 
 
-@blueprint.get("/erasure/<uuid:erasure_id>")
-@blueprint.get("/erasure/<uuid:erasure_id>.json", endpoint="one_json")
-def one(erasure_id: UUID) -> Response:
+@page(
+    blueprint,
+    "/erasure/<uuid:erasure_id>",
+    "erasure_one.html",
+    name="one",
+    live="_erasure.html",
+    missing=lazy_gettext("There is no erasure %(id)s in the group “%(group)s”."),
+)
+@reads_database
+def one(connection: Connection, group: str, erasure_id: UUID) -> dict[str, Any] | None:
     """How far it is, and the report that proves it."""
-    return answer("erasure_one.html", data=_one(erasure_id))
-
-
-@blueprint.get("/erasure/<uuid:erasure_id>/live")
-def one_live(erasure_id: UUID) -> str:
-    return render_template("_erasure.html", **_one(erasure_id))
+    found = reads.one(connection, group, erasure_id)
+    return None if found is None else {"erasure": found}
 
 
 def _asked() -> Erasure:
@@ -80,18 +77,3 @@ def _asked() -> Erasure:
     if len(names) > 1:
         abort(400, _("One agent at a time."))
     return checked(Erasure, agent_id=names[0], delete_backups=backups)
-
-
-def _listed() -> dict[str, Any]:
-    group, before = frame.group(), inputs.identifier("before")
-    found = from_database(lambda connection: reads.page(connection, group, before, PER_PAGE + 1))
-    shown = found[:PER_PAGE]
-    return {"group": group, "erasures": shown, "next": shown[-1].erasure_id if len(found) > PER_PAGE else None}
-
-
-def _one(erasure_id: UUID) -> dict[str, Any]:
-    group = frame.group()
-    found = from_database(lambda connection: reads.one(connection, group, erasure_id))
-    if found is None:
-        abort(404, _("There is no erasure %(id)s in the group “%(group)s”.", id=erasure_id, group=group))
-    return {"group": group, "erasure": found}

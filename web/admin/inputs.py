@@ -76,6 +76,11 @@ def identifier(name: str) -> UUID | None:
         abort(400, f"{name}: must be an id.")
 
 
+def given(names: Sequence[str]) -> dict[str, str]:
+    """Those parameters that the address has, as they stand there: to fill a form, and for the address of the next page."""
+    return {name: value for name in names if (value := request.args.get(name))}
+
+
 def packed(at: datetime, id_: UUID) -> str:
     """A place in a list that is ordered by a time and an id, for an address."""
     return cursors.encode(at, id_)

@@ -14,16 +14,30 @@ from flask.typing import ResponseReturnValue
 from werkzeug.routing import BaseConverter
 
 from web.accounts.api_keys import identify_by_key
-from web.api import conversations, docs, erasure, operations, retrieval
+from web.api import actions, conversations, docs, erasure, operations, retrieval
 from web.api.memory import agents, events, memories
 from web.api.openapi import TAGS
 from web.api.problems import answer_to
 from web.api.registry import OPERATIONS, PREFIX, Operation
 from web.api.running import run
-from web.api.tiers import digests, knowledge, memory_node, query
+from web.api.tiers import context, digests, knowledge, memory_node, query
 
 #: Their import is what registers their operations.
-MODULES = (events, retrieval, memories, agents, query, memory_node, knowledge, digests, conversations, operations, erasure)
+MODULES = (
+    events,
+    retrieval,
+    memories,
+    agents,
+    query,
+    context,
+    memory_node,
+    knowledge,
+    digests,
+    conversations,
+    operations,
+    erasure,
+    actions,
+)
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from jiyi.protocol.erasure import Erasure, ErasureRequested, ErasureState
@@ -53,7 +52,7 @@ expose(
 
 
 @operation("GET", "/erasures", id="list_erasures", scope="admin", tag="erasure", query=Cursor, answer=ErasurePage)
-def list_erasures(asker: Asker, query: Cursor) -> dict[str, Any]:
+def list_erasures(asker: Asker, query: Cursor) -> ErasurePage:
     """List erasures.
 
     Newest first, page by page. Names are not kept, only their hashes.
@@ -62,7 +61,7 @@ def list_erasures(asker: Asker, query: Cursor) -> dict[str, Any]:
     before = None if place is None else place[0]
     rows = from_database(lambda connection: reads.page(connection, asker.group_id, before, query.limit))
     following = cursors.encode(rows[-1].erasure_id) if len(rows) == query.limit else None
-    return {"erasures": rows, "next": following}
+    return ErasurePage(erasures=rows, next=following)
 
 
 expose(actions.get_erasure, "GET", "/erasures/<uuid:erasure_id>", id="get_erasure", tag="erasure", answer=ErasureState)

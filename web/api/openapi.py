@@ -49,6 +49,7 @@ PART_TEXTS = {
     "erasure_id": "Id of an erasure.",
     "agent_id": "Name of an agent. What has a meaning in addresses is percent-encoded: a/b is a%2Fb.",
     "session_id": "Name of a session, percent-encoded.",
+    "name": "Name of an action, such as `agents.list`.",
     "job": "Name of a job, such as `snapshot`: see list_schedules.",
 }
 #: Limits that settings decide, and so no model can say: property → keyword of JSON schema, setting.
@@ -184,7 +185,7 @@ def _operation(operation: Operation, refs: Refs, schemas: Json) -> Json:
         "operationId": operation.id,
         "tags": [operation.tag],
         "summary": operation.summary,
-        "description": f"{operation.description} Needs the right `{operation.scope}`.",
+        "description": f"{operation.description}{_right(operation)}",
         "parameters": parameters(operation, schemas),
         "responses": responses,
     }
@@ -244,3 +245,7 @@ def _typed(schema: Any, keyword: str) -> Iterator[Json]:
             yield schema
         for option in schema.get("anyOf", []):
             yield from _typed(option, keyword)
+
+
+def _right(operation: Operation) -> str:
+    return f" Needs the right `{operation.scope}`." if operation.scope else ""

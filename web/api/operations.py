@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import Connection
 
 from jiyi.operations.jobs import find as find_job
 from jiyi.protocol.operations import MAX_BODY_CHARS, DeadLetter, LettersRequest, ResolveBody, RunJob
-from jiyi.protocol.rest import JobRun, Letter, LetterPage, LettersQuery, Queues, RunBody, Schedules, Stats
+from jiyi.protocol.rest import JobRun, Letter, LetterPage, LettersQuery, Queues, QueueState, RunBody, Schedules, Stats
 from jiyi.settings import get_settings
 from models.operations import actions as service
 from models.operations import reads
@@ -22,21 +20,21 @@ from web.sources import from_database, source
 
 
 @operation("GET", "/stats", id="stats", scope="read", tag="service", answer=Stats)
-def stats(asker: Asker) -> dict[str, Any]:
+def stats(asker: Asker) -> Stats:
     """Count what is stored.
 
     Agents, events and memories of the key's group, and the work that they wait for.
     """
 
-    def question(connection: Connection) -> dict[str, Any]:
+    def question(connection: Connection) -> Stats:
         owed = pending.by_kind(connection, asker.group_id)
-        return {"group_id": asker.group_id, "counts": reads.counts(connection, asker.group_id), "work_owed": owed}
+        return Stats(group_id=asker.group_id, counts=reads.counts(connection, asker.group_id), work_owed=owed)
 
     return from_database(question)
 
 
 @operation("GET", "/queues", id="list_queues", scope="read", tag="service", answer=Queues)
-def list_queues(_asker: Asker) -> dict[str, Any]:
+def list_queues(_asker: Asker) -> Queues:
     """See how full the queues are.
 
     Messages that wait in each queue of the service, all groups together. Use it to slow down when it falls behind.
@@ -45,18 +43,15 @@ def list_queues(_asker: Asker) -> dict[str, Any]:
     names = [settings.intake_queue, *broker_queues.task_queues()]
     address = broker_queues.redis_address(settings.need("broker_url"))
     if address is None:
-        unknown = [{"queue": name, "waiting": None} for name in names]
-        return {"queues": unknown, "in_flight": None, "note": "only a Redis-like broker tells its queues' lengths here"}
+        unknown = [QueueState(queue=name, waiting=None) for name in names]
+        return Queues(queues=unknown, in_flight=None, note="only a Redis-like broker tells its queues' lengths here")
     found = source("broker").ask(lambda: broker_queues.depths(address, names))
-    return {
-        "queues": [{"queue": name, "waiting": waiting} for name, waiting in found.waiting.items()],
-        "in_flight": {"intake": found.intake.count, "tasks": found.tasks.count},
-        "note": "",
-    }
+    states = [QueueState(queue=name, waiting=waiting) for name, waiting in found.waiting.items()]
+    return Queues(queues=states, in_flight={"intake": found.intake.count, "tasks": found.tasks.count})
 
 
 @operation("GET", "/dead-letters", id="list_dead_letters", scope="read", tag="service", query=LettersQuery, answer=LetterPage)
-def list_dead_letters(asker: Asker, query: LettersQuery) -> dict[str, Any]:
+def list_dead_letters(asker: Asker, query: LettersQuery) -> LetterPage:
     """List what could not be done.
 
     Refused events and failed work of the key's group, newest first, page by page, each with the reason.
@@ -65,7 +60,7 @@ def list_dead_letters(asker: Asker, query: LettersQuery) -> dict[str, Any]:
     before = None if place is None else place[0]
     wanted = LettersRequest(state=query.state, kind=query.kind, before=before, limit=query.limit)
     page = perform(actions.list_letters, asker.group_id, wanted)
-    return {"letters": [_letter(row) for row in page.rows], "next": None if page.next is None else cursors.encode(page.next)}
+    return LetterPage(letters=[_letter(row) for row in page.rows], next=None if page.next is None else cursors.encode(page.next))
 
 
 def _letter(row: DeadLetter) -> Letter:

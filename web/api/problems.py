@@ -28,8 +28,10 @@ STATUSES: Mapping[str, int] = {
     "invalid_request": 422,
     "model_mismatch": 422,
     "event_rejected": 422,
+    "id_reused": 409,
     "text_refused": 422,
     "not_found": 404,
+    "not_allowed": 403,
     "too_many_questions": 429,
     "broker_unavailable": 503,
     "provider_unavailable": 503,
@@ -59,7 +61,8 @@ MEANINGS: Mapping[int, str] = {
     403: "The key is valid, but has not the right that this operation needs. Things of other groups are not forbidden but not found.",
     404: "There is no such thing in the key's group, or no such address.",
     405: "The address exists, but not for this method; the header `Allow` names those it has.",
-    409: "An id that was given is taken by something else; choose another.",
+    409: "An id that was given is taken by something else; choose another. `code` is `id_reused` where an event's id was used again "
+    "with other content: nothing of the request is stored, and the first event stays as it is.",
     413: "The body is larger than JIYI_MAX_MESSAGE_BYTES; send several requests.",
     415: "Bodies are JSON: send `Content-Type: application/json`.",
     422: "The request is JSON, but fields are missing, unknown or wrong; `errors` has a sentence for each.",
@@ -74,8 +77,8 @@ MEANINGS: Mapping[int, str] = {
 class Refused(Exception):  # noqa: N818 – its name says what happened
     """A request that is answered with a status and, perhaps, what is wrong with which field."""
 
-    def __init__(self, status: int, detail: str, errors: Iterable[FieldProblem] = (), **headers: str) -> None:
-        self.status, self.detail, self.errors = status, detail, list(errors)
+    def __init__(self, status: int, detail: str, errors: Iterable[FieldProblem] = (), *, code: str | None = None, **headers: str) -> None:
+        self.status, self.detail, self.errors, self.code = status, detail, list(errors), code
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
         super().__init__(detail)
 
@@ -89,9 +92,9 @@ def answer_to(error: Exception) -> Response:
     """The problem that an error is."""
     match error:
         case Refused():
-            return problem(error.status, error.detail, error.errors, error.headers)
+            return problem(error.status, error.detail, error.errors, error.headers, error.code)
         case InvalidEvent() | InvalidRequest():
-            return problem(422, str(error), map(field_problem, error.problems))
+            return problem(422, str(error), map(field_problem, error.problems), code=error.code)
         case JiyiError():
             return _of_service(error)
         case Unanswered():
@@ -104,10 +107,14 @@ def answer_to(error: Exception) -> Response:
             return problem(500, "The log of the process `web` has the details.")
 
 
-def problem(status: int, detail: str, errors: Iterable[FieldProblem] = (), headers: Mapping[str, str] | None = None) -> Response:
+def problem(
+    status: int, detail: str, errors: Iterable[FieldProblem] = (), headers: Mapping[str, str] | None = None, code: str | None = None
+) -> Response:
     title = TITLES.get(status, "Refused")
-    body = Problem(type=f"{DOCS}#problem-{status}", title=title, status=status, detail=detail, instance=request.path, errors=list(errors))
-    return Response(to_json(body), status, mimetype=MEDIA_TYPE, headers=dict(headers or {}))
+    body = Problem(
+        type=f"{DOCS}#problem-{status}", title=title, status=status, detail=detail, instance=request.path, errors=list(errors), code=code
+    )
+    return Response(to_json(body, exclude_none=True), status, mimetype=MEDIA_TYPE, headers=dict(headers or {}))
 
 
 def refusal_of(error: ValidationError) -> Refused:
@@ -131,7 +138,7 @@ def _of_service(error: JiyiError) -> Response:
     if status == 500:
         log.error("%s %s failed: %s", request.method, request.path, error)
     headers: dict[str, Any] = {"Retry-After": str(RETRY_SECONDS)} if status in (429, 503, 504) else {}
-    return problem(status, str(error), headers=headers)
+    return problem(status, str(error), headers=headers, code=error.code)
 
 
 def _of_werkzeug(error: HTTPException) -> Response:

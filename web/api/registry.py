@@ -35,7 +35,8 @@ class Operation:
     method: Method
     path: str
     id: str
-    scope: Scope
+    #: None: what it does decides.
+    scope: Scope | None
     tag: Tag
     summary: str
     description: str

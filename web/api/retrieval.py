@@ -31,8 +31,8 @@ def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     Searches an agent's memory for what matters for a focal text: a question, or what is going on. Call it before
     answering a user or deciding what to do. Memories are ranked by recency, relevance and importance; each comes with its
     description, its score and every part of it. Ask in the language of the conversation; memories in another language are
-    found, too. What is returned counts as accessed, unless touch is false. An agent without memories gives the status
-    no_candidates, which is no error.
+    found, too. What is returned counts as accessed, unless touch is false. An agent without memories that fit gives the status
+    no_candidates, one that nothing has been stored of unknown_agent; neither is an error.
     """
     settings = get_settings()
     fields = {name: getattr(body, name) for name in RetrievalRequest.model_fields if name != "group_id"}

@@ -12,9 +12,10 @@ from pydantic_core import to_json
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from jiyi.protocol.events import CONTENT_TYPE, NUL_ESCAPE, unstorable
+from jiyi.protocol.wire.json_keys import repeated_key, sentence
 from jiyi.settings import get_settings
 from models.db.scope import for_groups
-from web.accounts.identity import Identity, need
+from web.accounts.identity import Identity, need, who
 from web.api.problems import Refused, field_problem, refusal_of
 from web.api.registry import Operation
 
@@ -45,7 +46,7 @@ class Reply:
 
 def run(operation: Operation, **parts: Any) -> Response:
     """Answer a request. Raises what :func:`web.api.problems.answer_to` makes problems of."""
-    identity = need(operation.scope)
+    identity = who() if operation.scope is None else need(operation.scope)
     asker = Asker(group_of(identity), identity)
     names = [part for part in parts.values() if isinstance(part, str)]
     if any(not name.strip() for name in names) or any(True for _ in unstorable(names)):
@@ -130,6 +131,8 @@ def _body(operation: Operation, model: type[BaseModel]) -> BaseModel:
         return model()
     if request.mimetype != CONTENT_TYPE:
         raise Refused(415, f"The body must be JSON, with the header Content-Type: {CONTENT_TYPE}.")
+    if (repeated := repeated_key(data)) is not None:
+        raise Refused(422, sentence(repeated), [field_problem(sentence(repeated))])
     try:
         body = model.model_validate_json(data)
     except ValidationError as error:

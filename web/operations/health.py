@@ -9,10 +9,11 @@ from typing import Any, Literal
 from flask_babel import gettext as _
 
 from jiyi.protocol.operations import Tick, WorkOwed
+from jiyi.providers.health import ProviderHealth
 from jiyi.settings import Settings
 from models.operations.canaries import Canary
+from models.operations.heartbeats import Worker
 from models.queue.broker_queues import Depths, task_queues
-from web.operations.roll_call import COUNTS_SECONDS, Worker
 from web.show import age, number, seconds_since
 from web.sources import Reading
 
@@ -29,6 +30,8 @@ MAX_DUE_SECONDS = 180
 #: Seconds that a worker may be silent because it is at work, by queue: the time limit of its longest task, and some more.
 BUSY_SECONDS = {"reflection": 960}
 MAX_BUSY_SECONDS = 240
+#: Seconds since its last canary was run in which a queue counts as read.
+CANARY_SECONDS = 120
 #: Seconds since its last sign of life in which beat counts as alive: several canaries.
 BEAT_SECONDS = 60
 #: The job whose ticks show that the schedule runs.
@@ -68,23 +71,26 @@ def intake(settings: Settings, depths: Reading[Depths], living: Sequence[float] 
     return Check(name, "ok", detail)
 
 
-def workers(roll: Reading[list[Worker]], canaries: Mapping[str, Canary] | None = None) -> Check:
-    """A queue whose worker neither answers nor has sung lately is unknown: it may be away, or at work and silent."""
+def workers(found: Reading[list[Worker]], canaries: Mapping[str, Canary] | None = None) -> Check:
+    """A queue whose canaries are silent for too long needs attention, even if its worker lives: it may be deaf.
+
+    One without a canary lately and without a living worker is unknown: the worker may just be starting.
+    """
     name = _("Workers")
-    sung = {canary.queue for canary in (canaries or {}).values() if canary.age is not None and canary.age <= COUNTS_SECONDS}
-    if roll.value is None and not sung:
-        return Check(name, "unknown", roll.reason)
-    answered = [worker for worker in roll.value or [] if worker.counts]
-    read = sung.union(*(worker.queues for worker in answered))
-    missing = [queue for queue in task_queues() if queue not in read]
-    if silent := [canary for queue in missing if (canary := (canaries or {}).get(queue)) and _is_silent(canary)]:
+    read = {canary.queue for canary in (canaries or {}).values() if canary.age is not None and canary.age <= CANARY_SECONDS}
+    if found.value is None and not read:
+        return Check(name, "unknown", found.reason)
+    alive = [worker for worker in found.value or [] if worker.counts]
+    unread = [queue for queue in task_queues() if queue not in read]
+    missing = [queue for queue in unread if not any(queue in worker.queues for worker in alive)]
+    if silent := [canary for queue in unread if (canary := (canaries or {}).get(queue)) and _is_silent(canary)]:
         named, since = ", ".join(canary.queue for canary in silent), age(min(canary.age or 0 for canary in silent))
         return Check(name, "attention", _("no sign of life from %(queues)s for %(age)s", queues=named, age=since))
     if missing:
-        return Check(name, "unknown", _("no answer yet for %(queues)s: away, or busy", queues=", ".join(missing)))
-    if not answered:
+        return Check(name, "unknown", _("no sign of life yet for %(queues)s: away, or starting", queues=", ".join(missing)))
+    if not alive:
         return Check(name, "ok", _("every queue is read"))
-    return Check(name, "ok", _("%(count)s answer, every queue is read", count=len(answered)))
+    return Check(name, "ok", _("%(count)s live, every queue is read", count=len(alive)))
 
 
 def _is_silent(canary: Canary) -> bool:
@@ -121,6 +127,13 @@ def schedule(settings: Settings, runs: Mapping[str, Tick] | None, reason: str, b
     if failed:
         return Check(name, "attention", _("failed: %(jobs)s", jobs=", ".join(failed)))
     return Check(name, "ok", _("%(job)s ran %(age)s ago", job=PULSE, age=age(since)))
+
+
+def provider(found: ProviderHealth) -> Check:
+    """The embedder, the LLM or the web search: one that is switched off is no reason to look."""
+    name = {"embedder": _("Embedder"), "llm": _("LLM"), "search": _("Web search")}[found.name]
+    state: State = {"ok": "ok", "off": "ok", "unknown": "unknown"}.get(found.state, "attention")  # type: ignore[assignment]
+    return Check(name, state, _("switched off") if found.state == "off" else found.detail)
 
 
 def dead_letters(count: int | None, reason: str) -> Check:

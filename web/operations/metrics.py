@@ -10,7 +10,8 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from flask import Blueprint, Flask, Response, request
@@ -23,6 +24,7 @@ from sqlalchemy import Connection
 from jiyi.providers import breakers
 from jiyi.settings import get_settings
 from models.db.scope import whole_service
+from models.memory.access import access_counters
 from models.operations import canaries, meters, reads, series
 from models.queue import broker_queues
 from models.queue import reads as pending
@@ -83,14 +85,14 @@ class Service(Collector):
                 with self._lock:
                     self._failures[name] += 1
         yield _up(up)
-        yield _gauge("jiyi_streams_open", "Live streams that this web process has open.", hub().watchers().total())
+        yield _gauge("jiyi_streams_open", "Live streams that this web process has open.", len(hub().watchers()))
         with self._lock:
             failures = dict(self._failures)
-        yield _counts(
+        yield _counter(
             "jiyi_scrape_failures",
             "Parts that did not answer, since this web process began.",
-            "part",
             {name: failures.get(name, 0) for name in PARTS},
+            "part",
         )
         yield _gauge("jiyi_scrape_seconds", "How long this scrape took.", time.monotonic() - began)
 
@@ -105,13 +107,13 @@ def of_broker() -> list[Metric]:
     living = canaries.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds)
     ages = {name: (oldest[name] if waiting else 0.0) for name, waiting in depths.waiting.items()}
     return [
-        _gauges("jiyi_queue_messages", "Messages that wait in a queue.", "queue", depths.waiting),
-        _gauges("jiyi_queue_oldest_seconds", "Age of the message that is next; absent if it does not say.", "queue", ages),
-        _gauges(
+        _gauge("jiyi_queue_messages", "Messages that wait in a queue.", depths.waiting, "queue"),
+        _gauge("jiyi_queue_oldest_seconds", "Age of the message that is next; absent if it does not say.", ages, "queue"),
+        _gauge(
             "jiyi_in_flight_messages",
             "Messages that were taken and are not acknowledged.",
-            "reader",
             {"intake": depths.intake.count, "tasks": depths.tasks.count},
+            "reader",
         ),
         _gauge("jiyi_intake_lag_seconds", "Age of the oldest event that waits for the intake.", ages[settings.intake_queue]),
         _gauge("jiyi_intakes_alive", "Intakes that have said lately that they live.", len(living)),
@@ -122,13 +124,13 @@ def of_database(connection: Connection) -> list[Metric]:
     owed = pending.by_kind(connection)
     now = time.time()
     return [
-        _gauges("jiyi_work_owed", "Pending work, by kind.", "kind", {row.kind: row.owed for row in owed}),
-        _gauges("jiyi_work_overdue", "Work that is due and unclaimed.", "kind", {row.kind: row.overdue for row in owed}),
-        _gauges(
+        _gauge("jiyi_work_owed", "Pending work, by kind.", {row.kind: row.owed for row in owed}, "kind"),
+        _gauge("jiyi_work_overdue", "Work that is due and unclaimed.", {row.kind: row.overdue for row in owed}, "kind"),
+        _gauge(
             "jiyi_work_oldest_seconds",
             "Age of the oldest pending work.",
-            "kind",
             {row.kind: max(0.0, now - row.oldest.timestamp()) for row in owed},
+            "kind",
         ),
         _gauge("jiyi_dead_letters_open", "Dead letters that nobody has decided on.", reads.open_letters(connection)),
     ]
@@ -140,52 +142,56 @@ def of_signs() -> list[Metric]:
     held = index_cache.reports()
     states = {name: BREAKER_STATES[state] for name, state in breakers.states().items() if state in BREAKER_STATES}
     return [
-        _gauges(
+        _gauge(
             "jiyi_canary_age_seconds",
             "Since a worker of the queue last gave a sign of life.",
-            "queue",
             {queue: canary.age for queue, canary in found.items()},
+            "queue",
         ),
-        _gauges(
+        _gauge(
             "jiyi_canary_wait_seconds",
             "How long the last sign of life waited in its queue.",
-            "queue",
             {queue: canary.waited for queue, canary in found.items()},
+            "queue",
         ),
         _gauge("jiyi_beat_age_seconds", "Since beat last gave a sign of life.", canaries.beat_age()),
-        _gauges("jiyi_index_bytes", "Memory of a worker's agent indexes.", "worker", {w: r["bytes"] for w, r in held.items()}),
-        _gauges("jiyi_index_agents", "Agents indexed by a worker.", "worker", {w: r["indexes"] for w, r in held.items()}),
-        _gauges("jiyi_breaker_state", "Circuit breaker: 0 closed, 1 half open, 2 open.", "provider", states),
+        _gauge("jiyi_index_bytes", "Memory of a worker's agent indexes.", {w: r["bytes"] for w, r in held.items()}, "worker"),
+        _gauge("jiyi_index_agents", "Agents indexed by a worker.", {w: r["indexes"] for w, r in held.items()}, "worker"),
+        _gauge("jiyi_breaker_state", "Circuit breaker: 0 closed, 1 half open, 2 open.", states, "provider"),
     ]
 
 
 def of_meters() -> list[Metric]:
     """What was counted since the beginning (``models.operations.meters``)."""
     totals = meters.totals()
+    access = access_counters()
     split = [(name.split(series.SEPARATOR), number) for name, number in totals.items()]
     tasks = {(parts[1], parts[2]): number for parts, number in split if parts[0] == series.TASK}
     work = {(parts[1], parts[2]): number for parts, number in split if parts[0] == series.WORK}
     names = sorted({name for name, _ in tasks})
     outcomes = ("done", "failed", "retried")
     return [
-        _count("jiyi_events_accepted", "Events stored.", totals.get("events", 0)),
-        _count("jiyi_events_repeated", "Events that were known already.", totals.get("events|repeated", 0)),
-        _count("jiyi_events_rejected", "Events that became dead letters.", totals.get("events|rejected", 0)),
-        _table(
+        _counter("jiyi_events_accepted", "Events stored.", totals.get("events", 0)),
+        _counter("jiyi_events_repeated", "Events that were known already.", totals.get("events|repeated", 0)),
+        _counter("jiyi_events_rejected", "Events that became dead letters.", totals.get("events|rejected", 0)),
+        _counter(
             "jiyi_tasks",
             "Runs of a task by their end.",
-            ("task", "outcome"),
             {(name, outcome): tasks[name, outcome] for name in names for outcome in outcomes if (name, outcome) in tasks},
+            "task",
+            "outcome",
         ),
-        _counts("jiyi_task_seconds", "Time spent in a task.", "task", {name: tasks.get((name, "s"), 0) for name in names}),
-        _counts(
+        _counter("jiyi_task_seconds", "Time spent in a task.", {name: tasks.get((name, "s"), 0) for name in names}, "task"),
+        _counter(
             "jiyi_task_wait_seconds",
             "Time that a task waited in its queue.",
-            "task",
             {name: tasks.get((name, "wait"), 0) for name in names},
+            "task",
         ),
-        _table("jiyi_work", "Subjects of work by what became of them.", ("kind", "outcome"), work),
+        _counter("jiyi_work", "Subjects of work by what became of them.", work, "kind", "outcome"),
         _retrievals(totals),
+        _counter("jiyi_access_updates", "Access times written.", access.updates),
+        _counter("jiyi_access_coalesced", "Accesses that were written together with a later one of the same memory.", access.coalesced),
     ]
 
 
@@ -211,36 +217,17 @@ def _retrievals(totals: dict[str, float]) -> Metric:
 
 def _up(up: dict[str, bool]) -> Metric:
     states = {name.lower(): float(answers) for name, answers in up.items()}
-    return _gauges("jiyi_up", "Whether it answered this scrape: database, broker, Valkey.", "source", states)
+    return _gauge("jiyi_up", "Whether it answered this scrape: database, broker, Valkey.", states, "source")
 
 
-def _gauge(name: str, told: str, value: float | None) -> Metric:
-    found = GaugeMetricFamily(name, told)
-    if value is not None:  # unknown is left out: it is no number
-        found.add_metric([], value)
-    return found
-
-
-def _gauges(name: str, told: str, label: str, values: dict[str, Any]) -> Metric:
-    found = GaugeMetricFamily(name, told, labels=[label])
-    for key, value in values.items():
+def _metric(kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, told: str, values: Any, *labels: str) -> Metric:
+    """One value, or with labels a mapping from theirs to values. What is not known is left out: it is no number."""
+    found = kind(name, told, labels=labels or None)
+    for key, value in (values if labels else {(): values}).items():
         if value is not None:
-            found.add_metric([key], value)
+            found.add_metric([key] if isinstance(key, str) else [*key], value)
     return found
 
 
-def _count(name: str, told: str, value: float) -> Metric:
-    found = CounterMetricFamily(name, told)
-    found.add_metric([], value)
-    return found
-
-
-def _counts(name: str, told: str, label: str, values: dict[str, float]) -> Metric:
-    return _table(name, told, (label,), {(key,): value for key, value in values.items()})
-
-
-def _table(name: str, told: str, labels: Iterable[str], values: dict[Any, float]) -> Metric:
-    found = CounterMetricFamily(name, told, labels=list(labels))
-    for key, value in values.items():
-        found.add_metric(list(key), value)
-    return found
+_gauge = partial(_metric, GaugeMetricFamily)
+_counter = partial(_metric, CounterMetricFamily)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from queue import Empty, Full, Queue
@@ -34,7 +33,7 @@ READ = stream.KEPT // 2
 
 
 class TooManyWatchers(Exception):  # noqa: N818 – its name says what happened
-    """``of_this_one``: the asker has too many streams open; else the whole process has."""
+    """``of_this_one``: the asker, or everybody at the asker's address, has too many streams open; else the whole process has."""
 
     def __init__(self, limit: int, *, of_this_one: bool) -> None:
         self.limit, self.of_this_one = limit, of_this_one
@@ -47,6 +46,7 @@ class Watcher:
 
     group_id: str
     owner: str
+    address: str
     #: Live news comes after this id; what is before it is read by the watcher itself.
     since: str
     entries: Queue[Entry] = field(default_factory=lambda: Queue(QUEUED))
@@ -81,18 +81,18 @@ class Hub:
         self._places: dict[str, str] = {}
         self._thread: threading.Thread | None = None
 
-    def join(self, group_id: str, owner: str) -> Watcher:
+    def join(self, group_id: str, owner: str, address: str = "") -> Watcher:
         """Watch a group from now on; to be left in the end.
 
         Raises:
             TooManyWatchers: nobody is turned away who is there already.
             RedisError: Valkey is away.
         """
-        self._refuse_too_many(owner)
+        self._refuse_too_many(owner, address)
         newest = stream.ends(group_id)[1]
         with self._changed:
-            self._refuse_too_many(owner)
-            watcher = Watcher(group_id, owner, self._places.setdefault(group_id, newest))
+            self._refuse_too_many(owner, address)
+            watcher = Watcher(group_id, owner, address, self._places.setdefault(group_id, newest))
             self._watchers.setdefault(group_id, set()).add(watcher)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._read, name="news", daemon=True)
@@ -109,10 +109,10 @@ class Hub:
                 self._watchers.pop(watcher.group_id, None)
                 self._places.pop(watcher.group_id, None)
 
-    def watchers(self) -> Counter[str]:
-        """How many streams are open, by who has them open."""
+    def watchers(self) -> list[Watcher]:
+        """Whose streams are open."""
         with self._changed:
-            return Counter(watcher.owner for watchers in self._watchers.values() for watcher in watchers)
+            return [watcher for watchers in self._watchers.values() for watcher in watchers]
 
     def cut_all(self) -> None:
         """End all streams, because the process is to end. Takes no lock: a signal's handler calls it."""
@@ -120,11 +120,13 @@ class Hub:
             for watcher in list(watchers):
                 watcher.cut = True
 
-    def _refuse_too_many(self, owner: str) -> None:
-        settings, counts = get_settings(), self.watchers()
-        if counts[owner] >= settings.stream_clients_per_key:
+    def _refuse_too_many(self, owner: str, address: str) -> None:
+        settings, there = get_settings(), self.watchers()
+        if sum(watcher.owner == owner for watcher in there) >= settings.stream_clients_per_key:
             raise TooManyWatchers(settings.stream_clients_per_key, of_this_one=True)
-        if counts.total() >= settings.stream_clients:
+        if address and sum(watcher.address == address for watcher in there) >= settings.stream_clients_per_address:
+            raise TooManyWatchers(settings.stream_clients_per_address, of_this_one=True)
+        if len(there) >= settings.stream_clients:
             raise TooManyWatchers(settings.stream_clients, of_this_one=False)
 
     def _read(self) -> None:

@@ -7,10 +7,6 @@ one that does not read is cut off: after that its thread serves others.
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import redis
 from flask import Blueprint, Flask, Response, abort, request
@@ -57,20 +53,10 @@ def live() -> Response:
     return answer()
 
 
-def end_with_process() -> None:
-    """In a server's main thread, once it handles signals: told to stop, the process lets its watchers go at once."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, _ending(signal.getsignal(number)))
-
-
-def _ending(usual: Any) -> Callable[[int, FrameType | None], None]:
-    def handle(number: int, frame: FrameType | None) -> None:
-        for made in hub.made():
-            made.cut_all()
-        if callable(usual):
-            usual(number, frame)
-
-    return handle
+def end_streams() -> None:
+    """Told to stop, the process lets its watchers go at once. Takes no lock: a signal's handler calls it."""
+    for made in hub.made():
+        made.cut_all()
 
 
 def register(app: Flask) -> None:
@@ -83,7 +69,7 @@ def answer() -> Response:
     identity = need("read")
     group_id, kinds, after = _group(identity), _kinds(), _after()
     try:
-        watcher = hub().join(group_id, identity.actor)
+        watcher = hub().join(group_id, identity.actor, request.remote_addr or "")
         try:
             beginning, known = _beginning(watcher, after)
         except BaseException:
@@ -98,7 +84,6 @@ def answer() -> Response:
     response = Response(sending.chunks(after), mimetype="text/event-stream")
     response.headers["X-Accel-Buffering"] = "no"  # nginx would gather it
     response.call_on_close(lambda: hub().leave(watcher))
-    response.call_on_close(client.close)
     return response
 
 
@@ -123,7 +108,7 @@ def _beginning(watcher: Watcher, after: str | None) -> tuple[str, stream.Place]:
 
 def _refused(error: TooManyWatchers) -> Response:
     status = 429 if error.of_this_one else 503
-    whose = "You have" if error.of_this_one else "The server has"
+    whose = "You, or others at your address, have" if error.of_this_one else "The server has"
     detail = f"{whose} {error.limit} streams open already. Close one, or try again later."
     return problem(status, detail, headers={"Retry-After": str(RETRY_AFTER[status])})
 

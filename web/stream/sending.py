@@ -15,12 +15,15 @@ import redis
 
 from jiyi.settings import get_settings
 from models.queue.stream import Entry, Place
+from web.http_server import CONNECTION, Connection
 from web.stream.hub import Watcher
 
 #: Seconds without news after which a comment is sent, so that neither side, nor a proxy, takes the other for dead.
 HEARTBEAT = 15.0
 #: Seconds of one wait: a client that has gone is noticed as soon.
 LOOK = 1.0
+#: Seconds between two looks whether a client has read what it was sent.
+UNREAD_POLL = 0.05
 #: Bytes that the kernel may hold for a client that does not read, and bytes sent at once, which fit in there.
 SEND_BUFFER, CHUNK = 128 * 1024, 16 * 1024
 
@@ -92,52 +95,45 @@ class Sending:
 class Client:
     """The other end of the connection, where the server tells: it must not hold a thread that nobody reads from."""
 
-    def __init__(self, sock: socket.socket | None) -> None:
-        self._sock = sock
+    def __init__(self, connection: Connection | None) -> None:
+        self._connection = connection
         self._patience = get_settings().stream_patience_seconds
-        if sock is None:
-            return
-        sock.settimeout(self._patience)  # should a chunk not fit after all
-        with suppress(OSError):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-            if sock.family != socket.AF_UNIX and hasattr(socket, "TCP_USER_TIMEOUT"):
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(self._patience * 1_000))
+        if connection is not None:
+            with suppress(OSError):
+                connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
 
     @classmethod
     def of(cls, environ: dict[str, Any]) -> Client:
-        sock = environ.get("gunicorn.socket")
-        return cls(sock if type(sock) is socket.socket else None)
+        return cls(environ.get(CONNECTION))
 
     def takes(self) -> bool:
-        """Whether there is room for a chunk, at least soon; if not, the connection ends here."""
-        if self._sock is None:
+        """Whether what it was sent has left this process, at least soon; if not, the connection ends here."""
+        if self._connection is None:
             return True
-        events = _poll(self._sock, select.POLLOUT, self._patience)
-        if events & select.POLLOUT and not events & (select.POLLERR | select.POLLHUP):
-            return True
-        with suppress(OSError):
-            # At once, with what it did not read: nothing of it is to linger in the kernel.
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self._sock.shutdown(socket.SHUT_RDWR)
-        return False
+        until = time.monotonic() + self._patience
+        while self._connection.connected and self._connection.total_outbufs_len:
+            if time.monotonic() > until:
+                with suppress(OSError):
+                    # At once, with what it did not read: nothing of it is to linger in the kernel.
+                    self._connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self._connection.will_close = True
+                return False
+            time.sleep(UNREAD_POLL)
+        return bool(self._connection.connected)
 
     def gone(self) -> bool:
         """Whether it has closed the connection."""
-        if self._sock is None:
+        if self._connection is None:
             return False
-        events = _poll(self._sock, select.POLLIN, 0)
+        if not self._connection.connected:
+            return True
+        events = _poll(self._connection.socket, select.POLLIN, 0)
         if events & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
             return True
         try:
-            return bool(events & select.POLLIN) and not self._sock.recv(1, socket.MSG_PEEK)
+            return bool(events & select.POLLIN) and not self._connection.socket.recv(1, socket.MSG_PEEK)
         except OSError:
             return True
-
-    def close(self) -> None:
-        """The server is not to wait for what it might still say: its one loop does that waiting."""
-        if self._sock is not None:
-            with suppress(OSError):
-                self._sock.shutdown(socket.SHUT_RD)
 
 
 def _poll(sock: socket.socket, wanted: int, seconds: float) -> int:

@@ -36,6 +36,20 @@ def private_folder(path: Path, mode: int = 0o700, *, check_owner: bool = True) -
         path.chmod(mode)
 
 
+def private_home(home: Path) -> None:
+    """Make the home folder, or take away what others may do in one that is there.
+
+    Not of folders that are no home of Jiyi's alone (the user's own, a shared one such as ``/tmp``): what is private below it is
+    in folders of its own.
+    """
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = home.stat()
+    shared = found.st_mode & stat.S_ISVTX or home in (Path.home(), Path(home.anchor))
+    wanted = stat.S_IMODE(found.st_mode) & ~0o077 | make_traversable() & 0o077
+    if found.st_uid == os.geteuid() and not shared and stat.S_IMODE(found.st_mode) != wanted:
+        home.chmod(wanted)
+
+
 def socket_folder(home: Path, run_dir: Path, longest: str) -> Path:
     """Make the sockets' folder: ``run``, or a private temporary one when that path is long or unusual.
 

@@ -62,12 +62,19 @@ def end_leftovers(notes: ProcessNotes, folders: Iterable[Path]) -> None:
         folders: the servers are those that work in one of these.
     """
     applications = {process: number for note in notes.read() for process, number in _session(note).items()}
-    servers = _servers(folders)
-    if applications or servers:
-        log.warning("ending %d processes left by a crash", len(applications) + len(servers))
+    if applications:
+        log.warning("ending %d processes left by a crash", len(applications))
     end_processes(applications, APPLICATION_STOP_SECONDS)
-    end_processes(servers, SERVER_STOP_SECONDS)
+    end_servers(folders)
     notes.clear()
+
+
+def end_servers(folders: Iterable[Path]) -> None:
+    """End the servers that work in one of the folders, and wait until their last process has gone."""
+    servers = _servers(folders)
+    if servers:
+        log.warning("ending %d processes of servers left by a crash", len(servers))
+    end_processes(servers, SERVER_STOP_SECONDS)
 
 
 def _session(note: Mapping[str, object]) -> dict[psutil.Process, int | None]:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import psycopg
 
+from workers.embedded.errors import StackError
 from workers.embedded.folders import private_folder
 from workers.embedded.postgres_cluster import SUPERUSER, make_cluster
 from workers.embedded.postgres_user import server_user
@@ -69,6 +70,11 @@ class Postgres(Server):
         for name, value in (SETTINGS | {"unix_socket_directories": str(self._sockets)}).items():
             command += ["-c", f"{name}={value}"]
         self.run(command, self.data, user)
+
+    def restart(self) -> None:
+        if not (self.data / "PG_VERSION").is_file():  # start() would make a new, empty database in its place
+            raise StackError(f"The embedded {self.name} cannot run: its data folder {self.data} is gone")
+        super().restart()
 
     def answers(self) -> bool:
         with contextlib.suppress(FileNotFoundError):

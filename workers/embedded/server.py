@@ -12,6 +12,7 @@ from signal import Signals
 from typing import ClassVar
 
 from workers.embedded.errors import StackError
+from workers.embedded.leftovers import end_servers
 from workers.supervision.logs import open_log, tail
 from workers.supervision.processes import wait_until
 
@@ -33,12 +34,20 @@ class Server(ABC):
     def __init__(self, data: Path, log_dir: Path) -> None:
         self.data = data
         self.child: subprocess.Popen[bytes] | None = None
-        self._log = log_dir / f"{self.name}.log"
+        self.log = log_dir / f"{self.name}.log"
         self._log_start = 0
 
     @abstractmethod
     def start(self) -> None:
         """Start the server without waiting for it."""
+
+    def restart(self) -> None:
+        """Start it again in the same data folder, without waiting for it. Nothing of the server that ended is left."""
+        self.start()
+
+    def end_leftovers(self) -> None:
+        """End what a server that was killed has left in its data folder (PostgreSQL's helpers take a moment)."""
+        end_servers([self.data])
 
     @abstractmethod
     def answers(self) -> bool:
@@ -48,7 +57,7 @@ class Server(ABC):
         """Begin a program in ``folder``, where a later start finds it after a crash, with its output in the log."""
         # LC_ALL keeps messages in English; PG… variables of the user's shell would change the server.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
-        with open_log(self._log) as output:
+        with open_log(self.log) as output:
             self._log_start = output.tell()
             self.child = subprocess.Popen(
                 command,
@@ -80,4 +89,4 @@ class Server(ABC):
 
     def failure(self, problem: str) -> StackError:
         """An error that shows what the server itself has said."""
-        return StackError(f"The embedded {self.name} cannot run: {problem}. Last lines of {self._log}:\n{tail(self._log, self._log_start)}")
+        return StackError(f"The embedded {self.name} cannot run: {problem}. Last lines of {self.log}:\n{tail(self.log, self._log_start)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +13,16 @@ from typing import Self
 
 import psutil
 
+from jiyi.settings import EMBEDDED_DATA
 from workers.embedded.errors import HomeInUse, StackError
-from workers.embedded.folders import make_traversable, private_folder, socket_folder
+from workers.embedded.folders import make_traversable, private_folder, private_home, socket_folder
 from workers.embedded.home_lock import HomeLock
 from workers.embedded.leftovers import SERVER_STOP_SECONDS, ProcessNotes, end_leftovers
 from workers.embedded.postgres import LONGEST_SOCKET, Postgres
 from workers.embedded.postgres_cluster import unfinished_folder
 from workers.embedded.server import Server
 from workers.embedded.valkey import Valkey
+from workers.embedded.watch import ServerWatch
 from workers.supervision.processes import KILL_SECONDS, end_processes
 
 __all__ = ["HomeInUse", "Stack", "StackError", "Urls"]
@@ -50,6 +53,7 @@ class Stack:
         self._sockets = self.run_dir
         self._servers: list[Server] = []
         self._urls: Urls | None = None
+        self._watch: ServerWatch | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -94,6 +98,9 @@ class Stack:
         """Stop both servers and release the home. Harmless when nothing, or only a part, has been started."""
         if self._lock is None:
             return
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
         children = {server.child: server.stop_signal for server in self._servers if server.child is not None}
         running: dict[psutil.Process, int | None] = {}
         for child, number in children.items():
@@ -126,20 +133,27 @@ class Stack:
             raise StackError(f"The stack in {self.home} is not started: call start() before track().")
         self._notes.add(pid, role)
 
+    def watch(self, say: Callable[[str], None], give_up: Callable[[str], None]) -> None:
+        """Start a server again that ends by itself, until :meth:`stop`.
+
+        Args:
+            say: is told in one line that a server ended, and that it is back.
+            give_up: is told in one sentence that a server cannot live.
+        """
+        self._watch = ServerWatch(self._servers, say, give_up)
+
     def announce(self, admin_url: str) -> None:
         """Tell a second copy that tries the same home where this one's admin page is."""
         if self._lock is not None:
             self._lock.announce(admin_url)
 
     def _start(self) -> Urls:
-        if not self.home.is_dir():
-            self.home.mkdir(mode=0o700, parents=True)
-            self.home.chmod(make_traversable())
+        private_home(self.home)
         private_folder(self.run_dir, make_traversable())
         private_folder(self.log_dir)
         self._lock = HomeLock(self.home, self.run_dir / "lock")
         self._sockets = socket_folder(self.home, self.run_dir, longest=f"postgres/{LONGEST_SOCKET}")
-        postgres = Postgres(self.home / "postgres", self.log_dir, self._sockets / "postgres")
+        postgres = Postgres(self.home / EMBEDDED_DATA, self.log_dir, self._sockets / "postgres")
         valkey = Valkey(self.home / "valkey", self.log_dir, self._sockets / "valkey.sock")
         self._servers = [postgres, valkey]
         end_leftovers(self._notes, [postgres.data, unfinished_folder(postgres.data), valkey.data])

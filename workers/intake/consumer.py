@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from uuid import UUID
 
 from jiyi.memory.nodes import Derived
-from jiyi.protocol.events import Event
+from jiyi.protocol.events import Event, EventKey
 from jiyi.settings import Settings, get_settings
 from models.memory.inbox import CollisionError, Stored
 from models.memory.ingest import DATABASE_ERRORS, Ingestor, Part, Rejected, is_transient
@@ -135,7 +134,7 @@ def acknowledge(source: Source, batch: Batch) -> None:
     source.acknowledge(batch)
 
 
-def store(events: Sequence[Event], rejected: Sequence[Rejected], derived: Mapping[UUID, Derived] | None = None) -> Stored:
+def store(events: Sequence[Event], rejected: Sequence[Rejected], derived: Mapping[EventKey, Derived] | None = None) -> Stored:
     """Store everything of a batch; an event that the database refuses becomes a dead letter. Raises as :meth:`Ingestor.ingest`."""
     return INGESTOR.ingest([Part([event]) for event in events], rejected, derived)
 

@@ -7,11 +7,10 @@ import traceback
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from uuid import UUID
 
 from jiyi.memory.nodes import Derived
 from jiyi.protocol import events as wire
-from jiyi.protocol.events import Event
+from jiyi.protocol.events import Event, EventKey
 from jiyi.settings import Settings
 from models.memory import inbox
 from models.memory.ingest import Rejected, identity
@@ -28,7 +27,7 @@ class Opened:
     events: list[Event] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     #: What follows from the events; None if that failed: storing them then finds out which one is to blame.
-    derived: dict[UUID, Derived] | None = None
+    derived: dict[EventKey, Derived] | None = None
 
 
 def open_messages(messages: Iterable[Taken], signatures: Signatures, settings: Settings) -> Opened:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from jiyi.accounts.api_keys import ID
 from jiyi.accounts.signatures import SERVICE, service_signing_key, verifies
 from jiyi.settings import Settings
-from models.accounts import api_keys
-from models.accounts.api_keys import KEY_SECONDS, MAX_KEYS, ApiKey
-from models.accounts.lookup_cache import LookupCache
-from models.db.connection import unit_of_work
-from models.db.scope import whole_service
+from models.accounts.api_keys import ApiKey
+from models.accounts.known_keys import known_keys
 from workers.intake.sources import Signature, Taken
 
 UNSIGNED = "not signed, and JIYI_REQUIRE_SIGNED_EVENTS is on; publish with an API key (JIYI_KEY)"
@@ -24,7 +21,7 @@ class Signatures:
     def __init__(self, settings: Settings) -> None:
         self._required = settings.require_signed_events
         self._secret_key = settings.secret_key.get_secret_value()
-        self._keys = LookupCache(_find, fresh_seconds=KEY_SECONDS, max_entries=MAX_KEYS)
+        self._keys = known_keys()
         #: Of the batch that was looked up last.
         self._known: dict[str, ApiKey] = {}
 
@@ -62,8 +59,3 @@ class Signatures:
         if verifies(service_signing_key(self._secret_key, signature.group_id), body, signature.value):
             return ""
         return "not signed by this service: is JIYI_SECRET_KEY the same in every process?"
-
-
-def _find(key_ids: Collection[str]) -> dict[str, ApiKey]:
-    with whole_service(), unit_of_work() as connection:
-        return api_keys.find(connection, key_ids)

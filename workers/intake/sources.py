@@ -20,8 +20,10 @@ from uuid import uuid4
 import kombu
 import redis
 from kombu.exceptions import OperationalError
+from kombu.transport.redis import Channel
 
 from jiyi.accounts.signatures import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
+from jiyi.protocol.wire.bindings import member_of
 from jiyi.protocol.wire.broker import intake_queue
 from jiyi.settings import Settings
 from models.db import valkey_keys
@@ -98,6 +100,7 @@ class RedisSource:
     def __init__(self, address: str, settings: Settings) -> None:
         self._settings = settings
         self._queue = settings.intake_queue
+        self._binding = member_of(intake_queue(settings), Channel.sep)
         self._name = uuid4().hex
         self._free = list(valkey_keys.intake_holds(self._queue, self._name))
         self._redis = redis.Redis.from_url(
@@ -125,9 +128,11 @@ class RedisSource:
         self._redis.close()
 
     def _stay_alive(self) -> None:
-        """Say that this intake lives, and now and then return what dead ones held."""
+        """Say that this intake lives, and which queue it reads; and now and then return what dead ones held."""
         seconds = self._settings.intake_redelivery_seconds
         with self._redis.pipeline(transaction=True) as pipe:
+            for bindings in (Channel.keyprefix_queue, Channel.keyprefix_binding_permanent):  # a broker may lose them, and producers wait
+                pipe.sadd(bindings % self._settings.exchange, self._binding)
             pipe.sadd(valkey_keys.intakes(self._queue), self._name)  # each time: a broker that lost it would never look for our lists
             pipe.set(valkey_keys.intake_alive(self._name), 1, ex=seconds)
             pipe.execute()

@@ -13,11 +13,14 @@ TAIL_BYTES = 16 * 1024  # read at most this much to find those lines.
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open a log file for appending; one that has grown past LOG_BYTES becomes ``<name>.1`` first."""
+    """Open a log file for appending, its owner's alone; one that has grown past LOG_BYTES becomes ``<name>.1`` first."""
     with contextlib.suppress(FileNotFoundError):
         if path.stat().st_size > LOG_BYTES:
             path.replace(path.with_name(path.name + ".1"))
-    return path.open("ab")
+    opened = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
+    with contextlib.suppress(PermissionError):  # it is there already, and somebody else's: another user ran Jiyi before
+        os.fchmod(opened.fileno(), 0o600)
+    return opened
 
 
 def tail(path: Path, start: int) -> str:

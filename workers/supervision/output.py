@@ -24,6 +24,7 @@ class Output:
 
     def __init__(self, names: Iterable[str], *, quiet: bool) -> None:
         self._quiet = quiet
+        self._gone = False
         self._printer = Printer(sys.stdout, width=max(map(len, [*names, SYSTEM])))
         self._guard = threading.Lock()
 
@@ -37,13 +38,13 @@ class Output:
                     log.flush()
             self.show(line, name, colour)
 
-    def show(self, line: str | bytes, name: str = SYSTEM, colour: str | None = None) -> None:
-        """Print one line."""
-        if self._quiet:
+    def show(self, line: str | bytes, name: str = SYSTEM, colour: str | None = None, *, always: bool = False) -> None:
+        """Print one line; ``always``: even if the rest is kept out of the terminal."""
+        if self._gone or (self._quiet and not always):
             return
         with self._guard:
             try:
                 now = datetime.now().astimezone()
                 self._printer.write(Message(type="line", data=line, time=now, name=name, colour=colour))
             except (OSError, ValueError):  # the terminal is gone; the processes need not end for that
-                self._quiet = True
+                self._gone = True

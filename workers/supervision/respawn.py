@@ -7,7 +7,6 @@ of its tasks); and whoever wants everything gone at once finds it by the session
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import os
 import select
@@ -18,11 +17,8 @@ import time
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
-BACKOFF_FIRST_SECONDS = 0.5  # a passing fault (a server that restarts) is often over by then.
-BACKOFF_MOST_SECONDS = 10.0  # longer would look like an outage to people.
-GOOD_RUN_SECONDS = 60.0  # a program that ran this long had started well: its back-off begins anew.
-MAX_CRASHES = 5  # within CRASH_WINDOW_SECONDS; more tries would only bury the cause in the log.
-CRASH_WINDOW_SECONDS = 60.0
+from workers.supervision.restarts import TOO_OFTEN, Restarts, describe
+
 STOP_SECONDS = 7.0  # for a graceful end; shorter than the supervisor's patience, so that the message is ours.
 PARENT_CHECK_SECONDS = 1.0  # how soon a killed supervisor is noticed.
 EXIT_USAGE = 2  # the customary code for wrong arguments.
@@ -54,27 +50,20 @@ class Respawner:
             0 after a requested end, otherwise the program's exit code (128 + N when signal N killed it).
         """
         with self._signals() as wakeup:
-            crashes: collections.deque[float] = collections.deque(maxlen=MAX_CRASHES)
-            backoff = BACKOFF_FIRST_SECONDS
+            restarts = Restarts()
             while True:
                 began = time.monotonic()
                 code = self._run_once(wakeup)
                 now = time.monotonic()
                 if self._stop_signal is not None:
                     return 0
-                crashes.append(now)
-                if now - began >= GOOD_RUN_SECONDS:
-                    backoff = BACKOFF_FIRST_SECONDS
-                if len(crashes) == MAX_CRASHES and now - crashes[0] <= CRASH_WINDOW_SECONDS:
-                    self._say(
-                        f"{_describe(code)}; it has ended {MAX_CRASHES} times within "
-                        f"{CRASH_WINDOW_SECONDS:.0f} seconds: giving up. The reason is in the lines above."
-                    )
+                pause = restarts.pause(code, began, now)
+                if pause is None:
+                    self._say(f"{describe(code)}; it has crashed {TOO_OFTEN}: giving up. The reason is in the lines above.")
                     return _exit_code(code)
-                self._say(f"{_describe(code)} after {now - began:.1f} s; starting it again in {backoff:g} s")
-                if self._pause(wakeup, backoff):
+                self._say(f"{describe(code)} after {now - began:.1f} s; starting it again in {pause:g} s")
+                if self._pause(wakeup, pause):
                     return 0
-                backoff = min(backoff * 2, BACKOFF_MOST_SECONDS)
 
     def _run_once(self, wakeup: int) -> int:
         try:
@@ -153,16 +142,10 @@ def _sleep(wakeup: int, seconds: float) -> None:
         os.read(wakeup, select.PIPE_BUF)
 
 
-def _describe(code: int) -> str:
-    if code < 0:
-        return f"it was killed by signal {-code} ({signal.strsignal(-code) or 'unknown'})"
-    return f"it ended with exit code {code}"
-
-
 def _exit_code(code: int) -> int:
     if code < 0:
         return SIGNAL_EXIT_BASE - code
-    return code or 1  # a service that ends well, but ends, has failed all the same
+    return code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -186,9 +186,20 @@ class Supervisor:
             self._output.copy(child.stdout, name, colour, log)
         code = child.wait()
         if not self.ending:
-            self._output.show(f"{name} has given up (exit code {code}): ending all processes")
-            self.stop(code if code > 0 else SIGNAL_EXIT_BASE - code or 1)
-            self._interrupts.interrupt()
+            reason = f". Its log: {self._log_dir / f'{name}.log'}" if self._log_dir else ""
+            self.give_up(f"{name} has given up (exit code {code}){reason}", code if code > 0 else SIGNAL_EXIT_BASE - code or 1)
+
+    def say(self, line: str) -> None:
+        """Tell people something that they are to see even when nothing of the processes' output is shown."""
+        self._output.show(line, always=True)
+
+    def give_up(self, sentence: str, returncode: int = 1) -> None:
+        """Say why, and end all processes and what the main thread does meanwhile."""
+        if self.ending:
+            return
+        self.say(f"{sentence}; ending all processes")
+        self.stop(returncode)
+        self._interrupts.interrupt()
 
     def _watch(self) -> None:
         """See to deadlines, and to processes whose guardian was killed: their output would never end."""
@@ -223,13 +234,15 @@ def run(
         quiet: keep their output out of the terminal.
         on_started: foreground work, done in the main thread once all have been started. If it returns a
             number, that ends all and is the result; None keeps them running. An exception ends them too.
-        stack: the running embedded servers, which this does not stop.
+        stack: the running embedded servers, which this restarts when they end by themselves, and does not stop.
 
     Returns:
         130 or 143 after a signal, ``on_started``'s number, or the exit code of the process that gave up.
     """
     supervisor = Supervisor(commands, env, quiet=quiet, stack=stack)
     supervisor.start()
+    if stack is not None:
+        stack.watch(supervisor.say, supervisor.give_up)
     try:
         if on_started is not None:
             code = supervisor.foreground(on_started)

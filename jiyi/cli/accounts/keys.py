@@ -11,8 +11,11 @@ from rich.text import Text
 
 from jiyi.accounts.api_keys import SCOPES, KeyScope
 from jiyi.cli import output
+from jiyi.cli.commands import Shown, show, shows
 from jiyi.cli.shell import Json, connect, session
+from jiyi.client.client import Client
 from jiyi.client.keys import DEFAULT_GRACE, DEFAULT_SCOPES, CreatedKey
+from jiyi.protocol.accounts import Key
 
 app = typer.Typer(no_args_is_help=True, help="API keys: who may use the REST API, and sign events.")
 
@@ -31,8 +34,9 @@ def duration(text: str | timedelta) -> timedelta:
 
 
 @app.command()
+@shows
 def create(
-    ctx: typer.Context,
+    client: Client,
     name: Annotated[str, typer.Argument(help="What it is for, such as crawler.")],
     scopes: Annotated[
         list[str] | None,
@@ -41,13 +45,10 @@ def create(
     expires: Annotated[
         timedelta | None, typer.Option(parser=duration, metavar="90d", help="How long it works.", show_default="for good")
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """A new key for the group (--group), shown once. With the scope operator it is for all groups."""
     expires_at = None if expires is None else datetime.now(UTC) + expires
-    with connect(ctx) as client:
-        made = client.keys.create(name, scopes=cast("list[KeyScope]", scopes or DEFAULT_SCOPES), expires_at=expires_at)
-    _tell(made, as_json=as_json)
+    return _created(client.keys.create(name, scopes=cast("list[KeyScope]", scopes or DEFAULT_SCOPES), expires_at=expires_at))
 
 
 @app.command("list")
@@ -55,12 +56,10 @@ def list_keys(ctx: typer.Context, as_json: Json = False) -> None:
     """Keys and when they were used: of the group, if one is given with --group, else all."""
     with connect(ctx) as client:
         found = client.keys.list(all_groups=session(ctx).group is None)
-    if as_json:
-        output.document([key.model_dump(mode="json") for key in found])
-        return
-    if not found:
-        output.notice("no keys; make one with `jiyi keys create NAME`")
-        return
+    show(Shown(found, lambda: _print_keys(found)), as_json=as_json)
+
+
+def _print_keys(found: list[Key]) -> None:
     now = datetime.now(UTC)
     made = output.table("", "id", "group", "name", "may", "state", "expires", "used", grow=["group", "name", "may"], right=["used"])
     for key in found:
@@ -75,40 +74,36 @@ def list_keys(ctx: typer.Context, as_json: Json = False) -> None:
             None if key.expires_at is None else output.local_date(key.expires_at),
             "never" if key.last_used_at is None else f"{output.age(key.last_used_at, now)} ago",
         )
-    output.stdout().print(made)
+    output.listing(made, None, "", "no keys; make one with `jiyi keys create NAME`")
 
 
 @app.command()
-def revoke(ctx: typer.Context, key_id: Annotated[str, typer.Argument(metavar="ID", help="Its id.")], as_json: Json = False) -> None:
+@shows
+def revoke(client: Client, key_id: Annotated[str, typer.Argument(metavar="ID", help="Its id.")]) -> Shown:
     """End a key, for good. It may work for five more seconds."""
-    with connect(ctx) as client:
-        found = client.keys.revoke(key_id)
-    if as_json:
-        output.document(found.model_dump(mode="json"))
-        return
-    output.line(f"{found.key_id} ({found.name}) is revoked")
+    found = client.keys.revoke(key_id)
+    return Shown(found, lambda: output.line(f"{found.key_id} ({found.name}) is revoked"))
 
 
 @app.command()
+@shows
 def rotate(
-    ctx: typer.Context,
+    client: Client,
     key_id: Annotated[str, typer.Argument(metavar="ID", help="The id of the key to replace.")],
     grace: Annotated[
         timedelta, typer.Option(parser=duration, metavar="24h", help="How long the old one works on.", show_default="24h")
     ] = DEFAULT_GRACE,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """A new key with the same rights, shown once; the old one works on for a while."""
-    with connect(ctx) as client:
-        made = client.keys.rotate(key_id, grace=grace)
-    _tell(made, as_json=as_json)
+    return _created(client.keys.rotate(key_id, grace=grace))
 
 
-def _tell(created: CreatedKey, *, as_json: bool) -> None:
+def _created(created: CreatedKey) -> Shown:
+    return Shown({"key": created.text, **created.key.model_dump()}, lambda: _print_created(created))
+
+
+def _print_created(created: CreatedKey) -> None:
     made = created.key
-    if as_json:
-        output.document({"key": created.text, **made.model_dump(mode="json")})
-        return
     output.line(created.text)
     where = "every group" if made.group_id is None else f"the group {made.group_id}"
     until = "" if made.expires_at is None else f" until {output.local_time(made.expires_at)}"

@@ -8,10 +8,13 @@ from uuid import UUID
 import typer
 
 from jiyi.cli import output
+from jiyi.cli.commands import Shown, show, shows
 from jiyi.cli.operations import jobs
 from jiyi.cli.shell import Json, connect
+from jiyi.client.client import Client
 from jiyi.protocol.archive import MAX_RESTORED
-from jiyi.protocol.queries import DEFAULT_PAGE
+from jiyi.protocol.operations import Tick
+from jiyi.protocol.queries import DEFAULT_PAGE, Page
 
 app = typer.Typer(help="The archive: memories that are found only when they are asked for.")
 
@@ -33,11 +36,13 @@ def archive(
         return
     with connect(ctx) as client:
         tick = client.jobs.run("archive", dry_run=dry_run, whole_service=False)
-    if as_json or not dry_run:
-        jobs.finish(tick, as_json=as_json)
-        return
+    found = jobs.finished(tick)
+    show(Shown(tick, lambda: _print_verdicts(client.group, tick)) if dry_run else found, as_json=as_json)
+
+
+def _print_verdicts(group: str, tick: Tick) -> None:
     agents: list[dict[str, Any]] = tick.summary.get("by_agent", [])
-    made = output.table(client.group, "agent", "not accessed since", *VERDICTS, right=VERDICTS)
+    made = output.table(group, "agent", "not accessed since", *VERDICTS, right=VERDICTS)
     for agent in agents:
         output.row(made, agent["agent_id"], output.local_date(agent["accessed_before"]), *(agent[name] for name in VERDICTS))
     output.stdout().print(made)
@@ -48,19 +53,19 @@ def archive(
 
 
 @app.command("list")
+@shows
 def list_archived(
-    ctx: typer.Context,
+    client: Client,
     agent: Annotated[str, typer.Argument(help="Whose.")],
     limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
     before: Annotated[int | None, typer.Option(min=1, help="Only those before this number: the next page.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """An agent's archived memories, newest first."""
-    with connect(ctx) as client:
-        page = client.archive.list(agent, before=before, limit=limit)
-    if as_json:
-        output.document(page.model_dump(mode="json"))
-        return
+    page = client.archive.list(agent, before=before, limit=limit)
+    return Shown(page, lambda: _print_page(agent, page))
+
+
+def _print_page(agent: str, page: Page) -> None:
     made = output.table(agent, "id", "created", "archived", "why", "imp", "memory", right=["imp"], grow=["memory"])
     for row in page.rows:
         output.row(
@@ -72,31 +77,22 @@ def list_archived(
             row["poignancy"],
             output.cut(row["description"], 1_000, 1),
         )
-    if page.rows:
-        output.stdout().print(made)
-    else:
-        output.notice(f"nothing of {agent} is archived")
-    if page.next is not None:
-        output.notice(f"more: --before {page.next}")
+    output.listing(made, page.next, "--before", f"nothing of {agent} is archived")
 
 
 @app.command()
+@shows
 def restore(
-    ctx: typer.Context,
+    client: Client,
     node_ids: Annotated[list[UUID] | None, typer.Argument(help="Ids of archived memories.", metavar="[ID]…")] = None,
     agent: Annotated[str | None, typer.Option("--agent", help="All of this agent.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Bring archived memories back. It counts as an access, and takes an expiry that has passed away."""
     if bool(node_ids) == (agent is not None):
         raise typer.BadParameter("give either ids or --agent NAME")
-    with connect(ctx) as client:
-        done = client.archive.restore(*(node_ids or []), agent_id=agent)
+    done = client.archive.restore(*(node_ids or []), agent_id=agent)
     if node_ids and done.restored < len(set(node_ids)):
         output.notice(f"only {done.restored:,} of {len(set(node_ids)):,} were archived memories of this group")
     if done.restored >= MAX_RESTORED and agent is not None:
         output.notice("there may be more: run it again")
-    if as_json:
-        output.document(done.model_dump())
-        return
-    output.line(f"{done.restored:,} restored")
+    return Shown(done, lambda: output.line(f"{done.restored:,} restored"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from jiyi.cli.output import UNKNOWN
 from jiyi.cli.shell import InvalidFile, Json, connect, session
 from jiyi.client.client import Client
 from jiyi.memory import stanford
-from jiyi.protocol.events import Event
+from jiyi.protocol.events import Event, MemoryObserved
 
 app = typer.Typer(no_args_is_help=True, help="Bring memories in from files.")
 
@@ -68,12 +69,23 @@ def stanford_folder(
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: Json = False,
 ) -> None:
-    """A persona's memory as saved by the original Generative Agents simulation."""
+    """A persona's memory as saved by the original Generative Agents simulation. What of it cannot be kept is left out, and told."""
     memory = stanford.read(folder)
     with connect(ctx) as client:
         model = None if embed_anew else embedding_model
         events = stanford.events(memory, client.group, agent or memory.persona, embedding_model=model)
-        _bring_in(client, events, skipped=0, wait=wait, timeout=timeout, as_json=as_json)
+        left_out = stanford.left_out(memory)
+        _tell("left out", left_out)
+        skipped = len(memory.nodes) - sum(isinstance(event, MemoryObserved) for event in events)
+        _bring_in(client, events, skipped=skipped, left_out=left_out, wait=wait, timeout=timeout, as_json=as_json)
+
+
+def _tell(what: str, sentences: Sequence[str]) -> None:
+    """On stderr, the first few one by one."""
+    for sentence in sentences[:MAX_SHOWN]:
+        output.notice(f"{what}: {sentence}")
+    if len(sentences) > MAX_SHOWN:
+        output.notice(f"{what}: {len(sentences) - MAX_SHOWN:,} more")
 
 
 def _refuse(found: Lines, name: str, *, told: bool, skip_bad: bool) -> None:
@@ -92,15 +104,18 @@ def _refuse(found: Lines, name: str, *, told: bool, skip_bad: bool) -> None:
         )
 
 
-def _bring_in(client: Client, events: list[Event], *, skipped: int, wait: bool, timeout: float, as_json: bool) -> None:
+def _bring_in(
+    client: Client, events: list[Event], *, skipped: int, left_out: Sequence[str] | None = None, wait: bool, timeout: float, as_json: bool
+) -> None:
     publish(client, events)
     if wait:
         wait_for(client, events, timeout)
     agents = sorted({event.agent_id for event in events})
     groups = sorted({event.group_id for event in events})
     if as_json:
-        output.document({"published": len(events), "skipped": skipped, "waited": wait, "groups": groups, "agents": agents})
+        also = {} if left_out is None else {"left_out": list(left_out)}
+        output.document({"published": len(events), "skipped": skipped, **also, "waited": wait, "groups": groups, "agents": agents})
         return
-    left_out = f", {skipped:,} left out" if skipped else ""
+    without = f", {skipped:,} left out" if skipped else ""
     state = "retrievable" if wait else "published"
-    output.line(f"{len(events):,} events {state}{left_out} (group {', '.join(groups) or UNKNOWN}; agent {', '.join(agents) or UNKNOWN})")
+    output.line(f"{len(events):,} events {state}{without} (group {', '.join(groups) or UNKNOWN}; agent {', '.join(agents) or UNKNOWN})")

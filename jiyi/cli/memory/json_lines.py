@@ -10,15 +10,15 @@ from uuid import UUID, uuid5
 
 from pydantic import BaseModel, ConfigDict
 
+from jiyi.client.observations import full_form
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
-from jiyi.protocol.events import Event, MemoryObserved, Observation
+from jiyi.protocol.events import Event
 from jiyi.settings import get_settings
 
 #: Problems that are told one by one; of the others only the number.
 MAX_SHOWN = 20
 NAMESPACE = UUID("9d0f4c52-0c5e-5b0e-8a53-4a6f7c1b2e90")
-ENVELOPE = MemoryObserved.model_fields.keys() - {"payload"}
 
 
 class Target(BaseModel):
@@ -91,16 +91,6 @@ def event_of(text: bytes, target: Target) -> Event:
     if size > limit:
         raise InvalidEvent([f"payload: the event has {size:,} bytes, more than {limit:,} (JIYI_MAX_MESSAGE_BYTES)"])
     return event
-
-
-def full_form(content: dict[str, Any]) -> dict[str, Any]:
-    """An event from its short form, in which the payload's fields stand beside the envelope's."""
-    unknown = content.keys() - ENVELOPE - Observation.model_fields.keys()
-    if unknown:
-        raise InvalidEvent([f"{name}: no such field" for name in sorted(unknown)])
-    envelope = {name: value for name, value in content.items() if name in ENVELOPE}
-    payload = {name: value for name, value in content.items() if name not in ENVELOPE}
-    return {"type": "memory.observed", **envelope, "payload": payload}
 
 
 def _renamed(event: dict[str, Any], place: str) -> dict[str, Any]:

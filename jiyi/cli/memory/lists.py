@@ -6,10 +6,13 @@ from typing import Annotated, Any
 
 import typer
 from rich.cells import cell_len
+from rich.console import Group
 from rich.table import Table
 
 from jiyi.cli import bars, output
-from jiyi.cli.shell import Json, NodeKind, connect, given
+from jiyi.cli.commands import Shown, shows
+from jiyi.cli.shell import NodeKind, given
+from jiyi.client.client import Client
 from jiyi.protocol.queries import DEFAULT_PAGE, Page
 
 Agent = Annotated[str, typer.Argument(help="Whose.")]
@@ -18,93 +21,67 @@ Limit = Annotated[int, typer.Option(min=1, help="Rows of the page.")]
 BAR, MAX_LINES = 24, 3
 
 
+@shows
 def nodes(
-    ctx: typer.Context,
+    client: Client,
     agent: Agent,
     types: Annotated[list[NodeKind] | None, typer.Option("--type", help="Only of this type; may be repeated.")] = None,
     limit: Limit = DEFAULT_PAGE,
     before: Annotated[int | None, typer.Option(min=1, help="Only below this number: the next page.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """An agent's memories, newest first."""
-    with connect(ctx) as client:
-        page = client.memory.nodes(agent, before=before, limit=limit, **given(types=types))
-    if as_json:
-        output.document(page.model_dump(mode="json"))
-        return
-    output.stdout().print(_node_table(agent, page.rows))
-    _more(page, "--before")
+    page = client.memory.nodes(agent, before=before, limit=limit, **given(types=types))
+    return Shown(page, lambda: output.listing(_node_table(agent, page.rows), page.next, "--before"))
 
 
+@shows
 def related(
-    ctx: typer.Context,
+    client: Client,
     agent: Agent,
     subject: Annotated[str, typer.Option(help="Of the statement.")] = "",
     predicate: Annotated[str, typer.Option(help="Of the statement.")] = "",
     object_: Annotated[str, typer.Option("--object", help="Of the statement.")] = "",
     limit: Limit = DEFAULT_PAGE,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Events and thoughts that share a keyword with a statement."""
     if not (subject or predicate or object_):
         raise typer.BadParameter("give at least one of --subject, --predicate, --object")
-    with connect(ctx) as client:
-        found = client.memory.related(agent, subject=subject, predicate=predicate, object=object_, limit=limit)
-    if as_json:
-        output.document(found)
-        return
-    console = output.stdout()
-    for kind, rows in found.items():
-        console.print(_node_table(kind, rows))
+    found = client.memory.related(agent, subject=subject, predicate=predicate, object=object_, limit=limit)
+    return Shown(found, lambda: Group(*(_node_table(kind, rows) for kind, rows in found.items())))
 
 
+@shows
 def keywords(
-    ctx: typer.Context,
+    client: Client,
     agent: Agent,
     limit: Limit = DEFAULT_PAGE,
     offset: Annotated[int, typer.Option(min=0, help="Rows to skip: the next page.")] = 0,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """An agent's keywords, strongest first."""
-    with connect(ctx) as client:
-        page = client.memory.keywords(agent, offset=offset, limit=limit)
-    if as_json:
-        output.document(page.model_dump(mode="json"))
-        return
+    page = client.memory.keywords(agent, offset=offset, limit=limit)
+    return Shown(page, lambda: _print_keywords(agent, page))
+
+
+def _print_keywords(agent: str, page: Page) -> None:
     made = output.table(agent, "keyword", "type", "strength", "", right=["strength"], grow=["keyword"])
     best = max((row["strength"] for row in page.rows), default=0)
     for row in page.rows:
         output.row(made, row["keyword"], row["memory_type"], row["strength"], bars.single(row["strength"], best, BAR))
-    output.stdout().print(made)
-    _more(page, "--offset")
+    output.listing(made, page.next, "--offset")
 
 
+@shows
 def agents(
-    ctx: typer.Context,
-    limit: Limit = DEFAULT_PAGE,
-    after: Annotated[str, typer.Option(help="Only after this name: the next page.")] = "",
-    as_json: Json = False,
-) -> None:
+    client: Client, limit: Limit = DEFAULT_PAGE, after: Annotated[str, typer.Option(help="Only after this name: the next page.")] = ""
+) -> Shown:
     """The group's agents, with what is set for them."""
-    with connect(ctx) as client:
-        page = client.agents.list(after=after, limit=limit)
-        group = client.group
-    if as_json:
-        output.document(page.model_dump(mode="json"))
-        return
-    made = output.table(
-        group,
-        "agent",
-        "nodes",
-        "events",
-        "thoughts",
-        "chats",
-        "to reflection",
-        "since",
-        "settings",
-        right=["nodes", "events", "thoughts", "chats", "to reflection"],
-        grow=["settings"],
-    )
+    page = client.agents.list(after=after, limit=limit)
+    return Shown(page, lambda: _print_agents(client.group, page))
+
+
+def _print_agents(group: str, page: Page) -> None:
+    numbers = ["nodes", "events", "thoughts", "chats", "to reflection"]
+    made = output.table(group, "agent", *numbers, "since", "settings", right=numbers, grow=["settings"])
     for row in page.rows:
         counts = row["type_counts"]
         settings = " ".join(f"{name}={value}" for name, value in row["settings"].items())
@@ -117,8 +94,7 @@ def agents(
             output.local_date(row["created_at"]),
             settings,
         )
-    output.stdout().print(made)
-    _more(page, "--after")
+    output.listing(made, page.next, "--after")
 
 
 def _node_table(title: str, rows: list[dict[str, Any]]) -> Table:
@@ -132,10 +108,3 @@ def _node_table(title: str, rows: list[dict[str, Any]]) -> Table:
     for cells, row in zip(fixed, rows, strict=True):
         output.row(made, *cells, output.cut(row["description"], room, MAX_LINES))
     return made
-
-
-def _more(page: Page, option: str) -> None:
-    if not page.rows:
-        output.notice("nothing here")
-    elif page.next is not None:
-        output.notice(f"more: {option} {page.next}")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Literal
+from typing import Annotated
 from uuid import UUID
 
 import typer
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, connect
-from jiyi.protocol.operations import MAX_RESOLVED, LetterState
+from jiyi.cli.commands import Shown, shows
+from jiyi.client.client import Client
+from jiyi.protocol.operations import MAX_RESOLVED, DeadLetter, DeadLetterPage, LetterState, Resolved
 from jiyi.protocol.queries import DEFAULT_PAGE
 
 app = typer.Typer(no_args_is_help=True, help="Dead letters: what could not be done.")
@@ -20,43 +21,37 @@ AllOf = Annotated[str | None, typer.Option("--all", metavar="KIND", help="All op
 
 
 @app.command("list")
+@shows
 def list_letters(
-    ctx: typer.Context,
+    client: Client,
     state: Annotated[LetterState, typer.Option(help="Which ones.")] = "open",
     kind: Annotated[str | None, typer.Option(help="Only of this kind, such as intake or embed.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
     before: Annotated[UUID | None, typer.Option(help="Only older than this one: the next page.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Dead letters, newest first."""
-    with connect(ctx) as client:
-        page = client.dead_letters.list(state=state, kind=kind, limit=limit, before=before)
-    if as_json:
-        output.document(page.model_dump(mode="json"))
-        return
+    page = client.dead_letters.list(state=state, kind=kind, limit=limit, before=before)
+    return Shown(page, lambda: _print_page(state, page))
+
+
+def _print_page(state: LetterState, page: DeadLetterPage) -> None:
     made = output.table(f"{state} dead letters", "id", "created", "kind", "reason", grow=["reason"])
     for row in page.rows:
         output.row(made, row.letter_id, output.local_date(row.created_at), row.kind, output.cut(row.reason, 1_000, 1))
-    if page.rows:
-        output.stdout().print(made)
-    else:
-        output.notice(f"no {state} dead letters")
-    if page.next is not None:
-        output.notice(f"more: --before {page.next}")
+    output.listing(made, page.next, "--before", f"no {state} dead letters")
 
 
 @app.command("show")
-def show_letter(
-    ctx: typer.Context, letter_id: Annotated[UUID, typer.Argument(metavar="ID", help="Its id.")], as_json: Json = False
-) -> None:
+@shows
+def show_letter(client: Client, letter_id: Annotated[UUID, typer.Argument(metavar="ID", help="Its id.")]) -> Shown:
     """One dead letter: the reason, the traceback, the message as it came."""
-    with connect(ctx) as client:
-        letter = client.dead_letters.get(letter_id)
-    if as_json:
-        output.document(letter.model_dump(mode="json"))
-        return
+    letter = client.dead_letters.get(letter_id)
+    return Shown(letter, lambda: _print_letter(letter))
+
+
+def _print_letter(letter: DeadLetter) -> None:
     console = output.stdout()
-    made = output.table(str(letter_id), "", "", grow=[""])
+    made = output.table(str(letter.letter_id), "", "", grow=[""])
     made.show_header = False
     for name in ("state", "kind", "group_id", "subject_id", "attempts", "reason"):
         output.row(made, name, getattr(letter, name))
@@ -69,19 +64,21 @@ def show_letter(
 
 
 @app.command()
-def replay(ctx: typer.Context, letter_ids: Ids = None, all_of: AllOf = None, as_json: Json = False) -> None:
+@shows
+def replay(client: Client, letter_ids: Ids = None, all_of: AllOf = None) -> Shown:
     """Try again: what has been mended since goes through, the rest comes back."""
-    _resolve(ctx, "replay", letter_ids, all_of, as_json=as_json)
+    _one_way(letter_ids, all_of)
+    return _resolved("replayed", client.dead_letters.replay(letter_ids or [], kind=all_of), letter_ids, all_of)
 
 
 @app.command()
+@shows
 def discard(
-    ctx: typer.Context,
+    client: Client,
     letter_ids: Ids = None,
     all_of: AllOf = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Give up on dead letters. Asks first."""
     _one_way(letter_ids, all_of)
     if not yes:
@@ -91,7 +88,7 @@ def discard(
         if not typer.confirm(f"Discard {what}?", err=True):
             output.notice("nothing was discarded")
             raise typer.Exit(1)
-    _resolve(ctx, "discard", letter_ids, all_of, as_json=as_json)
+    return _resolved("discarded", client.dead_letters.discard(letter_ids or [], kind=all_of), letter_ids, all_of)
 
 
 def _one_way(letter_ids: list[UUID] | None, kind: str | None) -> None:
@@ -99,22 +96,12 @@ def _one_way(letter_ids: list[UUID] | None, kind: str | None) -> None:
         raise typer.BadParameter("give either ids or --all KIND")
 
 
-def _resolve(
-    ctx: typer.Context, action: Literal["replay", "discard"], letter_ids: list[UUID] | None, kind: str | None, *, as_json: bool
-) -> None:
-    _one_way(letter_ids, kind)
-    with connect(ctx) as client:
-        resolve = client.dead_letters.replay if action == "replay" else client.dead_letters.discard
-        done = resolve(letter_ids or [], kind=kind)
-    count = done.resolved
-    asked = len(set(letter_ids or []))
+def _resolved(what: str, done: Resolved, letter_ids: list[UUID] | None, kind: str | None) -> Shown:
+    count, asked = done.resolved, len(set(letter_ids or []))
     if count < asked:
         output.notice(f"only {count:,} of {asked:,} were open dead letters of this group")
     if kind is not None and count >= MAX_RESOLVED:
         output.notice("there may be more: run it again")
-    if as_json:
-        output.document(done.model_dump(mode="json"))
-        return
     if done.refused_again:
         output.notice(f"{done.refused_again:,} came back as new letters")
-    output.line(f"{count:,} {'replayed' if action == 'replay' else 'discarded'}")
+    return Shown(done, lambda: output.line(f"{count:,} {what}"))

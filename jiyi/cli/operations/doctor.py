@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, connect
+from jiyi.cli.commands import Shown, shows
+from jiyi.client.client import Client
 from jiyi.protocol.providers import RecallReport
 
 app = typer.Typer(no_args_is_help=True, help="Checks of the service.")
@@ -20,25 +22,21 @@ def doctor() -> None:
 
 
 @app.command()
+@shows
 def recall(
-    ctx: typer.Context,
+    client: Client,
     agent: Annotated[str, typer.Argument(help="Whose memories.")],
     questions: Annotated[int, typer.Option(min=1, max=200, help="How many of its own texts to ask with.")] = 20,
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=100, help="How many memories of each answer.")] = 10,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """How much of the exact answer the search in a large agent's memories finds."""
-    with connect(ctx) as client:
-        found = client.service.check_recall(agent, questions=questions, top_k=top_k)
-    if as_json:
-        output.document(found.model_dump(mode="json", exclude_unset=True))
-    elif found.large:
-        output.stdout().print(recall_table(agent, found))
-    else:
-        output.line(f"{agent} has {found.memories:,} memories: every answer is exact")
+    found = client.service.check_recall(agent, questions=questions, top_k=top_k)
+    return Shown(found.model_dump(exclude_unset=True), lambda: recall_view(agent, found))
 
 
-def recall_table(agent: str, found: RecallReport) -> Table:
+def recall_view(agent: str, found: RecallReport) -> Table | Text:
+    if not found.large:
+        return Text(output.plain(f"{agent} has {found.memories:,} memories: every answer is exact"))
     made = output.table(f"{agent}: {found.questions} questions, the best {found.top_k} of {found.memories:,}", "", "")
     made.show_header = False
     if found.recall is not None:

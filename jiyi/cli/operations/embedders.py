@@ -12,7 +12,7 @@ from rich.progress import Progress, TaskID
 from rich.text import Text
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, connect
+from jiyi.cli.commands import Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import BrokerUnavailable, NoAnswer, ProviderUnavailable
 from jiyi.protocol.providers import BreakerState, EmbedderReport
@@ -27,46 +27,39 @@ EMBEDS = ("filling", "waiting")
 LONGEST_PAUSE = 1.0
 
 
-def embedders(ctx: typer.Context, as_json: Json = False) -> None:
+@shows
+def embedders(client: Client) -> Shown:
     """Which embedders there are, which one is in use, and how many memories each model has embedded."""
-    with connect(ctx) as client:
-        found = client.embeddings.show()
-    if as_json:
-        output.document(found.model_dump(mode="json"))
-        return
-    output.stdout().print(tables(found))
+    found = client.embeddings.show()
+    return Shown(found, lambda: tables(found))
 
 
+@shows
 def reembed(
-    ctx: typer.Context,
+    client: Client,
     to: Annotated[
         str | None, typer.Option(metavar="SPEC", help="Where to, as in JIYI_EMBEDDER.", show_default="what it names at the service")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, max=10_000, help="Memories of one step.")] = DEFAULT_BATCH,
     all_models: Annotated[bool, typer.Option("--all-models", help="Take imported vectors of other models along.")] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="End a move that has not switched yet.")] = False,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Move the whole service to another embedding model while it runs.
 
     May be stopped at any point; started again, it goes on. The service switches when all memories are embedded.
     """
     embedded = 0
-    with connect(ctx) as client:
-        if cancel:
-            state = client.embeddings.move(cancel=True)
-        else:
-            with output.progress() as progress:
-                task = progress.add_task("embedding", total=None)
-                for state in steps(client, to=to, batch=batch, everything=all_models):
-                    embedded += state.done if state.phase in EMBEDS else 0
-                    _show(progress, task, state)
-    if as_json:
-        output.document({**state.model_dump(exclude={"left", "wait", "done"}), "embedded": embedded})
-    elif cancel:
-        output.line(f"the move to {state.model} is cancelled; nothing has changed")
+    if cancel:
+        state = client.embeddings.move(cancel=True)
+        said = f"the move to {state.model} is cancelled; nothing has changed"
     else:
-        output.line(f"{embedded:,} memories embedded; the service uses {state.model}")
+        with output.progress() as progress:
+            task = progress.add_task("embedding", total=None)
+            for state in steps(client, to=to, batch=batch, everything=all_models):
+                embedded += state.done if state.phase in EMBEDS else 0
+                _show(progress, task, state)
+        said = f"{embedded:,} memories embedded; the service uses {state.model}"
+    return Shown({**state.model_dump(exclude={"left", "wait", "done"}), "embedded": embedded}, lambda: output.line(said))
 
 
 def steps(client: Client, **fields: Any) -> Iterator[MoveState]:

@@ -9,7 +9,8 @@ import typer
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, connect
+from jiyi.cli.commands import Shown, shows
+from jiyi.client.client import Client
 from jiyi.client.jobs import JOB_SECONDS
 from jiyi.errors import JiyiError
 from jiyi.protocol.operations import JobState, Tick
@@ -24,13 +25,14 @@ class JobFailed(JiyiError):  # noqa: N818 – its name says what happened
     code = "job_failed"
 
 
-def schedule(ctx: typer.Context, as_json: Json = False) -> None:
+@shows
+def schedule(client: Client) -> Shown:
     """Scheduled jobs of the service: how often, the last run, the next one."""
-    with connect(ctx) as client:
-        found = client.jobs.list()
-    if as_json:
-        output.document([row.model_dump(mode="json") for row in found])
-        return
+    found = client.jobs.list()
+    return Shown(found, lambda: _print_schedule(found))
+
+
+def _print_schedule(found: list[JobState]) -> None:
     output.stdout().print(schedule_table(found, datetime.now(UTC)))
     for row in found:
         if row.last is not None and row.last.error:
@@ -73,25 +75,21 @@ def _short(value: Any) -> str:
     return "" if isinstance(value, list) or value is None else str(value)
 
 
+@shows
 def run_job(
-    ctx: typer.Context,
+    client: Client,
     name: Annotated[str, typer.Argument(help="As `jiyi schedule` lists it.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only tell what it would do.")] = False,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for its end.")] = JOB_SECONDS,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Run a scheduled job now, for the whole service, and wait for its end."""
-    with connect(ctx) as client:
-        tick = client.jobs.run(name, dry_run=dry_run, timeout=timeout)
-    finish(tick, as_json=as_json)
+    return finished(client.jobs.run(name, dry_run=dry_run, timeout=timeout))
 
 
-def finish(tick: Tick, *, as_json: bool) -> None:
-    """Show a run that has ended. Raises :class:`JobFailed`."""
+def finished(tick: Tick) -> Shown:
+    """A run that has ended. Raises :class:`JobFailed`."""
     if tick.state == "failed":
         raise JobFailed(f"{tick.job} failed: {tick.error}")
-    if as_json:
-        output.document(tick.model_dump(mode="json"))
-        return
     took = "" if tick.seconds is None else f" in {tick.seconds:.1f} s"
-    output.line(f"{tick.job}: {tick.state}{took}: {brief(tick.summary, zeros=True) or 'nothing to do'}")
+    said = f"{tick.job}: {tick.state}{took}: {brief(tick.summary, zeros=True) or 'nothing to do'}"
+    return Shown(tick, lambda: output.line(said))

@@ -10,22 +10,19 @@ from rich.console import Group
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, connect
+from jiyi.cli.commands import Shown, shows
+from jiyi.client.client import Client
 from jiyi.protocol.providers import LLMReport, LLMVendor
 
 
-def llms(
-    ctx: typer.Context,
-    days: Annotated[int, typer.Option(min=1, max=3_650, help="Usage of so many days, today included.")] = 30,
-    as_json: Json = False,
-) -> None:
+@shows
+def llms(client: Client, days: Annotated[int, typer.Option(min=1, max=3_650, help="Usage of so many days, today included.")] = 30) -> Shown:
     """The LLM in use and the state of its breaker, the vendors with keys, the group's usage."""
-    with connect(ctx) as client:
-        found = client.service.llms(days)
-        group = client.group
-    if as_json:
-        output.document(found.model_dump(mode="json"))
-        return
+    found = client.service.llms(days)
+    return Shown(found, lambda: _print_report(client.group, found))
+
+
+def _print_report(group: str, found: LLMReport) -> None:
     output.stdout().print(llms_tables(group, found, datetime.now(UTC)))
     if found.active.problem:
         output.notice(f"the LLM cannot be used: {found.active.problem}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import typer
 from rich.console import Group
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, connect
+from jiyi.cli.commands import Shown, shows
+from jiyi.client.client import Client
 from jiyi.protocol.operations import ServiceStats
 
 #: Counts of the group in the order shown; what a newer service adds comes after them.
@@ -28,15 +28,11 @@ NAMES = {
 }
 
 
-def stats(ctx: typer.Context, as_json: Json = False) -> None:
+@shows
+def stats(client: Client) -> Shown:
     """Counts of the group, pending work, and counters of the service."""
-    with connect(ctx) as client:
-        found = client.service.stats()
-        group = client.group
-    if as_json:
-        output.document(found.model_dump(mode="json"))
-        return
-    output.stdout().print(stats_tables(group, found, datetime.now(UTC)))
+    found = client.service.stats()
+    return Shown(found, lambda: stats_tables(client.group, found, datetime.now(UTC)))
 
 
 def stats_tables(group: str, found: ServiceStats, now: datetime) -> Group:

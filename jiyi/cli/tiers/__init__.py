@@ -1,7 +1,8 @@
 """The commands of the three tiers (``docs/tiers.md``)."""
 
+from jiyi.cli.tiers.context import context
 from jiyi.cli.tiers.lists import knowledge, quarantine, working
 from jiyi.cli.tiers.promotion import demote, digest, edit, promote
 from jiyi.cli.tiers.query import ingest, recall
 
-__all__ = ["demote", "digest", "edit", "ingest", "knowledge", "promote", "quarantine", "recall", "working"]
+__all__ = ["context", "demote", "digest", "edit", "ingest", "knowledge", "promote", "quarantine", "recall", "working"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, connect, given
+from jiyi.cli.commands import Shown, shows
+from jiyi.cli.shell import given
 from jiyi.cli.tiers import tables
+from jiyi.client.client import Client
 from jiyi.protocol.queries import DEFAULT_PAGE
 from jiyi.protocol.tiers.knowledge import Knowledge, KnowledgePage, LayerFilter
+from jiyi.protocol.tiers.quarantine import WorkingState
 
 Limit = Annotated[int, typer.Option(min=1, help="Rows of the page.")]
 Offset = Annotated[int, typer.Option(min=0, help="Rows to skip: the next page.")]
@@ -19,41 +21,40 @@ SessionName = Annotated[str | None, typer.Option("--session", help="Only of this
 Words = Annotated[str, typer.Option("--words", "-w", help="Words that must occur.")]
 
 
+@shows
 def quarantine(
-    ctx: typer.Context,
+    client: Client,
     session: SessionName = None,
     words: Words = "",
     refused: Annotated[str | None, typer.Option("--refused", help="Only what this filter refused, e.g. too_short.")] = None,
     limit: Limit = DEFAULT_PAGE,
     offset: Offset = 0,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """What workflows' nodes said that is not in working memory, newest first. Agents never see it."""
-    _list(ctx, "quarantine", as_json, limit=limit, offset=offset, q=words, **given(session_id=session, reason=refused))
+    return _listed(client, "quarantine", limit=limit, offset=offset, q=words, **given(session_id=session, reason=refused))
 
 
+@shows
 def knowledge(
-    ctx: typer.Context,
+    client: Client,
     session: SessionName = None,
     words: Words = "",
     everything: Annotated[bool, typer.Option("--all", help="Of all tiers.")] = False,
     limit: Limit = DEFAULT_PAGE,
     offset: Offset = 0,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """What was promoted: the group's long-term knowledge, newest first."""
-    layer: LayerFilter = "all" if everything else "longterm"
-    _list(ctx, layer, as_json, limit=limit, offset=offset, q=words, **given(session_id=session))
+    return _listed(client, "all" if everything else "longterm", limit=limit, offset=offset, q=words, **given(session_id=session))
 
 
-def working(ctx: typer.Context, as_json: Json = False) -> None:
+@shows
+def working(client: Client) -> Shown:
     """What is in working memory now, newest first, and what the filters have counted."""
-    with connect(ctx) as client:
-        state = client.tiers.working()
-        group = client.group
-    if as_json:
-        output.document(state.model_dump(mode="json"))
-        return
+    state = client.tiers.working()
+    return Shown(state, lambda: _print_working(client.group, state))
+
+
+def _print_working(group: str, state: WorkingState) -> None:
     made = output.table(f"{group}: working memory", "id", "said", "until", "by", "entry", grow=["entry"])
     fixed = [(item.item_id, output.local_time(item.created_at), output.local_time(item.expires_at), item.agent_id) for item in state.rows]
     tables.fill(made, fixed, [item.content for item in state.rows])
@@ -62,25 +63,19 @@ def working(ctx: typer.Context, as_json: Json = False) -> None:
     output.notice(f"refused so far: {refused}" if refused else "nothing was refused so far")
 
 
-def _list(ctx: typer.Context, layer: LayerFilter, as_json: bool, **wanted: Any) -> None:
-    with connect(ctx) as client:
-        page = client.tiers.knowledge(layer=layer, **wanted)
-        group = client.group
-    if as_json:
-        output.document(page.model_dump(mode="json"))
-        return
-    output.stdout().print(_page(f"{group}: {layer}", page))
-    counts = ", ".join(f"{name} {count:,}" for name, count in page.counts.items())
-    output.notice(counts if page.rows else f"nothing here ({counts})")
-    if page.next is not None:
-        output.notice(f"more: --offset {page.next}")
+def _listed(client: Client, layer: LayerFilter, **wanted: Any) -> Shown:
+    page = client.tiers.knowledge(layer=layer, **wanted)
+    return Shown(page, lambda: _print_page(f"{client.group}: {layer}", page))
 
 
-def _page(title: str, page: KnowledgePage) -> Table:
+def _print_page(title: str, page: KnowledgePage) -> None:
     made = output.table(title, "id", "said", "by", "state", "entry", grow=["entry"])
     fixed = [(row.entry_id, output.local_time(row.created_at), row.agent_id, _state(row)) for row in page.rows]
     tables.fill(made, fixed, [row.content for row in page.rows])
-    return made
+    counts = ", ".join(f"{name} {count:,}" for name, count in page.counts.items())
+    output.listing(made, page.next, "--offset", f"nothing here ({counts})")
+    if page.rows:
+        output.notice(counts)
 
 
 def _state(row: Knowledge) -> str:

@@ -8,8 +8,10 @@ from uuid import UUID
 import typer
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, connect, given
+from jiyi.cli.commands import Shown, shows
+from jiyi.cli.shell import given
 from jiyi.cli.tiers import tables
+from jiyi.client.client import Client
 from jiyi.protocol.tiers.digests import DigestState
 from jiyi.protocol.tiers.knowledge import Promoted
 from jiyi.protocol.tiers.query import Kind
@@ -17,78 +19,66 @@ from jiyi.protocol.tiers.query import Kind
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
 
 
+@shows
 def promote(
-    ctx: typer.Context,
+    client: Client,
     entries: Annotated[list[UUID] | None, typer.Argument(help="Ids of entries of quarantine.", metavar="[ID…]")] = None,
     text: Annotated[str | None, typer.Option(help="This text, for which the entries stand.")] = None,
     agent: Annotated[str | None, typer.Option(help="Known to this agent alone, not to the group.")] = None,
     kind: Annotated[Kind, typer.Option(help="What it is.")] = "statement",
     note: Annotated[str, typer.Option(help="Why, for the history.")] = "",
     preview: Annotated[bool, typer.Option("--preview", "-n", help="Only show the pieces.")] = False,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Make long-term knowledge of entries, or of a text. Doing it again changes nothing."""
-    with connect(ctx) as client:
-        done = client.tiers.promote(*(entries or []), text=text, kind=kind, note=note, preview=preview, **given(agent_id=agent))
-    if as_json:
-        output.document(done.model_dump(mode="json"))
-        return
-    _show_promoted(done, preview=preview)
+    done = client.tiers.promote(*(entries or []), text=text, kind=kind, note=note, preview=preview, **given(agent_id=agent))
+    return Shown(done, lambda: _print_promoted(done, preview=preview))
 
 
+@shows
 def demote(
-    ctx: typer.Context,
-    ids: Annotated[list[UUID], typer.Argument(help="Ids of knowledge.", metavar="ID…")],
-    reason: Reason = "",
-    as_json: Json = False,
-) -> None:
+    client: Client, ids: Annotated[list[UUID], typer.Argument(help="Ids of knowledge.", metavar="ID…")], reason: Reason = ""
+) -> Shown:
     """Take knowledge back: it is not found any more, and keeps its history."""
-    with connect(ctx) as client:
-        gone = client.tiers.demote(*ids, reason=reason)
-    if as_json:
-        output.document({"demoted": [str(one) for one in gone]})
-        return
-    for one in gone:
-        output.line(str(one))
-    if len(gone) < len(ids):
-        output.notice(f"{len(ids) - len(gone):,} had been taken back before")
+    gone = client.tiers.demote(*ids, reason=reason)
+
+    def view() -> None:
+        for one in gone:
+            output.line(str(one))
+        if len(gone) < len(ids):
+            output.notice(f"{len(ids) - len(gone):,} had been taken back before")
+
+    return Shown({"demoted": gone}, view)
 
 
+@shows
 def edit(
-    ctx: typer.Context,
+    client: Client,
     knowledge_id: Annotated[UUID, typer.Argument(help="Id of the knowledge.")],
     content: Annotated[str, typer.Argument(help="What it is to say.")],
     reason: Reason = "",
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """Put knowledge into other words; prints the id of the version that is in force."""
-    with connect(ctx) as client:
-        became = client.tiers.edit(knowledge_id, content, reason=reason)
-    if as_json:
-        output.document({"knowledge_id": str(became)})
-        return
-    output.line(str(became))
+    became = client.tiers.edit(knowledge_id, content, reason=reason)
+    return Shown({"knowledge_id": became}, lambda: output.line(str(became)))
 
 
+@shows
 def digest(
-    ctx: typer.Context,
+    client: Client,
     days: Annotated[float, typer.Option(min=0.01, help="Of what came in these last days.")] = 7,
     last: Annotated[bool, typer.Option("--last", help="Show the latest one instead of making one.")] = False,
-    as_json: Json = False,
-) -> None:
+) -> Shown:
     """What quarantine is about, in clusters, for those who promote."""
-    with connect(ctx) as client:
-        found = client.tiers.digests(1) if last else [client.tiers.digest(days)]
-    if as_json:
-        output.document(found[0].model_dump(mode="json") if found else None)
-        return
-    if not found:
-        output.notice("there is no digest yet")
-        return
-    _show_digest(found[0])
+    if not last:
+        made = client.tiers.digest(days)
+    elif latest := client.tiers.digests(1):
+        made = latest[0]
+    else:
+        return Shown(None, lambda: output.notice("there is no digest yet"))
+    return Shown(made, lambda: _print_digest(made))
 
 
-def _show_promoted(done: Promoted, *, preview: bool) -> None:
+def _print_promoted(done: Promoted, *, preview: bool) -> None:
     made = output.table("would be stored" if preview else "known now", "id", "tokens", "", "piece", right=["tokens"], grow=["piece"])
     fixed = [(piece.knowledge_id, piece.tokens, "known already" if piece.known else "new") for piece in done.pieces]
     tables.fill(made, fixed, [piece.content for piece in done.pieces])
@@ -97,7 +87,7 @@ def _show_promoted(done: Promoted, *, preview: bool) -> None:
         output.notice(f"{len(done.already):,} of the entries were promoted before")
 
 
-def _show_digest(found: DigestState) -> None:
+def _print_digest(found: DigestState) -> None:
     span = f"{output.local_date(found.since)} … {output.local_date(found.until)}, {found.entries:,} entries"
     made = output.table(span, "#", "entries", "sessions", "topic", "summary", right=["#", "entries", "sessions"], grow=["summary"])
     fixed = [
@@ -105,8 +95,6 @@ def _show_digest(found: DigestState) -> None:
         for item in found.items
     ]
     tables.fill(made, fixed, [item.summary for item in found.items])
+    output.listing(made, None, "", "there is nothing to promote")
     if found.items:
-        output.stdout().print(made)
         output.notice("promote one: jiyi digest --last --json gives the ids of its entries")
-    else:
-        output.notice("there is nothing to promote")

@@ -15,7 +15,7 @@ class BrokerTransport:
     """A :class:`jiyi.client.transports.Transport` over the deployment's broker and Valkey."""
 
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
-        self.caller = Caller(settings)
+        self.caller = Caller(settings, key)
         self.publisher = EventPublisher(settings, group, key)
 
     def publish(self, body: bytes, routing_key: str) -> None:

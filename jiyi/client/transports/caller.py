@@ -14,6 +14,8 @@ from kombu.exceptions import OperationalError
 from pydantic import BaseModel
 from uuid6 import uuid7
 
+from jiyi.accounts.api_keys import KeyText
+from jiyi.accounts.signed_calls import signer_of
 from jiyi.errors import BrokerUnavailable, NoAnswer, SettingsError
 from jiyi.protocol.wire.broker import CONNECT_RETRY, stamp
 from jiyi.protocol.wire.calls import json_of, open_reply, reply_key
@@ -28,10 +30,13 @@ SOCKET_TIMEOUT = 5.0
 
 
 class Caller:
-    """Sends calls and awaits their replies. Thread-safe."""
+    """Sends calls, signed, and awaits their replies. Thread-safe.
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    ``key`` is what they are signed with; the service's own secret, where it is known, unless given.
+    """
+
+    def __init__(self, settings: Settings, key: KeyText | None = None) -> None:
+        self._settings, self._signer = settings, signer_of(settings, key)
         try:
             self._redis = redis.Redis.from_url(
                 settings.need("redis_url"), socket_connect_timeout=settings.publish_timeout, socket_timeout=SOCKET_TIMEOUT
@@ -74,16 +79,11 @@ class Caller:
         """The reply to a request that is JSON already, as the worker wrote it: a value or an error."""
         wait = self._settings.request_timeout if timeout is None else timeout
         request_id = str(uuid7())
+        args, options = [request_id, request], options or {}
+        signature = {} if self._signer is None else self._signer.headers(task, args, options)
         try:
             self._celery().send_task(
-                task,
-                args=[request_id, request],
-                kwargs=options or {},
-                queue=queue,
-                expires=wait,
-                ignore_result=True,
-                retry=False,
-                headers=stamp(),
+                task, args=args, kwargs=options, queue=queue, expires=wait, ignore_result=True, retry=False, headers=stamp() | signature
             )
             found = self._await(reply_key(request_id), wait)
         except (OperationalError, redis.RedisError, OSError) as error:

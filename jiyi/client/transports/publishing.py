@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 import kombu
 from kombu.exceptions import OperationalError
 from kombu.pools import producers
+from kombu.transport.virtual import Channel as VirtualChannel
 
 from jiyi.accounts.api_keys import KeyText
 from jiyi.accounts.signatures import key_headers, service_headers
 from jiyi.errors import BrokerUnavailable, SettingsError
 from jiyi.protocol.events import CONTENT_TYPE
-from jiyi.protocol.wire.broker import CONNECT_RETRY, bind_anew, exchange, intake_queue, stamp
+from jiyi.protocol.wire.bindings import NotBoundError, read_bindings_only
+from jiyi.protocol.wire.broker import CONNECT_RETRY, exchange, intake_queue, restore_binding, stamp
 from jiyi.settings import Settings
 
+#: Seconds between two looks for the queue of events.
+BOUND_POLL = 0.1
 PUBLISH_RETRY = {"max_retries": 2, "interval_start": 0.1, "interval_step": 0.2}  # seconds
 
 
 class EventPublisher:
-    """Publishes messages of events for a group. Thread-safe."""
+    """Publishes messages of events for a group. Thread-safe.
+
+    Who has the service's secret, and no key of their own, is the service, and declares exchange, queue and binding. Others publish
+    only, as a user of the broker may be allowed who cannot do anything else (docs/tenants.md).
+    """
 
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
         self._settings, self._group, self._key = settings, group, key
+        self._declares = key is None and bool(settings.secret_key.get_secret_value())
         try:
             self._connection = kombu.Connection(
                 settings.need("broker_url"),
@@ -36,15 +48,31 @@ class EventPublisher:
         try:
             with producers[self._connection].acquire(block=True, timeout=self._settings.publish_timeout) as producer:
                 publish = producer.connection.ensure(producer, self._publish_once, **PUBLISH_RETRY)
-                publish(producer, body, routing_key)
+                self._until_bound(lambda: publish(producer, body, routing_key))
         except broken as error:
             raise BrokerUnavailable(f"cannot reach the broker: {error}; nothing was published. Is the service running?") from error
 
     def close(self) -> None:
         self._connection.release()
 
+    def _until_bound(self, publish: Callable[[], object]) -> None:
+        """A service that is starting, or a broker that lost its bindings, has them a moment later."""
+        deadline = time.monotonic() + self._settings.publish_timeout
+        while True:
+            try:
+                publish()
+            except NotBoundError as error:
+                if time.monotonic() > deadline:
+                    raise BrokerUnavailable(f"{error}; nothing was published. Is the service running?") from error
+                time.sleep(BOUND_POLL)
+            else:
+                return
+
     def _publish_once(self, producer: kombu.Producer, body: bytes, routing_key: str) -> None:
-        bind_anew(intake_queue(self._settings), producer.channel)
+        if self._declares:
+            restore_binding(intake_queue(self._settings), producer.channel)
+        if isinstance(producer.channel, VirtualChannel):
+            read_bindings_only(producer.channel, intake_queue(self._settings))
         producer.publish(
             body,
             exchange=exchange(self._settings),

@@ -62,6 +62,22 @@ class DeleteEntries(Request):
     reason: Reason = Field("", description="Why; for the audit log.")
 
 
+class CheckBody(Request):
+    """Say what a check of entries came to: their claims are true, and no loop made them; or they are refuted (CN-60)."""
+
+    entry_ids: Annotated[list[UUID], Field(min_length=1, max_length=MAX_IDS)] = Field(description="Which entries of quarantine.")
+    verdict: Literal["true", "refuted"] = Field(
+        description="`true`: neither an open claim nor the guard keeps them out any more. `refuted`: they never become working memory."
+    )
+    reason: Reason = Field("", description="What was looked up, and where; for the audit log.")
+
+
+class CheckedEntries(BaseModel):
+    """Entries whose flags are changed now; the filters look at them again."""
+
+    checked: list[UUID]
+
+
 class DeletedEntries(BaseModel):
     """Entries that were there and are out of sight now."""
 

@@ -5,10 +5,11 @@ Quarantine is no tier that can be asked (CN-13, CN-16). A tier that failed is re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, computed_field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, computed_field, model_validator
 
 from jiyi.protocol.events import Name
 from jiyi.protocol.retrieval import FocalText, all_storable
@@ -28,11 +29,16 @@ HOT_LIMIT, COLD_LIMIT = 10, 5
 #: What working memory says counts as wholly relevant (CN-40, K-06).
 HOT_SCORE = 1.0
 MAX_RESULTS = 100
-MAX_WEB_RESULTS = 10
+MAX_WEB_RESULTS, MAX_DOMAINS = 10, 20
 MAX_DAYS = 36_500
 
 Threshold = Annotated[float, Field(ge=NO_THRESHOLD, le=1, allow_inf_nan=False)]
 Days = Annotated[float, Field(gt=0, le=MAX_DAYS, allow_inf_nan=False)]
+SearchType = Literal["general", "news"]
+Domain = Annotated[
+    str, StringConstraints(pattern=r"^(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)+[a-zA-Z0-9-]{2,63}$", to_lower=True)
+]
+Domains = Annotated[tuple[Domain, ...], Field(max_length=MAX_DOMAINS)]
 
 
 class MemoryQuestion(BaseModel):
@@ -48,7 +54,9 @@ class MemoryQuestion(BaseModel):
     relevance_threshold: Threshold | None = Field(
         None, description="Least similarity of long-term memories; -1: any. The embedding model's own unless given (K-08)."
     )
-    time_range_days: Days | None = Field(None, description="Only what is not older than so many days.")
+    time_range_days: Days | None = Field(
+        None, description="Of working memory only what is not older than so many days. Long-term memory is found however old (CN-59)."
+    )
     include_verdicts: bool = Field(True, description="Whether what decided something is among it.")
     session_id: Name | None = Field(
         None, description="Only what this session said. Unless given: what any session of the group said (K-21, CN-59)."
@@ -57,6 +65,13 @@ class MemoryQuestion(BaseModel):
         None, description="Also what is known to this agent alone. Unless given: only what is the whole group's (CN-32)."
     )
     web_results: int = Field(0, ge=0, le=MAX_WEB_RESULTS, description="Besides, at most so many results of a web search (CN-53).")
+    search_type: SearchType = Field("general", description="What the web is searched for: any page, or news.")
+    domains: Domains = Field((), description="Only pages of these domains, and of what is below them; any unless given.")
+    asking_session: Name | None = Field(
+        None,
+        description="The session that asks, whose web searches are counted; it filters nothing. Unless given: `session_id`; those who "
+        "name neither share one allowance in their group.",
+    )
     now: AwareDatetime | None = Field(None, description="The present, for those who live in simulated time.")
 
     @model_validator(mode="after")
@@ -64,7 +79,7 @@ class MemoryQuestion(BaseModel):
         return all_storable(self)
 
     def since(self, now: datetime) -> datetime | None:
-        """The oldest time that an item may have."""
+        """The oldest time that an item of working memory may have."""
         if self.time_range_days is None:
             return None
         try:
@@ -125,18 +140,25 @@ class TierStatus(BaseModel):
     message: str = ""
 
 
+def status_of(tiers: Sequence[TierStatus]) -> Literal["ok", "partial", "failed"]:
+    """``partial``: a tier failed, and another answered (CN-45). ``failed``: none answered."""
+    failed, answered = any(tier.state == "failed" for tier in tiers), any(tier.state == "ok" for tier in tiers)
+    return "ok" if not failed else "partial" if answered else "failed"
+
+
 class MemoryAnswer(BaseModel):
     """The items in the order asked for, and every tier's state."""
 
     results: list[Item] = []
     tiers: list[TierStatus] = []
+    #: What the search engine itself says, if it was asked and does: nobody's memory, and nobody stands behind it.
+    web_answer: str = ""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def status(self) -> Literal["ok", "partial", "failed"]:
         """``partial``: a tier failed, and another answered (CN-45). ``failed``: none answered."""
-        failed, answered = bool(self.failures), any(tier.state == "ok" for tier in self.tiers)
-        return "ok" if not failed else "partial" if answered else "failed"
+        return status_of(self.tiers)
 
     @property
     def failures(self) -> list[TierStatus]:

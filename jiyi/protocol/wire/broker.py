@@ -39,7 +39,7 @@ def intake_queue(settings: Settings) -> Queue:
     )
 
 
-def bind_anew(queue: Queue, channel: Any) -> None:
+def restore_binding(queue: Queue, channel: Any) -> None:
     """Declare the queue if that was not done on this connection, and bind it in any case.
 
     A broker that lost its bindings (Redis restarted without its files, FLUSHDB) drops what is published without

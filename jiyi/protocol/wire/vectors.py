@@ -1,9 +1,9 @@
-"""Vectors on the wire: base64 of little-endian float32, or a plain JSON list of numbers."""
+"""Vectors on the wire: base64 of little-endian float32, or a JSON list of numbers, as such or as text (as PostgreSQL writes it)."""
 
 from __future__ import annotations
 
 import base64
-import binascii
+import json
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, PlainSerializer
@@ -21,8 +21,11 @@ BYTES_PER_VALUE = 4
 WIRE_TYPE = "<f4"
 
 
+NO_VECTOR = "not a vector: give a list of numbers, or base64 of little-endian float32"
+
+
 def to_bytes(value: Any) -> bytes:
-    """``value`` (numbers, an array, base64 text or packed bytes) as little-endian float32 bytes.
+    """``value`` (numbers, an array, base64 or JSON text, or packed bytes) as little-endian float32 bytes.
 
     Raises:
         ValueError: not a vector, empty, above ``JIYI_MAX_VECTOR_DIMENSIONS``, NaN, infinite, or all zero.
@@ -30,10 +33,7 @@ def to_bytes(value: Any) -> bytes:
     import numpy as np
 
     if isinstance(value, str):
-        try:
-            value = base64.b64decode(value, validate=True)
-        except binascii.Error:
-            raise ValueError("not a vector: give a list of numbers, or base64 of little-endian float32") from None
+        value = _of_text(value)
     if isinstance(value, bytes):
         if len(value) % BYTES_PER_VALUE:
             raise ValueError(f"{len(value)} bytes are no whole number of float32 values")
@@ -45,7 +45,7 @@ def to_bytes(value: Any) -> bytes:
             with np.errstate(over="ignore"):  # too large for float32 becomes infinite, refused below
                 array = np.asarray(value, dtype=np.float64).astype(WIRE_TYPE)
         except (TypeError, ValueError, OverflowError):
-            raise ValueError("not a vector: give a list of numbers, or base64 of little-endian float32") from None
+            raise ValueError(NO_VECTOR) from None
     limit = get_settings().max_vector_dimensions
     if array.ndim != 1 or not 1 <= array.size <= limit:
         raise ValueError(f"a vector has one dimension and 1 to {limit:,} values; this has the shape {array.shape}")
@@ -54,6 +54,14 @@ def to_bytes(value: Any) -> bytes:
     if not array.any():
         raise ValueError("all values are zero: send no vector instead, and the service embeds the text")
     return array.tobytes()
+
+
+def _of_text(text: str) -> Any:
+    """``[0.1, 0.2]`` as a list (GA-35), base64 as bytes: no base64 begins with a bracket."""
+    try:
+        return json.loads(text) if text.lstrip().startswith("[") else base64.b64decode(text, validate=True)
+    except (ValueError, RecursionError):  # binascii's error is a ValueError
+        raise ValueError(NO_VECTOR) from None
 
 
 def to_array(packed: bytes) -> Float32:

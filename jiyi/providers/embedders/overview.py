@@ -47,10 +47,15 @@ def _row(name: str, chosen: Spec | None, settings: Settings) -> EmbedderVendor:
     return row
 
 
+def is_installed(name: str) -> bool:
+    """Whether an embedder of this machine has the package that it needs."""
+    return name not in PACKAGES or find_spec(PACKAGES[name]) is not None
+
+
 def _installed(name: str) -> str:
     if name not in PACKAGES:
         return "events bring vectors" if name == "precomputed" else "for tests only"
-    return "installed" if find_spec(PACKAGES[name]) is not None else f"not installed: pip install {PACKAGES[name]}"
+    return "installed" if is_installed(name) else f"not installed: pip install {PACKAGES[name]}"
 
 
 def _reason(error: SettingsError) -> str:

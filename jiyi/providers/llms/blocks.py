@@ -115,6 +115,7 @@ def _shown(char: str) -> str:
     return escaped if escaped != char else json.dumps(char, ensure_ascii=False)[1:-1]
 
 
+@lru_cache(maxsize=16_384)
 def _escaped(char: str) -> str:
     """An angle bracket or an invisible character as JSON's escape, any other as it is."""
     if char in "<>" or unicodedata.category(char) in _HIDDEN:

@@ -6,12 +6,12 @@ HTTP client.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field
 
 from jiyi.protocol.events import NOT_BLANK
-from jiyi.protocol.tiers.query import MAX_WEB_RESULTS
+from jiyi.protocol.tiers.query import MAX_WEB_RESULTS, Domains, SearchType
 
 SETTING = "JIYI_WEB_SEARCH"
 #: The original's number (CN-52).
@@ -20,11 +20,6 @@ DEFAULT_RESULTS = 5
 MAX_QUERY_CHARS = 400
 #: Characters of a page's title, its address and what is quoted of it.
 MAX_TITLE_CHARS, MAX_URL_CHARS, MAX_CONTENT_CHARS = 300, 2_000, 2_000
-MAX_DOMAINS = 20
-
-Domain = Annotated[
-    str, StringConstraints(pattern=r"^(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)+[a-zA-Z0-9-]{2,63}$", to_lower=True)
-]
 
 
 class SearchOptions(BaseModel):
@@ -33,9 +28,9 @@ class SearchOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_results: int = Field(DEFAULT_RESULTS, ge=1, le=MAX_WEB_RESULTS)
-    search_type: Literal["general", "news"] = "general"
+    search_type: SearchType = "general"
     #: Only pages of these, and of what is below them.
-    domains: Annotated[tuple[Domain, ...], Field(max_length=MAX_DOMAINS)] = ()
+    domains: Domains = ()
 
 
 class SearchHit(BaseModel):
@@ -58,6 +53,11 @@ class SearchResult(BaseModel):
     provider: str
     answer: str = ""
     results: list[SearchHit] = []
+
+
+def breaker_name(provider: str) -> str:
+    """Which failures of a search engine count together."""
+    return f"search:{provider}:web"
 
 
 class WebSearch(Protocol):

@@ -6,22 +6,11 @@ import os
 
 from pydantic import SecretStr
 
-from jiyi.once import once
 from jiyi.providers.websearch import SETTING, WebSearch
-from jiyi.providers.websearch.keeping import MemoryCache, MemoryQuota
-from jiyi.providers.websearch.searching import Searcher
-from jiyi.settings import Settings, get_settings
+from jiyi.settings import Settings
 
 #: Where a key is looked for after the setting (CN-51).
 TAVILY_KEY = "TAVILY_API_KEY"
-
-
-@once
-def searcher() -> Searcher:
-    """This process's, with a cache and a quota of its own."""
-    settings = get_settings()
-    engine, why_none = chosen(settings)
-    return Searcher(engine, MemoryCache(settings.web_search_cache_seconds), MemoryQuota(settings.web_search_per_session), why_none)
 
 
 def chosen(settings: Settings) -> tuple[WebSearch | None, str]:

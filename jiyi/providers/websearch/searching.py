@@ -5,13 +5,29 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from typing import Protocol
 
 from jiyi.errors import SearchUnavailable
 from jiyi.protocol.tiers.query import Item
-from jiyi.providers.websearch import SearchOptions, SearchResult, WebSearch
-from jiyi.providers.websearch.keeping import Cache, Quota
+from jiyi.providers.websearch import SearchOptions, SearchResult, WebSearch, breaker_name
 from jiyi.text.words import storable
 from jiyi.tiers.gathering import Skipped
+
+
+class Cache(Protocol):
+    """Results of a group's searches, for a while. Thread-safe."""
+
+    def get(self, group_id: str, key: str) -> SearchResult | None: ...
+
+    def put(self, group_id: str, key: str, result: SearchResult) -> None: ...
+
+
+class Quota(Protocol):
+    """How many searches each session has made. Thread-safe."""
+
+    def take(self, group_id: str, session_id: str) -> bool:
+        """Count one search; False if the session has had its number. Raises :class:`Skipped` if nothing can be counted."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +39,7 @@ class Searcher:
     quota: Quota
     why_none: str = ""
 
-    def search(self, query: str, options: SearchOptions, *, group_id: str, session_id: str | None = None) -> SearchResult:
+    def search(self, query: str, options: SearchOptions, *, group_id: str, session_id: str) -> SearchResult:
         """What the web says.
 
         Raises:
@@ -36,13 +52,12 @@ class Searcher:
         if not query:
             raise Skipped("there is nothing to search for")
         key = _key(self.engine.provider, query, options)
-        if (known := self.cache.get(key)) is not None:
+        if (known := self.cache.get(group_id, key)) is not None:
             return known  # which costs the session nothing
-        # The lengths keep two different pairs of names from being one.
-        if not self.quota.take(f"{len(group_id)}:{group_id}:{session_id or ''}"):
+        if not self.quota.take(group_id, session_id):
             raise Skipped("this session has searched as often as it may (JIYI_WEB_SEARCH_PER_SESSION)")
         found = _guarded(self.engine, query, options)
-        self.cache.put(key, found)
+        self.cache.put(group_id, key, found)
         return found
 
 
@@ -63,7 +78,7 @@ def items_of(found: SearchResult) -> list[Item]:
 def _guarded(engine: WebSearch, query: str, options: SearchOptions) -> SearchResult:
     from jiyi.providers import breakers  # pybreaker is the service's
 
-    name = f"search:{engine.provider}:web"
+    name = breaker_name(engine.provider)
     try:
         return breakers.call(name, lambda: engine.search(query, options), blameless=lambda _: False)
     except breakers.Open:

@@ -3,48 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from celery import current_app
 from flask import Flask
 from pydantic import BaseModel
 from sqlalchemy import text
 
-from jiyi.protocol.wire.calls import open_reply, reply_key
+from jiyi.protocol.wire.calls import open_reply
 from models.actions import ACTIONS
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import Scope, within
-from models.db.valkey import valkey
-from tests.integration.actions import accounts, conversations, erasure, memory, operations, queue, reflection, tiers
+from tests.integration.actions import accounts, by_workers, conversations, erasure, memory, operations, queue, reflection, tiers
+from tests.integration.actions.calling import called, service
 from tests.integration.actions.cases import Case
 from tests.integration.conftest import SignIn
 
 NOBODY = Scope()
-CASES: tuple[Case, ...] = tuple(
+IN_WEB = tuple(
     case for subject in (accounts, conversations, erasure, memory, operations, queue, reflection, tiers) for case in subject.CASES
 )
+CASES: tuple[Case, ...] = (*IN_WEB, *by_workers.CASES)
+#: Tried in a database of its own: ``operations/test_reembedding.py``.
+ELSEWHERE = {"reembedding.step"}
 Door = Callable[[Case, str, Any], str]
 
 
+class Workers:
+    """In place of the web's caller: what it asks of workers is done here, as a worker does it."""
+
+    @staticmethod
+    def act(action: str, _queue: str, group_id: str, request: BaseModel, _timeout: float | None = None, *, actor: str) -> Any:
+        body = {"group_id": group_id, **request.model_dump(mode="json", exclude_none=True)}
+        return open_reply(called(f"rpc.{action}", body, service(), actor=actor))
+
+
+@pytest.fixture(autouse=True)
+def _workers_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("web.actions.caller", Workers)
+
+
 def through_function(case: Case, group: str, made: Any) -> str:
+    if case.action.function is None:  # only workers can do it: what they do is what other doors are compared with
+        return through_rpc(case, group, made)
     case.action.perform(Actor(group, "reference", operator=True), case.request(made))
     return "reference"
 
 
 def through_rpc(case: Case, group: str, made: Any) -> str:
     """The Celery task's function, and the reply that it leaves in Valkey."""
-    import_module("tasks.framework.rpc")  # registers the tasks; reads the settings, so not before they are there
-    request_id = str(uuid4())
     body = {"group_id": group, **case.request(made).model_dump(mode="json", exclude_none=True)}
-    with within(NOBODY):
-        current_app.tasks[f"rpc.{case.action.name}"].run(request_id, body)
-    reply = valkey().lpop(reply_key(request_id))
-    assert isinstance(reply, bytes)
-    open_reply(reply)  # raises what it carries
+    open_reply(called(f"rpc.{case.action.name}", body, service()))  # raises what it carries
     return "operator"
 
 
@@ -67,8 +77,7 @@ def tried(case: Case, group: str, door: Door) -> dict[str, Any]:
 
 
 def test_every_mutation_has_a_case() -> None:
-    mutations = {name for name, action in ACTIONS.items() if action.mutates and action.function is not None}
-    assert mutations == {case.action.name for case in CASES}
+    assert {name for name, action in ACTIONS.items() if action.mutates} == {case.action.name for case in CASES} | ELSEWHERE
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

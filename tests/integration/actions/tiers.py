@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from jiyi.protocol.events import build
 from jiyi.protocol.tiers.knowledge import DemoteBody, EditKnowledge, PromoteBody
-from jiyi.protocol.tiers.quarantine import DeleteEntries
+from jiyi.protocol.tiers.quarantine import CheckBody, DeleteEntries
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.inbox import store
@@ -70,6 +70,14 @@ CASES = (
         admin=lambda made: (f"/knowledge/{made}/edit", {"content": "Fire it twice.", "reason": "thick cups"}),
     ),
     Case(
+        action=actions.check,
+        prepare=entry,
+        request=lambda made: CheckBody(entry_ids=[made], verdict="true", reason="looked up"),
+        effect=entries,
+        rest=lambda made: ("POST", "/memory/check", {"entry_ids": [str(made)], "verdict": "true", "reason": "looked up"}),
+        admin=lambda made: (f"/quarantine/{made}/check", {"verdict": "true", "reason": "looked up"}),
+    ),
+    Case(
         action=actions.delete,
         prepare=entry,
         request=lambda made: DeleteEntries(entry_ids=[made], reason="noise"),
@@ -82,4 +90,4 @@ _ROWS = text("""
     SELECT k.content, k.kind, k.demoted_at IS NULL AS in_force, h.action, h.reason, h.before, h.after
     FROM knowledge k JOIN knowledge_history h USING (knowledge_id) WHERE k.group_id = :group
 """)
-_ENTRIES = text("SELECT content, deleted_at IS NULL AS in_sight FROM quarantine_logs WHERE group_id = :group")
+_ENTRIES = text("SELECT content, flags, deleted_at IS NULL AS in_sight FROM quarantine_logs WHERE group_id = :group")

@@ -193,9 +193,32 @@ def test_refused_events_are_listed_shown_replayed_and_discarded(jiyi, ask, servi
     assert ask("dead", "show", uuid4(), code=1)["error"]["code"] == "not_found"
 
 
+def test_15_a_memory_of_the_originals_own_code_comes_in_and_what_is_left_out_is_told(ask, tmp_path):
+    saved = {"type": "event", "created": "2023-02-13 07:15:00", "expiration": None, "subject": "Ann", "predicate": "is", "object": "in"}
+    saved |= {"description": "Ann is in", "embedding_key": "Ann is in", "poignancy": 3, "filling": []}
+    nodes = {"node_2": {**saved, "keywords": ["ann", ""]}, "node_1": {**saved, "keywords": ["ann"]}}
+    (tmp_path / "nodes.json").write_text(json.dumps(nodes))
+    (tmp_path / "scratch.json").write_text(json.dumps({"name": "Ann", "recency_w": -1}))
+    done = ask("import", "stanford", tmp_path)
+    assert (done["published"], done["skipped"], done["left_out"]) == (3, 0, ["node_2: an empty keyword"])
+    assert len(ask("nodes", "Ann")["rows"]) == 2
+    assert ask("import", "stanford", tmp_path)["published"] == 3  # again: nothing new, nothing refused
+
+
+def test_16_a_line_whose_id_is_another_events_is_told_and_fails(jiyi, ask, tmp_path):
+    file, event_id = tmp_path / "events.jsonl", str(uuid4())
+    for text, code in (("the first", 0), ("the first", 0), ("another", 1)):
+        file.write_text(json.dumps({"event_id": event_id, "agent_id": "klaus", "description": text}) + "\n")
+        done = ask("import", "jsonl", file, code=code)
+    assert done["error"]["code"] == "id_reused"
+    assert event_id in done["error"]["message"]
+    assert [row["description"] for row in ask("nodes", "klaus")["rows"]] == ["the first"]
+    until(lambda: [row for row in ask("dead", "list")["rows"] if row["subject_id"] == event_id])
+
+
 def test_what_is_not_there_is_said(jiyi, ask):
     assert ask("nodes", "nobody", code=1)["error"]["code"] == "not_found"
-    assert "no_candidates" in jiyi("retrieve", "nobody", "x")
+    assert "unknown_agent: no group" in jiyi("retrieve", "nobody", "x", code=1)
     assert jiyi("export", "jsonl", "--agent", "nobody") == ""
     assert ask("agents")["rows"] == []
 

@@ -178,7 +178,7 @@ def test_another_groups_events_are_unknown(client: Client, group: str) -> None:
     event_id = client.observe("klaus", "a secret", wait=True)
     with Client(f"{group}-other") as other:
         assert [state.state for state in other.memory.event_states([event_id])] == ["unknown"]
-        assert other.retrieve("klaus", "a secret").status == "no_candidates"
+        assert other.retrieve("klaus", "a secret").status == "unknown_agent"
         with pytest.raises(NotFound):
             other.memory.nodes("klaus")
 

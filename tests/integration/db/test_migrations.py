@@ -16,9 +16,10 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from models.db import connection as base
+from workers import migrate
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
-from workers.migrate import upgrade
+from workers.migrate import WrongRevision, upgrade
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 ALEMBIC_SECONDS = 60
@@ -232,3 +233,55 @@ def test_a_migration_may_take_longer_than_the_services_statements(empty: Databas
     with environment(database_url=empty.url):
         upgrade("0005")
     assert empty.revision() == "0005"
+
+
+# Item 17: code and database that do not belong together
+
+
+def run_module(empty: Database, *arguments: str, code: int) -> str:
+    """Its one line on stderr, where it fails."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JIYI_")}
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=CHECKOUT,
+        env=environment | {"JIYI_DATABASE_URL": empty.url, "JIYI_BROKER_URL": "memory://"},
+        capture_output=True,
+        text=True,
+        timeout=ALEMBIC_SECONDS,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr.strip()
+
+
+@pytest.mark.parametrize(
+    ("revision", "words"),
+    [("9999", "a later version has migrated it"), ("abc", "which no version of Jiyi has"), ("0000", "which no version of Jiyi has")],
+)
+def test_17_old_code_on_a_newer_database_and_an_unknown_revision_end_in_one_sentence(empty: Database, revision: str, words: str) -> None:
+    with environment(database_url=empty.url):
+        upgrade()
+        migrate.check()
+        empty.query("UPDATE alembic_version SET version_num = %s", revision)
+        for step in (upgrade, migrate.check):
+            with pytest.raises(WrongRevision, match=f"'?{revision}'?.*{words}.*docs/upgrading.md$"):
+                step()
+    for arguments in (("workers.migrate",), ("workers.procfile", "upkeep"), ("workers.procfile", "web")):
+        told = run_module(empty, *arguments, code=1)
+        assert told.count("\n") == 0, told
+        assert words in told
+    assert empty.revision() == revision
+
+
+def test_17_code_on_a_database_that_was_not_migrated_yet_says_what_to_run(empty: Database) -> None:
+    told = run_module(empty, "workers.procfile", "intake", code=1)
+    assert (told.count("\n"), "is empty" in told, "python -m workers.migrate" in told) == (0, True, True)
+    with environment(database_url=empty.url):
+        upgrade(REVISIONS[0])
+        with pytest.raises(WrongRevision, match=f"is at revision {REVISIONS[0]}, this version needs {REVISIONS[-1]}"):
+            migrate.check()
+        with pytest.raises(WrongRevision, match="there is no revision 'nonsense'"):
+            upgrade("nonsense")
+    run_module(empty, "workers.migrate", code=0)
+    assert empty.revision() == REVISIONS[-1]

@@ -18,10 +18,11 @@ import pytest
 import yaml
 from flask import Flask
 
-from examples import plain_python
+from examples import plain_python, prompt
 from jiyi import Client
 from jiyi.tiers.memory_node import MemoryRetrievalNode
 from jiyi.tiers.middleware import MemoryMiddleware
+from tests.integration.tiers.outputs import long_ago
 from tests.integration.web.test_api import until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -69,6 +70,19 @@ def test_a_workflow_in_plain_python_knows_what_was_said_before(service: str) -> 
         done = plain_python.run(steps, state, history, memory, between)
     assert "1 earlier statement" in done["review"]
     assert done["research"] in done["history_context"]
+
+
+def test_cn56_prompts_have_what_the_group_knows_and_keep_their_budgets(service: str) -> None:
+    with Client(service) as client:
+        prompt.known(client)
+        for persona in prompt.PERSONAS.values():
+            whole, short = prompt.prompts(client, persona)
+            assert all(text in whole.text for text in (prompt.SYSTEM, persona, prompt.QUESTION, *prompt.KNOWN))
+            assert not whole.cut
+            assert short.tokens <= short.budget < whole.tokens
+            assert persona in short.text
+            assert prompt.QUESTION in short.text
+            assert any("do not fit into what the budget leaves" in sentence for sentence in short.cut)
 
 
 def test_langgraph_runs_the_nodes(service: str) -> None:
@@ -159,6 +173,17 @@ def test_the_workflow_for_dify_remembers(service: str, web_app: Flask, api_key: 
     second = Dify(text, web_app.test_client(), key).run(topic=topic, session_id="tuesday")
     assert first["answer"] in second["history_context"]
     assert second["history_context"].startswith("## 历史上下文")
+
+
+def test_cn59_the_workflow_for_dify_finds_what_was_promoted_last_year(service: str, web_app: Flask, api_key: Callable[..., str]) -> None:
+    text = (ROOT / "examples" / "dify_workflow.yml").read_text(encoding="utf-8")
+    topic = "The glaze cracks when the kiln cools too fast, so the door stays shut until the morning."
+    with Client(service) as client:
+        client.tiers.promote(text=topic)
+        until(lambda: client.query_memory(topic).results)
+    long_ago(service)
+    found = Dify(text, web_app.test_client(), api_key(service, "publish", "read")).run(topic=topic, session_id="today")
+    assert topic in found["history_context"]
 
 
 def test_without_jiyi_the_workflow_for_dify_has_an_empty_history() -> None:

@@ -58,7 +58,7 @@ def old_flush(hours: int = 1) -> UUID:
 
 def test_a_touch_is_written_by_the_flush_with_its_time_and_count(group: str) -> None:
     (node,) = remembered(group)
-    access.touch([node], at(2.000123))
+    access.touch(group, [node], at(2.000123))
     assert accessed(node) == (T0, 0)
     assert access.flush() == FlushResult(touches=1, nodes=1)
     last_accessed, count = accessed(node)
@@ -76,10 +76,10 @@ def test_the_last_times_are_kept_in_the_order_in_which_they_were_written(group: 
     one, other = remembered(group, 2)
     assert recent(one) == []
     for hours in range(access.RECENT + 3):
-        access.touch([one], at(hours))
+        access.touch(group, [one], at(hours))
         access.flush()
     assert recent(one) == [at(hours) for hours in range(3, access.RECENT + 3)]
-    access.touch([one, other], at(1))  # an agent may live in simulated time
+    access.touch(group, [one, other], at(1))  # an agent may live in simulated time
     access.flush()
     assert recent(one) == [*(at(hours) for hours in range(4, access.RECENT + 3)), at(1)]
     assert recent(other) == [at(1)]
@@ -88,9 +88,9 @@ def test_the_last_times_are_kept_in_the_order_in_which_they_were_written(group: 
 def test_a_flush_that_is_repeated_adds_its_time_once(group: str) -> None:
     (node,) = remembered(group)
     for hours in (1, 2):
-        access.touch([node], at(hours))
+        access.touch(group, [node], at(hours))
         access.flush()
-    access.touch([node], at(2))
+    access.touch(group, [node], at(2))
     access.flush()
     assert recent(node) == [at(1), at(2)]
 
@@ -98,7 +98,7 @@ def test_a_flush_that_is_repeated_adds_its_time_once(group: str) -> None:
 def test_a_later_flush_with_an_earlier_access_never_moves_it_back(group: str) -> None:
     (node,) = remembered(group)
     for hours in (5, 3):
-        access.touch([node], at(hours))
+        access.touch(group, [node], at(hours))
         access.flush()
     assert accessed(node) == (T0 + timedelta(hours=5), 2)
 
@@ -106,8 +106,8 @@ def test_a_later_flush_with_an_earlier_access_never_moves_it_back(group: str) ->
 def test_within_one_buffer_the_latest_access_wins_and_all_are_counted(group: str) -> None:
     one, other = remembered(group, 2)
     for hours in (3, 5, 4):
-        access.touch([one], at(hours))
-    access.touch([other], at(1))
+        access.touch(group, [one], at(hours))
+    access.touch(group, [other], at(1))
     assert access.flush() == FlushResult(touches=4, nodes=2)
     assert accessed(one) == (T0 + timedelta(hours=5), 3)
     assert accessed(other) == (T0 + timedelta(hours=1), 1)
@@ -117,8 +117,8 @@ def test_within_one_buffer_the_latest_access_wins_and_all_are_counted(group: str
 def test_counters_add_up_over_flushes(group: str) -> None:
     (node,) = remembered(group)
     for _ in range(2):
-        access.touch([node], at(1))
-        access.touch([node], at(2))
+        access.touch(group, [node], at(1))
+        access.touch(group, [node], at(2))
         access.flush()
     assert counters() == {"access_updates_total": 2, "access_coalesced_total": 2}
 
@@ -126,13 +126,13 @@ def test_counters_add_up_over_flushes(group: str) -> None:
 def test_an_empty_flush_and_an_empty_touch_change_nothing() -> None:
     assert access.flush() == FlushResult(0, 0)
     assert access.recover() == FlushResult(0, 0)
-    assert access.touch([], at(1)) is False
+    assert access.touch("g", [], at(1)) is False
     assert valkey().dbsize() == 0
 
 
 def test_an_unknown_node_is_harmless_to_the_others(group: str) -> None:
     (node,) = remembered(group)
-    access.touch([uuid4(), node, uuid4()], at(1))
+    access.touch(group, [uuid4(), node, uuid4()], at(1))
     access.flush()
     assert accessed(node) == (T0 + timedelta(hours=1), 1)
     assert not valkey().keys(f"{valkey_keys.ACCESS}*[!d]")  # nothing is left but the flag "due"
@@ -140,11 +140,11 @@ def test_an_unknown_node_is_harmless_to_the_others(group: str) -> None:
 
 def test_one_flush_is_due_per_interval(group: str) -> None:
     nodes = remembered(group, 2)
-    assert [access.touch(nodes, at(hours)) for hours in range(3)] == [True, False, False]
+    assert [access.touch(group, nodes, at(hours)) for hours in range(3)] == [True, False, False]
     left = valkey().pttl(valkey_keys.ACCESS_DUE)
     assert 0 < left <= get_settings().access_flush_seconds * 1000  # so a flush that is lost is due again
     valkey().delete(valkey_keys.ACCESS_DUE)  # the interval is over
-    assert access.touch(nodes, at(4)) is True
+    assert access.touch(group, nodes, at(4)) is True
 
 
 def test_what_a_dead_flush_left_is_recovered_and_touches_meanwhile_are_kept(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,14 +155,14 @@ def test_what_a_dead_flush_left_is_recovered_and_touches_meanwhile_are_kept(grou
         raise Killed
 
     one, other = remembered(group, 2)
-    access.touch([one], at(1))
-    access.touch([one], at(2))
+    access.touch(group, [one], at(1))
+    access.touch(group, [one], at(2))
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(access, "_write", killed)
         patch.setattr(access, "uuid7", old_flush)
         access.flush()
     assert accessed(one) == (T0, 0)
-    access.touch([other], at(3))
+    access.touch(group, [other], at(3))
     assert access.recover() == FlushResult(touches=2, nodes=1)
     assert accessed(one) == (T0 + timedelta(hours=2), 2)
     assert accessed(other) == (T0, 0)
@@ -174,8 +174,8 @@ def test_several_dead_flushes_are_all_recovered(group: str) -> None:
     nodes = remembered(group, 3)
     for hours, node in enumerate(nodes, start=1):
         name = valkey_keys.access_flush(old_flush(hours))
-        valkey().zadd(name, {str(node): at(hours)})
-        valkey().hset(name + valkey_keys.COUNT_SUFFIX, str(node), 2)
+        valkey().zadd(name, {access.member(group, node): at(hours)})
+        valkey().hset(name + valkey_keys.COUNT_SUFFIX, access.member(group, node), 2)
     assert access.recover() == FlushResult(touches=6, nodes=3)
     assert [accessed(node) for node in nodes] == [(T0 + timedelta(hours=hours), 2) for hours in (1, 2, 3)]
     assert not valkey().keys(f"{valkey_keys.ACCESS_FLUSH}*")
@@ -191,7 +191,7 @@ def test_a_flush_under_way_is_not_taken_for_a_dead_one(group: str, monkeypatch: 
 
     (node,) = remembered(group)
     monkeypatch.setattr(access, "unit_of_work", unit_of_work_while_the_reconciler_looks)
-    access.touch([node], at(1))
+    access.touch(group, [node], at(1))
     access.flush()
     assert accessed(node) == (T0 + timedelta(hours=1), 1)
     assert counters()["access_updates_total"] == 1
@@ -202,7 +202,7 @@ def test_a_thousand_accesses_in_one_flush_rewrite_no_memory(group: str) -> None:
     places = "SELECT node_id, CAST(ctid AS text) AS place, CAST(xmin AS text) AS writer FROM memory_nodes WHERE group_id = :g"
     before = sorted(rows(places, g=group), key=str)
     assert len(before) == 1_000
-    access.touch(nodes, at(1))
+    access.touch(group, nodes, at(1))
     assert access.flush() == FlushResult(touches=1_000, nodes=1_000)
     assert sorted(rows(places, g=group), key=str) == before
     written = rows("SELECT DISTINCT last_accessed, access_count FROM node_access WHERE node_id = ANY(:ids)", ids=nodes)
@@ -212,6 +212,6 @@ def test_a_thousand_accesses_in_one_flush_rewrite_no_memory(group: str) -> None:
 def test_a_buffer_larger_than_one_statement_is_written_whole(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "FLUSH_IDS", 7)
     nodes = remembered(group, 20)
-    access.touch(nodes, at(1))
+    access.touch(group, nodes, at(1))
     assert access.flush() == FlushResult(touches=20, nodes=20)
     assert {accessed(node) for node in nodes} == {(T0 + timedelta(hours=1), 1)}

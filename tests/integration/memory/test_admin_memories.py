@@ -248,7 +248,7 @@ def test_vectors_of_other_models_are_not_compared(signed_in: FlaskClient, group:
 
 def test_the_last_accesses_are_shown(signed_in: FlaskClient, group: str) -> None:
     node = observe(group)
-    access.touch([node], datetime(2026, 3, 3, 9, 41, tzinfo=UTC).timestamp())
+    access.touch(group, [node], datetime(2026, 3, 3, 9, 41, tzinfo=UTC).timestamp())
     access.flush()
     assert data(signed_in, f"/nodes/{group}/{node}.json")["node"]["access_count"] == 1
     html = page(signed_in, f"/nodes/{group}/{node}")
@@ -374,10 +374,10 @@ def test_an_agents_settings_are_a_form(sign_in: SignIn, group: str) -> None:
     admin.post(f"{path}/settings", data={**every, "recency_w": "2.5"})  # nothing changed: no event
     assert len(audits(group)) == 2
 
-    fragment = admin.post(f"{path}/settings", data={"recency_w": "-3"}, headers={"HX-Request": "true"})
+    fragment = admin.post(f"{path}/settings", data={"recency_w": "-300"}, headers={"HX-Request": "true"})
     assert fragment.status_code == 200
     assert "recency_w" in fragment.text
-    assert 'value="-3"' in fragment.text
+    assert 'value="-300"' in fragment.text
     assert "<html" not in fragment.text
     assert admin.post(f"{path}/settings", data={"recency_w": "much"}).status_code == 400
     assert data(admin, f"{path}.json")["agent"]["settings"] == {"recency_w": 2.5}
@@ -567,7 +567,7 @@ def test_every_name_has_pages(sign_in: SignIn, group: str, name: str) -> None:
         "/archive?reason=odd",
         "/archive?before=é",
         "/playground?a.mode=odd",
-        "/playground?a.recency_w=-1",
+        "/playground?a.recency_w=-101",
         "/playground?b.top_k=0",
         "/playground?a.recency_decay=0",
         "/playground?now=soon",

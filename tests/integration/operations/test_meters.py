@@ -21,13 +21,14 @@ from jiyi.protocol.wire.broker import PUBLISHED_AT, stamp
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
+from models.memory import access
 from models.operations import canaries, meters, series
 from models.operations.canaries import Canary
+from models.operations.heartbeats import Worker
 from models.operations.meters import Meters
 from models.queue import broker_queues
 from models.queue.broker_queues import redis_address, task_queues
 from web.operations import health
-from web.operations.roll_call import Worker
 from web.sources import Reading
 from workers import beat, ephemeral
 
@@ -126,8 +127,8 @@ def test_workers_count_what_they_do(client: Client) -> None:
     assert canaries.TASK not in found["tasks"]
 
 
-def test_every_queue_sings_and_beat_lives(service: str) -> None:
-    await_true(lambda: all(canary.sang_at for canary in canaries.read_heartbeats(task_queues())), "a queue is silent")
+def test_every_queue_s_canary_is_run_and_beat_lives(service: str) -> None:
+    await_true(lambda: all(canary.ran_at for canary in canaries.read_heartbeats(task_queues())), "a queue is silent")
     for canary in canaries.read_heartbeats(task_queues()):
         assert canary.age is not None
         assert canary.age < PATIENCE_SECONDS
@@ -143,7 +144,7 @@ def test_every_queue_sings_and_beat_lives(service: str) -> None:
 
 def test_a_queue_that_nobody_reads_gathers_few_canaries(name: str) -> None:
     (unknown,) = canaries.read_heartbeats([name])
-    assert (unknown.sent_at, unknown.sang_at, unknown.age, unknown.outstanding) == (None, None, None, 0)
+    assert (unknown.sent_at, unknown.ran_at, unknown.age, unknown.outstanding) == (None, None, None, 0)
     assert canaries.due(name)
     assert not canaries.due(name)  # a second beat, or the next look
 
@@ -278,6 +279,25 @@ def test_prometheus_reads_the_whole_service(
     assert found["jiyi_retrieval_seconds_bucket", ("10.0",)] < found["jiyi_retrieval_seconds_bucket", ("+Inf",)]
     assert ("jiyi_dead_letters_open", ()) in found
     assert group not in answer.text
+
+
+def test_14_prometheus_reads_how_many_access_times_were_written_and_coalesced(
+    web_app: Flask, api_key: Callable[..., str], database: object
+) -> None:
+    operator = {"Authorization": f"Bearer {api_key(None, 'operator')}"}
+    names = ("jiyi_access_updates_total", "jiyi_access_coalesced_total")
+
+    def counted() -> list[float]:
+        found = numbers(web_app.test_client().get("/metrics", headers=operator).text)
+        return [found[name, ()] for name in names]
+
+    before = counted()
+    group, pair = f"meters-{uuid4().hex}", [uuid4(), uuid4()]
+    access.touch(group, pair, 1.0)
+    access.touch(group, pair[:1], 2.0)
+    access.flush()
+    await_true(lambda: sum(counted()) == sum(before) + 3, "an access is missing")
+    assert counted()[0] - before[0] in (2, 3)  # a service beside this test may have flushed in between
 
 
 def test_parts_that_do_not_answer_are_left_out_and_counted(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from jiyi.protocol.operations import EmbeddersRequest
 from jiyi.protocol.providers import EmbedderReport
 from jiyi.protocol.reembedding import MoveState, ReembeddingStep
 from jiyi.protocol.retrieval import FocalAnswer, RetrievalRequest
+from jiyi.protocol.wire.calls import open_reply
 from jiyi.providers import breakers
 from jiyi.providers.embedders import embedder_of
 from jiyi.providers.embedders.cache import query_vector
@@ -32,6 +33,8 @@ from tasks.operations import reembedding as task
 from tasks.operations.embedders import embedder_report
 from tasks.retrieval.retrieve import retrieve
 from tests import misbehaving as bad
+from tests.integration.actions.calling import called, service
+from tests.integration.actions.test_doors import audit_rows
 from workers import ephemeral
 from workers.embedded.stack import Stack
 
@@ -403,6 +406,31 @@ def test_a_move_can_be_cancelled_until_it_switches(group: str) -> None:
     finish("hashing:32", until="waiting")
     with pytest.raises(InvalidRequest, match="no move is under way"):
         step(cancel=True)
+
+
+def test_steps_asked_for_over_the_broker_do_the_same_with_the_same_audit_rows(group: str) -> None:
+    """As ``test_doors`` has it of all other mutations; here, because a move concerns the whole database."""
+
+    def over_the_broker(**options: Any) -> MoveState:
+        request = {"group_id": group, "batch": 2, **options}
+        return MoveState.model_validate(open_reply(called("rpc.reembedding.step", request, service())))
+
+    def moved(ask: Callable[..., MoveState]) -> list[Any]:
+        """What two steps, a cancellation and a refusal gave, and the audit rows that they left."""
+        before = audit_rows("reembedding.step")
+        phases = [ask(to="hashing:64").phase, ask(to="hashing:64").phase, ask(cancel=True).phase]
+        with pytest.raises(InvalidRequest, match="no move is under way"):
+            ask(cancel=True)
+        rows = audit_rows("reembedding.step")[len(before) :]
+        assert {row["actor"] for row in rows} == {"operator" if ask is over_the_broker else "test"}
+        return [phases, [(row["group_id"], row["target"], row["details"]) for row in rows]]
+
+    remember(group, *TEXTS)
+    run_until_idle(EMBED, embed)
+    done = moved(step)
+    assert done[0] == ["filling", "filling", "cancelled"]
+    assert [details["change"] for _, _, details in done[1]] == ["begun", "cancelled"]
+    assert moved(over_the_broker) == done
 
 
 def test_nothing_embedded_means_nothing_to_move(group: str) -> None:

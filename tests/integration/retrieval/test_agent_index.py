@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -18,9 +19,10 @@ from sqlalchemy import Connection, text
 
 from jiyi.protocol.events import Event
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
-from models.db.connection import engine, unit_of_work
+from models.db.connection import engine, reading, unit_of_work
 from models.db.valkey import valkey
 from models.memory import nodes
+from models.memory.agents import AgentRecord, find_agents
 from models.memory.inbox import store
 from models.retrieval import index_cache, touches
 from models.retrieval.agent_index import AgentIndex, IndexKey
@@ -80,6 +82,10 @@ def embed(connection: Connection, node_id: UUID, vector: list[float], model: str
     nodes.fill_embeddings(connection, [node_id], [np.array(vector, dtype=np.float32)], model)
 
 
+def ids_of(index: AgentIndex) -> list[UUID]:
+    return [index.node_id(row) for row in range(index.size)]
+
+
 def state(index: AgentIndex) -> dict[UUID, tuple[Any, ...]]:
     """All that is known of each node, without the numbers that depend on what was met first."""
     names = {code: name for name, code in index._sessions.items()}
@@ -87,13 +93,13 @@ def state(index: AgentIndex) -> dict[UUID, tuple[Any, ...]]:
     columns = [name for name in index.columns.names if index.columns[name].ndim == 1 and name not in INEXACT | {"session", "subject"}]
     corpus = index.corpus()
     rows: dict[UUID, tuple[Any, ...]] = {}
-    for row, node_id in enumerate(index.node_ids):
-        near = [None if at < 0 else index.node_ids[at] for at in corpus.near[row]]
+    for row, node_id in enumerate(ids_of(index)):
+        near = [None if at < 0 else index.node_id(at) for at in corpus.near[row]]
         rows[node_id] = (
             {name: index.columns[name][row].item() for name in columns},
             names.get(index.columns["session"][row]),
             subjects.get(index.columns["subject"][row]),
-            index.keywords[row],
+            index.keywords(row),
             index.vectors[row].tolist() if index.columns["has_vector"][row] else None,
             near,
         )
@@ -103,14 +109,14 @@ def state(index: AgentIndex) -> dict[UUID, tuple[Any, ...]]:
 def assert_same(index: AgentIndex, other: AgentIndex) -> None:
     assert state(index) == state(other)
     mine, theirs = index.corpus(), other.corpus()
-    place = {node_id: row for row, node_id in enumerate(index.node_ids)}
-    order = [place[node_id] for node_id in other.node_ids]
+    place = {node_id: row for row, node_id in enumerate(ids_of(index))}
+    order = [place[node_id] for node_id in ids_of(other)]
     for name in ("lengths", "centre_dots", "centred_lengths", "shares", "created"):
         assert getattr(mine, name)[order] == pytest.approx(getattr(theirs, name), abs=1e-6), name
     assert mine.centre == pytest.approx(theirs.centre, abs=1e-6)
     for question in (["klaus"], ["read", "book"], ["书店"]):
         assert mine.lexicon.bm25(question)[order] == pytest.approx(theirs.lexicon.bm25(question))
-    assert [index.node_ids[row] for row in index.access_order()] == [other.node_ids[row] for row in other.access_order()]
+    assert [index.node_id(row) for row in index.access_order()] == [other.node_id(row) for row in other.access_order()]
 
 
 # Step by step
@@ -175,7 +181,7 @@ def test_archiving_is_seen_when_the_change_says_so(group: str) -> None:
     with unit_of_work() as connection:
         change(connection, "archived_at = now()", gone.event_id)
     rows = refreshed(index).select(Filters(), mode="recent", now=T0)
-    assert [index.node_ids[row] for row in rows] == [kept.event_id]
+    assert [index.node_id(row) for row in rows] == [kept.event_id]
 
 
 def test_a_vector_by_another_model_takes_the_place_of_this_ones(group: str) -> None:
@@ -216,10 +222,74 @@ def test_tokens_that_are_filled_in_later_are_found_at_once_and_lose_no_row(group
         nodes.fill_tokens(connection, [(others[2].event_id, ["klaus", "filled"])])
     refreshed(index)
     assert index.columns["last_accessed"].max() == accessed
-    assert set(index.node_ids) == {event.event_id for event in events}
+    assert set(ids_of(index)) == {event.event_id for event in events}
     (found,) = np.flatnonzero(index.corpus().lexicon.bm25(["filled"]))
-    assert index.node_ids[found] == others[2].event_id
+    assert index.node_id(found) == others[2].event_id
     assert_same(index, built_at_once(group))
+
+
+# Seen with the agent's own row
+
+
+def seen(group: str, agent_id: str = "klaus") -> AgentRecord:
+    with reading() as connection:
+        found = find_agents(connection, group, agent_id)
+    assert found is not None
+    return found
+
+
+def test_an_agent_that_has_not_changed_costs_no_look_at_its_memories(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(made(group, "one", vector=[1, 0, 0]), made(group, "two"))
+    index = index_of(group)
+    with reading() as connection:
+        index.refresh(connection, seen(group))
+        assert index.size == 2
+        while not oldest_running_is_past(index, seen(group)):  # whatever else ran while it was read is over
+            index.refresh(connection, seen(group))
+        with monkeypatch.context() as patch:
+            patch.setattr(index, "_read_changed", None)
+            index.refresh(connection, seen(group))
+        save(made(group, "three"))
+        index.refresh(connection, seen(group))
+    assert_same(index, built_at_once(group))
+
+
+def oldest_running_is_past(index: AgentIndex, agent: AgentRecord) -> bool:
+    return agent.changed_xid < index._horizon
+
+
+def test_a_change_that_commits_after_a_later_one_was_seen_is_not_missed(group: str) -> None:
+    first, second = made(group, "first"), made(group, "second")
+    save(first, second)
+    index = index_of(group)
+    with ExitStack() as stack:
+        earlier, later = (stack.enter_context(engine().connect()) for _ in range(2))
+        reader = stack.enter_context(reading())
+        assert xid_of(earlier) < xid_of(later)
+        embed(earlier, first.event_id, [1, 0, 0])
+        embed(later, second.event_id, [0, 1, 0])
+        later.commit()
+        for _ in range(2):
+            index.refresh(reader, seen(group))
+        assert index.columns["has_vector"].tolist() == [False, True]
+        earlier.commit()
+        index.refresh(reader, seen(group))
+    assert index.columns["has_vector"].tolist() == [True, True]
+
+
+def test_an_access_that_is_told_before_its_memory_is_read_is_kept(group: str) -> None:
+    event = made(group, "a")
+    save(event, made(group, "b"))
+    index, agent = index_of(group), seen(group)
+    with reading() as connection:
+        index.refresh(connection, agent)
+        late = made(group, "late")
+        save(late)
+        touches.tell(group, "klaus", [late.event_id], T0.timestamp() + 60)
+        index.refresh(connection, replace(agent, changed_xid=0))  # as it was before the memory came
+        assert index.size == 2
+        index.refresh(connection, seen(group))
+    assert index.columns["last_accessed"].max() == T0.timestamp() + 60
 
 
 # Commits out of order
@@ -240,12 +310,12 @@ def test_rows_of_an_earlier_transaction_that_commits_later_are_not_missed(group:
         later.commit()
         if reads_between:
             for _ in range(2):
-                assert refreshed(index).node_ids == [soon.event_id]
+                assert ids_of(refreshed(index)) == [soon.event_id]
         store(earlier, [late])
         if reads_between:
-            assert refreshed(index).node_ids == [soon.event_id]
+            assert ids_of(refreshed(index)) == [soon.event_id]
         earlier.commit()
-    assert set(refreshed(index).node_ids) == {soon.event_id, late.event_id}
+    assert set(ids_of(refreshed(index))) == {soon.event_id, late.event_id}
     assert_same(index, built_at_once(group))
 
 
@@ -326,7 +396,7 @@ def test_the_least_recently_used_go_when_there_is_no_room_and_the_most_recent_st
     mebibyte = 1024**2
     agents = ["a", "b", "c"]
     for agent in agents:
-        save(*(made(group, f"memory {i}", agent_id=agent, vector=[float(i + 1)] * 600) for i in range(300)))
+        save(*(made(group, f"memory {i}", agent_id=agent, vector=[float(i + 1)] * 900) for i in range(300)))
         refreshed(index_cache.index_of(group, agent, MODEL))
     (size,) = {used for _, _, used in index_cache.held()}
     assert mebibyte < size < 2 * mebibyte

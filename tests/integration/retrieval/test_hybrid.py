@@ -287,7 +287,7 @@ def test_a_worker_answers_as_many_questions_at_once(group: str) -> None:
 
 def test_a_question_to_an_agent_that_nobody_knows_is_not_embedded(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(questions, "query_vectors", lambda *_: pytest.fail("nothing to compare with"))
-    assert ask(group, "Who waters tomatoes?").status == "no_candidates"
+    assert ask(group, "Who waters tomatoes?").status == "unknown_agent"
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

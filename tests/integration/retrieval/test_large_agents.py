@@ -220,6 +220,7 @@ def test_bm25_uses_the_frequencies_of_the_whole_agent(group: str, monkeypatch: p
         {"keywords": ["K5"]},
         {"created_before": T0 + timedelta(minutes=6)},
         {"created_after": T0 + timedelta(minutes=120)},
+        {"created_after": T0 + timedelta(minutes=120, microseconds=1)},
         {"types": ["event", "thought", "chat"], "include_archived": True},
     ],
 )

@@ -279,6 +279,17 @@ def test_archived_memories_are_left_out_unless_asked_for(group: str, mode: str) 
     assert descriptions(group, mode=mode, filters={"include_archived": True}) == ["archived", "kept"]
 
 
+def test_14_a_time_window_begins_at_created_after_and_ends_before_created_before(group: str) -> None:
+    three(group)
+    moment = timedelta(microseconds=1)
+    at = [T0, T0 + timedelta(hours=4), T0 + timedelta(hours=8)]
+    assert descriptions(group, filters={"created_after": at[1]}) == ["b", "c"]
+    assert descriptions(group, filters={"created_after": at[1] + moment}) == ["c"]
+    assert descriptions(group, filters={"created_before": at[1]}) == ["a"]
+    assert descriptions(group, filters={"created_before": at[1] + moment}) == ["a", "b"]
+    assert descriptions(group, filters={"created_after": at[1], "created_before": at[1] + moment}) == ["b"]
+
+
 def test_a_time_window_keeps_what_was_created_within_it(group: str) -> None:
     three(group)
     after, before = T0 + timedelta(hours=1), T0 + timedelta(hours=5)
@@ -330,7 +341,33 @@ def test_another_groups_memories_of_an_agent_of_the_same_name_never_appear(group
     assert answer.debug.total_candidates == 1
 
 
+def test_15_a_negative_weight_turns_the_originals_order_around_and_no_other(group: str) -> None:
+    three(group)
+    options: dict[str, Any] = {"recency_w": 0, "importance_w": 0, "touch": False}
+    before = {mode: ask(group, mode=mode, **options) for mode in ("stanford", "recent")}
+    save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": {"relevance_w": -1}}))
+    after = {mode: ask(group, mode=mode, **options) for mode in ("stanford", "recent")}
+    assert after["stanford"].accessed_ids == before["stanford"].accessed_ids[::-1]
+    assert after["recent"].accessed_ids == before["recent"].accessed_ids
+    assert [node.relevance.weight for node in after["stanford"].retrieved_nodes] == [-3] * 3  # times its gain
+
+
 # Nothing to find, nothing to compare
+
+
+def test_16_an_agent_or_a_group_that_does_not_exist_is_said_to_be_unknown(group: str) -> None:
+    elsewhere = {"group_id": f"{group}-nobody's"}
+    embedded_here: dict[str, Any] = {"vectors": None, "embedding_model": None}
+    remember(group, "klaus's own")
+    for options in ({"agent_id": "nobody"}, {"agent_id": "nobody", **embedded_here}, elsewhere, {**elsewhere, **embedded_here}):
+        answer = ask_all(group, [1, 0, 0], [1, 0], **options)  # of two sizes: no vector is looked at
+        assert answer.status == "unknown_agent"
+        named = "no group" if "group_id" in options else "no agent 'nobody' in the group"
+        assert answer.message.startswith(named)
+        for one in answer.groups:
+            assert (one.status, one.message, one.retrieved_nodes, one.accessed_ids) == ("unknown_agent", answer.message, [], [])
+            assert (one.debug.total_candidates, one.debug.mode) == (0, "recent")
+    assert valkey().zcard(valkey_keys.ACCESS) == 0
 
 
 def test_without_candidates_the_answer_says_so_before_any_vector_is_looked_at(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,7 +379,7 @@ def test_without_candidates_the_answer_says_so_before_any_vector_is_looked_at(gr
     remember(group, "only a chat", node_type="chat")
     save(observed(group, "desk is idle"))
     embedded_here: dict[str, Any] = {"vectors": None, "embedding_model": None}
-    for options in ({}, {"agent_id": "nobody"}, embedded_here, {**embedded_here, "agent_id": "nobody"}):
+    for options in ({}, embedded_here):
         answer = ask_all(group, [1, 0, 0], [1, 0], **options)  # of two sizes, and not the memories'
         assert answer.status == "no_candidates"
         assert answer.message == "no candidate memories for this agent"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib import import_module
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy import text
+
 from jiyi.protocol.events import Event, build
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery, TierStatus
+from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.tiers import working
 from models.tiers.working import Entry
@@ -78,7 +81,14 @@ def ask(group: str, text: str, *, embedder: bool = True, **options: Any) -> Memo
 
     query = MemoryQuery(group_id=group, query=text, **options)
     with for_groups(group):
-        return memory.query_memory(query, tasks("tiers.screening")._embed if embedder else None)
+        return memory.query_memory(query, tasks("tiers.screening").embed_query if embedder else None)
+
+
+def long_ago(group: str, days: float = 400) -> None:
+    """Everything that the group knows was promoted so many days ago."""
+    with unit_of_work() as connection, for_groups(group):
+        moved = {"group": group, "age": timedelta(days=days)}
+        connection.execute(text("UPDATE knowledge SET promoted_at = promoted_at - :age WHERE group_id = :group"), moved)
 
 
 def tier(answer: MemoryAnswer, name: str) -> TierStatus:

@@ -9,7 +9,6 @@ from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
-from flask import Flask
 from sqlalchemy import create_engine
 
 from jiyi.settings import get_settings
@@ -17,8 +16,8 @@ from jiyi.tiers.memory_node import HEADINGS
 from models.db import connection, valkey_keys
 from models.db.valkey import valkey
 from models.queue import stream
-from tests.integration.web.test_api import Program, other_settings, rows, until
-from web import calls
+from tests.integration.programs import Program
+from tests.integration.web.test_api import other_settings, rows, until
 from web.api.tiers import asking
 
 SAID = "釉面开裂的原因在土，不在窑火：新土的收缩率比釉高，所以冷却时釉面被拉裂。"
@@ -27,25 +26,7 @@ VERDICT = "裁决：薄杯子烧一次，厚杯子烧两次；若仍开裂，下
 SHORT = "Hear, hear."
 NOTHING = "redis://127.0.0.1:1/0"
 
-
-@pytest.fixture
-def program(web_app: Flask, api_key: Callable[..., str]) -> Callable[..., Program]:
-    """``program(group, "read")``: with those rights."""
-    return lambda group, *scopes: Program(web_app.test_client(), api_key(group, *(scopes or ("publish", "read", "admin"))))
-
-
-@pytest.fixture
-def api(program: Callable[..., Program], group: str) -> Program:
-    return program(group)
-
-
-@pytest.fixture(autouse=True)
-def _own_caller() -> Iterator[None]:
-    calls.caller.cache_clear()
-    yield
-    for made in calls.caller.made():
-        made.close()
-    calls.caller.cache_clear()
+pytestmark = pytest.mark.usefixtures("own_caller")
 
 
 @pytest.fixture
@@ -155,7 +136,7 @@ def test_cn38_a_digest_is_made_listed_and_promoted(service: str, program: Callab
     assert promoted["entries"] == sorted(chosen)
 
 
-def test_the_node_gives_the_markdown_and_tells_what_it_did(service: str, program: Callable[..., Program]) -> None:
+def test_14_the_node_gives_the_markdown_and_tells_what_it_did_on_the_stream_too(service: str, program: Callable[..., Program]) -> None:
     api = program(service)
     ingest(api, session_id="monday")
     before = stream.ends(service)[1]
@@ -170,8 +151,15 @@ def test_the_node_gives_the_markdown_and_tells_what_it_did(service: str, program
         ("node_state_change", "load"),
     ]
     assert done["events"][1]["data"] == {"count": 1, "hot": 1, "cold": 0, "external": 0}
-    told = [json.loads(entry.data) for entry in stream.read(service, before) if entry.kind == "memory.retrieved"]
-    assert told == [{"node": "load", "count": 1, "hot": 1, "cold": 0, "external": 0}]
+    told = [(entry.kind, json.loads(entry.data)) for entry in stream.read(service, before)]
+    told = [(kind, data) for kind, data in told if data.get("node") == "load"]
+    own = {"node": "load", "session": "monday"}
+    completed = {"status": "completed", "context_length": len(done["outputs"]["history_context"])}
+    assert told == [  # item 14: CN-10
+        ("node_state_change", {**own, "status": "running"}),
+        ("memory.retrieved", {**own, "count": 1, "hot": 1, "cold": 0, "external": 0}),
+        ("node_state_change", {**own, **completed, "context_tokens": done["events"][2]["data"]["context_tokens"]}),
+    ]
     assert SAID not in json.dumps([entry.data for entry in stream.read(service, "0")], ensure_ascii=False)
     english, _ = run_node(api, properties={"language": "en", "max_results": 1})
     assert english.startswith(HEADINGS["en"])

@@ -18,7 +18,7 @@ from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.tiers import actions
+from models.tiers import actions, working
 from models.tiers import query as memory
 from tests.integration.memory.test_inbox import rows
 from tests.integration.tiers.outputs import TEXTS, ask, embed, say, tasks, tier
@@ -83,7 +83,7 @@ def test_k21_cn59_other_sessions_are_remembered_unless_one_is_asked_for(group: s
     assert set(contents(ask(group, TEXTS[3], relevance_threshold=-1, session_id="s2"))) == {TEXTS[0]}
 
 
-def test_cn11_verdicts_and_time_ranges(group: str) -> None:
+def test_cn11_verdicts_can_be_left_out_and_cn59_the_time_range_leaves_precedents_in(group: str) -> None:
     say(group, TEXTS[0], node_type="judge")
     promote(group, text=TEXTS[3], kind="verdict")
     promote(group, text=TEXTS[4])
@@ -93,8 +93,12 @@ def test_cn11_verdicts_and_time_ranges(group: str) -> None:
         connection.execute(
             text("UPDATE knowledge SET promoted_at = :at WHERE group_id = :g AND content = :c"), {"at": long_ago, "g": group, "c": TEXTS[4]}
         )
-    found = ask(group, TEXTS[3], relevance_threshold=-1, time_range_days=7)
-    assert contents(found, "cold") == [TEXTS[3]]
+        connection.execute(text("UPDATE quarantine_logs SET created_at = :at WHERE group_id = :g"), {"at": long_ago, "g": group})
+    working.forget(group)  # made anew from the rows
+    assert contents(ask(group, TEXTS[3], relevance_threshold=-1)) == [TEXTS[0], TEXTS[3], TEXTS[4]]
+    assert contents(ask(group, TEXTS[3], relevance_threshold=-1, time_range_days=7)) == [TEXTS[3], TEXTS[4]]
+    by_words = ask(group, TEXTS[4], embedder=False, relevance_threshold=-1, time_range_days=7)
+    assert contents(by_words) == [TEXTS[4]]
 
 
 def test_k07_max_results_is_the_total_and_five_precedents_are_not_hidden_by_hot_ones(group: str) -> None:
@@ -217,6 +221,6 @@ def test_tenants_do_not_find_each_others_memory(known: str, group: str) -> None:
     query = MemoryQuery(group_id=known, query=TEXTS[3], relevance_threshold=-1)
     assert ask(other, TEXTS[3], relevance_threshold=-1).results == []
     with for_groups(other):  # whatever the query asks for, the scope decides
-        answer = memory.query_memory(query, tasks("tiers.screening")._embed)
+        answer = memory.query_memory(query, tasks("tiers.screening").embed_query)
     assert contents(answer, "cold") == []
     assert rows("SELECT count(*) AS n FROM knowledge WHERE group_id = :g", g=group) == [{"n": 1}]

@@ -7,29 +7,21 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from celery import current_app
 
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.tiers.knowledge import PromoteBody
-from jiyi.protocol.wire.calls import open_reply, reply_key
+from jiyi.protocol.wire.calls import open_reply
 from models.actions import ACTIONS
 from models.db.actions import Actor
-from models.db.scope import Scope, within
-from models.db.valkey import valkey
 from models.tiers import actions
+from tests.integration.actions.calling import called, service
 from tests.integration.tiers.outputs import TEXTS, job, say
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 
 def call(task: str, group: str, **request: Any) -> Any:
-    import_module("tasks.framework.rpc")  # registers the tasks; reads the settings, so not before they are there
-    request_id = str(uuid4())
-    with within(Scope()):
-        current_app.tasks[task].run(request_id, {"group_id": group, **request})
-    reply = valkey().lpop(reply_key(request_id))
-    assert isinstance(reply, bytes)
-    return open_reply(reply)
+    return open_reply(called(task, {"group_id": group, **request}, service()))
 
 
 def ask(action: str, group: str, **request: Any) -> Any:

@@ -6,16 +6,21 @@ import json
 import time
 from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
+from flask import Flask
 from typer.testing import CliRunner
 
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.tiers.context import ContextAnswer
+from jiyi.protocol.tiers.quarantine import IngestState
+from jiyi.text.budget import estimate_tokens
 from jiyi.tiers.memory_node import MemoryRetrievalNode
 from jiyi.tiers.middleware import MemoryMiddleware
+from tests.integration.tiers.outputs import long_ago
 
 FOR = "正方：应当先烧一次，因为新土收缩得慢，釉面不会开裂，而且能按期交货。"
 AGAINST = "Against: a second firing is needed, since the first one never reaches the heart of a thick cup."
@@ -76,6 +81,79 @@ def test_cn01_a_debate_through_the_middleware_and_the_node(client: Client) -> No
     until(lambda: client.tiers.working().rejections == {"too_short": 3}, "the tool's words were not refused")
     counts = client.tiers.knowledge().counts
     assert counts == {"quarantine": 3, "working": 3, "longterm": 0}
+
+
+def test_cn59_a_default_node_of_another_session_finds_a_precedent_of_last_year(client: Client) -> None:
+    """Knowledge does not disappear after the node's seven days: these are working memory's."""
+    done = client.ingest(VERDICT, session_id="last year", confidence=0.9, node_id="judge")
+    assert isinstance(done, IngestState)
+    client.tiers.promote(done.entry_id, kind="verdict")
+    client.tiers.delete(done.entry_id)
+    until(lambda: _embedded(client), "the piece was not embedded")
+    long_ago(client.group)
+    assert client.tiers.working().rows == []
+    state = MemoryRetrievalNode(retriever=client).process({"topic": VERDICT, "group_id": client.group, "session_id": "today"})
+    assert VERDICT in state["history_context"]
+
+
+LOOP = "The plan is to fire the kiln again tomorrow, and then to fire the kiln again the day after that."
+
+
+def test_cn60_the_guard_and_the_fact_check_through_the_service(client: Client) -> None:
+    said = [client.ingest(LOOP, session_id="s") for _ in range(4)]
+    flags = [one.flags for one in said if isinstance(one, IngestState)]
+    assert ["repetition" in one for one in flags] == [False, False, False, True]
+    calm = client.ingest(FOR, session_id="s")
+    assert isinstance(calm, IngestState)
+    assert (calm.accepted, "runaway" in calm.flags) == (True, False)
+
+    claim = client.ingest("Sales of glazed cups rose by [Specific Metric] in the spring, as the guild has told everybody.")
+    assert isinstance(claim, IngestState)
+    assert (claim.accepted, claim.reason, "verify_pending" in claim.flags) == (False, "claim_pending", True)
+    assert client.tiers.check(claim.entry_id, verdict="true", reason="the guild's book") == [claim.entry_id]
+    checked = client.tiers.screened(claim.entry_id)
+    assert (checked.accepted, "checked" in checked.flags, "verify_pending" in checked.flags) == (True, True, False)
+    assert client.tiers.check(claim.entry_id, verdict="refuted") == [claim.entry_id]
+    assert client.tiers.screened(claim.entry_id).reason == "claim_refuted"
+    assert claim.entry_id not in {UUID(row.item_id) for row in client.tiers.working().rows}
+
+
+def test_cn56_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut(client: Client, jiyi: Callable[..., str]) -> None:
+    client.tiers.promote(text=VERDICT, kind="verdict")
+    client.ingest(AGAINST, session_id="s1")
+    until(lambda: _embedded(client), "the piece was not embedded")
+    parts = {"system": "You sit on a council.", "persona": "你是林岚，只相信量过的东西。", "relevance_threshold": -1}
+    made = client.context("Shall we fire once?", **parts)
+    assert made.text.split("\n\n---\n\n")[::3] == ["You sit on a council.", "Shall we fire once?"]
+    assert {item.content for item in made.memories} == {VERDICT, AGAINST}
+    assert all(item.content in made.text for item in made.memories)
+    assert [part.name for part in made.parts] == ["system", "persona", "memories", "experiences", "proposal"]
+    assert (made.status, made.cut, made.budget) == ("ok", [], 2_000)
+    assert [item.content for item in client.context("Shall we fire once?", include_verdicts=False, **parts).memories] == [AGAINST]
+
+    for budget in (1, 7, 20, 40, 60, made.tokens - 1, made.tokens):
+        short = client.context("Shall we fire once?", budget=budget, **parts)
+        assert estimate_tokens(short.text) == short.tokens <= budget
+        assert bool(short.cut) == (budget < made.tokens)
+    shown = jiyi("context", "Shall we fire once?", "--persona", "You are 林岚.", "--budget", 300)
+    assert "You are 林岚." in shown
+    told = json.loads(jiyi("context", "Shall we fire once?", "--budget", 5, "--json"))
+    assert (told["tokens"] <= 5, told["memories"]) == (True, [])
+
+
+def test_cn56_a_context_over_rest_is_the_same(client: Client, web_app: Flask, api_key: Callable[..., str]) -> None:
+    client.tiers.promote(text=VERDICT, kind="verdict")
+    until(lambda: _embedded(client), "the piece was not embedded")
+    body = {"proposal": "Shall we fire once?", "persona": "你是林岚。", "budget": 300, "relevance_threshold": -1}
+    headers = {"Authorization": f"Bearer {api_key(client.group, 'read')}"}
+    answer = web_app.test_client().post("/api/v1/memory/context", json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    options = {name: value for name, value in body.items() if name != "proposal"}
+    assert ContextAnswer.model_validate(answer.json).text == client.context(str(body["proposal"]), **options).text  # type: ignore[arg-type]
+    refused = web_app.test_client().post("/api/v1/memory/context", json={"proposal": " ", "budget": 0}, headers=headers)
+    assert (refused.status_code, "budget" in refused.text, "proposal" in refused.text) == (422, True, True)
+    publisher = {"Authorization": f"Bearer {api_key(client.group, 'publish')}"}
+    assert web_app.test_client().post("/api/v1/memory/context", json=body, headers=publisher).status_code == 403
 
 
 @pytest.fixture

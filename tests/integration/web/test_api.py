@@ -14,7 +14,6 @@ from uuid import UUID, uuid4
 
 import pytest
 from flask import Flask
-from flask.testing import FlaskClient
 from sqlalchemy import create_engine, text
 from uuid6 import uuid7
 
@@ -27,55 +26,13 @@ from models.db import valkey_keys
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.queue import broker_queues, dead_letters
+from tests.integration.programs import Program
 from web import calls
 from web.api.memory.events import status_url
 
 AGENT = "林岚"
 
-
-class Program:
-    """A program with a key."""
-
-    def __init__(self, client: FlaskClient, key: str) -> None:
-        self.client, self.headers = client, {"Authorization": f"Bearer {key}"}
-
-    def ask(self, method: str, path: str, status: int | None = None, **options: Any) -> Any:
-        headers = {**self.headers, **options.pop("headers", {})}
-        answer = self.client.open(f"/api/v1{path}", method=method, headers=headers, **options)
-        if status is not None:
-            assert answer.status_code == status, answer.text
-        if answer.status_code >= 400 and method != "HEAD":
-            assert answer.mimetype == "application/problem+json", answer.text
-            assert answer.json["status"] == answer.status_code
-            assert answer.json["instance"]
-            assert "Traceback" not in answer.text
-        return answer
-
-    def get(self, path: str, status: int = 200, **query: Any) -> Any:
-        return self.ask("GET", path, status, query_string=query).json
-
-    def post(self, path: str, body: Any = None, status: int = 202) -> Any:
-        return self.ask("POST", path, status, **({} if body is None else {"json": body})).json
-
-
-@pytest.fixture
-def program(web_app: Flask, api_key: Callable[..., str]) -> Callable[..., Program]:
-    """``program(group, "read")``: with those rights."""
-    return lambda group, *scopes: Program(web_app.test_client(), api_key(group, *(scopes or ("publish", "read", "admin"))))
-
-
-@pytest.fixture
-def api(program: Callable[..., Program], group: str) -> Program:
-    return program(group)
-
-
-@pytest.fixture(autouse=True)
-def _own_caller() -> Iterator[None]:
-    calls.caller.cache_clear()
-    yield
-    for made in calls.caller.made():
-        made.close()
-    calls.caller.cache_clear()
+pytestmark = pytest.mark.usefixtures("own_caller")
 
 
 @contextmanager
@@ -140,8 +97,9 @@ def test_workers_are_woken(api: Program) -> None:
 def test_the_same_event_twice_is_one(api: Program) -> None:
     event = {"event_id": str(uuid4()), "agent_id": AGENT, "description": "雪"}
     assert api.post("/events", event)["accepted"] == 1
-    again = api.post("/events", {"events": [event, {**event, "description": "别的"}]})
+    again = api.post("/events", {"events": [event, {**event, "occurred_at": "2026-03-02T09:00:00Z"}]})
     assert (again["accepted"], again["repeated"]) == (0, 2)
+    assert api.post("/events", {"events": [event, {**event, "description": "别的"}]}, 409)["code"] == "id_reused"
     assert [node["description"] for node in api.get("/nodes", agent_id=AGENT)["nodes"]] == ["雪"]
 
 
@@ -563,7 +521,7 @@ def test_what_was_told_over_http_is_recalled_over_http(service: str, program: Ca
     ]
     many = api.post("/retrieve", {"agent_id": "klaus", "focal_texts": ["Klaus?", "老葛?"], "top_k": 1, "timeout": 30}, 200)
     assert [group["focal_text"] for group in many["groups"]] == ["Klaus?", "老葛?"]
-    assert api.post("/retrieve", {"agent_id": "nobody", "focal_text": "x"}, 200)["status"] == "no_candidates"
+    assert api.post("/retrieve", {"agent_id": "nobody", "focal_text": "x"}, 200)["status"] == "unknown_agent"
     mismatch = {"agent_id": "klaus", "focal_text": "x", "vectors": [[1.0, 2.0]], "embedding_model": "mine"}
     api.post("/retrieve", mismatch, 422)
 
@@ -615,3 +573,12 @@ def test_a_failure_shows_no_stack_trace(api: Program, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("web.api.memory.memories.search", fail)
     assert "hunter2" not in api.ask("GET", "/nodes", 500).text
+
+
+def test_a_body_that_gives_a_key_twice_is_refused(api: Program) -> None:
+    for data, key in (
+        ('{"agent_id": "klaus", "description": "x", "agent_id": "maria"}', "agent_id"),
+        ('{"agent_id": "klaus", "description": "x", "provenance": {"a": 1, "a": 2}}', "a"),
+    ):
+        answer = api.ask("POST", "/events", 422, data=data, headers={"Content-Type": "application/json"})
+        assert f"{key}: given twice" in answer.json["detail"]

@@ -1,4 +1,4 @@
-"""The live stream: what is told, resuming, and clients that are slow, deaf or too many; with a real gunicorn."""
+"""The live stream: what is told, resuming, and clients that are slow, deaf or too many; over a real socket."""
 
 from __future__ import annotations
 
@@ -259,10 +259,10 @@ def test_many_watchers_of_many_groups_get_their_own(fresh_hub: None, web_app: Fl
     for name in groups:
         stream.publish(name, "work.done", whose=name)
     assert [json.loads(reader.event()["data"])["whose"] for _, reader in readers] == [name for name, _ in readers]
-    assert hub().watchers().total() == 15
+    assert len(hub().watchers()) == 15
     for _, answer in answers:
         answer.close()
-    assert hub().watchers().total() == 0
+    assert len(hub().watchers()) == 0
 
 
 def test_who_may_watch_what(fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, sign_in: Callable[..., Any]) -> None:
@@ -308,6 +308,22 @@ def test_too_many_are_turned_away(fresh_hub: None, web_app: Flask, api_key: Make
         answer.close()
 
 
+def test_too_many_from_one_address_are_turned_away_whoever_they_are(
+    fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = get_settings().model_copy(update={"stream_clients": 9, "stream_clients_per_address": 2})
+    monkeypatch.setattr(hubs, "get_settings", lambda: few)
+    client = web_app.test_client()
+    kept = [get(client, "", api_key(group, "read")) for _ in range(2)]
+    refused = get(client, "", api_key(group, "read"))
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "30")
+    client.environ_base["REMOTE_ADDR"] = "192.0.2.7"
+    kept.append(get(client, "", api_key(group, "read")))
+    assert [answer.status_code for answer in kept] == [200] * 3
+    for answer in kept:
+        answer.close()
+
+
 def test_a_stream_ends_after_its_time(watch: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch) -> None:
     short = get_settings().model_copy(update={"stream_seconds": 0.3})
     monkeypatch.setattr(sending, "get_settings", lambda: short)
@@ -328,7 +344,7 @@ def test_one_that_does_not_keep_up_is_cut_off_and_the_others_are_not(database: o
     own.leave(slow)
     own.leave(slow)
     own.leave(quick)
-    assert own.watchers().total() == 0
+    assert len(own.watchers()) == 0
 
 
 def test_watchers_survive_a_valkey_that_went_away(database: object, group: str, monkeypatch: pytest.MonkeyPatch) -> None:

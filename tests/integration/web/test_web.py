@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID, uuid4
 
 import pytest
@@ -17,18 +18,23 @@ from sqlalchemy import Connection, create_engine, text
 
 from jiyi.errors import SettingsError
 from jiyi.protocol.events import build
+from jiyi.providers import breakers
 from jiyi.settings import get_settings
 from models.db import connection as base
 from models.db.connection import unit_of_work
 from models.memory.inbox import store
+from models.operations import heartbeats
+from models.operations.heartbeats import Worker
 from models.queue import dead_letters
 from models.queue.broker_queues import redis_address, task_queues
 from models.queue.pending_work import settle
+from tests.integration.memory.test_inbox import observed, save
 from tests.integration.web.markup import code_in_attributes
 from web import serve, show
-from web.operations import health, roll_call
+from web.operations import health
 from web.security import require_login_on_public_bind
 from web.sources import Unanswered, from_database
+from workers import ephemeral
 from workers.embedded.stack import Stack
 
 AGENT = "林岚"
@@ -367,16 +373,33 @@ def test_the_database_ends_a_question_that_takes_too_long(database: Stack) -> No
 
 
 def test_cn58_it_is_ready_when_the_database_and_valkey_answer(browser: FlaskClient) -> None:
-    assert browser.get("/readyz").json == {"status": "ready", "database": "ok", "valkey": "ok"}
+    providers = {"embedder": "ok", "llm": "ok", "search": "off"}
+    assert browser.get("/readyz").json == {"status": "ready", "database": "ok", "valkey": "ok", **providers}
     assert browser.get("/healthz").json == {"status": "up"}
 
 
-def test_workers_that_do_not_answer_are_unknown_not_down() -> None:
-    answers: list[dict[str, tuple[str, ...]]] = [{"w@1": tuple(task_queues())}, {}]
-    roll = roll_call.RollCall(lambda: answers.pop(0))
-    assert health.workers(health.Reading(roll.read())).state == "ok"
-    assert health.workers(health.Reading(roll.read())).state == "ok"  # fresh: not asked again
-    assert len(answers) == 1
+def test_14_health_covers_embedder_llm_and_search(browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DEEPSEEK_API_KEY", "TAVILY_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with ephemeral.environment(llm="deepseek:deepseek-chat", web_search="tavily"):
+        ready = browser.get("/readyz")
+        assert (ready.status_code, ready.json["embedder"], ready.json["llm"]) == (200, "ok", "not_configured")
+        assert ready.json["search"] == "not_configured"
+        found = data(browser, "/overview.json", group=group)
+        assert [state_of(found, name) for name in ("Embedder", "LLM", "Web search")] == ["ok", "attention", "attention"]
+        assert "DEEPSEEK_API_KEY" in next(check["detail"] for check in found["checks"] if check["name"] == "LLM")
+    with ephemeral.environment(web_search="searxng", web_search_base_url="http://127.0.0.1:9"):
+        monkeypatch.setattr(breakers, "read_state", lambda _name: {"state": "open", "failures": 5, "last_error": "no answer"})
+        assert browser.get("/readyz").json["search"] == "failing"
+        assert state_of(data(browser, "/overview.json", group=group), "Web search") == "attention"
+
+
+def test_workers_that_have_written_no_heartbeat_are_unknown_not_down() -> None:
+    def worker(seconds: float) -> Worker:
+        return Worker("here:1", "w@1", tuple(task_queues()), seconds)
+
+    assert health.workers(health.Reading([worker(1.0)])).state == "ok"
+    assert health.workers(health.Reading([worker(heartbeats.COUNTS_SECONDS + 1)])).state == "unknown"
     assert health.workers(health.Reading([])).state == "unknown"
     assert health.workers(health.Reading(None, "why")) == health.Check("Workers", "unknown", "why")
 
@@ -433,3 +456,12 @@ def test_a_taken_port_is_one_clear_sentence() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(SettingsError, match=rf"port {port} .*taken.*JIYI_WEB_PORT"):
             serve.listen(get_settings().model_copy(update={"web_host": "127.0.0.1", "web_port": port}))
+
+
+def test_a_name_that_turns_the_direction_of_a_line_is_shown_for_what_it_is(signed_in: FlaskClient, group: str) -> None:
+    name = "Maria\u202enimda"
+    save(observed(group, "hello", agent_id=name))
+    page = signed_in.get(f"/agents?group={group}").text
+    assert "Maria\\u202enimda</a>" in page
+    assert re.search(r">[^<]*\u202e", page) is None
+    assert signed_in.get(f"/agents/{group}/{quote(name)}").status_code == 200  # its address works

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -136,9 +138,9 @@ def mentioning(folder: Path) -> list[psutil.Process]:
     return found
 
 
-def answers(url: str) -> bool:
+def answers(url: str, path: str = "healthz") -> bool:
     try:
-        with urllib.request.urlopen(f"{url}healthz", timeout=5) as response:
+        with urllib.request.urlopen(f"{url}{path}", timeout=5) as response:
             return bool(response.status == 200)
     except OSError:
         return False
@@ -163,6 +165,7 @@ def test_the_demo_answers_three_questions_names_the_admin_and_ends_and_so_it_doe
         passwords.append(re.findall(r"name: admin +password: (\S{20})$", up.output, re.MULTILINE))
         assert "jiyi users passwd admin" in up.output
         assert str(place / "h") in up.output
+        assert "quarantine 3, working memory 5, long-term memory 1" in up.output
         assert "Traceback" not in up.output
         assert not mentioning(place)
     assert thoughts[0] == thoughts[1]  # they are remembered, not thought again
@@ -170,6 +173,58 @@ def test_the_demo_answers_three_questions_names_the_admin_and_ends_and_so_it_doe
     secret = place / "h" / "secret_key"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
     assert secret.read_text() not in (place / "output-0").read_text()
+
+
+#: Pages that are empty for a reason, though the demonstration was played.
+WITHOUT_A_ROW = {
+    "/dead": "nothing went wrong",
+    "/work": "everything is done",
+    "/playground": "nothing was asked yet",
+    "/ask": "nothing was asked yet",
+    "/promotion": "nothing is chosen yet",
+    "/erasure": "nobody is to be erased",
+    "/archive": "nothing was forgotten",
+    "/keys": "no program has asked for one",
+}
+
+
+def test_after_the_demo_its_group_has_something_in_every_tier_and_no_page_is_empty(start: Callable[..., Up], place: Path) -> None:
+    up = start("--demo", JIYI_HOME=place / "h")
+    up.ready()
+    assert "a debate in three tiers" in up.output
+    browser = signed_in(up)
+
+    def page(path: str) -> str:
+        with browser.open(f"{up.admin.rstrip('/')}{path}{'&' if '?' in path else '?'}group=demo", timeout=30) as answer:
+            text: str = answer.read().decode()
+        return text
+
+    until(lambda: json.loads(page("/digests.json"))["digests"], END_SECONDS)
+    tiers = json.loads(page("/tiers.json"))
+    assert tiers["in_working"] == 5
+    assert tiers["counts"]["entries"] == 8
+    assert tiers["counts"]["knowledge"] == tiers["counts"]["verdicts"] == 1
+    assert {"accepted", "low_confidence", "too_short", "claim_pending"} <= tiers["screened"].keys()
+    paths = {urllib.parse.urlsplit(found).path for found in re.findall(r'<a href="(/[^"]*)"', page("/").partition("<main")[0])}
+    assert {"/tiers", "/quarantine", "/working", "/knowledge", "/digests", "/events", "/memories"} <= paths
+    empty = {path for path in paths if re.search(r'<p class="empty"(?![^>]*hidden)', page(path).partition("<main")[2])}
+    assert empty <= WITHOUT_A_ROW.keys() | {"/", "/tiers"}, empty
+    assert "appears here" not in page("/tiers")  # working memory's part of it; that nothing waits for the filters is well
+
+
+def signed_in(up: Up) -> urllib.request.OpenerDirector:
+    """A browser of the person that a new home has."""
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    with browser.open(f"{up.admin}sign-in", timeout=30) as answer:
+        token = re.search(r'name="csrf_token" value="([^"]+)"', answer.read().decode())
+    password = re.search(r"name: admin +password: (\S{20})$", up.output, re.MULTILINE)
+    assert token
+    assert password
+    form = urllib.parse.urlencode({"csrf_token": token[1], "name": "admin", "password": password[1], "next": "/"})
+    with browser.open(f"{up.admin}sign-in", form.encode(), timeout=30) as answer:
+        assert answer.status == 200
+        assert "sign-in" not in answer.url
+    return browser
 
 
 def test_two_at_once_without_a_home_take_two_homes_and_two_ports(start: Callable[..., Up], place: Path) -> None:

@@ -92,8 +92,7 @@ def client(monkeypatch):
         fake.group = group or shell.session(ctx).group or "g"
         return fake
 
-    of_memory = ("memory.observe", "memory.importing", "memory.lists", "memory.export")
-    for module in (*of_memory, "retrieval", "operations.stats", "operations.dead_letters", "operations.embedders"):
+    for module in ("shell", "memory.observe", "memory.importing", "memory.export"):
         monkeypatch.setattr(f"jiyi.cli.{module}.connect", connect)
     return fake
 
@@ -222,9 +221,13 @@ def test_no_candidates_is_said_and_is_no_failure(client):
     assert "no candidate memories" in result.stdout
 
 
-def test_an_answer_of_status_error_fails(client):
-    client.answer = Answer(status="error", groups=[FocalAnswer(focal_text="x", status="error", message="broken")])
-    assert run("retrieve", "a", "x").exit_code == 1
+def test_16_an_unknown_agent_is_said_and_fails(client):
+    group = FocalAnswer(focal_text="x", status="unknown_agent", message="no agent 'a' in the group 'g'")
+    client.answer = Answer(status="unknown_agent", groups=[group])
+    result = run("retrieve", "a", "x")
+    assert result.exit_code == 1
+    assert "unknown_agent: no agent 'a' in the group 'g'" in result.stdout
+    assert json.loads(run("retrieve", "a", "x", "--json").stdout)["status"] == "unknown_agent"
 
 
 def test_stats_of_a_newer_service_are_shown_too():

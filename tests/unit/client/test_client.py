@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from jiyi import Client
 from jiyi.client.arguments import (
     AgentArguments,
+    ContextArguments,
     EndingArguments,
     IngestArguments,
     MemoryArguments,
@@ -27,6 +28,7 @@ from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, Setting
 from jiyi.protocol import events as wire
 from jiyi.protocol.memory import NodesQuery
 from jiyi.protocol.retrieval import Question
+from jiyi.protocol.tiers.context import ContextBody
 from jiyi.protocol.tiers.quarantine import IngestBody
 from jiyi.protocol.tiers.query import MemoryQuestion
 from jiyi.settings import Settings
@@ -268,6 +270,7 @@ def test_a_name_that_never_was_is_no_attribute() -> None:
         (EndingArguments, [wire.SessionEnded, wire.Ending], {"agent_id", "session_id", "payload", "type", "version"}),
         (RetrievalArguments, [Question], {"agent_id", "focal_texts"}),
         (MemoryArguments, [MemoryQuestion], {"query"}),
+        (ContextArguments, [ContextBody], {"proposal"}),
         (IngestArguments, [IngestBody], {"content"}),
     ],
 )

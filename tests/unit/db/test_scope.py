@@ -38,11 +38,10 @@ WHOLE_SERVICE = {
     "workers/backup.py": "what was erased since the backup is erased again, in all groups",
     "workers/bootstrap.py": "the first person who can sign in",
     "models/memory/ingest.py": "dead letters of groups that are only claimed, or of none",
-    "workers/intake/signatures.py": "a key is looked for before it is known whose it is",
+    "models/accounts/known_keys.py": "a key is looked for before it is known whose it is",
 }
 #: Actions whose transactions may see all groups' rows, and why. ``across_groups``: for operators only.
 WHOLE_SERVICE_ACTIONS = {
-    "events.states": "dead letters of no known group may be an event's end",
     "jobs.run": "scheduled jobs see to all groups",
     "people.add": "people belong to no group",
     "people.disable": "people belong to no group",
@@ -54,6 +53,7 @@ ACTIONS_ACROSS_GROUPS = {
     "dead_letters.get": "operators see letters of no known group",
     "dead_letters.list": "operators see letters of no known group",
     "dead_letters.resolve": "operators decide about letters of no known group",
+    "events.states": "operators see letters of no known group, which may be an event's end",
     "keys.create": "an operator's key is of no group",
     "keys.list": "operators see the keys of all groups, and their own",
     "keys.revoke": "operators end any key",

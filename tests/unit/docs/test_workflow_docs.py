@@ -67,6 +67,7 @@ def test_the_rights_are_those_of_the_operations() -> None:
     assert {name for name, right in rights.items() if right == "publish"} == {"ingest_memory"}
     assert {name for name, right in rights.items() if right == "read"} == {
         "query_memory",
+        "build_context",
         "working_memory",
         "run_memory_node",
         "describe_memory_node",

@@ -207,6 +207,77 @@ def test_another_model_may_have_made_the_vectors(save: Save) -> None:
     assert first.payload.embedding_model == "mine"
 
 
+# What the original writes and Jiyi cannot keep
+
+
+def imported(folder: Path) -> tuple[list[Any], list[str]]:
+    """The observations, and what was left out."""
+    memory = stanford.read(folder)
+    events = stanford.events(memory, "g", "ann")
+    return [event for event in events if isinstance(event, MemoryObserved)], stanford.left_out(memory)
+
+
+def test_15_an_ordinary_memory_loses_nothing(save: Save) -> None:
+    assert imported(save())[1] == []
+
+
+def test_15_an_empty_keyword_is_left_out_and_told(save: Save) -> None:
+    nodes = tiny() | {"node_2": node("chat", "Ann greets Bo", keywords=["", "ann", ""], filling=[])}
+    events, left_out = imported(save(nodes=nodes))
+    assert len(events) == 3
+    assert events[1].payload.keywords == ["ann"]
+    assert left_out == ["node_2: an empty keyword"]
+
+
+def test_15_a_node_with_an_empty_keyword_only_has_none(save: Save) -> None:
+    (event,), left_out = imported(save(nodes={"node_1": node("event", "x", keywords=[""])}))
+    assert (event.payload.keywords, len(left_out)) == ([], 1)
+
+
+def test_15_keywords_beyond_the_limits_are_left_out_and_told(save: Save, configure: Callable[..., Any]) -> None:
+    configure(max_keywords=3)
+    (event,), left_out = imported(save(nodes={"node_1": node("event", "x", keywords=["a", "b" * 201, "c", "d", "e"])}))
+    assert event.payload.keywords == ["a", "c", "d"]
+    assert [sentence.partition(":")[0] for sentence in left_out] == ["node_1", "node_1"]
+    assert "201 characters" in left_out[0]
+    assert "1 of 4 keywords" in left_out[1]
+
+
+@pytest.mark.parametrize("poignancy", [0, -3, 11, 10.5])
+def test_15_an_importance_off_the_scale_is_left_out_and_told(poignancy: float, save: Save) -> None:
+    (event,), left_out = imported(save(nodes={"node_1": node("event", "x", poignancy=poignancy)}))
+    assert event.payload.poignancy is None
+    assert event.payload.historic  # so that no model is asked for it
+    assert left_out == [f"node_1: the poignancy {poignancy:g}, which is not between 1 and 10: it counts as 0"]
+
+
+def test_15_a_thought_of_no_words_is_left_out_with_what_rests_on_it(save: Save) -> None:
+    nodes = tiny() | {"node_2": node("thought", " ", filling=["node_1"])}
+    events, left_out = imported(save(nodes=nodes))
+    assert [event.event_id for event in events] == [node_uuid("g", "ann", "node_1"), node_uuid("g", "ann", "node_3")]
+    assert events[1].payload.evidence == [node_uuid("g", "ann", "node_1")]
+    assert left_out == ["node_2: the whole node, its description is empty"]
+
+
+def test_15_a_triple_that_is_too_long_is_left_out_and_told(save: Save) -> None:
+    (event,), left_out = imported(save(nodes={"node_1": node("event", "x", object="y" * 501)}))
+    assert (event.payload.subject, event.payload.object) == ("Ann", None)
+    assert left_out == ["node_1: the object, 501 characters are more than 500"]
+
+
+def test_15_an_empty_key_gives_way_to_the_description_and_keeps_its_vector(save: Save) -> None:
+    (event, *_), left_out = imported(save(nodes={"node_1": node("event", "x", embedding_key="")}, embeddings={"": [0.0, 1.0]}))
+    assert event.payload.embedding_key is None
+    assert to_array(event.payload.vector).tolist() == [0, 1]
+    assert left_out == []
+
+
+@pytest.mark.parametrize("name", ["recency_w", "relevance_w", "importance_w"])
+def test_15_a_negative_weight_is_kept(name: str, save: Save) -> None:
+    last = stanford.events(stanford.read(save(scratch=SCRATCH | {name: -1})), "g", "ann")[-1]
+    assert getattr(last.payload, name) == -1
+
+
 # Broken memories
 
 
@@ -278,9 +349,7 @@ def test_a_missing_field_is_named_with_its_node(field: str, save: Save) -> None:
         ("type", "dream", "node_type"),
         ("created", "yesterday", "yesterday"),
         ("created", 5, ""),
-        ("poignancy", 0, "poignancy"),
         ("poignancy", "high", "poignancy"),
-        ("description", "", "description"),
         ("keywords", "ann", "keywords"),
         ("filling", [["Ann"]], "utterances"),
         ("filling", [5], "utterances"),

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
-from jiyi.settings import Settings
+from jiyi.settings import WEIGHTS, Settings
 
 OWN = {
     "mode": "stanford",
@@ -60,6 +60,16 @@ def test_a_weight_of_zero_is_set_not_missing(deployment: Settings) -> None:
     assert AgentSettings(recency_w=0).over(deployment).recency_w == 0
 
 
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_15_a_negative_weight_counts_in_the_originals_mode_only(name: str, deployment: Settings) -> None:
+    own = AgentSettings(**{name: -1.0})
+    assert getattr(own.over(deployment), name) == DEPLOYMENT[name]
+    assert getattr(own.over(deployment, "recent"), name) == DEPLOYMENT[name]
+    assert getattr(own.over(deployment, "stanford"), name) == -1
+    assert getattr(AgentSettings(**{name: -1.0, "mode": "stanford"}).over(deployment), name) == -1
+    assert getattr(AgentSettings(**{name: -1.0, "mode": "stanford"}).over(deployment, "recent"), name) == DEPLOYMENT[name]
+
+
 def test_every_setting_of_an_agent_exists_for_the_deployment_too() -> None:
     assert AgentSettings.model_fields.keys() == ResolvedSettings.model_fields.keys() <= Settings.model_fields.keys()
 
@@ -68,7 +78,7 @@ def test_every_setting_of_an_agent_exists_for_the_deployment_too() -> None:
     ("name", "value"),
     [
         ("mode", "newest"),
-        ("recency_w", -1),
+        ("recency_w", -101),
         ("recency_w", 101),
         ("relevance_w", float("nan")),
         ("importance_w", float("inf")),

@@ -109,7 +109,7 @@ BAD = [
     pytest.param(configured(dedupe="fuzzy"), "payload.dedupe", "exact", id="unknown dedupe"),
     pytest.param(configured(recency_w=float("nan")), "payload.recency_w", "finite", id="weight NaN"),
     pytest.param(configured(relevance_w=float("inf")), "payload.relevance_w", "", id="weight infinite"),
-    pytest.param(configured(importance_w=-0.5), "payload.importance_w", "0", id="weight negative"),
+    pytest.param(configured(importance_w=-100.5), "payload.importance_w", "-100", id="weight too negative"),
     pytest.param(configured(recency_decay=0), "payload.recency_decay", "0", id="decay 0"),
     pytest.param(configured(recency_decay=1.01), "payload.recency_decay", "1", id="decay above 1"),
     pytest.param(configured(importance_trigger_max=0), "payload.importance_trigger_max", "1", id="trigger 0"),

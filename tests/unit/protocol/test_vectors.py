@@ -31,6 +31,8 @@ class Holder(BaseModel):
         pytest.param(np.array([0.25, 9, -1.5, 9, 3.0], np.float32)[::2], id="strided array"),
         pytest.param(PACKED, id="packed bytes"),
         pytest.param(base64.b64encode(PACKED).decode(), id="base64"),
+        pytest.param("[0.25, -1.5, 3.0]", id="14: JSON text"),
+        pytest.param(" [0.25,-1.5,3] ", id="14: as PostgreSQL writes it"),
     ],
 )
 def test_every_form_becomes_the_same_bytes(value: object) -> None:
@@ -58,6 +60,13 @@ def test_an_array_is_float32_with_one_dimension() -> None:
         ([1e39], "finite"),
         (b"123", "3 bytes"),
         ("*", "base64"),
+        ("[0.1, 0.2", "base64"),
+        ("[" * 100_000, "base64"),
+        ("[]", "1 to 4,096"),
+        ('["a"]', "every value is a finite number"),
+        ("[[1, 2]]", "one dimension"),
+        ("[NaN]", "finite"),
+        ("[1e400]", "finite"),
         ({"a": 1}, "not a vector"),
         (None, "vector"),
         ([10**400], "."),

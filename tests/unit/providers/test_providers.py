@@ -134,6 +134,27 @@ def test_chat_goes_the_same_way_and_fails_as_the_class_given(vendor: bad.Vendor)
         made.chat(body, PATIENCE)
 
 
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("path", ["embeddings", "chat"])
+def test_a_redirect_takes_nothing_to_another_host(vendor: bad.Vendor, code: int, path: str) -> None:
+    """Neither texts nor the key: whoever can answer in the vendor's place must not choose who gets them."""
+    with bad.vendor() as other:
+        vendor.otherwise = bad.redirect(code, f"{other.base_url}/{path}?secret=1")
+        body = BODY if path == "embeddings" else {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+        sentence = rf"redirects to 'http://127\.0\.0\.1:\d+/v1/{path}' \({code}\), where nothing is sent: set JIYI_EMBEDDER_BASE_URL"
+        with pytest.raises(EmbeddingUnavailable, match=sentence) as caught:
+            getattr(provider(vendor), path)(body, PATIENCE)
+        assert caught.value.status == code
+        assert not other.requests
+    assert len(vendor.requests) == 1
+
+
+def test_a_redirect_to_nowhere_is_named_too(vendor: bad.Vendor) -> None:
+    vendor.otherwise = bad.status(307)
+    with pytest.raises(EmbeddingUnavailable, match="an address that it does not name"):
+        provider(vendor).embeddings(BODY, PATIENCE)
+
+
 @pytest.mark.parametrize(
     "trouble",
     [bad.status(500), bad.status(503), bad.status(429), bad.status(429, retry_after="0"), bad.cut(), bad.cut(20), bad.slow(1)],

@@ -7,6 +7,7 @@ import json
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,9 +25,8 @@ from pydantic import SecretStr, ValidationError
 from jiyi.errors import SearchUnavailable
 from jiyi.providers import breakers
 from jiyi.providers.websearch import SearchHit, SearchOptions, SearchResult
-from jiyi.providers.websearch.choice import chosen, searcher
+from jiyi.providers.websearch.choice import chosen
 from jiyi.providers.websearch.fetching import MAX_BODY_BYTES, Address, fetch_json
-from jiyi.providers.websearch.keeping import MemoryCache, MemoryQuota
 from jiyi.providers.websearch.results import hits_of, within, words
 from jiyi.providers.websearch.searching import Searcher, items_of
 from jiyi.providers.websearch.searxng import SearXNG
@@ -110,10 +110,8 @@ def _fresh(monkeypatch: pytest.MonkeyPatch, configure: Callable[..., Settings]) 
     for name in ("TAVILY_API_KEY", "http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     breakers._local.clear()
-    searcher.cache_clear()
     yield
     breakers._local.clear()
-    searcher.cache_clear()
 
 
 def at(engine: Engine, path: str = "", *, trusted: bool = True) -> Address:
@@ -405,32 +403,41 @@ class Counting:
         return SearchResult(query=query, provider=self.provider)
 
 
-def made(engine: Any, *, seconds: float = 300, most: int = 10, clock: Callable[[], float] = lambda: 0.0) -> Searcher:
-    return Searcher(engine, MemoryCache(seconds, clock=clock), MemoryQuota(most, clock=clock), "nothing set up")
+class Kept:
+    """Cache and quota of one process; those of all processes are tested with Valkey (integration/tiers/test_web_search.py)."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.results: dict[tuple[str, str], SearchResult] = {}
+        self.counts: Counter[tuple[str, str]] = Counter()
+
+    def get(self, group_id: str, key: str) -> SearchResult | None:
+        return self.results.get((group_id, key))
+
+    def put(self, group_id: str, key: str, result: SearchResult) -> None:
+        self.results[group_id, key] = result
+
+    def take(self, group_id: str, session_id: str) -> bool:
+        self.counts[group_id, session_id] += 1
+        return self.counts[group_id, session_id] <= self.most
+
+
+def made(engine: Any, *, most: int = 10) -> Searcher:
+    kept = Kept(most)
+    return Searcher(engine, kept, kept, "nothing set up")
 
 
 def test_cn57_what_was_asked_lately_is_not_asked_again() -> None:
-    engine, now = Counting(), [0.0]
-    search = made(engine, clock=lambda: now[0])
+    engine = Counting()
+    search = made(engine)
     for query in ("Why glaze?", " why  GLAZE? "):
-        search.search(query, OPTIONS, group_id="g")
-    search.search("Why glaze?", SearchOptions(max_results=3), group_id="g")
-    now[0] = 299
-    search.search("Why glaze?", OPTIONS, group_id="other")
-    assert len(engine.asked) == 2
-    now[0] = 300
-    search.search("Why glaze?", OPTIONS, group_id="g")
-    assert len(engine.asked) == 3
-
-
-def test_the_cache_is_bounded_and_the_least_recently_used_goes_first() -> None:
-    cache = MemoryCache(10, size=2, clock=lambda: 0.0)
-    found = SearchResult(query="q", provider="p")
-    cache.put("a", found)
-    cache.put("b", found)
-    assert cache.get("a")
-    cache.put("c", found)
-    assert [cache.get(key) is not None for key in "abc"] == [True, False, True]
+        search.search(query, OPTIONS, group_id="g", session_id="s")
+    assert len(engine.asked) == 1
+    for different in (SearchOptions(max_results=3), SearchOptions(search_type="news"), SearchOptions(domains=("a.org",))):
+        search.search("Why glaze?", different, group_id="g", session_id="s")
+    assert len(engine.asked) == 4
+    search.search("Why glaze?", OPTIONS, group_id="other", session_id="s")  # what one tenant has asked tells another nothing
+    assert len(engine.asked) == 5
 
 
 def test_cn53_a_session_searches_so_often_and_no_more() -> None:
@@ -446,22 +453,14 @@ def test_cn53_a_session_searches_so_often_and_no_more() -> None:
     assert engine.asked == ["q0", "q1", "q3", "q4"]
 
 
-def test_sessions_are_forgotten_after_a_day_and_when_there_are_too_many() -> None:
-    now = [0.0]
-    quota = MemoryQuota(1, size=2, clock=lambda: now[0])
-    assert [quota.take("a"), quota.take("a"), quota.take("b"), quota.take("c"), quota.take("a")] == [True, False, True, True, True]
-    now[0] = 86_400
-    assert quota.take("c")
-
-
 def test_an_engine_that_fails_is_left_alone_for_a_while_and_nothing_is_cached() -> None:
     engine = Counting(*[SearchUnavailable("away")] * breakers.FAIL_MAX)
     search = made(engine)
     for _ in range(breakers.FAIL_MAX):
         with pytest.raises(SearchUnavailable, match="away"):
-            search.search("q", OPTIONS, group_id="g")
+            search.search("q", OPTIONS, group_id="g", session_id="s")
     with pytest.raises(SearchUnavailable, match=r"tavily is not asked for 30 s after 5 failures in a row"):
-        search.search("q", OPTIONS, group_id="g")
+        search.search("q", OPTIONS, group_id="g", session_id="s")
     assert len(engine.asked) == breakers.FAIL_MAX
 
 
@@ -479,9 +478,11 @@ def test_an_engine_that_fails_is_left_alone_for_a_while_and_nothing_is_cached() 
 def test_cn52_without_a_key_or_an_address_searches_are_skipped_and_say_why(
     configure: Callable[..., Settings], settings: dict[str, str], why: str
 ) -> None:
-    configure(**settings)
+    engine, why_none = chosen(configure(**settings))
+    assert engine is None
+    kept = Kept(1)
     with pytest.raises(Skipped, match=why):
-        searcher().search("q", OPTIONS, group_id="g")
+        Searcher(engine, kept, kept, why_none).search("q", OPTIONS, group_id="g", session_id="s")
 
 
 def test_cn51_the_key_may_be_in_tavilys_own_variable(
@@ -498,7 +499,7 @@ def test_cn51_the_key_may_be_in_tavilys_own_variable(
 
 def test_a_blank_question_is_skipped() -> None:
     with pytest.raises(Skipped, match="nothing to search for"):
-        made(Counting()).search(" \x00", OPTIONS, group_id="g")
+        made(Counting()).search(" \x00", OPTIONS, group_id="g", session_id="s")
 
 
 def test_importing_the_package_loads_no_http_client() -> None:

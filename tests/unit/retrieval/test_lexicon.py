@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import tracemalloc
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 
@@ -11,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.retrieval import lexicon
+from jiyi.retrieval import lexicon, postings
 from jiyi.retrieval.lexicon import Lexicon
+from jiyi.text.tokens import is_filler, is_pair
 
 words = st.lists(st.sampled_from(["a", "b", "c", "记忆", "inv-2093", "😀"]), max_size=8)
 collections = st.lists(words, max_size=12)
@@ -116,11 +120,87 @@ def test_texts_without_tokens_and_unknown_words_score_nothing() -> None:
     assert lexicon_of([[], []]).bm25(["a"]).tolist() == [0, 0]
 
 
-def test_what_it_takes_grows_with_what_it_holds() -> None:
-    made = lexicon_of([["a"]])
-    sizes = [made.bytes_used]
-    for text in (["a"], ["a", "b"]):
-        made.add(text)
-        sizes.append(made.bytes_used)
-    assert sizes[1] - sizes[0] == 16 + 80  # a posting more, and a text
-    assert sizes[2] - sizes[1] == 2 * 16 + 80 + 250  # a new word, too
+def test_what_it_takes_is_about_what_it_says() -> None:
+    random = Random(7)
+    vocabulary = [f"word{i}" for i in range(500)]
+    texts = [" ".join(random.choices(vocabulary, k=12)) for _ in range(5_000)]
+    tracemalloc.start()
+    made = Lexicon()
+    made.extend(texts)
+    made.bm25(vocabulary[:3])
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0.5 < made.bytes_used / taken < 2
+    assert taken < 400 * len(texts)
+    made.add(["word1"])
+    before = made.bytes_used
+    made.add(["word1", "new"])
+    assert made.bytes_used > before
+
+
+# Against a plain one
+
+
+class PlainLexicon:
+    """The same with a dictionary of lists: what the arrays must equal to the last bit."""
+
+    def __init__(self, texts: Sequence[Sequence[str]]) -> None:
+        self.texts = [Counter(text) for text in texts]
+        self.postings: dict[str, list[tuple[int, int]]] = {}
+        self.pairs: dict[str, list[str]] = {}
+        for row, counted in enumerate(self.texts):
+            for token, count in counted.items():
+                if token not in self.postings and is_pair(token):
+                    for character in dict.fromkeys(token):
+                        self.pairs.setdefault(character, []).append(token)
+                self.postings.setdefault(token, []).append((row, count))
+
+    def where(self, token: str) -> list[tuple[int, int]]:
+        parts = [self.postings[part] for part in (token, *self.pairs.get(token, ())) if part in self.postings]
+        return parts[0] if len(parts) == 1 else [(row, 1) for row in sorted({row for part in parts for row, _ in part})]
+
+    def rarity(self, containing: int) -> float:
+        return float(np.log1p((len(self.texts) - containing + 0.5) / (containing + 0.5)))
+
+    def bm25(self, question: Sequence[str]) -> list[float]:
+        lengths = [sum(counted.values()) for counted in self.texts]
+        average = max(sum(lengths) / max(len(lengths), 1), 1.0)
+        scores = [0.0] * len(self.texts)
+        for token in dict.fromkeys(question):
+            found = self.where(token)
+            rarity = self.rarity(len(found))
+            for row, count in found:
+                discount = 1.2 * (1 - 0.5 + 0.5 * lengths[row] / average)
+                scores[row] += rarity * count * (1.2 + 1) / (count + discount)
+        return scores
+
+    def information(self, question: Sequence[str]) -> float:
+        return sum(self.rarity(len(self.where(token))) for token in dict.fromkeys(question))
+
+
+steps = st.lists(
+    st.tuples(st.booleans(), st.lists(st.lists(st.sampled_from([*"abc", "记忆", "忆记", "ok", "好的"]), max_size=8), max_size=6))
+)
+
+
+@given(steps, st.lists(st.sampled_from([*"abcz", "记忆", "记", "ok"]), max_size=6))
+def test_however_texts_are_added_scores_equal_the_plain_ones_to_the_last_bit(
+    added: list[tuple[bool, list[list[str]]]], question: list[str]
+) -> None:
+    made, texts = Lexicon(), list[list[str]]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postings, "LATE", 3)
+        for at_once, batch in added:
+            if at_once:
+                made.extend([" ".join(text) for text in batch])
+            else:
+                for text in batch:
+                    made.add(text)
+            texts += batch
+            plain = PlainLexicon(texts)
+            for _ in range(2):  # scores of tokens are kept
+                assert made.bm25(question).tolist() == plain.bm25(question)
+            assert made.information(question) == plain.information(question)
+    assert [made.text(row) for row in range(len(made))] == [tuple(counted) for counted in plain.texts] if added else not len(made)
+    assert made.contents().tolist() == [sum(not is_filler(token) for token in set(text)) for text in texts]

@@ -115,6 +115,36 @@ def test_thoughts_that_rest_on_each_other_keep_their_order() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=3), max_size=10))
+def test_each_thought_comes_as_soon_as_the_last_of_its_evidence(evidence: list[list[int]]) -> None:
+    """As the rule is told: after each memory the earliest that waited only for this one, then what waited for that."""
+    memories = [shown(place, rests_on=tuple(rests_on)) for place, rests_on in enumerate(evidence)]
+    there = set(range(len(evidence)))
+    expected: list[int] = []
+    waiting: list[int] = []
+
+    def may_come(place: int) -> bool:
+        rests_on = set(evidence[place])
+        return not rests_on or (bool(rests_on & there) and rests_on & there <= set(expected))
+
+    for place in range(len(evidence)):
+        if not may_come(place):
+            waiting.append(place)
+            continue
+        expected.append(place)
+        while (ready := next((late for late in waiting if may_come(late)), None)) is not None:
+            expected.append(ready)
+            waiting.remove(ready)
+    assert behind_evidence(memories).tolist() == [*expected, *waiting]
+
+
+def test_many_thoughts_on_many_memories_are_ordered_at_once() -> None:
+    """Hundreds of thoughts, each on all memories before it: looked at once, not each again for each."""
+    count = 300
+    memories = [shown(count - place, rests_on=tuple(range(1, count - place))) for place in range(count)]
+    assert behind_evidence(memories).tolist() == list(range(count))[::-1]
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=3), max_size=10))
 def test_nothing_is_lost(evidence: list[list[int]]) -> None:
     memories = [shown(place, rests_on=tuple(rests_on)) for place, rests_on in enumerate(evidence)]
     order = behind_evidence(memories).tolist()

@@ -506,7 +506,8 @@ def test_the_order_of_the_rows_does_not_matter(seed: int) -> None:
     order = np.random.default_rng(seed).permutation(len(corpus))
     place = np.append(np.argsort(order), -1).astype(np.int32)  # where each row went; -1 stays -1
     said: list[list[str]] = [[] for _ in order]
-    for token, (rows, counts) in corpus.lexicon._postings.items():
+    for token, code in corpus.lexicon._codes.items():
+        rows, counts = corpus.lexicon._postings.of(code)
         for row, count in zip(rows, counts, strict=True):
             said[place[row]] += [token] * count
     lexicon = Lexicon()

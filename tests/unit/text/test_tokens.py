@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from jiyi.memory import nodes
 from jiyi.retrieval import relevance
-from jiyi.text.tokens import MAX_CHARS, MAX_TOKEN_CHARS, stem, tokens
+from jiyi.text.tokens import MAX_TOKEN_CHARS, stem, tokens
+from jiyi.text.words import MAX_CHARS
 
 #: Letters whose upper and lower case are one another's; ß and ı are not.
 plain = st.text(alphabet="abcxyzABCXYZ0189 '-_.@:/,?我喜欢下棋年月日号点ＡＢｃ０９，。😀❤", max_size=60)
@@ -107,6 +108,7 @@ def test_words_longer_than_any_word_are_left_out() -> None:
 def test_only_the_beginning_of_a_long_text_counts() -> None:
     assert tokens("a" + " " * MAX_CHARS + "tea") == ["a"]
     assert tokens(" " * (MAX_CHARS - 3) + "tea") == ["tea"]
+    assert len("".join(tokens("ﷺ" * MAX_CHARS))) <= MAX_CHARS  # each becomes eighteen characters
 
 
 def test_memories_and_questions_are_read_by_the_same_function() -> None:

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import time
+import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.protocol.events import MAX_KEYWORD_CHARS
-from jiyi.text.words import MAX_EXTRACTED_KEYWORDS, is_idle, keywords_of, keywords_ranked, language_of, last_segment, normalise, words_of
+from jiyi.text.words import (
+    MAX_EXTRACTED_KEYWORDS,
+    MAX_MARKS,
+    is_idle,
+    keywords_of,
+    keywords_ranked,
+    language_of,
+    last_segment,
+    nfkc,
+    normalise,
+    words_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +29,15 @@ from jiyi.text.words import MAX_EXTRACTED_KEYWORDS, is_idle, keywords_of, keywor
 )
 def test_normalise_folds_width_and_case(text: str, expected: str) -> None:
     assert normalise(text) == expected
+
+
+@pytest.mark.parametrize("marks", ["\u0301\u0316", "\u0345\u0301\u0316", "\U0001d165\u0316"])
+def test_rows_of_marks_are_put_apart_once(marks: str) -> None:
+    """Normalisation sorts a row in time that grows with its square."""
+    text = "e" + marks * 1_000
+    assert normalise(text) == normalise(normalise(text))
+    assert max(map(len, normalise(text).split("\u034f"))) <= MAX_MARKS + 2
+    assert nfkc("e" + marks * 4) == unicodedata.normalize("NFKC", "e" + marks * 4)
 
 
 @pytest.mark.parametrize(

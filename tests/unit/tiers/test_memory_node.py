@@ -145,7 +145,7 @@ def test_cn05_cn09_cn12_the_events_of_a_retrieval() -> None:
     assert [(event["event"], event["data"]) for event in events] == [
         ("node_state_change", {"status": "running"}),
         ("memory_retrieved", {"count": 2, "hot": 1, "cold": 1, "external": 0}),
-        ("node_state_change", {"status": "completed", "context_length": len(context), "context_tokens": 61}),
+        ("node_state_change", {"status": "completed", "context_length": len(context), "context_tokens": 62}),
     ]
     assert len(context) < len(context.encode())  # characters, not bytes as in the original
     assert {event["node_id"] for event in events} == {"load"}  # which the original leaves empty
@@ -245,6 +245,16 @@ def test_k21_the_session_restricts_nothing_unless_it_is_to() -> None:
     run(inputs, memory, same_session=True)
     run({"topic": "t", "group_id": "g"}, memory, same_session=True)
     assert [query.session_id for query in memory.asked] == [None, "s", None]
+
+
+def test_cn53_a_web_search_has_its_options_and_knows_the_session_that_asks() -> None:
+    memory = Memory(*[MemoryAnswer()] * 2)
+    inputs = {"topic": "t", "group_id": "g", "session_id": "s"}
+    run(inputs, memory, web_results=2, search_type="news", domains=["example.org"])
+    run(inputs, memory)
+    asked, plain = memory.asked
+    assert (asked.search_type, asked.domains, asked.asking_session, asked.session_id) == ("news", ("example.org",), "s", None)
+    assert plain.asking_session is None  # nothing is searched, so nothing is counted
 
 
 @pytest.mark.parametrize("value", [7, "7d", "168h", 7.0])

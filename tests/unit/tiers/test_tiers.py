@@ -127,9 +127,10 @@ def test_a_similarity_that_is_no_number_is_nothing() -> None:
 # Filters
 
 
-def test_cn11_the_time_range_holds_for_both_tiers() -> None:
-    assert ask(HOTS, COLDS, time_range_days=1) == [*(f"h{number}" for number in range(10)), "c0", "c1"]
-    assert ask([hot(30), hot(20)], [cold(8), cold(7)], time_range_days=1) == ["h20"]
+def test_cn11_cn59_the_time_range_binds_working_memory_only() -> None:
+    assert ask(HOTS, COLDS, time_range_days=1) == ask(HOTS, COLDS)
+    ancient = cold(9, created_at=NOW - timedelta(days=4_000))
+    assert ask([hot(30), hot(20)], [cold(8), cold(7), ancient], time_range_days=1) == ["h20", "c8", "c7", "c9"]
     assert ask([hot(0, created_at=None)], [cold(0, created_at=None)], time_range_days=1) == ["h0", "c0"]
 
 

@@ -7,7 +7,6 @@ from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
 from jiyi.accounts.passwords import hash_password, password_problem
-from jiyi.protocol.accounts import SetPassword
 from models.accounts import actions
 from web.accounts import password_checks, sessions
 from web.admin.acting import perform
@@ -19,7 +18,7 @@ PAGES: tuple[Page, ...] = ()
 
 
 @blueprint.get("/account")
-@blueprint.get("/account.json", endpoint="json")
+@blueprint.get("/account.json", endpoint="page_json")
 def page() -> Response:
     return _page()
 
@@ -37,7 +36,7 @@ def change_password() -> ResponseReturnValue:
         return _page(400, _("That is too short or too long: 10 to 1,000 characters."))
     if not password_checks.confirms(user, request.form.get("old", "")):
         return _page(403, _("The old password is wrong."))
-    perform(actions.set_password, SetPassword(name=user.name, password_hash=hash_password(new)))
+    perform(actions.set_password, name=user.name, password_hash=hash_password(new))
     sessions.renew(user.user_id)
     return redirect(url_for("account.page", changed="yes"), 303)
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, Response, render_template
+from flask import Blueprint
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from models.accounts import audit
 from web.accounts.identity import who
-from web.admin import frame, inputs
+from web.admin import inputs
 from web.admin.frame import Page, across_groups, asked
-from web.answers import answer
-from web.sources import from_database
+from web.admin.pages import page, reads_database, split_page
 
 blueprint = Blueprint("audit", __name__)
 PAGES = (Page("access", lazy_gettext("Audit"), "audit.page", "admin"),)
@@ -21,34 +20,16 @@ PAGES = (Page("access", lazy_gettext("Audit"), "audit.page", "admin"),)
 PER_PAGE = 50
 
 
-@blueprint.get("/audit")
-@blueprint.get("/audit.json", endpoint="json")
-def page() -> Response:
-    return answer("audit.html", data=_found())
-
-
-@blueprint.get("/audit/rows")
-def rows() -> str:
-    return render_template("_audit.html", **_found())
-
-
-def _found() -> dict[str, Any]:
+@page(blueprint, "/audit", "audit.html", rows="_audit.html")
+@across_groups()
+@reads_database
+def listed(connection: Connection, group: str) -> dict[str, Any]:
     """An operator sees the whole service unless told otherwise, anybody else the chosen group."""
     everything = who().may("operator") and asked("only") != "group"
-    group = None if everything else frame.group()
+    whose = None if everything else group
     filters = {name: asked(name, 200) for name in ("actor", "action", "target")}
-    before = inputs.identifier("before")
-
-    def question(connection: Connection) -> dict[str, Any]:
-        found = audit.entries(connection, group, before, PER_PAGE + 1, **filters)
-        shown = found[:PER_PAGE]
-        return {
-            "entries": shown,
-            "actions": audit.actions(connection, group),
-            "next": shown[-1].audit_id if len(found) > PER_PAGE else None,
-        }
-
-    with across_groups():
-        found = from_database(question)
-    kept = {"group": frame.group(), "only": None if everything else "group", **filters}
-    return {"group": frame.group(), "everything": everything, "filters": kept, **filters, **found}
+    found = audit.entries(connection, whose, inputs.identifier("before"), PER_PAGE + 1, **filters)
+    entries, following = split_page(found, PER_PAGE, lambda last: last.audit_id)
+    kept = {"group": group, "only": None if everything else "group", **filters}
+    actions = audit.actions(connection, whose)
+    return {"everything": everything, "filters": kept, **filters, "entries": entries, "actions": actions, "next": following}

@@ -10,11 +10,11 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 
 from jiyi.accounts.api_keys import SCOPES, KeyText, new_key
-from jiyi.protocol.accounts import CreateKey, Key, NewKey, RevokeKey, RotateKey
+from jiyi.protocol.accounts import Key, NewKey
 from models.accounts import actions, api_keys
 from web.accounts.identity import who
 from web.admin import frame
-from web.admin.acting import checked, perform
+from web.admin.acting import perform
 from web.admin.frame import Page, across_groups
 from web.answers import answer
 from web.sources import from_database
@@ -32,7 +32,7 @@ OF_GROUP = tuple(scope for scope in SCOPES if scope != "operator")
 
 
 @blueprint.get("/keys")
-@blueprint.get("/keys.json", endpoint="json")
+@blueprint.get("/keys.json", endpoint="page_json")
 def page() -> Response:
     return _page()
 
@@ -49,22 +49,22 @@ def create() -> Response:
         abort(400, _("A key needs at least one right."))
     key, days = new_key(), _one_of("days", DAYS)
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
-    asked = checked(CreateKey, key=NewKey.of(key), name=name, scopes=scopes, expires_at=expires_at)
-    return _page(201, key, perform(actions.create_key, asked))
+    made = perform(actions.create_key, key=NewKey.of(key), name=name, scopes=scopes, expires_at=expires_at)
+    return _page(201, key, made)
 
 
 @blueprint.post("/keys/<key_id>/rotate")
 def rotate(key_id: str) -> Response:
     """A new key with the same rights; the old one works on for the hours given."""
     key = new_key()
-    asked = checked(RotateKey, key_id=key_id, key=NewKey.of(key), grace=timedelta(hours=_one_of("grace", GRACE_HOURS)))
-    return _page(201, key, perform(actions.rotate_key, asked))
+    grace = timedelta(hours=_one_of("grace", GRACE_HOURS))
+    return _page(201, key, perform(actions.rotate_key, key_id=key_id, key=NewKey.of(key), grace=grace))
 
 
 @blueprint.post("/keys/<key_id>/revoke")
 def revoke(key_id: str) -> str:
     """It works no more. Safe to repeat because what is revoked stays so."""
-    perform(actions.revoke_key, checked(RevokeKey, key_id=key_id))
+    perform(actions.revoke_key, key_id=key_id)
     return render_template("_keys.html", **_listed())
 
 

@@ -8,11 +8,11 @@ from flask import Blueprint, Response, render_template, request
 from flask_babel import lazy_gettext
 
 from jiyi.accounts.passwords import hash_password, make_password
-from jiyi.protocol.accounts import ROLES, AddPerson, PersonRequest, SetPassword
+from jiyi.protocol.accounts import ROLES
 from models.accounts import actions, users
 from web.accounts.identity import who
 from web.admin import frame
-from web.admin.acting import checked, perform
+from web.admin.acting import perform
 from web.admin.frame import Page, across_groups
 from web.answers import answer
 from web.sources import from_database
@@ -22,7 +22,7 @@ PAGES = (Page("access", lazy_gettext("People"), "people.page", "operator", of_se
 
 
 @blueprint.get("/people")
-@blueprint.get("/people.json", endpoint="json")
+@blueprint.get("/people.json", endpoint="page_json")
 def page() -> Response:
     return _page()
 
@@ -33,8 +33,7 @@ def add() -> Response:
     name, role = request.form.get("name", "").strip(), request.form.get("role", "")
     groups = [group.strip() for group in request.form.get("groups", "").split(",") if group.strip()]
     password = make_password()
-    asked = checked(AddPerson, name=name, role=role, groups=groups or None, password_hash=hash_password(password))
-    perform(actions.add_person, asked)
+    perform(actions.add_person, name=name, role=role, groups=groups or None, password_hash=hash_password(password))
     return _page(201, name, password)
 
 
@@ -42,20 +41,20 @@ def add() -> Response:
 def new_password(name: str) -> Response:
     """One made here and shown once; every session of this person ends."""
     password = make_password()
-    perform(actions.set_password, checked(SetPassword, name=name, password_hash=hash_password(password)))
+    perform(actions.set_password, name=name, password_hash=hash_password(password))
     return _page(201, name, password)
 
 
 @blueprint.post("/people/<name:name>/disable")
 def disable(name: str) -> str:
     """Safe to repeat because who is disabled stays so."""
-    perform(actions.disable_person, checked(PersonRequest, name=name))
+    perform(actions.disable_person, name=name)
     return render_template("_people.html", **_listed())
 
 
 @blueprint.post("/people/<name:name>/enable")
 def enable(name: str) -> str:
-    perform(actions.enable_person, checked(PersonRequest, name=name))
+    perform(actions.enable_person, name=name)
     return render_template("_people.html", **_listed())
 
 

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from flask import Blueprint, Response, abort, redirect, render_template, request, url_for
+from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
-from flask_babel import gettext, lazy_gettext
+from flask_babel import lazy_gettext
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from jiyi.errors import problems_of
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import AgentState, ConfigureAgent
-from jiyi.protocol.reflection import ReflectRequest
 from models.memory import actions, agent_reads
 from models.memory.search import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
 from web.accounts.identity import need
-from web.admin import frame, inputs
-from web.admin.acting import checked, perform
+from web.admin import inputs
+from web.admin.acting import perform
 from web.admin.frame import Page, asked, storable, wants_fragment
 from web.admin.memory import agent_settings
 from web.admin.memory.timeline import Timeline, unit_for
 from web.admin.operations.overview import with_reflection
-from web.answers import answer
+from web.admin.pages import page, reads_database, split_page
 from web.sources import from_database
 
 blueprint = Blueprint("agents", __name__)
@@ -34,65 +33,56 @@ AGENTS_PER_PAGE, NODES_PER_PAGE, KEYWORDS_PER_PAGE = 50, 20, 20
 #: Keywords that can be paged to; the weakest were met once each.
 MAX_KEYWORDS = 1_000_000
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
+NO_AGENT = lazy_gettext("There is no agent “%(agent)s” in the group “%(group)s”.")
 
 
-@blueprint.get("/agents")
-@blueprint.get("/agents.json", endpoint="index_json")
-def index() -> Response:
-    group, after = frame.group(), asked("after") or ""
-
-    def question(connection: Connection) -> list[AgentState]:
-        return agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
-
-    rows = from_database(question)
-    found = [with_reflection(row) for row in rows[:AGENTS_PER_PAGE]]
-    following = found[-1]["agent_id"] if len(rows) > AGENTS_PER_PAGE else None
-    return answer("agents.html", data={"group": group, "after": after or None, "agents": found, "next": following})
+@page(blueprint, "/agents", "agents.html", name="index")
+@reads_database
+def index(connection: Connection, group: str) -> dict[str, Any]:
+    after = asked("after") or ""
+    found = agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
+    agents, following = split_page(found, AGENTS_PER_PAGE, lambda last: last.agent_id)
+    return {"after": after or None, "agents": [with_reflection(one) for one in agents], "next": following}
 
 
-@blueprint.get("/agents/<name:group>/<name:agent>")
-@blueprint.get("/agents/<name:group>/<name:agent>.json", endpoint="agent_json")
-def agent(group: str, agent: str) -> Response:
-    storable(group, agent)
-    asked_for = _asked()
-
-    def question(connection: Connection) -> dict[str, Any] | None:
-        found = agent_reads.agent(connection, group, agent)
-        if found is None:
-            return None
-        keywords = agent_reads.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1)
-        span = agent_reads.span(connection, group, agent)
-        unit = unit_for(span)
-        return {
-            "agent": with_reflection(found),
-            "keywords": keywords[:KEYWORDS_PER_PAGE],
-            "keywords_next": KEYWORDS_PER_PAGE if len(keywords) > KEYWORDS_PER_PAGE else None,
-            "timeline": {"unit": unit, "spans": agent_reads.timeline(connection, group, agent, unit) if span else []},
-            **_nodes(connection, group, agent, asked_for),
-        }
-
-    data = from_database(question)
-    if data is None:
-        abort(404, gettext("There is no agent “%(agent)s” in the group “%(group)s”.", agent=agent, group=group))
-    return answer(
-        "agent.html",
-        data={"group": group, **asked_for, **data},
-        types=NODE_TYPES,
-        drawing=Timeline(data["timeline"]["unit"], data["timeline"]["spans"]),
-        form=agent_settings.fields(data["agent"]["settings"]),
-        problems=[],
-        saved=False,
+@page(
+    blueprint,
+    "/agents/<name:group>/<name:agent>",
+    "agent.html",
+    name="agent",
+    missing=NO_AGENT,
+    types=NODE_TYPES,
+    drawing=lambda data: Timeline(data["timeline"]["unit"], data["timeline"]["spans"]),
+    form=lambda data: agent_settings.fields(data["agent"]["settings"]),
+    problems=[],
+    saved=False,
+)
+@reads_database
+def one(connection: Connection, group: str, agent: str) -> dict[str, Any] | None:
+    memories = _nodes(connection, group, agent)  # first, so that wrong parameters are named whatever the agent
+    found = agent_reads.agent(connection, group, agent)
+    if found is None:
+        return None
+    keywords, following = split_page(
+        agent_reads.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1), KEYWORDS_PER_PAGE, lambda _: KEYWORDS_PER_PAGE
     )
+    span = agent_reads.span(connection, group, agent)
+    unit = unit_for(span)
+    return {
+        **memories,
+        "agent": with_reflection(found),
+        "keywords": keywords,
+        "keywords_next": following,
+        "timeline": {"unit": unit, "spans": agent_reads.timeline(connection, group, agent, unit) if span else []},
+    }
 
 
-@blueprint.get("/agents/<name:group>/<name:agent>/memories")
-def memories(group: str, agent: str) -> str:
+@blueprint.get("/agents/<name:group>/<name:agent>/memories", endpoint="memories")
+def some_memories(group: str, agent: str) -> str:
     """The list by itself: another type, another time, the next page."""
     storable(group, agent)
-    asked_for = _asked()
-    data = from_database(lambda connection: _nodes(connection, group, agent, asked_for))
-    row = {"agent_id": agent}
-    return render_template("_agent_memories.html", group=group, agent=row, **asked_for, **data)
+    data = from_database(lambda connection: _nodes(connection, group, agent))
+    return render_template("_agent_memories.html", group=group, agent={"agent_id": agent}, **data)
 
 
 @blueprint.get("/agents/<name:group>/<name:agent>/keywords")
@@ -101,15 +91,10 @@ def keywords(group: str, agent: str) -> str:
     storable(group, agent)
     offset = inputs.whole("offset", MAX_KEYWORDS) or 0
     most = inputs.whole("most") or 1
-    rows = from_database(lambda c: agent_reads.keywords(c, group, agent, KEYWORDS_PER_PAGE + 1, offset=offset))
-    return render_template(
-        "_keywords.html",
-        group=group,
-        agent={"agent_id": agent},
-        keywords=rows[:KEYWORDS_PER_PAGE],
-        strongest=most,
-        keywords_next=offset + KEYWORDS_PER_PAGE if len(rows) > KEYWORDS_PER_PAGE else None,
-    )
+    found = from_database(lambda c: agent_reads.keywords(c, group, agent, KEYWORDS_PER_PAGE + 1, offset=offset))
+    rows, following = split_page(found, KEYWORDS_PER_PAGE, lambda _: offset + KEYWORDS_PER_PAGE)
+    whose = {"agent_id": agent}
+    return render_template("_keywords.html", group=group, agent=whose, keywords=rows, strongest=most, keywords_next=following)
 
 
 @blueprint.post("/agents/<name:group>/<name:agent>/settings")
@@ -136,7 +121,7 @@ def reflect(group: str, agent: str) -> ResponseReturnValue:
     """Safe to repeat because an agent has one open reflection at most."""
     need("admin")
     storable(group, agent)
-    done = perform(reflection.request_reflection, checked(ReflectRequest, agent_id=agent))
+    done = perform(reflection.request_reflection, agent_id=agent)
     return redirect(url_for("reflections.reflection", group=group, reflection_id=done.reflection_id), 303)
 
 
@@ -144,24 +129,15 @@ def _row(group: str, agent: str) -> AgentState:
     storable(group, agent)
     found = from_database(lambda connection: agent_reads.agent(connection, group, agent))
     if found is None:
-        abort(404, gettext("There is no agent “%(agent)s” in the group “%(group)s”.", agent=agent, group=group))
+        abort(404, str(NO_AGENT) % {"agent": agent, "group": group})
     return found
 
 
-def _asked() -> dict[str, Any]:
-    """What of the memories is asked for; as they stand in the address, to be passed on to the next page."""
-    inputs.moment("from"), inputs.moment("to")
-    return {"type": inputs.choice("type", NODE_TYPES), "before": inputs.whole("before"), "begin": asked("from"), "end": asked("to")}
-
-
-def _nodes(connection: Connection, group: str, agent: str, asked_for: dict[str, Any]) -> dict[str, Any]:
-    wanted = MemoryFilter(
-        agent_id=agent,
-        types=[asked_for["type"]] if asked_for["type"] else (),
-        archived="with",
-        created_from=inputs.moment("from"),
-        created_to=inputs.moment("to", end=True),
-    )
-    rows = search(connection, FoundMemory, group, wanted, asked_for["before"], NODES_PER_PAGE + 1)
-    nodes = rows[:NODES_PER_PAGE]
-    return {"nodes": nodes, "next": nodes[-1].node_count if len(rows) > NODES_PER_PAGE else None}
+def _nodes(connection: Connection, group: str, agent: str) -> dict[str, Any]:
+    """The agent's memories as the address asks for them, and what it asks for, to be passed on to the next page."""
+    type_, before = inputs.choice("type", NODE_TYPES), inputs.whole("before")
+    begin, end = inputs.moment("from"), inputs.moment("to", end=True)
+    wanted = MemoryFilter(agent_id=agent, types=[type_] if type_ else (), archived="with", created_from=begin, created_to=end)
+    found = search(connection, FoundMemory, group, wanted, before, NODES_PER_PAGE + 1)
+    nodes, following = split_page(found, NODES_PER_PAGE, lambda last: last.node_count)
+    return {"type": type_, "before": before, "begin": asked("from"), "end": asked("to"), "nodes": nodes, "next": following}

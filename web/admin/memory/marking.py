@@ -11,6 +11,8 @@ from jiyi.text.tokens import tokens
 SHOWN_CHARS, LEAD_CHARS = 400, 80
 #: Characters of a text in which matches are looked for.
 LOOKED_AT_CHARS = 4_000
+#: Characters of what was searched for that are marked: each pair of them is looked for.
+MAX_WORDS = 200
 
 #: A piece of text, and whether it was searched for.
 Piece = tuple[str, bool]
@@ -39,7 +41,7 @@ def pieces(text: str, words: str, shown: int = SHOWN_CHARS) -> list[Piece]:
 
 def marks(text: str, words: str) -> list[tuple[int, int]]:
     """Where the text has what was searched for: as typed, a pair of its Chinese characters, a word of the same stem."""
-    words = words.strip()
+    words = words.strip()[:MAX_WORDS]
     spans = [match.span() for match in re.finditer(re.escape(words), text, re.IGNORECASE)]
     for run in _CJK_RUN.findall(words):
         for pair in {run[place : place + 2] for place in range(max(1, len(run) - 1))}:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from flask import Blueprint, Response, render_template, request
+from flask import Blueprint, Response, render_template
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
@@ -99,10 +99,8 @@ def _wanted() -> MemoryFilter:
 
 def _filters() -> dict[str, Any]:
     """As they stand in the address: to fill the form, and for the address of the next page."""
-    given = {name: request.args.get(name) for name in FILTERS if request.args.get(name)}
-    if types := inputs.choices("type", NODE_TYPES):
-        given["type"] = types  # type: ignore[assignment]
-    return given
+    types = inputs.choices("type", NODE_TYPES)
+    return inputs.given(FILTERS) | ({"type": types} if types else {})
 
 
 def _agents() -> list[str]:

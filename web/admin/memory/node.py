@@ -10,7 +10,6 @@ from flask.typing import ResponseReturnValue
 from flask_babel import gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.archive import ArchiveRequest, RestoreRequest
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.reflection import Reasons
 from models.erasure.actions import request_erasure
@@ -18,7 +17,7 @@ from models.memory import actions, events, reads
 from models.reflection.reads import why
 from web.accounts.identity import need
 from web.admin import frame
-from web.admin.acting import checked, perform
+from web.admin.acting import perform
 from web.admin.memory.evidence import Graph, tree
 from web.admin.retrieval.playground import FILTERS
 from web.answers import answer
@@ -111,13 +110,13 @@ def _evidence(found: Reasons, node_id: UUID) -> dict[str, Any]:
 
 def archive(group: str, node_id: UUID) -> ResponseReturnValue:
     """Safe to repeat because what is archived stays so."""
-    perform(actions.archive, checked(ArchiveRequest, node_ids=[node_id]))
+    perform(actions.archive, node_ids=[node_id])
     return _back(group, node_id)
 
 
 def restore(group: str, node_id: UUID) -> ResponseReturnValue:
     """Safe to repeat because only what is archived is restored."""
-    perform(actions.restore, checked(RestoreRequest, node_ids=[node_id]))
+    perform(actions.restore, node_ids=[node_id])
     return _back(group, node_id)
 
 

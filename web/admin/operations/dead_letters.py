@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import Any, get_args
 from uuid import UUID
 
-from flask import Blueprint, Response, abort, render_template, request
+from flask import Blueprint, abort, render_template, request
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.operations import MAX_RESOLVED, LetterRequest, LettersRequest, LetterState, ResolveBody
+from jiyi.protocol.operations import MAX_RESOLVED, LettersRequest, LetterState
 from models.operations import reads
 from models.queue import actions, dead_letters
 from web.accounts.identity import need, who
-from web.admin import frame, inputs
-from web.admin.acting import checked, chosen_ids, perform
+from web.admin import inputs
+from web.admin.acting import chosen_ids, perform
 from web.admin.frame import Page, across_groups, asked
-from web.answers import answer
+from web.admin.pages import page, reads_database, split_page
 from web.show import number
-from web.sources import from_database
 
 blueprint = Blueprint("letters", __name__)
 PAGES = (Page("running", lazy_gettext("Dead letters"), "letters.page"),)
@@ -30,22 +29,31 @@ STATES: tuple[LetterState, ...] = get_args(LetterState)
 MAX_WORDS = 200
 
 
-@blueprint.get("/dead")
-@blueprint.get("/dead.json", endpoint="json")
-def page() -> Response:
-    return answer("letters.html", data=_found(inputs.identifier("before")), states=STATES)
+@page(blueprint, "/dead", "letters.html", rows="_letters.html", states=STATES)
+@across_groups()
+@reads_database
+def listed(connection: Connection, group: str) -> dict[str, Any]:
+    """Whoever has just decided about some is shown the first page."""
+    kind, words = asked("kind", 100), asked("words", MAX_WORDS)
+    before = inputs.identifier("before") if request.method == "GET" else None
+    wanted = LettersRequest(state=inputs.choice("state", STATES) or "open", kind=kind, words=words, before=before, limit=PER_PAGE)
+    letters, following = split_page(dead_letters.letters(connection, group, wanted, more=1), PER_PAGE, lambda last: last.letter_id)
+    filters = {"group": group, "state": wanted.state, "kind": kind, "words": words}
+    return {
+        **filters,
+        "filters": filters,
+        "before": before,
+        "may_decide": who().may("admin"),
+        "open": reads.open_letters(connection, group),
+        "kinds": dead_letters.kinds(connection, group),
+        "letters": letters,
+        "next": following,
+    }
 
 
-@blueprint.get("/dead/rows")
-def rows() -> str:
-    return render_template("_letters.html", **_found(inputs.identifier("before")))
-
-
-@blueprint.get("/dead/<uuid:letter_id>")
-@blueprint.get("/dead/<uuid:letter_id>.json", endpoint="one_json")
-def one(letter_id: UUID) -> Response:
-    letter = perform(actions.get_letter, LetterRequest(letter_id=letter_id))
-    return answer("letter.html", data={"group": frame.group(), "letter": letter})
+@page(blueprint, "/dead/<uuid:letter_id>", "letter.html", name="one")
+def one(group: str, letter_id: UUID) -> dict[str, Any]:  # noqa: ARG001 – the action's group is the page's
+    return {"letter": perform(actions.get_letter, letter_id=letter_id)}
 
 
 @blueprint.post("/dead/resolve")
@@ -56,9 +64,9 @@ def resolve() -> str:
     kind, ids = form.get("all_of") or None, chosen_ids("letter")
     if bool(ids) == (kind is not None):
         abort(400, _("Choose letters first."))
-    wanted = checked(ResolveBody, action=form.get("action", ""), letter_ids=ids, kind=kind)
-    count = perform(actions.resolve_letters, wanted).resolved
-    return render_template("_letters.html", said=_said(wanted.action, count, kind), **_found(None))
+    action = form.get("action", "")
+    count = perform(actions.resolve_letters, action=action, letter_ids=ids, kind=kind).resolved
+    return render_template("_letters.html", said=_said(action, count, kind), **listed())
 
 
 def _said(action: str, count: int, kind: str | None) -> str:
@@ -77,22 +85,3 @@ def _said(action: str, count: int, kind: str | None) -> str:
             count=number(count),
         )
     return str(said) + (" " + _("There may be more of this kind.") if kind and count >= MAX_RESOLVED else "")
-
-
-def _found(before: UUID | None) -> dict[str, Any]:
-    group, kind, words = frame.group(), asked("kind", 100), asked("words", MAX_WORDS)
-    wanted = LettersRequest(state=inputs.choice("state", STATES) or "open", kind=kind, words=words, before=before, limit=PER_PAGE)
-
-    def question(connection: Connection) -> dict[str, Any]:
-        found = dead_letters.letters(connection, group, wanted, more=1)
-        return {
-            "open": reads.open_letters(connection, group),
-            "kinds": dead_letters.kinds(connection, group),
-            "letters": found[:PER_PAGE],
-            "next": found[PER_PAGE - 1].letter_id if len(found) > PER_PAGE else None,
-        }
-
-    with across_groups():
-        found = from_database(question)
-    filters = {"group": group, "state": wanted.state, "kind": kind, "words": words}
-    return {**filters, "filters": filters, "before": before, "may_decide": who().may("admin"), **found}

@@ -9,15 +9,12 @@ from typing import Any
 from flask_babel import gettext as _
 
 from jiyi.settings import Settings
-from models.operations import canaries
+from models.operations import canaries, heartbeats
 from models.operations.canaries import Canary
+from models.operations.heartbeats import Worker
 from models.queue import broker_queues
 from models.queue.broker_queues import Depths
-from web.operations.roll_call import Worker, roll_call
 from web.sources import Reading, Unanswered, attempt, source
-
-#: Fewer than the patience: the page of a person who waits for nothing else should come soon.
-WORKERS_PATIENCE = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +30,30 @@ class Broker:
 class Signs:
     canaries: dict[str, Canary]
     beat_age: float | None
+    workers: list[Worker]
 
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
     broker: Reading[Broker]
     signs: Reading[Signs]
-    roll: Reading[list[Worker]]
 
     @property
     def depths(self) -> Reading[Depths]:
         known = self.broker.value
         return Reading(None if known is None else known.depths, self.broker.reason)
 
+    @property
+    def workers(self) -> Reading[list[Worker]]:
+        known = self.signs.value
+        return Reading(None if known is None else known.workers, self.signs.reason)
+
 
 def begin(settings: Settings) -> Callable[[], Liveness]:
-    """Ask all three now; the answer is fetched by calling what is returned."""
+    """Ask both now; the answer is fetched by calling what is returned."""
     broker = source("broker").begin(lambda: _broker(settings))
     signs = source("Valkey").begin(_signs)
-    workers = source("workers").begin(roll_call().read, WORKERS_PATIENCE)
-    return lambda: Liveness(attempt(broker), attempt(signs), attempt(workers))
+    return lambda: Liveness(attempt(broker), attempt(signs))
 
 
 def address_of(settings: Settings) -> str:
@@ -65,11 +66,11 @@ def address_of(settings: Settings) -> str:
 
 def rows(settings: Settings, found: Liveness) -> list[dict[str, Any]]:
     """By queue; None is what is not known. ``alive_seconds``: since the last sign of life of who reads it."""
-    broker, roll = found.broker.value, found.roll.value
-    return [_row(queue, broker, found, roll) for queue in [settings.intake_queue, *broker_queues.task_queues()]]
+    broker, workers = found.broker.value, found.workers.value
+    return [_row(queue, broker, found, workers) for queue in [settings.intake_queue, *broker_queues.task_queues()]]
 
 
-def _row(queue: str, broker: Broker | None, found: Liveness, roll: list[Worker] | None) -> dict[str, Any]:
+def _row(queue: str, broker: Broker | None, found: Liveness, workers: list[Worker] | None) -> dict[str, Any]:
     of_intake = queue not in broker_queues.task_queues()
     canary = found.signs.value.canaries.get(queue) if found.signs.value else None
     intakes = broker.intakes if broker else []
@@ -84,7 +85,7 @@ def _row(queue: str, broker: Broker | None, found: Liveness, roll: list[Worker] 
         "waited_seconds": canary and canary.waited,
         "outstanding": canary.outstanding if canary else None,
         "intakes": len(intakes) if of_intake and broker else None,
-        "workers": None if of_intake or roll is None else [worker for worker in roll if queue in worker.queues],
+        "workers": None if of_intake or workers is None else [worker for worker in workers if queue in worker.queues],
     }
 
 
@@ -103,4 +104,4 @@ def _broker(settings: Settings) -> Broker:
 
 def _signs() -> Signs:
     found = canaries.read_heartbeats(broker_queues.task_queues())
-    return Signs({canary.queue: canary for canary in found}, canaries.beat_age())
+    return Signs({canary.queue: canary for canary in found}, canaries.beat_age(), heartbeats.workers())

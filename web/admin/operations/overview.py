@@ -12,17 +12,20 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.memory import AgentState
+from jiyi.providers.health import providers
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.memory import agent_reads
 from models.operations import reads
+from models.operations.embedding_models import active_model
 from models.queue import reads as pending
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
 from web.admin.frame import Page, across_groups, asked
 from web.admin.operations import liveness, plots
 from web.admin.operations.liveness import Liveness
+from web.admin.pages import split_page
 from web.answers import answer, json_answer
 from web.operations import health
 from web.sources import Reading, attempt, from_database, source
@@ -31,12 +34,14 @@ blueprint = Blueprint("overview", __name__)
 PAGES = (Page("overview", lazy_gettext("Overview"), "overview.page"),)
 
 AGENTS_PER_PAGE = 50
+#: What the database tells.
+STORED = ("totals", "agents", "agents_next", "work_owed", "open_dead_letters", "jobs")
 #: Minutes that can be plotted at most: a day.
 MAX_MINUTES = 1_440
 
 
 @blueprint.get("/")
-@blueprint.get("/overview.json", endpoint="json")
+@blueprint.get("/overview.json", endpoint="page_json")
 def page() -> Response:
     operator = who().may("operator")
     data = {**gather(frame.group(), asked("after") or ""), "groups": frame.groups()}
@@ -67,15 +72,16 @@ def gather(group: str, after: str) -> dict[str, Any]:
 
 
 def _stored(connection: Connection, group: str, after: str) -> dict[str, Any]:
-    rows = agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
-    agents = [with_reflection(row) for row in rows[:AGENTS_PER_PAGE]]
+    found = agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
+    agents, following = split_page(found, AGENTS_PER_PAGE, lambda last: last.agent_id)
     return {
         "totals": reads.totals(connection, group),
-        "agents": agents,
-        "agents_next": agents[-1]["agent_id"] if len(rows) > AGENTS_PER_PAGE else None,
+        "agents": [with_reflection(one) for one in agents],
+        "agents_next": following,
         "work_owed": pending.by_kind(connection),
         "open_dead_letters": reads.open_letters(connection, group),
         "jobs": reads.last_runs(connection),
+        "embedder": active_model(connection),
     }
 
 
@@ -89,16 +95,19 @@ def with_reflection(agent: AgentState) -> dict[str, Any]:
 def _put_together(
     settings: Settings, stored: Reading[dict[str, Any]], cached: Reading[dict[str, int]], alive: Liveness, group: str
 ) -> dict[str, Any]:
-    found = stored.value or {}
+    found = dict(stored.value or {})
+    embedder = found.pop("embedder", None)
+    outside = attempt(source("providers").begin(lambda: providers(settings, embedder and embedder.spec)))
     not_read = _("the database did not answer")
     checks = [
         health.reachable(_("Database"), stored, _("answers")),
         health.reachable("Valkey", cached, _("answers")),
         health.intake(settings, alive.depths, alive.broker.value.intakes if alive.broker.value else None),
-        health.workers(alive.roll, alive.signs.value.canaries if alive.signs.value else {}),
+        health.workers(alive.workers, alive.signs.value.canaries if alive.signs.value else {}),
         health.work(found.get("work_owed"), not_read),
         health.schedule(settings, found.get("jobs"), not_read, alive.signs.value.beat_age if alive.signs.value else None),
         health.dead_letters(found.get("open_dead_letters"), not_read),
+        *map(health.provider, outside.value or []),
     ]
     depths, signs = alive.depths.value, alive.signs.value
     return {
@@ -107,15 +116,9 @@ def _put_together(
         "checks": checks,
         "queues": liveness.rows(settings, alive),
         "in_flight": depths and {"intake": depths.intake, "tasks": depths.tasks},
-        "workers": alive.roll.value,
+        "workers": alive.workers.value,
         "beat_seconds": signs and signs.beat_age,
         "access_buffered": cached.value and cached.value["access_buffered"],
         "group": group,
-        "totals": None,
-        "agents": None,
-        "agents_next": None,
-        "work_owed": None,
-        "open_dead_letters": None,
-        "jobs": None,
-        **found,
+        **(dict.fromkeys(STORED) | found),
     }

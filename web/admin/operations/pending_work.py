@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, Response, render_template
+from flask import Blueprint, render_template
 from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.operations import PendingRow, RetryWork
 from models.queue import actions, reads
 from web.accounts.identity import need, who
-from web.admin import frame
-from web.admin.acting import checked, chosen_ids, perform
+from web.admin.acting import chosen_ids, perform
 from web.admin.frame import Page, across_groups
 from web.admin.inputs import packed, unpacked
-from web.answers import answer
+from web.admin.pages import page, reads_database, split_page
 from web.show import number
-from web.sources import from_database
 
 blueprint = Blueprint("work", __name__)
 PAGES = (Page("running", lazy_gettext("Pending work"), "work.page"),)
@@ -25,60 +22,34 @@ PAGES = (Page("running", lazy_gettext("Pending work"), "work.page"),)
 PER_PAGE = 50
 
 
-@blueprint.get("/work")
-@blueprint.get("/work.json", endpoint="json")
-def page() -> Response:
-    return answer("work.html", data=_kinds())
+@page(blueprint, "/work", "work.html", live="_work.html")
+@across_groups()
+@reads_database
+def kinds(connection: Connection, group: str) -> dict[str, Any]:
+    return {"all_groups": _only(group) is None, "kinds": reads.by_kind(connection)}
 
 
-@blueprint.get("/work/live")
-def live() -> str:
-    return render_template("_work.html", **_kinds())
-
-
-@blueprint.get("/work/<name:kind>")
-@blueprint.get("/work/<name:kind>.json", endpoint="kind_json")
-def kind(kind: str) -> Response:
+@page(blueprint, "/work/<name:kind>", "work_kind.html", name="kind", rows="_work_rows.html")
+@across_groups()
+@reads_database
+def of_kind(connection: Connection, group: str, kind: str) -> dict[str, Any]:
     """One kind, row by row, the longest pending first."""
-    frame.storable(kind)
-    return answer("work_kind.html", data=_rows(kind))
-
-
-@blueprint.get("/work/<name:kind>/rows")
-def rows(kind: str) -> str:
-    frame.storable(kind)
-    return render_template("_work_rows.html", **_rows(kind))
+    only = _only(group)
+    found = reads.rows(connection, kind, only, unpacked("after"), PER_PAGE + 1)
+    rows, following = split_page(found, PER_PAGE, lambda last: packed(last.created_at, last.subject_id))
+    return {"all_groups": only is None, "kind": kind, "rows": rows, "next": following}
 
 
 @blueprint.post("/work/<name:kind>/retry")
 def retry(kind: str) -> str:
     """Due now: those chosen, or all of the kind. Safe to repeat because work is done once, however often it is due."""
     need(actions.retry_work.scope)
-    wanted = checked(RetryWork, kind=kind, subject_ids=chosen_ids("subject"), all_groups=_only() is None)
-    count = perform(actions.retry_work, wanted).retried
+    ids, everywhere = chosen_ids("subject"), who().may("operator")
+    count = perform(actions.retry_work, kind=kind, subject_ids=ids, all_groups=everywhere).retried
     said = ngettext("%(count)s is due now.", "%(count)s are due now.", count, count=number(count))
-    return render_template("_work_rows.html", said=said, **_rows(kind))
+    return render_template("_work_rows.html", said=said, **of_kind(kind=kind))
 
 
-def _kinds() -> dict[str, Any]:
-    with across_groups():
-        found = from_database(reads.by_kind)
-    return {"group": frame.group(), "all_groups": _only() is None, "kinds": found}
-
-
-def _rows(kind: str) -> dict[str, Any]:
-    after, only = unpacked("after"), _only()
-
-    def question(connection: Connection) -> list[PendingRow]:
-        return reads.rows(connection, kind, only, after, PER_PAGE + 1)
-
-    with across_groups():
-        found = from_database(question)
-    shown = found[:PER_PAGE]
-    following = packed(shown[-1].created_at, shown[-1].subject_id) if len(found) > PER_PAGE else None
-    return {"group": frame.group(), "all_groups": only is None, "kind": kind, "rows": shown, "next": following}
-
-
-def _only() -> str | None:
+def _only(group: str) -> str | None:
     """None: an operator sees the work of all groups."""
-    return None if who().may("operator") else frame.group()
+    return None if who().may("operator") else group

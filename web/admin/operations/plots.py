@@ -14,40 +14,24 @@ SPANS = {60: 1, 360: 5, 1_440: 15}
 
 def plots() -> list[dict[str, Any]]:
     """``column`` is a path into what :func:`series` gives; with ``gaps`` there are steps without a value."""
+    refused, longest = "unreachable", "thought"  # their colours
     return [
-        {
-            "title": _("Events accepted, a minute"),
-            "unit": "",
-            "columns": [
-                {"column": "events", "label": _("accepted"), "colour": "accent"},
-                {"column": "events_rejected", "label": _("refused"), "colour": "unreachable"},
-            ],
-        },
-        {
-            "title": _("Tasks, a minute"),
-            "unit": "",
-            "columns": [
-                {"column": "done", "label": _("done"), "colour": "accent"},
-                {"column": "failed", "label": _("failed"), "colour": "unreachable"},
-            ],
-        },
-        {
-            "title": _("Retrieval, milliseconds"),
-            "unit": "ms",
-            "columns": [
-                {"column": "retrieval_ms.p50", "label": _("median"), "colour": "accent", "gaps": True},
-                {"column": "retrieval_ms.p95", "label": _("95th percentile"), "colour": "thought", "gaps": True},
-            ],
-        },
-        {
-            "title": _("Waiting for a worker, seconds"),
-            "unit": "s",
-            "columns": [
-                {"column": "wait", "label": _("mean"), "colour": "accent", "gaps": True},
-                {"column": "wait_max", "label": _("longest"), "colour": "thought", "gaps": True},
-            ],
-        },
+        _plot(_("Events accepted, a minute"), "", ("events", _("accepted")), ("events_rejected", _("refused")), refused),
+        _plot(_("Tasks, a minute"), "", ("done", _("done")), ("failed", _("failed")), refused),
+        _plot(_("Retrieval, milliseconds"), "ms", ("retrieval_ms.p50", _("median")), ("retrieval_ms.p95", _("95th percentile")), longest),
+        _plot(_("Waiting for a worker, seconds"), "s", ("wait", _("mean")), ("wait_max", _("longest")), longest),
     ]
+
+
+def _plot(title: str, unit: str, usual: tuple[str, str], other: tuple[str, str], colour: str) -> dict[str, Any]:
+    """Durations have steps without a value, counts have none."""
+    lines = ((*usual, "accent"), (*other, colour))
+    gaps = {"gaps": True} if unit else {}
+    return {
+        "title": title,
+        "unit": unit,
+        "columns": [{"column": name, "label": label, "colour": hue, **gaps} for name, label, hue in lines],
+    }
 
 
 def spans() -> list[tuple[int, str]]:

@@ -5,20 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from flask import Blueprint, Response, render_template, request
+from flask import Blueprint, render_template, request
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext
+from sqlalchemy import Connection
 
 from jiyi.operations.jobs import DAY, HOUR, JOBS
-from jiyi.protocol.operations import JobState, RunJob, Tick, TickRequest
+from jiyi.protocol.operations import JobState, Tick, TickRequest
 from jiyi.settings import get_settings
 from models.operations import actions, reads
-from web.admin import frame
 from web.admin.acting import checked, perform
 from web.admin.frame import Page
-from web.answers import answer
+from web.admin.pages import page, reads_database
 from web.show import age
-from web.sources import from_database
 
 blueprint = Blueprint("schedules", __name__)
 PAGES = (Page("running", lazy_gettext("Schedules"), "schedules.page", "operator", of_service=True),)
@@ -42,27 +41,23 @@ PURPOSES = {
 DRY_RUN_TIMEOUT = 25.0
 
 
-@blueprint.get("/schedules")
-@blueprint.get("/schedules.json", endpoint="json")
-def page() -> Response:
-    return answer("schedules.html", data=_all())
-
-
-@blueprint.get("/schedules/live")
-def live() -> str:
-    return render_template("_schedules.html", **_all())
+@page(blueprint, "/schedules", "schedules.html", live="_schedules.html")
+@reads_database
+def listed(connection: Connection, **_group: str) -> dict[str, Any]:
+    now = datetime.now(UTC)
+    return {"jobs": [_shown(row, now) for row in reads.job_states(connection, get_settings(), now)]}
 
 
 @blueprint.post("/schedules/<name:job>/run")
 def run(job: str) -> str:
     """Run it now, beside its schedule. Safe to repeat because jobs are."""
-    return render_template("_run.html", tick=perform(actions.run_job, checked(RunJob, job=job)))
+    return render_template("_run.html", tick=perform(actions.run_job, job=job))
 
 
 @blueprint.post("/schedules/<name:job>/rehearse")
 def rehearse(job: str) -> str:
     """What it would do now. Changes nothing."""
-    return render_template("_run.html", tick=perform(actions.preview_job, checked(RunJob, job=job), timeout=DRY_RUN_TIMEOUT))
+    return render_template("_run.html", tick=perform(actions.preview_job, job=job, timeout=DRY_RUN_TIMEOUT))
 
 
 @blueprint.get("/schedules/<name:job>/run")
@@ -70,12 +65,6 @@ def progress(job: str) -> str:
     """How far the run is that was begun at ``slot``; asked again until it has ended."""
     wanted = checked(TickRequest, job=job, slot=request.args.get("slot", ""))
     return render_template("_run.html", tick=perform(actions.get_tick, wanted) or Tick(job=job, slot=wanted.slot))
-
-
-def _all() -> dict[str, Any]:
-    now = datetime.now(UTC)
-    rows = from_database(lambda connection: reads.job_states(connection, get_settings(), now))
-    return {"group": frame.group(), "jobs": [_shown(row, now) for row in rows]}
 
 
 def _shown(row: JobState, now: datetime) -> dict[str, Any]:

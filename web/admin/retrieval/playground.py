@@ -19,13 +19,13 @@ from jiyi.errors import problems_of
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
-from jiyi.settings import Mode, RelevanceMode, get_settings
+from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
 from models.memory import agent_reads
 from web.admin import frame, inputs
 from web.admin.asking import retrieving
 from web.admin.frame import Page, asked
+from web.admin.pages import page
 from web.admin.retrieval.comparing import compared, ranking
-from web.answers import answer
 from web.sources import Reading, attempt, from_database
 
 blueprint = Blueprint("playground", __name__)
@@ -47,49 +47,35 @@ FILTERS = ("type", "from", "to", "session", "keyword", "min_similarity", "archiv
 AGENTS_OFFERED = 500
 
 
-@blueprint.get("/playground")
-@blueprint.get("/playground.json", endpoint="page_json")
-def page() -> Response:
-    return answer(
-        "playground.html",
-        data=_data(),
-        types=NODE_TYPES,
-        modes=MODES,
-        relevances=RELEVANCES,
-        slider_weight=SLIDER_WEIGHT,
-        slider_decay=SLIDER_DECAY,
-        most_shown=MOST_SHOWN,
-    )
-
-
-@blueprint.get("/playground/answer")
-def found() -> Response:
-    """What was found, for the page that is there already; its address becomes that of the question."""
-    data = _data()
-    rendered = Response(render_template("_playground.html", **data), mimetype="text/html")
-    rendered.headers["HX-Replace-Url"] = data["address"]
-    return rendered
-
-
-def _data() -> dict[str, Any]:
-    group, agent, focal = frame.group(), asked("agent"), asked("focal", 100_000) or ""
+@page(
+    blueprint,
+    "/playground",
+    "playground.html",
+    types=NODE_TYPES,
+    modes=MODES,
+    relevances=RELEVANCES,
+    slider_weight=SLIDER_WEIGHT,
+    slider_decay=SLIDER_DECAY,
+    most_shown=MOST_SHOWN,
+)
+def answered(group: str) -> dict[str, Any]:
+    agent, focal = asked("agent"), asked("focal", 100_000) or ""
     known = attempt(lambda: from_database(lambda connection: _known(connection, group, agent)))
     agents, settings = known.value or ([], None)
     if agent is None and agents:
         agent = agents[0]
         settings = (attempt(lambda: from_database(lambda c: _known(c, group, agent))).value or ([], None))[1]
     defaults = _defaults(settings)
-    sides = {side: {**defaults, **_given(side)} for side in SIDES}
+    sides = {side: {**defaults, **_given(side, defaults)} for side in SIDES}
     compare = asked("compare") is not None
     shown = SIDES if compare else SIDES[:1]
-    answers = _ask(group, agent, focal, {side: sides[side] for side in shown}) if agent and focal.strip() else {}
+    answers = _ask(group, agent, focal, {side: _asked_for(sides[side], defaults) for side in shown}) if agent and focal.strip() else {}
     lists = {side: ranking(one, side, sides[side]) for side, one in answers.items()}
     compared(lists)
     for side, one in lists.items():  # for the memories' own pages, which tell the components once more
         own = {f"a.{name}": sides[side][name] for name in OF_A_SIDE[:-2] if sides[side][name] != defaults[name]}
         one["address"] = {**_filters(), **own}
     return {
-        "group": group,
         "agents": agents,
         "agent": agent,
         "known": settings is not None,
@@ -104,6 +90,13 @@ def _data() -> dict[str, Any]:
     }
 
 
+@blueprint.get("/playground/answer")
+def found() -> Response:
+    """What was found, for the page that is there already; its address becomes that of the question."""
+    data = answered()
+    return Response(render_template("_playground.html", **data), headers={"HX-Replace-Url": data["address"]}, mimetype="text/html")
+
+
 def _known(connection: Connection, group: str, agent: str | None) -> tuple[list[str], dict[str, Any] | None]:
     """The agents to choose from, and the settings of the one chosen."""
     row = None if agent is None else agent_reads.agent(connection, group, agent)
@@ -112,30 +105,27 @@ def _known(connection: Connection, group: str, agent: str | None) -> tuple[list[
 
 def _defaults(settings: dict[str, Any] | None) -> dict[str, Any]:
     """What the agent's retrievals go by when a question says nothing."""
-    own = AgentSettings(**settings or {}).over(get_settings())
-    return {
-        "mode": own.mode,
-        "relevance": get_settings().relevance,
-        "recency_w": own.recency_w,
-        "relevance_w": own.relevance_w,
-        "importance_w": own.importance_w,
-        "recency_decay": own.recency_decay,
-        "top_k": DEFAULT_TOP_K,
-        "diversity": 0.0,
-    }
+    own = AgentSettings(**settings or {}).over(get_settings()).model_dump()
+    usual = own | {"relevance": get_settings().relevance, "top_k": DEFAULT_TOP_K, "diversity": 0.0}
+    return {name: usual[name] for name in OF_A_SIDE}
 
 
-def _given(side: str) -> dict[str, Any]:
-    """What the address says of one side."""
+def _given(side: str, defaults: dict[str, Any]) -> dict[str, Any]:
+    """What the address says of one side. An agent may have negative weights, a question has them from it only."""
     given = {
         "mode": inputs.choice(f"{side}.mode", MODES),
         "relevance": inputs.choice(f"{side}.relevance", RELEVANCES),
-        **{name: inputs.decimal(f"{side}.{name}", 0, 100) for name in ("recency_w", "relevance_w", "importance_w")},
+        **{name: inputs.decimal(f"{side}.{name}", min(0, defaults[name]), 100) for name in WEIGHTS},
         "recency_decay": inputs.decimal(f"{side}.recency_decay", 1e-6, 1),
         "top_k": inputs.whole(f"{side}.top_k", MOST_SHOWN),
         "diversity": inputs.decimal(f"{side}.diversity", 0, 1),
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _asked_for(settings: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """What a question says of its own: a weight that is as the agent has it may be one that no question can have."""
+    return {name: value for name, value in settings.items() if name not in WEIGHTS or value != defaults[name]}
 
 
 def _filters() -> dict[str, Any]:
@@ -187,7 +177,8 @@ def _address(agent: str | None, focal: str, compare: bool, sides: dict[str, dict
 def one(group: str, node_id: Any) -> str:
     """The components of one memory for a question that led to it: part of the memory's page."""
     focal, agent = asked("focal", 100_000) or "", asked("agent") or ""
-    settings = {**_defaults(None), **_given("a"), "top_k": get_settings().max_top_k}
+    defaults = _defaults(None)
+    settings = {**defaults, **_given("a", defaults), "top_k": get_settings().max_top_k}
     for name in ("mode", "recency_w", "relevance_w", "importance_w", "recency_decay", "relevance"):
         if f"a.{name}" not in request.args:
             del settings[name]  # as the agent has it

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from flask import Blueprint, Response, abort, redirect, render_template, request, url_for
+from flask import Blueprint, abort, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.errors import BrokerUnavailable, NoAnswer
-from jiyi.protocol.tiers.digests import DigestBody
 from jiyi.protocol.tiers.quarantine import MAX_IDS
 from jiyi.settings import get_settings
 from models.db.conditions import MAX_LISTED_CHARS
@@ -20,10 +19,9 @@ from models.tiers import actions, quarantine_reads
 from models.tiers import digests as stored
 from web.accounts.identity import who
 from web.admin import frame, inputs
-from web.admin.acting import checked, perform
+from web.admin.acting import perform
 from web.admin.frame import Page, asked
-from web.answers import answer
-from web.sources import from_database
+from web.admin.pages import page, reads_database, redirect_to, split_page
 
 blueprint = Blueprint("digests", __name__)
 PAGES = (Page("tiers", lazy_gettext("Digests"), "digests.page"),)
@@ -37,59 +35,39 @@ SPANS = (1, 7, 30, 365)
 DIGEST_TIMEOUT = 60.0
 
 
-@blueprint.get("/digests")
-@blueprint.get("/digests.json", endpoint="json")
-def page() -> Response:
-    return answer("digests.html", data=_listed(), spans=SPANS, hours=get_settings().digest_hours)
+@page(blueprint, "/digests", "digests.html", rows="_digests.html", spans=SPANS, hours=lambda _data: get_settings().digest_hours)
+@reads_database
+def listed(connection: Connection, group: str) -> dict[str, Any]:
+    found = stored.listed(connection, group, before=inputs.identifier("before"), limit=PER_PAGE + 1)
+    digests, following = split_page(found, PER_PAGE, lambda last: last.digest_id)
+    return {"digests": digests, "next": following, "before": asked("before"), "may_change": who().may("admin")}
 
 
-@blueprint.get("/digests/rows")
-def rows() -> str:
-    """The following ones, to be put in the place of the button that asked for them."""
-    return render_template("_digests.html", **_listed())
-
-
-@blueprint.get("/digests/<uuid:digest_id>")
-@blueprint.get("/digests/<uuid:digest_id>.json", endpoint="one_json")
-def one(digest_id: UUID) -> Response:
-    group = frame.group()
-
-    def question(connection: Connection) -> dict[str, Any] | None:
-        found = stored.listed(connection, group, digest_id)
-        if not found:
-            return None
-        shown = list(dict.fromkeys(one for item in found[0].items for one in item.entry_ids[:ENTRIES_SHOWN]))
-        entries = quarantine_reads.some_entries(connection, group, shown, MAX_LISTED_CHARS)
-        return {"digest": found[0], "entries": {entry.entry_id: entry for entry in entries}}
-
-    data = from_database(question)
-    if data is None:
-        abort(404, _("There is no digest %(id)s in the group “%(group)s”.", id=digest_id, group=group))
-    return answer("digest.html", data={"group": group, **data}, shown=ENTRIES_SHOWN, most=MAX_IDS, may_change=who().may("admin"))
+@page(
+    blueprint,
+    "/digests/<uuid:digest_id>",
+    "digest.html",
+    name="one",
+    missing=lazy_gettext("There is no digest %(id)s in the group “%(group)s”."),
+    shown=ENTRIES_SHOWN,
+    most=MAX_IDS,
+    may_change=lambda _data: who().may("admin"),
+)
+@reads_database
+def one(connection: Connection, group: str, digest_id: UUID) -> dict[str, Any] | None:
+    found = stored.listed(connection, group, digest_id)
+    if not found:
+        return None
+    shown = list(dict.fromkeys(one for item in found[0].items for one in item.entry_ids[:ENTRIES_SHOWN]))
+    entries = quarantine_reads.some_entries(connection, group, shown, MAX_LISTED_CHARS)
+    return {"digest": found[0], "entries": {entry.entry_id: entry for entry in entries}}
 
 
 @blueprint.post("/digests")
 def make() -> ResponseReturnValue:
     """A digest of the last days. A worker makes it. Safe to repeat because every digest stands by itself."""
-    wanted = checked(DigestBody, days=request.form.get("days", "7"))
     try:
-        made = perform(actions.make_digest, wanted, timeout=DIGEST_TIMEOUT)
+        made = perform(actions.make_digest, timeout=DIGEST_TIMEOUT, days=request.form.get("days", "7"))
     except (NoAnswer, BrokerUnavailable):
         abort(503, _("No worker has answered yet. If one is at it, the digest will appear here; see the queue “reflection”."))
-    address = url_for("digests.one", digest_id=made.digest_id, group=frame.group())
-    if frame.wants_fragment():
-        return Response("", 204, {"HX-Redirect": address})
-    return redirect(address, 303)
-
-
-def _listed() -> dict[str, Any]:
-    group, before = frame.group(), inputs.identifier("before")
-    found = from_database(lambda connection: stored.listed(connection, group, before=before, limit=PER_PAGE + 1))
-    shown = found[:PER_PAGE]
-    return {
-        "group": group,
-        "digests": shown,
-        "next": shown[-1].digest_id if len(found) > PER_PAGE else None,
-        "before": asked("before"),
-        "may_change": who().may("admin"),
-    }
+    return redirect_to(url_for("digests.one", digest_id=made.digest_id, group=frame.group()))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, get_args
 from uuid import UUID
 
-from flask import Blueprint, Response, abort, redirect, render_template, request, url_for
+from flask import Blueprint, request, url_for
 from flask.typing import ResponseReturnValue
-from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.tiers.knowledge import Change, DemoteBody, EditKnowledge
+from jiyi.protocol.tiers.knowledge import Change
 from jiyi.protocol.tiers.query import Kind
 from jiyi.text.splitting import MOST_SIZE
 from models.db.conditions import MAX_WORDS_CHARS
@@ -19,11 +18,10 @@ from models.tiers import actions, knowledge_reads, quarantine_reads
 from models.tiers.knowledge_reads import Demoted, PieceDetail, PieceRow, WantedKnowledge
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
-from web.admin.acting import checked, perform
+from web.admin.acting import perform
 from web.admin.frame import Page, asked
 from web.admin.memory import marking
-from web.answers import answer
-from web.sources import from_database
+from web.admin.pages import page, reads_database, redirect_to, split_page
 
 blueprint = Blueprint("knowledge", __name__)
 PAGES = (Page("tiers", lazy_gettext("Knowledge"), "knowledge.page"),)
@@ -47,34 +45,37 @@ class MarkedPiece(PieceRow):
     marked: list[marking.Piece]
 
 
-@blueprint.get("/knowledge")
-@blueprint.get("/knowledge.json", endpoint="json")
-def page() -> Response:
-    return answer("knowledge.html", data=_listed(), kinds=KINDS)
+@page(blueprint, "/knowledge", "knowledge.html", rows="_knowledge.html", kinds=KINDS)
+@reads_database
+def listed(connection: Connection, group: str) -> dict[str, Any]:
+    wanted = _wanted()
+    found = knowledge_reads.pieces(connection, group, wanted, inputs.unpacked(), PER_PAGE + 1)
+    pieces, following = split_page(found, PER_PAGE, lambda last: inputs.packed(last.promoted_at, last.knowledge_id))
+    return {
+        "filters": inputs.given(FILTERS),
+        "before": asked("before"),
+        "may_change": who().may("admin"),
+        "pieces": [MarkedPiece(**dict(piece), marked=marking.pieces(piece.content, wanted.words)) for piece in pieces],
+        "agents": knowledge_reads.agents_with_knowledge(connection, group, AGENTS_OFFERED),
+        "next": following,
+    }
 
 
-@blueprint.get("/knowledge/rows")
-def rows() -> str:
-    """The following ones, to be put in the place of the button that asked for them."""
-    return render_template("_knowledge.html", **_listed())
-
-
-@blueprint.get("/knowledge/<uuid:knowledge_id>")
-@blueprint.get("/knowledge/<uuid:knowledge_id>.json", endpoint="one_json")
-def one(knowledge_id: UUID) -> Response:
-    group = frame.group()
-
-    def question(connection: Connection) -> dict[str, Any] | None:
-        found = knowledge_reads.find(connection, group, knowledge_id)
-        if found is None:
-            return None
-        sources = quarantine_reads.some_entries(connection, group, _ids(found.metadata.get("entry_ids"))[:MAX_SOURCES])
-        return {"piece": found, "sources": sources, "history": _history(connection, group, found)}
-
-    data = from_database(question)
-    if data is None:
-        abort(404, _("The group “%(group)s” has no knowledge %(id)s.", group=group, id=knowledge_id))
-    return answer("piece.html", data={"group": group, **data, "replaces": _earlier(data["piece"])}, longest=MOST_SIZE)
+@page(
+    blueprint,
+    "/knowledge/<uuid:knowledge_id>",
+    "piece.html",
+    name="one",
+    missing=lazy_gettext("The group “%(group)s” has no knowledge %(id)s."),
+    longest=MOST_SIZE,
+)
+@reads_database
+def one(connection: Connection, group: str, knowledge_id: UUID) -> dict[str, Any] | None:
+    found = knowledge_reads.find(connection, group, knowledge_id)
+    if found is None:
+        return None
+    sources = quarantine_reads.some_entries(connection, group, _ids(found.metadata.get("entry_ids"))[:MAX_SOURCES])
+    return {"piece": found, "sources": sources, "history": _history(connection, group, found), "replaces": _earlier(found)}
 
 
 @blueprint.post("/knowledge/<uuid:knowledge_id>/edit")
@@ -82,23 +83,20 @@ def edit(knowledge_id: UUID) -> ResponseReturnValue:
     """Other words. Safe to repeat because what says the same already is left as it is."""
     need(actions.edit.scope)
     content = request.form.get("content", "").replace("\r\n", "\n")
-    wanted = checked(EditKnowledge, knowledge_id=knowledge_id, content=content, reason=request.form.get("reason", ""))
-    became = perform(actions.edit, wanted).knowledge_id
+    reason = request.form.get("reason", "")
+    became = perform(actions.edit, knowledge_id=knowledge_id, content=content, reason=reason).knowledge_id
     return _shown(became, "edited" if became != knowledge_id else None)
 
 
 @blueprint.post("/knowledge/<uuid:knowledge_id>/demote")
 def demote(knowledge_id: UUID) -> ResponseReturnValue:
     """Taken back. Safe to repeat because what is demoted stays so."""
-    perform(actions.demote, checked(DemoteBody, knowledge_ids=[knowledge_id], reason=request.form.get("reason", "")))
+    perform(actions.demote, knowledge_ids=[knowledge_id], reason=request.form.get("reason", ""))
     return _shown(knowledge_id, "demoted")
 
 
 def _shown(knowledge_id: UUID, done: str | None) -> ResponseReturnValue:
-    address = url_for("knowledge.one", knowledge_id=knowledge_id, group=frame.group(), done=done)
-    if frame.wants_fragment():
-        return Response("", 204, {"HX-Redirect": address})
-    return redirect(address, 303)
+    return redirect_to(url_for("knowledge.one", knowledge_id=knowledge_id, group=frame.group(), done=done))
 
 
 def _history(connection: Connection, group: str, piece: PieceDetail) -> list[Change]:
@@ -134,23 +132,6 @@ def _ids(texts: Any) -> list[UUID]:
         except (ValueError, TypeError, AttributeError):
             continue
     return found
-
-
-def _listed() -> dict[str, Any]:
-    group, wanted, before = frame.group(), _wanted(), inputs.unpacked()
-
-    def question(connection: Connection) -> dict[str, Any]:
-        found = knowledge_reads.pieces(connection, group, wanted, before, PER_PAGE + 1)
-        last = found[PER_PAGE - 1] if len(found) > PER_PAGE else None
-        return {
-            "pieces": [MarkedPiece(**dict(piece), marked=marking.pieces(piece.content, wanted.words)) for piece in found[:PER_PAGE]],
-            "agents": knowledge_reads.agents_with_knowledge(connection, group, AGENTS_OFFERED),
-            "next": None if last is None else inputs.packed(last.promoted_at, last.knowledge_id),
-        }
-
-    found = from_database(question)
-    given = {name: request.args.get(name) for name in FILTERS if request.args.get(name)}
-    return {"group": group, "filters": given, "before": asked("before"), "may_change": who().may("admin"), **found}
 
 
 def _wanted() -> WantedKnowledge:

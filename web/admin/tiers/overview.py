@@ -5,19 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from flask import Blueprint, Response, render_template
+from flask import Blueprint
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
-from models.tiers import quarantine, quarantine_reads
+from models.tiers import guards, quarantine, quarantine_reads
 from models.tiers.quarantine_reads import Counts
-from web.admin import frame, inputs
+from web.admin import inputs
 from web.admin.frame import Page
+from web.admin.pages import page
 from web.admin.tiers import working
 from web.admin.tiers.words import REASONS
-from web.answers import answer
 from web.sources import Reading, Unanswered, attempt, from_database
 
 blueprint = Blueprint("tiers", __name__)
@@ -31,20 +31,10 @@ WORKING_SHOWN, WAITING_SHOWN = 6, 5
 LATE_SECONDS = 60.0
 
 
-@blueprint.get("/tiers")
-@blueprint.get("/tiers.json", endpoint="json")
-def page() -> Response:
-    return answer("tiers.html", data=gather(), spans=CHOICES)
-
-
-@blueprint.get("/tiers/live")
-def live() -> str:
-    return render_template("_tiers.html", **gather())
-
-
-def gather() -> dict[str, Any]:
+@page(blueprint, "/tiers", "tiers.html", live="_tiers.html", spans=CHOICES)
+def gather(group: str) -> dict[str, Any]:
     """All at once, each allowed to be silent."""
-    group, days = frame.group(), inputs.choice("days", CHOICES) or DEFAULT_SPAN
+    days = inputs.choice("days", CHOICES) or DEFAULT_SPAN
     since = None if days == "all" else datetime.now(UTC) - timedelta(days=int(days))
 
     def question(connection: Connection) -> dict[str, Any]:
@@ -53,17 +43,17 @@ def gather() -> dict[str, Any]:
             "counts": quarantine_reads.counts(connection, group),
             "screened": quarantine_reads.outcomes(connection, group, since),
             "waiting": quarantine_reads.entries(connection, group, waiting, None, WAITING_SHOWN),
+            "running_away": guards.running_away(connection, group, datetime.now(UTC)),
         }
 
     stored = attempt(lambda: from_database(question))
     try:
-        hot: Reading[dict[str, Any]] = Reading(working.gather(group))
+        hot: Reading[dict[str, Any]] = Reading(working.gather())
     except Unanswered as error:
         hot = Reading(None, error.reason)
-    found = stored.value or {"counts": None, "screened": None, "waiting": None}
+    found = stored.value or {"counts": None, "screened": None, "waiting": None, "running_away": None}
     entries = hot.value["entries"] if hot.value else None
     return {
-        "group": group,
         "days": days,
         "as_of": datetime.now(UTC),
         "unknown": stored.reason or None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 from uuid import UUID
 
-from flask import Blueprint, Response, abort, render_template, request
+from flask import Blueprint, abort, render_template, request
 from flask_babel import gettext as _
 from pydantic import ValidationError
 from sqlalchemy import Connection
@@ -24,7 +24,7 @@ from web.accounts.identity import need
 from web.admin import frame, inputs
 from web.admin.acting import chosen_ids, ids_of, perform
 from web.admin.frame import Page
-from web.answers import answer
+from web.admin.pages import page
 from web.sources import from_database
 
 T = TypeVar("T")
@@ -36,14 +36,13 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 AGENTS_OFFERED = 500
 
 
-@blueprint.get("/promotion")
-@blueprint.get("/promotion.json", endpoint="json")
-def page() -> Response:
+@page(blueprint, "/promotion", "promotion.html", kinds=KINDS, size=SIZE, overlap=OVERLAP, longest_note=MAX_REASON_CHARS)
+def beginning(group: str) -> dict[str, Any]:
     """Entries that were chosen (``entry``), a cluster of a digest (``digest`` and ``item``), knowledge that was demoted
     (``knowledge``), or a text that is still to be written.
     """
     need("admin")
-    group, ids = frame.group(), ids_of(request.args.getlist("entry"), "entry", MAX_IDS)
+    ids = ids_of(request.args.getlist("entry"), "entry", MAX_IDS)
     digest_id, number, again = inputs.identifier("digest"), inputs.whole("item"), inputs.identifier("knowledge")
 
     def question(connection: Connection) -> dict[str, Any]:
@@ -62,20 +61,17 @@ def page() -> Response:
             "agents": agent_reads.names(connection, group, AGENTS_OFFERED),
         }
 
-    data = _answered(question)
-    return answer("promotion.html", data={"group": group, **data}, kinds=KINDS, size=SIZE, overlap=OVERLAP, longest_note=MAX_REASON_CHARS)
+    return _answered(question)
 
 
 @blueprint.post("/promotion/preview")
 def preview() -> str:
     """The pieces that would be stored. Changes nothing."""
     need("admin")
-    group = frame.group()
-
-    asked = _form()
+    group, form = frame.group(), _form()
 
     def question(connection: Connection) -> Promoted | None:
-        body = asked(connection)
+        body = form(connection)
         return None if body is None else actions.preview(connection, group, body)
 
     return render_template("_pieces.html", group=group, preview=_answered(question))

@@ -8,24 +8,24 @@ from __future__ import annotations
 from typing import Any, get_args
 from uuid import UUID
 
-from flask import Blueprint, Response, abort, render_template, request
+from flask import Blueprint, abort, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.tiers.quarantine import MAX_IDS, DeleteEntries
+from jiyi.protocol.tiers.quarantine import MAX_IDS
 from models.db.conditions import MAX_WORDS_CHARS
 from models.tiers import actions, knowledge_reads, quarantine_reads
 from models.tiers.quarantine_reads import Entry, State, WantedEntries
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
-from web.admin.acting import checked, chosen_ids, perform
+from web.admin.acting import chosen_ids, perform
 from web.admin.frame import Page, asked
 from web.admin.memory import marking
+from web.admin.pages import page, reads_database, split_page
 from web.admin.tiers import words
-from web.answers import answer
 from web.show import number
-from web.sources import from_database
 
 blueprint = Blueprint("quarantine", __name__)
 words.register(blueprint)
@@ -44,33 +44,34 @@ class MarkedEntry(Entry):
     pieces: list[marking.Piece]
 
 
-@blueprint.get("/quarantine")
-@blueprint.get("/quarantine.json", endpoint="json")
-def page() -> Response:
-    return answer("quarantine.html", data=_listed(choices=True), states=STATES, reasons=words.REASONS)
+@page(blueprint, "/quarantine", "quarantine.html", rows="_quarantine.html", states=STATES, reasons=words.REASONS)
+@reads_database
+def listed(connection: Connection, group: str) -> dict[str, Any]:
+    wanted = _wanted()
+    found = quarantine_reads.entries(connection, group, wanted, inputs.unpacked(), PER_PAGE + 1)
+    entries, following = split_page(found, PER_PAGE, lambda last: inputs.packed(last.created_at, last.entry_id))
+    return {
+        "filters": inputs.given(FILTERS),
+        "before": asked("before"),
+        "may_change": who().may("admin"),
+        "entries": [MarkedEntry(**dict(entry), pieces=marking.pieces(entry.content, wanted.words)) for entry in entries],
+        "next": following,
+        **_offered(connection, group),
+    }
 
 
-@blueprint.get("/quarantine/rows")
-def rows() -> str:
-    """The following ones, to be put in the place of the button that asked for them."""
-    return render_template("_quarantine.html", **_listed())
-
-
-@blueprint.get("/quarantine/<uuid:entry_id>")
-@blueprint.get("/quarantine/<uuid:entry_id>.json", endpoint="one_json")
-def one(entry_id: UUID) -> Response:
-    group = frame.group()
-
-    def question(connection: Connection) -> dict[str, Any] | None:
-        found = quarantine_reads.some_entries(connection, group, [entry_id])
-        if not found:
-            return None
-        return {"entry": found[0], "knowledge": knowledge_reads.pieces_of(connection, group, entry_id)}
-
-    data = from_database(question)
-    if data is None:
-        abort(404, _("There is no entry %(id)s in the quarantine of the group “%(group)s”.", id=entry_id, group=group))
-    return answer("quarantined.html", data={"group": group, **data}, like=_like(data["entry"]))
+@page(
+    blueprint,
+    "/quarantine/<uuid:entry_id>",
+    "quarantined.html",
+    name="one",
+    missing=lazy_gettext("There is no entry %(id)s in the quarantine of the group “%(group)s”."),
+    like=lambda data: _like(data["entry"]),
+)
+@reads_database
+def one(connection: Connection, group: str, entry_id: UUID) -> dict[str, Any] | None:
+    found = quarantine_reads.some_entries(connection, group, [entry_id])
+    return {"entry": found[0], "knowledge": knowledge_reads.pieces_of(connection, group, entry_id)} if found else None
 
 
 @blueprint.post("/quarantine/delete")
@@ -80,14 +81,23 @@ def delete() -> str:
     ids = chosen_ids("entry", MAX_IDS)
     if not ids:
         abort(400, _("Choose entries first."))
-    gone = perform(actions.delete, checked(DeleteEntries, entry_ids=ids, reason=request.form.get("reason", ""))).deleted
+    gone = perform(actions.delete, entry_ids=ids, reason=request.form.get("reason", "")).deleted
     said = ngettext(
         "%(count)s entry is deleted: out of sight here, and out of working memory.",
         "%(count)s entries are deleted: out of sight here, and out of working memory.",
         len(gone),
         count=number(len(gone)),
     )
-    return render_template("_quarantine.html", said=said, **_listed())
+    return render_template("_quarantine.html", said=said, **listed())
+
+
+@blueprint.post("/quarantine/<uuid:entry_id>/check")
+def check(entry_id: UUID) -> ResponseReturnValue:
+    """Put down what a check came to. Safe to repeat because said again it changes nothing."""
+    need(actions.check.scope)
+    form = request.form
+    perform(actions.check, entry_ids=[entry_id], verdict=form.get("verdict"), reason=form.get("reason", ""))
+    return redirect(url_for("quarantine.one", entry_id=entry_id, group=frame.group()), 303)
 
 
 def _like(entry: Entry) -> str | None:
@@ -98,30 +108,11 @@ def _like(entry: Entry) -> str | None:
         return None
 
 
-def _listed(*, choices: bool = False) -> dict[str, Any]:
-    group, wanted, before = frame.group(), _wanted(), inputs.unpacked()
-
-    def question(connection: Connection) -> dict[str, Any]:
-        found = quarantine_reads.entries(connection, group, wanted, before, PER_PAGE + 1)
-        offered = (
-            {"sessions": quarantine_reads.sessions(connection, group, OFFERED), "nodes": quarantine_reads.nodes(connection, group, OFFERED)}
-            if choices
-            else {}
-        )
-        return {"entries": [_marked(entry, wanted) for entry in found[:PER_PAGE]], "next": _after(found), **offered}
-
-    found = from_database(question)
-    given = {name: request.args.get(name) for name in FILTERS if request.args.get(name)}
-    return {"group": group, "filters": given, "before": asked("before"), "may_change": who().may("admin"), **found}
-
-
-def _marked(entry: Entry, wanted: WantedEntries) -> MarkedEntry:
-    return MarkedEntry(**dict(entry), pieces=marking.pieces(entry.content, wanted.words))
-
-
-def _after(found: list[Entry]) -> str | None:
-    last = found[PER_PAGE - 1] if len(found) > PER_PAGE else None
-    return None if last is None else inputs.packed(last.created_at, last.entry_id)
+def _offered(connection: Connection, group: str) -> dict[str, list[str]]:
+    """What the form offers, which stands on the whole page only."""
+    if frame.wants_fragment():
+        return {}
+    return {"sessions": quarantine_reads.sessions(connection, group, OFFERED), "nodes": quarantine_reads.nodes(connection, group, OFFERED)}
 
 
 def _wanted() -> WantedEntries:

@@ -15,9 +15,10 @@ from jiyi.settings import get_settings
 from jiyi.text.words import Language
 from jiyi.tiers.memory_node import NodeProperties, format_history
 from models.tiers import query as memory
-from web.admin import frame, inputs
+from web.accounts.identity import who
+from web.admin import inputs
 from web.admin.frame import Page, asked
-from web.answers import answer
+from web.admin.pages import page
 from web.calls import caller
 from web.sources import Reading, attempt, source
 
@@ -33,41 +34,29 @@ PATIENCE = 20.0
 MAX_DAYS = 36_500
 
 
-@blueprint.get("/ask")
-@blueprint.get("/ask.json", endpoint="json")
-def page() -> Response:
-    return answer(
-        "recall.html",
-        data=_data(),
-        orders=ORDERS,
-        languages_of_heading=LANGUAGES,
-        most=MAX_RESULTS,
-        most_web=MAX_WEB_RESULTS,
-        longest=get_settings().max_focal_chars,
-    )
+@page(
+    blueprint,
+    "/ask",
+    "recall.html",
+    orders=ORDERS,
+    languages_of_heading=LANGUAGES,
+    most=MAX_RESULTS,
+    most_web=MAX_WEB_RESULTS,
+    longest=lambda _data: get_settings().max_focal_chars,
+)
+def answered(group: str) -> dict[str, Any]:
+    query, wanted = (asked("query", get_settings().max_focal_chars) or "").strip(), _wanted()
+    got = _ask(group, query, wanted) if query else None
+    text = format_history(got.value.results, wanted["language"]) if got and got.value else None
+    unknown = (got and got.reason) or None
+    return {"query": query, "wanted": wanted, "answer": got and got.value, "unknown": unknown, "history_context": text}
 
 
 @blueprint.get("/ask/answer")
 def found() -> Response:
     """The answer alone; the page's address becomes that of the question."""
-    rendered = Response(render_template("_recall.html", **_data()), mimetype="text/html")
-    rendered.headers["HX-Replace-Url"] = request.full_path.replace("/ask/answer", "/ask", 1)
-    return rendered
-
-
-def _data() -> dict[str, Any]:
-    group, query = frame.group(), (asked("query", get_settings().max_focal_chars) or "").strip()
-    wanted = _wanted()
-    got = _ask(group, query, wanted) if query else None
-    text = format_history(got.value.results, wanted["language"]) if got and got.value else None
-    return {
-        "group": group,
-        "query": query,
-        "wanted": wanted,
-        "answer": got and got.value,
-        "unknown": (got and got.reason) or None,
-        "history_context": text,
-    }
+    address = request.full_path.replace("/ask/answer", "/ask", 1)
+    return Response(render_template("_recall.html", **answered()), headers={"HX-Replace-Url": address}, mimetype="text/html")
 
 
 def _wanted() -> dict[str, Any]:
@@ -90,6 +79,8 @@ def _wanted() -> dict[str, Any]:
 
 def _ask(group: str, query: str, wanted: dict[str, Any]) -> Reading[MemoryAnswer]:
     given = {name: value for name, value in wanted.items() if name != "language" and value is not None}
+    if wanted["web_results"]:
+        given["asking_session"] = wanted["session_id"] or who().actor
     try:
         question = MemoryQuery(group_id=group, query=query, **given)
     except ValidationError as error:

@@ -46,6 +46,11 @@ FLAGS: dict[str, LazyString] = {
     "verify_pending": lazy_gettext("claim not checked"),
     "refuted": lazy_gettext("claim refuted"),
     "runaway": lazy_gettext("from a runaway loop"),
+    "recursion": lazy_gettext("nodes call each other too deep"),
+    "token_rate": lazy_gettext("too many words a second"),
+    "repetition": lazy_gettext("says the same again and again"),
+    "low_entropy": lazy_gettext("the same few words"),
+    "checked": lazy_gettext("checked and found true"),
 }
 KINDS: dict[str, LazyString] = {"statement": lazy_gettext("statement"), "verdict": lazy_gettext("verdict")}
 SOURCES: dict[str, LazyString] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from flask import Blueprint, Response, render_template
+from flask import Blueprint
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
@@ -15,26 +15,15 @@ from models.tiers import quarantine_reads
 from models.tiers import working as kept
 from models.tiers.quarantine_reads import EntryWithOrigin
 from models.tiers.working import Entry
-from web.admin import frame
 from web.admin.frame import Page
-from web.answers import answer
+from web.admin.pages import page
 from web.sources import Reading, Unanswered, attempt, from_database, source
 
 blueprint = Blueprint("working", __name__)
 PAGES = (Page("tiers", lazy_gettext("Working memory"), "working.page"),)
 
 
-@blueprint.get("/working")
-@blueprint.get("/working.json", endpoint="json")
-def page() -> Response:
-    return answer("working.html", data=gather(frame.group()))
-
-
-@blueprint.get("/working/live")
-def live() -> str:
-    return render_template("_working.html", **gather(frame.group()))
-
-
+@page(blueprint, "/working", "working.html", live="_working.html")
 def gather(group: str) -> dict[str, Any]:
     """The list as agents get it, from Valkey, with what the database knows besides; each may be away."""
     settings = get_settings()
@@ -45,14 +34,7 @@ def gather(group: str) -> dict[str, Any]:
 
     stored = attempt(lambda: from_database(question))
     entries, notes = together(attempt(cached), stored)
-    return {
-        "group": group,
-        "entries": entries,
-        "notes": notes,
-        "most": settings.wm_entries,
-        "hours": settings.wm_hours,
-        "as_of": datetime.now(UTC),
-    }
+    return {"entries": entries, "notes": notes, "most": settings.wm_entries, "hours": settings.wm_hours, "as_of": datetime.now(UTC)}
 
 
 def together(cached: Reading[list[Entry] | None], stored: Reading[list[EntryWithOrigin]]) -> tuple[list[EntryWithOrigin], list[str]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.memory import AgentPage, AgentState
 from jiyi.protocol.reflection import Asked, ReflectionAsked, ReflectionPage, ReflectionsQuery
@@ -19,7 +17,7 @@ from web.sources import from_database
 
 
 @operation("GET", "/agents", id="list_agents", scope="read", tag="agents", query=Cursor, answer=AgentPage, flat=("limit", "after"))
-def list_agents(asker: Asker, query: Cursor) -> dict[str, Any]:
+def list_agents(asker: Asker, query: Cursor) -> AgentPage:
     """List agents.
 
     Those who have a memory, in the order of their names, page by page. Use it to find the right agent_id.
@@ -28,7 +26,7 @@ def list_agents(asker: Asker, query: Cursor) -> dict[str, Any]:
     after = "" if place is None else place[0]
     rows = from_database(lambda connection: agent_reads.agents(connection, asker.group_id, after, query.limit))
     following = cursors.encode(rows[-1].agent_id) if len(rows) == query.limit else None
-    return {"agents": rows, "next": following}
+    return AgentPage(agents=rows, next=following)
 
 
 @operation("GET", "/agents/<anything:agent_id>", id="get_agent", scope="read", tag="agents", answer=AgentState)
@@ -72,7 +70,7 @@ expose(
 
 
 @operation("GET", "/reflections", id="list_reflections", scope="read", tag="reflections", query=ReflectionsQuery, answer=ReflectionPage)
-def list_reflections(asker: Asker, query: ReflectionsQuery) -> dict[str, Any]:
+def list_reflections(asker: Asker, query: ReflectionsQuery) -> ReflectionPage:
     """List reflections.
 
     Newest first, page by page, with how many thoughts came of each.
@@ -84,7 +82,7 @@ def list_reflections(asker: Asker, query: ReflectionsQuery) -> dict[str, Any]:
         )
     )
     last = rows[-1] if len(rows) == query.limit else None
-    return {"reflections": rows, "next": last and cursors.encode(last.created_at, last.reflection_id)}
+    return ReflectionPage(reflections=rows, next=last and cursors.encode(last.created_at, last.reflection_id))
 
 
 expose(reflection.get, "GET", "/reflections/<uuid:reflection_id>", id="get_reflection", tag="reflections")

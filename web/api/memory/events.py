@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
@@ -38,9 +37,9 @@ def observe(asker: Asker, body: EventsBody) -> Reply:
     Stores one event, or several as {"events": […]}, in an agent's long-term memory. Call it after something
     worth remembering was seen, said, done or decided: one statement each, in any language, naming who did what. Answers as
     soon as the events are stored durably (status 202); they can be retrieved a moment later. Several events are stored
-    together or not at all, in the order given. Give an event_id of your own to make sending it again harmless. Besides
-    the short form there are the full events (memory.observed, agent.configured, session.ended, node.executed) with type
-    and payload.
+    together or not at all, in the order given. Give an event_id of your own to make sending it again harmless; an
+    event_id that another event has, with other content, is refused (409, code id_reused). Besides the short form
+    there are the full events (memory.observed, agent.configured, session.ended, node.executed) with type and payload.
     """
     try:
         events = body.as_events(asker.group_id)
@@ -50,18 +49,18 @@ def observe(asker: Asker, body: EventsBody) -> Reply:
 
 
 @operation("GET", "/events/status", id="event_states", scope="read", tag="events", query=StatesQuery, answer=EventStates)
-def event_states(asker: Asker, query: StatesQuery) -> dict[str, Any]:
+def event_states(asker: Asker, query: StatesQuery) -> EventStates:
     """Tell what became of events.
 
     unknown: not stored (yet). stored: a memory, not embedded yet. retrievable: it can be found. duplicate: it only
     repeated the memory node_id. applied: settings, or the end of a session. erased: gone for good. dead: refused, with the
-    reason.
+    reason. id_reused: another event came under this id, with other content, and was refused; the first one stays.
     """
     return _states(asker, query.id)
 
 
 @operation("POST", "/events/status", id="event_states_of_many", scope="read", tag="events", body=StatesBody, answer=EventStates)
-def event_states_of_many(asker: Asker, body: StatesBody) -> dict[str, Any]:
+def event_states_of_many(asker: Asker, body: StatesBody) -> EventStates:
     """Tell what became of many events.
 
     As event_states, for up to 500 ids, which are more than an address can hold. Changes nothing.
@@ -128,5 +127,5 @@ def status_url(ids: Sequence[UUID]) -> str:
     return address if len(unique) > MAX_STATES_GET else f"{address}?id={quote(','.join(map(str, unique)), safe=',')}"
 
 
-def _states(asker: Asker, ids: Sequence[UUID]) -> dict[str, Any]:
-    return {"events": from_database(lambda connection: stored.states(connection, asker.group_id, ids))}
+def _states(asker: Asker, ids: Sequence[UUID]) -> EventStates:
+    return EventStates(events=from_database(lambda connection: stored.states(connection, asker.group_id, ids)))

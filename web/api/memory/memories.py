@@ -86,7 +86,7 @@ expose(reflection.why, "GET", "/nodes/<uuid:node_id>/evidence", id="explain_memo
 
 
 @operation("GET", "/keywords", id="list_keywords", scope="read", tag="memories", query=KeywordsParameters, answer=KeywordPage)
-def list_keywords(asker: Asker, query: KeywordsParameters) -> dict[str, Any]:
+def list_keywords(asker: Asker, query: KeywordsParameters) -> KeywordPage:
     """List an agent's keywords.
 
     What the agent has met, with how many memories have it, strongest first, page by page. An agent that is not there has
@@ -96,7 +96,7 @@ def list_keywords(asker: Asker, query: KeywordsParameters) -> dict[str, Any]:
     rows = from_database(lambda connection: agent_reads.keywords(connection, asker.group_id, query.agent_id, query.limit, after=after))
     last = rows[-1] if len(rows) == query.limit else None
     following = last and cursors.encode(last.strength, last.keyword, last.memory_type)
-    return {"keywords": rows, "next": following}
+    return KeywordPage(keywords=rows, next=following)
 
 
 @operation("GET", "/related", id="related_memories", scope="read", tag="memories", query=RelatedQuery, answer=Related)

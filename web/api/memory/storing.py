@@ -12,16 +12,17 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass, field
-from uuid import UUID
 
 import psycopg
 
 from jiyi.memory.nodes import Derived
 from jiyi.once import once
-from jiyi.protocol.events import Event
+from jiyi.protocol.events import Event, EventKey
+from jiyi.protocol.rest import FieldProblem
 from models.db import scope as tenancy
 from models.memory import inbox
 from models.memory.ingest import Ingestor, Part
+from models.queue.reused_ids import ReusedIds, reason_of
 from web.api.problems import Refused
 from web.sources import FAILURES, PATIENCE, Unanswered, one_line
 
@@ -46,7 +47,7 @@ class Kept:
 @dataclass(slots=True)
 class _Waiting:
     part: Part
-    derived: Mapping[UUID, Derived]
+    derived: Mapping[EventKey, Derived]
     done: Future[Kept] = field(default_factory=Future)
 
 
@@ -90,13 +91,13 @@ class Storers:
 
 
 def _keep(together: Sequence[_Waiting]) -> None:
-    derived = {event_id: made for item in together for event_id, made in item.derived.items()}
+    derived = {key: made for item in together for key, made in item.derived.items()}
     fresh = set(INGESTOR.ingest([item.part for item in together], derived=derived).fresh)
     for item in together:
         if item.part.error is not None:
             item.done.set_exception(_said(item.part.error))
             continue
-        new = {event.event_id for event in item.part.events} & fresh
+        new = {event.key for event in item.part.events} & fresh
         fresh -= new
         item.done.set_result(Kept(len(new), len(item.part.events) - len(new)))
 
@@ -104,6 +105,9 @@ def _keep(together: Sequence[_Waiting]) -> None:
 def _said(error: Exception) -> Exception:
     """An error as the API says it."""
     match error:
+        case ReusedIds():
+            problems = [FieldProblem(field="event_id", message=reason_of(event)) for event in error.events]
+            return Refused(409, str(error), problems, code=error.code)
         case inbox.CollisionError():
             return Refused(409, "event_id: taken by something else; choose another.")
         case psycopg.DataError():

@@ -17,6 +17,7 @@ from jiyi.protocol.tiers.rest import QUERY_SECONDS
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from models.tiers import query as memory
+from web.accounts.identity import who
 from web.calls import caller
 
 log = logging.getLogger("jiyi.web")
@@ -27,7 +28,12 @@ DIRECT_SECONDS = 3.0
 
 
 def ask(query: MemoryQuery, seconds: float) -> MemoryAnswer:
-    """What the tiers know, with the state of each. Raises as :meth:`jiyi.Client.query_memory` does, but for who is away."""
+    """What the tiers know, with the state of each. Web searches of who names no session count as the key's.
+
+    Raises as :meth:`jiyi.Client.query_memory` does, but for who is away.
+    """
+    if query.web_results and query.asking_session is None and query.session_id is None:
+        query = query.model_copy(update={"asking_session": who().actor})
     queue = retrieval_queue(query.group_id, "", get_settings().retrieval_shards)
     try:
         return MemoryAnswer.model_validate_json(caller().call_for_json(TASK, queue, query, seconds))

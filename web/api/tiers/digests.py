@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from jiyi.protocol.rest import Cursor
@@ -33,7 +32,7 @@ expose(
 
 
 @operation("GET", "/memory/digests", id="list_digests", scope="admin", tag="tiers", query=Cursor, answer=DigestRows)
-def list_digests(asker: Asker, query: Cursor) -> dict[str, Any]:
+def list_digests(asker: Asker, query: Cursor) -> DigestRows:
     """List digests.
 
     Newest first, page by page, each with its clusters: what they are about, in a few sentences, and the entries that
@@ -42,7 +41,7 @@ def list_digests(asker: Asker, query: Cursor) -> dict[str, Any]:
     place = cursors.decode(query.after, cursors.ID)
     before = None if place is None else place[0]
     rows = from_database(lambda connection: digests.listed(connection, asker.group_id, None, before, query.limit))
-    return {"digests": rows, "next": cursors.encode(rows[-1].digest_id) if len(rows) == query.limit else None}
+    return DigestRows(digests=rows, next=cursors.encode(rows[-1].digest_id) if len(rows) == query.limit else None)
 
 
 @operation("GET", "/memory/digests/<uuid:digest_id>", id="get_digest", scope="admin", tag="tiers", answer=DigestState)

@@ -5,7 +5,6 @@ Quarantine is for whoever may change the group's memory, and for nobody else: ag
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -13,6 +12,7 @@ from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.tiers.knowledge import DemoteBody, EditBody, KnowledgeFilter, Layer, PromoteBody
+from jiyi.protocol.tiers.quarantine import CheckBody
 from jiyi.protocol.tiers.rest import GroupKnowledgeParameters, KnowledgeDetail, KnowledgeParameters, KnowledgeRows, QuarantineParameters
 from models.tiers import actions, knowledge_reads, reads
 from web import cursors
@@ -24,11 +24,14 @@ from web.sources import from_database
 expose(actions.promote, "POST", "/memory/promote", id="promote_memory", tag="tiers", body=PromoteBody, errors=(404,))
 
 
+expose(actions.check, "POST", "/memory/check", id="check_memory", tag="tiers", body=CheckBody)
+
+
 expose(actions.demote, "POST", "/memory/demote", id="demote_memory", tag="tiers", body=DemoteBody, errors=(404,))
 
 
 @operation("GET", "/knowledge", id="list_knowledge", scope="read", tag="tiers", query=GroupKnowledgeParameters, answer=KnowledgeRows)
-def list_knowledge(asker: Asker, query: GroupKnowledgeParameters) -> dict[str, Any]:
+def list_knowledge(asker: Asker, query: GroupKnowledgeParameters) -> KnowledgeRows:
     """List what the group knows.
 
     Working and long-term memory, newest first, page by page; all filters given must hold. Use it to look around; to find
@@ -46,14 +49,14 @@ def list_knowledge(asker: Asker, query: GroupKnowledgeParameters) -> dict[str, A
     query=KnowledgeParameters,
     answer=KnowledgeRows,
 )
-def session_knowledge(asker: Asker, session_id: str, query: KnowledgeParameters) -> dict[str, Any]:
+def session_knowledge(asker: Asker, session_id: str, query: KnowledgeParameters) -> KnowledgeRows:
     """List what a session left.
 
     What was said in one conversation or run, tier by tier, newest first, page by page. Keys with the right `admin` see
     quarantine, too.
     """
     found = _listed(asker, query, session_id)
-    if not found["knowledge"] and not query.after and not any(_all_of(asker, session_id).values()):
+    if not found.knowledge and not query.after and not any(_all_of(asker, session_id).values()):
         raise Refused(404, f"Nothing is known of a session {session_id!r}.")
     return found
 
@@ -80,7 +83,7 @@ expose(
 
 
 @operation("GET", "/quarantine", id="list_quarantine", scope="admin", tag="tiers", query=QuarantineParameters, answer=KnowledgeRows)
-def list_quarantine(asker: Asker, query: QuarantineParameters) -> dict[str, Any]:
+def list_quarantine(asker: Asker, query: QuarantineParameters) -> KnowledgeRows:
     """List quarantine.
 
     What agents said and nobody has promoted, apart from what is in working memory now; with the filter that kept it out,
@@ -99,7 +102,7 @@ def _layers(asker: Asker, wanted: str = "all") -> list[Layer]:
     return [layer for layer in reads.LAYERS if layer != "quarantine"]
 
 
-def _listed(asker: Asker, query: KnowledgeParameters, session_id: str | None) -> dict[str, Any]:
+def _listed(asker: Asker, query: KnowledgeParameters, session_id: str | None) -> KnowledgeRows:
     layers = _layers(asker, query.layer)
     try:
         wanted = KnowledgeFilter(layer=query.layer, session_id=session_id, q=query.q, limit=query.limit)
@@ -108,12 +111,12 @@ def _listed(asker: Asker, query: KnowledgeParameters, session_id: str | None) ->
     return _page(asker, wanted, layers, query.after)
 
 
-def _page(asker: Asker, wanted: KnowledgeFilter, layers: list[Layer], after: str) -> dict[str, Any]:
+def _page(asker: Asker, wanted: KnowledgeFilter, layers: list[Layer], after: str) -> KnowledgeRows:
     before = cursors.decode(after, cursors.TIME_AND_ID)
     page = from_database(lambda connection: reads.entries(connection, asker.group_id, wanted, layers=layers, before=before))
     following = None if page.next is None else cursors.encode(*reads.place(page.rows[-1]))
     counts = {layer: count for layer, count in page.counts.items() if layer in layers}
-    return {"knowledge": page.rows, "counts": counts, "next": following}
+    return KnowledgeRows(knowledge=page.rows, counts=counts, next=following)
 
 
 def _all_of(asker: Asker, session_id: str) -> dict[Layer, int]:

@@ -14,13 +14,15 @@ from jiyi.protocol.tiers.memory_node import NodeBody, NodeDescription, NodeDescr
 from jiyi.tiers import memory_node
 from jiyi.tiers.memory_node import CONTEXT_FIELD, MemoryRetrievalNode, NodeEvent
 from models.queue import stream
-from models.queue.stream import News
+from models.queue.stream import Kind
 from web.api.problems import Refused
 from web.api.registry import operation
 from web.api.running import Asker
 from web.api.tiers.asking import Retriever
 
 PATH = "/nodes/memory-retrieval"
+#: What the stream tells of the node's state.
+STATE_FIELDS = ("status", "context_length", "context_tokens", "skipped")
 
 
 @operation("POST", PATH, id="run_memory_node", scope="read", tag="tiers", body=NodeBody, answer=NodeRun)
@@ -29,16 +31,21 @@ def run_memory_node(asker: Asker, body: NodeBody) -> dict[str, Any]:
 
     Looks for what the group knows about the topic (else the content, else the document) of the inputs, and gives the
     inputs back with history_context, markdown for an agent's prompt. It never fails for the memory's sake: if that is
-    away the history is empty, and an event memory_retrieval_error says so. Counts of what was found also go over the live
-    stream.
+    away the history is empty, and an event memory_retrieval_error says so. That it runs, what it found and that it is
+    done also go over the live stream, as they happen, without any text.
     """
     if _name(body.inputs.get("group_id")) not in ("", asker.group_id):
         problem = FieldProblem(field="inputs.group_id", message=FOREIGN_GROUP.partition(": ")[2])
         raise Refused(422, f"inputs.{FOREIGN_GROUP}", [problem])
     told: list[NodeEvent] = []
+    session_id = _name(body.inputs.get("session_id")) or None
+
+    def tell(event: NodeEvent) -> None:
+        told.append(event)
+        stream.publish_all([(asker.group_id, *_news(event, body.node_id, session_id))])
+
     node = MemoryRetrievalNode(body.properties, retriever=Retriever(), node_id=body.node_id)
-    done = node.process({**body.inputs, "group_id": asker.group_id}, told.append)
-    stream.publish_all(_news(asker.group_id, body.node_id, told))
+    done = node.process({**body.inputs, "group_id": asker.group_id}, tell)
     return {"outputs": {**body.inputs, CONTEXT_FIELD: done[CONTEXT_FIELD]}, "events": told}
 
 
@@ -52,16 +59,16 @@ def describe_memory_node(_asker: Asker, query: NodeDescriptionParameters) -> dic
     return memory_node.description(query.language)
 
 
-def _news(group_id: str, node_id: str, events: list[NodeEvent]) -> list[News]:
-    """Counts and names of tiers only: what an error says may quote what was asked."""
-    found: list[News] = []
-    for event in events:
-        data = event["data"]
-        if event["event"] == "memory_retrieved":
-            found.append((group_id, "memory.retrieved", {"node": node_id, **data}))
-        elif event["event"] == "memory_retrieval_error":
-            found.append((group_id, "memory.retrieval_error", {"node": node_id, "tier": data.get("tier")}))
-    return found
+def _news(event: NodeEvent, node_id: str, session_id: str | None) -> tuple[Kind, dict[str, Any]]:
+    """The event as the stream tells it (CN-10): counts and names only, as what an error says may quote what was asked."""
+    data, own = event["data"], {"node": node_id, "session": session_id}
+    match event["event"]:
+        case "node_state_change":
+            return "node_state_change", own | {name: data[name] for name in STATE_FIELDS if name in data}
+        case "memory_retrieved":
+            return "memory.retrieved", own | data
+        case "memory_retrieval_error":
+            return "memory.retrieval_error", own | {"tier": data.get("tier")}
 
 
 def _name(value: Any) -> str:

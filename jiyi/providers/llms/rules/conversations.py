@@ -15,13 +15,16 @@ MAX_QUOTED = 300
 MAX_NAME = 100
 #: Utterances that are looked at: the last ones.
 MAX_UTTERANCES = 200
+#: Characters of an utterance that are weighed.
+MAX_READ = 2_000
 
 #: What each thing in an utterance counts for: a word of planning as much as three telling words.
 PLAN, NUMBER, KEYWORD, SMALL_TALK, QUESTION = 3.0, 1.0, 1.0, -3.0, -1.5
 #: More of them count no further: long utterances would win by length.
 MOST_NUMBERS, MOST_KEYWORDS, MOST_SMALL_TALK = 2, 6, 2
 
-_NUMBER = re.compile(r"\d|[一二两三四五六七八九十]+[点号月日]")
+#: A run of Chinese digits is looked at once, from its beginning, however long it is.
+_NUMBER = re.compile(r"\d|(?<![一二两三四五六七八九十])[一二两三四五六七八九十]++[点号月日]")
 _ASKING = re.compile(r"[?？]\s*\Z")
 
 
@@ -48,11 +51,11 @@ def _best(utterances: list[tuple[str, str]], language: Language, *, for_plans: b
 
 
 def _worth(line: str, *, for_plans: bool) -> float:
-    text = normalise(line)
+    text = normalise(line[:MAX_READ])[:MAX_READ]
     cues = Counter(label for label, _ in {(cue.label, cue.phrase) for cue in word_list("cues").find(text)})
     worth = KEYWORD * min(len(keywords_ranked(text)), MOST_KEYWORDS)
     worth += NUMBER * min(len(_NUMBER.findall(text)), MOST_NUMBERS) + SMALL_TALK * min(cues["small_talk"], MOST_SMALL_TALK)
     worth += QUESTION if _ASKING.search(text) else 0.0
     if for_plans:
         return worth + PLAN * cues["plan"]
-    return worth + poignancy.weigh(Poignancy(agent_id="", text=line)).poignancy
+    return worth + poignancy.weigh(Poignancy(agent_id="", text=text)).poignancy

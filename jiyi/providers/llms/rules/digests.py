@@ -13,6 +13,8 @@ from jiyi.text.tokens import tokens
 
 #: Statements, and sentences of them all, that are looked at.
 MAX_STATEMENTS, MAX_SENTENCES = 200, 600
+#: Characters of a sentence that are read: each is compared with each.
+MAX_READ = 1_000
 #: Sentences that are quoted, and characters of each and of the topic.
 QUOTED, MAX_QUOTED, MAX_TITLE = 3, 240, 80
 #: Sentences with fewer tokens say little by themselves.
@@ -24,7 +26,7 @@ OVERLAP = 0.5
 def digest(question: Digest) -> Digested:
     """Up to three sentences that are most like all the others, in the order in which they were said."""
     statements = question.statements[:MAX_STATEMENTS]
-    heard = [(number, one_line(sentence)) for number, text in enumerate(statements) for sentence in sentences(text)]
+    heard = [(number, one_line(sentence[:MAX_READ])) for number, text in enumerate(statements) for sentence in sentences(text)]
     said = [item for item in heard if item[1]][:MAX_SENTENCES]
     telling = [item for item in said if len(tokens(item[1])) >= LEAST_TOKENS] or said
     if not telling:

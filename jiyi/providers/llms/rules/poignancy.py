@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from jiyi.providers.llms.questions import Poignancy
 from jiyi.providers.llms.rules.wordlists import PhraseMatch, word_list
 from jiyi.text.tokens import is_filler, telling
-from jiyi.text.words import normalise
+from jiyi.text.words import beginning
 
 #: "haha nice", 嗯嗯: nobody will ask for it.
 SMALL_TALK = 1
@@ -49,7 +49,7 @@ class Reading:
 
 def weigh(question: Poignancy) -> Reading:
     """The poignancy of a text, and why."""
-    text = normalise(question.text)
+    text = beginning(question.text)
     cues = list(word_list("cues").find(text))
     if says_nothing(text, [cue for cue in cues if cue.label == "small_talk"]):
         return Reading(SMALL_TALK, ["small talk"])

@@ -8,8 +8,8 @@ from sqlalchemy.dialects import postgresql
 from alembic import op
 from models.db.roles import isolate
 
-revision = "0012"
-down_revision = "0011"
+revision = "0013"
+down_revision = "0012"
 branch_labels = None
 depends_on = None
 

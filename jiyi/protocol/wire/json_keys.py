@@ -1,0 +1,71 @@
+"""JSON objects that give a key twice: parsers take the first or the last, so that who checks and who acts may see different things."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from jiyi.errors import readable_part
+
+
+class Repeating(dict[str, Any]):
+    """An object of which the text gave ``repeated`` more than once."""
+
+    repeated = ""
+
+
+def load(text: bytes | str) -> Any:
+    """The value of a JSON text, with objects that give a key twice marked. Raises as :func:`json.loads`."""
+    return json.loads(text, object_pairs_hook=_noted)
+
+
+def repeated_key(text: bytes | str) -> str | None:
+    """A key that an object in the text gives twice; None if there is none, or the text is no JSON."""
+    try:
+        json.loads(text, object_pairs_hook=_once)
+    except _RepeatedKeyError as error:
+        return str(error)
+    except (ValueError, RecursionError):
+        return None
+    return None
+
+
+def repeated_in(value: Any) -> str | None:
+    """The same of a value that :func:`load` gave."""
+    waiting = [value]  # no recursion: how deep it is nested is somebody else's choice
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Repeating):
+            return one.repeated
+        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+    return None
+
+
+def sentence(key: str) -> str:
+    """What is wrong with it."""
+    return f"{readable_part(key)}: given twice in one object; give it once"
+
+
+class _RepeatedKeyError(Exception):
+    pass
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise _RepeatedKeyError(_repeated(pairs))
+    return made
+
+
+def _noted(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    noted = Repeating(made)
+    noted.repeated = _repeated(pairs)
+    return noted
+
+
+def _repeated(pairs: list[tuple[str, Any]]) -> str:
+    seen: set[str] = set()
+    return next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]

@@ -1,0 +1,192 @@
+"""The rows that an event becomes. Each row type declares its table's columns once: COPY takes their names from it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from pydantic_core import to_json
+from sqlalchemy.dialects import postgresql
+
+from jiyi.memory.nodes import Derived
+from jiyi.protocol.event_content import payload_json
+from jiyi.protocol.events import Event, MemoryObserved, NodeExecuted, Observation
+from jiyi.protocol.tiers.query import kind_of
+from jiyi.protocol.wire.vectors import Float32, to_array
+from jiyi.text.digests import content_digest
+from models.db.bulk_copy import PACKED_TYPES, packed_json, packed_texts
+from models.memory.tables import MemoryNode
+
+#: Most memories have neither evidence nor provenance.
+_EMPTY_LIST, _EMPTY_OBJECT = packed_json(b"[]"), packed_json(b"{}")
+
+
+class EventRow(NamedTuple):
+    """A row of ``events``."""
+
+    event_id: bytes
+    type: str
+    version: int
+    group_id: str
+    agent_id: str
+    session_id: str | None
+    correlation_id: str | None
+    occurred_at: datetime
+    payload: bytes
+    outcome: str
+    node_id: bytes | None
+
+
+class NodeOwnFields(NamedTuple):
+    """What of a row of ``memory_nodes`` is neither a field of its event nor one derived from it under the same name."""
+
+    node_id: bytes
+    group_id: str
+    agent_id: str
+    session_id: str | None
+    type: str
+    node_count: int
+    type_count: int
+    depth: int
+    created_at: datetime
+    keywords: bytes
+    keywords_lower: bytes
+    tokens: str
+    filling: bytes
+    provenance: bytes
+    embedding: Float32 | None
+    large: bool
+
+
+class AccessRow(NamedTuple):
+    """A row of ``node_access``."""
+
+    node_id: bytes
+    group_id: str
+    last_accessed: datetime
+
+
+class QuarantineRow(NamedTuple):
+    """A row of ``quarantine_logs``."""
+
+    entry_id: bytes
+    group_id: str
+    agent_id: str
+    session_id: str | None
+    node_id: str
+    node_type: str | None
+    node_name: str | None
+    kind: str
+    content: str
+    content_hash: bytes
+    confidence: float | None
+    flags: bytes
+    depth: int
+    metadata: bytes
+    provenance: bytes
+    created_at: datetime
+
+
+class WorkRow(NamedTuple):
+    """A row of ``pending_work``."""
+
+    kind: str
+    subject_id: bytes
+    group_id: str
+
+
+def _columns_among(names: tuple[str, ...], taken: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that are columns of ``memory_nodes`` and not taken. Raises :class:`TypeError` for one that has to be packed."""
+    columns = MemoryNode.__table__.columns
+    found = tuple(name for name in names if name in columns and name not in taken)
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    for name in found:
+        if columns[name].type.compile(dialect).lower() in PACKED_TYPES:
+            raise TypeError(f"memory_nodes.{name} is packed for COPY: add it to NodeOwnFields, and to what node_row gives")
+    return found
+
+
+_OWN = NodeOwnFields._fields
+_DERIVED = _columns_among(tuple(one.name for one in fields(Derived)), _OWN)
+_GIVEN = _columns_among(tuple(Observation.model_fields), _OWN + _DERIVED)
+_given, _derived = attrgetter(*_GIVEN), attrgetter(*_DERIVED)
+#: Columns of what :func:`node_row` gives.
+NODE_COLUMNS = _GIVEN + _DERIVED + _OWN
+
+
+def node_row(event: MemoryObserved, derived: Derived, numbers: tuple[int, int], depth: int, *, large: bool) -> tuple[Any, ...]:
+    """``numbers``: its node_count and type_count. ``large``: of an agent too large for an index in memory."""
+    seen, keywords = event.payload, derived.keywords
+    filling: list[Any] = [str(node_id) for node_id in seen.evidence] or [list(pair) for pair in seen.utterances]
+    own: tuple[Any, ...] = NodeOwnFields(
+        event.event_id.bytes,
+        event.group_id,
+        event.agent_id,
+        event.session_id,
+        seen.node_type,
+        *numbers,
+        depth,
+        event.occurred_at,
+        packed_texts(keywords),
+        packed_texts([keyword.lower() for keyword in keywords]),
+        " ".join(derived.tokens),
+        _json(filling, _EMPTY_LIST),
+        _json(seen.provenance, _EMPTY_OBJECT),
+        None if seen.vector is None else to_array(seen.vector),
+        large,
+    )
+    given: tuple[Any, ...] = _given(seen)
+    return given + _derived(derived) + own
+
+
+def event_row(event: Event, outcome: str, node_id: bytes | None = None) -> EventRow:
+    """``node_id``: of the memory that the event became, or would repeat."""
+    return EventRow(
+        event.event_id.bytes,
+        event.type,
+        event.version,
+        event.group_id,
+        event.agent_id,
+        event.session_id,
+        event.correlation_id,
+        event.occurred_at,
+        packed_json(payload_json(event)),
+        outcome,
+        node_id,
+    )
+
+
+def erased_row(event: Event) -> EventRow:
+    """What is kept of an event about something that is being erased: that it came."""
+    return EventRow(
+        event.event_id.bytes, event.type, event.version, event.group_id, "", None, None, event.occurred_at, _EMPTY_OBJECT, "erased", None
+    )
+
+
+def quarantine_row(event: NodeExecuted) -> QuarantineRow:
+    """The output of a workflow's node, with all that came with it (CN-16, CN-18)."""
+    said = event.payload
+    return QuarantineRow(
+        event.event_id.bytes,
+        event.group_id,
+        event.agent_id,
+        event.session_id,
+        said.node_id,
+        said.node_type,
+        said.node_name,
+        kind_of(said.node_type, said.metadata),
+        said.output,
+        content_digest(said.output),
+        said.confidence,
+        packed_texts(said.flags),
+        said.depth,
+        _json(said.metadata, _EMPTY_OBJECT),
+        _json(said.provenance, _EMPTY_OBJECT),
+        event.occurred_at,
+    )
+
+
+def _json(value: Any, empty: bytes) -> bytes:
+    return packed_json(to_json(value)) if value else empty

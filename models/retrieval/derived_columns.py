@@ -1,0 +1,60 @@
+"""Columns of an index that are worked out from what is read: vectors with their common direction taken away, and neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.protocol.wire.vectors import Float32
+from jiyi.retrieval.relevance import centre_of, neighbours_of, project_on_centroid
+from jiyi.retrieval.scoring import MIN_NORM
+from models.retrieval.access_order import Rows
+from models.retrieval.columns import Columns
+from models.retrieval.index_rows import IndexRows
+
+#: Steps in which the centre follows a growing memory: so it need not be worked out anew for each row.
+CENTRE_STEPS = 16
+
+
+class Centre:
+    """The mean direction of an index's vectors."""
+
+    def __init__(self) -> None:
+        self.vector: Float32 = np.zeros(0, dtype=np.float32)
+        #: Of how many rows it is the mean, and the last of them.
+        self.counted, self._last = 0, -1
+
+    def update(self, columns: Columns, changed: Rows) -> None:
+        """Recompute it, in steps as the vectors grow, and project the changed rows on it."""
+        has = np.flatnonzero(columns["length"] > MIN_NORM)
+        step = max(1, 1 << max(int(has.size).bit_length() - CENTRE_STEPS.bit_length(), 0))
+        trusted = has[: has.size - has.size % step]
+        last = int(trusted[-1]) if trusted.size else -1
+        if (trusted.size, last) != (self.counted, self._last) or (changed <= self._last).any():
+            self.counted, self._last = trusted.size, last
+            self.vector = centre_of(columns["vector"], columns["length"], trusted)
+            changed = np.arange(columns.size)
+        vectors = columns["vector"] if changed.size == columns.size else columns["vector"][changed]
+        dots, lengths = project_on_centroid(vectors, columns["length"][changed], self.vector)
+        columns["centre_dot"][changed], columns["centred_length"][changed] = dots, lengths
+
+
+def store_vectors(columns: Columns, positions: Rows, rows: IndexRows) -> None:
+    """Store the rows' vectors; one of another size than the first counts as none (GA-45)."""
+    dimensions = rows.numbers["dimensions"]
+    if not columns["vector"].shape[1] and dimensions.any():
+        columns.add_column("vector", np.float32, int(dimensions[np.flatnonzero(dimensions)[0]]))
+    fits, vectors = rows.vectors(columns["vector"].shape[1])
+    columns["vector"][positions[~fits]] = 0  # it may have had one by this model before
+    columns["vector"][positions[fits]] = vectors
+    stored = columns["vector"][positions]
+    columns["has_vector"][positions] = fits
+    columns["length"][positions] = np.sqrt(np.einsum("ij,ij->i", stored, stored, dtype=np.float64))
+
+
+def update_neighbours(columns: Columns, sessions: NDArray[np.int32], contents: NDArray[np.int32]) -> None:
+    """Find the neighbours of each row of these sessions; ``contents``: how many telling words each row of all has."""
+    rows = np.flatnonzero(np.isin(columns["session"], sessions))
+    near, shares = neighbours_of(columns["session"][rows], columns["created"][rows], columns["node_count"][rows], contents[rows])
+    columns["near"][rows] = np.where(near >= 0, rows[near], -1)
+    columns["share"][rows] = shares

@@ -1,0 +1,29 @@
+"""Cases of the mutations that only workers can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jiyi.protocol.tiers.digests import DigestBody
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups
+from models.tiers import actions, digests
+from tests.integration.actions.cases import Case
+from tests.integration.actions.tiers import entry
+
+
+def digested(group: str, _made: Any) -> list[list[int]]:
+    with for_groups(group), unit_of_work() as connection:
+        return [[len(item.entry_ids) for item in one.items] for one in digests.listed(connection, group, limit=10)]
+
+
+CASES = (
+    Case(
+        action=actions.make_digest,
+        prepare=entry,
+        request=lambda _made: DigestBody(days=7),
+        effect=digested,
+        rest=lambda _made: ("POST", "/memory/digest", {"days": 7}),
+        admin=lambda _made: ("/digests", {"days": "7"}),
+    ),
+)

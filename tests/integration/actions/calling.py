@@ -1,0 +1,62 @@
+"""A call over the broker as a worker gets it, in this process: headers and all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+from uuid import uuid4
+
+from celery import current_app
+
+from jiyi.accounts.signed_calls import CallSigner, signer_of
+from jiyi.protocol.wire.calls import reply_key
+from jiyi.settings import get_settings
+from models.db.scope import Scope, within
+from models.db.valkey import valkey
+
+#: Where every task that answers calls is registered; their settings are read on import, so not before they are there.
+MODULES = (
+    "framework.rpc",
+    "retrieval.retrieve",
+    "retrieval.recall",
+    "tiers.screening",
+    "tiers.digests",
+    "erasure.erase",
+    "operations.jobs",
+    "operations.embedders",
+    "operations.llm_usage",
+    "operations.reembedding",
+    "accounts",
+)
+
+
+def headers_of(signer: CallSigner | None, task: str, args: list[Any], options: dict[str, Any]) -> dict[str, str]:
+    return {} if signer is None else signer.headers(task, args, options)
+
+
+def service() -> CallSigner | None:
+    """Signs as the service: what ``Client()`` of this deployment does."""
+    return signer_of(get_settings())
+
+
+def deliver(task: str, args: list[Any], headers: Mapping[str, str], options: dict[str, Any] | None = None) -> bytes:
+    """Run the task as if the message had come just now; the reply that it left."""
+    for module in MODULES:
+        import_module(f"tasks.{module}")
+    found, options = current_app.tasks[task], options or {}
+    found.push_request(args=args, kwargs=options, **headers)
+    try:
+        with within(Scope()):
+            found.run(*args, **options)
+    finally:
+        found.pop_request()
+    reply = valkey().lpop(reply_key(args[0]))
+    assert isinstance(reply, bytes)
+    return reply
+
+
+def called(task: str, request: dict[str, Any], signer: CallSigner | None, **options: Any) -> bytes:
+    """Sign and deliver a call."""
+    args = [str(uuid4()), request]
+    return deliver(task, args, headers_of(signer, task, args, options), options)

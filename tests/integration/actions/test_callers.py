@@ -1,0 +1,292 @@
+"""Who may call over the broker: every action, and every question, for another group, unsigned, and with keys that are not good."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import text
+
+from jiyi.accounts import signed_calls
+from jiyi.accounts.api_keys import KeyScope, new_key, parse
+from jiyi.accounts.signatures import KEY_HEADER, SERVICE, SIGNATURE_HEADER
+from jiyi.accounts.signed_calls import AT_HEADER, CallSigner, service_call_key
+from jiyi.errors import NotAllowed
+from jiyi.protocol.accounts import RevokeKey
+from jiyi.protocol.wire.calls import open_reply
+from models.accounts.actions import revoke_key
+from models.actions import ACTIONS
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.erasure import proof
+from models.operations import actions as operations
+from tasks.framework import callers
+from tests.integration.actions.calling import MODULES, called, deliver, headers_of, service
+from tests.integration.memory.test_inbox import observed, rows, save
+from workers.ephemeral import environment
+
+pytestmark = pytest.mark.usefixtures("database")
+
+#: What must never be in an answer to somebody who may not ask.
+SECRET = "the red notebook is under the stairs"
+EVERYTHING: tuple[KeyScope, ...] = ("publish", "read", "admin")
+#: Questions that are no actions, by the name of their task.
+QUESTIONS = {
+    "retrieval.retrieve": {"agent_id": "klaus", "focal_texts": ["notebook"], "relevance": "lexical"},
+    "retrieval.memory": {"query": "notebook"},
+}
+ANY_ID = str(uuid4())
+#: Values of fields that a request must have, by name.
+FITTING: dict[str, Any] = {
+    "agent_id": "klaus",
+    "agent_ids": ["klaus"],
+    "event_ids": [ANY_ID],
+    "entry_ids": [ANY_ID],
+    "letter_ids": [ANY_ID],
+    "knowledge_ids": [ANY_ID],
+    "job": "reconcile",
+    "slot": "2026-03-01T08:00:00Z",
+    "name": "somebody",
+    "kind": "embed",
+    "key_id": "a" * 12,
+}
+#: Of actions whose request says more than its fields tell: something that would work.
+BODIES: dict[str, dict[str, Any]] = {
+    "erasure.preview": {"agent_id": "klaus"},
+    "erasure.request": {"agent_id": "klaus"},
+    "agents.configure": {"agent_id": "klaus", "mode": "elapsed"},
+    "archive.archive": {"node_ids": [ANY_ID]},
+    "archive.restore": {"agent_id": "klaus"},
+    "keys.create": {"name": "mine", "scopes": ["admin"]},
+}
+
+Signer = Callable[..., CallSigner]
+
+
+@pytest.fixture
+def signer(api_key: Callable[..., str]) -> Signer:
+    """``signer(group, "read")``: signs with a new key of that group with those rights."""
+
+    def make(group: str | None, *scopes: KeyScope, **options: Any) -> CallSigner:
+        key = parse(api_key(group, *scopes, **options))
+        assert key is not None
+        return CallSigner(key.key_id, key.signing_key)
+
+    return make
+
+
+@pytest.fixture
+def victim(group: str) -> str:
+    save(observed(group, SECRET), observed(group, f"{SECRET}, says Maria", agent_id="maria"))
+    return group
+
+
+def names() -> list[tuple[str, KeyScope]]:
+    """Every task that answers calls, old names too, with the right that it needs."""
+    found: list[tuple[str, KeyScope]] = [(task, "read") for task in QUESTIONS]
+    for action in ACTIONS.values():
+        found.append((f"rpc.{action.name}", action.scope))
+        if action.formerly is not None:
+            found.append((action.formerly, action.scope))
+    return [*found, ("inspect.disable_user", "operator"), ("inspect.erase", "admin"), ("inspect.run_job", "operator")]
+
+
+def body(task: str, group: str) -> dict[str, Any]:
+    """A request that reaches the action: nothing is wrong with it but who sends it."""
+    if task in QUESTIONS:
+        return {"group_id": group, **QUESTIONS[task]}
+    by_task = {f"rpc.{one.name}": one for one in ACTIONS.values()} | {one.formerly: one for one in ACTIONS.values() if one.formerly}
+    action = by_task.get(task)
+    if action is None:
+        return {"group_id": group, "name": "somebody", "job": "reconcile", "what": {"agent_id": "klaus"}}
+    given = {name: FITTING.get(name, ANY_ID) for name, field in action.request.model_fields.items() if field.is_required()}
+    return {"group_id": group, **given, **BODIES.get(action.name, {})}
+
+
+def fingerprint(group: str) -> dict[str, str]:
+    """Everything that is stored of a group, and of no group, as text; not when keys were made for the test."""
+    found = {}
+    with unit_of_work() as connection:
+        for table, columns in proof.tables(connection).items():
+            if "group_id" in {name for name, _ in columns} and table not in ("api_keys", "audit_log", "groups"):
+                statement = f"SELECT md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) FROM {table} t WHERE group_id = :g"
+                found[table] = connection.execute(text(statement), {"g": group}).scalar_one()
+        audit = connection.execute(text("SELECT count(*) FROM audit_log WHERE group_id = :g AND action NOT LIKE 'keys.%'"), {"g": group})
+        found["audit_log"] = str(audit.scalar_one())
+        found["people"] = str(connection.execute(text("SELECT md5(string_agg(u::text, '' ORDER BY u::text)) FROM users u")).scalar_one())
+    return found
+
+
+def expired(key: CallSigner) -> CallSigner:
+    rows("UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE key_id = :id RETURNING 1", id=key.key_id)
+    return key
+
+
+def refused(reply: bytes) -> bool:
+    return json.loads(reply).get("error", {}).get("code") == NotAllowed.code
+
+
+def attempts(task: str, victim: str, signer: Signer, scope: KeyScope) -> Iterator[tuple[str, bytes]]:
+    """Every way in which somebody might ask for what is not theirs: its name, and the answer."""
+    asked = body(task, victim)
+    other = signer(f"{victim}-b", *EVERYTHING)
+    own = signer(victim, *EVERYTHING)
+    yield "unsigned", called(task, asked, None)
+    yield "key of another group", called(task, asked, other)
+    yield "unknown key", called(task, asked, CallSigner(new_key().key_id, new_key().signing_key))
+    yield "another key's secret", called(task, asked, CallSigner(own.key_id, other.signing_key))
+    yield "wrong service secret", called(task, asked, CallSigner(SERVICE, service_call_key("x" * 40)))
+    yield "service, with a key's secret", called(task, asked, CallSigner(SERVICE, own.signing_key))
+    yield "expired", called(task, asked, expired(signer(victim, *EVERYTHING)))
+    revoked = signer(victim, *EVERYTHING)
+    revoke_key.perform(Actor(victim, "test"), RevokeKey(key_id=revoked.key_id))
+    yield "revoked", called(task, asked, revoked)
+    lesser = [one for one in EVERYTHING if one != scope]
+    yield "without the right", called(task, asked, signer(victim, *lesser))
+    args = [str(uuid4()), body(task, f"{victim}-b")]
+    headers = headers_of(other, task, args, {})
+    yield "signed for one's own group", deliver(task, [args[0], asked], headers)
+    args = [str(uuid4()), asked]
+    yield "signed for another task", deliver(task, args, headers_of(own, "rpc.agents.list.", args, {}))
+    headers = headers_of(service(), task, args, {})
+    if task not in QUESTIONS:
+        yield "an actor put in", deliver(task, args, headers, {"actor": "operator"})
+    yield "half a signature", deliver(task, args, {name: headers[name] for name in (KEY_HEADER, AT_HEADER)})
+
+
+def test_every_task_that_answers_calls_is_tried(victim: str) -> None:
+    """A new one is in the matrix below by itself, or this fails."""
+    from celery import current_app
+
+    for module in MODULES:
+        import_module(f"tasks.{module}")
+    answering = {name for name in current_app.tasks if name.startswith(("rpc.", "inspect.", "retrieval.", "memory.", "embedding."))}
+    assert answering == {task for task, _ in names()}
+
+
+def test_of_every_action_nobody_gets_or_does_anything_for_another_group_or_without_a_good_key(victim: str, signer: Signer) -> None:
+    before, leaks = fingerprint(victim), []
+    tried = 0
+    for task, scope in names():
+        for how, reply in attempts(task, victim, signer, scope):
+            tried += 1
+            if SECRET.encode() in reply or not refused(reply):
+                leaks.append((task, how, reply[:200]))
+    assert leaks == []
+    assert tried >= 12 * len(ACTIONS)
+    assert fingerprint(victim) == before
+
+
+def test_operators_deeds_never_go_unsigned_and_the_rest_only_by_an_explicit_setting(victim: str) -> None:
+    with environment(allow_unsigned_calls="true"):
+        for task, scope in names():
+            if scope == "operator":
+                assert refused(called(task, body(task, victim), None)), task
+        for task in ("rpc.agents.list", "retrieval.retrieve", "inspect.agents"):
+            assert not json.loads(called(task, body(task, victim), None)).get("error"), task
+        # Not even by way of an action that operators share with others.
+        operator_key = {"key_id": "z" * 12, "secret_hash": "0" * 64, "signing_key": "0" * 64}
+        made = {"group_id": victim, "key": operator_key, "name": "mine", "scopes": ["operator"]}
+        assert b"only an operator" in called("rpc.keys.create", made, None)
+    assert refused(called("rpc.agents.list", body("rpc.agents.list", victim), None))
+
+
+def test_with_the_right_key_every_action_that_is_no_operator_s_is_answered(victim: str, signer: Signer) -> None:
+    for task, scope in names():
+        if scope != "operator" and task in ("rpc.agents.list", "rpc.stats.show", "rpc.dead_letters.list", "rpc.keys.list", *QUESTIONS):
+            reply = called(task, body(task, victim), signer(victim, scope))
+            assert "value" in json.loads(reply), (task, reply)
+
+
+def test_a_key_s_deeds_are_the_key_s_in_the_audit_log_whatever_it_claims(victim: str, signer: Signer) -> None:
+    mine = signer(victim, "publish")
+    asked = {"group_id": victim, **BODIES["agents.configure"]}
+    open_reply(called("rpc.agents.configure", asked, mine, actor="operator"))
+    (row,) = rows("SELECT actor FROM audit_log WHERE group_id = :g AND action = 'agents.configure'", g=victim)
+    assert str(row["actor"]).startswith(f"key:{mine.key_id}")
+
+
+def test_an_operator_s_key_may_ask_for_any_group(victim: str, signer: Signer) -> None:
+    operator = signer(None, "operator")
+    assert open_reply(called("rpc.agents.list", body("rpc.agents.list", victim), operator))["rows"]
+    assert isinstance(open_reply(called("rpc.people.list", {"group_id": victim}, operator)), list)
+
+
+def test_a_changing_call_is_accepted_once_and_a_signature_grows_old(victim: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, asked = "rpc.agents.configure", {"group_id": victim, **BODIES["agents.configure"]}
+    args = [str(uuid4()), asked]
+    headers = headers_of(service(), task, args, {})
+    open_reply(deliver(task, args, headers))
+    with pytest.raises(NotAllowed, match="made before"):
+        open_reply(deliver(task, args, headers))
+    now = time.time()
+    for shift, good in ((-callers.CALL_SECONDS - 5, False), (-callers.CALL_SECONDS + 20, True), (callers.CLOCK_SECONDS + 5, False)):
+        monkeypatch.setattr(signed_calls.time, "time", lambda shift=shift: now + shift)
+        args = [str(uuid4()), asked]
+        headers = headers_of(service(), task, args, {})
+        monkeypatch.setattr(signed_calls.time, "time", lambda: now)
+        assert refused(deliver(task, args, headers)) is not good
+    monkeypatch.undo()
+    for at in ("", "soon", "nan", "inf"):
+        args = [str(uuid4()), asked]
+        key = service_call_key(_secret())
+        signature = signed_calls.call_signature(key, task, at, args, {})
+        assert refused(deliver(task, args, {KEY_HEADER: SERVICE, AT_HEADER: at, SIGNATURE_HEADER: signature}))
+
+
+def test_a_worker_without_the_secret_says_so(victim: str) -> None:
+    signer = service()
+    with environment(secret_key="", home="/nonexistent"), pytest.raises(NotAllowed, match="does not know JIYI_SECRET_KEY"):
+        open_reply(called("rpc.agents.list", {"group_id": victim}, signer))
+
+
+def test_a_run_of_a_job_beside_its_schedule_is_the_service_s_to_send(monkeypatch: pytest.MonkeyPatch, signer: Signer, victim: str) -> None:
+    from celery import current_app
+
+    from jiyi.operations.jobs import JOBS
+    from tasks.framework import jobs
+
+    ran: list[Any] = []
+    monkeypatch.setattr(jobs, "perform", lambda known, slot, group_id: ran.append((known.name, slot, group_id)))
+    job, args = JOBS["reconcile"], [datetime.now(UTC).isoformat(), victim]
+    task = current_app.tasks[job.task]
+    for one in (None, signer(victim, *EVERYTHING), CallSigner(SERVICE, b"x")):
+        task.push_request(args=args, kwargs={}, **headers_of(one, job.task, args, {}))
+        task.run(*args)
+        task.pop_request()
+    assert ran == []
+    task.push_request(args=args, kwargs={}, **headers_of(service(), job.task, args, {}))
+    task.run(*args)
+    task.pop_request()
+    assert [name for name, _, _ in ran] == ["reconcile"]
+    assert operations.run_job.scope == "operator"
+
+
+def test_signing_and_checking_are_cheap(victim: str) -> None:
+    """Counted, not timed: neither asks the database or Valkey anything."""
+    args = [str(uuid4()), {"group_id": victim, **QUESTIONS["retrieval.retrieve"]}]
+    headers = headers_of(service(), "retrieval.retrieve", args, {})
+
+    class Request:
+        def __init__(self) -> None:
+            self.args, self.kwargs = args, {}
+
+        def get(self, name: str) -> str | None:
+            return headers.get(name)
+
+    with environment(redis_url="unix:///nonexistent?db=0", database_url="postgresql+psycopg://nobody@/nowhere"):
+        found = callers.caller(Request(), "retrieval.retrieve", victim, "read", changes=False)
+    assert found == replace(Actor(victim, found.name), operator=True)
+
+
+def _secret() -> str:
+    from jiyi.settings import get_settings
+
+    return get_settings().secret_key.get_secret_value()

@@ -1,0 +1,60 @@
+"""models.db.connection: a connection whose server is gone is replaced before it is used, and one in use costs no trip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, text
+
+from models.db import connection as connections
+from models.db.connection import driver, engine, reading, reading_engine, unit_of_work
+from workers.embedded.stack import Stack
+
+
+@pytest.fixture(params=[engine, reading_engine])
+def pool(request: pytest.FixtureRequest, database: Stack) -> Iterator[Engine]:
+    made: Engine = request.param()
+    made.dispose()
+    yield made
+    made.dispose()
+
+
+def pid(pool: Engine) -> int:
+    with pool.connect() as connection:
+        return int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
+
+
+def end(pids: list[int]) -> None:
+    with psycopg.connect(engine().url.set(drivername="postgresql").render_as_string(hide_password=False)) as other:
+        for one in pids:
+            assert other.execute("SELECT pg_terminate_backend(%s, 5000)", [one]).fetchone() == (True,)
+
+
+def test_a_connection_that_the_server_has_ended_is_replaced(pool: Engine) -> None:
+    with pool.connect() as first, pool.connect() as second:
+        ended = [int(one.execute(text("SELECT pg_backend_pid()")).scalar_one()) for one in (first, second)]
+    end(ended)
+    assert pid(pool) not in ended
+
+
+def test_one_that_was_used_lately_is_not_tried(pool: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = pid(pool)
+    asked = []
+    execute = psycopg.Connection.execute
+    monkeypatch.setattr(psycopg.Connection, "execute", lambda *given, **named: asked.append(given[1]) or execute(*given, **named))
+    assert pid(pool) == before
+    assert "SELECT 1" not in asked
+    monkeypatch.setattr(connections, "TRIED_AFTER", 0.0)
+    assert pid(pool) == before
+    assert "SELECT 1" in asked
+
+
+def test_whoever_asks_notices_nothing(pool: Engine) -> None:
+    for block in (reading, unit_of_work):
+        with block() as connection:
+            ended = driver(connection).info.backend_pid
+        end([ended])
+        with block() as connection:
+            assert connection.execute(text("SELECT 1")).scalar_one() == 1

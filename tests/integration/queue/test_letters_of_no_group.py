@@ -1,0 +1,77 @@
+"""Dead letters of no known group are operators' to see, through whatever door: they may be anybody's words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from flask import Flask
+
+from jiyi.accounts.api_keys import parse
+from jiyi.accounts.signed_calls import CallSigner
+from models.db.connection import unit_of_work
+from models.queue import dead_letters
+from tests.integration.actions.calling import called
+from tests.integration.conftest import SignIn
+from tests.integration.memory.test_inbox import rows
+
+pytestmark = pytest.mark.usefixtures("database")
+
+SECRET = "whose words these are nobody knows"
+
+
+@pytest.fixture
+def letter() -> tuple[UUID, UUID]:
+    """The letter's id, and that of the event that it may have been."""
+    event_id = uuid4()
+    with unit_of_work() as connection:
+        dead_letters.bury_message(connection, f'{{"said": "{SECRET}"}}', f"{SECRET}: not signed", event_id, None)
+    (row,) = rows("SELECT letter_id FROM dead_letters WHERE subject_id = :id", id=event_id)
+    return row["letter_id"], event_id  # type: ignore[return-value]
+
+
+def requests(letter: tuple[UUID, UUID]) -> list[tuple[str, str, dict[str, Any]]]:
+    """Each question that might tell of it: REST's address, the broker's action, its request."""
+    letter_id, event_id = (str(one) for one in letter)
+    return [
+        ("/dead-letters?limit=500", "dead_letters.list", {}),
+        (f"/dead-letters/{letter_id}", "dead_letters.get", {"letter_id": letter_id}),
+        (f"/events/states?id={event_id}", "events.states", {"event_ids": [event_id]}),
+    ]
+
+
+def test_programs_of_a_group_see_nothing_of_them(
+    letter: tuple[UUID, UUID], group: str, web_app: Flask, api_key: Callable[..., str]
+) -> None:
+    key = api_key(group, "publish", "read", "admin")
+    given = parse(key)
+    assert given is not None
+    client, signer = web_app.test_client(), CallSigner(given.key_id, given.signing_key)
+    for path, action, request in requests(letter):
+        answer = client.get(f"/api/v1{path}", headers={"Authorization": f"Bearer {key}"})
+        assert SECRET not in answer.text, path
+        assert SECRET.encode() not in called(f"rpc.{action}", {"group_id": group, **request}, signer), action
+    resolve = {"group_id": group, "action": "discard", "letter_ids": [str(letter[0])]}
+    called("rpc.dead_letters.resolve", resolve, signer)
+    assert rows("SELECT state FROM dead_letters WHERE letter_id = :id", id=letter[0]) == [{"state": "open"}]
+    counted = json.loads(called("rpc.stats.show", {"group_id": group}, signer))["value"]
+    assert counted["group"]["dead_letters"] == 0
+
+
+def test_operators_see_them(letter: tuple[UUID, UUID], group: str, web_app: Flask, api_key: Callable[..., str]) -> None:
+    given = parse(api_key(None, "operator"))
+    assert given is not None
+    signer = CallSigner(given.key_id, given.signing_key)
+    for _, action, request in requests(letter):
+        assert SECRET.encode() in called(f"rpc.{action}", {"group_id": group, **request}, signer), action
+
+
+def test_people_of_a_group_see_nothing_of_them_and_operators_do(letter: tuple[UUID, UUID], group: str, sign_in: SignIn) -> None:
+    for role, sees in (("viewer", False), ("admin", False), ("operator", True)):
+        browser = sign_in(role, None if role == "operator" else [group])  # type: ignore[arg-type]
+        for path in (f"/letters?group={group}", f"/letters/{group}/{letter[0]}"):
+            assert (SECRET in browser.get(path).text) is sees, (role, path)
+        assert sees or SECRET not in browser.get(f"/events/{group}/{letter[1]}").text

@@ -1,0 +1,166 @@
+"""Clients that take their time hold up nobody: not in sending a request, nor in reading an answer, nor by doing nothing."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import SETTINGS
+from web import http_server
+from web.http_server import Server
+from workers import ephemeral
+
+MANY = 500
+HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+BODY = b"POST /api/v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"
+#: Seconds within which a server that serves others gives a sign of life.
+ALIVE = 1.0
+
+assert SETTINGS
+
+
+@contextmanager
+def sockets(port: int, count: int, first: bytes) -> Iterator[list[socket.socket]]:
+    made = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(count)]
+    try:
+        for one in made:
+            one.sendall(first)
+        yield made
+    finally:
+        for one in made:
+            one.close()
+
+
+@contextmanager
+def dribbling(many: list[socket.socket], piece: bytes) -> Iterator[None]:
+    """Each sends a little now and then, so that none is ever idle."""
+    ended = threading.Event()
+
+    def dribble() -> None:
+        while not ended.wait(0.3):
+            for one in many:
+                try:
+                    one.send(piece)
+                except OSError:
+                    continue
+
+    thread = threading.Thread(target=dribble, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def healthz(port: int) -> float:
+    """Seconds until the web says that it lives."""
+    began = time.monotonic()
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().status == 200
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize(("first", "piece"), [(HEAD, b"X-A: b\r\n"), (BODY, b" "), (b"", b"")], ids=["heads", "bodies", "silent"])
+def test_500_slow_sockets_keep_nobody_from_the_web(database: object, tmp_path: Path, first: bytes, piece: bytes) -> None:
+    with ephemeral.served(tmp_path) as (port, _), sockets(port, MANY, first) as many, dribbling(many, piece):
+        assert min(healthz(port) for _ in range(3)) < ALIVE
+
+
+def test_500_open_streams_keep_nobody_from_the_web(database: object, tmp_path: Path, api_key: Callable[..., str], group: str) -> None:
+    key = api_key(group, "read")
+    ask = f"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n".encode()
+    with ephemeral.served(tmp_path, rate_limit="") as (port, _), sockets(port, MANY, ask):
+        assert min(healthz(port) for _ in range(3)) < ALIVE
+
+
+# What is bounded, on a server of the test's own
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A port at which a server answers whose patience is short; ``/big`` is more than a socket holds."""
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.4)
+    monkeypatch.setattr(http_server, "KEEPALIVE_SECONDS", 0.4)
+    monkeypatch.setattr(http_server, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(http_server, "BODY_RATE", 100_000)
+
+    def application(environ: dict[str, object], start: Callable[..., object]) -> Iterator[bytes]:
+        start("200 OK", [("Content-Type", "text/plain")])
+        if environ["PATH_INFO"] != "/big":
+            return iter([b"hello"])
+        return (b"x" * 100_000 for _ in range(200))
+
+    sock = socket.create_server(("127.0.0.1", 0))
+    port = int(sock.getsockname()[1])
+    server = Server(application, sock, threads=2, max_body=10_000, patience=0.4)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    yield port
+    server.stop()
+    thread.join()
+    server.finish(1)
+
+
+def closed(sock: socket.socket) -> bool:
+    """Whether the server ends the connection by itself."""
+    sock.settimeout(20)
+    try:
+        while sock.recv(65_536):
+            pass
+    except ConnectionError:
+        return True
+    return True
+
+
+@pytest.mark.parametrize("first", [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\nab"])
+def test_a_request_that_does_not_come_ends(served: int, first: bytes) -> None:
+    with sockets(served, 1, first) as (sock,), dribbling([sock], b"" if not first else b"A"):
+        assert closed(sock)
+
+
+def test_a_connection_that_asks_no_more_ends(served: int) -> None:
+    with sockets(served, 1, HEAD + b"\r\n") as (sock,):
+        assert closed(sock)
+
+
+def test_an_answer_that_nobody_reads_ends_and_its_thread_serves_others(served: int) -> None:
+    with sockets(served, 4, b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n") as many:
+        assert healthz(served) < 20
+        for sock in many:
+            assert closed(sock)
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X-A: " + b"b" * 70_000 + b"\r\n\r\n", 431),
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n", 413),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4e20\r\n" + b"x" * 20_000 + b"\r\n0\r\n\r\n", 413),
+        (b"nonsense\r\n\r\n", 400),
+    ],
+)
+def test_what_is_too_large_or_no_request_gets_a_problem(served: int, request_: bytes, status: int) -> None:
+    with sockets(served, 1, request_) as (sock,):
+        answer = http.client.HTTPResponse(sock)
+        answer.begin()
+        problem = json.loads(answer.read())
+    assert (answer.status, problem["status"], answer.headers["Content-Type"]) == (status, status, "application/problem+json")
+    assert answer.headers["Server"] is None
+
+
+def test_of_too_many_connections_the_idle_ones_go(served: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 60.0)
+    monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 20)
+    with sockets(served, 40, b"GET / HTTP/1.1\r\n"):
+        assert healthz(served) < 20

@@ -1,0 +1,84 @@
+"""workers.heartbeat: workers say by themselves that they live, and carry out orders; nobody can order them by broadcast."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
+from celery import current_app
+
+from jiyi import Client
+from models.db import valkey_keys
+from models.db.valkey import valkey
+from models.erasure import orders
+from models.operations import heartbeats
+from models.queue.broker_queues import task_queues
+from workers.embedded.stack import Stack
+from workers.heartbeat import Heartbeat
+
+PATIENCE_SECONDS = 60.0
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+
+
+def test_a_broadcast_of_shutdown_reaches_nobody(client: Client) -> None:
+    """Seven of them ended the service: remote control was on, and a clean exit counted as a crash."""
+    before = {worker.worker_id for worker in heartbeats.workers() if worker.counts}
+    assert len(before) >= len(task_queues()) - 2  # one worker reads three queues
+    for _ in range(7):
+        current_app.control.broadcast("shutdown")
+        assert current_app.control.ping(timeout=0.2) == []
+    client.observe("klaus", "still there", wait=True)
+    later = time.time()
+    until(lambda: {worker.worker_id for worker in heartbeats.workers() if worker.seen_seconds_ago < time.time() - later} >= before)
+
+
+def test_every_queue_has_a_worker_that_says_so(service: str) -> None:
+    until(lambda: {queue for worker in heartbeats.workers() if worker.counts for queue in worker.queues} == set(task_queues()))
+
+
+def test_a_heartbeat_ends_with_its_worker_and_what_is_long_silent_is_forgotten(database: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "EVERY", 0.05)
+    name = f"test-{uuid4().hex[:8]}"
+
+    def listed() -> list[heartbeats.Worker]:
+        return [worker for worker in heartbeats.workers() if worker.name == name]
+
+    heartbeat = Heartbeat(name, ["upkeep"])
+    heartbeat.start()
+    until(listed)
+    assert listed()[0].queues == ("upkeep",)
+    heartbeat.stop()
+    assert not listed()
+    heartbeats.record("elsewhere:1", name, [])
+    valkey().hset(valkey_keys.WORKERS, "elsewhere:2", "of another version")
+    monkeypatch.setattr(heartbeats, "FORGOTTEN_AFTER", -1.0)
+    assert not heartbeats.workers()
+    assert not valkey().hexists(valkey_keys.WORKERS, "elsewhere:1")
+
+
+def test_an_order_is_carried_out_once_by_each_worker_and_leaves_nothing(database: Stack) -> None:
+    done: list[tuple[str, list[str]]] = []
+
+    def forget(group_id: str, agents: list[str]) -> dict[str, int]:
+        done.append((group_id, agents))
+        return {"indexes": len(agents)}
+
+    group = f"test-{uuid4().hex[:8]}"
+    order = orders.give(group, {"b", "a"})
+    known: set[str] = set()
+    for _ in range(2):
+        known = orders.carry_out("w:1", known, forget)
+    orders.carry_out("w:2", set(), forget)
+    assert [told for told in done if told[0] == group] == [(group, ["a", "b"])] * 2
+    assert orders.answers(order) == {"w:1": {"indexes": 2}, "w:2": {"indexes": 2}}
+    orders.withdraw(order)
+    assert orders.answers(order) == {}
+    assert order not in orders.carry_out("w:1", known, forget)

@@ -1,0 +1,38 @@
+"""models.db.bulk_copy: values that are packed here are what psycopg makes of them."""
+
+from __future__ import annotations
+
+import pytest
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.types.json import Jsonb
+from pydantic_core import to_json
+
+from models.db.bulk_copy import packed_json, packed_texts
+from models.memory import event_rows
+
+
+def by_psycopg(value: object) -> bytes:
+    (found,) = Transformer().dump_sequence([value], [PyFormat.BINARY])
+    assert found is not None
+    return bytes(found)
+
+
+@pytest.mark.parametrize("texts", [["one"], ["Anna", "林岚", "", "a,b {c}"], [f"k{i}" for i in range(100)]])
+def test_texts(texts: list[str]) -> None:
+    assert packed_texts(texts) == by_psycopg(texts)
+
+
+def test_no_texts_are_an_empty_array() -> None:
+    dimensions, nulls, _ = (packed_texts([])[i : i + 4] for i in (0, 4, 8))
+    assert (len(packed_texts([])), dimensions, nulls) == (12, bytes(4), bytes(4))
+
+
+@pytest.mark.parametrize("value", [{}, [], {"a": ["林岚", 1.5, None]}])
+def test_json(value: object) -> None:
+    assert packed_json(to_json(value)) == by_psycopg(Jsonb(value, dumps=to_json))
+
+
+def test_a_field_that_has_to_be_packed_is_not_passed_on_as_it_is() -> None:
+    with pytest.raises(TypeError, match="keywords is packed"):
+        event_rows._columns_among(("description", "keywords"), ())
+    assert event_rows._columns_among(("description", "subject", "no_column"), ("subject",)) == ("description",)

@@ -1,0 +1,60 @@
+"""jiyi.protocol.wire.json_keys: an object that says something twice is refused, wherever it stands."""
+
+from __future__ import annotations
+
+import json
+from uuid import uuid4
+
+import pytest
+
+from jiyi.protocol import events
+from jiyi.protocol.wire.json_keys import load, repeated_in, repeated_key
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('{"a": 1, "a": 2}', "a"),
+        ('{"a": 1, "\\u0061": 2}', "a"),  # the same key, written otherwise
+        ('[1, {"b": {"c": [{"x": 1, "y": 2, "x": 1}]}}]', "x"),
+        ('{"": 1, "": 2}', ""),
+        ('{"书": 1, "书": 1}', "书"),
+        ('{"a": {"a": {"a": 1}}, "b": [{"a": 1}, {"a": 1}]}', None),
+        ('{"a": "\\"a\\": 1, \\"a\\": 2"}', None),
+        ("no JSON", None),
+        ('{"a": 1, "a": ', None),
+        ("[" * 100_000, None),
+        ("", None),
+    ],
+)
+def test_a_key_that_is_given_twice_is_found(text: str, key: str | None) -> None:
+    assert repeated_key(text) == key
+    assert repeated_key(text.encode()) == key
+    try:
+        value = load(text)
+    except (ValueError, RecursionError):
+        assert key is None
+    else:
+        assert repeated_in(value) == key
+
+
+def test_deep_values_are_looked_through() -> None:
+    value = load("[" * 900 + '{"a": 1, "a": 2}' + "]" * 900)
+    assert repeated_in(value) == "a"
+
+
+def event(**fields: object) -> str:
+    return json.dumps({"type": "memory.observed", "event_id": str(uuid4()), "group_id": "g", "agent_id": "a", **fields})
+
+
+def test_of_a_message_only_the_event_that_repeats_a_key_is_refused() -> None:
+    good = event(payload={"description": "fine"})
+    bad = event(payload={"description": "mine"})[:-1] + ', "group_id": "another"}'
+    worse = event(payload={"description": "x", "metadata": {"a": 1}}).replace('"a": 1', '"a": 1, "a": 2')
+    found = events.decode(f'{{"events": [{good}, {bad}, {worse}]}}'.encode())
+    assert [one.payload.description for one in found.events] == ["fine"]  # type: ignore[union-attr]
+    assert [reason.split(":")[0] for _, reason in found.rejected] == ["group_id", "a"]
+    alone = events.decode(bad.encode())
+    assert (alone.events, alone.rejected[0][0]) == ([], bad)  # kept as it came
+    frame = events.decode(f'{{"events": [{good}], "events": []}}'.encode())
+    assert (frame.events, len(frame.rejected)) == ([], 1)

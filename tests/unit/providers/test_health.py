@@ -1,0 +1,97 @@
+"""jiyi.providers.health: item 14, how the embedder, the LLM and the search fare, without asking any of them (CN-58)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jiyi.providers import breakers, health
+from jiyi.providers.embedders import choice, overview
+from jiyi.settings import Settings
+
+Configure = Callable[..., Settings]
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (choice.OTHER_PROVIDER, choice.OTHER_KEY, "OPENAI_API_KEY", "DEEPSEEK_API_KEY", "TAVILY_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def states(settings: Settings, embedder: str | None = None) -> dict[str, str]:
+    return {one.name: one.state for one in health.providers(settings, embedder)}
+
+
+def details(settings: Settings) -> dict[str, str]:
+    return {one.name: one.detail for one in health.providers(settings)}
+
+
+def known(monkeypatch: pytest.MonkeyPatch, **told: Any) -> None:
+    """What the breakers of all workers know."""
+    closed = {"state": breakers.CLOSED, "failures": 0, "last_error": None}
+    monkeypatch.setattr(breakers, "read_state", lambda _name: {**closed, **told})
+
+
+def test_14_a_new_deployment_is_healthy(configure: Configure) -> None:
+    assert states(configure()) == {"embedder": "ok", "llm": "ok", "search": "off"}
+
+
+def test_14_what_is_missing_is_named(configure: Configure) -> None:
+    settings = configure(embedder="openai", llm="deepseek:deepseek-chat", web_search="tavily")
+    assert set(states(settings).values()) == {"not_configured"}
+    told = details(settings)
+    assert "OPENAI_API_KEY" in told["embedder"]
+    assert "DEEPSEEK_API_KEY" in told["llm"]
+    assert "TAVILY_API_KEY" in told["search"]
+
+
+@pytest.mark.parametrize("values", [{"embedder": "nobody"}, {"embedder": "compatible:m"}, {"embedder": "deepseek"}])
+def test_14_a_wrong_embedder_is_named(values: dict[str, str], configure: Configure) -> None:
+    assert states(configure(**values))["embedder"] == "not_configured"
+
+
+def test_14_a_wrong_address_of_the_search_is_named(configure: Configure) -> None:
+    assert states(configure(web_search="searxng"))["search"] == "not_configured"
+
+
+def test_14_a_package_that_is_not_installed_is_named(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "find_spec", lambda _name: None)
+    (embedder, *_) = health.providers(configure(embedder="fastembed"))
+    assert (embedder.state, "pip install fastembed" in embedder.detail) == ("not_configured", True)
+
+
+def vendors(configure: Configure) -> Settings:
+    return configure(
+        embedder="openai",
+        embedder_api_key="k",
+        llm="openai:gpt-4o-mini",
+        llm_api_key="k",
+        web_search="searxng",
+        web_search_base_url="http://127.0.0.1:9",
+    )
+
+
+def test_14_a_provider_that_answered_last_is_well(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+    known(monkeypatch)
+    assert set(states(vendors(configure)).values()) == {"ok"}
+
+
+@pytest.mark.parametrize("told", [{"state": "open"}, {"state": "half-open"}, {"failures": 1}])
+def test_14_a_provider_whose_last_call_failed_is_failing_with_the_reason(
+    told: dict[str, Any], configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known(monkeypatch, **told, last_error="refuses the key")
+    settings = vendors(configure)
+    assert set(states(settings).values()) == {"failing"}
+    assert all(detail.endswith(": refuses the key") for detail in details(settings).values())
+
+
+def test_14_without_valkey_nobody_knows(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+    known(monkeypatch, state="unknown", failures=None)
+    assert set(states(vendors(configure)).values()) == {"unknown"}
+
+
+def test_14_the_embedder_in_use_counts_not_the_one_that_is_set(configure: Configure) -> None:
+    assert states(configure(embedder="openai"), embedder="hashing:64")["embedder"] == "ok"

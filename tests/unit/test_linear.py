@@ -1,0 +1,186 @@
+"""No text, however it is made, takes time that grows with the square of its length: every pattern, and every function of a text.
+
+A worker holds Python's lock while it matches: 20,000 characters that take two seconds stop all its threads, and an erasure
+looks through everybody's texts with the same functions.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from jiyi.erasure.names import Names, Whom
+from jiyi.providers.embedders.hashing import HashingEmbedder
+from jiyi.providers.llms import questions
+from jiyi.providers.llms.rules import Rules
+from jiyi.text import dates
+from tests.unit import adversarial
+
+pytestmark = pytest.mark.timeout(300)
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PACKAGES = ("jiyi", "models", "tasks", "workers", "web")
+NOW = datetime(2026, 3, 2, 8, tzinfo=UTC)
+RULES = Rules()
+#: Without what runs when it is imported, and what only people who type commands meet.
+SKIPPED = re.compile(r"__main__|jiyi\.cli|jiyi\.client|workers\.(app|intake|heartbeat|beat|bootstrap|demo|up)|web\.serve")
+#: Packages whose functions of a text are all tried.
+OF_TEXTS = (
+    *("jiyi.text", "jiyi.erasure", "jiyi.memory", "jiyi.reflection", "jiyi.retrieval", "jiyi.tiers", "jiyi.providers.llms"),
+    *("jiyi.protocol.events", "jiyi.providers.embedders.remote", "jiyi.operations.log_redaction", "web.show", "web.admin.memory.marking"),
+)
+#: Functions that take a name that the service itself chose, a file, or one word that others have cut out and measured.
+NO_TEXTS = {
+    "jiyi.providers.llms.rules.wordlists.read",
+    "jiyi.providers.llms.rules.wordlists.word_list",
+    "jiyi.retrieval.thresholds.thresholds_of",
+    "jiyi.text.tokens._word_tokens",
+    "jiyi.text.tokens.stem",
+    "jiyi.providers.llms.blocks._shown",
+    "jiyi.text.dates._weekday",
+    "jiyi.text.dates._number",
+    "jiyi.providers.llms.rules.topics._fitness",
+}
+
+
+def _statements(text: str) -> list[str]:
+    return [text[start : start + 500] for start in range(0, len(text), 500)]
+
+
+def _ask(question: type[Any], **fields: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: RULES.ask(question(agent_id="Maria", **{name: make(text) for name, make in fields.items()}))
+
+
+#: What takes more than a text, with the rest filled in.
+WITH_MORE: dict[str, Callable[[str], Any]] = {
+    "a person's names": Names(["Maria Lopez", "玛丽亚"]).found_in,
+    "a name that is long": lambda text: Names([text[:200]]).found_in(text),
+    "an agent's name": Whom(agents=["Maria"]).is_named_in,
+    "days": lambda text: dates.named_spans(text, NOW),
+    "embedding without a model": HashingEmbedder(64).query,
+    "a conversation of many long utterances": lambda text: RULES.ask(questions.Memo(agent_id="Maria", utterances=[("Maria", text)] * 20)),
+    **{
+        f"the rules' {question.__name__}": _ask(question, **fields)
+        for question, fields in {
+            questions.Poignancy: {"text": str},
+            questions.Triple: {"text": str},
+            questions.Keywords: {"text": str},
+            questions.FocalPoints: {"statements": _statements, "count": lambda _: 3},
+            questions.Insights: {"statements": _statements, "count": lambda _: 3, "focal_point": lambda text: text[:500]},
+            questions.Planning: {"utterances": lambda text: [("Maria", text)]},
+            questions.Memo: {"utterances": lambda text: [("Maria", text)]},
+            questions.Digest: {"statements": _statements},
+        }.items()
+    },
+}  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _all_modules() -> list[ModuleType]:
+    found = []
+    for package in PACKAGES:
+        for info in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+            if not SKIPPED.search(info.name):
+                found.append(importlib.import_module(info.name))
+    return found
+
+
+def _patterns_in(name: str, value: object) -> Iterator[tuple[str, re.Pattern[Any]]]:
+    if isinstance(value, re.Pattern):
+        yield name, value
+    elif isinstance(value, tuple | list | set | frozenset):
+        for place, item in enumerate(value):
+            yield from _patterns_in(f"{name}[{place}]", item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _patterns_in(f"{name}[{key!r}]", item)
+
+
+def _patterns() -> dict[str, re.Pattern[str]]:
+    found: dict[Any, str] = {}
+    for module in _all_modules():
+        for name, value in vars(module).items():
+            for path, pattern in _patterns_in(f"{module.__name__}.{name}", value):
+                if path.split(".")[0] in PACKAGES:
+                    found.setdefault(pattern, path)
+    return {path: pattern for pattern, path in found.items() if isinstance(pattern.pattern, str)}
+
+
+def _functions() -> dict[str, Callable[[str], Any]]:
+    """Functions of one text, and nothing else that they need."""
+    found = {}
+    for module in _all_modules():
+        if not module.__name__.startswith(OF_TEXTS):
+            continue
+        for name, value in vars(module).items():
+            function = inspect.unwrap(value) if callable(value) else value  # a cache would answer the second time
+            if inspect.isfunction(function) and function.__module__ == module.__name__:
+                needed = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+                if [str(p.annotation) for p in needed] in (["str"], ["str | None"]) and f"{module.__name__}.{name}" not in NO_TEXTS:
+                    found[f"{module.__name__}.{name}"] = function
+    return found
+
+
+PATTERNS = _patterns()
+FUNCTIONS = {**_functions(), **WITH_MORE}
+
+
+@pytest.mark.parametrize("name", sorted(PATTERNS))
+def test_every_pattern_is_linear(name: str) -> None:
+    pattern = PATTERNS[name]
+    _check({"finditer": lambda text: sum(1 for _ in pattern.finditer(text)), "fullmatch": pattern.fullmatch}, adversarial.literals(pattern))
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_every_function_of_a_text_is_linear(name: str) -> None:
+    function = FUNCTIONS[name]
+
+    def whatever_it_says(text: str) -> None:
+        with suppress(ValueError):  # a refusal is an answer
+            function(text)
+
+    _check({name: whatever_it_says}, set())
+
+
+def _check(functions: dict[str, Callable[[str], Any]], more_units: set[str]) -> None:
+    found = []
+    for unit in [*adversarial.UNITS, *sorted(more_units)]:
+        short, long = adversarial.inputs(unit)
+        for name, function in functions.items():
+            if (ratio := adversarial.slow(function, short, long)) is not None:
+                found.append(f"{name} of {unit!r} × {len(long):,}: {ratio:.1f} times as long as a quarter of it")
+    assert not found, found
+
+
+def test_all_is_looked_at() -> None:
+    """The walk finds what it is meant to find: were a module skipped, its patterns would be linear by definition."""
+    walked = {module.__name__ for module in _all_modules()}
+    with_patterns = {
+        ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
+        for package in PACKAGES
+        for path in (CHECKOUT / package).rglob("*.py")
+        if re.search(r"^_?[A-Z_]+ = re\.compile\(", path.read_text("utf-8"), re.MULTILINE)
+    }
+    assert with_patterns
+    assert with_patterns <= walked
+    assert len(PATTERNS) > 60
+    assert {"jiyi.erasure.names._ESCAPE", "jiyi.providers.llms.rules.conversations._NUMBER", "jiyi.text.dates._HINT"} <= PATTERNS.keys()
+    assert {"jiyi.text.words.normalise", "jiyi.text.tokens.tokens", "jiyi.erasure.names.unescaped"} <= FUNCTIONS.keys()
+
+
+def test_the_measure_finds_a_square_and_lets_a_line_pass() -> None:
+    square = re.compile(r"\\+u")
+    short, long = adversarial.inputs("\\")
+    assert adversarial.slow(lambda text: square.sub("", text), short, long) is not None
+    assert adversarial.slow(lambda text: [ord(char) for char in text], short, long) is None

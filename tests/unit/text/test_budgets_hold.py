@@ -1,0 +1,121 @@
+"""A budget is kept, whatever the text: everything that takes one, by any text that there is (K-32, CN-56)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from jiyi.protocol.tiers.query import Item, MemoryAnswer
+from jiyi.providers.embedders import remote
+from jiyi.providers.llms.blocks import BEGIN, END, block_of, quoted
+from jiyi.providers.llms.questions import Consistency, Digest, Insights, Keywords, Memo, Poignancy, Question
+from jiyi.text.budget import cut_to_tokens, estimate_tokens
+from jiyi.tiers.context import MAX_BUDGET, Section, build_context, council_sections
+from jiyi.tiers.memory_node import HEADINGS, MemoryRetrievalNode, fitting_history
+
+#: Any text, and texts of what is hard to count: marks, numbers, joined emoji, other scripts, words without end, white space.
+ANY = st.text(max_size=200)
+HARD = st.text(alphabet='ab Zé9. 。，,\n\t\u3000\u2028土火กिЖ…<>"\\\x00\u0301\u200d🔥👩', max_size=300)
+LONG = st.builds(lambda unit, times: unit * times, st.text(min_size=1, max_size=12), st.integers(1, 200))
+TEXTS = st.one_of(ANY, HARD, LONG)
+BUDGETS = st.one_of(st.integers(1, 60), st.integers(1, 4_000))
+ITEMS = st.lists(
+    st.builds(Item, item_id=st.just("i"), source=st.sampled_from(["hot", "cold", "external"]), content=TEXTS, score=st.floats(0, 1))
+)
+SECTIONS = st.lists(
+    st.builds(
+        Section,
+        name=st.uuids().map(str),
+        items=st.lists(TEXTS, max_size=5),
+        heading=TEXTS,
+        priority=st.integers(0, 5),
+        essential=st.booleans(),
+        max_items=st.none() | st.integers(0, 4),
+        max_tokens=st.none() | st.integers(0, 100),
+    ),
+    max_size=6,
+)
+
+
+@given(TEXTS, BUDGETS)
+@example("0:0:0:0:0㐀" * 2, 24)  # a sum of floats would be a token too much
+def test_a_cut_text_keeps_its_budget(text: str, budget: int) -> None:
+    assert estimate_tokens(cut_to_tokens(text, budget)) <= budget
+
+
+@given(SECTIONS, BUDGETS)
+def test_a_context_keeps_its_budget_and_each_part_its_own(sections: list[Section], budget: int) -> None:
+    context = build_context(sections, budget)
+    assert estimate_tokens(context.text) == context.tokens <= budget
+    for section, part in zip(sections, context.parts, strict=True):
+        assert section.max_tokens is None or part.tokens <= section.max_tokens
+
+
+@given(TEXTS, TEXTS, TEXTS, st.lists(TEXTS), BUDGETS)
+def test_a_councils_context_keeps_its_budget(system: str, persona: str, proposal: str, memories: list[str], budget: int) -> None:
+    sections = council_sections(system=system, persona=persona, memories=memories, experiences=memories, proposal=proposal)
+    assert estimate_tokens(build_context(sections, budget).text) <= budget
+
+
+@given(ITEMS, BUDGETS, st.sampled_from(sorted(HEADINGS)), TEXTS)
+def test_a_history_keeps_its_budget(items: list[Item], budget: int, language: Any, heading: str) -> None:
+    text, left_out = fitting_history(items, budget, language, heading)
+    assert estimate_tokens(text) <= budget
+    assert (text == "") == (left_out == len(items))
+    whole, none = fitting_history(items, None, language, heading)
+    assert none == 0
+    if estimate_tokens(whole) <= budget and left_out:  # only what is rounded up item by item may be in the way
+        assert estimate_tokens(whole) + 2 * len(items) + 12 > budget
+
+
+@given(ITEMS, BUDGETS)
+def test_the_nodes_output_keeps_its_budget(items: list[Item], budget: int) -> None:
+    class Memory:
+        def query_memory(self, _query: str, **_options: Any) -> MemoryAnswer:
+            return MemoryAnswer(results=items)
+
+    node = MemoryRetrievalNode({"max_tokens": budget}, retriever=Memory())
+    history = node.process({"topic": "t", "group_id": "g"})["history_context"]
+    assert estimate_tokens(history) <= budget
+
+
+QUESTIONS: list[Callable[[str, str, list[str]], Question[Any]]] = [
+    lambda name, text, _: Poignancy(agent_id=name, text=text),
+    lambda name, text, _: Consistency(agent_id=name, text=text),
+    lambda name, text, _: Keywords(agent_id=name, text=text),
+    lambda name, _, texts: Insights(agent_id=name, statements=texts, focal_point="why", count=5),
+    lambda name, _, texts: Digest(agent_id=name, statements=texts),
+    lambda name, text, texts: Memo(agent_id=name, utterances=[(text, one) for one in texts]),
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda made: made("a", "b", ["c"]).prompt)
+@given(name=TEXTS, text=TEXTS, texts=st.lists(TEXTS, min_size=1, max_size=60), limit=st.integers(2_000, 4_000))
+def test_an_llms_block_keeps_its_length(question: Any, name: str, text: str, texts: list[str], limit: int) -> None:
+    block = block_of(question(name, text, texts), limit)
+    assert len(block.text) <= limit
+    assert block.text.startswith(BEGIN)
+    assert block.text.endswith(END)
+
+
+@given(TEXTS, st.integers(1, 500))
+def test_a_quoted_text_keeps_its_length(text: str, room: int) -> None:
+    assert len(quoted(text, room)) <= room + 2
+
+
+@given(TEXTS, st.integers(1, 500))
+def test_a_text_for_an_embedder_keeps_the_models_limit(text: str, budget: int) -> None:
+    assert remote.estimate(remote.cut(text, budget)) <= budget
+
+
+@pytest.mark.parametrize(("text", "pieces"), [("2026-11-22", 8 + 2), ("กขคง", 4), ("Жизнь", 3), ("🔥🔥", 6), ("naïve", 2), ("x1y2z3", 4)])
+def test_what_tokenizers_break_up_counts_as_its_pieces(text: str, pieces: int) -> None:
+    assert estimate_tokens(text) == pieces
+
+
+def test_the_largest_budget_is_no_reason_to_be_slow() -> None:
+    assert build_context([Section(name="m", items=["土" * 200_000], priority=1)], MAX_BUDGET).cut == []

@@ -1,0 +1,42 @@
+"""Every action of the registry by its name: what the HTTP client calls, as the broker's client calls ``rpc.<name>``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import RootModel, ValidationError
+
+from jiyi.errors import InvalidRequest, problems_of
+from models.actions import ACTIONS
+from web.actions import perform
+from web.api.problems import Refused
+from web.api.registry import operation
+from web.api.running import Asker
+
+
+class ActionBody(RootModel[dict[str, Any]]):
+    """The action's request, without the group, which belongs to the key."""
+
+
+class ActionResult(RootModel[Any]):
+    """The action's result."""
+
+
+@operation(
+    "POST", "/actions/<anything:name>", id="perform_action", scope=None, tag="service", body=ActionBody, answer=ActionResult, errors=(504,)
+)
+def perform_action(asker: Asker, name: str, body: ActionBody) -> Any:
+    """Do or ask anything by its name.
+
+    Everything that the service can do for a program, by the name that it has in the audit log and on the broker (`agents.list`,
+    `memory.nodes`, `tiers.promote` …): what the client library speaks. The key needs the right that the action needs. The
+    other operations are the same actions with addresses and words of their own.
+    """
+    action = ACTIONS.get(name)
+    if action is None:
+        raise Refused(404, f"There is no action {name!r}.")
+    try:
+        request = action.request.model_validate(body.root)
+    except ValidationError as error:
+        raise InvalidRequest(problems_of(error)) from None
+    return perform(action, asker.group_id, request)
