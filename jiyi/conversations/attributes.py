@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
+from jiyi.conversations.patterns import sections
 from jiyi.conversations.types import Category
-from jiyi.conversations.words import EMPTY, NUMBERS
+from jiyi.conversations.words import EMPTY, NUMBERS, OVER
 from jiyi.text.tokens import is_filler, telling
 from jiyi.text.words import normalise
 
@@ -33,32 +33,36 @@ _ONE_OF_CHINESE = (
 #: One telling word names what an attribute is about: "spicy food" and "spicy noodles" are both spicy.
 _KEY_WORDS = 1
 
-_NO_NAME = r"(?:is|has|was|had|will|just|now|also|actually|recently|currently|finally|still|really|lives?|moved|works?|and|likes?|loves?|hates?|turned|got)\b"
+#: Words that stand where a name might: "my sister Nora lives", "my sister lives".
+_NO_NAME = (
+    r"(?:is|has|was|had|will|just|now|also|actually|recently|currently|finally|still|really|lives?|moved|works?|and|likes?|loves?"
+    r"|hates?|turned|got)\b"
+)
 _AUXILIARY = r"(?:'m| am|'re| are|'s| is|'ve| have| has|'d| had| was| were)?"
-_ADVERBS = r"(?: (?:been|just|now|also|actually|recently|currently|finally|still|really|both|all|already|only|always|even|absolutely|totally))*"
-_CHINESE_ADVERBS = r"(?:现在|目前|最近|已经|一直|从小|其实|还|也|都|就|刚刚|刚|今年|终于|又|本来|平时|去年|前年|上个?月|上周|昨天|今天|每天|以前)*"
+_ADVERBS = (
+    r"(?: (?:been|just|now|also|actually|recently|currently|finally|still|really|both|all|already|only|always|even|absolutely"
+    r"|totally))*"
+)
+_CHINESE_ADVERBS = (
+    "(?:现在|目前|最近|已经|一直|从小|其实|还|也|都|就|刚刚|刚|今年|终于|又|本来|平时|去年|前年|上个?月|上周|昨天|今天|每天|以前)*"
+)
+_MY_ONE = rf"(?:my|our) (?P<one>(?:(?:older|younger|little|big|twin) )?(?:{_ONE_OF}))(?:,? (?!{_NO_NAME})[a-z]+,?)?"
+_CHINESE_MY_ONE = rf"我(?:们|家|们家)?(?:的)?(?P<one>{_ONE_OF_CHINESE})"
+_CHINESE_MANY = "我(?:的)?(?:同事|朋友|下属|同学|室友|邻居)"
 _MACROS = {
-    "{I}": rf"\b(?:i|we|(?P<pronoun>he|she)|(?:my|our) (?P<one>(?:(?:older|younger|little|big|twin) )?(?:{_ONE_OF}))(?:,? (?!{_NO_NAME})[a-z]+,?)?|(?:my|our) [\w-]+){_AUXILIARY}{_ADVERBS}",
+    "{I}": rf"\b(?:i|we|(?P<pronoun>he|she)|{_MY_ONE}|(?:my|our) [\w-]+){_AUXILIARY}{_ADVERBS}",
     "{i}": r"(?:i|we)",
-    "{我}": rf"(?:(?P<pronoun>[他她](?!们))|我(?:们|家|们家)?(?:的)?(?P<one>{_ONE_OF_CHINESE})|我(?:的)?(?:同事|朋友|下属|同学|室友|邻居)|我们家|我们|我家|我|咱们|咱家|咱)[他她]?{_CHINESE_ADVERBS}",
+    "{我}": rf"(?:(?P<pronoun>[他她](?!们))|{_CHINESE_MY_ONE}|{_CHINESE_MANY}|我们家|我们|我家|我|咱们|咱家|咱)[他她]?{_CHINESE_ADVERBS}",
     "{be}": rf"(?:'s| is| are|'re|'m| am| was| were| will be| has been){_ADVERBS}",
     "{now}": _ADVERBS,
 }
-_OTHERS = re.compile(
-    r"\A(?:my|our) (?!(?:own|new|old|current|full|first|last|name|address|job|phone|e-?mail|place|birthday|goal|plan|hometown|favou?rite)\b)"
-    r"|\A我(?:的)?(?:同事|朋友|下属|同学|室友|邻居)"
+_OWN = "own|new|old|current|full|first|last|name|address|job|phone|e-?mail|place|birthday|goal|plan|hometown|favou?rite"
+#: Somebody of whom the user has several: what is said of one friend is not said of another.
+_MANY = re.compile(rf"\A(?:my|our) (?!(?:{_OWN})\b)|\A{_CHINESE_MANY}")
+_PERSON = re.compile(
+    rf"\b(?:my|our) (?P<en>(?:(?:older|younger|little|big|twin) )?(?:{_ONE_OF}))\b|我(?:们|家|们家)?(?:的)?(?P<zh>{_ONE_OF_CHINESE})"
 )
-_PERSON = re.compile(rf"\b(?:my|our) (?P<en>(?:(?:older|younger|little|big|twin) )?(?:{_ONE_OF}))\b|我(?:们|家|们家)?(?:的)?(?P<zh>{_ONE_OF_CHINESE})")
-#: It says that something is no longer as it was.
-CHANGE = re.compile(
-    r"\b(?:actually|no longer|any ?more|instead|changed|moved|switched|used to|now|turns out|correction|scratch that|i meant|new|quit|stopped|gave up"
-    r"|given up|rescheduled|postponed|pushed|back to|replaced|sold|these days|since then|has become|became|broke up|divorced|left|lost|started)\b"
-    r"|其实|不再|改|换|搬|挪|推迟|提前|更正|说错|记错|不是.{1,8}[，,]?(?:是|而是)|现在|变|戒|后来|已经不|不.{0,8}了|没.{0,6}了|又|卖了|分手|离|开始|取消"
-)
-_OVER = re.compile(
-    r"\b(?:no longer|any ?more|quit|stopped|gave up|given up|cancel(?:l?ed)?|sold|passed away|died|broke up)\b"
-    r"|不再|不[^，。]{0,8}了(?=[，。！,.!]|\Z)|没[^，。]{0,4}了(?=[，。！,.!]|\Z)|戒了?|取消|卖了|去世|分手"
-)
+_HEADER = re.compile(r"([a-z ]+) (\d+) ?([a-z ]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ def _read(section: _Section, match: re.Match[str], said: str, person: str | None
         subject = person
     if subject is None:
         subject = "user"
-        if "key" not in groups and _OTHERS.search(match.group()):
+        if "key" not in groups and _MANY.search(match.group()):
             single = False  # one friend of many: nothing is known of which
     return Attribute(
         name,
@@ -118,7 +122,7 @@ def _read(section: _Section, match: re.Match[str], said: str, person: str | None
         "user_preference" if "preference" in section.flags else "user_fact",
         section.importance,
         single,
-        over=_OVER.search(said) is not None,
+        over=OVER.search(said) is not None,
     )
 
 
@@ -130,20 +134,25 @@ def person_in(text: str) -> str | None:
 
 def _key(text: str) -> str:
     """The first telling word of what a statement is about."""
-    words = [word for word in telling(text) if word not in _GENERAL and word not in EMPTY and word not in NUMBERS and not word.isdigit() and not is_filler(word)]
+    words = [
+        word
+        for word in telling(text)
+        if word not in _GENERAL and word not in EMPTY and word not in NUMBERS and not word.isdigit() and not is_filler(word)
+    ]
     return " ".join(words[:_KEY_WORDS])
 
 
 @cache
 def _sections() -> list[_Section]:
-    found: list[_Section] = []
-    for line in files(__package__).joinpath("attributes.txt").read_text(encoding="utf-8").splitlines():
-        if line.startswith("["):
-            name, _, rest = line.strip("[]").rpartition(next(word for word in line.strip("[]").split() if word.isdigit()))
-            importance = next(word for word in line.strip("[]").split() if word.isdigit())
-            found.append(_Section(name.strip(), float(importance), frozenset(rest.split()), []))
-        elif line.strip() and not line.startswith("#"):
-            for macro, meaning in _MACROS.items():
-                line = line.replace(macro, meaning)
-            found[-1].patterns.append(re.compile(line))
-    return found
+    return [_section(header, lines) for header, lines in sections("attributes.txt").items()]
+
+
+def _section(header: str, lines: list[str]) -> _Section:
+    name, importance, flags = _HEADER.fullmatch(header).groups()  # type: ignore[union-attr] # the file is ours, and tested
+    return _Section(name, float(importance), frozenset(flags.split()), [re.compile(_expanded(line)) for line in lines])
+
+
+def _expanded(line: str) -> str:
+    for macro, meaning in _MACROS.items():
+        line = line.replace(macro, meaning)
+    return line

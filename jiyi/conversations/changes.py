@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jiyi.conversations.attributes import CHANGE
 from jiyi.conversations.types import ExtractedMemory, KnownFact
-from jiyi.conversations.words import CALENDAR, EMPTY
+from jiyi.conversations.words import CALENDAR, CHANGE, EMPTY
 from jiyi.text.tokens import is_filler, telling
 
 #: Kinds of attribute that speak of the same things: what is planned has a time.

@@ -13,7 +13,11 @@ from datetime import date, datetime, timedelta
 
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _CHINESE_WEEKDAYS = "一二三四五六日"
-_NUMBERS = {word: n for n, word in enumerate("one two three four five six seven eight nine ten".split(), 1)} | {"a": 1, "an": 1, "couple": 2}
+_NUMBERS = {word: n for n, word in enumerate("one two three four five six seven eight nine ten".split(), 1)} | {
+    "a": 1,
+    "an": 1,
+    "couple": 2,
+}
 _CHINESE_NUMBERS = {"两": 2, **{char: n for n, char in enumerate("一二三四五六七八九十", 1)}}
 _ENGLISH_DAYS = {
     "the day before yesterday": -2,
@@ -79,38 +83,38 @@ def _date_of(match: re.Match[str], day: date, *, past: bool) -> str:
     raise ValueError(match.group())
 
 
-def _weekday(given: dict[str, str], day: date, past: bool) -> str:  # noqa: FBT001 - readers are called by place
+def _weekday(given: dict[str, str], day: date, past: bool) -> str:
     number, which = _WEEKDAYS.index(given["weekday"]), given["which"]
     if which == "next":
         return _of_week(day, 1, number)
     return _nearest(day, number, past=which == "last" or (past and which == "on"), also_today=which in {"this", "on"})
 
 
-def _span(given: dict[str, str], day: date, _past: bool) -> str:  # noqa: FBT001
+def _span(given: dict[str, str], day: date, _past: bool) -> str:
     step = -1 if given["span"] == "last" else 1
     if given["unit"] == "weekend":
         return _of_week(day, step, 5)
     return _shifted(day, given["unit"], step)
 
 
-def _chinese_week(given: dict[str, str], day: date, _past: bool) -> str:  # noqa: FBT001
+def _chinese_week(given: dict[str, str], day: date, _past: bool) -> str:
     weeks, weekday = _CHINESE_WEEKS[given["zh_which"]], given.get("zh_weekday")
     if weekday is None:
         return _shifted(day, "week", weeks)
     return _of_week(day, weeks, 5 if weekday == "末" else _chinese_weekday(weekday))
 
 
-def _chinese_month(given: dict[str, str], day: date, _past: bool) -> str:  # noqa: FBT001
+def _chinese_month(given: dict[str, str], day: date, _past: bool) -> str:
     month = _month(day, _CHINESE_WEEKS[given["zh_month"]])
     return month.replace(day=int(given["zh_month_day"])).isoformat() if "zh_month_day" in given else f"{month:%Y-%m}"
 
 
-def _chinese_year(given: dict[str, str], day: date, _past: bool) -> str:  # noqa: FBT001
+def _chinese_year(given: dict[str, str], day: date, _past: bool) -> str:
     year = day.year + {"去": -1, "今": 0, "明": 1, "后": 2}[given["zh_year"]]
     return f"{year}-{int(given['zh_year_month']):02}" if "zh_year_month" in given else str(year)
 
 
-def _chinese_distance(given: dict[str, str], day: date, _past: bool) -> str:  # noqa: FBT001
+def _chinese_distance(given: dict[str, str], day: date, _past: bool) -> str:
     unit = {"天": "day", "月": "month", "年": "year"}.get(given["zh_unit"], "week")
     return _shifted(day, unit, _number(given["zh_n"]) * (-1 if given["zh_side"] == "前" else 1), exact=True)
 

@@ -16,14 +16,7 @@ from jiyi.conversations.days import with_dates
 from jiyi.conversations.problems import experiences
 from jiyi.conversations.profile_signals import profile_signals
 from jiyi.conversations.statements import Statement, statements
-from jiyi.conversations.types import (
-    MAX_CONTENT_CHARS,
-    MAX_EXPERIENCES,
-    MAX_MEMORIES,
-    CombinedExtraction,
-    ExtractedMemory,
-    Message,
-)
+from jiyi.conversations.types import MAX_CONTENT_CHARS, MAX_EXPERIENCES, MAX_MEMORIES, CombinedExtraction, ExtractedMemory, Message
 from jiyi.conversations.words import FIRST_PERSON
 from jiyi.providers.llms.questions import Extraction, Poignancy
 from jiyi.providers.llms.rules.poignancy import weigh

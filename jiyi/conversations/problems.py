@@ -13,35 +13,35 @@ from dataclasses import dataclass, field
 from jiyi.conversations import words as cue
 from jiyi.conversations.types import MAX_CONTENT_CHARS, MAX_STEPS, ExtractedExperience, Message, Outcome
 from jiyi.text.splitting import sentences
-from jiyi.text.tokens import telling
 
 #: Confidence of an experience whose end the user confirms, and what each thing known of it adds.
 CONFIDENCE, WITH_STEPS, WITH_TOOLS = 0.6, 0.2, 0.1
-#: Messages of the user between a problem and its end at most: later ones are about something else.
-MAX_BETWEEN = 8
+#: Messages between a problem and its end at most: later ones are about something else.
+MAX_BETWEEN = 16
 #: Characters of one step, and of a message that is read.
 MAX_STEP_CHARS, READ_CHARS = 300, 4_000
 
-#: What somebody did: "adding an index", "so I restarted it", 加了索引.
-_STEP = re.compile(
-    r"\b(?:i|we) (?:\w+ )?(?:added|removed|restarted|reinstalled|installed|changed|set|increased|reduced|updated|upgraded|downgraded|cleared|switched|rebuilt|replaced"
-    r"|used|moved|tried|ran|enabled|disabled|rewrote|reset|rolled back|fixed|split|wrapped|pinned|deleted|turned|swapped|rebooted|cached|batched|followed)\b"
-    r"|\b(?:after|by|once i|turns out|it was|the (?:cause|reason|fix|trick|solution) was)\b|\A\W*\w+ing \w+"
-    r"|(?:加|删|改|换|重启|重装|升级|降级|清|调|用|开|关|设置?|重写|更新|回滚|增加|减少|拆|限制|加上|换成|改成|试)(?:了|掉|成|上|完|大|小|到|一下)|原来是|是因为|的原因|后",
-    re.IGNORECASE,
-)
 _LIST_ITEM = re.compile(r"^\s*(?:\d+[.)、]|[-*•])\s+(?P<step>.+)$", re.MULTILINE)
-_TOOL = re.compile(r"\b(?:[A-Z][\w+#.-]*[a-z0-9]|[a-z]+[-_.][a-z][\w.-]*|[A-Z]{2,}\w*)\b")
+_TOOL = re.compile(r"\b(?:[A-Z][\w+#-]{0,38}[a-z0-9]|[a-z]{1,20}[-_.][a-z][\w-]{0,20}|[A-Z]{2,20}\w{0,20})\b")
 _NO_TOOL = frozenset("I The It This That My We When After Then But And So OK Now Still Thanks Yes No What How".split())
 
 
 @dataclass
 class _Problem:
-    turn: int
     text: str
+    turns: list[int]
     steps: list[str] = field(default_factory=list)
-    turns: list[int] = field(default_factory=list)
-    messages: int = 0
+
+    def hear(self, turn: int, sentence: str) -> Outcome | None:
+        """Take in the next sentence of the user; how it ended, if it did with it."""
+        outcome = _outcome(sentence)
+        if outcome is None and cue.TROUBLE.search(sentence):
+            return None
+        if cue.STEP.search(sentence) and outcome != "failed":
+            self.steps.append(_one_line(sentence))
+        if outcome is not None and turn not in self.turns:
+            self.turns.append(turn)
+        return None if outcome == "failed" and not cue.GAVE_UP.search(sentence) else outcome
 
 
 def experiences(messages: Sequence[Message], since: int = 0) -> list[ExtractedExperience]:
@@ -53,35 +53,24 @@ def experiences(messages: Sequence[Message], since: int = 0) -> list[ExtractedEx
         text = message.text[:READ_CHARS]
         if message.role == "assistant":
             advice = [match["step"].strip()[:MAX_STEP_CHARS] for match in _LIST_ITEM.finditer(text)][:MAX_STEPS]
-            continue
         if message.role != "user" or cue.HANDED_OVER.search(text):
             continue
         for sentence in map(str.strip, sentences(text)):
-            outcome = _outcome(sentence)
-            if problem is None or (cue.TROUBLE.search(sentence) and outcome is None):
-                if cue.TROUBLE.search(sentence) and not cue.IMAGINED.search(sentence):
-                    if problem is None:
-                        problem = _Problem(turn, _one_line(sentence), turns=[turn])
-                        if outcome is None:
-                            continue
-                    else:
-                        problem.messages += 1
-                        continue
-                else:
-                    continue
-            if _STEP.search(sentence) and outcome != "failed":
-                problem.steps.append(_one_line(sentence))
-            if outcome is not None and turn not in problem.turns:
-                problem.turns.append(turn)
-            if outcome in ("success", "partial") or (outcome == "failed" and "gave up" in sentence.lower()) or "放弃" in sentence:
+            if problem is None:
+                problem = _begun(turn, sentence)
+            elif (outcome := problem.hear(turn, sentence)) is not None:
                 if turn >= since:
-                    found.append(_experience(problem, outcome or "failed", advice))
+                    found.append(_experience(problem, outcome, advice))
                 problem = None
-        if problem is not None:
-            problem.messages += 1
-            if problem.messages > MAX_BETWEEN:
-                problem = None
+        if problem is not None and turn - problem.turns[0] > MAX_BETWEEN:
+            problem = None
     return found
+
+
+def _begun(turn: int, sentence: str) -> _Problem | None:
+    if cue.TROUBLE.search(sentence) is None or cue.IMAGINED.search(sentence) or _outcome(sentence) is not None:
+        return None
+    return _Problem(_one_line(sentence), [turn])
 
 
 def _outcome(sentence: str) -> Outcome | None:
@@ -106,11 +95,6 @@ def _experience(problem: _Problem, outcome: Outcome, advice: list[str]) -> Extra
         tools_used=tools,
         turns=problem.turns,
     )
-
-
-def is_trouble(text: str) -> bool:
-    """Whether a sentence is about trouble with a tool or a task and says nothing else of the user."""
-    return cue.TROUBLE.search(text) is not None and bool(telling(text))
 
 
 def _one_line(text: str) -> str:

@@ -34,18 +34,11 @@ ACTING_MESSAGES, ACTING_TIME = 12, timedelta(hours=1)
 ANSWER_WORDS = 4
 MAX_ASKED_CHARS = 200
 
-_CODE = re.compile(r"```.*?(?:```|\Z)|^(?: {4}|\t).*$|^(?:>|\$ |>>> |Traceback).*$", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"(?s:```.*?(?:```|\Z))|^(?: {4}|\t|> ?|\$ |>>> |Traceback).*$", re.MULTILINE)
 _CLAUSE = re.compile(r"(?<=[,，；;])\s*|\s+[-–—]+\s+|(?<=[^\s]) (?=(?:so|but|and) (?:what|how|where|which|can|could|should|do|is|any)\b)")
-_YES = re.compile(r"\A\W*(?:yes|yeah|yep|yup|right|correct|exactly|sure|对|是的?|嗯+|没错|对的|是啊|对啊)\b", re.IGNORECASE)
-_NO_STATEMENT = re.compile(r"\A\W*(?:no|nope|not (?:really|yet|now)|meh|不是?|没有?|还没有?|不用)\W*\Z", re.IGNORECASE)
+#: The sentence is about somebody or something else.
+_OF_OTHERS = re.compile(r"(?:my|the|it|he|she|we|they)\b|[他她它]", re.IGNORECASE)
 _NOT_SPACE = re.compile(r"\S")
-#: What is left of a sentence that only quotes somebody.
-_SAYS_ONLY = re.compile(r"(?:\b(?:says?|said|goes|wrote|writes|asked|told me|replied)|[说写道问喊讲回])\W*\Z", re.IGNORECASE)
-#: Who knows nothing states nothing, unless at length.
-_UNSURE = re.compile(
-    r"\b(?:i (?:don't|didn't|do not) know|not sure|no idea|don't remember|can't remember|whatever|depends)\b|不知道|不清楚|不确定|忘了|随便|不记得|看情况",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +93,8 @@ def _called(names: set[str]) -> re.Pattern[str] | None:
     """Speakers who are addressed: "Thanks, Gina!" names nobody."""
     if not names:
         return None
-    return re.compile(rf"(?:\A|(?<=[,，!] )|(?<=[，]))(?:{'|'.join(map(re.escape, sorted(names)))})(?=[,，.!?！。]|\Z)|(?<=hey )\w+|(?<=hi )\w+", re.IGNORECASE)
+    others = "|".join(map(re.escape, sorted(names)))
+    return re.compile(rf"(?:\A|(?<=[,，!] )|(?<=，))(?:{others})(?=[,，.!?！。]|\Z)|(?<=hey )\w+|(?<=hi )\w+", re.IGNORECASE)
 
 
 def _question_before(messages: Sequence[Message], turn: int) -> str:
@@ -129,10 +123,10 @@ def _of_message(turn: int, message: Message, asked: str, called: re.Pattern[str]
                 continue
             strength = STRONG if lasting else strength_of(called.sub(" ", said) if called else said, language)
             question = ""
-            if first and asked and not _UNSURE.search(said):
+            if first and asked and not cue.UNSURE.search(said):
                 words = _count(said, language)
                 if _answers(said, words):
-                    strength, question = max(strength + ANSWER, STRONG if words or _YES.search(said) else 0.0), asked
+                    strength, question = max(strength + ANSWER, STRONG if words or cue.YES.search(said) else 0.0), asked
             first = False
             if strength > 0:
                 yield Statement(turn, said, language, strength, question, lasting, trouble)
@@ -140,7 +134,7 @@ def _of_message(turn: int, message: Message, asked: str, called: re.Pattern[str]
 
 
 def _answers(said: str, words: float) -> bool:
-    return words < ANSWER_WORDS and not _NO_STATEMENT.match(said) and (words >= 1 or _YES.match(said) is not None)
+    return words < ANSWER_WORDS and not cue.NO_STATEMENT.match(said) and (words >= 1 or cue.YES.match(said) is not None)
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -154,9 +148,9 @@ def _stated(sentence: str) -> Iterator[str]:
     """The parts of a sentence that state something."""
     sentence = cue.TO_KEEP.sub("", cue.TAG_QUESTION.sub("", sentence)).strip()
     masked = _without_quotations(sentence)
-    if masked != sentence and (not telling(masked) or _SAYS_ONLY.search(masked)):
+    if masked != sentence and (not telling(masked) or cue.SAYS_ONLY.search(masked)):
         return
-    if cue.ROLE_PLAY.search(masked) or (_UNSURE.search(masked) and _count(masked, language_of(masked)) < ANSWER_WORDS):
+    if cue.ROLE_PLAY.search(masked) or (cue.UNSURE.search(masked) and _count(masked, language_of(masked)) < ANSWER_WORDS):
         return
     if cue.REPORTED.search(sentence) or cue.FICTION.search(masked):
         return
@@ -176,8 +170,7 @@ def _stated(sentence: str) -> Iterator[str]:
 
 def _is_lasting(text: str) -> bool:
     """A wish for how the assistant is to answer, not a habit of the user's own ("I always swim")."""
-    found = cue.LASTING.search(text)
-    return found is not None and cue.FIRST_PERSON.match(text.lstrip()) is None and not re.match(r"(?:my|the|it|he|she|we|they)\b|他|她|它", text.lower())
+    return cue.LASTING.search(text) is not None and not (cue.FIRST_PERSON.match(text.lstrip()) or _OF_OTHERS.match(text.lstrip()))
 
 
 def strength_of(text: str, language: Language) -> float:
