@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from jiyi.conversations.types import ExtractedMemory, KnownFact
 from jiyi.conversations.words import CALENDAR, CHANGE, EMPTY
 from jiyi.text.tokens import is_filler, telling
+from jiyi.text.words import single_characters
 
 #: Kinds of attribute that speak of the same things: what is planned has a time.
 _SAME_KIND = [frozenset({"time", "plan", ""}), frozenset({"likes", "diet", "favourite"}), frozenset({"pet"}), frozenset({"has", "health"})]
@@ -72,6 +73,6 @@ def _words(text: str) -> set[str]:
     said = text.partition(": ")[2] or text.partition("：")[2] or text
     return {
         word
-        for word in telling(said)
+        for word in (*telling(said), *single_characters(said))
         if word not in EMPTY and word not in CALENDAR and not is_filler(word) and not any(char.isdigit() for char in word)
     }

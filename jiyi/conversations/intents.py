@@ -27,6 +27,8 @@ TARGETS: dict[Intent, list[Kind]] = {
 }
 _WEAK = re.compile(r"我|咱|俺|\b(?:i|i'm|i've|i'd|me|my|mine|myself|we|our|us)\b")
 #: Code keeps its identifiers whole: ``load_config``, ``fetchData``, ``app.py`` (§4.16).
+#: What only code is called: ``fetchData``, ``main()``; not iPhone.
+_CALLED = re.compile(r"\b[a-z]{3,40}[A-Z][a-z]\w{0,40}\b|\b\w{1,60}\(\)")
 _IDENTIFIER = re.compile(r"\b[A-Za-z]\w{0,60}(?:[._]\w{1,60}){1,8}\b|\b[a-z]{1,40}[A-Z]\w{0,40}\b|\b\w{1,60}\(\)")
 
 
@@ -57,7 +59,9 @@ def intent_of(query: str) -> Intent:
     text = normalise(query)
     if union("identity.txt", "").search(text):
         return "identity_recall"
-    return cast("Intent", first(unions("intents.txt"), text) or ("code" if _IDENTIFIER.search(query) else "general"))
+    if _CALLED.search(query):
+        return "code"
+    return cast("Intent", first(unions("intents.txt"), text) or "general")
 
 
 def _expansions(text: str, keywords: Sequence[str], industry: Mapping[str, Sequence[str]]) -> list[str]:
