@@ -17,8 +17,8 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 from uuid6 import uuid7
 
+from jiyi.conversations.stored.uris import MAX_URI_CHARS, parse_uri
 from jiyi.conversations.types import Kind, Role
-from jiyi.conversations.uris import MAX_URI_CHARS, parse_uri
 from jiyi.errors import InvalidEvent, problems_of, readable_part
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.wire.json_keys import Repeating, load, repeated_in, repeated_key, sentence

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection
 
-from jiyi.conversations.uris import uri_of
+from jiyi.conversations.stored.uris import uri_of
 from jiyi.protocol.conversations.commands import (
     AgentId,
     DatabasePath,

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from uuid6 import uuid7
 
-from jiyi.conversations.uris import MemoryUri, parse_uri, uri_of
+from jiyi.conversations.stored.uris import MemoryUri, parse_uri, uri_of
 from jiyi.errors import InvalidRequest
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversations.commands import GREP_SECONDS, Level, MemoryEntry, MemoryStats, Resource, ResourceText, StoredMemory

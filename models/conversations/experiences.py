@@ -8,8 +8,8 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from jiyi.conversations.experiences import StoredExperience, merged, pattern_hash, text_of
-from jiyi.conversations.memories import Source, experience_event
+from jiyi.conversations.stored.experiences import StoredExperience, merged, pattern_hash, text_of
+from jiyi.conversations.stored.memories import Source, experience_event
 from jiyi.conversations.types import ExtractedExperience
 from models.conversations import extractions
 from models.memory.agents import AgentName

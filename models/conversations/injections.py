@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from jiyi.conversations.choosing import Candidate
+from jiyi.conversations.injection.choosing import Candidate
 from jiyi.conversations.types import Kind
 from models.memory.agents import AgentName
 

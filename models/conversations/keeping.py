@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from jiyi.conversations.memories import Source, event_of, waves
+from jiyi.conversations.stored.memories import Source, event_of, waves
 from jiyi.conversations.types import CombinedExtraction
 from models.conversations import experiences, extractions, profiles
 from models.conversations.extractions import StoredTurn

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
-from jiyi.conversations.profiles import Profile, merged
+from jiyi.conversations.stored.profiles import Profile, merged
 from jiyi.conversations.types import ProfileSignals
 from models.memory.agents import AgentName
 

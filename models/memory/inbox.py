@@ -13,7 +13,7 @@ from uuid import UUID
 import psycopg
 from sqlalchemy import Connection, text
 
-from jiyi.conversations.turns import memories_of, memory_of
+from jiyi.conversations.stored.turns import memories_of, memory_of
 from jiyi.memory.appraisal import missing
 from jiyi.memory.nodes import Derived, counts_for_keywords, depth_of, derive
 from jiyi.protocol.events import AgentConfigured, Event, EventKey, MemoryObserved, NodeExecuted, SessionEnded, TurnRecorded

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
-from jiyi.conversations.turns import memory_of
+from jiyi.conversations.stored.turns import memory_of
 from jiyi.errors import IdReused
 from jiyi.protocol import events as wire
 from jiyi.protocol.event_content import Content, content, content_of, digest, is_export

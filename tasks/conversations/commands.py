@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from jiyi.conversations.chat import compaction
 from jiyi.conversations.chat.secrets import masked
+from jiyi.conversations.stored.uris import parse_uri, uri_of
 from jiyi.conversations.types import KINDS, CombinedExtraction, ExtractedMemory, Kind
-from jiyi.conversations.uris import parse_uri, uri_of
 from jiyi.errors import JiyiError
 from jiyi.protocol.conversations.commands import (
     ConfigureEmbedding,

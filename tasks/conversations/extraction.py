@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from jiyi.conversations.memories import Source, worth_keeping
+from jiyi.conversations.stored.memories import Source, worth_keeping
 from jiyi.conversations.types import CombinedExtraction
 from jiyi.errors import LLMUnavailable, ProviderUnavailable
 from jiyi.providers import llms

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from jiyi.conversations import intents, profiles
-from jiyi.conversations.choosing import Candidate
-from jiyi.conversations.rendering import Rendered, Style, render
+from jiyi.conversations import intents
+from jiyi.conversations.injection.choosing import Candidate
+from jiyi.conversations.injection.rendering import Rendered, Style, render
+from jiyi.conversations.stored import profiles
 from jiyi.conversations.types import KINDS, QueryAnalysis
 from jiyi.protocol.conversations.injection import ContextRequest, InjectedContext, InjectedMemory, InjectRequest
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode

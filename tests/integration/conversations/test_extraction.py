@@ -50,7 +50,7 @@ def test_few_messages_wait_for_more_or_for_the_end_of_the_session(group: str) ->
     assert timedelta(minutes=9) < waiting["due_at"] - datetime.now(UTC) <= timedelta(minutes=10)
     end_session(group)
     assert run() == 1
-    assert facts(group) == ["The user said: I live in Porto."]
+    assert facts(group) == ["User: I live in Porto."]
 
 
 def test_k36_what_follows_within_the_window_is_looked_through_together_and_nothing_twice(group: str) -> None:
@@ -94,13 +94,13 @@ def test_what_was_said_later_holds_whatever_comes_later(group: str) -> None:
     say(group, *SMALL_TALK, "I live in Porto.")
     hurry()
     run()
-    assert facts(group) == ["The user said: I live in Lisbon."]
+    assert facts(group) == ["User: I live in Lisbon."]
 
 
 def test_a_value_that_comes_back_within_one_run_holds(group: str) -> None:
     say(group, "I live in Porto.", "I live in Lisbon.", "I live in Porto.", "Hello.")
     run()
-    assert facts(group) == ["The user said: I live in Porto."]
+    assert facts(group) == ["User: I live in Porto."]
 
 
 def test_what_is_dated_ahead_does_not_hold_against_what_is_said_now(group: str) -> None:
@@ -109,7 +109,7 @@ def test_what_is_dated_ahead_does_not_hold_against_what_is_said_now(group: str) 
     say(group, *SMALL_TALK, "I live in Lisbon.", session_id="s2")
     hurry()
     run()
-    assert facts(group) == ["The user said: I live in Lisbon."]
+    assert facts(group) == ["User: I live in Lisbon."]
 
 
 def test_bug_h2_the_same_content_at_the_same_address_is_stored_once(group: str) -> None:
@@ -121,7 +121,7 @@ def test_bug_h2_the_same_content_at_the_same_address_is_stored_once(group: str) 
 
 
 def test_lists_grow(group: str) -> None:
-    say(group, "I love tea.", "I love rain.", *SMALL_TALK)
+    say(group, "I am allergic to peanuts.", "I am allergic to milk.", *SMALL_TALK)
     run()
     assert len(facts(group)) == 2
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.conversations.choosing import Candidate, Price, choose
-from jiyi.conversations.rendering import Style, render
+from jiyi.conversations.injection.choosing import Candidate, Price, choose
+from jiyi.conversations.injection.rendering import Style, render
 from jiyi.conversations.types import Kind
 from jiyi.text.budget import estimate_tokens
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID, uuid5
 
-from jiyi.conversations.experiences import StoredExperience, pattern_hash, text_of
+from jiyi.conversations.stored.experiences import StoredExperience, pattern_hash, text_of
+from jiyi.conversations.stored.uris import uri_of
 from jiyi.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message, Outcome
-from jiyi.conversations.uris import uri_of
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event, MemoryObserved
 from jiyi.text.digests import content_digest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from jiyi.conversations.uris import uri_of
+from jiyi.conversations.stored.uris import uri_of
 from jiyi.protocol.events import Event, MemoryObserved, Observation, TurnRecorded
 from jiyi.providers.llms.questions import Poignancy
 from jiyi.providers.llms.rules import poignancy

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
-from jiyi.conversations.choosing import WORTH_SHOWING, Candidate, Chosen, Price, choose
+from jiyi.conversations.injection.choosing import WORTH_SHOWING, Candidate, Chosen, Price, choose
 from jiyi.conversations.types import KINDS, Kind
 from jiyi.providers.llms.blocks import quoted, visible_json
 from jiyi.text.budget import estimate_tokens
