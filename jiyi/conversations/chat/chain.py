@@ -15,6 +15,7 @@ from threading import BoundedSemaphore, Thread
 from typing import Protocol, TypeVar
 
 from jiyi.conversations.types import Message
+from jiyi.protocol.conversations.compaction import ChatMessage
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,10 @@ class Exchange:
     system_prompt: str = ""
     user_input: str = ""
     session_id: str | None = None
+    #: What was said, for memory.
     messages: tuple[Message, ...] = ()
+    #: The messages as the model gets them, with calls of tools and their results.
+    chat: tuple[ChatMessage, ...] = ()
     #: Until when the stages have to be done, as ``time.monotonic`` counts.
     deadline: float = field(default_factory=lambda: time.monotonic() + 1.0)
 

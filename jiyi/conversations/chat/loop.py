@@ -13,14 +13,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from jiyi.client.transports.outbox import CLOSE_SECONDS, Counts, Outbox
 from jiyi.conversations.chat.chain import Chain, Exchange, Stage
-from jiyi.conversations.chat.recording import messages_of
+from jiyi.conversations.chat.compacting import CompactionStage
+from jiyi.conversations.chat.recording import messages_of, with_text
 from jiyi.conversations.chat.stages import GuardStage, MemoryStage
 from jiyi.conversations.types import Message
+from jiyi.protocol.conversations.compaction import ChatMessage, CompactionLimits
 from jiyi.protocol.conversations.injection import BUDGET, Format, InjectedContext
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ class ConversationLoop:
         max_tokens: most tokens that are put into a prompt.
         format: how they are written; ``template`` for the format of that name.
         seconds: longest that a call waits.
+        limits: when a conversation that is passed to :meth:`before` is compacted.
         stages: more stages beside those of the loop (:class:`jiyi.conversations.chat.chain.Stage`).
         on_failure: called with a sentence for each turn that is refused or lost.
     """
@@ -52,13 +56,15 @@ class ConversationLoop:
         format: Format = "markdown",  # noqa: A002 – the setting's name
         template: str | None = None,
         seconds: float = SECONDS,
+        limits: CompactionLimits | None = None,
         stages: Iterable[Stage] = (),
         on_failure: Callable[[str], object] | None = None,
     ) -> None:
         self._outbox = Outbox(client, "a turn", "turns", on_failure=on_failure)
         self._memory = MemoryStage(client.conversations, self._outbox, client.group, max_tokens=max_tokens, form=format, template=template)
         self._seconds, self._on_failure = seconds, on_failure
-        self.chain = Chain([self._memory, GuardStage(), *stages])
+        compaction = CompactionStage(limits, flush=self._memory.after)
+        self.chain = Chain([compaction, self._memory, GuardStage(), *stages])
 
     def __enter__(self) -> Self:
         return self
@@ -93,11 +99,11 @@ class ConversationLoop:
         session_id: str | None = None,
         messages: Sequence[Mapping[str, Any] | Message] = (),
     ) -> Exchange:
-        """The same for programs that pass their messages, too: these may be compacted."""
+        """The same for programs that pass their messages, too: ``chat`` of what comes back may be shorter than they are."""
         exchange = Exchange(agent_id, system_prompt, user_input, session_id, deadline=time.monotonic() + self._seconds)
         try:
-            exchange = Exchange(agent_id, system_prompt, user_input, session_id, tuple(messages_of(messages)), exchange.deadline)
-            return self.chain.before(exchange)
+            said, chat = tuple(messages_of(messages)), tuple(map(_as_chat, messages))
+            return self.chain.before(replace(exchange, messages=said, chat=chat))
         except Exception:
             log.exception("the prompt is left as it was")
             return exchange
@@ -121,3 +127,10 @@ class ConversationLoop:
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
         """Publish the turns that are still waiting, and end."""
         self._outbox.close(seconds)
+
+
+def _as_chat(message: Mapping[str, Any] | Message) -> ChatMessage:
+    """With all its fields; a content of parts as their texts."""
+    if isinstance(message, Message):
+        return ChatMessage(role=message.role, content=message.text)
+    return ChatMessage.model_validate({**message, "content": with_text(message)["text"]})

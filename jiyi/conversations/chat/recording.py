@@ -36,7 +36,7 @@ def messages_of(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message
     found = []
     for place, message in enumerate(messages):
         try:
-            one = message if isinstance(message, Message) else Message.model_validate(_with_text(message))
+            one = message if isinstance(message, Message) else Message.model_validate(with_text(message))
         except ValidationError as error:
             raise InvalidEvent([f"messages.{place}.{problem}" for problem in problems_of(error)]) from None
         if one.text.strip():
@@ -127,8 +127,8 @@ def _event_id(group_id: str, agent_id: str, session_id: str, digest: bytes, numb
     return uuid5(TURNS, "\x00".join((group_id, agent_id, session_id, str(number), digest.hex())))
 
 
-def _with_text(message: Mapping[str, Any]) -> dict[str, Any]:
-    """``content`` is a text, or parts some of which are texts."""
+def with_text(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The message with its ``text``: its ``content``, which may be parts some of which are texts."""
     fields = dict(message)
     content = fields.get("text", fields.get("content"))
     if isinstance(content, list):
