@@ -2,32 +2,38 @@
 
     python -m bench.injection FILE [--json] [--limit CONVERSATIONS] [--budgets 500,1000,2000]
 
-``FILE`` is LoCoMo's or BEAM's JSON (see ``docs/benchmarks.md``). Everything goes through the two calls of the loop, with the
+``FILE`` is LoCoMo's or BEAM's JSON (see ``docs/benchmarks.md``), or the project's own ``bench/chat.json``. Everything goes through the two calls of the loop, with the
 default embedder and no LLM. A turn of the evidence counts if one line of the context has at least 80 % of its tokens:
 
 ``evidence_recall``
     mean over the questions of the share of their evidence that counts
 ``tokens_max``
     the largest context; ``over`` counts those over their budget
+``right``
+    share of the questions that have at least one turn of their evidence in the context
+``changed_right``
+    of the questions about what has changed: what holds today is there, and what does not is left out or marked as earlier
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench import locomo
+from bench import chat, locomo
 from bench.support.quality import Agent, settle
 from bench.support.ranking import DECIMALS
 from bench.support.service import machine, running
@@ -44,6 +50,27 @@ PATIENCE = 60.0
 #: What was said days ago waits for nothing more.
 SETTINGS = {"extract_window_seconds": "0", "extract_wait_seconds": "1"}
 FLUSH_SECONDS = 600.0
+#: What a line says that is no longer so.
+EARLIER = re.compile(r"\((?:no longer so since .*|.*起已改变)\)$")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, the texts of turns that answer it, and of turns that once did."""
+
+    text: str
+    evidence: list[str]
+    outdated: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What came of a question."""
+
+    recall: float
+    tokens: int
+    #: None where nothing has changed.
+    changed_right: bool | None
 
 
 @dataclass(frozen=True)
@@ -52,23 +79,29 @@ class Talk:
 
     agent_id: str
     sessions: dict[str, list[dict[str, Any]]]
-    questions: list[tuple[str, list[str]]]
+    questions: list[Asked]
 
 
 def read(path: Path, limit: int | None = None) -> list[Talk]:
-    """LoCoMo's form, which BEAM has, too: its speakers are ``user`` and ``assistant``, LoCoMo's are people."""
-    return [_talk(agent) for agent in locomo.read(path, limit)]
+    """LoCoMo's form, which BEAM has, too, or that of the project's chat. Speakers are people, or ``user`` and ``assistant``."""
+    agents = [chat.read(path)] if path.name == chat.CHAT.name else locomo.read(path, limit)
+    return [_talk(agent) for agent in agents]
 
 
 def _talk(agent: Agent) -> Talk:
     sessions: dict[str, list[dict[str, Any]]] = {}
     texts = {}
     for memory in agent.memories:
-        speaker, _, text = memory.text.partition(": ")
+        speaker = memory.subject or "user"
+        text = memory.text.removeprefix(f"{speaker}: ")
         who = {"role": speaker} if speaker in ("user", "assistant") else {"role": "user", "name": speaker}
         sessions.setdefault(str(memory.session_id), []).append({**who, "content": text, "at": memory.occurred_at})
         texts[memory.key] = text
-    return Talk(agent.agent_id, sessions, [(one.text, [texts[key] for key in one.evidence]) for one in agent.questions])
+    questions = [
+        Asked(one.text, [texts[key] for key in one.evidence], [texts[key] for key in getattr(one, "outdated", ())])
+        for one in agent.questions
+    ]
+    return Talk(agent.agent_id, sessions, questions)
 
 
 def counts(turn: str, lines: Sequence[Counter[str]]) -> bool:
@@ -78,12 +111,18 @@ def counts(turn: str, lines: Sequence[Counter[str]]) -> bool:
     return total > 0 and any(sum((said & line).values()) >= SHOWN * total for line in lines)
 
 
-def ask(loop: ConversationLoop, talk: Talk, recalls: list[float], sizes: list[int]) -> None:
-    for question, evidence in talk.questions:
-        prompt = loop.before_completion(talk.agent_id, "", question)
-        lines = [Counter(tokens(line)) for line in prompt.splitlines()]
-        recalls.append(sum(counts(turn, lines) for turn in evidence) / len(evidence))
-        sizes.append(estimate_tokens(prompt))
+def ask(loop: ConversationLoop, talk: Talk) -> Iterator[Answered]:
+    for question in talk.questions:
+        prompt = loop.before_completion(talk.agent_id, "", question.text)
+        lines = prompt.splitlines()
+        shown = [Counter(tokens(line)) for line in lines]
+        recall = sum(counts(turn, shown) for turn in question.evidence) / len(question.evidence)
+        yield Answered(recall, estimate_tokens(prompt), _changed_right(question, lines) if question.outdated else None)
+
+
+def _changed_right(question: Asked, lines: Sequence[str]) -> bool:
+    today = [Counter(tokens(line)) for line in lines if not EARLIER.search(line)]
+    return any(counts(turn, today) for turn in question.evidence) and not any(counts(turn, today) for turn in question.outdated)
 
 
 def remember(client: Client, talks: Sequence[Talk], console: Console) -> None:
@@ -103,19 +142,23 @@ def run(path: Path, limit: int | None, budgets: Sequence[int], console: Console)
     with running(**SETTINGS) as client:
         remember(client, talks, console)
         for budget in budgets:
-            recalls: list[float] = []
-            sizes: list[int] = []
             with ConversationLoop(client, max_tokens=budget, seconds=PATIENCE) as loop:
-                for talk in track(talks, description=f"asking, {budget:,} tokens", console=console):
-                    ask(loop, talk, recalls, sizes)
-            figures[str(budget)] = {
-                "evidence_recall": round(sum(recalls) / len(recalls), DECIMALS),
-                "tokens_max": max(sizes),
-                "tokens_mean": round(sum(sizes) / len(sizes), 1),
-                "over": sum(size > budget for size in sizes),
-                "questions": len(recalls),
-            }
+                asked = track(talks, description=f"asking, {budget:,} tokens", console=console)
+                answers = [answer for talk in asked for answer in ask(loop, talk)]
+            figures[str(budget)] = _figures(answers, budget)
     return figures
+
+
+def _figures(answers: Sequence[Answered], budget: int) -> dict[str, float]:
+    changed = [answer.changed_right for answer in answers if answer.changed_right is not None]
+    return {
+        "evidence_recall": round(mean(answer.recall for answer in answers), DECIMALS),
+        "tokens_max": max(answer.tokens for answer in answers),
+        "tokens_mean": round(mean(answer.tokens for answer in answers), 1),
+        "over": sum(answer.tokens > budget for answer in answers),
+        "right": round(mean(answer.recall > 0 for answer in answers), DECIMALS),
+        "questions": len(answers),
+    } | ({"changed": len(changed), "changed_right": round(mean(changed), DECIMALS)} if changed else {})
 
 
 def main() -> None:
