@@ -2,7 +2,8 @@
 
     python -m bench.injection FILE [--json] [--limit CONVERSATIONS] [--budgets 500,1000,2000]
 
-``FILE`` is LoCoMo's or BEAM's JSON (see ``docs/benchmarks.md``), or the project's own ``bench/chat.json``. Everything goes through the two calls of the loop, with the
+``FILE`` is LoCoMo's or BEAM's JSON (see ``docs/benchmarks.md``), or the project's own ``bench/chat.json``.
+Everything goes through the two calls of the loop, with the
 default embedder and no LLM. A turn of the evidence counts if one line of the context has at least 80 % of its tokens:
 
 ``evidence_recall``

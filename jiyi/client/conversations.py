@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from pydantic import BaseModel
 from pydantic_core import from_json
 
 from jiyi.client.calls import Calls, checked
+from jiyi.errors import InvalidRequest
+from jiyi.protocol.conversations.catalogue import COMMANDS
 from jiyi.protocol.conversations.injection import BUDGET, ContextRequest, Format, InjectedContext, InjectRequest
 from jiyi.protocol.wire.calls import retrieval_queue
 
@@ -53,6 +58,17 @@ class Conversations:
         """What belongs before the answer to a query (ZC-105)."""
         request = checked(ContextRequest, agent_id=agent_id, query=query, max_tokens=max_tokens, format=format, template=template)
         return self._ask("memory_build_context", request, timeout)
+
+    def command(self, name: str, timeout: float | None = None, **fields: Any) -> BaseModel:
+        """The result of one of the commands of ``docs/conversations.md``, such as ``command("viking_ls", uri="agent://companion")``.
+
+        Raises:
+            InvalidRequest: there is no such command, or with a sentence per wrong field.
+        """
+        if name not in COMMANDS:
+            raise InvalidRequest([f"name: no command {name!r}"])
+        request, result, queue = COMMANDS[name]
+        return result.model_validate(self._calls.act(name, checked(request, **fields), timeout, queue=queue))
 
     def _ask(self, action: str, request: ContextRequest, timeout: float | None) -> InjectedContext:
         """By the worker that has the agent's index."""
