@@ -31,10 +31,16 @@ _ENGLISH_DAYS = {
     "this evening": 0,
     "tomorrow": 1,
 }
-_CHINESE_DAYS = {
-    "大前天": -3, "前天": -2, "昨天": -1, "昨晚": -1, "昨日": -1, "今天": 0, "今晚": 0, "今早": 0, "明天": 1, "明晚": 1, "明早": 1,
-    "明日": 1, "后天": 2, "大后天": 3,
-}  # fmt: skip
+_CHINESE_DAYS_BY_NUMBER = {
+    -3: "大前天",
+    -2: "前天",
+    -1: "昨天 昨晚 昨日",
+    0: "今天 今晚 今早",
+    1: "明天 明晚 明早 明日",
+    2: "后天",
+    3: "大后天",
+}
+_CHINESE_DAYS = {word: days for days, words in _CHINESE_DAYS_BY_NUMBER.items() for word in words.split()}
 _CHINESE_WEEKS = {"上上": -2, "上": -1, "这": 0, "本": 0, "下": 1, "下下": 2}
 
 #: A clause with one of these tells what happened: a bare weekday in it is over.

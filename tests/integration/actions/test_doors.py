@@ -26,7 +26,7 @@ IN_WEB = tuple(
 )
 CASES: tuple[Case, ...] = (*IN_WEB, *by_workers.CASES)
 #: Tried in a database of its own: ``operations/test_reembedding.py``.
-ELSEWHERE = {"reembedding.step"}
+ELSEWHERE = {"reembedding.step", "viking_configure_embedding"}
 Door = Callable[[Case, str, Any], str]
 
 

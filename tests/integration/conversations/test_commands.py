@@ -15,6 +15,8 @@ from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.conversations.commands import (
     AddResource,
     AgentId,
+    ConfigureEmbedding,
+    ConfigureSummaries,
     EmbedText,
     EstimateTokens,
     ExportMemories,
@@ -402,6 +404,15 @@ def test_zc125_zc145_a_vector_with_pieces_and_keywords(group: str) -> None:
     found = worker.create_embedding(me(group), EmbedText(text="The kiln reached 1,240 °C."))
     assert len(found.vector) > 0
     assert found.pieces[0]["keywords"]
+
+
+def test_zc117_zc118_drivers_are_named_and_what_is_missing_is_told(group: str) -> None:
+    with pytest.raises(InvalidRequest, match="to:"):
+        worker.configure_embedding(me(group), ConfigureEmbedding(provider="nobody"))
+    found = worker.configure_summaries(me(group), ConfigureSummaries(provider="openai", model="gpt-4o-mini"))
+    assert (found.active, found.in_use) == (False, "rules")
+    assert "JIYI_LLM=openai:gpt-4o-mini" in found.how
+    assert worker.configure_summaries(me(group), ConfigureSummaries(provider="rules")).active
 
 
 def test_zc126_embedders_are_listed(group: str) -> None:
