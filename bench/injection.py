@@ -22,7 +22,6 @@ import argparse
 import json
 import re
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from sqlalchemy import text
 
 from bench import chat, locomo
 from bench.support.quality import Agent, settle
@@ -40,8 +40,10 @@ from bench.support.ranking import DECIMALS
 from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.conversations.chat.loop import ConversationLoop
+from jiyi.polling import poll
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.tokens import tokens
+from models.db.connection import unit_of_work
 
 BUDGETS = (500, 1_000, 2_000)
 #: Share of a turn's tokens that a line must have.
@@ -133,8 +135,14 @@ def remember(client: Client, talks: Sequence[Talk], console: Console) -> None:
                 loop.after_completion(talk.agent_id, messages, session_id)
         if not loop.flush(FLUSH_SECONDS):
             raise TimeoutError(f"turns were not published in {FLUSH_SECONDS:g} s")
-        time.sleep(1)  # the intake has taken the last message
+        published = loop.counts.published
+    poll(_stored, lambda stored: stored >= published, FLUSH_SECONDS, lambda stored: f"{stored:,} of {published:,} turns are stored")
     settle()
+
+
+def _stored() -> int:
+    with unit_of_work() as connection:
+        return int(connection.execute(text("SELECT count(*) FROM events WHERE type = 'turn.recorded'")).scalar_one())
 
 
 def run(path: Path, limit: int | None, budgets: Sequence[int], console: Console) -> dict[str, dict[str, float]]:
