@@ -35,6 +35,7 @@ Mode = Literal["recent", "elapsed", "stanford"]
 RelevanceMode = Literal["hybrid", "dense", "lexical"]
 Dedupe = Literal["off", "exact"]
 #: Where a value that an event does not bring comes from: nowhere, its own text, or the LLM.
+ExtractFallback = Literal["wait", "rules"]
 Derive = Literal["off", "llm"]
 DeriveKeywords = Literal["text", "llm"]
 PendingClaims = Literal["refuse", "flag"]
@@ -264,6 +265,17 @@ class Settings(BaseSettings):
         10, ge=0, le=100_000, description="Web searches that one session may make; those answered from the cache do not count."
     )
     web_search_cache_seconds: float = Field(300.0, ge=0, le=86_400, description="How long the results of a web search are used again.")
+
+    # Conversations: what is taken from them, and when
+    extract_window_seconds: float = Field(
+        30.0, ge=0, le=3_600, description="After turns were looked through, what follows waits so long and is looked through together."
+    )
+    extract_min_messages: int = Field(4, ge=1, le=1_000, description="Fewer new turns than this wait for more, or for the session's end.")
+    extract_wait_seconds: float = Field(600.0, ge=0, le=86_400, description="Longest that a few new turns wait.")
+    extract_max_messages: int = Field(60, ge=2, le=1_000, description="Most new turns that one extraction looks through.")
+    extract_fallback: ExtractFallback = Field(
+        "wait", description="While the LLM is away: `wait` for it, or extract by `rules`, marked as such."
+    )
 
     # Workers
     intake_batch: int = Field(256, ge=1, le=10_000, description="Most messages that the intake takes in one transaction.")

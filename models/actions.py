@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from models.accounts import actions as accounts
+from models.conversations import actions as conversations
+from models.conversations import commands, resources
 from models.db.actions import REGISTERED, Action
 from models.erasure import actions as erasure
 from models.memory import actions as memory
@@ -17,5 +19,8 @@ from models.tiers import actions as tiers
 from models.tiers import questions as tiers_questions
 
 #: The modules whose import registers the actions: one a subject.
-SUBJECTS = (accounts, erasure, memory, memory_questions, operations, queue, reflection, tiers, tiers_questions)
+SUBJECTS = (
+    *(accounts, conversations, commands, resources, erasure, memory, memory_questions),
+    *(operations, queue, reflection, tiers, tiers_questions),
+)
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
+from jiyi.conversations.types import Kind
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.tiers.query import Order, SearchType
@@ -55,6 +56,10 @@ class ObservationArguments(Envelope, total=False):
     vector: VectorLike | None
     embedding_model: str | None
     provenance: dict[str, Any]
+    kind: Kind | None
+    uri: str | None
+    abstract: str | None
+    overview: str | None
 
 
 class AgentArguments(TypedDict, total=False):

@@ -27,6 +27,7 @@ from jiyi.client.arguments import (
     RetrievalArguments,
 )
 from jiyi.client.calls import Calls, Id, checked
+from jiyi.client.conversations import Conversations
 from jiyi.client.dead_letters import DeadLetters
 from jiyi.client.embeddings import Embeddings
 from jiyi.client.erasure import Erasure
@@ -115,6 +116,7 @@ class Client:
         self._calls = calls = Calls(self.transport, self.settings, self.group)
         self.agents = Agents(calls)
         self.archive = Archive(calls)
+        self.conversations = Conversations(calls)
         self.dead_letters = DeadLetters(calls)
         self.embeddings = Embeddings(calls)
         self.erasure = Erasure(calls)

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from jiyi.conversations.types import Kind
 from jiyi.protocol.events import NodeType
 
 
@@ -33,6 +34,10 @@ class MemoryFields(MemoryBrief):
     node_count: int = Field(description="Its number within its agent, from 1.")
     expires_at: datetime | None
     keywords: list[str]
+    kind: Kind | None = Field(None, description="Of what was taken from conversations: which kind it is.")
+    uri: str | None = Field(None, description="Its address, if it has a kind.")
+    superseded_by: UUID | None = Field(None, description="The newer memory that contradicts it.")
+    superseded_at: datetime | None = Field(None, description="When that was said.")
 
 
 class MemoryStatement(MemoryFields):

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 from uuid6 import uuid7
 
 from jiyi.protocol import events as wire
-from jiyi.protocol.events import Configuration, Ending, Event, Execution, Moment, Name, Observation
+from jiyi.protocol.events import Configuration, Ending, Event, Execution, Moment, Name, Observation, Turn
 from jiyi.protocol.rest import FOREIGN_GROUP
 from jiyi.settings import get_settings
 
@@ -49,6 +49,11 @@ class ObservedEvent(_TypedEvent):
     type: Literal["memory.observed"]
     payload: Observation
 
+    @model_validator(mode="after")
+    def _address_is_the_agents(self) -> Self:
+        wire.refuse_anothers_address(self.agent_id, self.payload.uri)
+        return self
+
 
 class ConfiguredEvent(_TypedEvent):
     """`agent.configured`: settings of an agent that are given replace its own."""
@@ -77,10 +82,23 @@ class ExecutedEvent(_TypedEvent):
     payload: Execution
 
 
+class TurnEvent(_TypedEvent):
+    """`turn.recorded`: somebody said something in a conversation with the agent."""
+
+    type: Literal["turn.recorded"]
+    session_id: Name = Field(description="Which conversation it is.")
+    payload: Turn
+
+
 class ShortEvent(Observation, _Envelope):
     """One observation, without envelope and payload: `{"agent_id": "klaus", "description": "Klaus reads a book"}`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", title="ShortEvent")
+
+    @model_validator(mode="after")
+    def _address_is_the_agents(self) -> Self:
+        wire.refuse_anothers_address(self.agent_id, self.uri)
+        return self
 
     def as_event(self, group_id: str) -> Event:
         """The event on the wire."""
@@ -107,6 +125,7 @@ AnyEvent = Annotated[
     | Annotated[ConfiguredEvent, Tag("agent.configured")]
     | Annotated[EndedEvent, Tag("session.ended")]
     | Annotated[ExecutedEvent, Tag("node.executed")]
+    | Annotated[TurnEvent, Tag("turn.recorded")]
     | Annotated[ShortEvent, Tag("short.form")],
     Discriminator(
         _form_of,

@@ -17,6 +17,8 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 from uuid6 import uuid7
 
+from jiyi.conversations.stored.uris import MAX_URI_CHARS, parse_uri
+from jiyi.conversations.types import Kind, Role
 from jiyi.errors import InvalidEvent, problems_of, readable_part
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.wire.json_keys import Repeating, gives_each_once, keys_in, load, repeated_in, repeated_key, sentence
@@ -36,6 +38,8 @@ MAX_FLAGS = 20
 #: Calls within calls that an output may come from.
 MAX_DEPTH = 1_000_000
 MAX_PROVENANCE_BYTES = 8_192
+#: Characters of a memory in three to five keywords, and in one or two sentences.
+MAX_ABSTRACT_CHARS, MAX_OVERVIEW_CHARS = 500, 2_000
 MAX_PROVENANCE_DEPTH = 20
 #: Latest events that a new one may be compared with: the original's are 5 to 8.
 MAX_RETENTION = 100
@@ -101,6 +105,12 @@ NodeType = Literal["event", "thought", "chat"]
 Flag = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 
 
+def refuse_anothers_address(agent_id: str, uri: str | None) -> None:
+    """Raises :class:`ValueError` for an address of another agent."""
+    if uri is not None and parse_uri(uri).agent_id != agent_id:
+        raise ValueError(f"uri: {uri!r} is an address of another agent than {agent_id!r}")
+
+
 class Observation(BaseModel):
     """What was perceived, thought or said: the payload of ``memory.observed`` (GA-08, GA-09).
 
@@ -148,6 +158,22 @@ class Observation(BaseModel):
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = Field(
         {}, description="Where it comes from: any small JSON object."
     )
+    kind: Kind | None = Field(
+        None, description="Of what is remembered of conversations: `preference`, `knowledge`, `experience` or `session`. Needs uri."
+    )
+    uri: Annotated[str, Field(max_length=MAX_URI_CHARS)] | None = Field(
+        None, description="Its address, `agent://{agent}/{kind}/{category}`: the same content is stored there once. Needs kind."
+    )
+    abstract: Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS)] | None = Field(None, description="It in three to five keywords.")
+    overview: Annotated[str, Field(max_length=MAX_OVERVIEW_CHARS)] | None = Field(None, description="It in one or two sentences.")
+
+    @model_validator(mode="after")
+    def _kind_has_an_address(self) -> Self:
+        if (self.kind is None) != (self.uri is None):
+            raise ValueError("kind and uri belong together: give both or neither")
+        if self.uri is not None and parse_uri(self.uri).kind != self.kind:
+            raise ValueError(f"uri: {self.uri!r} is no address of the kind {self.kind}")
+        return self
 
     @model_validator(mode="after")
     def _vector_names_its_model(self) -> Self:
@@ -206,6 +232,17 @@ class Execution(BaseModel):
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
 
 
+class Turn(BaseModel):
+    """One message of a conversation: the payload of ``turn.recorded``."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    role: Role
+    text: Description
+    name: Name | None = None
+    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
+
+
 #: (event_id, group_id).
 EventKey = tuple[UUID, str]
 
@@ -232,6 +269,11 @@ class MemoryObserved(_Event):
 
     type: Literal["memory.observed"] = "memory.observed"
     payload: Observation
+
+    @model_validator(mode="after")
+    def _address_is_the_agents(self) -> Self:
+        refuse_anothers_address(self.agent_id, self.payload.uri)
+        return self
 
 
 class AgentConfigured(_Event):
@@ -261,15 +303,28 @@ class NodeExecuted(_Event):
     payload: Execution
 
 
+class TurnRecorded(_Event):
+    """Somebody said something in a conversation with the agent; it is kept, and what it tells is extracted."""
+
+    type: Literal["turn.recorded"] = "turn.recorded"
+    payload: Turn
+
+    @model_validator(mode="after")
+    def _has_a_session(self) -> Self:
+        if self.session_id is None:
+            raise ValueError("session_id: required: which conversation it is")
+        return self
+
+
 #: Every event type there is. A new one is added here, in ``docs/events.md`` and in the intake.
-EVENT_CLASSES: tuple[type[_Event], ...] = (MemoryObserved, AgentConfigured, SessionEnded, NodeExecuted)
+EVENT_CLASSES: tuple[type[_Event], ...] = (MemoryObserved, AgentConfigured, SessionEnded, NodeExecuted, TurnRecorded)
 #: What events are made of.
-_MODELS: tuple[type[BaseModel], ...] = (*EVENT_CLASSES, Observation, Configuration, ImportedCounters, Ending, Execution)
+_MODELS: tuple[type[BaseModel], ...] = (*EVENT_CLASSES, Observation, Configuration, ImportedCounters, Ending, Execution, Turn)
 #: Of all events and what is in them: names that are ours, whoever sent them.
 FIELD_NAMES = frozenset(name for cls in _MODELS for name in cls.model_fields)
 EVENT_TYPES = tuple(cls.model_fields["type"].default for cls in EVENT_CLASSES)
 
-Event = MemoryObserved | AgentConfigured | SessionEnded | NodeExecuted
+Event = MemoryObserved | AgentConfigured | SessionEnded | NodeExecuted | TurnRecorded
 _ONE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
 _MANY: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="type")]])
 

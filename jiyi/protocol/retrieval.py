@@ -10,6 +10,7 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticSerializationError
 
+from jiyi.conversations.types import Kind
 from jiyi.memory.fields import MemoryStatement
 from jiyi.protocol.events import NOT_BLANK, NUL_ESCAPE, Keyword, Name, NodeType, unstorable
 from jiyi.protocol.wire.vectors import Vector
@@ -77,6 +78,10 @@ class Filters(BaseModel):
     min_similarity: float | None = Field(
         None, ge=-1, le=1, allow_inf_nan=False, description="Least cosine similarity with the focal text, -1 … 1."
     )
+    kinds: Annotated[list[Kind | Literal["memory"]], Field(min_length=1)] = Field(
+        ["memory"], description="Of these kinds: `memory` is all that was not taken from conversations, the others are theirs."
+    )
+    include_superseded: bool = Field(False, description="What a newer memory of a conversation contradicts, too.")
     include_archived: bool = Field(False, description="Archived memories, too.")
     include_expired: bool = Field(
         False, description="Memories past their expiry, too (GA-11). The `stanford` mode always has them, as the original does."

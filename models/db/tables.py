@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from models.accounts import tables as accounts
+from models.conversations import tables as conversations
 from models.db.base import Base
 from models.erasure import tables as erasure
 from models.memory import tables as memory
@@ -12,4 +13,4 @@ from models.reflection import tables as reflection
 from models.retrieval import tables as retrieval
 from models.tiers import tables as tiers
 
-__all__ = ["Base", "accounts", "erasure", "memory", "operations", "queue", "reflection", "retrieval", "tiers"]
+__all__ = ["Base", "accounts", "conversations", "erasure", "memory", "operations", "queue", "reflection", "retrieval", "tiers"]

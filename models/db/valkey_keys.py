@@ -4,6 +4,7 @@
 |---|---|---|---|
 | ``jiyi:reply:<request id>`` | list, one JSON answer | retrieval worker | ``REPLY_SECONDS`` (``jiyi.protocol.wire.calls``) |
 | ``jiyi:wake:<kind>`` | string | whoever wakes work; deleted by the worker that claims | ``WAKE_SECONDS`` |
+| ``jiyi:wake:<kind>:at:<slot>`` | string | whoever wakes work that is due later | until then, and ``WAKE_SECONDS`` |
 | ``jiyi:access`` | sorted set, node id → latest access (epoch seconds) | retrieval worker | until flushed |
 | ``jiyi:access:count`` | hash, node id → accesses | retrieval worker | until flushed |
 | ``jiyi:access:flush:<uuid>``, ``…:count`` | the two above, handed over | flush task | until written to the database |
@@ -56,6 +57,8 @@ COUNTERS = "jiyi:counters"
 
 #: A wake-up flag outlives the message it stands for only if that message was lost: so long the kind is not woken again.
 WAKE_SECONDS = 10
+#: Work of a kind that gets due within so many seconds is woken by one message.
+WAKE_SLOT_SECONDS = 2
 
 
 def call(signature: str) -> str:
@@ -64,6 +67,11 @@ def call(signature: str) -> str:
 
 def wake(kind: str) -> str:
     return f"jiyi:wake:{kind}"
+
+
+def wake_at(kind: str, slot: int) -> str:
+    """``slot``: epoch seconds by ``WAKE_SLOT_SECONDS``."""
+    return f"jiyi:wake:{kind}:at:{slot}"
 
 
 def access_flush(flush_id: UUID) -> str:

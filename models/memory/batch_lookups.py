@@ -64,6 +64,30 @@ def latest(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[A
     return found
 
 
+def addressed(
+    connection: Connection, observed: Iterable[MemoryObserved], ready: Mapping[EventKey, PreparedMemory]
+) -> dict[tuple[str, str, str, bytes], UUID]:
+    """What is in force at the addresses of the batch's memories, by address and content (ZC-25)."""
+    wanted = [event for event in observed if event.payload.uri is not None and event.payload.kind != "session"]
+    if not wanted:
+        return {}
+    parameters = {
+        "groups": [event.group_id for event in wanted],
+        "agents": [event.agent_id for event in wanted],
+        "uris": [event.payload.uri for event in wanted],
+        "hashes": [ready[event.key].derived.content_hash for event in wanted],
+    }
+    rows = connection.execute(_ADDRESSED, parameters)
+    return {(row.group_id, row.agent_id, row.uri, bytes(row.content_hash)): row.node_id for row in rows}
+
+
+_ADDRESSED = text("""
+    SELECT n.group_id, n.agent_id, n.uri, n.content_hash, n.node_id
+    FROM memory_nodes n JOIN unnest(
+        CAST(:groups AS text[]), CAST(:agents AS text[]), CAST(:uris AS text[]), CAST(:hashes AS bytea[])
+    ) AS w(group_id, agent_id, uri, content_hash) USING (group_id, agent_id, uri, content_hash)
+    WHERE n.kind <> 'session' AND n.superseded_at IS NULL
+""")
 _DEPTHS = text("SELECT group_id, agent_id, node_id, depth FROM memory_nodes WHERE node_id = ANY(:ids)")
 _TWINS = text("""
     SELECT DISTINCT ON (n.group_id, n.agent_id, n.type, n.content_hash)

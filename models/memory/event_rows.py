@@ -124,16 +124,17 @@ NODE_COLUMNS = _GIVEN + _DERIVED + _OWN
 
 @dataclass(frozen=True, slots=True)
 class PreparedMemory:
-    """An observation with all of its rows that needs no database."""
+    """A memory with all of its rows that needs no database; ``event`` is that of the event that becomes it."""
 
+    memory: MemoryObserved
     derived: Derived
     event: EventRow
     fields: tuple[Any, ...]
 
 
-def prepared(event: MemoryObserved, derived: Derived) -> PreparedMemory:
-    """The event's rows, as far as they follow from it alone."""
-    seen, keywords = event.payload, derived.keywords
+def prepared(event: Event, memory: MemoryObserved, derived: Derived) -> PreparedMemory:
+    """The rows of an event and of the memory that it becomes, as far as they follow from it alone."""
+    seen, keywords = memory.payload, derived.keywords
     filling: list[Any] = [str(node_id) for node_id in seen.evidence] or [list(pair) for pair in seen.utterances]
     row = event_row(event)
     own: tuple[Any, ...] = NodeFields(
@@ -151,7 +152,7 @@ def prepared(event: MemoryObserved, derived: Derived) -> PreparedMemory:
         None if seen.vector is None else to_array(seen.vector),
     )
     given: tuple[Any, ...] = _given(seen)
-    return PreparedMemory(derived, row, given + _derived(derived) + own)
+    return PreparedMemory(memory, derived, row, given + _derived(derived) + own)
 
 
 def event_row(event: Event, outcome: str = "") -> EventRow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import islice
 from typing import Any
 from uuid import UUID
@@ -12,10 +13,12 @@ from uuid import UUID
 import psycopg
 from sqlalchemy import Connection, text
 
+from jiyi.conversations.stored.turns import memory_of
 from jiyi.memory.appraisal import missing
 from jiyi.memory.nodes import Derived, counts_for_keywords, depth_of, derive
-from jiyi.protocol.events import AgentConfigured, Event, EventKey, MemoryObserved, NodeExecuted, SessionEnded
+from jiyi.protocol.events import AgentConfigured, Event, EventKey, MemoryObserved, NodeExecuted, SessionEnded, TurnRecorded
 from jiyi.settings import get_settings
+from models.conversations import windows
 from models.db.bulk_copy import Copy, copy_rows
 from models.db.connection import driver
 from models.erasure import refusal
@@ -50,6 +53,9 @@ ENLARGE = "enlarge"
 #: Owed by nodes from before there were tokens (migration 0002).
 TOKENIZE = "tokenize"
 
+#: Owed by what was taken from a conversation, and has no overview yet.
+SUMMARIZE = "summarize"
+SUMMARISED_KINDS = ("preference", "knowledge", "experience")
 #: Owed by an entry of quarantine: may it become working memory?
 INGRESS = "ingress"
 
@@ -70,6 +76,8 @@ class Stored:
     events: int = 0
     repeated: int = 0
     owed: Counter[str] = field(default_factory=Counter)
+    #: Kinds of work that may be due later only → when.
+    due: dict[str, datetime] = field(default_factory=dict)
     #: (group_id, agent_id, node_id) of the new nodes.
     nodes: list[tuple[str, str, UUID]] = field(default_factory=list)
     #: The events that were new.
@@ -85,6 +93,7 @@ class Stored:
         self.events += other.events
         self.repeated += other.repeated
         self.owed += other.owed
+        self.due |= {kind: min(at, self.due.get(kind, at)) for kind, at in other.due.items()}
         self.nodes += other.nodes
         self.fresh += other.fresh
         self.reused += other.reused
@@ -126,8 +135,8 @@ def prepare_all(events: Iterable[Event]) -> Prepared:
     """
     ready: dict[EventKey, PreparedMemory] = {}
     for event in events:
-        if isinstance(event, MemoryObserved) and event.key not in ready:
-            ready[event.key] = prepared(event, derive(event))
+        if isinstance(event, MemoryObserved | TurnRecorded) and event.key not in ready:
+            ready[event.key] = prepared(event, memory := memory_of(event), derive(memory))
     return ready
 
 
@@ -168,6 +177,8 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
         if error.diag.table_name != "events":
             raise
         raise CollisionError(str(error)) from None
+    if due := windows.owe(connection, batch.spoke, batch.ended):
+        result.due[windows.EXTRACT] = min(due)
     result.owed.update(row.kind for row in rows.owed)
     result.nodes = rows.node_names
     result.configured = list({(event.group_id, event.agent_id) for event in fresh if isinstance(event, AgentConfigured)})
@@ -201,8 +212,12 @@ class _Batch:
 
     def __init__(self, connection: Connection, agents: dict[AgentName, AgentRow], events: Iterable[Event], ready: Prepared) -> None:
         self.agents = agents
-        observed = [event for event in events if isinstance(event, MemoryObserved)]
+        observed = [ready[event.key].memory for event in events if event.key in ready]
         self.ready = ready
+        #: Agents of which something was said, and whose sessions have ended.
+        self.spoke = {(event.group_id, event.agent_id) for event in events if isinstance(event, TurnRecorded)}
+        self.ended = {(event.group_id, event.agent_id) for event in events if isinstance(event, SessionEnded)}
+        self.addressed = lookups.addressed(connection, observed, ready)
         self.depths = lookups.depths(connection, observed)
         self.twins = lookups.twins(connection, agents, observed, ready)
         self.latest = lookups.latest(connection, observed)
@@ -223,15 +238,20 @@ class _Batch:
             rows.ended.append((event.event_id, event.group_id))
             return
         ready = self.ready[event.key]
-        if (known := self._known(event, ready.derived, agent)) is not None:
+        if (known := self._known(ready.memory, ready.derived, agent)) is not None:
             rows.events.append(ready.event._replace(outcome="duplicate", node_id=known.bytes))
             return
         rows.events.append(EventRow(*ready.event[:-2], "stored", ready.event.event_id))
-        self._add_node(event, ready, agent, rows)
+        self._add_node(ready.memory, ready, agent, rows)
 
     def _known(self, event: MemoryObserved, derived: Derived, agent: AgentRow) -> UUID | None:
         """The node that the event would only repeat, by its own rule or by its agent's; if none, it is known from now on."""
         seen, name = event.payload, (event.group_id, event.agent_id)
+        if seen.kind == "session":  # what is said again is said again
+            return None
+        if seen.uri is not None:
+            there = self.addressed.setdefault((*name, seen.uri, derived.content_hash), event.event_id)
+            return None if there == event.event_id else there
         triple = (seen.subject, seen.predicate, seen.object)
         latest = self.latest.get(name)
         if latest is not None and seen.retention:
@@ -266,6 +286,8 @@ def _owed(event: MemoryObserved, derived: Derived, agent: AgentRow, known: Mappi
     owed = [EMBED] if seen.vector is None else []
     if seen.node_type == "thought" and not all(node_id in known for node_id in seen.evidence):
         owed.append(DEPTH)  # some of its evidence is still on its way
+    if seen.kind in SUMMARISED_KINDS and seen.overview is None:
+        owed.append(SUMMARIZE)
     if seen.historic:
         complete = owed_when_complete(seen.node_type, derived.keywords, seen.predicate, seen.object)
         return owed + [kind for kind in complete if kind != ACCUMULATE]

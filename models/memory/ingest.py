@@ -27,7 +27,7 @@ from models.memory import inbox
 from models.memory.inbox import CollisionError, Prepared, Stored
 from models.queue import dead_letters, news, reused_ids
 from models.queue.reused_ids import ReusedIds
-from models.queue.wakeups import wake
+from models.queue.wakeups import wake, wake_at
 
 log = logging.getLogger("jiyi.intake")
 
@@ -82,6 +82,8 @@ class Ingestor:
         """
         done = self._store(parts, rejected, ready)
         wake(*done.owed)
+        for kind, due in done.due.items():
+            wake_at(kind, due)
         news.stored(done)
         return done
 

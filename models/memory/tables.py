@@ -80,6 +80,7 @@ class MemoryNode(Base):
         ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"),
         CheckConstraint("type IN ('event', 'thought', 'chat')", name="type"),
         CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name="embedding_has_model"),
+        CheckConstraint("kind IN ('preference', 'knowledge', 'experience', 'session')", name="kind"),
         Index(None, "group_id", "agent_id", "node_count", unique=True),
         Index(None, "group_id", "agent_id", "type", "type_count", unique=True),
         Index(None, "group_id", "agent_id", "content_hash"),
@@ -96,6 +97,16 @@ class MemoryNode(Base):
             "expires_at",
             postgresql_where=text("archived_at IS NULL AND expires_at IS NOT NULL"),
         ),
+        Index(
+            "memory_nodes_once_idx",
+            "group_id",
+            "agent_id",
+            "uri",
+            "content_hash",
+            unique=True,
+            postgresql_where=text("uri IS NOT NULL AND kind <> 'session' AND superseded_at IS NULL"),
+        ),
+        Index("memory_nodes_turns_idx", "group_id", "agent_id", "node_count", postgresql_where=text("kind = 'session'")),
         Index("memory_nodes_archived_idx", "group_id", "agent_id", "node_count", postgresql_where=text("archived_at IS NOT NULL")),
     )
 
@@ -132,6 +143,16 @@ class MemoryNode(Base):
     #: Ids of the nodes it rests on, or a conversation as [speaker, utterance] pairs (``filling``, GA-09).
     filling: Mapped[list[Any]] = mapped_column(JSONB, server_default=EMPTY_LIST)
     provenance: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    #: Of conversations: ``preference``, ``knowledge``, ``experience`` or ``session`` (a turn); NULL for all other memories.
+    kind: Mapped[str | None] = mapped_column(Text)
+    #: ``agent://{agent}/{kind}/{category}``; what is in force is there once, turns as often as they were said.
+    uri: Mapped[str | None] = mapped_column(Text)
+    #: It in three to five keywords (L0), and in one or two sentences (L1).
+    abstract: Mapped[str | None] = mapped_column(Text)
+    overview: Mapped[str | None] = mapped_column(Text)
+    #: The newer memory that contradicts it (NULL once that is erased), and when that was said; of a turn: something said in it.
+    superseded_by: Mapped[UUID | None]
+    superseded_at: Mapped[datetime | None] = mapped_column(Timestamp)
     #: No fixed size: vectors of several models may stand side by side, and are never compared.
     embedding: Mapped[Any | None] = mapped_column(VECTOR())
     embedding_model: Mapped[str | None] = mapped_column(Text)

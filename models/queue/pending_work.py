@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -78,6 +79,13 @@ def extend(connection: Connection, kind: str, subject_ids: Sequence[UUID], lease
 def renew(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> None:
     """The effect is written, and the same is owed again at once, as if for the first time."""
     connection.execute(_RENEW, {"kind": kind, "ids": list(subject_ids)})
+
+
+def renew_later(connection: Connection, kind: str, due: Mapping[UUID, datetime]) -> None:
+    """The effect is written, and the same is owed again from a moment on, as if for the first time."""
+    rows = [{"kind": kind, "id": subject_id, "due": at} for subject_id, at in due.items()]
+    if rows:
+        connection.execute(_RENEW_LATER, rows)
 
 
 def settle(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> dict[str, int]:
@@ -158,6 +166,10 @@ _EXTEND = text("""
 _RENEW = text("""
     UPDATE pending_work SET attempts = 0, due_at = clock_timestamp(), last_error = NULL, created_at = clock_timestamp()
     WHERE kind = :kind AND subject_id = ANY(:ids)
+""")
+_RENEW_LATER = text("""
+    UPDATE pending_work SET attempts = 0, due_at = :due, last_error = NULL, created_at = clock_timestamp()
+    WHERE kind = :kind AND subject_id = :id
 """)
 _SETTLE = text("DELETE FROM pending_work WHERE kind = :kind AND subject_id = ANY(:ids) RETURNING group_id")
 _GIVE_BACK = text("""

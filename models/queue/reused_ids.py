@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
+from jiyi.conversations.stored.turns import memory_of
 from jiyi.errors import IdReused
 from jiyi.protocol import events as wire
 from jiyi.protocol.event_content import Content, content, content_of, digest, is_export
-from jiyi.protocol.events import Event, EventKey, MemoryObserved, NodeExecuted
+from jiyi.protocol.events import Event, EventKey, MemoryObserved, NodeExecuted, TurnRecorded
 from models.queue import dead_letters
 from models.queue.dead_letters import ID_REUSED
 
@@ -79,6 +80,7 @@ def _same(event: Event, known: Content | _Remains | None) -> bool:
 def _remains(event: Event) -> _Remains:
     said = event.payload.description if isinstance(event, MemoryObserved) else None
     said = event.payload.output if isinstance(event, NodeExecuted) else said
+    said = memory_of(event).payload.description if isinstance(event, TurnRecorded) else said
     return _Remains(event.agent_id, event.session_id, said)
 
 

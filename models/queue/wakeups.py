@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from celery import Celery, current_app
@@ -36,8 +37,10 @@ QUEUES: dict[str, str] = {
     "accumulate": "upkeep",
     "depth": "upkeep",
     "enlarge": "upkeep",
+    "extract": "reflection",
     "erase": "upkeep",
     "strengthen": "upkeep",
+    "summarize": "reflection",
     "tokenize": "upkeep",
 }
 
@@ -62,6 +65,25 @@ def wake(*kinds: str) -> None:
             _app().send_task(task_name(kind), queue=QUEUES[kind], expires=valkey_keys.WAKE_SECONDS, retry=False, headers=stamp())
     except BROKER_ERRORS as error:
         log.warning("could not wake %s: the broker %s; the reconciler will", ", ".join(kinds), sentence_of_valkey(error))
+
+
+def wake_at(kind: str, due: datetime) -> None:
+    """Tell the workers when work of a kind gets due; once for what gets due at about the same time.
+
+    Never raises for a broker that is down, as :func:`wake`.
+    """
+    if due <= datetime.now(UTC):
+        wake(kind)
+        return
+    try:
+        slot = int(due.timestamp()) // valkey_keys.WAKE_SLOT_SECONDS
+        wait = max(0.0, (slot + 1) * valkey_keys.WAKE_SLOT_SECONDS - datetime.now(UTC).timestamp())
+        expires = wait + valkey_keys.WAKE_SECONDS
+        if valkey().set(valkey_keys.wake_at(kind, slot), 1, nx=True, ex=int(expires)):
+            options = {"queue": QUEUES[kind], "countdown": wait, "expires": expires, "retry": False}
+            _app().send_task(task_name(kind), headers=stamp(), **options)
+    except BROKER_ERRORS as error:
+        log.warning("could not wake %s later: %s; the reconciler will", kind, error)
 
 
 def send(task: str, queue: str, args: Sequence[Any], expires: float) -> None:

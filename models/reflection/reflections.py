@@ -140,6 +140,7 @@ _CLOCK = text("""
 _LATEST = text("""
     SELECT node_id, embedding_key FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND type IN ('event', 'thought') AND NOT is_idle AND archived_at IS NULL
+      AND kind IS DISTINCT FROM 'session' AND superseded_at IS NULL
       AND (expires_at IS NULL OR expires_at > :now)
     ORDER BY node_count DESC LIMIT :count
 """)
@@ -152,6 +153,7 @@ _LATEST_ACCESSED = text("""
     SELECT n.node_id, n.embedding_key FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.type IN ('event', 'thought')
       AND position('idle' in n.embedding_key) = 0 AND n.archived_at IS NULL
+      AND n.kind IS DISTINCT FROM 'session' AND n.superseded_at IS NULL
     ORDER BY a.last_accessed DESC, n.type = 'thought' DESC, n.node_count LIMIT :count
 """)
 # The newest memory is found by its number, which is the agent's last one given out: no scan over the memories.

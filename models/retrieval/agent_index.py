@@ -32,7 +32,7 @@ from models.retrieval.access_order import AccessOrder, Rows
 from models.retrieval.columns import Columns
 from models.retrieval.derived_columns import Centre, store_vectors, update_neighbours
 from models.retrieval.described import Described
-from models.retrieval.index_rows import TYPES, IndexRows
+from models.retrieval.index_rows import KINDS, TYPES, IndexRows
 
 #: Bytes of a row beside its columns and tokens: its id, and where that is.
 ROW_BYTES = 170
@@ -43,6 +43,8 @@ DESCRIBED_BYTES = 2_000
 _KEPT = {
     "node_count": np.int64,
     "type": np.int8,
+    "kind": np.int8,
+    "superseded": np.bool_,
     "created": np.float64,
     "expires": np.float64,
     "archived": np.bool_,
@@ -210,7 +212,10 @@ class AgentIndex:
         """The rows that may be retrieved, in their order (GA-19 … GA-22)."""
         columns = self.columns
         wanted_types = np.array([name in filters.types for name in TYPES])
-        allowed = wanted_types[columns["type"]]
+        wanted_kinds = np.array([name in filters.kinds for name in KINDS])
+        allowed = wanted_types[columns["type"]] & wanted_kinds[columns["kind"]]
+        if not filters.include_superseded:
+            allowed &= ~columns["superseded"]
         if mode == "stanford":
             # The original drops whatever contains "idle", expires nothing, and knows no node without a vector.
             allowed &= ~columns["says_idle"] & columns["embedded"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID
 
 import numpy as np
@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 from psycopg import sql
 from sqlalchemy import Connection
 
+from jiyi.conversations.types import Kind
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.scoring import Floats
 from models.db.connection import driver
 
 TYPES = ("event", "thought", "chat")
+#: A memory that was not taken from a conversation has no kind.
+KINDS = ("memory", *get_args(Kind))
 #: Rows that are read at once: more take longer, because memory for so many vectors is got anew each time.
 AT_ONCE = 1_000
 
@@ -29,6 +32,8 @@ _PACKED = {
     "node_id": ("n.node_id", "uuid_send", "V16"),
     "node_count": ("n.node_count", "int4send", ">i4"),
     "type": (f"array_position(ARRAY{list(TYPES)}, n.type) - 1", "int4send", ">i4"),
+    "kind": (f"array_position(ARRAY{list(KINDS)}, coalesce(n.kind, 'memory')) - 1", "int4send", ">i4"),
+    "superseded": ("n.superseded_at IS NOT NULL", "boolsend", "?"),
     "created": ("n.created_at", "timestamptz_send", ">i8"),
     "expires": ("coalesce(n.expires_at, 'infinity')", "timestamptz_send", ">i8"),
     "last_accessed": ("a.last_accessed", "timestamptz_send", ">i8"),

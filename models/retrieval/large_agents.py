@@ -175,9 +175,10 @@ class _Search:
 
 def _conditions(key: IndexKey, filters: Filters, now: datetime) -> tuple[sql.Composed, Parameters]:
     """What ``AgentIndex.select`` asks for, in SQL; which of the two is stricter does not matter, both are applied."""
-    parameters: Parameters = {"group": key.group_id, "agent": key.agent_id, "types": filters.types}
+    parameters: Parameters = {"group": key.group_id, "agent": key.agent_id, "types": filters.types, "kinds": filters.kinds}
     conditions: list[LiteralString] = [
-        "n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large AND n.type = ANY(%(types)s) AND NOT n.is_idle"
+        "n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large AND n.type = ANY(%(types)s) AND NOT n.is_idle",
+        "coalesce(n.kind, 'memory') = ANY(%(kinds)s)",
     ]
     optional: list[tuple[LiteralString, str, Any]] = [
         ("n.created_at >= %(after)s", "after", filters.created_after),
@@ -195,6 +196,8 @@ def _conditions(key: IndexKey, filters: Filters, now: datetime) -> tuple[sql.Com
             conditions.append(condition)
             parameters[name] = value
     parameters["archived"] = filters.include_archived
+    if not filters.include_superseded:
+        conditions.append("n.superseded_at IS NULL")
     if not filters.include_archived:
         conditions.append("n.archived_at IS NULL")
     return sql.SQL(" AND ").join(sql.SQL(condition) for condition in conditions), parameters

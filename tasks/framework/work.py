@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial, wraps
 from typing import Any
 from uuid import UUID
@@ -65,6 +66,8 @@ class Batch:
     subject_ids: list[UUID]
     #: Subjects for which the same is owed again when this is finished: what called for it came again meanwhile.
     again: list[UUID] = field(default_factory=list)
+    #: Subjects for which the same is owed again, from then on.
+    later: dict[UUID, datetime] = field(default_factory=dict)
     #: Whose the subjects are; a handler's threads have no scope of their own.
     scope: Scope = field(default_factory=current)
     #: What ``prepare`` made for it (:func:`work_task`).
@@ -100,7 +103,12 @@ class Batch:
             yield connection, owed
             again = [subject_id for subject_id in owed if subject_id in self.again]
             pending_work.renew(connection, self.kind, again)
-            settled = pending_work.settle(connection, self.kind, [subject_id for subject_id in owed if subject_id not in again])
+            later = {subject_id: due for subject_id, due in self.later.items() if subject_id in owed}
+            pending_work.renew_later(connection, self.kind, later)
+            left = {*again, *later}
+            settled = pending_work.settle(connection, self.kind, [subject_id for subject_id in owed if subject_id not in left])
+        if later:
+            wakeups.wake_at(self.kind, min(later.values()))
         news.worked(self.kind, settled)
 
 

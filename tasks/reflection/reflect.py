@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from jiyi.errors import EvidenceMissing
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
-from jiyi.protocol.retrieval import Answer, RetrievalRequest
+from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.providers import llms
 from jiyi.reflection import reflect as reflection
 from jiyi.reflection.reflect import RETRIEVED, Reflection, Retrieve, Statement
@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 #: Seconds. The claim is extended before questions, so that it may take longer than a lease: some thirty answers.
 REFLECTION_TIME_LIMIT = 900
 
+#: What is taken from conversations is thought about, too; their turns are not.
+SEEN = Filters(kinds=["memory", "preference", "knowledge", "experience"])
 NOTHING_LATELY = "there are no memories to think about"
 NOTHING_NEW = "nothing follows from them that no single memory says"
 
@@ -165,7 +167,7 @@ def _retrieval(whose: Reflector, accessed: list[UUID]) -> Retrieve:
 
     def look_up(texts: list[str]) -> list[list[Statement]]:
         request = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
-            group_id=whose.group_id, agent_id=whose.agent_id, focal_texts=texts, top_k=RETRIEVED, now=whose.now, touch=False
+            group_id=whose.group_id, agent_id=whose.agent_id, focal_texts=texts, top_k=RETRIEVED, now=whose.now, touch=False, filters=SEEN
         )
         answer = retrieve(request)
         assert isinstance(answer, Answer)  # nothing is touched yet, so nothing follows from it

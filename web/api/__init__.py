@@ -14,7 +14,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.routing import BaseConverter
 
 from web.accounts.api_keys import identify_by_key
-from web.api import actions, docs, erasure, operations, retrieval
+from web.api import actions, conversations, docs, erasure, operations, retrieval
 from web.api.memory import agents, events, memories
 from web.api.openapi import TAGS
 from web.api.problems import answer_to
@@ -23,7 +23,21 @@ from web.api.running import run
 from web.api.tiers import context, digests, knowledge, memory_node, query
 
 #: Their import is what registers their operations.
-MODULES = (events, retrieval, memories, agents, query, context, memory_node, knowledge, digests, operations, erasure, actions)
+MODULES = (
+    events,
+    retrieval,
+    memories,
+    agents,
+    query,
+    context,
+    memory_node,
+    knowledge,
+    digests,
+    conversations,
+    operations,
+    erasure,
+    actions,
+)
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 
 

@@ -34,6 +34,7 @@ TAGS = {
     "agents": "Who remembers, and with which settings.",
     "reflections": "What agents concluded from their memories.",
     "tiers": "What a workflow's nodes say: quarantine, working memory, long-term memory.",
+    "conversations": "What is remembered of conversations, and what of it belongs before an answer.",
     "service": "Counts, queues, dead letters, scheduled jobs.",
     "erasure": "Erasing for good.",
 }

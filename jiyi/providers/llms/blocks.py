@@ -63,6 +63,11 @@ def quoted(text: str, room: int) -> str:
     return f'"{_cut(pieces, sum(map(len, pieces)), room)}"'
 
 
+def visible_json(value: object) -> str:
+    """A value as JSON whose texts end no block and hide nothing."""
+    return "".join(map(_escaped, json.dumps(value, ensure_ascii=False)))
+
+
 def _rows(question: Question[Any]) -> Iterator[tuple[str, str]]:
     """Labels and texts; what may be left out comes last."""
     for field in ("kind", "about", "focal_point", "text"):
@@ -106,7 +111,14 @@ def _cut(pieces: list[str], size: int, room: int) -> str:
 @lru_cache(maxsize=16_384)
 def _shown(char: str) -> str:
     """A character inside a JSON string, written so that it is seen and ends nothing."""
+    escaped = _escaped(char)
+    return escaped if escaped != char else json.dumps(char, ensure_ascii=False)[1:-1]
+
+
+@lru_cache(maxsize=16_384)
+def _escaped(char: str) -> str:
+    """An angle bracket or an invisible character as JSON's escape, any other as it is."""
     if char in "<>" or unicodedata.category(char) in _HIDDEN:
         escaped = json.dumps(char)[1:-1]
         return escaped if escaped != char else f"\\u{ord(char):04x}"
-    return json.dumps(char, ensure_ascii=False)[1:-1]
+    return char

@@ -20,9 +20,9 @@ MAX_PROBLEM_CHARS = 500
 FENCE = "```"
 #: Some models think aloud first.
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-#: Keywords that say how long, how many or how large: not every vendor's schemas know them, and we check them anyway.
+#: Keywords that say how long, how many, how large or what if not given: not every vendor's schemas know them, and we check them anyway.
 _LIMITS = frozenset(
-    """title description pattern minLength maxLength minItems maxItems minimum maximum exclusiveMinimum
+    """title description default pattern minLength maxLength minItems maxItems minimum maximum exclusiveMinimum
     exclusiveMaximum""".split()
 )
 
@@ -67,7 +67,7 @@ def schema_of(question: Question[Any]) -> dict[str, Any]:
 
 
 def strict_schema(schema: Any) -> Any:
-    """A schema as vendors take it who promise to keep to it: forms only, no limits, nothing beside what is named."""
+    """A schema as vendors take it who promise to keep to it: forms only, no limits, all that is named and nothing beside it."""
     if isinstance(schema, list):
         return [strict_schema(item) for item in schema]
     if not isinstance(schema, dict):
@@ -78,7 +78,9 @@ def strict_schema(schema: Any) -> Any:
         for key, value in schema.items()
         if key not in _LIMITS
     }
-    return {**made, "additionalProperties": False} if made.get("type") == "object" else made
+    if made.get("type") != "object":
+        return made
+    return {**made, "required": list(made.get("properties", ())), "additionalProperties": False}
 
 
 def _short(text: str) -> str:

@@ -146,6 +146,8 @@ def made_up(owner: psycopg.Connection[dict[str, Any]], table: str, known: dict[s
             row[name] = known[name]
         elif column["needed"]:
             row[name] = FITTING[name] if name in FITTING else known["group_id"] if kind == "text" else OF_TYPE[kind]()
+    if table == "experiences":
+        row["outcome"] = "partial"
     if table == "memory_nodes":
         row |= {"description": f"a secret of {known['group_id']}", "embedding": "[0.5,1]", "embedding_model": "m"}
     return row

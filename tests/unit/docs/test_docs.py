@@ -77,6 +77,7 @@ def test_every_type_has_an_example_in_english_and_one_in_chinese() -> None:
         ("agent.configured", [wire.Configuration, wire.ImportedCounters]),
         ("session.ended", [wire.Ending]),
         ("node.executed", [wire.Execution]),
+        ("turn.recorded", [wire.Turn]),
     ],
 )
 def test_the_tables_name_exactly_the_fields_there_are(heading: str, models: list[type[BaseModel]]) -> None:
@@ -90,7 +91,7 @@ def test_all_event_types_have_the_envelope_that_is_described() -> None:
 
 def test_required_fields_and_defaults_are_as_the_tables_say() -> None:
     text = read("events.md")
-    models = [wire.MemoryObserved, wire.Observation, wire.Configuration, wire.ImportedCounters, wire.Execution]
+    models = [wire.MemoryObserved, wire.Observation, wire.Configuration, wire.ImportedCounters, wire.Execution, wire.Turn]
     required = {name for model in models for name, field in model.model_fields.items() if field.is_required()} | {"type"}
     stated = {row.split("`")[1] for row in text.splitlines() if row.startswith("| `") and row.split("|")[4].strip() == "required"}
     assert stated == required

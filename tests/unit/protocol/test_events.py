@@ -268,6 +268,10 @@ def test_defaults_of_an_observation() -> None:
         "vector": None,
         "embedding_model": None,
         "provenance": {},
+        "kind": None,
+        "uri": None,
+        "abstract": None,
+        "overview": None,
     }
 
 

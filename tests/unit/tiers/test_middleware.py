@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from jiyi.client.transports import outbox
 from jiyi.errors import BrokerUnavailable, InvalidEvent
 from jiyi.protocol.events import NodeExecuted
-from jiyi.tiers import middleware
 from jiyi.tiers.middleware import MemoryMiddleware, event_of
 
 #: Seconds that a test waits at most; the thread is done long before.
@@ -36,8 +36,8 @@ class Broker:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(middleware, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(middleware, "LAST_PAUSE", 0.02)
+    monkeypatch.setattr(outbox, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(outbox, "LAST_PAUSE", 0.02)
 
 
 def of(output: Any, **fields: Any) -> NodeExecuted | None:
@@ -210,7 +210,7 @@ def test_cn28_a_wrong_call_is_counted_and_raises_nothing() -> None:
 
 
 def test_what_finds_no_room_or_no_time_is_counted_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(middleware, "MAX_WAITING", 2)
+    monkeypatch.setattr(outbox, "MAX_WAITING", 2)
     said: list[str] = []
     memory = MemoryMiddleware(Broker(*[BrokerUnavailable("away")] * 100_000), on_failure=said.append)
     for number in range(10):

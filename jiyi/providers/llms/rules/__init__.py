@@ -11,11 +11,16 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
+from jiyi.conversations.types import CombinedExtraction
 from jiyi.providers.llms import questions as ask
 from jiyi.providers.llms.questions import A, Question
 from jiyi.providers.llms.rules import conversations, digests, insights, poignancy, triples
+from jiyi.text.budget import cut_to_tokens
+from jiyi.text.splitting import sentences
 from jiyi.text.words import keywords_ranked
 
+#: What a summary has: sentences, tokens, keywords (ZC-28).
+SUMMARY_SENTENCES, SUMMARY_TOKENS, SUMMARY_KEYWORDS = 2, 200, 5
 #: Kept with what is made from the answers; goes up when they change.
 MODEL = "rules-2"
 
@@ -47,6 +52,25 @@ def _consistency(question: ask.Consistency) -> ask.Checked:
     return ask.Checked(verdict="unknown", why=why)
 
 
+def _extraction(question: ask.Extraction) -> CombinedExtraction:
+    from jiyi.conversations.extraction import extract  # late: it stands on the word lists of this package
+
+    return extract(question)
+
+
+def _summary(question: ask.Summary) -> ask.Summarised:
+    said = sentences(question.text) or [question.text]
+    overview = cut_to_tokens(" ".join(map(str.strip, said[:SUMMARY_SENTENCES])), SUMMARY_TOKENS)[: ask.MAX_ANSWER_CHARS]
+    words = [word[: ask.MAX_NAME_CHARS] for word in keywords_ranked(question.text)[:SUMMARY_KEYWORDS]]
+    return ask.Summarised(overview=overview or "…", keywords=words or ["…"])
+
+
+def _compaction(question: ask.Compaction) -> ask.OneSentence:
+    """The first sentence of each utterance, the latest if there is not room for all."""
+    lines = [f"{speaker}: {(sentences(said) or [said])[0]}".strip() for speaker, said in question.utterances]
+    return ask.OneSentence(sentence=("\n".join([question.text, *lines]).strip() or "…")[-ask.MAX_ANSWER_CHARS :].strip() or "…")
+
+
 RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Poignancy: _poignancy,
     ask.Triple: triples.triple,
@@ -57,4 +81,7 @@ RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Memo: conversations.memo,
     ask.Digest: digests.digest,
     ask.Consistency: _consistency,
+    ask.Extraction: _extraction,
+    ask.Summary: _summary,
+    ask.Compaction: _compaction,
 }

@@ -1,0 +1,193 @@
+"""What is put before an answer: is what answers it among it, and does it keep to its budget?
+
+    python -m bench.injection FILE [--json] [--limit CONVERSATIONS] [--budgets 500,1000,2000]
+
+``FILE`` is LoCoMo's or BEAM's JSON (see ``docs/benchmarks.md``), or the project's own ``bench/chat.json``.
+Everything goes through the two calls of the loop, with the
+default embedder and no LLM. A turn of the evidence counts if one line of the context has at least 80 % of its tokens:
+
+``evidence_recall``
+    mean over the questions of the share of their evidence that counts
+``tokens_max``
+    the largest context; ``over`` counts those over their budget
+``right``
+    share of the questions that have at least one turn of their evidence in the context
+``changed_right``
+    of the questions about what has changed: what holds today is there, and what does not is left out or marked as earlier
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from sqlalchemy import text
+
+from bench import chat, locomo
+from bench.support.quality import Agent, settle
+from bench.support.ranking import DECIMALS
+from bench.support.service import machine, running
+from jiyi import Client
+from jiyi.conversations.chat.loop import ConversationLoop
+from jiyi.polling import poll
+from jiyi.text.budget import estimate_tokens
+from jiyi.text.tokens import tokens
+from models.db.connection import unit_of_work
+
+BUDGETS = (500, 1_000, 2_000)
+#: Share of a turn's tokens that a line must have.
+SHOWN = 0.8
+#: Seconds that a call may take here: the figures are about what is found, not about a machine under load.
+PATIENCE = 60.0
+#: What was said days ago waits for nothing more.
+SETTINGS = {"extract_window_seconds": "0", "extract_wait_seconds": "1"}
+FLUSH_SECONDS = 600.0
+#: What a line says that is no longer so.
+EARLIER = re.compile(r"\((?:no longer so since .*|.*起已改变)\)$")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, the texts of turns that answer it, and of turns that once did."""
+
+    text: str
+    evidence: list[str]
+    outdated: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What came of a question."""
+
+    recall: float
+    tokens: int
+    #: None where nothing has changed.
+    changed_right: bool | None
+
+
+@dataclass(frozen=True)
+class Talk:
+    """One agent's conversations, as a chat program passes them, and the questions with the texts that answer each."""
+
+    agent_id: str
+    sessions: dict[str, list[dict[str, Any]]]
+    questions: list[Asked]
+
+
+def read(path: Path, limit: int | None = None) -> list[Talk]:
+    """LoCoMo's form, which BEAM has, too, or that of the project's chat. Speakers are people, or ``user`` and ``assistant``."""
+    agents = [chat.read(path)] if path.name == chat.CHAT.name else locomo.read(path, limit)
+    return [_talk(agent) for agent in agents]
+
+
+def _talk(agent: Agent) -> Talk:
+    sessions: dict[str, list[dict[str, Any]]] = {}
+    texts = {}
+    for memory in agent.memories:
+        speaker = memory.subject or "user"
+        text = memory.text.removeprefix(f"{speaker}: ")
+        who = {"role": speaker} if speaker in ("user", "assistant") else {"role": "user", "name": speaker}
+        sessions.setdefault(str(memory.session_id), []).append({**who, "content": text, "at": memory.occurred_at})
+        texts[memory.key] = text
+    questions = [
+        Asked(one.text, [texts[key] for key in one.evidence], [texts[key] for key in getattr(one, "outdated", ())])
+        for one in agent.questions
+    ]
+    return Talk(agent.agent_id, sessions, questions)
+
+
+def counts(turn: str, lines: Sequence[Counter[str]]) -> bool:
+    """Whether one line has enough of the turn's tokens."""
+    said = Counter(tokens(turn))
+    total = sum(said.values())
+    return total > 0 and any(sum((said & line).values()) >= SHOWN * total for line in lines)
+
+
+def ask(loop: ConversationLoop, talk: Talk) -> Iterator[Answered]:
+    for question in talk.questions:
+        prompt = loop.before_completion(talk.agent_id, "", question.text)
+        lines = prompt.splitlines()
+        shown = [Counter(tokens(line)) for line in lines]
+        recall = sum(counts(turn, shown) for turn in question.evidence) / len(question.evidence)
+        yield Answered(recall, estimate_tokens(prompt), _changed_right(question, lines) if question.outdated else None)
+
+
+def _changed_right(question: Asked, lines: Sequence[str]) -> bool:
+    today = [Counter(tokens(line)) for line in lines if not EARLIER.search(line)]
+    return any(counts(turn, today) for turn in question.evidence) and not any(counts(turn, today) for turn in question.outdated)
+
+
+def remember(client: Client, talks: Sequence[Talk], console: Console) -> None:
+    with ConversationLoop(client, seconds=PATIENCE) as loop:
+        for talk in track(talks, description="remembering", console=console):
+            for session_id, messages in talk.sessions.items():
+                loop.after_completion(talk.agent_id, messages, session_id)
+        if not loop.flush(FLUSH_SECONDS):
+            raise TimeoutError(f"turns were not published in {FLUSH_SECONDS:g} s")
+        published = loop.counts.published
+    poll(_stored, lambda stored: stored >= published, FLUSH_SECONDS, lambda stored: f"{stored:,} of {published:,} turns are stored")
+    settle()
+
+
+def _stored() -> int:
+    with unit_of_work() as connection:
+        return int(connection.execute(text("SELECT count(*) FROM events WHERE type = 'turn.recorded'")).scalar_one())
+
+
+def run(path: Path, limit: int | None, budgets: Sequence[int], console: Console) -> dict[str, dict[str, float]]:
+    talks = read(path, limit)
+    figures = {}
+    with running(**SETTINGS) as client:
+        remember(client, talks, console)
+        for budget in budgets:
+            with ConversationLoop(client, max_tokens=budget, seconds=PATIENCE) as loop:
+                asked = track(talks, description=f"asking, {budget:,} tokens", console=console)
+                answers = [answer for talk in asked for answer in ask(loop, talk)]
+            figures[str(budget)] = _figures(answers, budget)
+    return figures
+
+
+def _figures(answers: Sequence[Answered], budget: int) -> dict[str, float]:
+    changed = [answer.changed_right for answer in answers if answer.changed_right is not None]
+    return {
+        "evidence_recall": round(mean(answer.recall for answer in answers), DECIMALS),
+        "tokens_max": max(answer.tokens for answer in answers),
+        "tokens_mean": round(mean(answer.tokens for answer in answers), 1),
+        "over": sum(answer.tokens > budget for answer in answers),
+        "right": round(mean(answer.recall > 0 for answer in answers), DECIMALS),
+        "questions": len(answers),
+    } | ({"changed": len(changed), "changed_right": round(mean(changed), DECIMALS)} if changed else {})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--limit", type=int, help="only the first conversations")
+    parser.add_argument("--budgets", default=",".join(map(str, BUDGETS)), help="tokens, separated by commas")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    result = run(arguments.file, arguments.limit, [int(one) for one in arguments.budgets.split(",")], Console(file=sys.stderr))
+    if arguments.json:
+        print(json.dumps(result))
+        return
+    table = Table(title=f"Injection · {machine()}")
+    for name in ("budget", *next(iter(result.values()))):
+        table.add_column(name, justify="right")
+    for budget, row in result.items():
+        table.add_row(budget, *(f"{value:g}" for value in row.values()))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

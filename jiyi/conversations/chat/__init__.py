@@ -1,0 +1,1 @@
+"""The loop of a chat program: what happens around each answer."""

@@ -1,0 +1,122 @@
+"""Conversations that get too long: older messages become a summary, the latest stay as they are (ZC-78…ZC-83)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jiyi.protocol.conversations.compaction import ChatMessage, Compacted, CompactionLimits, Threshold, Urgency
+from jiyi.text.budget import cut_to_tokens, estimate_tokens
+from jiyi.text.splitting import sentences
+from jiyi.text.words import language_of
+
+#: Tool outputs longer than this are cut, and to how many characters.
+LONG_OUTPUT_CHARS, CUT_OUTPUT_CHARS = 2_000, 500
+#: Tokens of a message beside its text.
+MESSAGE_TOKENS = 4
+#: Marks what an earlier summary said.
+PREVIOUS = "[上轮摘要保留]"
+SUMMARY = {"en": "Summary of the conversation so far:", "zh": "此前对话的摘要："}
+#: Tokens of one message's share of a summary by rules.
+MESSAGE_SHARE = 60
+
+#: Makes a summary of messages, given the previous one, of at most so many tokens.
+Summarise = Callable[[Sequence[ChatMessage], str, int], str]
+
+
+def message_tokens(message: ChatMessage) -> int:
+    """About how many tokens a message is."""
+    calls = "" if message.tool_calls is None else str(message.tool_calls)
+    return estimate_tokens(message.content or "") + estimate_tokens(calls) + MESSAGE_TOKENS
+
+
+def conversation_tokens(messages: Sequence[ChatMessage]) -> int:
+    return sum(map(message_tokens, messages))
+
+
+def check(messages: Sequence[ChatMessage], limits: CompactionLimits) -> Threshold:
+    """Whether the conversation is past its soft or its hard limit."""
+    tokens = conversation_tokens(messages)
+    urgency: Urgency = "hard" if tokens > limits.hard_tokens else "soft" if tokens > limits.soft_tokens else "none"
+    return Threshold(tokens=tokens, urgency=urgency)
+
+
+def compact(
+    messages: Sequence[ChatMessage],
+    limits: CompactionLimits,
+    previous: str = "",
+    *,
+    force: bool = False,
+    summarise: Summarise | None = None,
+) -> Compacted:
+    """The conversation as short as it has to be; as it was while it is not too long.
+
+    System prompts stay. Long outputs of tools are cut; what is older than the latest messages becomes a summary, by ``summarise``
+    or by rules; past the hard limit (emergency) fewer of the latest stay. A tool's call and its result are never parted.
+    """
+    before = conversation_tokens(messages)
+    urgency = check(messages, limits).urgency
+    if urgency == "none" and not force:
+        return Compacted(messages=list(messages), summary=previous, tokens_before=before, tokens_after=before, mode="none")
+    system = [message for message in messages if message.role == "system"]
+    talk = [_shortened(message) for message in messages if message.role != "system"]
+    room = limits.hard_tokens - limits.reserve_tokens
+    kept, old = _parted(talk, limits.keep_recent)
+    while urgency == "hard" and len(kept) > 1 and conversation_tokens([*system, *kept]) + limits.summary_max_tokens > room:
+        fewer, older = _parted(kept, max(1, len(kept) // 2))
+        if not older:
+            break
+        old, kept = [*old, *older], fewer
+    if not old:
+        left = [*system, *kept]
+        return Compacted(messages=left, summary=previous, tokens_before=before, tokens_after=conversation_tokens(left), mode="none")
+    summary = (summarise or by_rules)(old, previous, limits.summary_max_tokens)
+    head = ChatMessage(role="system", content=f"{SUMMARY[language_of(summary)]}\n{summary}")
+    left = [*system, head, *kept]
+    return Compacted(
+        messages=left,
+        summary=summary,
+        tokens_before=before,
+        tokens_after=conversation_tokens(left),
+        mode="rules" if summarise is None else "llm",
+        summarised=len(old),
+    )
+
+
+def by_rules(messages: Sequence[ChatMessage], previous: str, most: int) -> str:
+    """The beginning of what each said, within ``most`` tokens, after what the previous summary said (at most half of it)."""
+    lines = []
+    room = most
+    if previous:
+        kept = cut_to_tokens(previous.replace(PREVIOUS, "").strip(), most // 2)
+        lines.append(f"{PREVIOUS}\n{kept}")
+        room -= estimate_tokens(lines[0])
+    told = [line for message in messages if (line := _line(message))]
+    share = max(12, min(MESSAGE_SHARE, room // max(1, len(told))))
+    newest_first: list[str] = []
+    for line in reversed(told):
+        short = cut_to_tokens(line, share)
+        if estimate_tokens(short) > room:
+            break
+        room -= estimate_tokens(short)
+        newest_first.append(short)
+    return "\n".join([*lines, *reversed(newest_first)])
+
+
+def _line(message: ChatMessage) -> str:
+    text = " ".join(sentences(message.content or "")[:2])
+    return f"{message.role}: {text}" if text.strip() else ""
+
+
+def _shortened(message: ChatMessage) -> ChatMessage:
+    text = message.content or ""
+    if message.role != "tool" or len(text) <= LONG_OUTPUT_CHARS:
+        return message
+    return message.model_copy(update={"content": f"{text[:CUT_OUTPUT_CHARS]}…"})
+
+
+def _parted(talk: Sequence[ChatMessage], keep: int) -> tuple[list[ChatMessage], list[ChatMessage]]:
+    """The latest messages and the older ones; results stay with the call that they answer."""
+    start = max(0, len(talk) - keep)
+    while 0 < start < len(talk) and (talk[start].role == "tool" or talk[start].tool_call_id is not None):
+        start -= 1
+    return list(talk[start:]), list(talk[:start])

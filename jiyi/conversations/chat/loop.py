@@ -1,0 +1,136 @@
+"""The loop of a chat program: one call before its model and one after, and its agent remembers its people (ZC-01).
+
+    with Client() as client, ConversationLoop(client) as loop:
+        prompt = loop.before_completion("companion", "You are kind.", user_input, session_id="monday")
+        answer = ask_the_model(prompt, user_input)
+        loop.after_completion("companion", [{"role": "user", "content": user_input}, {"role": "assistant", "content": answer}], "monday")
+
+Neither call raises, nor waits longer than a second: then, as when nothing is found, the prompt is as it was.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from jiyi.client.transports.outbox import CLOSE_SECONDS, Counts, Outbox
+from jiyi.conversations.chat.chain import Chain, Exchange, Stage
+from jiyi.conversations.chat.compacting import CompactionStage
+from jiyi.conversations.chat.recording import messages_of, with_text
+from jiyi.conversations.chat.stages import GuardStage, MemoryStage
+from jiyi.conversations.types import Message
+from jiyi.protocol.conversations.compaction import ChatMessage, CompactionLimits
+from jiyi.protocol.conversations.injection import BUDGET, Format, InjectedContext
+
+if TYPE_CHECKING:
+    from jiyi.client.client import Client
+
+log = logging.getLogger(__name__)
+
+#: Longest that a call waits, in seconds.
+SECONDS = 1.0
+
+
+class ConversationLoop:
+    """What a chat program calls around each answer. Thread-safe, but for :attr:`injected`.
+
+    Args:
+        client: how the service is reached.
+        max_tokens: most tokens that are put into a prompt.
+        format: how they are written; ``template`` for the format of that name.
+        seconds: longest that a call waits.
+        limits: when a conversation that is passed to :meth:`before` is compacted.
+        stages: more stages beside those of the loop (:class:`jiyi.conversations.chat.chain.Stage`).
+        on_failure: called with a sentence for each turn that is refused or lost.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        max_tokens: int = BUDGET,
+        format: Format = "markdown",  # noqa: A002 – the setting's name
+        template: str | None = None,
+        seconds: float = SECONDS,
+        limits: CompactionLimits | None = None,
+        stages: Iterable[Stage] = (),
+        on_failure: Callable[[str], object] | None = None,
+    ) -> None:
+        self._outbox = Outbox(client, "a turn", "turns", on_failure=on_failure)
+        self._memory = MemoryStage(client.conversations, self._outbox, client.group, max_tokens=max_tokens, form=format, template=template)
+        self._seconds, self._on_failure = seconds, on_failure
+        compaction = CompactionStage(limits, flush=self._memory.after)
+        self.chain = Chain([compaction, self._memory, GuardStage(), *stages])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def counts(self) -> Counts:
+        """What became of the turns."""
+        return self._outbox.counts
+
+    @property
+    def injected(self) -> InjectedContext | None:
+        """What the last call of :meth:`before_completion` put into its prompt."""
+        return self._memory.injected
+
+    def readiness(self) -> dict[str, str]:
+        """Each stage with what it is not connected to (ZC-04); empty texts for those that are ready."""
+        return self.chain.readiness()
+
+    def before_completion(self, agent_id: str, system_prompt: str, user_input: str, *, session_id: str | None = None) -> str:
+        """The prompt with what is remembered; as it was if nothing is, or the service does not answer in time."""
+        return self.before(agent_id, system_prompt, user_input, session_id=session_id).system_prompt
+
+    def before(
+        self,
+        agent_id: str,
+        system_prompt: str,
+        user_input: str,
+        *,
+        session_id: str | None = None,
+        messages: Sequence[Mapping[str, Any] | Message] = (),
+    ) -> Exchange:
+        """The same for programs that pass their messages, too: ``chat`` of what comes back may be shorter than they are."""
+        exchange = Exchange(agent_id, system_prompt, user_input, session_id, deadline=time.monotonic() + self._seconds)
+        try:
+            said, chat = tuple(messages_of(messages)), tuple(map(_as_chat, messages))
+            return self.chain.before(replace(exchange, messages=said, chat=chat))
+        except Exception:
+            log.exception("the prompt is left as it was")
+            return exchange
+
+    def after_completion(self, agent_id: str, messages: Iterable[Mapping[str, Any] | Message], session_id: str) -> None:
+        """Record what was said: the new messages, or the whole conversation so far. What is known already is recorded once.
+
+        Each message has a ``role``, a ``content`` (or ``text``), and perhaps a ``name`` and ``at``, when it was said.
+        """
+        try:
+            said = tuple(messages_of(messages))
+            self.chain.after(Exchange(agent_id, session_id=session_id, messages=said, deadline=time.monotonic() + self._seconds))
+        except Exception as error:
+            log.exception("what was said is not remembered")
+            self._outbox.fail("refused", 1, f"what was said is not remembered: {error}")
+
+    def flush(self, seconds: float = CLOSE_SECONDS) -> bool:
+        """Wait until every turn is published; False if they are not, after so many seconds."""
+        return self._outbox.flush(seconds)
+
+    def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Publish the turns that are still waiting, and end."""
+        self._outbox.close(seconds)
+
+
+def _as_chat(message: Mapping[str, Any] | Message) -> ChatMessage:
+    """With all its fields; a content of parts as their texts."""
+    if isinstance(message, Message):
+        return ChatMessage(role=message.role, content=message.text)
+    return ChatMessage.model_validate({**message, "content": with_text(message)["text"]})

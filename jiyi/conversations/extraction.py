@@ -1,0 +1,113 @@
+"""What the new messages of a conversation tell, found by rules: no model, the same answer each time (ZC-12…ZC-20).
+
+What a message states is one memory, or several where it says different things of the user, each with the weaker statements
+that follow it. Every memory stands alone: who said it, days as dates, and the question that a short answer answers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jiyi.conversations.attributes import Attribute, attribute_of, person_in
+from jiyi.conversations.changes import linked
+from jiyi.conversations.days import with_dates
+from jiyi.conversations.problems import experiences
+from jiyi.conversations.profile_signals import profile_signals
+from jiyi.conversations.statements import Statement, statements
+from jiyi.conversations.types import MAX_CONTENT_CHARS, MAX_EXPERIENCES, MAX_MEMORIES, CombinedExtraction, ExtractedMemory, Message
+from jiyi.conversations.words import FIRST_PERSON
+from jiyi.providers.llms.questions import Extraction, Poignancy
+from jiyi.providers.llms.rules.poignancy import weigh
+from jiyi.text.words import keywords_ranked
+
+#: Keywords of a memory.
+KEYWORDS = 5
+#: Of memories without an attribute, and of wishes for how to be answered.
+ORDINARY, LASTING = 3.0, 7.0
+#: Messages before one in which somebody was named whom a pronoun means.
+LOOK_BACK = 6
+
+_CLAUSE = re.compile(r"(?<=[,，;；])|(?= and (?:i|my|we)\b)", re.IGNORECASE)
+_PRONOUN = re.compile(r"\b(?:he|she|his|her)\b|[他她](?!们)", re.IGNORECASE)
+
+
+def extract(question: Extraction) -> CombinedExtraction:
+    """The memories, experiences and signals in the messages from ``question.since`` on; what an assistant says is no fact of the user."""
+    messages = question.messages
+    lived = experiences(messages, question.since)
+    solved = {turn for one in lived for turn in one.turns}
+    memories: list[ExtractedMemory] = []
+    person = None
+    for made in statements(messages, question.since):
+        kept = [one for one in made if not (one.trouble or one.turn in solved)]  # a problem is kept with what solved it
+        person = _person_before(messages, made[0].turn) or person
+        for said, group in _groups(kept, person):
+            memories.append(_memory(said, group, messages[group[0].turn], person))
+    return CombinedExtraction(
+        memories=linked(memories[:MAX_MEMORIES], question.known),
+        experiences=lived[:MAX_EXPERIENCES],
+        profile_signals=profile_signals(messages, question.since),
+    )
+
+
+def _person_before(messages: Sequence[Message], turn: int) -> str | None:
+    """Whom a pronoun in this message means, going by the user's messages up to it."""
+    own = [message.text for message in messages[max(0, turn - LOOK_BACK) : turn + 1] if message.role == "user"]
+    return next((person for text in reversed(own) if (person := person_in(text))), None)
+
+
+def _groups(made: list[Statement], person: str | None) -> list[tuple[Attribute | None, list[Statement]]]:
+    """Statements of one message by what they say; the ones that say nothing of the list belong to the one before."""
+    groups: list[tuple[Attribute | None, list[Statement]]] = []
+    for one in (part for statement in made for part in _parts(statement, person)):
+        said = attribute_of(one.text, person)
+        current = groups[-1][0] if groups else None
+        if groups and (said is None or current is None or (said.name, said.subject) == (current.name, current.subject)):
+            groups[-1] = (current or said, [*groups[-1][1], one])
+        else:
+            groups.append((said, [one]))
+    return groups
+
+
+def _parts(statement: Statement, person: str | None) -> list[Statement]:
+    """A statement cut before each clause that says something else of the user: their name, then their job."""
+    parts: list[str] = []
+    before: Attribute | None = None
+    for clause in _CLAUSE.split(statement.text):
+        said = attribute_of(clause, person) if FIRST_PERSON.match(clause.lstrip(" ,，;；")) else None
+        if before is not None and before.single_valued and said is not None and said.single_valued and said.name != before.name:
+            parts.append(clause)
+            before = said
+        else:
+            parts = [*parts[:-1], "".join([*parts[-1:], clause])]
+            before = before or said
+    return [replace(statement, text=part.strip(" ,，;；")) for part in parts] if len(parts) > 1 else [statement]
+
+
+def _memory(said: Attribute | None, group: list[Statement], message: Message, person: str | None) -> ExtractedMemory:
+    text = " ".join(one.text for one in group)
+    lasting = any(one.lasting for one in group)
+    chinese = group[0].language == "zh"
+    who = message.name or ("用户" if chinese else "User")
+    told = with_dates(text, message.at)
+    if person and not person_in(text):
+        told = _PRONOUN.sub(lambda match: f"{match.group()} ({person})", told, count=1)
+    if asked := group[0].asked:
+        told = f"（被问“{asked}”）{told}" if chinese else f'(asked "{asked}") {told}'
+    content = f"{who}：{told}" if chinese else f"{who}: {told}"
+    category = said.category if said is not None else "user_preference" if lasting else "user_fact"
+    poignancy = weigh(Poignancy(agent_id="", text=text)).poignancy
+    return ExtractedMemory(
+        content=content[:MAX_CONTENT_CHARS],
+        type="preference" if category == "user_preference" else "knowledge",
+        category=category,
+        keywords=keywords_ranked(text)[:KEYWORDS],
+        importance=max(said.importance if said else 0.0, LASTING if lasting else ORDINARY, poignancy),
+        subject=(message.name or "user") if said is None or said.subject == "user" else said.subject,
+        attribute=said.name if said else None,
+        single_valued=said is not None and said.single_valued,
+        turns=[group[0].turn],
+        negative=said is not None and said.over,
+    )

@@ -1,0 +1,1 @@
+"""What goes before an answer: chosen and put into words."""

@@ -1,0 +1,37 @@
+"""The patterns that lie beside this module as text: ``[section]`` lines, and below each its patterns, one a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def sections(name: str) -> dict[str, list[str]]:
+    """The lines of each section of a file, in order; comments and blank lines are left out. A file without sections is one, ''."""
+    found: dict[str, list[str]] = {}
+    section = ""
+    for line in files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines():
+        if line.startswith("[") and line.endswith("]") and re.fullmatch(r"\[[\w: ]+\]", line):
+            section = line[1:-1]
+        elif line.strip() and not line.startswith("#"):
+            found.setdefault(section, []).append(line)
+    return found
+
+
+@cache
+def union(name: str, section: str) -> re.Pattern[str]:
+    """One pattern that finds what any line of a section does, in upper or lower case."""
+    return re.compile("|".join(sections(name)[section]), re.IGNORECASE)
+
+
+def unions(name: str, prefix: str = "") -> Mapping[str, re.Pattern[str]]:
+    """The sections whose names begin so, without the prefix, each as one pattern."""
+    return {section.removeprefix(prefix): union(name, section) for section in sections(name) if section.startswith(prefix)}
+
+
+def first(patterns: Mapping[str, re.Pattern[str]], text: str) -> str | None:
+    """The name of the first pattern that is in a text."""
+    return next((name for name, pattern in patterns.items() if pattern.search(text)), None)

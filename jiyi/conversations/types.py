@@ -1,0 +1,139 @@
+"""What a conversation is made of, what is taken from it, and what a query asks for (ZC-12…ZC-19, ZC-35)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+#: What a node of a conversation is: NULL in the database for memories of any other origin.
+Kind = Literal["preference", "knowledge", "experience", "session"]
+#: Kinds in the order in which lists and injected context show them (ZC-129).
+KINDS: tuple[Kind, ...] = ("preference", "knowledge", "experience", "session")
+Role = Literal["user", "assistant", "system", "tool"]
+#: The commands' own categories (ZC-19).
+Category = Literal["user_preference", "user_fact", "agent_lesson", "agent_pattern", "task"]
+Outcome = Literal["success", "partial", "failed"]
+#: From worst to best: of two experiences of the same problem the better outcome is kept.
+OUTCOMES: tuple[Outcome, ...] = ("failed", "partial", "success")
+Style = Literal["concise", "detailed", "formal", "casual"]
+Intent = Literal["preference", "knowledge", "experience", "code", "general", "identity_recall"]
+
+#: Characters of any one text that is extracted: a sentence or two.
+MAX_CONTENT_CHARS = 1_000
+MAX_WORD_CHARS = 200
+MAX_KEYWORDS = 8
+#: Memories and experiences that one run may extract: the first ones count.
+MAX_MEMORIES, MAX_EXPERIENCES = 100, 20
+MAX_STEPS = 20
+#: Entries of each list of a profile (ZC-62).
+PROFILE_ENTRIES = 10
+
+Content = Annotated[str, Field(pattern=r"\S", max_length=MAX_CONTENT_CHARS)]
+Word = Annotated[str, Field(pattern=r"\S", max_length=MAX_WORD_CHARS)]
+
+
+class Message(BaseModel):
+    """One message of a conversation."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    role: Role
+    text: str
+    #: Who speaks, where several people or agents do.
+    name: str | None = None
+    #: When it was said; what is relative in it (yesterday, 下周三) is read from here.
+    at: AwareDatetime | None = None
+
+
+class KnownFact(BaseModel):
+    """A memory that is in force before the messages were said: what they may repeat or supersede."""
+
+    model_config = ConfigDict(frozen=True)
+
+    content: str
+    subject: str | None = None
+    attribute: str | None = None
+    single_valued: bool = False
+
+
+class ExtractedMemory(BaseModel):
+    """A preference or a fact that the messages tell; its ``content`` is understood without them.
+
+    ``subject`` is whom it is about (``user``, or a name), ``attribute`` what is said of them in words of a fixed list
+    (``home``, ``job``, ``diet:spicy``, ``pet``). Of a ``single_valued`` attribute the latest content is in force: an older one
+    with the same subject and attribute is superseded. Others (children, pets, hobbies) are lists and grow.
+    """
+
+    content: Content
+    type: Literal["preference", "knowledge"] = "knowledge"
+    category: Category = "user_fact"
+    keywords: list[Word] = Field([], max_length=MAX_KEYWORDS)
+    #: 1 mundane … 10 vital.
+    importance: float = Field(5, ge=1, le=10)
+    subject: Word = "user"
+    attribute: Word | None = None
+    single_valued: bool = False
+    #: Numbers of the messages that it rests on, from 0.
+    turns: list[int] = Field(min_length=1)
+    #: Numbers of the known facts that it says are no longer so, from 0.
+    supersedes: list[int] = []
+    #: It only says that what it supersedes is over (我不养猫了), and is itself kept as what holds now.
+    negative: bool = False
+
+
+class ExtractedExperience(BaseModel):
+    """A problem, what was done about it and how that ended (ZC-17)."""
+
+    pain_pattern: Content
+    context: str = Field("", max_length=MAX_CONTENT_CHARS)
+    solution_steps: list[Content] = Field(max_length=MAX_STEPS)
+    outcome: Outcome
+    #: 0 … 1.
+    confidence: float = Field(ge=0, le=1)
+    tools_used: list[Word] = Field([], max_length=PROFILE_ENTRIES)
+    industry_context: Word | None = None
+    #: Numbers of the messages that it rests on, from 0.
+    turns: list[int] = Field(min_length=1)
+
+
+class ProfileSignals(BaseModel):
+    """What the messages tell about the user in general; None and empty where they tell nothing (ZC-18, ZC-58)."""
+
+    industry: Word | None = None
+    role: Word | None = None
+    expertise_level: Word | None = None
+    communication_style: Style | None = None
+    recent_topics: list[Word] = Field([], max_length=PROFILE_ENTRIES)
+    pain_points: list[Content] = Field([], max_length=PROFILE_ENTRIES)
+    preferred_tools: list[Word] = Field([], max_length=PROFILE_ENTRIES)
+
+
+class CombinedExtraction(BaseModel):
+    """All that one run takes from a conversation (ZC-14)."""
+
+    memories: list[ExtractedMemory] = Field([], max_length=MAX_MEMORIES)
+    experiences: list[ExtractedExperience] = Field([], max_length=MAX_EXPERIENCES)
+    profile_signals: ProfileSignals = ProfileSignals()
+
+
+class QueryAnalysis(BaseModel):
+    """What a query asks for (ZC-35)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    original: str
+    keywords: list[str]
+    intent: Intent
+    #: Kinds to look among, the most likely first.
+    target_types: list[Kind]
+    #: Words of the same meaning, in either language.
+    expansions: list[str]
+    #: It only hints at the user (my, 我的): with few results, what is known of them fills up.
+    weak_identity: bool
+
+
+def said_at(messages: list[Message]) -> datetime | None:
+    """When the last message with a time was said."""
+    return next((message.at for message in reversed(messages) if message.at is not None), None)

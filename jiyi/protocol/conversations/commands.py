@@ -1,0 +1,369 @@
+"""Requests and answers of the commands on what is remembered of conversations (ZC-97…ZC-127)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
+
+from jiyi.conversations.stored.profiles import Profile
+from jiyi.conversations.stored.uris import MAX_URI_CHARS, parse_uri
+from jiyi.conversations.types import CombinedExtraction, Kind, Message
+from jiyi.protocol.events import Description, Keyword, Name, few_enough_keywords, small_enough
+from jiyi.protocol.memory import AgentState
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+
+#: Characters of a regular expression, and seconds that a search by one may take.
+MAX_PATTERN_CHARS, GREP_SECONDS = 200, 2.0
+#: Levels of a tree, and memories of one import.
+MAX_DEPTH, MAX_IMPORTED = 10, 1_000
+MAX_MESSAGES, MAX_TEXT_CHARS = 1_000, 1_000_000
+DEFAULT_FOUND = 10
+
+#: L0: keywords; L1: an overview; L2: the whole text.
+Level = Literal["L0", "L1", "L2"]
+
+
+def _is_address(uri: str) -> str:
+    parse_uri(uri)
+    return uri
+
+
+def _has_a_category(uri: str) -> str:
+    found = parse_uri(uri)
+    if found.kind is None or not found.path:
+        raise ValueError(f"{uri!r} names no category: use agent://agent/kind/category")
+    return uri
+
+
+Uri = Annotated[str, Field(max_length=MAX_URI_CHARS), AfterValidator(_is_address)]
+EntryUri = Annotated[str, Field(max_length=MAX_URI_CHARS), AfterValidator(_has_a_category)]
+Importance = Annotated[float, Field(ge=1, le=10)]
+Keywords = Annotated[list[Keyword], AfterValidator(few_enough_keywords)]
+Metadata = Annotated[dict[str, Any], AfterValidator(small_enough)]
+
+
+class Nothing(Request):
+    """A command that needs to be told nothing."""
+
+
+class MemoryEntry(BaseModel):
+    """A memory of a conversation as the commands give it."""
+
+    id: UUID
+    agent_id: str
+    memory_type: Kind
+    uri: str
+    content: str
+    keywords: list[str]
+    importance: float | None
+    created_at: datetime
+    session_id: str | None = None
+    abstract: str | None = None
+    overview: str | None = None
+    superseded_by: UUID | None = None
+    superseded_at: datetime | None = None
+    metadata: dict[str, Any] = {}
+
+
+class Entries(BaseModel):
+    """Memories; ``next`` is what to pass on as ``after`` for the following page."""
+
+    memories: list[MemoryEntry]
+    next: int | None = None
+
+
+class MemoryEntryInput(Request):
+    """A memory to be stored."""
+
+    agent_id: Name
+    content: Description
+    memory_type: Kind = "knowledge"
+    category: Name = "general"
+    keywords: Keywords | None = None
+    importance: Importance = 5
+    metadata: Metadata = Field({})
+
+
+class StoredMemory(BaseModel):
+    """What is stored at an address; ``new`` is false if the same was there already."""
+
+    id: UUID
+    uri: str
+    new: bool
+
+
+class MemoryId(Request):
+    """Which memory."""
+
+    id: UUID
+
+
+class FoundMemory(BaseModel):
+    """A memory, or null if there is none of that id."""
+
+    memory: MemoryEntry | None
+
+
+class SearchOptions(Request):
+    """What is looked for among an agent's memories of conversations."""
+
+    agent_id: Name
+    query: str = Field(min_length=1, max_length=8_000)
+    memory_type: Kind | None = None
+    limit: Annotated[int, Field(ge=1, le=100)] = DEFAULT_FOUND
+    min_importance: Importance | None = None
+
+
+class AgentId(Request):
+    """Whose memories."""
+
+    agent_id: Name
+
+
+class Deletion(BaseModel):
+    """What is being erased: how many memories, and the erasure that does it."""
+
+    count: int
+    erasure_id: UUID | None
+
+
+class MemoryStats(BaseModel):
+    """What is remembered of conversations."""
+
+    total: int
+    by_type: dict[str, int]
+    by_agent: dict[str, int]
+    superseded: int
+    oldest: datetime | None
+    newest: datetime | None
+    size_bytes: int
+
+
+class ExportMemories(Request):
+    """The next page of an agent's memories, or of all agents', in the order in which they came."""
+
+    agent_id: Name
+    after: int = Field(0, ge=0)
+    limit: PageSize = DEFAULT_PAGE
+
+
+class PersistentMemory(BaseModel):
+    """A memory that comes from elsewhere, or from an export."""
+
+    id: UUID | None = None
+    agent_id: Name
+    memory_type: Kind
+    uri: EntryUri | None = None
+    content: Description
+    keywords: Keywords | None = None
+    importance: Importance | None = None
+    created_at: AwareDatetime | None = None
+    abstract: str | None = Field(None, max_length=500)
+    overview: str | None = Field(None, max_length=2_000)
+    metadata: Metadata = Field({})
+
+    @model_validator(mode="after")
+    def _address_is_its_own(self) -> Self:
+        if self.uri is not None and parse_uri(self.uri)[:2] != (self.agent_id, self.memory_type):
+            raise ValueError(f"uri: {self.uri!r} is no address of the agent {self.agent_id!r} and the type {self.memory_type}")
+        return self
+
+
+class ImportMemories(Request):
+    """Memories to be stored; those that are there already are passed over."""
+
+    memories: Annotated[list[PersistentMemory], Field(min_length=1, max_length=MAX_IMPORTED)]
+
+
+class Imported(BaseModel):
+    stored: int
+    known: int
+
+
+class DatabasePath(BaseModel):
+    """Where memories are kept, without what would open it."""
+
+    path: str
+
+
+class Done(BaseModel):
+    done: bool = True
+
+
+class AddResource(Request):
+    """A text for an address."""
+
+    uri: EntryUri
+    content: Description
+
+
+class AddWithMetadata(AddResource):
+    """With what is known of it."""
+
+    keywords: Keywords | None = None
+    importance: Importance = 5
+    metadata: Metadata = Field({})
+
+
+class FindOptions(Request):
+    """What is looked for, below an address."""
+
+    query: str = Field(min_length=1, max_length=8_000)
+    scope: Uri = Field(description="An agent's address, or one below it.")
+    limit: Annotated[int, Field(ge=1, le=100)] = DEFAULT_FOUND
+
+
+class GrepOptions(Request):
+    """A regular expression (PostgreSQL's) that texts below an address are searched for."""
+
+    pattern: str = Field(min_length=1, max_length=MAX_PATTERN_CHARS)
+    uri: Uri
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 100
+
+
+class ResourceUri(Request):
+    uri: Uri
+
+
+class TreeOptions(ResourceUri):
+    depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)] = 3
+
+
+class Resource(BaseModel):
+    """A name below an address; ``memories`` is how many are at it or below it."""
+
+    uri: str
+    name: str
+    memories: int
+    children: list[Resource] = []
+
+
+class Resources(BaseModel):
+    resources: list[Resource]
+
+
+class ReadOptions(Request):
+    """What is read of an address; a level that is missing is made of the next deeper one."""
+
+    uri: EntryUri
+    level: Level = "L2"
+    limit: PageSize = DEFAULT_PAGE
+
+
+class ResourceText(BaseModel):
+    id: UUID
+    uri: str
+    level: Level
+    text: str
+
+
+class ResourceTexts(BaseModel):
+    texts: list[ResourceText]
+
+
+class StorageStatus(BaseModel):
+    """Whether what is remembered can be read, searched by meaning and summarised."""
+
+    memories: int
+    embedded: int
+    embedder: str | None
+    llm: str
+    waiting: dict[str, int] = Field(description="Work owed, by kind.")
+
+
+class IndustryWords(Request):
+    """Words of a trade, each with words of the same meaning; they replace those of the same industry."""
+
+    industry: Name
+    keywords: dict[Keyword, list[Keyword]] = Field(max_length=1_000)
+
+
+class ConfigureEmbedding(Request):
+    """The embedder that memories are to be moved to, as in ``JIYI_EMBEDDER``; keys stay in the environment."""
+
+    provider: Name
+    model: Name | None = None
+
+    @property
+    def spec(self) -> str:
+        return self.provider if self.model is None else f"{self.provider}:{self.model}"
+
+
+class ConfigureSummaries(Request):
+    """The LLM that summaries are to be made by; its key stays in the environment and is not sent."""
+
+    provider: Name
+    model: Name | None = None
+
+
+class DriverState(BaseModel):
+    """Whether it is in use, and what has to be set where it is not."""
+
+    active: bool
+    in_use: str
+    how: str = ""
+
+
+class ExtractMessages(Request):
+    """A conversation from which something is extracted."""
+
+    agent_id: Name
+    messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES)]
+    session_id: Name | None = None
+
+
+class Fact(BaseModel):
+    """An extracted memory under the session commands' categories (ZC-19)."""
+
+    category: str
+    content: str
+    tags: list[str]
+    importance: float
+    suggested_uri: str
+    #: In the words of the facts store: preference, knowledge or behavior.
+    fact: Literal["preference", "knowledge", "behavior"]
+
+
+class SessionMemories(BaseModel):
+    """What the conversation tells, without storing it."""
+
+    items: list[Fact]
+    extraction: CombinedExtraction
+    llm: str
+
+
+class StoredSession(BaseModel):
+    """The turns that were stored; what they tell is extracted by a worker, which is owed."""
+
+    turn_ids: list[UUID]
+    new: int
+
+
+class EstimateTokens(Request):
+    content: str = Field(max_length=MAX_TEXT_CHARS)
+
+
+class Tokens(BaseModel):
+    tokens: int
+
+
+class EmbedText(Request):
+    text: str = Field(min_length=1, max_length=100_000)
+    provider: Name | None = None
+
+
+class EmbeddedText(BaseModel):
+    """A vector, and the pieces that the text would be stored in with their keywords (ZC-145)."""
+
+    model: str
+    vector: list[float]
+    pieces: list[dict[str, Any]] = []
+
+
+class AgentWithProfile(AgentState):
+    """An agent with what is known of its user."""
+
+    profile: Profile | None = None

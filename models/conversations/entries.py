@@ -1,0 +1,219 @@
+"""Memories of conversations as the commands store and read them: by address, by id, by text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+from uuid6 import uuid7
+
+from jiyi.conversations.stored.uris import MemoryUri, parse_uri, uri_of
+from jiyi.errors import InvalidRequest
+from jiyi.protocol import events as wire
+from jiyi.protocol.conversations.commands import GREP_SECONDS, Level, MemoryEntry, MemoryStats, Resource, ResourceText, StoredMemory
+from jiyi.text.budget import cut_to_tokens
+from jiyi.text.digests import content_digest
+from jiyi.text.words import keywords_ranked
+from models.memory.inbox import Stored, store
+
+#: Tokens of what is made of a deeper level where one is missing; keywords of an abstract.
+OVERVIEW_TOKENS, ABSTRACT_WORDS = 200, 5
+
+
+def add(connection: Connection, group_id: str, uri: str, content: str, stored: Stored, **fields: Any) -> StoredMemory:
+    """Store a text at an address, once: what is in force there already stays as it is (ZC-25)."""
+    place = parse_uri(uri)
+    assert place.kind is not None
+    event_id = fields.pop("event_id", None) or uuid7()
+    event = wire.build(
+        {
+            "type": "memory.observed",
+            "event_id": event_id,
+            "occurred_at": fields.pop("created_at", None) or datetime.now(UTC),
+            "group_id": group_id,
+            "agent_id": place.agent_id,
+            "payload": {"description": content, "kind": place.kind, "uri": uri, **{k: v for k, v in fields.items() if v is not None}},
+        }
+    )
+    if place.kind == "session" and (known := _at(connection, group_id, uri, content)) is not None:
+        return StoredMemory(id=known, uri=uri, new=False)
+    done = store(connection, [event])
+    stored.add(done)
+    if done.nodes:
+        return StoredMemory(id=event.event_id, uri=uri, new=True)
+    return StoredMemory(id=_at(connection, group_id, uri, content) or event.event_id, uri=uri, new=False)
+
+
+def one(connection: Connection, group_id: str, node_id: UUID) -> MemoryEntry | None:
+    rows = _entries(connection.execute(_ONE, {"group": group_id, "id": node_id}))
+    return rows[0] if rows else None
+
+
+def some(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[MemoryEntry]:
+    """Those of the memories that there are, in the order given."""
+    found = {entry.id: entry for entry in _entries(connection.execute(_SOME, {"group": group_id, "ids": list(node_ids)}))}
+    return [found[node_id] for node_id in node_ids if node_id in found]
+
+
+def page(connection: Connection, group_id: str, agent_id: str, after: int, limit: int) -> tuple[list[MemoryEntry], int | None]:
+    """The agent's memories in the order in which they came, and where the page ends (None: at the end)."""
+    rows = connection.execute(_PAGE, {"group": group_id, "agent": agent_id, "after": after, "limit": limit}).all()
+    return _entries(rows), rows[-1].node_count if len(rows) == limit else None
+
+
+def below(connection: Connection, group_id: str, uri: str, limit: int) -> list[MemoryEntry]:
+    """What is in force at an address or below it, newest first."""
+    return _entries(connection.execute(_BELOW, {**_place(group_id, uri), "limit": limit}))
+
+
+def ids_below(connection: Connection, group_id: str, uri: str) -> list[UUID]:
+    """Ids of all that is, or was, at an address or below it."""
+    return list(connection.execute(_IDS_BELOW, _place(group_id, uri)).scalars())
+
+
+def ids_of_agent(connection: Connection, group_id: str, agent_id: str) -> int:
+    """How many memories the agent has, of whatever kind."""
+    return int(connection.execute(_COUNT, {"group": group_id, "agent": agent_id}).scalar_one())
+
+
+def grep(connection: Connection, group_id: str, uri: str, pattern: str, limit: int) -> list[MemoryEntry]:
+    """What is in force below an address and matches a regular expression of PostgreSQL's.
+
+    Raises:
+        InvalidRequest: it is none, or takes longer than it may.
+    """
+    connection.execute(_LIMIT, {"timeout": str(int(GREP_SECONDS * 1_000))})
+    try:
+        return _entries(connection.execute(_GREP, {**_place(group_id, uri), "pattern": pattern, "limit": limit}).all())
+    except DBAPIError as error:
+        if isinstance(error.orig, psycopg.errors.InvalidRegularExpression):
+            raise InvalidRequest([f"pattern: {error.orig.diag.message_primary}"]) from None
+        if isinstance(error.orig, psycopg.errors.QueryCanceled):
+            raise InvalidRequest(
+                [f"pattern: the search took longer than {GREP_SECONDS:g} s: use a simpler one, or a narrower uri"]
+            ) from None
+        raise
+
+
+def tree(connection: Connection, group_id: str, uri: str, depth: int) -> list[Resource]:
+    """The names below an address, so many levels deep, with how many memories are in force below each."""
+    root = parse_uri(uri)
+    start = 1 + (root.kind is not None) + len(root.path)
+    resources: dict[tuple[str, ...], Resource] = {}
+    top: list[Resource] = []
+    for row in connection.execute(_COUNTS, _place(group_id, uri)):
+        parts = _parts(parse_uri(row.uri))
+        for level in range(start, min(len(parts), start + depth)):
+            key = parts[: level + 1]
+            if key not in resources:
+                resources[key] = Resource(uri=uri_of(key[0], key[1], *key[2:]), name=key[-1], memories=0)
+                (top if level == start else resources[key[:-1]].children).append(resources[key])
+            resources[key].memories += row.memories
+    return top
+
+
+def text_at(entry: MemoryEntry, level: Level) -> ResourceText:
+    """A memory at a level; one that is missing is made of the next deeper one (ZC-114)."""
+    told = {
+        "L2": entry.content,
+        "L1": entry.overview or cut_to_tokens(entry.content, OVERVIEW_TOKENS),
+        "L0": entry.abstract or _keywords(entry),
+    }
+    return ResourceText(id=entry.id, uri=entry.uri, level=level, text=told[level])
+
+
+def stats(connection: Connection, group_id: str) -> MemoryStats:
+    row = connection.execute(_STATS, {"group": group_id}).one()
+    return MemoryStats(
+        total=row.total,
+        by_type=row.by_type or {},
+        by_agent=row.by_agent or {},
+        superseded=row.superseded,
+        oldest=row.oldest,
+        newest=row.newest,
+        size_bytes=row.size,
+    )
+
+
+def _keywords(entry: MemoryEntry) -> str:
+    return ", ".join((entry.keywords or keywords_ranked(entry.overview or entry.content))[:ABSTRACT_WORDS])
+
+
+def _parts(uri: MemoryUri) -> tuple[str, ...]:
+    return (uri.agent_id, *([] if uri.kind is None else [uri.kind]), *uri.path)
+
+
+def _place(group_id: str, uri: str) -> dict[str, Any]:
+    """What an address and all below it are found by; the agent is always named (ZC-26)."""
+    place = parse_uri(uri)
+    exact = uri_of(*_parts(place))
+    return {"group": group_id, "agent": place.agent_id, "uri": exact, "prefix": f"{exact}/", "all": place.kind is None}
+
+
+def _at(connection: Connection, group_id: str, uri: str, content: str) -> UUID | None:
+    parameters = {"group": group_id, "agent": parse_uri(uri).agent_id, "uri": uri, "hash": content_digest(content)}
+    found: UUID | None = connection.execute(_AT, parameters).scalar_one_or_none()
+    return found
+
+
+def _entries(rows: Any) -> list[MemoryEntry]:
+    return [
+        MemoryEntry(
+            id=row.node_id,
+            agent_id=row.agent_id,
+            memory_type=row.kind,
+            uri=row.uri,
+            content=row.description,
+            keywords=row.keywords,
+            importance=row.poignancy,
+            created_at=row.created_at,
+            session_id=row.session_id,
+            abstract=row.abstract,
+            overview=row.overview,
+            superseded_by=row.superseded_by,
+            superseded_at=row.superseded_at,
+            metadata=row.provenance,
+        )
+        for row in rows
+    ]
+
+
+_COLUMNS = """
+    node_id, node_count, agent_id, kind, uri, description, keywords, poignancy, created_at, session_id, abstract, overview,
+    superseded_by, superseded_at, provenance
+"""
+_SELECT = f"SELECT {_COLUMNS} FROM memory_nodes WHERE group_id = :group AND kind IS NOT NULL"  # noqa: S608 – our own names; values are parameters
+_IN_FORCE = "superseded_at IS NULL AND archived_at IS NULL"
+_HERE = "agent_id = :agent AND (:all OR uri = :uri OR starts_with(uri, :prefix))"
+_ONE = text(f"{_SELECT} AND node_id = :id")
+_SOME = text(f"{_SELECT} AND node_id = ANY(:ids)")
+_PAGE = text(f"{_SELECT} AND agent_id = :agent AND node_count > :after ORDER BY node_count LIMIT :limit")
+_BELOW = text(f"{_SELECT} AND {_HERE} AND {_IN_FORCE} ORDER BY node_count DESC LIMIT :limit")
+_IDS_BELOW = text(f"SELECT node_id FROM memory_nodes WHERE group_id = :group AND kind IS NOT NULL AND {_HERE}")  # noqa: S608 – our own names; values are parameters
+_COUNT = text("SELECT count(*) FROM memory_nodes WHERE group_id = :group AND agent_id = :agent")
+_LIMIT = text("SELECT set_config('statement_timeout', :timeout, true)")
+_GREP = text(f"{_SELECT} AND {_HERE} AND {_IN_FORCE} AND description ~ :pattern ORDER BY node_count DESC LIMIT :limit")
+_COUNTS = text(f"""
+    SELECT uri, count(*) AS memories FROM memory_nodes
+    WHERE group_id = :group AND kind IS NOT NULL AND {_HERE} AND {_IN_FORCE} GROUP BY uri ORDER BY uri
+""")  # noqa: S608 – our own names; values are parameters
+_AT = text("""
+    SELECT node_id FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND uri = :uri AND content_hash = :hash
+      AND superseded_at IS NULL ORDER BY node_count LIMIT 1
+""")
+_STATS = text("""
+    WITH these AS (
+        SELECT kind, agent_id, created_at, superseded_at, octet_length(description) AS size
+        FROM memory_nodes WHERE group_id = :group AND kind IS NOT NULL
+    )
+    SELECT count(*) AS total, count(superseded_at) AS superseded, min(created_at) AS oldest, max(created_at) AS newest,
+        coalesce(sum(size), 0)::bigint AS size,
+        (SELECT jsonb_object_agg(kind, n) FROM (SELECT kind, count(*) AS n FROM these GROUP BY kind) k) AS by_type,
+        (SELECT jsonb_object_agg(agent_id, n) FROM (SELECT agent_id, count(*) AS n FROM these GROUP BY agent_id) a) AS by_agent
+    FROM these
+""")

@@ -1,0 +1,167 @@
+"""What extraction starts from and what it leaves: turns that were not looked through, the cursor, what is superseded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, Row, text
+
+from jiyi.conversations.types import KnownFact, Message
+from models.memory.agents import AgentName
+
+#: Earlier turns of a session that the new ones are understood by.
+CONTEXT_TURNS = 6
+#: Facts in force that are shown to an LLM, the newest; and memories injected lately, which are not to be told again.
+KNOWN_FACTS, INJECTED = 40, 100
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTurn:
+    """A turn as it is stored."""
+
+    node_id: UUID
+    node_count: int
+    session_id: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFact:
+    """A memory in force, with its id."""
+
+    node_id: UUID
+    fact: KnownFact
+
+
+def cursor(connection: Connection, name: AgentName) -> int:
+    """``node_count`` of the last turn that was looked through."""
+    found = connection.execute(_CURSOR, {"group": name[0], "agent": name[1]}).scalar_one_or_none()
+    return 0 if found is None else int(found)
+
+
+def move_cursor(connection: Connection, name: AgentName, seen: int, extracted_to: int) -> bool:
+    """Move it from where it was seen, and note that there was a run; False if another run has moved it."""
+    parameters = {"group": name[0], "agent": name[1], "seen": seen, "to": extracted_to}
+    return connection.execute(_MOVE, parameters).rowcount == 1
+
+
+def new_turns(connection: Connection, name: AgentName, after: int, limit: int) -> list[StoredTurn]:
+    """The agent's next turns in the order in which they came."""
+    return _turns(connection.execute(_NEW, {"group": name[0], "agent": name[1], "after": after, "limit": limit}))
+
+
+def context_of(connection: Connection, name: AgentName, session_id: str, before: int) -> list[StoredTurn]:
+    """The session's turns right before, oldest first."""
+    parameters = {"group": name[0], "agent": name[1], "session": session_id, "before": before, "limit": CONTEXT_TURNS}
+    return _turns(connection.execute(_CONTEXT, parameters))[::-1]
+
+
+def known_facts(connection: Connection, name: AgentName) -> list[StoredFact]:
+    """What is in force of the agent's preferences and knowledge, newest first."""
+    rows = connection.execute(_KNOWN, {"group": name[0], "agent": name[1], "limit": KNOWN_FACTS})
+    return [
+        StoredFact(row.node_id, KnownFact(content=row.description, subject=row.subject, attribute=row.predicate, single_valued=row.single))
+        for row in rows
+    ]
+
+
+def injected_lately(connection: Connection, name: AgentName) -> list[str]:
+    """Contents of memories that were put before the agent's latest answers."""
+    return list(connection.execute(_INJECTED, {"group": name[0], "agent": name[1], "limit": INJECTED}).scalars())
+
+
+def supersede_same_attribute(connection: Connection, name: AgentName, node_id: UUID, now: datetime) -> None:
+    """Of what is in force with the memory's subject and attribute the one that was said last stays.
+
+    What is dated ahead of ``now`` counts as said before everything that is not.
+    """
+    connection.execute(_SAME_ATTRIBUTE, {"group": name[0], "agent": name[1], "node": node_id, "now": now})
+    connection.execute(_TURNS_OF_SUPERSEDED, {"group": name[0], "agent": name[1], "by": [node_id]})
+
+
+def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node_id: UUID, *, turns: bool = True) -> None:
+    """The memories are no longer so, as the newer one says; nor (``turns``) is what was said of them."""
+    ids = [one for one in old if one != node_id]
+    if ids:
+        connection.execute(_SUPERSEDE, {"group": name[0], "agent": name[1], "ids": ids, "by": node_id})
+        if turns:
+            connection.execute(_TURNS_OF_SUPERSEDED, {"group": name[0], "agent": name[1], "by": [node_id]})
+
+
+def _turns(rows: Iterable[Row[Any]]) -> list[StoredTurn]:
+    return [_turn(row) for row in rows]
+
+
+def _turn(row: Row[Any]) -> StoredTurn:
+    node_id, node_count, session_id, role, name, description, at = tuple(row)
+    said = description.removeprefix(f"{name}: ") if name != role else description
+    message = Message(role=role, text=said, name=None if name == role else name, at=at)
+    return StoredTurn(node_id, node_count, session_id, message)
+
+
+def sessions_of(turns: Sequence[StoredTurn]) -> dict[str, list[StoredTurn]]:
+    """Turns by session, each session's in order."""
+    found: dict[str, list[StoredTurn]] = {}
+    for turn in turns:
+        found.setdefault(turn.session_id, []).append(turn)
+    return found
+
+
+_OF_AGENT = "n.group_id = :group AND n.agent_id = :agent"
+_TURN = "n.node_id, n.node_count, n.session_id, n.provenance ->> 'role', n.subject, n.description, n.created_at"
+_IS_TURN = "n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL"
+_FACT = "n.kind IN ('preference', 'knowledge') AND n.superseded_at IS NULL AND n.archived_at IS NULL"
+
+_CURSOR = text("SELECT extracted_to FROM extraction_cursors WHERE group_id = :group AND agent_id = :agent")
+_MOVE = text("""
+    INSERT INTO extraction_cursors AS c (group_id, agent_id, extracted_to, last_run_at)
+    VALUES (:group, :agent, :to, clock_timestamp())
+    ON CONFLICT (group_id, agent_id) DO UPDATE SET extracted_to = :to, last_run_at = clock_timestamp() WHERE c.extracted_to = :seen
+""")
+_NEW = text(f"""
+    SELECT {_TURN} FROM memory_nodes n WHERE {_OF_AGENT} AND {_IS_TURN} AND n.node_count > :after ORDER BY n.node_count LIMIT :limit
+""")  # noqa: S608 – our own names; values are parameters
+_CONTEXT = text(f"""
+    SELECT {_TURN} FROM memory_nodes n
+    WHERE {_OF_AGENT} AND {_IS_TURN} AND n.session_id = :session AND n.node_count < :before ORDER BY n.node_count DESC LIMIT :limit
+""")  # noqa: S608 – our own names; values are parameters
+_KNOWN = text(f"""
+    SELECT n.node_id, n.description, n.subject, n.predicate, coalesce((n.provenance ->> 'single_valued')::boolean, false) AS single
+    FROM memory_nodes n WHERE {_OF_AGENT} AND {_FACT} ORDER BY n.node_count DESC LIMIT :limit
+""")  # noqa: S608 – our own names; values are parameters
+_INJECTED = text("""
+    SELECT DISTINCT n.description FROM (
+        SELECT unnest(node_ids) AS node_id FROM injections
+        WHERE group_id = :group AND agent_id = :agent ORDER BY injection_id DESC LIMIT :limit
+    ) AS i JOIN memory_nodes n USING (node_id) WHERE n.group_id = :group AND n.kind IS DISTINCT FROM 'session'
+""")
+# Under the agent's lock. Of equally old ones the one that came last stays.
+_SAME_ATTRIBUTE = text(f"""
+    WITH these AS (
+        SELECT n.node_id, n.created_at, n.node_count,
+            row_number() OVER (ORDER BY n.created_at > :now, n.created_at DESC, n.node_count DESC) AS place
+        FROM memory_nodes n JOIN memory_nodes m
+            ON m.group_id = n.group_id AND m.node_id = :node AND m.subject = n.subject AND m.predicate = n.predicate
+        WHERE {_OF_AGENT} AND {_FACT}
+    ), last AS (SELECT node_id, created_at FROM these WHERE place = 1)
+    UPDATE memory_nodes o SET superseded_by = last.node_id, superseded_at = last.created_at, changed_xid = pg_current_xact_id()
+    FROM these, last WHERE o.group_id = :group AND o.node_id = these.node_id AND these.place > 1
+""")  # noqa: S608 – our own names; values are parameters
+_SUPERSEDE = text(f"""
+    UPDATE memory_nodes n SET superseded_by = m.node_id, superseded_at = m.created_at, changed_xid = pg_current_xact_id()
+    FROM memory_nodes m WHERE {_OF_AGENT} AND n.node_id = ANY(:ids) AND m.group_id = n.group_id AND m.node_id = :by
+      AND n.kind <> 'session' AND n.superseded_at IS NULL
+""")  # noqa: S608 – our own names; values are parameters
+# A turn that the newer memory rests on, too, says what holds.
+_TURNS_OF_SUPERSEDED = text(f"""
+    UPDATE memory_nodes n SET superseded_by = o.superseded_by, superseded_at = o.superseded_at, changed_xid = pg_current_xact_id()
+    FROM memory_nodes o JOIN memory_nodes b ON b.group_id = o.group_id AND b.node_id = o.superseded_by
+    WHERE {_OF_AGENT} AND n.kind = 'session' AND n.superseded_at IS NULL
+      AND o.group_id = :group AND o.agent_id = :agent AND o.kind <> 'session'
+      AND (o.superseded_by = ANY(:by) OR o.node_id = ANY(:by))
+      AND o.filling ? n.node_id::text AND NOT b.filling ? n.node_id::text
+""")  # noqa: S608 – our own names; values are parameters

@@ -1,0 +1,95 @@
+"""What injection reads beside retrieval, and what is noted of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, bindparam, text
+from sqlalchemy.dialects.postgresql import JSONB
+from uuid6 import uuid7
+
+from jiyi.conversations.injection.choosing import Candidate
+from jiyi.conversations.types import Kind
+from models.memory.agents import AgentName
+
+#: Injections of an agent that are kept, the newest.
+KEPT = 200
+#: Characters of a query that are kept with them.
+MAX_QUERY_CHARS = 2_000
+
+
+def most_important(connection: Connection, name: AgentName, kinds: Sequence[Kind], limit: int) -> list[Candidate]:
+    """What is in force by importance, then by recency: for who asks what is known of them at all (ZC-37, ZC-38)."""
+    rows = connection.execute(_IMPORTANT, {"group": name[0], "agent": name[1], "kinds": list(kinds), "limit": limit})
+    return [
+        Candidate(row.node_id, row.kind, row.description, row.created_at, 0.0, turn_ids=tuple(UUID(turn) for turn in row.filling))
+        for row in rows
+    ]
+
+
+def industry_keywords(connection: Connection, group_id: str) -> dict[str, list[str]]:
+    """The group's words with those of the same meaning, of all its industries."""
+    found: dict[str, list[str]] = {}
+    for row in connection.execute(_KEYWORDS, {"group": group_id}):
+        for word, others in row.keywords.items():
+            found.setdefault(word, []).extend(others)
+    return found
+
+
+def note(
+    connection: Connection,
+    name: AgentName,
+    *,
+    session_id: str | None,
+    query: str,
+    intent: str,
+    tokens: int,
+    node_ids: Sequence[UUID],
+    reasons: Sequence[dict[str, Any]],
+) -> UUID:
+    """Note what was injected, and that its experiences were used again; drops the oldest notes. Returns the note's id."""
+    injection_id = uuid7()
+    whose = {"group": name[0], "agent": name[1]}
+    what = {"session": session_id, "query": query[:MAX_QUERY_CHARS], "intent": intent, "tokens": tokens, "ids": list(node_ids)}
+    connection.execute(_NOTE, {**whose, **what, "id": injection_id, "reasons": list(reasons)})
+    connection.execute(_DROP, {**whose, "kept": KEPT})
+    connection.execute(_REUSED, {**whose, "ids": list(node_ids)})
+    return injection_id
+
+
+def agent_is_there(connection: Connection, name: AgentName) -> bool:
+    return connection.execute(_THERE, {"group": name[0], "agent": name[1]}).scalar_one_or_none() is not None
+
+
+def latest(connection: Connection, name: AgentName, limit: int, before: UUID | None = None) -> list[Any]:
+    """The agent's latest injections, newest first."""
+    return list(connection.execute(_LATEST, {"group": name[0], "agent": name[1], "before": before, "limit": limit}))
+
+
+_IMPORTANT = text("""
+    SELECT node_id, kind, description, created_at, filling FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND kind = ANY(:kinds) AND superseded_at IS NULL AND archived_at IS NULL
+    ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit
+""")
+_KEYWORDS = text("SELECT keywords FROM industry_keywords WHERE group_id = :group ORDER BY industry")
+_NOTE = text("""
+    INSERT INTO injections (injection_id, group_id, agent_id, session_id, query, intent, tokens, node_ids, reasons)
+    VALUES (:id, :group, :agent, :session, :query, :intent, :tokens, :ids, :reasons)
+""").bindparams(bindparam("reasons", type_=JSONB))
+_DROP = text("""
+    DELETE FROM injections WHERE group_id = :group AND agent_id = :agent AND injection_id <= (
+        SELECT injection_id FROM injections WHERE group_id = :group AND agent_id = :agent
+        ORDER BY injection_id DESC OFFSET :kept LIMIT 1
+    )
+""")
+_REUSED = text("""
+    UPDATE experiences SET reuse_count = reuse_count + 1 WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids)
+""")
+_THERE = text("SELECT 1 FROM agents WHERE group_id = :group AND agent_id = :agent")
+_LATEST = text("""
+    SELECT * FROM injections
+    WHERE group_id = :group AND agent_id = :agent AND (CAST(:before AS uuid) IS NULL OR injection_id < :before)
+    ORDER BY injection_id DESC LIMIT :limit
+""")

@@ -1,0 +1,52 @@
+"""What extraction found, stored in one transaction: memories, what they supersede, experiences, the profile, the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from jiyi.conversations.stored.memories import Source, event_of, waves
+from jiyi.conversations.types import CombinedExtraction
+from models.conversations import experiences, extractions, profiles
+from models.conversations.extractions import StoredTurn
+from models.memory.agents import AgentName, lock_agents
+from models.memory.inbox import Stored, store
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What one session's turns told, and ids of the facts that were known when it was asked."""
+
+    source: Source
+    found: CombinedExtraction
+    known: Sequence[UUID]
+
+
+def keep(
+    connection: Connection, name: AgentName, seen: int, turns: Sequence[StoredTurn], found: Sequence[Extracted], now: datetime
+) -> Stored:
+    """Store it all and move the cursor; nothing if another run has looked through the turns meanwhile."""
+    lock_agents(connection, [name])  # whoever stores a turn waits until it is decided what is due next
+    stored = Stored()
+    if turns and not extractions.move_cursor(connection, name, seen, turns[-1].node_count):
+        return stored
+    for one in found:
+        _keep_memories(connection, name, one, stored, now)
+        for experience in one.found.experiences:
+            stored.add(experiences.keep(connection, name, experience, one.source, now))
+        profiles.update(connection, name, one.found.profile_signals, now)
+    return stored
+
+
+def _keep_memories(connection: Connection, name: AgentName, one: Extracted, stored: Stored, now: datetime) -> None:
+    for wave in waves(one.found.memories):
+        events = [event_of(memory, one.source) for memory in wave]
+        stored.add(store(connection, events))
+        for memory, event in zip(wave, events, strict=True):
+            extractions.supersede(connection, name, [one.known[number] for number in memory.supersedes], event.event_id)
+            if memory.attribute is not None and memory.single_valued:
+                extractions.supersede_same_attribute(connection, name, event.event_id, now)

@@ -1,0 +1,47 @@
+"""Erasure in what is kept of conversations beside the memories: experiences, profiles, notes of injections, words of a trade.
+
+What was told by an erased turn goes with it: memories name their turns. A profile does not; it goes if any turn of its agent does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+#: Tables that are looked through for names: table, key, texts, whose rows, what becomes of those that are found.
+SCRUBBED = (
+    ("injections", "injection_id::text", "query, session_id, reasons::text", "group_id = :group", "DELETE FROM injections"),
+    (
+        "user_profiles",
+        "agent_id || '/' || user_id",
+        "user_id, industry, role, expertise_level, array_to_string(recent_topics || pain_points || preferred_tools, ' ')",
+        "group_id = :group",
+        "DELETE FROM user_profiles",
+    ),
+    ("industry_keywords", "industry", "industry, keywords::text", "group_id = :group", "DELETE FROM industry_keywords"),
+)
+
+
+def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counter[str]:
+    """What rests on these memories, while they are still there. What they superseded stays superseded, by nobody."""
+    these = {"group": group_id, "ids": list(ids)}
+    gone = Counter({table: connection.execute(statement, these).rowcount for table, statement in _DELETE.items()})
+    connection.execute(_UNLINK, these)
+    return gone
+
+
+_DELETE = {
+    "experiences": text("DELETE FROM experiences WHERE group_id = :group AND node_id = ANY(:ids)"),
+    "injections": text("DELETE FROM injections WHERE group_id = :group AND node_ids && CAST(:ids AS uuid[])"),
+    "user_profiles": text("""
+        DELETE FROM user_profiles p USING memory_nodes n
+        WHERE p.group_id = :group AND n.group_id = :group AND n.agent_id = p.agent_id AND n.kind = 'session' AND n.node_id = ANY(:ids)
+    """),
+}
+_UNLINK = text("""
+    UPDATE memory_nodes SET superseded_by = NULL, changed_xid = pg_current_xact_id()
+    WHERE group_id = :group AND superseded_by = ANY(:ids)
+""")

@@ -1,0 +1,1 @@
+"""Tasks of conversations: extraction, summaries, injection."""

@@ -1,0 +1,169 @@
+"""Commands on conversations that need what only workers have: the agents' indexes, an embedder, an LLM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jiyi.conversations.chat import compaction
+from jiyi.conversations.chat.secrets import masked
+from jiyi.conversations.stored.uris import parse_uri, uri_of
+from jiyi.conversations.types import KINDS, CombinedExtraction, ExtractedMemory, Kind
+from jiyi.errors import JiyiError
+from jiyi.protocol.conversations.commands import (
+    ConfigureEmbedding,
+    ConfigureSummaries,
+    DriverState,
+    EmbeddedText,
+    EmbedText,
+    Entries,
+    ExtractMessages,
+    Fact,
+    FindOptions,
+    Nothing,
+    SearchOptions,
+    SessionMemories,
+)
+from jiyi.protocol.conversations.compaction import ChatMessage, Compacted, CompactMessages
+from jiyi.protocol.operations import EmbeddersRequest
+from jiyi.protocol.providers import EmbedderReport
+from jiyi.protocol.reembedding import MoveState, ReembeddingStep
+from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
+from jiyi.providers import llms
+from jiyi.providers.embedders import embedder, embedder_of
+from jiyi.providers.llms.questions import Compaction, Extraction
+from jiyi.settings import get_settings
+from jiyi.text.budget import cut_to_tokens
+from jiyi.text.splitting import split
+from jiyi.text.words import keywords_ranked, language_of
+from models.conversations import actions, commands, entries, resources
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from tasks.framework.rpc import implements
+from tasks.operations.embedders import embedder_report
+from tasks.operations.reembedding import step as reembedding_step
+from tasks.retrieval.retrieve import retrieve
+
+#: Of so many times the wanted memories those are taken that the command asks for.
+POOL_FACTOR = 5
+#: Keywords of a piece of a text.
+PIECE_KEYWORDS = 5
+
+
+@implements(commands.search)
+def search(actor: Actor, request: SearchOptions) -> Entries:
+    """Safe to repeat because it only reads."""
+    kinds: Sequence[Kind] = KINDS if request.memory_type is None else [request.memory_type]
+    pool = request.limit if request.min_importance is None else request.limit * POOL_FACTOR
+    found = _retrieved(actor.group_id, request.agent_id, request.query, kinds, pool)
+    least = request.min_importance or 0
+    kept = [entry for entry in found.memories if (entry.importance or 0) >= least]
+    return Entries(memories=kept[: request.limit])
+
+
+@implements(resources.find)
+def find(actor: Actor, request: FindOptions) -> Entries:
+    """Safe to repeat because it only reads."""
+    place = parse_uri(request.scope)
+    kinds: Sequence[Kind] = KINDS if place.kind is None else [place.kind]
+    pool = request.limit * POOL_FACTOR if place.path else request.limit
+    found = _retrieved(actor.group_id, place.agent_id, request.query, kinds, pool)
+    below = [entry for entry in found.memories if parse_uri(entry.uri).path[: len(place.path)] == place.path]
+    return Entries(memories=below[: request.limit])
+
+
+def _retrieved(group_id: str, agent_id: str, query: str, kinds: Sequence[Kind], limit: int) -> Entries:
+    """Memories in force of one agent, the best first (ZC-26)."""
+    request = RetrievalRequest(
+        group_id=group_id, agent_id=agent_id, focal_texts=[query], top_k=limit, touch=False, filters=Filters(kinds=list(kinds))
+    )
+    answer = retrieve(request)
+    assert isinstance(answer, Answer)  # nothing is touched, so nothing follows from it
+    with unit_of_work() as connection:
+        return Entries(memories=entries.some(connection, group_id, [node.node_id for node in answer.retrieved_nodes]))
+
+
+@implements(actions.extract_session_memories)
+def extract_session_memories(actor: Actor, request: ExtractMessages) -> SessionMemories:
+    """Safe to repeat because it stores nothing."""
+    messages = [message.model_copy(update={"text": masked(message.text)}) for message in request.messages]
+    language = language_of("\n".join(message.text for message in messages))
+    question = Extraction(agent_id=request.agent_id, group_id=actor.group_id, language=language, messages=messages)
+    llm = llms.llm()
+    found = llm.ask(question)
+    return SessionMemories(items=_facts(request.agent_id, found), extraction=found, llm=llm.model)
+
+
+def _facts(agent_id: str, found: CombinedExtraction) -> list[Fact]:
+    return [_fact(agent_id, memory) for memory in found.memories]
+
+
+def _fact(agent_id: str, memory: ExtractedMemory) -> Fact:
+    behavior = memory.category in ("agent_lesson", "agent_pattern")
+    return Fact(
+        category=memory.category,
+        content=memory.content,
+        tags=memory.keywords,
+        importance=memory.importance,
+        suggested_uri=uri_of(agent_id, memory.type, (memory.attribute or memory.category).partition(":")[0]),
+        fact="behavior" if behavior else memory.type,
+    )
+
+
+@implements(actions.create_embedding)
+def create_embedding(_actor: Actor, request: EmbedText) -> EmbeddedText:
+    """Safe to repeat because it stores nothing."""
+    engine = embedder() if request.provider is None else embedder_of(request.provider)
+    vector = engine.passages([request.text])[0]
+    pieces = [{"text": piece.text, "keywords": keywords_ranked(piece.text)[:PIECE_KEYWORDS]} for piece in split(request.text)]
+    return EmbeddedText(model=engine.model, vector=[float(value) for value in vector], pieces=pieces)
+
+
+@implements(actions.embedding_providers)
+def embedding_providers(actor: Actor, _request: Nothing) -> EmbedderReport:
+    """Safe to repeat because it only reads."""
+    return embedder_report(actor, EmbeddersRequest())
+
+
+@implements(resources.configure_embedding)
+def configure_embedding(actor: Actor, request: ConfigureEmbedding) -> MoveState:
+    """Safe to repeat because each step of a move looks at what there is."""
+    return reembedding_step(actor, ReembeddingStep(to=request.spec))
+
+
+@implements(resources.configure_summaries)
+def configure_summaries(_actor: Actor, request: ConfigureSummaries) -> DriverState:
+    """Safe to repeat because it changes nothing."""
+    wanted = request.provider if request.model is None else f"{request.provider}:{request.model}"
+    used = get_settings().llm
+    if wanted == used:
+        return DriverState(active=True, in_use=used)
+    return DriverState(active=False, in_use=used, how=f"set JIYI_LLM={wanted}, and the vendor's key, in the environment of the workers")
+
+
+@dataclass(frozen=True, slots=True)
+class _Summariser:
+    """An LLM as what makes summaries of conversations."""
+
+    actor: Actor
+    llm: llms.LLM
+
+    def __call__(self, messages: Sequence[ChatMessage], previous: str, most: int) -> str:
+        said = [(message.role, message.content) for message in messages if message.content]
+        if not said:
+            return previous
+        language = language_of("\n".join(text for _, text in said))
+        question = Compaction(agent_id="", group_id=self.actor.group_id, language=language, text=previous, utterances=said)
+        return cut_to_tokens(self.llm.ask(question).sentence, most)
+
+
+@implements(actions.compact)
+def compact(actor: Actor, request: CompactMessages) -> Compacted:
+    """Safe to repeat because it stores nothing. An LLM that is away leaves it to the rules."""
+    summarise = None if get_settings().llm == llms.RULES else _Summariser(actor, llms.llm())
+    try:
+        return compaction.compact(request.messages, request.limits, request.previous_summary, force=request.force, summarise=summarise)
+    except JiyiError:
+        if summarise is None:
+            raise
+        return compaction.compact(request.messages, request.limits, request.previous_summary, force=request.force)

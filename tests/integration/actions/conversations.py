@@ -1,0 +1,105 @@
+"""Cases of the conversations' actions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import text
+
+from jiyi.protocol.conversations.commands import (
+    AddResource,
+    AddWithMetadata,
+    AgentId,
+    ExtractMessages,
+    ImportMemories,
+    IndustryWords,
+    MemoryEntryInput,
+    MemoryId,
+    ResourceUri,
+)
+from models.conversations import actions, commands, resources
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from tests.integration.actions.cases import Case
+
+URI = "agent://小伴/knowledge/allergy"
+SAID = "用户对花生过敏。"
+
+
+def stored(group: str) -> str:
+    """The id of a memory."""
+    return str(resources.add_resource.perform(Actor(group, "test"), AddResource(uri=URI, content=SAID)).id)
+
+
+def memories(group: str, _made: Any) -> list[Any]:
+    with unit_of_work() as connection:
+        return sorted(map(tuple, connection.execute(_MEMORIES, {"group": group})), key=str)
+
+
+def erasures(group: str, _made: Any) -> list[Any]:
+    with unit_of_work() as connection:
+        return list(map(tuple, connection.execute(_ERASURES, {"group": group})))
+
+
+def words(group: str, _made: Any) -> list[Any]:
+    with unit_of_work() as connection:
+        return list(map(tuple, connection.execute(_WORDS, {"group": group})))
+
+
+def _adding(action: Any, name: str, request: Any, body: dict[str, Any]) -> Case:
+    return Case(
+        action=action,
+        prepare=lambda _group: None,
+        request=lambda _made: request,
+        effect=memories,
+        rest=lambda _made: ("POST", f"/conversations/{name}", body),
+    )
+
+
+_ENTRY = {"agent_id": "小伴", "content": SAID, "category": "allergy", "importance": 9}
+_IMPORT = {"memories": [{"agent_id": "小伴", "memory_type": "knowledge", "uri": URI, "content": SAID}]}
+_TALK = {"agent_id": "小伴", "session_id": "s", "messages": [{"role": "user", "text": SAID}]}
+_METADATA = {"uri": URI, "content": SAID, "keywords": ["花生"], "importance": 9, "metadata": {"source": "form"}}
+
+CASES = (
+    _adding(commands.store_memory, "memory_store", MemoryEntryInput.model_validate(_ENTRY), _ENTRY),
+    _adding(commands.import_memories, "memory_import", ImportMemories.model_validate(_IMPORT), _IMPORT),
+    _adding(resources.add_resource, "viking_add", AddResource(uri=URI, content=SAID), {"uri": URI, "content": SAID}),
+    _adding(resources.add_with_metadata, "viking_add_with_metadata", AddWithMetadata.model_validate(_METADATA), _METADATA),
+    _adding(
+        resources.store_with_summaries, "viking_store_with_summaries", AddResource(uri=URI, content=SAID), {"uri": URI, "content": SAID}
+    ),
+    _adding(actions.extract_and_store, "extract_and_store_memories", ExtractMessages.model_validate(_TALK), _TALK),
+    Case(
+        action=commands.delete,
+        prepare=stored,
+        request=lambda made: MemoryId(id=made),
+        effect=erasures,
+        rest=lambda made: ("POST", "/conversations/memory_delete", {"id": made}),
+    ),
+    Case(
+        action=commands.delete_all,
+        prepare=stored,
+        request=lambda _made: AgentId(agent_id="小伴"),
+        effect=erasures,
+        rest=lambda _made: ("POST", "/conversations/memory_delete_all", {"agent_id": "小伴"}),
+    ),
+    Case(
+        action=resources.remove,
+        prepare=stored,
+        request=lambda _made: ResourceUri(uri=URI),
+        effect=erasures,
+        rest=lambda _made: ("POST", "/conversations/viking_remove", {"uri": URI}),
+    ),
+    Case(
+        action=resources.load_industry_keywords,
+        prepare=lambda _group: None,
+        request=lambda _made: IndustryWords(industry="pottery", keywords={"釉": ["glaze"]}),
+        effect=words,
+        rest=lambda _made: ("POST", "/conversations/viking_load_industry_keywords", {"industry": "pottery", "keywords": {"釉": ["glaze"]}}),
+    ),
+)
+
+_MEMORIES = text("SELECT kind, uri, description, poignancy, keywords, provenance FROM memory_nodes WHERE group_id = :group")
+_ERASURES = text("SELECT kind, state FROM erasures WHERE group_id = :group")
+_WORDS = text("SELECT industry, keywords FROM industry_keywords WHERE group_id = :group")

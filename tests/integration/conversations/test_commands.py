@@ -1,0 +1,433 @@
+"""Commands on memories of conversations: what each does, what bad input gets, and that none shows another agent's (BUG-M3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pydantic import BaseModel, ValidationError
+from sqlalchemy import text
+
+from jiyi.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message, ProfileSignals
+from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.conversations.commands import (
+    AddResource,
+    AgentId,
+    ConfigureEmbedding,
+    ConfigureSummaries,
+    EmbedText,
+    EstimateTokens,
+    ExportMemories,
+    ExtractMessages,
+    FindOptions,
+    GrepOptions,
+    ImportMemories,
+    IndustryWords,
+    MemoryEntryInput,
+    MemoryId,
+    Nothing,
+    PersistentMemory,
+    ReadOptions,
+    ResourceUri,
+    SearchOptions,
+    TreeOptions,
+)
+from jiyi.protocol.conversations.injection import ContextRequest, InjectRequest
+from jiyi.providers import llms
+from jiyi.providers.llms.questions import Extraction
+from jiyi.providers.llms.rules import Rules
+from models.conversations import actions, commands, resources
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.memory.inbox import SUMMARIZE
+from tasks.conversations import commands as worker
+from tasks.conversations import injection, summaries
+from tasks.framework.work import run_until_idle
+from tests.integration.conversations.talk import end_session, facts, hurry, nodes, run, say
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+SMALL_TALK = ["Hello there.", "Nice weather.", "Well then."]
+
+
+def me(group: str) -> Actor:
+    return Actor(group, "test")
+
+
+def add(group: str, content: str, uri: str = "agent://helper/knowledge/food") -> Any:
+    return resources.add_resource.perform(me(group), AddResource(uri=uri, content=content))
+
+
+# Memory
+
+
+def test_zc97_zc98_what_is_stored_can_be_got(group: str) -> None:
+    entry = MemoryEntryInput(agent_id="小伴", content="用户对花生过敏。", category="allergy", keywords=["花生"], importance=9)
+    done = commands.store_memory.perform(me(group), entry)
+    found = commands.get.perform(me(group), MemoryId(id=done.id)).memory
+    assert found is not None
+    assert (found.content, found.uri, found.keywords, found.importance) == (
+        "用户对花生过敏。",
+        "agent://小伴/knowledge/allergy",
+        ["花生"],
+        9,
+    )
+
+
+def test_zc98_nothing_is_there_under_another_id_or_in_another_group(group: str) -> None:
+    done = add(group, "peanuts")
+    assert commands.get.perform(me(group), MemoryId(id=uuid4())).memory is None
+    assert commands.get.perform(me(f"{group}-other"), MemoryId(id=done.id)).memory is None
+
+
+@pytest.mark.parametrize("kind", ["knowledge", "session"])
+def test_bug_h2_a_resource_that_is_added_again_is_stored_once(group: str, kind: str) -> None:
+    one = add(group, "Peanuts are bad.", f"agent://helper/{kind}/food")
+    two = add(group, "  PEANUTS are bad. ", f"agent://helper/{kind}/food")
+    assert (one.new, two.new, one.id) == (True, False, two.id)
+    assert add(group, "Peanuts are bad.", f"agent://helper/{kind}/other").new
+
+
+def test_zc99_search_finds_by_words_type_and_importance(group: str) -> None:
+    add(group, "The user is allergic to peanuts.")
+    commands.store_memory.perform(
+        me(group), MemoryEntryInput(agent_id="helper", content="The user likes peanuts butter.", memory_type="preference", importance=3)
+    )
+
+    def found(**options: Any) -> list[str]:
+        request = SearchOptions(agent_id="helper", query="peanuts", **options)
+        return sorted(entry.memory_type for entry in worker.search(me(group), request).memories)
+
+    assert found() == ["knowledge", "preference"]
+    assert found(memory_type="preference") == ["preference"]
+    assert found(min_importance=4) == ["knowledge"]
+    assert len(found(limit=1)) == 1
+
+
+def test_zc100_zc101_deleting_is_an_erasure(group: str) -> None:
+    done = add(group, "peanuts")
+    assert commands.delete.perform(me(group), MemoryId(id=done.id)).count == 1
+    assert commands.delete.perform(me(group), MemoryId(id=uuid4())).erasure_id is None
+    assert commands.delete_all.perform(me(group), AgentId(agent_id="helper")).count == 1
+    assert commands.delete_all.perform(me(group), AgentId(agent_id="nobody")).count == 0
+
+
+def test_a_blank_agent_is_refused_by_delete_all() -> None:
+    for blank in ("", " ", "\t"):
+        with pytest.raises(ValidationError, match="agent_id"):
+            AgentId(agent_id=blank)
+
+
+def test_zc102_stats_count_by_type_and_by_agent(group: str) -> None:
+    add(group, "one")
+    add(group, "two", "agent://other/preference/x")
+    found = commands.stats.perform(me(group), Nothing())
+    assert (found.total, found.by_type, found.by_agent) == (2, {"knowledge": 1, "preference": 1}, {"helper": 1, "other": 1})
+    assert found.size_bytes == 6
+    assert commands.stats.perform(me(f"{group}-other"), Nothing()).total == 0
+
+
+def test_zc103_zc104_what_is_exported_can_be_imported_again_and_again(group: str) -> None:
+    for number in range(3):
+        add(group, f"fact {number}")
+    page = commands.export.perform(me(group), ExportMemories(agent_id="helper", limit=2))
+    rest = commands.export.perform(me(group), ExportMemories(agent_id="helper", limit=2, after=page.next))
+    assert [len(page.memories), len(rest.memories), rest.next] == [2, 1, None]
+    wanted = [
+        PersistentMemory.model_validate(entry.model_dump(include=set(PersistentMemory.model_fields) - {"id"}))
+        for entry in (*page.memories, *rest.memories)
+    ]
+    other = me(f"{group}-other")
+    assert commands.import_memories.perform(other, ImportMemories(memories=wanted)).stored == 3
+    assert commands.import_memories.perform(other, ImportMemories(memories=wanted)).known == 3
+    assert commands.import_memories.perform(me(group), ImportMemories(memories=wanted)).stored == 0
+
+
+def test_zc106_the_path_tells_no_secret(group: str) -> None:
+    path = commands.database_path.perform(me(group), Nothing()).path
+    assert "@" not in path
+    assert path.endswith("/jiyi") or "/" in path
+
+
+def test_zc107_init_does_nothing(group: str) -> None:
+    assert commands.init.perform(me(group), Nothing()).done
+
+
+# Addresses
+
+
+def test_zc112_zc113_ls_and_tree_count_what_is_in_force(group: str) -> None:
+    add(group, "one", "agent://helper/knowledge/food")
+    add(group, "two", "agent://helper/knowledge/home/city")
+    add(group, "three", "agent://helper/preference/food")
+    listed = resources.ls.perform(me(group), ResourceUri(uri="agent://helper")).resources
+    assert [(one.name, one.memories) for one in listed] == [("knowledge", 2), ("preference", 1)]
+    tree = resources.tree.perform(me(group), TreeOptions(uri="agent://helper/knowledge", depth=2)).resources
+    assert [(one.name, [child.name for child in one.children]) for one in tree] == [("food", []), ("home", ["city"])]
+
+
+def test_zc114_a_level_that_is_missing_is_made_of_the_text(group: str) -> None:
+    add(group, "The user is allergic to peanuts. " * 40)
+
+    def read(level: Any) -> str:
+        [found] = resources.read.perform(me(group), ReadOptions(uri="agent://helper/knowledge/food", level=level)).texts
+        return found.text
+
+    assert len(read("L2")) > len(read("L1")) > len(read("L0")) > 0
+    run_until_idle(SUMMARIZE, summaries.summarize)
+    [row] = nodes(group)
+    assert read("L1") == row["overview"]
+    assert read("L0") == row["abstract"]
+
+
+def test_zc111_grep_knows_regular_expressions(group: str) -> None:
+    add(group, "Born on 1990-03-02.")
+    add(group, "生日是3月2日")
+
+    def found(pattern: str) -> int:
+        return len(resources.grep.perform(me(group), GrepOptions(pattern=pattern, uri="agent://helper")).memories)
+
+    assert [found(r"\d{4}-\d\d"), found("3月"), found("^x"), found("(a+)+$")] == [1, 1, 0, 0]
+    with pytest.raises(InvalidRequest, match="pattern"):
+        found("(")
+    with pytest.raises(ValidationError, match="pattern"):
+        found("x" * 201)
+
+
+@pytest.mark.parametrize("uri", ["agent://a/../b", "helper", "agent:///knowledge/x", "agent://a/secrets/x"])
+def test_what_is_no_address_is_refused(uri: str) -> None:
+    for model in (ResourceUri, TreeOptions):
+        with pytest.raises(ValidationError, match="uri"):
+            model(uri=uri)
+    with pytest.raises(ValidationError, match=r"names no category|address"):
+        AddResource(uri="agent://a/knowledge", content="x")
+
+
+def test_zc115_removing_an_address_takes_what_is_below_it(group: str) -> None:
+    add(group, "one", "agent://helper/knowledge/food")
+    add(group, "two", "agent://helper/knowledge/food/nuts")
+    add(group, "three", "agent://helper/knowledge/foods")
+    assert resources.remove.perform(me(group), ResourceUri(uri="agent://helper/knowledge/food")).count == 2
+
+
+def test_zc120_status_tells_what_is_owed(group: str) -> None:
+    add(group, "one")
+    found = resources.status.perform(me(group), Nothing())
+    assert (found.memories, found.llm, found.waiting) == (1, "rules", {"embed": 1, "summarize": 1})
+
+
+def test_zc121_words_of_the_trade_are_looked_for_together(group: str) -> None:
+    add(group, "The glaze cracks.")
+    resources.load_industry_keywords.perform(me(group), IndustryWords(industry="pottery", keywords={"釉": ["glaze"]}))
+    found = injection.build(me(group), ContextRequest(agent_id="helper", query="釉怎么了？"))
+    assert "The glaze cracks." in found.context
+
+
+Ask = Callable[[str, str], str]
+#: Each way to read, asked for one agent's memories, as one text.
+READERS: dict[str, Ask] = {
+    "search": lambda group, agent: str(worker.search(me(group), SearchOptions(agent_id=agent, query="peanuts"))),
+    "find": lambda group, agent: str(worker.find(me(group), FindOptions(query="peanuts", scope=f"agent://{agent}"))),
+    "grep": lambda group, agent: str(resources.grep.perform(me(group), GrepOptions(pattern="peanuts", uri=f"agent://{agent}"))),
+    "ls": lambda group, agent: str(resources.ls.perform(me(group), ResourceUri(uri=f"agent://{agent}/knowledge"))),
+    "tree": lambda group, agent: str(resources.tree.perform(me(group), TreeOptions(uri=f"agent://{agent}"))),
+    "read": lambda group, agent: str(resources.read.perform(me(group), ReadOptions(uri=f"agent://{agent}/knowledge/food"))),
+    "context": lambda group, agent: str(injection.build(me(group), ContextRequest(agent_id=agent, query="peanuts"))),
+    "inject": lambda group, agent: str(injection.inject(me(group), InjectRequest(agent_id=agent, query="peanuts"))),
+    "export": lambda group, agent: str(commands.export.perform(me(group), ExportMemories(agent_id=agent))),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_bug_m3_no_other_agents_memories_are_shown(group: str, reader: str) -> None:
+    ask = READERS[reader]
+    for agent in ("alpha", "alphabet", "alph"):
+        add(group, f"peanuts of {agent}!", f"agent://{agent}/knowledge/food")
+    add(f"{group}-other", "peanuts of strangers!", "agent://alpha/knowledge/food")
+    found = ask(group, "alpha")
+    assert "alphabet" not in found
+    assert "agent://alph/" not in found
+    assert "strangers" not in found
+    assert ("peanuts of alpha!" in found) or reader in ("ls", "tree")
+
+
+# The loop
+
+
+def test_bug_m5_a_new_session_recalls_an_old_one(group: str) -> None:
+    say(group, "I am allergic to peanuts.")
+    end_session(group)
+    run()
+    found = injection.inject(
+        me(group), InjectRequest(agent_id="helper", query="What am I allergic to?", base_prompt="Be kind.", session_id="s2")
+    )
+    assert found.prompt.startswith("Be kind.\n\n")
+    assert "peanuts" in found.prompt
+
+
+def test_zc47_nothing_found_leaves_the_prompt_as_it_is(group: str) -> None:
+    for query in ("What do I like?", "x", ""):
+        found = injection.inject(me(group), InjectRequest(agent_id="nobody", query=query, base_prompt="Be kind."))
+        assert (found.prompt, found.memories, found.injection_id) == ("Be kind.", [], None)
+
+
+def test_the_conversation_that_goes_on_is_not_repeated(group: str) -> None:
+    say(group, "I am allergic to peanuts.")
+    assert injection.build(me(group), ContextRequest(agent_id="helper", query="peanuts?", session_id="s1")).memories == []
+
+
+def test_what_is_injected_is_noted_with_its_reasons(group: str) -> None:
+    say(group, *SMALL_TALK, "I am allergic to peanuts.")
+    run()
+    found = injection.build(me(group), ContextRequest(agent_id="helper", query="peanuts?"))
+    with unit_of_work() as connection:
+        [row] = connection.execute(text("SELECT * FROM injections WHERE group_id = :g"), {"g": group}).mappings()
+    assert row["injection_id"] == found.injection_id
+    assert row["node_ids"] == [memory.node_id for memory in found.memories]
+    assert len(row["reasons"]) == len(found.memories)
+
+
+def test_of_a_changed_fact_the_new_one_stands_and_the_old_one_is_marked(group: str) -> None:
+    say(group, *SMALL_TALK, "I live in Porto.")
+    run()
+    say(group, *SMALL_TALK, "I moved to Lisbon.", session_id="s2")
+    hurry()
+    run()
+    lines = injection.build(me(group), ContextRequest(agent_id="helper", query="Where do I live?")).context.splitlines()
+    assert any("Lisbon" in line and "no longer" not in line for line in lines)
+    assert all("no longer so since" in line for line in lines if "Porto" in line)
+
+
+class Told(Rules):
+    """An LLM that always tells the same."""
+
+    model = "told"
+
+    def __init__(self, answer: CombinedExtraction) -> None:
+        self.answer = answer
+
+    def ask(self, question: Any) -> Any:
+        return self.answer if isinstance(question, Extraction) else super().ask(question)
+
+
+def told(monkeypatch: pytest.MonkeyPatch, **answer: Any) -> None:
+    monkeypatch.setattr(llms, "llm", lambda: Told(CombinedExtraction(**answer)))
+
+
+def experience(**fields: Any) -> ExtractedExperience:
+    made = {"pain_pattern": "The glaze cracks", "solution_steps": ["cool slowly"], "outcome": "partial", "confidence": 0.9, "turns": [0]}
+    return ExtractedExperience.model_validate({**made, **fields})
+
+
+def test_zc08_zc09_signals_reach_the_profile_that_agent_get_reads(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    signals = ProfileSignals(industry="pottery", communication_style="concise", recent_topics=["glaze"])
+    told(monkeypatch, profile_signals=signals)
+    say(group, *SMALL_TALK, "x")
+    run()
+    found = actions.agent_get.perform(me(group), AgentId(agent_id="helper")).profile
+    assert found is not None
+    assert (found.industry, found.communication_style, found.recent_topics) == ("pottery", "concise", ["glaze"])
+    with pytest.raises(NotFound):
+        actions.agent_get.perform(me(group), AgentId(agent_id="nobody"))
+
+
+def test_zc54_experiences_of_the_same_problem_are_merged(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, experiences=[experience()])
+    first = say(group, *SMALL_TALK, "x")
+    run()
+    told(monkeypatch, experiences=[experience(pain_pattern="the GLAZE cracks", solution_steps=["thinner coat"], outcome="success")])
+    say(group, *SMALL_TALK, "y", session_id="s2")
+    hurry()
+    run()
+    with unit_of_work() as connection:
+        [row] = connection.execute(text("SELECT * FROM experiences WHERE group_id = :g"), {"g": group}).mappings()
+    assert (row["solution_steps"], row["outcome"], row["reuse_count"]) == (["cool slowly", "thinner coat"], "success", 1)
+    old, new = nodes(group, "experience")
+    assert (old["superseded_by"], row["node_id"]) == (new["node_id"], new["node_id"])
+    assert str(first[0]) in new["filling"]  # so that an erasure of what told it finds it
+    assert old["uri"] == new["uri"]
+
+
+def test_zc17_uncertain_experiences_and_unimportant_memories_are_dropped(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = ExtractedMemory(content="The user ate bread.", importance=2, turns=[0])
+    told(monkeypatch, experiences=[experience(confidence=0.59)], memories=[memory])
+    say(group, *SMALL_TALK, "x")
+    run()
+    assert {row["kind"] for row in nodes(group)} == {"session"}
+
+
+def test_zc56_an_experience_that_is_injected_was_used_again(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, experiences=[experience()])
+    say(group, *SMALL_TALK, "x")
+    run()
+    found = injection.build(me(group), ContextRequest(agent_id="helper", query="The glaze cracks, what can I do?"))
+    assert "experience" in {memory.kind for memory in found.memories}
+    with unit_of_work() as connection:
+        assert connection.execute(text("SELECT reuse_count FROM experiences WHERE group_id = :g"), {"g": group}).scalar_one() == 1
+
+
+def test_what_only_repeats_what_was_injected_is_nothing_new(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(group, "The user is allergic to peanuts.")
+    injection.build(me(group), ContextRequest(agent_id="helper", query="peanuts?"))
+    told(monkeypatch, memories=[ExtractedMemory(content="The user is allergic to peanuts!", turns=[0])])
+    say(group, *SMALL_TALK, "x")
+    run()
+    assert facts(group) == ["The user is allergic to peanuts."]
+
+
+# The others
+
+
+def test_zc122_extracting_stores_nothing(group: str) -> None:
+    request = ExtractMessages(agent_id="helper", messages=[Message(role="user", text="I am allergic to peanuts.")])
+    found = worker.extract_session_memories(me(group), request)
+    assert [item.category for item in found.items] == ["user_fact"]
+    assert found.items[0].suggested_uri.startswith("agent://helper/knowledge/")
+    assert nodes(group) == []
+
+
+def test_zc123_extracting_and_storing(group: str) -> None:
+    request = ExtractMessages(agent_id="helper", messages=[Message(role="user", text="I am allergic to peanuts.")], session_id="s")
+    assert actions.extract_and_store.perform(me(group), request).new == 1
+    assert actions.extract_and_store.perform(me(group), request).new == 0
+    run()
+    assert len(facts(group)) == 1
+
+
+def test_zc124_tokens(group: str) -> None:
+    assert actions.estimate_content_tokens.perform(me(group), EstimateTokens(content="渡口停航")).tokens == 6
+
+
+def test_zc125_zc145_a_vector_with_pieces_and_keywords(group: str) -> None:
+    found = worker.create_embedding(me(group), EmbedText(text="The kiln reached 1,240 °C."))
+    assert len(found.vector) > 0
+    assert found.pieces[0]["keywords"]
+
+
+def test_zc117_zc118_drivers_are_named_and_what_is_missing_is_told(group: str) -> None:
+    with pytest.raises(InvalidRequest, match="to:"):
+        worker.configure_embedding(me(group), ConfigureEmbedding(provider="nobody"))
+    found = worker.configure_summaries(me(group), ConfigureSummaries(provider="openai", model="gpt-4o-mini"))
+    assert (found.active, found.in_use) == (False, "rules")
+    assert "JIYI_LLM=openai:gpt-4o-mini" in found.how
+    assert worker.configure_summaries(me(group), ConfigureSummaries(provider="rules")).active
+
+
+def test_zc126_embedders_are_listed(group: str) -> None:
+    assert isinstance(worker.embedding_providers(me(group), Nothing()), BaseModel)
+
+
+def test_zc77_a_summary_that_fails_leaves_the_levels_empty(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jiyi.errors import BadReply
+
+    class Wrong(Rules):
+        def ask(self, question: Any) -> Any:
+            raise BadReply("no JSON")
+
+    monkeypatch.setattr(llms, "llm", Wrong)
+    add(group, "One. Two. Three. Four.")
+    run_until_idle(SUMMARIZE, summaries.summarize)
+    [row] = nodes(group)
+    assert (row["overview"], row["abstract"]) == (None, None)

@@ -1,0 +1,205 @@
+"""From turns to memories: when they are looked through, what is stored, what supersedes what, and what a failure leaves."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from jiyi.errors import LLMUnavailable
+from jiyi.providers import llms
+from jiyi.providers.llms.questions import Extraction
+from jiyi.settings import get_settings
+from models.conversations import keeping
+from models.conversations.windows import EXTRACT
+from models.db.connection import unit_of_work
+from tasks.conversations import extraction
+from tasks.framework.work import Batch
+from tests.integration.conversations.talk import START, end_session, facts, hurry, nodes, owed, run, save, say, turn, window
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+SMALL_TALK = ["Hello there.", "Nice weather.", "Well then."]
+
+
+def test_a_turn_is_a_memory_of_kind_session_about_its_speaker(group: str) -> None:
+    said = [*say(group, "I live in Porto."), *say(group, "我在杭州工作", name="小林", session_id="s2")]
+    one, two = nodes(group)
+    assert [one["node_id"], two["node_id"]] == said
+    assert (one["kind"], one["subject"], one["description"]) == ("session", "user", "I live in Porto.")
+    assert (two["subject"], two["description"], two["uri"]) == ("小林", "小林: 我在杭州工作", "agent://helper/session/s2")
+
+
+def test_turns_tell_memories_that_name_them(group: str) -> None:
+    said = say(group, *SMALL_TALK, "I am allergic to peanuts.")
+    assert run() == 1
+    [found] = nodes(group, "knowledge", "preference")
+    assert found["filling"] == [str(said[3])]
+    assert "peanuts" in found["description"]
+    assert found["uri"] == "agent://helper/knowledge/allergy"
+    assert found["created_at"] == START + timedelta(minutes=3)
+    assert found["provenance"]["prompt"] == "extraction@1"
+
+
+def test_few_messages_wait_for_more_or_for_the_end_of_the_session(group: str) -> None:
+    say(group, "I live in Porto.")
+    assert run() == 0
+    [waiting] = owed()
+    assert timedelta(minutes=9) < waiting["due_at"] - datetime.now(UTC) <= timedelta(minutes=10)
+    end_session(group)
+    assert run() == 1
+    assert facts(group) == ["User: I live in Porto."]
+
+
+def test_k36_what_follows_within_the_window_is_looked_through_together_and_nothing_twice(group: str) -> None:
+    say(group, *SMALL_TALK, "I live in Porto.")
+    assert run() == 1
+    for number in range(27):
+        say(group, f"I like number{number} very much.", start=START + timedelta(hours=1, minutes=number))
+        assert run() == 0
+    [waiting] = owed()
+    assert waiting["due_at"] - datetime.now(UTC) <= timedelta(seconds=window())
+    hurry()
+    assert run() == 1
+    assert owed() == []
+    turns = [turn_id for row in nodes(group, "preference", "knowledge") for turn_id in row["filling"]]
+    assert len(turns) == len(set(turns)) == 28
+
+
+def test_a_turn_that_comes_twice_is_stored_once(group: str) -> None:
+    event = turn(group, "I live in Porto.")
+    assert [save([event]).repeated, save([event]).repeated] == [0, 1]
+    assert len(nodes(group)) == 1
+
+
+def test_the_newer_of_a_single_valued_attribute_supersedes_the_older_with_both_dates(group: str) -> None:
+    first = say(group, *SMALL_TALK, "I live in Porto.")
+    run()
+    second = say(group, *SMALL_TALK, "I moved to Lisbon.", start=START + timedelta(days=30), session_id="s2")
+    hurry()
+    run()
+    old, new = nodes(group, "knowledge")
+    assert (old["superseded_by"], old["superseded_at"]) == (new["node_id"], new["created_at"])
+    assert new["superseded_by"] is None
+    superseded = {row["node_id"]: row["superseded_by"] for row in nodes(group, "session")}
+    assert superseded[first[3]] == new["node_id"]
+    assert superseded[second[3]] is None
+
+
+def test_what_was_said_later_holds_whatever_comes_later(group: str) -> None:
+    say(group, *SMALL_TALK, "I live in Lisbon.", start=START + timedelta(days=30), session_id="s2")
+    run()
+    say(group, *SMALL_TALK, "I live in Porto.")
+    hurry()
+    run()
+    assert facts(group) == ["User: I live in Lisbon."]
+
+
+def test_a_value_that_comes_back_within_one_run_holds(group: str) -> None:
+    say(group, "I live in Porto.", "I live in Lisbon.", "I live in Porto.", "Hello.")
+    run()
+    assert facts(group) == ["User: I live in Porto."]
+
+
+def test_what_is_dated_ahead_does_not_hold_against_what_is_said_now(group: str) -> None:
+    say(group, *SMALL_TALK, "I live in Porto.", start=datetime.now(UTC) + timedelta(days=400))
+    run()
+    say(group, *SMALL_TALK, "I live in Lisbon.", session_id="s2")
+    hurry()
+    run()
+    assert facts(group) == ["User: I live in Lisbon."]
+
+
+def test_bug_h2_the_same_content_at_the_same_address_is_stored_once(group: str) -> None:
+    for session in ("s1", "s2"):
+        say(group, *SMALL_TALK, "I am allergic to peanuts.", session_id=session)
+        hurry()
+        run()
+    assert len(nodes(group, "knowledge")) == 1
+
+
+def test_lists_grow(group: str) -> None:
+    say(group, "I am allergic to peanuts.", "I am allergic to milk.", *SMALL_TALK)
+    run()
+    assert len(facts(group)) == 2
+
+
+def test_work_waits_for_an_llm_that_is_away_and_moves_nothing(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llms, "llm", _away)
+    say(group, *SMALL_TALK, "I live in Porto.")
+    run()
+    [waiting] = owed()
+    assert waiting["attempts"] == 0
+    assert "nobody there" in waiting["last_error"]
+    monkeypatch.undo()
+    hurry()
+    run()
+    assert len(facts(group)) == 1
+
+
+def test_rules_stand_in_for_an_llm_that_is_away_if_told_to(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = get_settings().model_copy(update={"extract_fallback": "rules"})
+    monkeypatch.setattr(extraction, "get_settings", lambda: settings)
+    monkeypatch.setattr(llms, "llm", _away)
+    say(group, *SMALL_TALK, "I live in Porto.")
+    run()
+    [found] = nodes(group, "knowledge")
+    assert (found["provenance"]["llm"], found["provenance"]["fallback"]) == ("rules-1", True)
+
+
+def test_of_two_runs_over_the_same_turns_one_counts(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    say(group, *SMALL_TALK, "I live in Porto.")
+    asked = extraction._answer
+
+    def slowly(batch: Batch, question: Extraction) -> object:
+        monkeypatch.setattr(extraction, "_answer", asked)
+        hurry()  # the lease has run out
+        run()
+        return asked(batch, question)
+
+    monkeypatch.setattr(extraction, "_answer", slowly)
+    run()
+    assert len(nodes(group, "knowledge")) == 1
+
+
+def test_a_crash_before_the_end_loses_and_doubles_nothing(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    say(group, *SMALL_TALK, "I live in Porto.")
+    keep = keeping.keep
+
+    def crash(*arguments: Any) -> object:
+        keep(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(keeping, "keep", crash)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert nodes(group, "knowledge") == []
+    monkeypatch.undo()
+    hurry()
+    run()
+    assert len(nodes(group, "knowledge")) == 1
+
+
+def test_extraction_of_an_agent_that_was_erased_is_no_longer_owed(group: str) -> None:
+    say(group, *SMALL_TALK, "I live in Porto.")
+    with unit_of_work() as connection:
+        connection.execute(text("UPDATE agents SET agent_key = gen_random_uuid() WHERE group_id = :group"), {"group": group})
+    assert run() == 1
+    assert owed() == []
+
+
+def test_turns_bring_no_reflection_nearer_and_what_they_tell_does(group: str) -> None:
+    def kinds() -> set[str]:
+        with unit_of_work() as connection:
+            return set(connection.execute(text("SELECT kind FROM pending_work WHERE group_id = :group"), {"group": group}).scalars())
+
+    say(group, *SMALL_TALK, "I live in Porto.")
+    assert kinds() == {"embed", EXTRACT}
+    run()
+    assert "accumulate" in kinds()
+
+
+def _away() -> object:
+    raise LLMUnavailable("nobody there")

@@ -1,0 +1,224 @@
+"""The loop around each answer: stages in order, nothing raised, nothing waited for, each message recorded once, secrets masked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from jiyi.client.transports.outbox import Outbox
+from jiyi.conversations.chat.chain import Chain, Exchange
+from jiyi.conversations.chat.recording import Recorder, messages_of
+from jiyi.conversations.chat.secrets import MASK, masked
+from jiyi.conversations.chat.stages import GuardStage, MemoryStage
+from jiyi.conversations.types import Message
+from jiyi.errors import InvalidEvent
+from jiyi.protocol.conversations.injection import InjectedContext
+
+
+class Note:
+    """A stage that notes when it is called."""
+
+    def __init__(self, name: str, priority: int, calls: list[str], *, fails: bool = False, waits: float = 0.0) -> None:
+        self.name, self.priority = name, priority
+        self._calls, self._fails, self._waits = calls, fails, waits
+
+    def missing(self) -> str:
+        return "everything" if self._fails else ""
+
+    def before(self, exchange: Exchange) -> Exchange:
+        time.sleep(self._waits)
+        self._calls.append(f"before {self.name}")
+        if self._fails:
+            raise RuntimeError("no")
+        return replace(exchange, system_prompt=exchange.system_prompt + self.name)
+
+    def after(self, exchange: Exchange) -> Exchange:
+        self._calls.append(f"after {self.name}")
+        return exchange
+
+
+def test_zc05_stages_come_by_priority_and_afterwards_the_other_way_round() -> None:
+    calls: list[str] = []
+    chain = Chain([Note("c", 500, calls), Note("a", 100, calls), Note("b", 150, calls)])
+    assert chain.before(Exchange("x")).system_prompt == "abc"
+    chain.after(Exchange("x"))
+    assert calls == ["before a", "before b", "before c", "after c", "after b", "after a"]
+
+
+def test_zc15_a_stage_that_fails_changes_nothing() -> None:
+    calls: list[str] = []
+    chain = Chain([Note("a", 1, calls, fails=True), Note("b", 2, calls)])
+    assert chain.before(Exchange("x", "p")).system_prompt == "pb"
+    assert chain.readiness() == {"a": "everything", "b": ""}
+
+
+def test_a_stage_that_hangs_is_left_out() -> None:
+    calls: list[str] = []
+    chain = Chain([Note("slow", 1, calls, waits=5), Note("b", 2, calls)])
+    exchange = Exchange("x", "p", deadline=time.monotonic() + 0.05)
+    assert "slow" not in chain.before(exchange).system_prompt
+
+
+class Memories:
+    def __init__(self, context: str) -> None:
+        self.asked: list[str] = []
+        self.context = context
+
+    def inject(self, agent_id: str, user_input: str, **options: Any) -> InjectedContext:
+        self.asked.append(user_input)
+        prompt = f"{options['base_prompt']}\n\n{self.context}" if self.context else options["base_prompt"]
+        return InjectedContext(context=self.context, tokens=1, intent="general", memories=[], prompt=prompt)
+
+
+class Published:
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def observe_many(self, observations: Iterable[dict[str, Any]], /) -> Sequence[object]:
+        self.events += observations
+        return []
+
+
+def test_the_prompt_gets_what_is_remembered_and_stays_as_it_is_without() -> None:
+    asked = Exchange("a", "Be kind.", "what do I like?")
+    assert MemoryStage(Memories("tea"), None, "g").before(asked).system_prompt == "Be kind.\n\ntea"
+    assert MemoryStage(Memories(""), None, "g").before(asked).system_prompt == "Be kind."
+
+
+@pytest.mark.parametrize("short", ["", " ", "a", "猫", " 猫 "])
+def test_zc07_under_two_characters_nothing_is_looked_for(short: str) -> None:
+    memories = Memories("x")
+    assert MemoryStage(memories, None, "g").before(Exchange("a", "p", short)).system_prompt == "p"
+    assert memories.asked == []
+
+
+def test_zc04_readiness_names_what_is_not_connected() -> None:
+    assert MemoryStage(None, None, "g").missing() == "retrieval and recording"
+    with Outbox(Published(), "a turn", "turns") as outbox:
+        assert MemoryStage(Memories(""), outbox, "g").missing() == ""
+
+
+def test_after_an_answer_each_message_is_published() -> None:
+    published = Published()
+    with Outbox(published, "a turn", "turns") as outbox:
+        stage = MemoryStage(None, outbox, "g")
+        stage.after(Exchange("a", session_id="s", messages=(Message(role="user", text="hi"), Message(role="assistant", text="hello"))))
+        outbox.flush()
+    assert [event["payload"]["text"] for event in published.events] == ["hi", "hello"]
+
+
+def test_the_guard_drops_an_answer_that_repeats_itself() -> None:
+    text = "I will now check the kiln once more and then tell you what the temperature of the glaze is, as I said before."
+    said = tuple(Message(role="assistant", text=text) for _ in range(4))
+    assert len(GuardStage().after(Exchange("a", messages=said)).messages) == 3
+    assert len(GuardStage().after(Exchange("a", messages=said[:2])).messages) == 2
+
+
+# Messages
+
+
+def test_messages_come_as_chat_apis_have_them() -> None:
+    found = messages_of(
+        [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+            {"role": "assistant", "content": None, "tool_calls": []},
+        ]
+    )
+    assert [message.text for message in found] == ["hi", "a\nb"]
+
+
+@pytest.mark.parametrize("wrong", [{"content": "x"}, {"role": "poet", "content": "x"}, {"role": "user", "content": "x", "at": "noon"}])
+def test_a_wrong_message_is_named(wrong: dict[str, str]) -> None:
+    with pytest.raises(InvalidEvent, match=r"messages\.0"):
+        messages_of([wrong])
+
+
+def ids(recorder: Recorder, *texts: str, at: datetime | None = None) -> list[str]:
+    messages = [Message(role="user", text=text, at=at) for text in texts]
+    return [event["event_id"] for event in recorder.events("g", "a", "s", messages)]
+
+
+def test_a_message_has_one_id_whether_the_whole_conversation_is_passed_or_only_what_is_new() -> None:
+    whole, new, other = Recorder(), Recorder(), Recorder()
+    first = ids(whole, "a", "b")
+    assert ids(new, "a", "b") == first
+    assert ids(whole, "a", "b", "c") == [*first, *ids(new, "c")]
+    assert ids(other, "a", "b") == first  # another process
+
+
+def test_what_is_said_again_is_another_message() -> None:
+    recorder = Recorder()
+    first, second, third = ids(recorder, "yes", "no"), ids(recorder, "yes"), ids(recorder, "yes")
+    assert len({*first, *second, *third}) == 4
+    assert len(set(ids(Recorder(), "yes", "yes"))) == 2
+
+
+def test_a_call_that_is_repeated_records_nothing_again() -> None:
+    recorder = Recorder()
+    ids(recorder, "a", "b")
+    second = ids(recorder, "c", "d")
+    assert ids(recorder, "c", "d") == second
+
+
+def test_tool_and_system_messages_are_not_recorded() -> None:
+    messages = [Message(role="system", text="x"), Message(role="tool", text="y"), Message(role="user", text="z")]
+    assert [event["payload"]["text"] for event in Recorder().events("g", "a", "s", messages)] == ["z"]
+
+
+def test_a_message_of_200_kb_is_cut_and_says_so() -> None:
+    [event] = Recorder().events("g", "a", "s", [Message(role="user", text="x" * 200_000)])
+    assert event["payload"]["provenance"] == {"truncated_from": 200_000}
+    assert len(event["payload"]["text"]) < 20_000
+
+
+def test_a_message_keeps_its_time() -> None:
+    at = datetime(2026, 5, 1, tzinfo=UTC)
+    [event] = Recorder().events("g", "a", "s", [Message(role="user", text="x", at=at)])
+    assert event["occurred_at"] == "2026-05-01T00:00:00Z"
+
+
+# Secrets
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "sk-abcdefghijklmnop1234567890",
+        "ghp_abcdefghijklmnopqrstuvwxyz0123",
+        "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeKKF2Q",
+        "4111 1111 1111 1111",
+        "5500-0000-0000-0004",
+        "11010519491231002X",
+        "078-05-1120",
+        "密码是Hunter2!",
+        "password: Hunter2!",
+        "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----",
+    ],
+)
+def test_secrets_are_masked(secret: str) -> None:
+    told = masked(f"Here it is {secret} and that is all")
+    assert MASK in told
+    assert told.startswith("Here it is")
+    assert told.endswith("and that is all")
+    assert secret not in told
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        "My phone number is 13812345678.",
+        "4111 1111 1111 1112",
+        "My password is wrong, they said.",
+        "订单号 20260501123456789 已发货",
+        "It is 2026-05-01 and I have 1,000,000 reasons.",
+        "110105194912310021",
+    ],
+)
+def test_other_words_and_numbers_stay(harmless: str) -> None:
+    assert masked(harmless) == harmless

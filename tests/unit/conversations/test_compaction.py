@@ -1,0 +1,137 @@
+"""Conversations that get too long: what stays, what becomes a summary, and that calls and results stay together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from jiyi.conversations.chat.chain import Exchange
+from jiyi.conversations.chat.compacting import CompactionStage
+from jiyi.conversations.chat.compaction import PREVIOUS, by_rules, check, compact, conversation_tokens
+from jiyi.protocol.conversations.compaction import ChatMessage, CompactionLimits
+
+SMALL = CompactionLimits(soft_tokens=300, hard_tokens=600, reserve_tokens=100, keep_recent=4, summary_max_tokens=100)
+
+
+def said(text: str, role: str = "user", **fields: object) -> ChatMessage:
+    return ChatMessage.model_validate({"role": role, "content": text, **fields})
+
+
+def talk(count: int, words: int = 20) -> list[ChatMessage]:
+    roles = ("user", "assistant")
+    return [said(f"Message number {number}. " + "word " * words, roles[number % 2]) for number in range(count)]
+
+
+def test_zc83_the_usual_limits() -> None:
+    limits = CompactionLimits()
+    assert (limits.soft_tokens, limits.hard_tokens, limits.reserve_tokens, limits.keep_recent) == (15_000, 20_000, 4_000, 6)
+    assert (limits.cooldown_seconds, limits.min_new_messages) == (30, 6)
+
+
+@pytest.mark.parametrize(("count", "urgency"), [(1, "none"), (10, "soft"), (40, "hard")])
+def test_zc78_urgency(count: int, urgency: str) -> None:
+    assert check(talk(count), SMALL).urgency == urgency
+
+
+def test_a_short_conversation_stays_as_it_is() -> None:
+    messages = talk(2)
+    done = compact(messages, SMALL)
+    assert (done.messages, done.mode, done.summarised) == (messages, "none", 0)
+
+
+def test_zc78_the_latest_stay_and_the_older_become_a_summary() -> None:
+    system = said("You are kind.", "system")
+    messages = [system, *talk(10)]
+    done = compact(messages, SMALL)
+    assert done.messages[0] == system
+    assert done.messages[-4:] == messages[-4:]
+    assert "Message number 0." in done.summary
+    assert (done.mode, done.summarised) == ("rules", 6)
+    assert done.tokens_after == conversation_tokens(done.messages) < done.tokens_before
+
+
+def test_zc81_the_previous_summary_is_kept() -> None:
+    done = compact(talk(10), SMALL, "They agreed on blue glaze.")
+    assert PREVIOUS in done.summary
+    assert "blue glaze" in done.summary
+    again = compact(talk(10), SMALL, done.summary)
+    assert again.summary.count(PREVIOUS) == 1
+
+
+def test_zc82_long_outputs_of_tools_are_cut() -> None:
+    call = said("", "assistant", tool_calls=[{"id": "1", "type": "function"}])
+    done = compact([*talk(10), call, said("x" * 2_001, "tool", tool_call_id="1")], SMALL)
+    assert len(done.messages[-1].content or "") == 501
+    kept = compact([*talk(10), call, said("x" * 2_000, "tool", tool_call_id="1")], SMALL.model_copy(update={"hard_tokens": 9_000}))
+    assert len(kept.messages[-1].content or "") == 2_000
+
+
+@pytest.mark.parametrize("after", range(6))
+def test_a_call_and_its_result_are_never_parted(after: int) -> None:
+    call = said("", "assistant", tool_calls=[{"id": "1", "type": "function"}, {"id": "2", "type": "function"}])
+    results = [said("warm", "tool", tool_call_id="1"), said("dry", "tool", tool_call_id="2")]
+    done = compact([*talk(10), call, *results, *talk(after)], SMALL)
+    roles = [message.role for message in done.messages]
+    assert roles.count("tool") in (0, 2)
+    if "tool" in roles:
+        assert done.messages[roles.index("tool") - 1].tool_calls is not None
+
+
+def test_zc82_past_the_hard_limit_fewer_stay() -> None:
+    messages = talk(20, words=100)
+    done = compact(messages, SMALL)
+    assert 1 <= sum(message.role != "system" for message in done.messages) < SMALL.keep_recent
+
+
+def test_an_llm_makes_the_summary_if_there_is_one() -> None:
+    def summarise(messages: Sequence[ChatMessage], previous: str, most: int) -> str:
+        return f"{len(messages)} messages after {previous!r}, at most {most}"
+
+    done = compact(talk(10), SMALL, "before", summarise=summarise)
+    assert (done.mode, done.summary) == ("llm", "6 messages after 'before', at most 100")
+
+
+def test_a_summary_by_rules_keeps_to_its_length_and_to_the_language() -> None:
+    chinese = by_rules([said("窑到了一千二百度。" * 50)], "", 60)
+    assert chinese.startswith("user: 窑到了一千二百度")
+    assert conversation_tokens([said(chinese)]) <= 60 + 4
+
+
+# The stage
+
+
+def exchange(messages: list[ChatMessage]) -> Exchange:
+    return Exchange("a", session_id="s", chat=tuple(messages))
+
+
+def test_zc79_what_was_said_is_recorded_before_it_is_left_out() -> None:
+    flushed: list[Exchange] = []
+    stage = CompactionStage(SMALL, flush=flushed.append)
+    assert stage.before(exchange(talk(2))).chat == tuple(talk(2))
+    assert flushed == []
+    stage.before(exchange(talk(10)))
+    assert len(flushed) == 1
+
+
+def test_zc80_between_two_compactions_the_summary_stands_for_what_it_was_made_of() -> None:
+    now = [0.0]
+    flushed: list[Exchange] = []
+    stage = CompactionStage(SMALL, flush=flushed.append, clock=lambda: now[0])
+    first = stage.before(exchange(talk(10))).chat
+    now[0] = 29
+    second = stage.before(exchange(talk(12))).chat
+    assert second[: len(first)] == first
+    assert len(second) == len(first) + 2
+    assert len(flushed) == 1
+    now[0] = 31
+    assert len(stage.before(exchange(talk(14))).chat) == len(first) + 4  # only four new messages
+    third = stage.before(exchange(talk(17))).chat
+    assert len(flushed) == 2
+    assert any(PREVIOUS in (message.content or "") for message in third)
+
+
+def test_another_conversation_under_the_same_name_begins_anew() -> None:
+    stage = CompactionStage(SMALL)
+    stage.before(exchange(talk(10)))
+    assert stage.before(exchange(talk(2))).chat == tuple(talk(2))

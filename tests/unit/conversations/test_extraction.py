@@ -1,0 +1,168 @@
+"""Extraction by rules: what a conversation tells, of whom, and what that changes."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from jiyi.conversations.attributes import attribute_of
+from jiyi.conversations.extraction import extract
+from jiyi.conversations.types import CombinedExtraction, KnownFact, Message
+from jiyi.providers.llms.questions import Extraction
+from jiyi.text.words import Language
+
+NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
+
+
+def told(*texts: str, known: list[KnownFact] | None = None, language: Language = "en") -> CombinedExtraction:
+    """What the user's messages tell; those that begin with ``> `` are the assistant's."""
+    messages = [
+        Message(role="assistant" if text.startswith("> ") else "user", text=text.removeprefix("> "), at=NOON + timedelta(minutes=number))
+        for number, text in enumerate(texts)
+    ]
+    return extract(Extraction(agent_id="a", language=language, messages=messages, known=known or []))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "subject", "single"),
+    [
+        ("My name is Anna", "name", "user", True),
+        ("我叫王芳", "name", "user", True),
+        ("Call me Bob from now on", "called", "user", True),
+        ("I live in Berlin", "home", "user", True),
+        ("我上个月搬到了杭州", "home", "user", True),
+        ("My sister Nora moved to Bergen", "home", "sister", True),
+        ("我妈妈住在成都", "home", "妈妈", True),
+        ("My friend lives in Oslo", "home", "user", False),
+        ("I work as a nurse", "job", "user", True),
+        ("我在苏州一家医院当护士", "job", "user", True),
+        ("I'm allergic to peanuts", "allergy", "user", False),
+        ("我对花生过敏", "allergy", "user", False),
+        ("I've been vegetarian since 2019", "diet", "user", True),
+        ("I love spicy food", "likes:spici", "user", True),
+        ("I don't eat spicy food anymore", "likes:spici", "user", True),
+        ("我爱吃辣", "likes:辣", "user", True),
+        ("其实我不吃辣了", "likes:辣", "user", True),
+        ("My favorite colour is teal", "favourite:colour", "user", True),
+        ("My dentist appointment is on Tuesday", "time:dentist", "user", True),
+        ("组会改到周四下午", "time:组会", "user", True),
+        ("We adopted a dog called Bruno", "pet", "user", False),
+        ("我打算五月去云南", "plan", "user", False),
+    ],
+)
+def test_attributes(text: str, name: str, subject: str, single: bool) -> None:
+    found = attribute_of(text)
+    assert found is not None
+    assert (found.name, found.subject, found.single_valued) == (name, subject, single)
+
+
+def test_a_pronoun_is_of_whom_was_spoken_last_or_of_nobody() -> None:
+    assert attribute_of("She moved to Antwerp") is None
+    found = told("My sister Nora lives in Ghent.", "> Lovely.", "She just moved to Antwerp, actually.").memories
+    assert [(one.subject, one.attribute) for one in found] == [("sister", "home")] * 2
+    assert found[1].content == "User: She (sister) just moved to Antwerp, actually."
+
+
+def test_one_message_several_facts() -> None:
+    found = told("I'm Priya, I live in Lisbon, I work as a data analyst.").memories
+    assert [one.attribute for one in found] == ["home", "job"]
+    assert "Priya" in found[0].content
+
+
+def test_content_stands_alone() -> None:
+    [memory] = told("> What's your dog called?", "Bruno.").memories
+    assert memory.content == 'User: (asked "What\'s your dog called?") Bruno.'
+    [dated] = told("昨天我家的猫豆包生病了", language="zh").memories
+    assert dated.content == "用户：昨天 (2026-03-03)我家的猫豆包生病了"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("My flight to Oslo is on June 12.", "The airline moved my flight to June 15."),
+        ("I'm learning Korean, my exam is on December 5.", "My exam got postponed to December 19."),
+        ("I've been vegetarian since 2019.", "Actually I started eating fish again."),
+        ("我住在成都武侯区。", "过完年我就搬到天府新区去了。"),
+        ("驾照科目三定在周五上午。", "教练通知科目三改到下周一了。"),
+        ("这周末同学聚会，十年没见了。", "聚会取消了，好几个人来不了。"),
+        ("发布日固定在每周二。", "发布日改成周四了，领导定的。"),
+        ("My turntable is a Rega Planar 2.", "I sold the Rega turntable and got a Technics."),
+    ],
+)
+def test_a_change_has_the_attribute_of_what_it_changes(before: str, after: str) -> None:
+    old, new = told(before, after).memories
+    assert (old.subject, old.attribute) == (new.subject, new.attribute)
+    assert new.attribute is not None
+    assert new.single_valued
+
+
+def test_a_change_of_a_known_fact_names_it() -> None:
+    known = [
+        KnownFact(content="User: I live in Berlin", subject="user", attribute="home", single_valued=True),
+        KnownFact(content="用户：我养了一只猫叫年糕", subject="user", attribute="pet"),
+    ]
+    [moved] = told("I moved to Munich last week.", known=known).memories
+    assert moved.supersedes == [0]
+    [gone] = told("我不养年糕了，送给朋友了。", known=known, language="zh").memories
+    assert gone.supersedes == [1]
+    [other] = told("My sister lives in Munich.", known=known).memories
+    assert other.supersedes == []
+
+
+def test_a_problem_is_kept_with_what_solved_it() -> None:
+    found = told(
+        "My app keeps crashing with a KeyError on startup.",
+        "> 1. Check the config\n2. Add a default value",
+        "Adding a default value to the config fixed it, thanks!",
+    )
+    [experience] = found.experiences
+    assert experience.outcome == "success"
+    assert experience.turns == [0, 2]
+    assert experience.solution_steps == ["Adding a default value to the config fixed it, thanks!"]
+    assert found.memories == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "outcome"),
+    [
+        (["每次跑脚本都报错，提示内存不足。", "改成每次读一千行以后就好了。"], "success"),
+        (["The build keeps failing on CI.", "Pinning numpy helped a bit, it mostly works now."], "partial"),
+        (["打印机一直连不上。", "重装驱动也没用，放弃了。"], "failed"),
+    ],
+)
+def test_how_a_problem_ended(texts: list[str], outcome: str) -> None:
+    assert [one.outcome for one in told(*texts).experiences] == [outcome]
+
+
+def test_a_problem_without_an_end_is_no_experience() -> None:
+    assert told("The server crashes at night.", "What could it be?").experiences == []
+
+
+def test_signals_of_the_profile() -> None:
+    signals = told("I'm a senior nurse at a hospital in Leeds.", "Please keep it short.", "I use Obsidian for my notes.").profile_signals
+    assert (signals.industry, signals.role, signals.communication_style) == ("healthcare", "senior nurse", "concise")
+    assert signals.preferred_tools == ["Obsidian"]
+    assert told("If I were a lawyer, I'd use Excel.").profile_signals.role is None
+
+
+def test_long_and_odd_texts() -> None:
+    for text in ("a" * 20_000, "我" * 20_000, "I said " * 3_000, "1. " * 5_000, "(" * 5_000, "\u202e\u200b" * 100, "…" * 1_000):
+        assert len(told(text).memories) <= 1
+
+
+def test_the_labelled_conversations_are_well_formed_and_found() -> None:
+    lines = Path("bench/extraction.jsonl").read_text(encoding="utf-8").splitlines()
+    conversations = [json.loads(line) for line in lines]
+    turns = {(one["id"], fact["turn"]) for one in conversations for fact in one["facts"]}
+    nothing = sum(len(one["nothing"]) for one in conversations)
+    assert len(turns) + nothing >= 240
+    assert nothing >= len(turns)
+    found = 0
+    for one in conversations:
+        made = extract(Extraction(agent_id="a", language=one["language"], messages=[Message(**row) for row in one["messages"]]))
+        named = {turn for memory in made.memories for turn in memory.turns} | {turn for lived in made.experiences for turn in lived.turns}
+        found += sum(fact["turn"] in named for fact in one["facts"])
+    assert found >= 0.9 * sum(len(one["facts"]) for one in conversations)

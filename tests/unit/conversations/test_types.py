@@ -1,0 +1,67 @@
+"""jiyi.conversations.types and the question that is asked about them: forms, limits, and answers seen against the messages."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import cast
+
+import pytest
+from pydantic import ValidationError
+
+from jiyi.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, KnownFact, Message, Outcome, said_at
+from jiyi.providers.llms.blocks import block_of
+from jiyi.providers.llms.questions import Extraction
+from jiyi.providers.llms.rules import Rules
+
+DAY = datetime(2026, 5, 1, 9, tzinfo=UTC)
+QUESTION = Extraction(
+    agent_id="helper",
+    messages=[Message(role="user", text="My name is Anna.", at=DAY), Message(role="user", text="I moved to Porto.", name="Anna")],
+    since=1,
+    known=[KnownFact(content="Anna lives in Lisbon.", subject="Anna", attribute="home", single_valued=True)],
+)
+
+
+def test_a_memory_names_at_least_one_turn() -> None:
+    with pytest.raises(ValidationError, match="turns"):
+        ExtractedMemory(content="x", turns=[])
+
+
+@pytest.mark.parametrize("importance", [0, 10.5])
+def test_importance_is_1_to_10(importance: float) -> None:
+    with pytest.raises(ValidationError, match="importance"):
+        ExtractedMemory(content="x", importance=importance, turns=[0])
+
+
+def test_an_experience_has_a_known_outcome() -> None:
+    with pytest.raises(ValidationError, match="outcome"):
+        ExtractedExperience(pain_pattern="p", solution_steps=[], outcome=cast("Outcome", "fine"), confidence=1, turns=[0])
+
+
+@pytest.mark.parametrize(("turns", "supersedes", "expected"), [([0], [], "turns"), ([2], [], "turns"), ([1], [1], "supersedes")])
+def test_numbers_that_name_nothing_are_problems(turns: list[int], supersedes: list[int], expected: str) -> None:
+    answer = CombinedExtraction(memories=[ExtractedMemory(content="x", turns=turns, supersedes=supersedes)])
+    [problem] = QUESTION.problems(answer)
+    assert problem.startswith(f"memories.0.{expected}")
+
+
+def test_a_right_answer_has_no_problems() -> None:
+    assert QUESTION.problems(CombinedExtraction(memories=[ExtractedMemory(content="x", turns=[1], supersedes=[0])])) == []
+
+
+def test_the_block_says_who_when_what_is_known_and_what_is_new() -> None:
+    text = block_of(QUESTION, 10_000).text
+    assert 'about: "new are the lines from 1 on"' in text
+    assert 'statement 0: "Anna lives in Lisbon."' in text
+    assert 'line 0: "user (user, 2026-05-01): My name is Anna."' in text
+    assert 'line 1: "Anna (user): I moved to Porto."' in text
+
+
+def test_the_rules_answer_from_new_messages_only() -> None:
+    [memory] = Rules().ask(QUESTION).memories
+    assert (memory.subject, memory.attribute, memory.single_valued, memory.turns) == ("Anna", "home", True, [1])
+
+
+def test_said_at_is_the_latest_time_that_is_known() -> None:
+    assert said_at(QUESTION.messages) == DAY
+    assert said_at([Message(role="user", text="x")]) is None

@@ -1,0 +1,80 @@
+"""Addresses of memories: parts that come back as they were, and what is none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from jiyi.conversations.stored.uris import parse_uri, uri_of
+from jiyi.errors import InvalidEvent
+from jiyi.protocol import events as wire
+from jiyi.protocol.event_bodies import EventsBody
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda name: name.strip() != "")
+
+
+@given(agent=NAMES, path=st.lists(NAMES, max_size=3))
+def test_an_address_has_the_parts_that_it_was_made_of(agent: str, path: list[str]) -> None:
+    assert parse_uri(uri_of(agent, "knowledge", *path)) == (agent, "knowledge", tuple(path))
+
+
+def test_names_stay_readable() -> None:
+    assert uri_of("小伴", "preference", "饮食") == "agent://小伴/preference/饮食"
+    assert uri_of("a/b", "session", "s 1") == "agent://a%2Fb/session/s%201"
+
+
+def test_an_agent_alone_and_a_final_slash() -> None:
+    assert parse_uri("agent://a/") == ("a", None, ())
+    assert parse_uri("agent://a/experience/") == ("a", "experience", ())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "",
+        "a/knowledge/x",
+        "agent://",
+        "agent://%20/knowledge",
+        "agent://a/../b",
+        "agent://a/./knowledge",
+        "agent://a//knowledge",
+        "agent://a/secrets/x",
+        "agent://a/knowledge/x?y",
+        "agent://a/knowledge/%2",
+        "agent://a/knowledge/" + "x" * 1_000,
+    ],
+)
+def test_what_is_no_address_is_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match="agent"):
+        parse_uri(wrong)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"kind": "knowledge"}, "kind and uri belong together"),
+        ({"uri": "agent://a/knowledge/x"}, "kind and uri belong together"),
+        ({"kind": "knowledge", "uri": "agent://a/preference/x"}, "no address of the kind knowledge"),
+        ({"kind": "knowledge", "uri": "agent://a/../b"}, "no segment may be"),
+        ({"kind": "knowledge", "uri": "agent://b/knowledge/x"}, "an address of another agent"),
+    ],
+)
+def test_an_event_names_an_address_of_its_agent_and_kind(fields: dict[str, str], problem: str) -> None:
+    event = {"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x", **fields}}
+    with pytest.raises(InvalidEvent, match=problem):
+        wire.build(event)
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_bug_m3_no_event_of_the_api_is_stored_at_another_agents_address(*, short: bool) -> None:
+    seen = {"description": "x", "kind": "knowledge", "uri": "agent://b/knowledge/x"}
+    body = {"agent_id": "a", **seen} if short else {"type": "memory.observed", "agent_id": "a", "payload": seen}
+    with pytest.raises(ValidationError, match="an address of another agent"):
+        EventsBody.model_validate(body)
+
+
+def test_a_turn_names_its_session() -> None:
+    with pytest.raises(InvalidEvent, match="session_id: required"):
+        wire.build({"type": "turn.recorded", "group_id": "g", "agent_id": "a", "payload": {"role": "user", "text": "x"}})
