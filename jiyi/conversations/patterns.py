@@ -1,4 +1,4 @@
-"""The patterns that lie beside this module as text: ``[section]`` lines, and below each its patterns, one a line."""
+"""The patterns that lie in the folders below as text: ``[section]`` lines, and below each its patterns, one a line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from importlib.resources import files
 
 @cache
 def sections(name: str) -> dict[str, list[str]]:
-    """The lines of each section of a file, in order; comments and blank lines are left out. A file without sections is one, ''."""
+    """The lines of each section of a file (``extraction/cues.txt``), in order, without comments and blank lines.
+
+    A file without sections is one, ``''``.
+    """
     found: dict[str, list[str]] = {}
     section = ""
     for line in files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines():

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from jiyi.conversations import intents
 from jiyi.conversations.injection.choosing import Candidate
 from jiyi.conversations.injection.rendering import Rendered, Style, render
+from jiyi.conversations.query import intents
 from jiyi.conversations.stored import profiles
 from jiyi.conversations.types import KINDS, QueryAnalysis
 from jiyi.protocol.conversations.injection import ContextRequest, InjectedContext, InjectedMemory, InjectRequest

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jiyi.conversations.attributes import attribute_of
-from jiyi.conversations.extraction import extract
+from jiyi.conversations.extraction.attributes import attribute_of
+from jiyi.conversations.extraction.extract import extract
 from jiyi.conversations.types import CombinedExtraction, KnownFact, Message
 from jiyi.providers.llms.questions import Extraction
 from jiyi.text.words import Language

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jiyi.conversations.days import with_dates
-from jiyi.conversations.statements import STRONG, statements
+from jiyi.conversations.extraction.days import with_dates
+from jiyi.conversations.extraction.statements import STRONG, statements
 from jiyi.conversations.types import Message
 
 WEDNESDAY = datetime(2026, 3, 4, 9, tzinfo=UTC)

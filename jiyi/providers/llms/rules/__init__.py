@@ -53,7 +53,7 @@ def _consistency(question: ask.Consistency) -> ask.Checked:
 
 
 def _extraction(question: ask.Extraction) -> CombinedExtraction:
-    from jiyi.conversations.extraction import extract  # late: it stands on the word lists of this package
+    from jiyi.conversations.extraction.extract import extract  # late: it stands on the word lists of this package
 
     return extract(question)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from jiyi.conversations import words as cue
+from jiyi.conversations.extraction import words as cue
 from jiyi.conversations.patterns import first, union, unions
 from jiyi.conversations.types import PROFILE_ENTRIES, Message, ProfileSignals, Style
 from jiyi.text.splitting import sentences
@@ -15,7 +15,7 @@ from jiyi.text.words import keywords_ranked, normalise
 READ_CHARS = 4_000
 MAX_WORD_CHARS = 60
 
-_SIGNALS = "signals.txt"
+_SIGNALS = "extraction/signals.txt"
 
 
 def profile_signals(messages: Sequence[Message], since: int = 0) -> ProfileSignals:

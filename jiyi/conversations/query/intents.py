@@ -57,11 +57,11 @@ def analyse(query: str, industry: Mapping[str, Sequence[str]] | None = None) -> 
 def intent_of(query: str) -> Intent:
     """The first intent whose words are in a query; "general" for what asks for nothing, as small talk and orders."""
     text = normalise(query)
-    if union("identity.txt", "").search(text):
+    if union("query/identity.txt", "").search(text):
         return "identity_recall"
     if _CALLED.search(query):
         return "code"
-    return cast("Intent", first(unions("intents.txt"), text) or "general")
+    return cast("Intent", first(unions("query/intents.txt"), text) or "general")
 
 
 def _expansions(text: str, keywords: Sequence[str], industry: Mapping[str, Sequence[str]]) -> list[str]:
@@ -86,4 +86,4 @@ def _says(word: str, text: str, keywords: set[str]) -> bool:
 
 @cache
 def _synonyms() -> list[list[str]]:
-    return [[word.strip() for word in line.split(",")] for line in sections("synonyms.txt")[""]]
+    return [[word.strip() for word in line.split(",")] for line in sections("query/synonyms.txt")[""]]

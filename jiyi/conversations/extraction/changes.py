@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jiyi.conversations.extraction.words import CALENDAR, CHANGE, EMPTY
 from jiyi.conversations.types import ExtractedMemory, KnownFact
-from jiyi.conversations.words import CALENDAR, CHANGE, EMPTY
 from jiyi.text.tokens import is_filler, telling
 from jiyi.text.words import single_characters
 

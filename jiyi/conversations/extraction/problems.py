@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jiyi.conversations import words as cue
+from jiyi.conversations.extraction import words as cue
 from jiyi.conversations.types import MAX_CONTENT_CHARS, MAX_STEPS, ExtractedExperience, Message, Outcome
 from jiyi.text.splitting import sentences
 

@@ -10,14 +10,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jiyi.conversations.attributes import Attribute, attribute_of, person_in
-from jiyi.conversations.changes import linked
-from jiyi.conversations.days import with_dates
-from jiyi.conversations.problems import experiences
-from jiyi.conversations.profile_signals import profile_signals
-from jiyi.conversations.statements import Statement, statements
+from jiyi.conversations.extraction.attributes import Attribute, attribute_of, person_in
+from jiyi.conversations.extraction.changes import linked
+from jiyi.conversations.extraction.days import with_dates
+from jiyi.conversations.extraction.problems import experiences
+from jiyi.conversations.extraction.profile_signals import profile_signals
+from jiyi.conversations.extraction.statements import Statement, statements
+from jiyi.conversations.extraction.words import FIRST_PERSON
 from jiyi.conversations.types import MAX_CONTENT_CHARS, MAX_EXPERIENCES, MAX_MEMORIES, CombinedExtraction, ExtractedMemory, Message
-from jiyi.conversations.words import FIRST_PERSON
 from jiyi.providers.llms.questions import Extraction, Poignancy
 from jiyi.providers.llms.rules.poignancy import weigh
 from jiyi.text.words import keywords_ranked

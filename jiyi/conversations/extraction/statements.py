@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from jiyi.conversations import words as cue
+from jiyi.conversations.extraction import words as cue
 from jiyi.conversations.types import Message
 from jiyi.text.splitting import sentences
 from jiyi.text.tokens import is_filler, telling

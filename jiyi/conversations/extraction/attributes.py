@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
+from jiyi.conversations.extraction.words import EMPTY, NUMBERS, OVER
 from jiyi.conversations.patterns import sections
 from jiyi.conversations.types import Category
-from jiyi.conversations.words import EMPTY, NUMBERS, OVER
 from jiyi.text.tokens import is_filler, telling
 from jiyi.text.words import normalise
 
@@ -144,7 +144,7 @@ def _key(text: str) -> str:
 
 @cache
 def _sections() -> list[_Section]:
-    return [_section(header, lines) for header, lines in sections("attributes.txt").items()]
+    return [_section(header, lines) for header, lines in sections("extraction/attributes.txt").items()]
 
 
 def _section(header: str, lines: list[str]) -> _Section:

@@ -33,7 +33,7 @@ CALENDAR = frozenset(stem(word) for word in _CALENDAR.split()) | frozenset(_CHIN
 
 
 def _cue(section: str) -> re.Pattern[str]:
-    return union("cues.txt", section)
+    return union("extraction/cues.txt", section)
 
 
 #: A capital within a sentence: mostly a name.
