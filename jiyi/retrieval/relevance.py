@@ -58,8 +58,8 @@ NEIGHBOURS = 2 * len(NEIGHBOUR_SHARES)
 #: Seconds after which a neighbour counts e times less: a conversation goes on, a diary does not.
 NEIGHBOUR_FADES = 900.0
 #: Likeness of turns that follow each other, beyond that of any two: below the first neighbours lend nothing, as in a chat about
-#: this and that (.06 to .12), from the second on everything, as where people talk about something (.16 to .3).
-FLOW = (0.05, 0.18)
+#: this and that (measured: .07 and .12), from the second on everything, as where people talk about something (.16 to .31).
+FLOW = (0.1, 0.18)
 #: Pairs of turns as many as which a conversation is taken to keep to its subject, and as many as are looked at.
 FLOW_PRIOR, FLOW_PAIRS = 10, 500
 #: Telling words from which on a turn is a full neighbour; one with fewer gains and gives in proportion.
@@ -242,8 +242,8 @@ def flow_of(vectors: Float32, lengths: Floats, sums: Float32, counts: NDArray[np
     rows = rows[:: -(-rows.size // FLOW_PAIRS)]
     after, weights = near[rows, 1], shares[rows, 1]
     cosine = np.einsum("ij,ij->i", vectors[rows], vectors[after]) / (lengths[rows] * lengths[after])
-    mean = sums.sum(axis=0, dtype=np.float64) / total
-    common = min(float(mean @ mean), 1 - MIN_NORM)
+    whole = sums.sum(axis=0, dtype=np.float64)
+    common = min((float(whole @ whole) - total) / (total * (total - 1)), 1 - MIN_NORM)  # of any two, not of one with itself
     alike = (float(weights @ (cosine - common)) / (1 - common) + FLOW_PRIOR * FLOW[1]) / (float(weights.sum()) + FLOW_PRIOR)
     return float(np.clip((alike - FLOW[0]) / (FLOW[1] - FLOW[0]), 0, 1))
 
