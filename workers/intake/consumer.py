@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from jiyi.memory.nodes import Derived
 from jiyi.protocol.events import Event, EventKey
+from jiyi.protocol.wire.broker import BROKER_ERRORS
 from jiyi.settings import Settings, get_settings
 from models.memory.inbox import CollisionError, Stored
 from models.memory.ingest import DATABASE_ERRORS, Ingestor, Part, Rejected, is_transient
@@ -22,7 +23,7 @@ from workers import gc_tuning
 from workers.app import app
 from workers.intake.opening import Opened, open_messages
 from workers.intake.signatures import Signatures
-from workers.intake.sources import BROKER_ERRORS, Batch, Source, open_source
+from workers.intake.sources import Batch, Source, open_source
 
 log = logging.getLogger("jiyi.intake")
 
