@@ -18,11 +18,13 @@ run: setup
 	@$(BIN)/python -m workers.up --demo $(if $(ONCE),--once) $(if $(VERBOSE),--verbose)
 
 # One layer after the other: unit tests want no service in their environment, integration tests share one, and the
-# smoke tests kill and restart processes and wait for time-outs, the browser tests look at the admin in Chromium.
+# smoke tests kill and restart processes and wait for time-outs (the faults once more with RabbitMQ, where that is
+# installed), the browser tests look at the admin in Chromium.
 test: setup
 	@$(BIN)/python -m pytest tests/unit -n auto $(ARGS)
 	@$(BIN)/python -m pytest tests/integration -n auto --dist loadgroup $(ARGS)
 	@$(BIN)/python -m pytest tests/smoke -n 2 $(ARGS)
+	@$(BIN)/python -m pytest tests/smoke/test_faults.py --broker=amqp $(ARGS)
 	@$(BIN)/python -m pytest tests/browser -n 1 $(ARGS)
 
 check: setup

@@ -1,0 +1,146 @@
+"""Hours in which nothing may grow but the memory itself: the service at half of its capacity, looked at again and again.
+
+    python -m bench.soak [--minutes N] [--rate EVENTS] [--plot FILE.svg] [--json]
+
+Events come at a steady rate (``--rate``, a second), questions with them. Measured every few seconds: resident memory of each
+process, the lag of the intake, pending work, connections to PostgreSQL, keys in Valkey and their bytes, rows and bytes of the
+tables. For each a line is fitted through the second half of the run; ``grows`` names those whose slope is more than noise: more
+than ``SIGMAS`` of its own standard errors, and more than ``LEAST_SHARE`` of the level an hour. Tables of memories grow with what is stored:
+they are told and not judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import psutil
+from sqlalchemy import text
+
+from bench.support.faults import programs
+from bench.support.lives import event
+from bench.support.service import machine
+from bench.support.storm_load import publish_until_accepted
+from bench.support.trends import Line, fit, plot
+from jiyi import Client
+from jiyi.errors import JiyiError
+from jiyi.settings import get_settings
+from models.db.connection import unit_of_work
+from models.db.scope import whole_service
+from models.db.valkey import valkey
+from workers import ephemeral
+from workers.procfile import commands
+from workers.supervision.supervise import Supervisor
+
+#: Half of what one embedding worker of this machine does with the model in its wheel.
+RATE = 20.0
+MESSAGE = 10
+LOOK_SECONDS = 5.0
+SIGMAS, LEAST_SHARE = 4.0, 0.05
+#: Told, not judged: they hold the memories.
+STORED = "stored "
+GROUP = "soak"
+
+
+def soak(minutes: float, rate: float, plotted: Path | None) -> dict[str, Any]:
+    """Run it; the figures."""
+    settings = {"web_port": str(ephemeral.free_port())}
+    series: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    with tempfile.TemporaryDirectory(prefix="jiyi-soak-") as folder, ephemeral.database(Path(folder), **settings) as stack, whole_service():
+        supervisor = Supervisor(commands(), dict(os.environ), quiet=True, stack=stack)
+        supervisor.start()
+        stop = threading.Event()
+        threads = [threading.Thread(target=work, args=(stop, rate)) for work in (_publish, _ask)]
+        try:
+            ephemeral.await_answers()
+            for thread in threads:
+                thread.start()
+            began = time.monotonic()
+            while (spent := time.monotonic() - began) < minutes * 60:
+                for name, value in _look().items():
+                    series[name].append((spent, value))
+                time.sleep(LOOK_SECONDS)
+        finally:
+            stop.set()
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
+            supervisor.stop()
+            supervisor.wait()
+    lines = {name: fit([point for point in points if point[0] >= minutes * 30]) for name, points in sorted(series.items())}
+    if plotted is not None:
+        plotted.write_text(plot(series), encoding="utf-8")
+    grows = [name for name, line in lines.items() if not name.startswith(STORED) and _grows(line)]
+    return {"machine": machine(), "minutes": minutes, "rate": rate, "grows": grows, "series": {n: line.told() for n, line in lines.items()}}
+
+
+def _grows(line: Line) -> bool:
+    return line.slope > SIGMAS * line.error and line.slope > LEAST_SHARE * max(line.level, 1.0)
+
+
+def _publish(stop: threading.Event, rate: float) -> None:
+    position = 0
+    while not stop.wait(MESSAGE / rate):
+        publish_until_accepted(GROUP, [event(GROUP, n) for n in range(position, position + MESSAGE)])
+        position += MESSAGE
+
+
+def _ask(stop: threading.Event, rate: float) -> None:
+    with Client(GROUP) as client:
+        while not stop.wait(10 / rate):
+            try:
+                client.retrieve("klaus", f"what about chapter {int(time.time()) % 7}?")
+            except JiyiError:
+                continue
+
+
+def _look() -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, process in programs().items():
+        try:
+            everything = [process, *process.children(recursive=True)]
+            found[f"MB of {name}"] = sum(one.memory_info().rss for one in everything) / 1e6
+        except psutil.NoSuchProcess:
+            continue
+    with unit_of_work() as connection:
+        for name, statement in _COUNTS.items():
+            found[name] = float(connection.execute(text(statement)).scalar_one() or 0)
+    found["messages that wait"] = float(valkey().llen(get_settings().intake_queue))
+    found["keys of Valkey"] = float(valkey().dbsize())
+    found["MB of Valkey's data"] = float(valkey().info("memory")["used_memory"]) / 1e6
+    return found
+
+
+_COUNTS = {
+    "connections": "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'",
+    "work overdue": "SELECT count(*) FROM pending_work WHERE due_at < now() - interval '10 s'",
+    "lag in seconds": "SELECT extract(epoch FROM now() - min(created_at)) FROM pending_work",
+    "rows of job_ticks": "SELECT count(*) FROM job_ticks",
+    "dead letters": "SELECT count(*) FROM dead_letters",
+    f"{STORED}memories": "SELECT count(*) FROM memory_nodes",
+    f"{STORED}MB of tables": "SELECT pg_database_size(current_database()) / 1e6",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--rate", type=float, default=RATE, help="events a second")
+    parser.add_argument("--plot", type=Path, help="an SVG file")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    options = parser.parse_args()
+    figures = soak(options.minutes, options.rate, options.plot)
+    print(json.dumps(figures, ensure_ascii=False, indent=None if options.json else 2))
+    return 1 if figures["grows"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

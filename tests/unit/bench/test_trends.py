@@ -1,0 +1,32 @@
+"""bench.support.trends: a slope is found where there is one, and noise is not taken for one."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from bench.support.trends import HOUR, fit, plot
+
+
+def test_a_line_is_found_exactly() -> None:
+    line = fit([(float(second), 5.0 + 0.01 * second) for second in range(100)])
+    assert line.slope == pytest.approx(0.01 * HOUR)
+    assert line.error == pytest.approx(0.0, abs=1e-6)
+    assert line.level == pytest.approx(5.0 + 0.01 * 49.5)
+
+
+def test_noise_is_within_its_error() -> None:
+    random = Random(7)
+    line = fit([(float(second), 100 + random.gauss(0, 1)) for second in range(500)])
+    assert abs(line.slope) < 3 * line.error
+
+
+def test_too_few_points_say_nothing() -> None:
+    assert fit([]).slope == fit([(0.0, 1.0), (1.0, 2.0)]).slope == 0.0
+
+
+def test_a_plot_names_its_series_and_escapes_them() -> None:
+    drawn = plot({"MB of <web>": [(0.0, 1.0), (5.0, 2.0)], "nothing": []})
+    assert "MB of &lt;web&gt;: 2.0" in drawn
+    assert drawn.count("<polyline") == 2
