@@ -1,0 +1,112 @@
+"""What was extracted becomes events: ids, addresses, evidence, what is dropped, what comes in a later part."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from jiyi.conversations.stored.memories import Source, event_of, said_at, waves, worth_keeping
+from jiyi.conversations.types import CombinedExtraction, ExtractedExperience, ExtractedMemory, Message
+from jiyi.protocol.events import MemoryObserved
+from jiyi.providers.llms.questions import Summary
+from jiyi.providers.llms.rules import SUMMARY_KEYWORDS, SUMMARY_TOKENS, Rules
+from jiyi.text.budget import estimate_tokens
+from jiyi.text.words import language_of
+
+DAY = datetime(2026, 5, 1, tzinfo=UTC)
+IDS = [uuid4() for _ in range(3)]
+SOURCE = Source(
+    "g",
+    "小伴",
+    "monday",
+    [Message(role="user", text=str(number), at=DAY + timedelta(hours=number)) for number in range(3)],
+    IDS,
+    "rules-1",
+    "extraction@1",
+)
+
+
+def memory(content: str = "The user lives in Porto.", **fields: Any) -> ExtractedMemory:
+    return ExtractedMemory.model_validate({"content": content, "turns": [0], **fields})
+
+
+def event(made: ExtractedMemory, source: Source = SOURCE) -> MemoryObserved:
+    found = event_of(made, source)
+    assert isinstance(found, MemoryObserved)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fields", "uri"),
+    [
+        ({"attribute": "home"}, "agent://小伴/knowledge/home"),
+        ({"attribute": "likes:tea", "type": "preference"}, "agent://小伴/preference/likes"),
+        ({"category": "agent_lesson"}, "agent://小伴/knowledge/agent_lesson"),
+    ],
+)
+def test_zc16_the_address_follows_from_type_and_attribute(fields: dict[str, Any], uri: str) -> None:
+    assert event(memory(**fields)).payload.uri == uri
+
+
+def test_a_memory_names_its_turns_and_was_said_with_the_last_of_them() -> None:
+    made = event(memory(turns=[2, 0, 2]))
+    assert made.payload.evidence == [IDS[0], IDS[2]]
+    assert made.occurred_at == said_at(SOURCE.messages, [0, 2]) == DAY + timedelta(hours=2)
+
+
+def test_the_id_is_the_same_in_each_attempt() -> None:
+    assert event(memory()).event_id == event(memory()).event_id
+    assert event(memory()).event_id != event(memory("The user lives in Lisbon.")).event_id
+    assert event(memory()).event_id != event(memory(turns=[1])).event_id
+
+
+def test_what_stood_in_for_an_llm_is_marked() -> None:
+    source = Source(**{name: getattr(SOURCE, name) for name in SOURCE.__slots__} | {"fallback": True})
+    assert event(memory(), source).payload.provenance["fallback"] is True
+    assert "fallback" not in event(memory()).payload.provenance
+
+
+@pytest.mark.parametrize(("importance", "kept"), [(2.9, 0), (3, 1)])
+def test_zc20_less_than_3_is_dropped(importance: float, kept: int) -> None:
+    assert len(worth_keeping(CombinedExtraction(memories=[memory(importance=importance)]), []).memories) == kept
+
+
+@pytest.mark.parametrize(("confidence", "kept"), [(0.59, 0), (0.6, 1)])
+def test_zc17_less_than_sure_is_dropped(confidence: float, kept: int) -> None:
+    one = ExtractedExperience(pain_pattern="p", solution_steps=[], outcome="partial", confidence=confidence, turns=[0])
+    assert len(worth_keeping(CombinedExtraction(experiences=[one]), []).experiences) == kept
+
+
+@pytest.mark.parametrize(
+    ("injected", "kept"), [("the user lives in Porto", 0), ("The user lives in Lisbon.", 1), ("", 1), ("用户住在波尔图。", 1)]
+)
+def test_what_was_injected_is_nothing_new(injected: str, kept: int) -> None:
+    assert len(worth_keeping(CombinedExtraction(memories=[memory()]), [injected]).memories) == kept
+
+
+def test_what_is_said_of_one_attribute_again_comes_in_a_later_part() -> None:
+    home = {"attribute": "home", "single_valued": True}
+    made = [memory("A", **home), memory("B"), memory("C", **home), memory("D", subject="Anna", **home)]
+    assert [[one.content for one in part] for part in waves(made)] == [["A", "B", "D"], ["C"]]
+
+
+# Summaries
+
+
+@pytest.mark.parametrize("text", ["One.", "The kiln is hot. The glaze runs. Then it cracks. " * 20, "窑很热。釉会流。然后开裂。" * 40])
+def test_a_summary_is_short_and_in_the_language_of_the_text(text: str) -> None:
+    made = Rules().ask(Summary(agent_id="a", language=language_of(text), text=text))
+    assert estimate_tokens(made.overview) <= SUMMARY_TOKENS
+    assert 1 <= len(made.keywords) <= SUMMARY_KEYWORDS
+    assert language_of(made.overview) == language_of(text)
+
+
+def test_a_short_text_is_its_own_overview() -> None:
+    assert Rules().ask(Summary(agent_id="a", text="The kiln is hot. The glaze runs.")).overview == "The kiln is hot. The glaze runs."
+
+
+def test_a_text_without_words_has_a_summary_nevertheless() -> None:
+    assert Rules().ask(Summary(agent_id="a", text="!!!")).keywords == ["…"]
