@@ -394,6 +394,10 @@ PRESSURE = [(0, "妈妈今天量血压，高压162"), (20, "妈妈的血压降�
     ("told", "course"),
     [
         (PRESSURE, "妈妈的血压：162 → 138 → 134，3月3日至4月22日"),
+        (
+            [(0, "母亲血压162/95"), (9, "母亲的血压138"), (20, "妈妈的血压134/80，医生满意")],
+            "母亲的血压：162/95 → 138 → 134/80，3月3日至23日",
+        ),
         ([PRESSURE[2], PRESSURE[0], PRESSURE[1]], "妈妈的血压：162 → 138 → 134，3月3日至4月22日"),  # however they come
         (
             [(0, "Mum's blood pressure was 162"), (9, "Mum's blood pressure came down to 138."), (330, "my mother's pressure is 134")],

@@ -22,7 +22,7 @@ MOST_WORDS = 30
 MAX_CHARS = 400
 
 _CLAUSE_END = re.compile(r"[，。！？；;!?\n]|[,.](?=\s|\Z)")
-_FIGURE = re.compile(r"(?<![A-Za-z\d.:/-])[£$€¥]?(\d{1,3}(?:,\d{3})+|\d{1,6})(\.\d{1,3})?(?![\d:/-]|\.\d)")
+_FIGURE = re.compile(r"(?<![A-Za-z\d.:/-])[£$€¥]?(\d{2,3}/\d{2,3}|\d{1,3}(?:,\d{3})+|\d{1,6})(\.\d{1,3})?(?![\d:/-]|\.\d)")
 #: After a figure that is a day, a time, or one of a row: 19 June, 7 pm, 3rd, 八月 25 号.
 _NO_READING = re.compile(
     r"\s*(?:年|月|日|号|点|时|分(?!钟)|岁生|am\b|pm\b|o'clock|st\b|nd\b|rd\b|th\b|"
@@ -81,7 +81,7 @@ class Reading:
     @property
     def unit(self) -> str:
         """What stands around the number: kg, €; empty where nothing does."""
-        return normalise(_NUMBER.sub("", self.value)).strip()
+        return normalise(_NUMBER.sub("", self.value)).strip(" /")
 
 
 def readings(number: int, statement: str) -> list[Reading]:
