@@ -107,6 +107,8 @@ def readings(number: int, statement: str) -> list[Reading]:
 
 
 def _is_date(clause: str, figure: re.Match[str]) -> bool:
+    if _UNIT.match(clause, figure.end()):
+        return False
     year = figure.group(2) is None and figure.group(1).isdecimal() and 1900 <= int(figure.group(1)) <= 2100
     return year or _NO_READING.match(clause, figure.end()) is not None or _DATE_BEFORE.search(clause, 0, figure.start()) is not None
 
