@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def storm(minutes: float, seed: int) -> dict[str, Any]:
         stack.watch(lambda _line: None, gave_up.append)
         try:
             ephemeral.await_answers()
-            figures = _weather(Faults(stack, list(commands())), minutes, seed)
+            figures = _weather(Faults(stack, list(commands())), minutes, seed, lambda: not (gave_up or supervisor.ending))
         finally:
             ended_early = supervisor.ending
             supervisor.stop()
@@ -69,19 +70,21 @@ def storm(minutes: float, seed: int) -> dict[str, Any]:
     return {"seed": seed, "minutes": minutes, **figures, "gave_up": [*gave_up, *(["a process"] if ended_early else [])]}
 
 
-def _weather(faults: Faults, minutes: float, seed: int) -> dict[str, Any]:
+def _weather(faults: Faults, minutes: float, seed: int, alive: Callable[[], bool]) -> dict[str, Any]:
     choose = random.Random(seed)
     done: Counter[str] = Counter()
     recovery: defaultdict[str, list[float]] = defaultdict(list)
-    load = Load("storm")
+    load = Load("storm", alive)
     load.start()
     end = time.monotonic() + minutes * 60
-    while time.monotonic() < end:
+    while time.monotonic() < end and alive():
         name = choose.choice([fault for fault in faults.all if faults.may(fault)])
         faults.all[name]()
         done[name] += 1
-        recovery[name.partition(" ")[0]].append(_recovered())
+        recovery[name.partition(" ")[0]].append(_recovered(alive))
     events = load.stop()
+    if not alive():
+        return dict.fromkeys(("faults", "events", "lost", "doubled", "different", "deaf"), -1)
     for position in range(events):  # the same to a group to which nothing happens
         if position % 100 == 0:
             publish_until_accepted("calm", [event("calm", n) for n in range(position, min(position + 100, events))])
@@ -94,10 +97,10 @@ def _weather(faults: Faults, minutes: float, seed: int) -> dict[str, Any]:
     }
 
 
-def _recovered() -> float:
+def _recovered(alive: Callable[[], bool]) -> float:
     """Seconds until an event is stored and a question is answered again; the most if they are not."""
     began = time.monotonic()
-    while (spent := time.monotonic() - began) < RECOVERY_SECONDS:
+    while (spent := time.monotonic() - began) < RECOVERY_SECONDS and alive():
         try:
             with Client("probe") as client:
                 client.observe("probe", f"a sign of life at {time.time()}", wait=True, timeout=5)

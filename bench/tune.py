@@ -5,7 +5,8 @@
 No service: texts are embedded once by the local embedder (kept in ``tune.npz`` below ``$JIYI_BENCH_CACHE``),
 memories have the times, sessions and subjects that the benchmarks publish, and everything is ranked by
 ``jiyi.retrieval.relevance.hybrid`` alone. Each constant is halved, doubled and switched off. Figures are recall@10 on LoCoMo
-(mean over its questions) and recall@5 on MemDaily (mean over its kinds).
+(mean over its questions), recall@5 on MemDaily (mean over its kinds), and the share of the questions of ``bench.chat`` with an
+answer among the first five.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench import locomo, memdaily
+from bench import chat, locomo, memdaily
 from bench.support.environments import cache
 from bench.support.quality import Agent, Question
 from bench.support.ranking import DECIMALS, recall_at
@@ -80,6 +81,9 @@ def changes() -> list[Change]:
         Change(relevance, "LEXICAL_SHARE", "off: vectors only", 0.0),
         Change(relevance, "LEXICAL_SHARE", "words only", 1.0),
         *_scaled("LEXICAL_SCALE"),
+        Change(relevance, "OTHER_LANGUAGE_SHARE", "as beside words", 1 - relevance.LEXICAL_SHARE),
+        Change(relevance, "OTHER_LANGUAGE_SHARE", "more", 1.0),
+        *_scaled("LANGUAGE_PRIOR", ("off: own alone", 0.0)),
         *_scaled("HOP_WEIGHT"),
         Change(relevance, "HOP_FROM", "halved", 1),
         Change(relevance, "HOP_FROM", "doubled", 4),
@@ -89,6 +93,11 @@ def changes() -> list[Change]:
         Change(relevance, "NEIGHBOUR_SHARES", "doubled", _shares(2)),
         Change(relevance, "NEIGHBOUR_SHARES", "off", _shares(0)),
         *_scaled("NEIGHBOUR_FADES", ("off: never fade", math.inf)),
+        Change(relevance, "FLOW", "lower", (0.05, 0.15)),
+        Change(relevance, "FLOW", "higher", (0.15, 0.25)),
+        Change(relevance, "FLOW", "off: lend everything", (-2.0, -1.0)),
+        *_scaled("EMPTY_MALUS"),
+        *_scaled("ASSISTANT_MALUS"),
         *_scaled("SUBJECT_BONUS"),
         *_scaled("DAY_BONUS"),
         *_scaled("SENTENCE_WEIGHT"),
@@ -212,20 +221,27 @@ def recalls(agents: Sequence[Agent], vectors: Vectors, count: int) -> dict[str, 
     return found
 
 
-def measure(talks: Sequence[Agent], days: Sequence[Agent], vectors: Vectors) -> dict[str, float]:
+def found_in_five(agent: Agent, vectors: Vectors) -> float:
+    corpus = corpus_of(agent, vectors)
+    found = [not question.evidence.isdisjoint(ranked(corpus, agent, question, vectors, chat.FIVE)) for question in agent.questions]
+    return sum(found) / len(found)
+
+
+def measure(talks: Sequence[Agent], days: Sequence[Agent], small_talk: Agent, vectors: Vectors) -> dict[str, float]:
     talk = [value for values in recalls(talks, vectors, LOCOMO_RECALL).values() for value in values]
     kinds = [sum(values) / len(values) for values in recalls(days, vectors, MEMDAILY_RECALL).values()]
-    return {"locomo": round(sum(talk) / len(talk), DECIMALS), "memdaily": round(sum(kinds) / len(kinds), DECIMALS)}
+    figures = {"locomo": sum(talk) / len(talk), "memdaily": sum(kinds) / len(kinds), "chat": found_in_five(small_talk, vectors)}
+    return {name: round(value, DECIMALS) for name, value in figures.items()}
 
 
 def run(talk_file: Path, day_file: Path, console: Console) -> list[dict[str, Any]]:
     """A row for the shipped constants, then one for each change."""
-    talks, days = locomo.read(talk_file), memdaily.read(day_file)
-    vectors = Vectors([*talks, *days], console)
+    talks, days, small_talk = locomo.read(talk_file), memdaily.read(day_file), chat.read()
+    vectors = Vectors([*talks, *days, small_talk], console)
     rows: list[dict[str, Any]] = []
     for change in track([None, *changes()], description="ranking", console=console):
         with changed(change):
-            figures = measure(talks, days, vectors)
+            figures = measure(talks, days, small_talk, vectors)
         if change is None:
             rows.append({"constant": "shipped", "what": "", "value": ""} | figures)
         else:
@@ -253,11 +269,11 @@ def main() -> None:
     table = Table(title="Recall with one constant changed (difference from the shipped ones)")
     for heading in ("constant", "change", "value"):
         table.add_column(heading)
-    for heading in (f"LoCoMo recall@{LOCOMO_RECALL}", f"MemDaily recall@{MEMDAILY_RECALL}"):
+    for heading in (f"LoCoMo recall@{LOCOMO_RECALL}", f"MemDaily recall@{MEMDAILY_RECALL}", "chat, in five"):
         table.add_column(heading, justify="right")
     shipped = rows[0]
     for row in rows:
-        figures = [f"{row[name]:.3f} ({row[name] - shipped[name]:+.3f})" for name in ("locomo", "memdaily")]
+        figures = [f"{row[name]:.3f} ({row[name] - shipped[name]:+.3f})" for name in ("locomo", "memdaily", "chat")]
         table.add_row(row["constant"], row["what"], row["value"], *figures)
     Console().print(table)
 

@@ -37,6 +37,8 @@ QUESTIONS = (
 AGENTS = ("林岚", "Tomas")
 TRIGGER = 1_000
 NAMESPACE = UUID("6f1d3a52-8a0e-5d0c-9a53-6a5d0e0f2b11")
+#: What the rules have to say about the diary, whose figures are of many things.
+NO_THOUGHTS = "[dim]nothing follows that no memory says alone; an LLM says more (docs/llms.md)[/dim]"
 #: Thoughts shown of each agent.
 SHOWN_THOUGHTS = 3
 
@@ -54,7 +56,8 @@ def play(console: Console) -> None:
             console.print(f"\n[dim]{agent}[/dim]", focal_table(answer.groups[0], console.width), sep="\n")
         debate(client, console)
         for agent in AGENTS:
-            console.print(f"\n[dim]{agent} reflects[/dim]", *thought_trees(reflect(client, agent), ids=False), sep="\n")
+            thoughts = thought_trees(reflect(client, agent), ids=False)
+            console.print(f"\n[dim]{agent} reflects[/dim]", *(thoughts or [NO_THOUGHTS]), sep="\n")
 
 
 def remember(client: Client, events: list[dict[str, object]], console: Console) -> None:

@@ -30,9 +30,15 @@ ASIDE = "aside"
 
 
 class Load:
-    """Threads that work until they are stopped, whatever happens to what they ask."""
+    """Threads that work until they are stopped, whatever happens to what they ask, or until the service has given up.
 
-    def __init__(self, group: str) -> None:
+    Args:
+        group: whose events are published.
+        alive: whether the service has not given up.
+    """
+
+    def __init__(self, group: str, alive: Callable[[], bool]) -> None:
+        self._alive = alive
         self.counts: Counter[str] = Counter()
         self._group = group
         self._position = 0
@@ -54,7 +60,7 @@ class Load:
         return self._position
 
     def _again_and_again(self, job: Callable[[], None]) -> None:
-        while not self._stop.is_set():
+        while not self._stop.is_set() and self._alive():
             try:
                 job()
                 self.counts[job.__name__.strip("_")] += 1
@@ -68,11 +74,11 @@ class Load:
         return [event(self._group, position) for position in range(first, first + MESSAGE)]
 
     def _over_broker(self) -> None:
-        publish_until_accepted(self._group, self._next())
+        publish_until_accepted(self._group, self._next(), self._alive)
 
     def _over_http(self) -> None:
         events = self._next()
-        while True:
+        while self._alive():
             try:
                 _post("/api/v1/events", self._key, encode(events))
             except OSError:  # errors of HTTP among them
@@ -95,9 +101,9 @@ class Load:
                 client.erasure.request(agent_id=agent)
 
 
-def publish_until_accepted(group: str, events: list[Event]) -> None:
+def publish_until_accepted(group: str, events: list[Event], alive: Callable[[], bool] = lambda: True) -> None:
     """As a careful program does: what was not taken is published again."""
-    while True:
+    while alive():
         try:
             with Client(group) as client:
                 client.observe_many(events)

@@ -42,7 +42,7 @@ _PACKED = {
     "says_idle": ("strpos(n.embedding_key, 'idle') > 0", "boolsend", "?"),
     "poignancy": ("coalesce(n.poignancy, 0)", "float8send", ">f8"),
     "xid": ("n.changed_xid::text::bigint", "int8send", ">i8"),
-    "dimensions": ("coalesce(vector_dims(n.vector), 0)", "int4send", ">i4"),
+    "has_any_vector": ("n.vector IS NOT NULL", "boolsend", "?"),
 }
 #: Column → what comes as a JSON list.
 _LISTED = {"session": "n.session_id", "subject": "n.subject", "keywords": "n.keywords_lower", "model": "n.model"}
@@ -144,6 +144,8 @@ def _read(connection: Connection, query: sql.Composed, group: str, agent: str, m
     numbers = {name: np.frombuffer(read[name] or b"", dtype) for name, (_, _, dtype) in _PACKED.items()}
     for name in _TIMES:
         numbers[name] = _seconds(numbers[name])
+    # Not by vector_dims(), for which PostgreSQL would have to get each vector twice.
+    numbers["dimensions"] = dimensions_of(numbers.pop("has_any_vector"), read["vectors"] or b"")
     return IndexRows(
         numbers=numbers,
         sessions=read["session"] or [],
@@ -154,6 +156,26 @@ def _read(connection: Connection, query: sql.Composed, group: str, agent: str, m
         packed_vectors=read["vectors"] or b"",
         oldest_running=read["oldest_running"],
     )
+
+
+def dimensions_of(has: NDArray[np.bool_], packed: bytes) -> NDArray[np.int32]:
+    """The number of each vector's values, 0 where there is none, from the binary forms of those that there are."""
+    found = np.zeros(has.size, np.int32)
+    if not packed:
+        return found
+    first = int.from_bytes(packed[:2], "big")
+    length = _VECTOR_HEADER + _VALUE_BYTES * first
+    if len(packed) == np.count_nonzero(has) * length:
+        heads = np.frombuffer(packed, np.dtype([("size", ">u2"), ("rest", f"V{length - 2}")]))
+        if (heads["size"] == first).all():
+            found[has] = first
+            return found
+    sizes, at = list[int](), 0
+    while at < len(packed):
+        sizes.append(int.from_bytes(packed[at : at + 2], "big"))
+        at += _VECTOR_HEADER + _VALUE_BYTES * sizes[-1]
+    found[has] = sizes
+    return found
 
 
 def _seconds(microseconds: NDArray[np.int64]) -> Floats:

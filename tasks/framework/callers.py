@@ -20,7 +20,7 @@ from jiyi.once import once
 from jiyi.settings import get_settings
 from models.accounts.api_keys import ApiKey
 from models.accounts.audit import OPERATOR
-from models.accounts.known_keys import known_keys
+from models.accounts.known_keys import known_keys, noted_uses
 from models.db import valkey_keys
 from models.db.actions import Actor
 from models.db.valkey import valkey
@@ -74,6 +74,7 @@ def _as_key(key: ApiKey, group_id: str, scope: KeyScope) -> Actor:
         raise NotAllowed(f"this key is not of the group {group_id!r}")
     if scope not in key.scopes:
         raise NotAllowed(f"this needs the right {scope!r}, which the key does not have")
+    _noted().get(key.key_id)
     return Actor(group_id, key.actor, operator="operator" in key.scopes)
 
 
@@ -102,4 +103,4 @@ def _secret() -> bytes:
 
 
 #: This process's.
-_keys = once(known_keys)
+_keys, _noted = once(known_keys), once(noted_uses)

@@ -37,9 +37,9 @@ UNITS = (
 END = "#"
 
 
-def inputs(unit: str) -> tuple[str, str]:
+def inputs(unit: str, characters: int = SHORT) -> tuple[str, str]:
     """The unit again and again, short and long."""
-    short = (unit * (SHORT // len(unit) + 1))[:SHORT]
+    short = (unit * (characters // len(unit) + 1))[:characters]
     return short + END, short * LONGER + END
 
 

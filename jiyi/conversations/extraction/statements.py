@@ -79,9 +79,10 @@ def _acting(messages: Sequence[Message]) -> set[int]:
     for turn, message in enumerate(messages):
         if message.role != "user":
             continue
-        if left and (cue.ROLE_PLAY_END.search(message.text) or (began and message.at and message.at - began > ACTING_TIME)):
+        said = message.text[:READ_CHARS]
+        if left and (cue.ROLE_PLAY_END.search(said) or (began and message.at and message.at - began > ACTING_TIME)):
             left = 0
-        elif cue.ROLE_PLAY.search(message.text) and not cue.ROLE_PLAY_END.search(message.text):
+        elif cue.ROLE_PLAY.search(said) and not cue.ROLE_PLAY_END.search(said):
             left, began = ACTING_MESSAGES, message.at
         if left:
             found.add(turn)
@@ -109,7 +110,7 @@ def _question_before(messages: Sequence[Message], turn: int) -> str:
 
 
 def _of_message(turn: int, message: Message, asked: str, called: re.Pattern[str] | None) -> Iterator[Statement]:
-    if cue.HANDED_OVER.search(message.text):
+    if cue.HANDED_OVER.search(message.text[:READ_CHARS]):
         return
     text = _without_code(message.text[:READ_CHARS])
     first = True

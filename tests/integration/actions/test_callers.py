@@ -213,6 +213,15 @@ def test_a_key_s_actions_are_the_key_s_in_the_audit_log_whatever_it_claims(victi
     assert str(row["actor"]).startswith(f"key:{mine.key_id}")
 
 
+def test_the_use_of_a_key_is_noted(victim: str, signer: Signer) -> None:
+    mine, unused = signer(victim, "read"), signer(victim, "read")
+    open_reply(called("rpc.agents.list", {"group_id": victim}, mine))
+    assert refused(called("rpc.agents.list", {"group_id": f"{victim}-b"}, unused))
+    used = {row["key_id"]: row["last_used_at"] for row in rows("SELECT key_id, last_used_at FROM api_keys WHERE group_id = :g", g=victim)}
+    assert used[mine.key_id] is not None
+    assert used[unused.key_id] is None
+
+
 def test_an_operator_s_key_may_ask_for_any_group(victim: str, signer: Signer) -> None:
     operator = signer(None, "operator")
     assert open_reply(called("rpc.agents.list", body("rpc.agents.list", victim), operator))["rows"]

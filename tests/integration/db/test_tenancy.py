@@ -40,7 +40,7 @@ from models.operations import reads as operations
 from models.queue import dead_letters, pending_work
 from models.queue.tables import PendingWork
 from models.reflection import reads as reflections
-from models.retrieval import agent_index, enlargement, large_agents
+from models.retrieval import agent_index, enlargement, index_rows, large_agents
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from tasks.framework import answering
 from tasks.framework import jobs as tasks_jobs
@@ -653,7 +653,8 @@ def test_what_changed_is_found_by_the_index(many: str) -> None:
     with for_groups(many), unit_of_work() as connection:
         since = driver(connection).execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint").fetchone()
         assert since is not None
-        told = plan(connection, agent_index._CHANGED, group=many, agent="klaus", model="m", since=since[0], archived=True)
+        wanted = index_rows._CHANGED.as_string(driver(connection))
+        told = plan(connection, wanted, group=many, agent="klaus", model="m", since=since[0])
     assert re.search(r"memory_nodes_group_id_agent_id_changed_xid_idx.*\n(.*\n)?\s*Index Cond: .*changed_xid >=", told), told
 
 

@@ -14,7 +14,7 @@ from jiyi.retrieval.scoring import MIN_NORM
 from models.retrieval.access_order import AccessOrder
 from models.retrieval.columns import FIRST_ROWS, Columns
 from models.retrieval.derived_columns import store_vectors
-from models.retrieval.index_rows import IndexRows
+from models.retrieval.index_rows import IndexRows, dimensions_of
 
 Vector = Sequence[float] | None
 
@@ -52,6 +52,13 @@ def test_vectors_are_found_by_their_size_also_in_some_of_the_rows(vectors: list[
     assert some.sessions == [f"s{i}" for i in np.flatnonzero(wanted)]
     assert some.ids == [bytes([i]) * 16 for i in np.flatnonzero(wanted)]
     assert some.has_tokens.tolist() == [bool(i % 2) for i in np.flatnonzero(wanted)]
+
+
+@given(vectors_of)
+def test_sizes_are_read_from_the_vectors_themselves(vectors: list[Vector]) -> None:
+    packed = rows_of(vectors).packed_vectors
+    has = np.array([one is not None for one in vectors])
+    assert dimensions_of(has, packed).tolist() == [0 if one is None else len(one) for one in vectors]
 
 
 @pytest.mark.parametrize("positions", [[0, 1, 2, 3], [3, 2, 1, 0], [0, 2, 1, 3], [1, 2, 3, 5]])
