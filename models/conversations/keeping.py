@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,11 +11,15 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from jiyi.conversations.stored.memories import Source, event_of, waves
-from jiyi.conversations.types import CombinedExtraction
+from jiyi.conversations.types import CombinedExtraction, ExtractedMemory
+from jiyi.errors import InvalidEvent
+from jiyi.protocol.events import Event
 from models.conversations import experiences, extractions, profiles
 from models.conversations.extractions import StoredTurn
 from models.memory.agents import AgentName, lock_agents
 from models.memory.inbox import Stored, store
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +47,20 @@ def keep(
     return stored
 
 
+def _event(memory: ExtractedMemory, source: Source) -> Event | None:
+    """None for what cannot be stored, which must not hold up the others."""
+    try:
+        return event_of(memory, source)
+    except InvalidEvent as error:
+        log.warning("a memory that was extracted for %s cannot be stored: %s", source.agent_id, error)
+        return None
+
+
 def _keep_memories(connection: Connection, name: AgentName, one: Extracted, stored: Stored, now: datetime) -> None:
     for wave in waves(one.found.memories):
-        events = [event_of(memory, one.source) for memory in wave]
-        stored.add(store(connection, events))
-        for memory, event in zip(wave, events, strict=True):
+        made = [(memory, event) for memory in wave if (event := _event(memory, one.source)) is not None]
+        stored.add(store(connection, [event for _, event in made]))
+        for memory, event in made:
             extractions.supersede(connection, name, [one.known[number] for number in memory.supersedes], event.event_id)
             if memory.attribute is not None and memory.single_valued:
                 extractions.supersede_same_attribute(connection, name, event.event_id, now)

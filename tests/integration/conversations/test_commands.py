@@ -333,6 +333,14 @@ def test_zc08_zc09_signals_reach_the_profile_that_agent_get_reads(group: str, mo
         actions.agent_get.perform(me(group), AgentId(agent_id="nobody"))
 
 
+def test_what_cannot_be_stored_holds_up_nothing(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    memories = [ExtractedMemory(content=f"Fact {name[:1]}.", turns=[0], attribute=name) for name in ("aaa", "%" * 200, "ccc")]
+    told(monkeypatch, memories=memories)
+    say(group, *SMALL_TALK, "x", agent_id="%" * 190)
+    run()
+    assert facts(group) == ["Fact a.", "Fact c."]
+
+
 def test_zc54_experiences_of_the_same_problem_are_merged(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told(monkeypatch, experiences=[experience()])
     first = say(group, *SMALL_TALK, "x")
