@@ -102,10 +102,15 @@ def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis
     assert isinstance(answer, Answer)  # nothing is touched yet
     best, *expanded = answer.groups
     nodes = [*best.retrieved_nodes, *(node for group in expanded for node in group.retrieved_nodes)]
-    return [_candidate(node) for node in nodes if request.session_id is None or node.session_id != request.session_id]
+    said = {node.node_id: node.created_at for node in nodes}
+    return [
+        _candidate(node, said.get(node.replaced_by) if node.replaced_by is not None else None)
+        for node in nodes
+        if request.session_id is None or node.session_id != request.session_id
+    ]
 
 
-def _candidate(node: RetrievedNode) -> Candidate:
+def _candidate(node: RetrievedNode, renewed_at: datetime | None) -> Candidate:
     assert node.kind is not None
     return Candidate(
         node.node_id,
@@ -118,6 +123,7 @@ def _candidate(node: RetrievedNode) -> Candidate:
         turn_ids=tuple(UUID(turn) for turn in node.filling) if node.kind != "session" else (),
         superseded_by=node.superseded_by,
         superseded_at=node.superseded_at,
+        renewed_at=renewed_at,
         session_id=node.session_id,
     )
 

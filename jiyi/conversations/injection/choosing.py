@@ -21,6 +21,8 @@ SAID_IN_TURN = 0.7
 LONGER = 2.0
 #: Share of the budget that one answer of the assistant, or any other turn, may have; and tokens that each may have anyhow.
 ANSWER_SHARE, TURN_SHARE, LEAST_TOKENS = 0.125, 0.4, 40
+#: Tokens of the mark that something is no longer so.
+MARK_TOKENS = 14
 #: Shorter rests of a text say nothing.
 WORTH_SHOWING = 12
 
@@ -42,6 +44,8 @@ class Candidate:
     turn_ids: tuple[UUID, ...] = ()
     superseded_by: UUID | None = None
     superseded_at: datetime | None = None
+    #: When a newer memory of the same answer says anew what this one said, as far as can be told without a model.
+    renewed_at: datetime | None = None
     session_id: str | None = None
 
 
@@ -58,7 +62,9 @@ class Chosen:
 
     @property
     def tokens(self) -> int:
-        return estimate_tokens(self.text)
+        """With the mark that it is no longer so, if it has one."""
+        marked = self.candidate.superseded_at is not None or self.candidate.renewed_at is not None
+        return estimate_tokens(self.text) + (MARK_TOKENS if marked else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,8 @@ def _one_of_each(ranked: Sequence[Candidate], budget: int) -> list[Chosen]:
             continue
         sources = [turns[turn_id] for turn_id in best.turn_ids if turn_id in turns]
         text, others = _told(best, sources, one)
+        renewed = next((candidate.renewed_at for candidate in (best, one, *sources) if candidate.renewed_at is not None), None)
+        best = replace(best, renewed_at=renewed)
         shown.update((best.node_id, one.node_id, *others))
         found.append(_limited(best, text, f"place {place}", others, budget))
     return found
