@@ -78,8 +78,11 @@ def _injected(group_id: str, request: ContextRequest) -> InjectedContext:
 def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[Candidate]:
     if analysis.intent == "identity_recall":
         with unit_of_work() as connection:
-            broad = injections.most_important(connection, name, ["preference", "knowledge"], LOOKED_AT)
-        return _once([*broad, *_retrieved(name, request, analysis, now)])
+            broad = injections.most_important(connection, name, ["preference", "knowledge"], FILLED_UP)
+        found = _retrieved(name, request, analysis, now)
+        # In turn: "where do I live" asks for one fact, "who am I" for all that matter.
+        in_turn = [one for pair in zip(found, broad, strict=False) for one in pair]
+        return _once([*in_turn, *found[len(broad) :], *broad[len(found) :]])
     found = _retrieved(name, request, analysis, now)
     if analysis.weak_identity and len(found) < FEW_RESULTS:
         with unit_of_work() as connection:

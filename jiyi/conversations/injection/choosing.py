@@ -17,8 +17,8 @@ FLOORS: Mapping[Kind, float] = {"preference": 0.25, "knowledge": 0.40, "experien
 FLOOR_PLACES = 10
 #: A memory whose words are to this share in its turn adds nothing to it: the turn is shown in its place.
 SAID_IN_TURN = 0.7
-#: … unless the turn has more than so many times its tokens.
-LONGER = 2.0
+#: … unless the turn has more than so many times its tokens, and more than so many at all.
+LONGER, SHORT_TOKENS = 2.0, 80
 #: Share of the budget that one answer of the assistant, or any other turn, may have; and tokens that each may have anyhow.
 ANSWER_SHARE, TURN_SHARE, LEAST_TOKENS = 0.125, 0.4, 40
 #: Tokens of the mark that something is no longer so.
@@ -148,7 +148,7 @@ def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate) ->
     words = set(tokens(memory.text))
     for turn in sources:
         said = set(tokens(turn.text))
-        short = estimate_tokens(turn.text) <= LONGER * estimate_tokens(memory.text)
+        short = estimate_tokens(turn.text) <= max(SHORT_TOKENS, LONGER * estimate_tokens(memory.text))
         if turn.superseded_at is None and short and words and len(words & said) >= SAID_IN_TURN * len(words):
             return turn.text, others
     return memory.text, others
