@@ -50,11 +50,11 @@ BUDGETS = (500, 1_000, 2_000)
 SHOWN = 0.8
 #: Seconds that a call may take here: the figures are about what is found, not about a machine under load.
 PATIENCE = 60.0
-#: What was said days ago waits for nothing more.
-SETTINGS = {"extract_window_seconds": "0", "extract_wait_seconds": "1"}
+#: What was said days ago waits for nothing more, and a busy machine's embedder may take its time.
+SETTINGS = {"extract_window_seconds": "0", "extract_wait_seconds": "1", "embedder_query_timeout": "60"}
 FLUSH_SECONDS = 600.0
 #: What a line says that is no longer so.
-EARLIER = re.compile(r"\((?:no longer so since .*|.*起已改变)\)$")
+EARLIER = re.compile(r"\((?:no longer so since .*|said anew .*|.*起已改变|.*另有新说法)\)$")
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,11 @@ def _injected(group_id: str, request: ContextRequest) -> InjectedContext:
 def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[Candidate]:
     if analysis.intent == "identity_recall":
         with unit_of_work() as connection:
-            broad = injections.most_important(connection, name, ["preference", "knowledge"], LOOKED_AT)
-        return _once([*broad, *_retrieved(name, request, analysis, now)])
+            broad = injections.most_important(connection, name, ["preference", "knowledge"], FILLED_UP)
+        found = _retrieved(name, request, analysis, now)
+        # In turn: "where do I live" asks for one fact, "who am I" for all that matter.
+        in_turn = [one for pair in zip(found, broad, strict=False) for one in pair]
+        return _once([*in_turn, *found[len(broad) :], *broad[len(found) :]])
     found = _retrieved(name, request, analysis, now)
     if analysis.weak_identity and len(found) < FEW_RESULTS:
         with unit_of_work() as connection:
@@ -102,10 +105,15 @@ def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis
     assert isinstance(answer, Answer)  # nothing is touched yet
     best, *expanded = answer.groups
     nodes = [*best.retrieved_nodes, *(node for group in expanded for node in group.retrieved_nodes)]
-    return [_candidate(node) for node in nodes if request.session_id is None or node.session_id != request.session_id]
+    said = {node.node_id: node.created_at for node in nodes}
+    return [
+        _candidate(node, said.get(node.replaced_by) if node.replaced_by is not None else None)
+        for node in nodes
+        if request.session_id is None or node.session_id != request.session_id
+    ]
 
 
-def _candidate(node: RetrievedNode) -> Candidate:
+def _candidate(node: RetrievedNode, renewed_at: datetime | None) -> Candidate:
     assert node.kind is not None
     return Candidate(
         node.node_id,
@@ -118,6 +126,7 @@ def _candidate(node: RetrievedNode) -> Candidate:
         turn_ids=tuple(UUID(turn) for turn in node.filling) if node.kind != "session" else (),
         superseded_by=node.superseded_by,
         superseded_at=node.superseded_at,
+        renewed_at=renewed_at,
         session_id=node.session_id,
     )
 

@@ -11,6 +11,7 @@ from uuid import UUID, uuid5
 from pydantic import BaseModel, ConfigDict
 
 from jiyi.client.observations import full_form
+from jiyi.conversations.stored.uris import parse_uri, uri_of
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
@@ -43,7 +44,18 @@ class Target(BaseModel):
         placed = {**event, "group_id": group, "agent_id": agent}
         if agent is None:
             del placed["agent_id"]
+        elif isinstance(payload := event.get("payload"), dict) and "uri" in payload:
+            placed["payload"] = {**payload, "uri": address_of(str(agent), payload["uri"])}
         return _renamed(placed, f"{group}\n{agent}") if moved and not self.keep_ids else placed
+
+
+def address_of(agent: str, uri: Any) -> Any:
+    """The same address, of this agent; what is no address stays as it is, to be refused by its own name."""
+    try:
+        _, kind, path = parse_uri(uri)
+    except (ValueError, AttributeError, TypeError):
+        return uri
+    return uri_of(agent, kind, *path)
 
 
 @dataclass(slots=True)

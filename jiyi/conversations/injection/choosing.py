@@ -17,10 +17,12 @@ FLOORS: Mapping[Kind, float] = {"preference": 0.25, "knowledge": 0.40, "experien
 FLOOR_PLACES = 10
 #: A memory whose words are to this share in its turn adds nothing to it: the turn is shown in its place.
 SAID_IN_TURN = 0.7
-#: … unless the turn has more than so many times its tokens.
-LONGER = 2.0
+#: … unless the turn has more than so many times its tokens, and more than so many at all.
+LONGER, SHORT_TOKENS = 2.0, 80
 #: Share of the budget that one answer of the assistant, or any other turn, may have; and tokens that each may have anyhow.
 ANSWER_SHARE, TURN_SHARE, LEAST_TOKENS = 0.125, 0.4, 40
+#: Tokens of the mark that something is no longer so.
+MARK_TOKENS = 14
 #: Shorter rests of a text say nothing.
 WORTH_SHOWING = 12
 
@@ -42,6 +44,8 @@ class Candidate:
     turn_ids: tuple[UUID, ...] = ()
     superseded_by: UUID | None = None
     superseded_at: datetime | None = None
+    #: When a newer memory of the same answer says anew what this one said, as far as can be told without a model.
+    renewed_at: datetime | None = None
     session_id: str | None = None
 
 
@@ -58,7 +62,9 @@ class Chosen:
 
     @property
     def tokens(self) -> int:
-        return estimate_tokens(self.text)
+        """With the mark that it is no longer so, if it has one."""
+        marked = self.candidate.superseded_at is not None or self.candidate.renewed_at is not None
+        return estimate_tokens(self.text) + (MARK_TOKENS if marked else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,8 @@ def _one_of_each(ranked: Sequence[Candidate], budget: int) -> list[Chosen]:
             continue
         sources = [turns[turn_id] for turn_id in best.turn_ids if turn_id in turns]
         text, others = _told(best, sources, one)
+        renewed = next((candidate.renewed_at for candidate in (best, one, *sources) if candidate.renewed_at is not None), None)
+        best = replace(best, renewed_at=renewed)
         shown.update((best.node_id, one.node_id, *others))
         found.append(_limited(best, text, f"place {place}", others, budget))
     return found
@@ -140,7 +148,7 @@ def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate) ->
     words = set(tokens(memory.text))
     for turn in sources:
         said = set(tokens(turn.text))
-        short = estimate_tokens(turn.text) <= LONGER * estimate_tokens(memory.text)
+        short = estimate_tokens(turn.text) <= max(SHORT_TOKENS, LONGER * estimate_tokens(memory.text))
         if turn.superseded_at is None and short and words and len(words & said) >= SAID_IN_TURN * len(words):
             return turn.text, others
     return memory.text, others

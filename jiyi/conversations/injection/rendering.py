@@ -28,10 +28,11 @@ HEADINGS: dict[Language, dict[Kind, str]] = {
 }
 PROFILE: dict[Language, str] = {"en": "Profile", "zh": "用户画像"}
 EARLIER: dict[Language, str] = {"en": "no longer so since {day}", "zh": "{day} 起已改变"}
+RENEWED: dict[Language, str] = {"en": "said anew {day}", "zh": "{day} 另有新说法"}
 #: Placeholders of a template.
 PLACES: dict[str, Kind] = {"preferences": "preference", "knowledge": "knowledge", "experience": "experience", "session": "session"}
 #: How often what the estimates left of the budget is filled up.
-TRIES = 3
+TRIES = 5
 _PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
@@ -63,13 +64,13 @@ def render(ranked: Sequence[Candidate], budget: int, style: Style) -> Rendered:
     room = budget - estimate_tokens(write([], style)) - _headings(style)
     chosen: list[Chosen] = []
     text = write(chosen, style)
-    for _ in range(TRIES):  # not every heading is there, and a line may cost less than its price
+    for _ in range(TRIES):  # not every heading is there, and a line may cost less than its price, or a little more
         more = choose(ranked, room, price) if room >= WORTH_SHOWING else []
         written = write(more, style)
-        if estimate_tokens(written) > budget:
-            break
-        room += budget - estimate_tokens(written)
-        chosen, text = more, written
+        left = budget - estimate_tokens(written)
+        if left >= 0 and (not chosen or left < budget - estimate_tokens(text)):
+            chosen, text = more, written
+        room += left
     if (not chosen and not style.profile) or estimate_tokens(text) > budget:
         return Rendered("", 0, [])
     return Rendered(text, estimate_tokens(text), _in_order(chosen))
@@ -104,7 +105,11 @@ def _lines(chosen: Sequence[Chosen], language: Language) -> list[str]:
 
 def _line(one: Chosen, language: Language) -> str:
     memory = one.candidate
-    ends = f" ({EARLIER[language].format(day=_day(memory.superseded_at, language))})" if memory.superseded_at is not None else ""
+    ends = ""
+    if memory.superseded_at is not None:
+        ends = f" ({EARLIER[language].format(day=_day(memory.superseded_at, language))})"
+    elif memory.renewed_at is not None:
+        ends = f" ({RENEWED[language].format(day=_day(memory.renewed_at, language))})"
     speaker = f"{memory.role}: " if memory.role is not None and one.text == memory.text and not memory.named else ""
     return f"{speaker}{quoted(one.text, len(one.text) * 2)}{ends}"
 
@@ -151,7 +156,11 @@ def _json(chosen: Sequence[Chosen], style: Style) -> str:
 
 
 def _entry(one: Chosen) -> dict[str, str]:
-    ended = {"until": _day(one.candidate.superseded_at, "zh")} if one.candidate.superseded_at is not None else {}
+    ended = {}
+    if one.candidate.superseded_at is not None:
+        ended = {"until": _day(one.candidate.superseded_at, "zh")}
+    elif one.candidate.renewed_at is not None:
+        ended = {"said_anew": _day(one.candidate.renewed_at, "zh")}
     return {"day": _day(one.candidate.created_at, "zh"), "text": one.text, **ended}
 
 

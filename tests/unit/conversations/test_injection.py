@@ -111,6 +111,19 @@ def test_what_was_superseded_is_shown_as_earlier_with_both_dates() -> None:
     assert "no longer so since 31 May 2026" in line
 
 
+@pytest.mark.parametrize("shown", ["turn", "memory"])
+def test_what_a_newer_memory_says_anew_is_marked_too(shown: str) -> None:
+    said = turn("I live in Porto.", renewed_at=DAY + timedelta(days=30))
+    ranked = [said] if shown == "turn" else [memory("User: I live in Porto.", turn_ids=(said.node_id,)), said]
+    assert "(said anew 31 May 2026)" in render(ranked, 500, Style()).text
+
+
+def test_marks_do_not_empty_a_context_that_is_nearly_full() -> None:
+    old = [turn(words(20, "abcdefghij"[number]), superseded_at=DAY) for number in range(10)]
+    for budget in range(120, 400, 20):
+        assert render(old, budget, Style()).text != ""
+
+
 def test_a_superseded_memory_itself_is_left_out() -> None:
     old = memory("The user lives in Porto.", superseded_by=UUID(int=1), superseded_at=DAY)
     assert render([old], 500, Style()).text == ""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from jiyi.cli.memory.json_lines import Target, address_of
 from jiyi.conversations.stored.uris import parse_uri, uri_of
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
@@ -78,3 +81,11 @@ def test_bug_m3_no_event_of_the_api_is_stored_at_another_agents_address(*, short
 def test_a_turn_names_its_session() -> None:
     with pytest.raises(InvalidEvent, match="session_id: required"):
         wire.build({"type": "turn.recorded", "group_id": "g", "agent_id": "a", "payload": {"role": "user", "text": "x"}})
+
+
+def test_an_import_for_another_agent_takes_the_addresses_along() -> None:
+    event = {"agent_id": "a", "payload": {"description": "x", "kind": "knowledge", "uri": "agent://a/knowledge/food%2Fnuts"}}
+    placed = Target(default_group="g", agent="b").place({"event_id": str(uuid4()), "type": "memory.observed", **event})
+    assert placed["payload"]["uri"] == "agent://b/knowledge/food%2Fnuts"
+    assert address_of("b", "no address") == "no address"
+    assert address_of("b", 7) == 7
