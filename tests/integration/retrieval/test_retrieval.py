@@ -509,6 +509,10 @@ def test_a_node_comes_with_all_its_fields_and_without_its_vector(group: str) -> 
     node = RetrievedNode.model_validate(plain).model_dump(exclude={"score", "recency", "relevance", "importance", "relevance_parts"})
     assert node == {
         "node_id": thought,
+        "kind": None,
+        "uri": None,
+        "superseded_at": None,
+        "superseded_by": None,
         "agent_id": "klaus",
         "session_id": "s-1",
         "type": "thought",
