@@ -39,12 +39,28 @@ from web.api.registry import PREFIX, Operation
 #: A word that stands in everything that the other group has, and nowhere else.
 SECRET = "Heilwasserquelle"
 EARLY = datetime(2026, 1, 1, tzinfo=UTC)
+URI = f"agent://agent-{SECRET}/knowledge/home"
 AGENT, SESSION, KEYWORD = f"agent-{SECRET}", f"session-{SECRET}", f"keyword-{SECRET}"
 
 #: Jobs and actions are the service's, and so are their names.
 NOT_OF_A_GROUP = {"job": "snapshot", "name": "agents.list"}
 #: What these answer is the service's own, and of no group.
-OF_NO_GROUP = {"list_queues", "describe_memory_node"}
+OF_NO_GROUP = {
+    *("list_queues", "describe_memory_node", "extract_session_memories", "estimate_content_tokens", "embedding_create"),
+    *("compactor_estimate_text_tokens", "compactor_estimate_messages_tokens", "compactor_check_threshold", "compactor_compact"),
+}
+#: Commands of conversations that write what they are given: under an agent of the asker's own, whom nothing else is asked of.
+WRITING = {
+    *(
+        "memory_store",
+        "memory_import",
+        "viking_add",
+        "viking_add_with_metadata",
+        "viking_store_with_summaries",
+        "extract_and_store_memories",
+    ),
+    "viking_load_industry_keywords",
+}
 #: Statuses that tell nothing: not found, not allowed, wrong, no answer.
 SILENT = {403, 404, 422, 503, 504}
 
@@ -83,9 +99,11 @@ class Other:
             )
             for which in ("first", "second")
         )
+        fact = {"description": f"{SECRET} lives in Oslo.", "subject": "user", "predicate": "home", "kind": "knowledge", "uri": URI}
+        remembered = build({"type": "memory.observed", "group_id": group, "agent_id": AGENT, "payload": fact})
         refused = {"type": "memory.observed", "event_id": str(seen.event_id)[:-4] + "ffff", "group_id": group, "agent_id": SECRET}
         with unit_of_work() as connection:
-            store(connection, [seen, thought])
+            store(connection, [seen, thought, remembered])
             connection.exec_driver_sql("INSERT INTO kw_strength VALUES (%s, %s, 'event', %s, 1)", (group, AGENT, KEYWORD))
             dead_letters.add_message(connection, json.dumps(refused), SECRET, UUID(refused["event_id"]), group)
             letter = connection.exec_driver_sql("SELECT letter_id FROM dead_letters WHERE group_id = %s", (group,)).scalar_one()
@@ -108,6 +126,7 @@ class Other:
             "entry_id": [said.event_id, also.event_id],
             "knowledge_id": [piece.knowledge_id for piece in done.pieces],
             "digest_id": [digest_id],
+            "id": [remembered.event_id],
         }
 
     @property
@@ -188,6 +207,19 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
 }
 
 
+def asked_of_conversations(operation: Operation, other: Other) -> list[dict[str, Any]]:
+    """Its first example, with everything of the other group that it can name."""
+    if operation.body is None:
+        return [{}]
+    example = next(iter(operation.examples.values()), {})
+    if operation.id in WRITING:
+        return [example]
+    fitting = {"agent_id": AGENT, "query": SECRET, "pattern": SECRET, "scope": URI, "uri": URI, "id": str(other.ids["id"][0])}
+    named = {name: value for name, value in fitting.items() if name in operation.body.model_fields}
+    wider = [{name: f"agent://{AGENT}"} for name in ("uri", "scope") if name in named]
+    return [{**example, **named, **more} for more in ({}, *wider)]
+
+
 def requests_of(operation: Operation, other: Other) -> list[tuple[str, dict[str, Any]]]:
     """(path, what is asked) of all that is to be tried with an operation."""
     if operation.id == "perform_action":
@@ -197,7 +229,10 @@ def requests_of(operation: Operation, other: Other) -> list[tuple[str, dict[str,
         values = [NOT_OF_A_GROUP[name]] if name in NOT_OF_A_GROUP else other.ids[name]  # a new kind of id: make one in ``Other``
         paths = [path.replace(f"{{{name}}}", quote(str(value), safe="")) for path in paths for value in values]
     takes_something = operation.query is not None or operation.body is not None
-    asked = ASKING[operation.id](other) if takes_something else [{}]  # a new operation: say how it asks for all there is
+    if operation.tag == "conversations":
+        asked = asked_of_conversations(operation, other)
+    else:
+        asked = ASKING[operation.id](other) if takes_something else [{}]  # a new operation: say how it asks for all there is
     return [(path, one) for path in paths for one in asked]
 
 
@@ -205,6 +240,8 @@ def requests_by_name(action: Action[Any, Any], other: Other) -> list[tuple[str, 
     """An action asked by its name, for each kind of id that its request may have, with what it must have besides."""
     ids: dict[str, Any] = {name: str(values[0]) for name, values in other.ids.items()}
     ids |= {f"{name}s": [str(value) for value in values] for name, values in other.ids.items()}
+    if action.name in WRITING:
+        ids["agent_id"] = "own"
     fitting = {**ids, "proposal": "What?", "content": "x", "verdict": "refuted", "action": "discard", "kind": "intake"}
     fields = action.request.model_fields
     must = {name: fitting[name] for name, field in fields.items() if field.is_required() and name in fitting}
@@ -280,7 +317,7 @@ def try_everything(client: Any, key: str, other: Other) -> tuple[dict[str, int],
             of_a_group = set(operation.parts) - NOT_OF_A_GROUP.keys()
             if of_a_group and answer.status_code != 404 and operation.scope != "operator":
                 leaked.append(f"{said} → {answer.status_code} instead of 404")
-            if not operation.parts and answer.status_code == 200 and operation.id not in OF_NO_GROUP and not is_empty(answer):
+            if not operation.parts and answer.status_code == 200 and operation.id not in OF_NO_GROUP | WRITING and not is_empty(answer):
                 leaked.append(f"{said} → not empty: {answer.text[:200]}")
     return tried, leaked
 
