@@ -13,6 +13,7 @@ import json
 import logging
 import math
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import uuid4
@@ -83,7 +84,8 @@ def open_source(settings: Settings) -> Source:
     address = redis_address(settings.need("broker_url"))
     with kombu.Connection(settings.broker_url, connect_timeout=SOCKET_TIMEOUT) as connection:
         connection.ensure_connection(max_retries=1)
-        intake_queue(settings)(connection.default_channel).declare()
+        with suppress(redis.OutOfMemoryError):  # a full Valkey knows its queue, or learns it with the intake's sign of life
+            intake_queue(settings)(connection.default_channel).declare()
     return KombuSource(settings) if address is None else RedisSource(address, settings)
 
 

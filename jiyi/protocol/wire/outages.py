@@ -37,7 +37,8 @@ def state_of_valkey(error: BaseException) -> State:
     """What an error of redis-py, or kombu's around it, says of Valkey or a broker like it."""
     for cause in _causes(error):
         state = _CLASSES.get(type(cause).__name__)
-        state = state or next((state for word, state in _WORDS.items() if str(cause).startswith(word)), None)
+        said = str(cause).rpartition(" caused error: ")[2]  # of a pipeline, redis-py says first which command it was
+        state = state or next((state for word, state in _WORDS.items() if said.startswith(word)), None)
         if state is not None:
             return state
     return "away"

@@ -27,6 +27,7 @@ def wrapped(error: Exception) -> Exception:
         (redis.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."), "full"),
         (redis.ResponseError("OOM command not allowed when used memory > 'maxmemory'. script: 1"), "full"),
         (redis.ResponseError("MISCONF Errors writing to the AOF file: No space left on device"), "disk_full"),
+        (redis.ResponseError("Command # 1 (SADD k v) of pipeline caused error: MISCONF Valkey is configured to save"), "disk_full"),
         (redis.BusyLoadingError("Valkey is loading the dataset in memory"), "starting"),
         (redis.ReadOnlyError("You can't write against a read only replica."), "read_only"),
         (redis.ConnectionError("max number of clients reached"), "exhausted"),
