@@ -39,6 +39,7 @@ ExtractFallback = Literal["wait", "rules"]
 Derive = Literal["off", "llm"]
 DeriveKeywords = Literal["text", "llm"]
 PendingClaims = Literal["refuse", "flag"]
+AppendFsync = Literal["everysec", "always"]
 WebSearchEngine = Literal["off", "tavily", "searxng"]
 
 
@@ -78,6 +79,10 @@ class Settings(BaseSettings):
     redis_url: str = Field(
         "",
         description="URL of Redis/Valkey for replies and buffers: `redis://host:6379/0` or `unix:///path?db=0`. `REDIS_URL` stands for it where it is not set.",
+    )
+    valkey_appendfsync: AppendFsync = Field(
+        "everysec",
+        description="When the embedded Valkey has what was published on the disk: `everysec`, within a second, or `always`, before `observe` returns (`docs/deployment.md` says what each can lose).",
     )
     web_host: str = Field(
         "127.0.0.1",

@@ -21,7 +21,7 @@ def language_sums(vectors: Float32, lengths: Floats, rows: NDArray[np.intp], lan
     return np.asarray(weights @ vectors, dtype=np.float32)
 
 
-def alike(unit: Floats, languages: NDArray[np.int8], sums: Floats, counts: NDArray[np.int64]) -> Floats:
+def alike(unit: Floats, languages: NDArray[np.integer], sums: Floats, counts: NDArray[np.int64]) -> Floats:
     """Cosine of each of ``k`` memories with each, without what is common to all memories of its language: ``(k, k)``.
 
     Embeddings of one language share a direction of their own: without it, what says the same in two languages is
@@ -34,7 +34,7 @@ def alike(unit: Floats, languages: NDArray[np.int8], sums: Floats, counts: NDArr
         sums: of all of the agent's vectors, each one long, by language, ``(LANGUAGES, d)``.
         counts: of how many, ``(LANGUAGES,)``.
     """
-    size = len(unit)
+    size, languages = len(unit), languages.astype(np.intp)
     same = languages[:, None] == languages
     own = 1 / (np.maximum(counts[languages][:, None] - 1 - same, 0) + LANGUAGE_PRIOR)
     # A memory without its common part, in coordinates: how much of each of the memories, and of each language's sum.

@@ -15,7 +15,7 @@ from operator import add
 
 import snowballstemmer
 
-from jiyi.text.words import ENGLISH_STOP_WORDS, FILLER_CHARACTERS, FILLER_WORDS, beginning, idle_pairs, single_characters
+from jiyi.text.words import ENGLISH_STOP_WORDS, FILLER_CHARACTERS, FILLER_WORDS, beginning, idle_pairs, segmented, single_characters
 
 #: Words that have been stemmed before: the vocabulary of a busy service, some megabytes.
 STEMS_KEPT = 100_000
@@ -129,6 +129,7 @@ def forget() -> None:
     """Forget the words that were met: some may be names."""
     _word_tokens.cache_clear()
     stem.cache_clear()
+    segmented.cache_clear()
 
 
 @lru_cache(maxsize=STEMS_KEPT)

@@ -184,7 +184,7 @@ def keywords_ranked(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=8)  # a question is asked for its single characters and for its idle pairs
-def _segmented(text: str) -> list[list[str]]:
+def segmented(text: str) -> list[list[str]]:
     """The words of each run of Chinese characters."""
     import rjieba  # late: its dictionary is loaded with it
 
@@ -193,7 +193,7 @@ def _segmented(text: str) -> list[list[str]]:
 
 def single_characters(text: str) -> list[str]:
     """The Chinese words of one character in a text that mean something alone: 猫 in 我家的猫呢. Each once, in order."""
-    words = (word for run in _segmented(text) for word in run)
+    words = (word for run in segmented(text) for word in run)
     return list(dict.fromkeys(word for word in words if len(word) == 1 and word not in SINGLE_STOP_CHARACTERS))
 
 
@@ -201,7 +201,7 @@ def idle_pairs(text: str) -> set[str]:
     """The pairs of Chinese characters in a text that lie wholly in function words: 我现 and 现在 in 我现在住哪里."""
     idle: set[str] = set()
     telling: set[str] = set()
-    for run in _segmented(text):
+    for run in segmented(text):
         marks = [word in SINGLE_STOP_CHARACTERS or word in CHINESE_STOP_WORDS for word in run for _ in word]
         characters = "".join(run)
         for place, pair in enumerate(map(add, characters, characters[1:])):

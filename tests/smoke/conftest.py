@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import kombu
 import pytest
 
 if "CI" not in os.environ:  # in CI a missing service is a failure
@@ -68,9 +69,9 @@ class Service:
     def in_hand(self) -> int:
         """Messages of the queue of events that are on the broker and not stored yet, those included that an intake has taken."""
         queue = get_settings().intake_queue
-        if isinstance(node := self.broker[0].container, RabbitNode):
-            lines = node.control("list_queues", "--no-table-headers", "name", "messages").splitlines()
-            return int(dict(line.split("\t") for line in lines)[queue])
+        if isinstance(self.broker[0].container, RabbitNode):  # those that are ready: rabbitmqctl knows the others seconds later
+            with kombu.Connection(get_settings().broker_url) as connection:
+                return int(connection.default_channel.queue_declare(queue, passive=True).message_count)
         return unacknowledged(valkey(), queue) + int(valkey().llen(queue))  # type: ignore[arg-type]
 
     def ensure_running(self) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import psutil
 
-from tests.smoke.nodes import START_SECONDS, STOP_SECONDS, ProcessNode
+from tests.smoke.nodes import STOP_SECONDS, ProcessNode
 from workers.ephemeral import free_port
 
 #: Debian's own wrapper in /usr/sbin runs as another user.
-SERVER, CONTROL = Path("/usr/lib/rabbitmq/bin/rabbitmq-server"), Path("/usr/lib/rabbitmq/bin/rabbitmqctl")
+SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 #: Erlang's names are told to whoever asks on this port; a daemon of our own, which ends with the tests.
 EPMD = shutil.which("epmd")
 
@@ -78,13 +78,13 @@ class RabbitNode(ProcessNode):
             process.kill()
         self._process.wait(STOP_SECONDS)
 
+    def restart(self, timeout: int = STOP_SECONDS) -> None:
+        """As after a crash: to end in good order takes it half a minute."""
+        self.kill()
+        self.start()
+
     def teardown(self) -> None:
         self.kill("SIGTERM")
         if self._epmd is not None:
             self._epmd.kill()
             self._epmd.wait(STOP_SECONDS)
-
-    def control(self, *arguments: str) -> str:
-        """What ``rabbitmqctl`` prints."""
-        command = [str(CONTROL), "--quiet", *arguments]
-        return subprocess.run(command, env=self._names, capture_output=True, text=True, timeout=START_SECONDS, check=True).stdout

@@ -19,6 +19,8 @@ MOST_RATIO = 6.0
 NEGLIGIBLE = 0.08
 #: Seconds; a ratio twice as large as allowed that took so long is no noise.
 CERTAIN = 0.2
+#: Seconds; what takes so long with the shorter input is not tried with the longer one.
+HOPELESS = 3.0
 #: Runs of each length, before a ratio that is too large is believed.
 RUNS = 6
 
@@ -55,6 +57,8 @@ def slow(function: Callable[[str], Any], short: str, long: str) -> float | None:
     least_short = _seconds(function, short)
     if least_short * LONGER**2 <= NEGLIGIBLE:
         return None
+    if least_short > HOPELESS:
+        return float("inf")
     least_long = _seconds(function, long)
     for _ in range(RUNS):
         ratio = least_long / least_short

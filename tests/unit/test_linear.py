@@ -48,7 +48,7 @@ NO_TEXTS = {
     "jiyi.retrieval.thresholds.thresholds_of",
     "jiyi.text.tokens._word_tokens",
     "jiyi.text.tokens.stem",
-    "jiyi.providers.llms.blocks._shown",
+    "jiyi.providers.llms.blocks._escaped",
     "jiyi.text.dates._weekday",
     "jiyi.text.dates._number",
     "jiyi.providers.llms.rules.topics._fitness",

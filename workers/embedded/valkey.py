@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import redis
 
+from jiyi.settings import get_settings
 from workers.embedded.folders import private_folder
 from workers.embedded.programs import valkey_program
 from workers.embedded.server import CLIENT_SECONDS, Server
@@ -36,8 +37,8 @@ class Valkey(Server):
         private_folder(self.data)
         command = [str(valkey_program()), "--port", "0", "--unixsocket", str(self._socket)]
         command += ["--unixsocketperm", "700", "--dir", str(self.data), "--daemonize", "no"]
-        # A lost second costs nothing that matters: the database is the truth, messages are wake-ups.
-        command += ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]
+        # What each policy can lose, and costs: docs/deployment.md.
+        command += ["--appendonly", "yes", "--appendfsync", get_settings().valkey_appendfsync, "--save", ""]
         command += ["--maxmemory-policy", "noeviction"]  # a broker must not drop keys
         self.run(command, self.data)
 

@@ -62,7 +62,7 @@ _MANY = re.compile(rf"\A(?:my|our) (?!(?:{_OWN})\b)|\A{_CHINESE_MANY}")
 _PERSON = re.compile(
     rf"\b(?:my|our) (?P<en>(?:(?:older|younger|little|big|twin) )?(?:{_ONE_OF}))\b|我(?:们|家|们家)?(?:的)?(?P<zh>{_ONE_OF_CHINESE})"
 )
-_HEADER = re.compile(r"([a-z ]+) (\d+) ?([a-z ]*)")
+_HEADER = re.compile(r"(?<![a-z ])([a-z ]+) (\d+) ?([a-z ]*)")
 
 
 @dataclass(frozen=True, slots=True)

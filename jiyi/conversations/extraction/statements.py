@@ -35,7 +35,9 @@ ANSWER_WORDS = 4
 MAX_ASKED_CHARS = 200
 
 _CODE = re.compile(r"(?s:```.*?(?:```|\Z))|^(?: {4}|\t|> ?|\$ |>>> |Traceback).*$", re.MULTILINE)
-_CLAUSE = re.compile(r"(?<=[,，；;])\s*|\s+[-–—]+\s+|(?<=[^\s]) (?=(?:so|but|and) (?:what|how|where|which|can|could|should|do|is|any)\b)")
+_CLAUSE = re.compile(
+    r"(?<=[,，；;])\s*|(?<!\s)\s++[-–—]++\s+|(?<=[^\s]) (?=(?:so|but|and) (?:what|how|where|which|can|could|should|do|is|any)\b)"
+)
 #: The sentence is about somebody or something else.
 _OF_OTHERS = re.compile(r"(?:my|the|it|he|she|we|they)\b|[他她它]", re.IGNORECASE)
 _NOT_SPACE = re.compile(r"\S")

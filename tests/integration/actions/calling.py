@@ -15,20 +15,11 @@ from jiyi.settings import get_settings
 from models.db.scope import Scope, within
 from models.db.valkey import valkey
 
-#: Where every task that answers calls is registered; their settings are read on import, so not before they are there.
-MODULES = (
-    "framework.rpc",
-    "retrieval.retrieve",
-    "retrieval.recall",
-    "tiers.screening",
-    "tiers.digests",
-    "erasure.erase",
-    "operations.jobs",
-    "operations.embedders",
-    "operations.llm_usage",
-    "operations.reembedding",
-    "accounts",
-)
+
+def register_tasks() -> None:
+    """Import every module of tasks that workers import; they read the settings, so not before those are there."""
+    for module in import_module("workers.app").app.conf.include:
+        import_module(module)
 
 
 def headers_of(signer: CallSigner | None, task: str, args: list[Any], options: dict[str, Any]) -> dict[str, str]:
@@ -42,8 +33,7 @@ def service() -> CallSigner | None:
 
 def deliver(task: str, args: list[Any], headers: Mapping[str, str], options: dict[str, Any] | None = None) -> bytes:
     """Run the task as if the message had come just now; the reply that it left."""
-    for module in MODULES:
-        import_module(f"tasks.{module}")
+    register_tasks()
     found, options = current_app.tasks[task], options or {}
     found.push_request(args=args, kwargs=options, **headers)
     try:

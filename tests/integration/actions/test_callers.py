@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib import import_module
+from inspect import signature
 from typing import Any
 from uuid import uuid4
 
@@ -28,7 +28,7 @@ from models.db.connection import unit_of_work
 from models.erasure import proof
 from models.operations import actions as operations
 from tasks.framework import callers
-from tests.integration.actions.calling import MODULES, called, deliver, headers_of, service
+from tests.integration.actions.calling import called, deliver, headers_of, register_tasks, service
 from tests.integration.memory.test_inbox import observed, rows, save
 from workers.ephemeral import environment
 
@@ -165,9 +165,8 @@ def test_every_task_that_answers_calls_is_tried(victim: str) -> None:
     """A new one is in the matrix below by itself, or this fails."""
     from celery import current_app
 
-    for module in MODULES:
-        import_module(f"tasks.{module}")
-    answering = {name for name in current_app.tasks if name.startswith(("rpc.", "inspect.", "retrieval.", "memory.", "embedding."))}
+    register_tasks()
+    answering = {name for name, task in current_app.tasks.items() if "request_id" in signature(task.run).parameters}
     assert answering == {task for task, _ in names()}
 
 

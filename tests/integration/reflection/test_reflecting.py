@@ -69,9 +69,12 @@ def test_a_reflection_on_request_and_the_reason_of_a_thought(client: Client, jiy
     assert thought.expires_at - thought.created_at == timedelta(days=30)
     assert {evidence.description for evidence in thought.evidence} <= set(STORY.values())
     client.wait_for([thought.node_id])
-    assert thought.node_id in [node.node_id for node in client.retrieve("klaus", thought.description).retrieved_nodes]
+    assert thought.node_id in [
+        node.node_id for node in client.retrieve("klaus", thought.description, now=thought.created_at).retrieved_nodes
+    ]
     shown = jiyi("reflect", "klaus")
     assert re.search(r"reflection [0-9a-f-]{36} · state done", shown)
+    assert "120 cm → 160 cm" not in shown  # it has been thought already
     reason = json.loads(jiyi("why", thought.node_id, "--json"))
     assert reason["nodes"][str(thought.node_id)]["provenance"]["focal_point"] == thought.focal_point
     tree = jiyi("why", thought.node_id)

@@ -19,6 +19,7 @@ import pytest
 import redis
 from kombu.connection import Connection
 
+from workers import ephemeral
 from workers.embedded.stack import HomeInUse, Stack, StackError, Urls
 from workers.supervision.processes import is_alive, session_members
 from workers.supervision.supervise import Supervisor, run
@@ -107,6 +108,12 @@ def test_it_starts_from_nothing_and_keeps_its_data(home: Path) -> None:
     assert not processes_in(home)
     with Stack(home) as again:
         assert kept(again.urls, "记忆")
+
+
+@pytest.mark.parametrize("policy", ["everysec", "always"])
+def test_18_events_are_on_the_disk_within_a_second_or_before_they_are_accepted(home: Path, policy: str) -> None:
+    with ephemeral.environment(valkey_appendfsync=policy), Stack(home) as stack, redis.Redis.from_url(stack.urls.redis_url) as client:
+        assert client.config_get("append*").items() >= {"appendonly": "yes", "appendfsync": policy}.items()
 
 
 def test_two_homes_run_side_by_side_but_one_home_only_once(home: Path, tmp_path: Path) -> None:

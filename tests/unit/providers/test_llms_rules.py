@@ -394,6 +394,10 @@ PRESSURE = [(0, "妈妈今天量血压，高压162"), (20, "妈妈的血压降�
     ("told", "course"),
     [
         (PRESSURE, "妈妈的血压：162 → 138 → 134，3月3日至4月22日"),
+        (
+            [(0, "母亲血压162/95"), (9, "母亲的血压138"), (20, "妈妈的血压134/80，医生满意")],
+            "母亲的血压：162/95 → 138 → 134/80，3月3日至23日",
+        ),
         ([PRESSURE[2], PRESSURE[0], PRESSURE[1]], "妈妈的血压：162 → 138 → 134，3月3日至4月22日"),  # however they come
         (
             [(0, "Mum's blood pressure was 162"), (9, "Mum's blood pressure came down to 138."), (330, "my mother's pressure is 134")],
@@ -426,6 +430,7 @@ def test_a_course_of_figures(told: list[tuple[float, str]], course: str) -> None
         pytest.param([(0, "血压162"), (0.1, "血压138"), (0.2, "血压134")], id="nor are those of one day"),
         pytest.param([(0, "血压138"), (9, "血压138，还行"), (20, "这次血压138")], id="nor is what stays the same"),
         pytest.param([(0, "妈妈的血压162"), (9, "爸爸的血压138"), (20, "外婆的血压134")], id="three people"),
+        pytest.param([(n, f"door {n + 200} is locked and 3 bolts are shut") for n in range(4)], id="four doors"),
         pytest.param([(0, "200 kg of clay, clay 200 kg"), (9, "clay at 5 yuan"), (20, "clay: 300 kg")], id="other units"),
         pytest.param([(n, "clay " + " ".join(f"word{i}" for i in range(40)) + f" {n + 9}") for n in range(4)], id="long texts"),
         pytest.param([(0, "the flight is on June 12"), (9, "the flight leaves June 19"), (20, "flight: 21 June")], id="days"),

@@ -94,6 +94,19 @@ def test_the_same_insight_is_one_thought_with_all_its_evidence() -> None:
     assert [len(thought.evidence) for thought in original.thoughts] == [2, 2]
 
 
+def test_insights_are_asked_for_with_the_times_of_the_memories_and_which_are_thoughts() -> None:
+    days = [datetime(2026, 3, day, tzinfo=UTC) for day in (1, 2)]
+    memories = [Statement(uuid4(), "it rains", days[0]), Statement(uuid4(), "it will rain", days[1], is_thought=True)]
+    llm = Told(["a?"], [[]])
+    assert reflect("klaus", LATEST, llm, lambda points: [memories for _ in points]).thoughts == []
+    asked = llm.asked[-1]
+    assert isinstance(asked, Insights)
+    assert (asked.times, asked.thoughts) == (days, [1])
+    reflect("klaus", LATEST, llm := Told(["a?"], [[]]), retrieve)  # of nothing is known when it was
+    assert isinstance(asked := llm.asked[-1], Insights)
+    assert asked.times == []
+
+
 def test_what_is_idle_is_not_asked_about() -> None:
     for original, text, asked in (
         (False, "the sofa is idle", 0),

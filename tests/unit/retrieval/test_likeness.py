@@ -51,6 +51,13 @@ def test_what_says_the_same_in_two_languages_is_alike() -> None:
     assert max(found[0, 3], found[1, 2], found[0, 1]) < 0.6
 
 
+def test_more_memories_than_a_small_integer_counts() -> None:
+    random = np.random.default_rng(0)
+    found = alike_in(random.standard_normal((200, 6)), np.zeros(200, dtype=np.int8), np.arange(200))
+    assert np.diag(found) == pytest.approx(np.ones(200))
+    assert found == pytest.approx(found.T)
+
+
 def test_two_memories_alone_have_nothing_in_common_to_take_away() -> None:
     vectors, languages = np.array([[1.0, 0.2], [1, 0]]), np.zeros(2, dtype=np.int8)
     assert alike_in(vectors, languages, np.arange(2))[0, 1] == pytest.approx(1 / np.sqrt(1.04))

@@ -38,6 +38,8 @@ class Found:
     text: str
     about: str
     evidence: list[int]
+    #: The statements that it leaves nothing to say of: its evidence, and what is older.
+    covers: frozenset[int]
 
 
 def courses(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Found]:
@@ -58,7 +60,9 @@ def courses(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Fo
         values = " → ".join(reading.value for reading in shown)
         span = period(times[shown[0].statement], times[shown[-1].statement], language)
         text = f"{measured}：{values}，{span}" if language == "zh" else f"{measured[:1].upper()}{measured[1:]}: {values}, {span}"
-        found.append(Found(text, measured, sorted(reading.statement for reading in shown)))
+        found.append(
+            Found(text, measured, sorted(reading.statement for reading in shown), frozenset(reading.statement for reading in group))
+        )
         used.update(reading.statement for reading in group)
     return found
 
@@ -95,23 +99,25 @@ def recurring(statements: Mapping[int, str], times: Sequence[datetime]) -> list[
         else:
             names = " and ".join(WEEKDAYS["en"][day] for day in sorted(weekdays))
             text = f"On {names}: {said}" if habit else f"On at least {step} days, {span}: {said}"
-        found.append(Found(text, said, sorted(group[-MOST_EVIDENCE:])))
+        found.append(Found(text, said, sorted(group[-MOST_EVIDENCE:]), frozenset(group)))
     return found
 
 
 def _alike(statements: Mapping[int, str]) -> Iterator[list[int]]:
-    """Groups of statements that say the same, each in its order."""
-    groups: list[tuple[frozenset[str], list[int]]] = []
+    """Groups of statements that say the same, with the same figures, each in its order."""
+    groups: list[tuple[frozenset[str], frozenset[str], list[int]]] = []
     for number, statement in statements.items():
         words = frozenset(token for token in telling(statement) if not is_filler(token))
         if not LEAST_WORDS <= len(words) <= MOST_WORDS:
             continue
-        same = next((group for first, group in groups if len(first & words) >= SAME_WORDS * len(first | words)), None)
+        figures = frozenset(word for word in words if any(char.isdigit() for char in word))
+        alike = (group for first, shown, group in groups if shown == figures and len(first & words) >= SAME_WORDS * len(first | words))
+        same = next(alike, None)
         if same is None:
-            groups.append((words, [number]))
+            groups.append((words, figures, [number]))
         else:
             same.append(number)
-    return (group for _, group in groups)
+    return (group for _, _, group in groups)
 
 
 def period(first: datetime, last: datetime, language: Language) -> str:

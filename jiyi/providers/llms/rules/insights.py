@@ -10,7 +10,7 @@ from jiyi.providers.llms.rules.readings import readings
 from jiyi.providers.llms.rules.topics import topics
 from jiyi.providers.llms.rules.wordlists import quote
 from jiyi.text.tokens import telling
-from jiyi.text.words import Language
+from jiyi.text.words import Language, normalise
 
 #: Statements that are looked at; a reflection brings dozens.
 MAX_STATEMENTS = 500
@@ -23,7 +23,8 @@ QUESTIONS: dict[Language, str] = {"zh": "关于{topic}，有什么值得注意�
 def focal_points(question: FocalPoints) -> Points:
     """What has figures in several statements, then the most salient topics, as questions; else the statements themselves."""
     statements = [statement[:MAX_READ] for statement in question.statements[:MAX_STATEMENTS]]
-    names = list(dict.fromkeys([*_measured(statements), *(topic.name for topic in topics(statements, question.count, question.agent_id))]))
+    measured = (name for name in _measured(statements) if normalise(name) != normalise(question.agent_id))
+    names = list(dict.fromkeys([*measured, *(topic.name for topic in topics(statements, question.count, question.agent_id))]))
     names = names or [line for statement in statements if (line := quote(statement, MAX_QUOTED))]
     names = names or [quote(question.agent_id, MAX_QUOTED) or "…"]
     asked = [QUESTIONS[question.language].format(topic=quote(name, MAX_QUOTED)) for name in names[: question.count]]
@@ -64,7 +65,7 @@ def insights(question: Insights) -> InsightList:
     known = [text for number, text in enumerate(texts) if number in thoughts]
     asked = set(telling(question.focal_point))
     found = courses(told, times)
-    in_courses = {number for one in found for number in one.evidence}
+    in_courses = {number for one in found for number in one.covers}
     found += recurring({number: text for number, text in told.items() if number not in in_courses}, times)
     found.sort(key=lambda one: asked.isdisjoint(telling(one.about)))  # stable: else as they are
     kept: dict[str, Insight] = {}

@@ -22,15 +22,17 @@ MOST_WORDS = 30
 MAX_CHARS = 400
 
 _CLAUSE_END = re.compile(r"[，。！？；;!?\n]|[,.](?=\s|\Z)")
-_FIGURE = re.compile(r"(?<![A-Za-z\d.:/-])[£$€¥]?(\d{1,3}(?:,\d{3})+|\d{1,6})(\.\d{1,3})?(?![\d:/-]|\.\d)")
+_FIGURE = re.compile(r"(?<![A-Za-z\d.:/-])[£$€¥]?(\d{2,3}/\d{2,3}|\d{1,3}(?:,\d{3})+|\d{1,6})(\.\d{1,3})?(?![\d:/-]|\.\d)")
 #: After a figure that is a day, a time, or one of a row: 19 June, 7 pm, 3rd, 八月 25 号.
 _NO_READING = re.compile(
-    r"\s*(?:年|月|日|号|点|时|分(?!钟)|岁生|am\b|pm\b|o'clock|st\b|nd\b|rd\b|th\b|"
-    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b)",
+    r"\s{0,3}(?:年|月|日|号|点|时|分(?!钟)|岁生|am\b|pm\b|o'clock|st\b|nd\b|rd\b|th\b|"
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\b)",
     re.IGNORECASE,
 )
 _DATE_BEFORE = re.compile(
-    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\s*\Z|\b(?:in|since|until|at|page|no\.?|number)\s*\Z|第\Z", re.IGNORECASE
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\s{0,3}\Z"
+    r"|\b(?:in|since|until|at|page|no\.?|number)\s{0,3}\Z|第\Z",
+    re.IGNORECASE,
 )
 _UNIT = re.compile(
     r"\s?(%|°C?|kg|km|cm|mm|mmHg|ml|g|公斤|千克|斤|公里|厘米|毫米|元|块|度|分钟|小时|毫克|片|"
@@ -81,7 +83,7 @@ class Reading:
     @property
     def unit(self) -> str:
         """What stands around the number: kg, €; empty where nothing does."""
-        return normalise(_NUMBER.sub("", self.value)).strip()
+        return normalise(_NUMBER.sub("", self.value)).strip(" /")
 
 
 def readings(number: int, statement: str) -> list[Reading]:
@@ -107,6 +109,8 @@ def readings(number: int, statement: str) -> list[Reading]:
 
 
 def _is_date(clause: str, figure: re.Match[str]) -> bool:
+    if _UNIT.match(clause, figure.end()):
+        return False
     year = figure.group(2) is None and figure.group(1).isdecimal() and 1900 <= int(figure.group(1)) <= 2100
     return year or _NO_READING.match(clause, figure.end()) is not None or _DATE_BEFORE.search(clause, 0, figure.start()) is not None
 
