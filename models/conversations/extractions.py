@@ -84,10 +84,13 @@ def supersede_same_attribute(connection: Connection, name: AgentName, node_id: U
 
 
 def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node_id: UUID, *, turns: bool = True) -> None:
-    """The memories are no longer so, as the newer one says; nor (``turns``) is what was said of them."""
+    """The memories are no longer so, as the newer one says; nor (``turns``) is what was said of them.
+
+    What was said later than it stays; without ``turns`` (the newer one holds all that the older one did) that makes no difference.
+    """
     ids = [one for one in old if one != node_id]
     if ids:
-        connection.execute(_SUPERSEDE, {"group": name[0], "agent": name[1], "ids": ids, "by": node_id})
+        connection.execute(_SUPERSEDE, {"group": name[0], "agent": name[1], "ids": ids, "by": node_id, "whenever": not turns})
         if turns:
             connection.execute(_TURNS_OF_SUPERSEDED, {"group": name[0], "agent": name[1], "by": [node_id]})
 
@@ -155,6 +158,7 @@ _SUPERSEDE = text(f"""
     UPDATE memory_nodes n SET superseded_by = m.node_id, superseded_at = m.created_at, changed_xid = pg_current_xact_id()
     FROM memory_nodes m WHERE {_OF_AGENT} AND n.node_id = ANY(:ids) AND m.group_id = n.group_id AND m.node_id = :by
       AND n.kind <> 'session' AND n.superseded_at IS NULL
+      AND (:whenever OR n.created_at <= m.created_at OR n.created_at > clock_timestamp())
 """)  # noqa: S608 – our own names; values are parameters
 # A turn that the newer memory rests on, too, says what holds.
 _TURNS_OF_SUPERSEDED = text(f"""

@@ -11,6 +11,7 @@ from sqlalchemy import text
 from jiyi.errors import LLMUnavailable
 from jiyi.providers import llms
 from jiyi.providers.llms.questions import Extraction
+from jiyi.providers.llms.rules import Rules
 from jiyi.settings import get_settings
 from models.conversations import keeping
 from models.conversations.windows import EXTRACT
@@ -146,7 +147,7 @@ def test_rules_stand_in_for_an_llm_that_is_away_if_told_to(group: str, monkeypat
     say(group, *SMALL_TALK, "I live in Porto.")
     run()
     [found] = nodes(group, "knowledge")
-    assert (found["provenance"]["llm"], found["provenance"]["fallback"]) == ("rules-1", True)
+    assert (found["provenance"]["llm"], found["provenance"]["fallback"]) == (Rules.model, True)
 
 
 def test_of_two_runs_over_the_same_turns_one_counts(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
