@@ -30,7 +30,8 @@ _NO_READING = re.compile(
     re.IGNORECASE,
 )
 _DATE_BEFORE = re.compile(
-    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\s{0,3}\Z|\b(?:in|since|until|at|page|no\.?|number)\s{0,3}\Z|第\Z", re.IGNORECASE
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\s{0,3}\Z|\b(?:in|since|until|at|page|no\.?|number)\s{0,3}\Z|第\Z",
+    re.IGNORECASE,
 )
 _UNIT = re.compile(
     r"\s?(%|°C?|kg|km|cm|mm|mmHg|ml|g|公斤|千克|斤|公里|厘米|毫米|元|块|度|分钟|小时|毫克|片|"
