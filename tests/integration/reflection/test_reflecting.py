@@ -73,8 +73,9 @@ def test_a_reflection_on_request_and_the_reason_of_a_thought(client: Client, jiy
         node.node_id for node in client.retrieve("klaus", thought.description, now=thought.created_at).retrieved_nodes
     ]
     shown = jiyi("reflect", "klaus")
-    assert re.search(r"reflection [0-9a-f-]{36} · state done", shown)
-    assert "120 cm → 160 cm" not in shown  # it has been thought already
+    # All has been thought already.
+    assert "nothing follows from them that no single memory says" in shown
+    assert re.search(r"reflection [0-9a-f-]{36} · state nothing · thoughts 0", shown)
     reason = json.loads(jiyi("why", thought.node_id, "--json"))
     assert reason["nodes"][str(thought.node_id)]["provenance"]["focal_point"] == thought.focal_point
     tree = jiyi("why", thought.node_id)

@@ -30,8 +30,7 @@ _NO_READING = re.compile(
     re.IGNORECASE,
 )
 _DATE_BEFORE = re.compile(
-    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\s{0,3}\Z"
-    r"|\b(?:in|since|until|at|page|no\.?|number)\s{0,3}\Z|第\Z",
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\s{0,3}\Z|\b(?:in|since|until|at|page|no\.?|number)\s{0,3}\Z|第\Z",
     re.IGNORECASE,
 )
 _UNIT = re.compile(
