@@ -132,7 +132,11 @@ def _candidate(node: RetrievedNode, renewed_at: datetime | None) -> Candidate:
 
 
 def _once(ranked: Sequence[Candidate]) -> list[Candidate]:
-    return list({one.node_id: one for one in reversed(ranked)}.values())[::-1]
+    """Each at its first, and best, place."""
+    first: dict[UUID, Candidate] = {}
+    for one in ranked:
+        first.setdefault(one.node_id, one)
+    return list(first.values())
 
 
 def _profile(name: AgentName, request: ContextRequest, query: str) -> tuple[str, ...]:
