@@ -16,7 +16,7 @@ from jiyi.protocol.retrieval import RetrievalRequest
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.memory import access
-from models.memory.inbox import ACCUMULATE, EMBED, INGRESS, STRENGTHEN, derive_all, store
+from models.memory.inbox import ACCUMULATE, EMBED, INGRESS, STRENGTHEN, prepare_all, store
 from models.reflection.reflections import REFLECT_CONVERSATION
 from tests.integration.memory.test_inbox import observed, rows, save
 from tests.integration.tiers.outputs import TEXTS, output
@@ -78,7 +78,7 @@ def test_of_two_events_with_one_id_the_first_is_stored_and_what_is_derived_is_it
     first = observed(group, SAID["a"])
     second = observed(group, SAID["b"], event_id=first.event_id)
     with for_groups(group), unit_of_work() as connection:
-        store(connection, [first, second], derive_all([first, second]))
+        store(connection, [first, second], prepare_all([first, second]))
     (node,) = of("memory_nodes", group)
     assert node["description"] == SAID["a"]
     assert "teapot" in node["tokens"]

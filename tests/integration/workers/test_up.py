@@ -159,8 +159,8 @@ def test_the_demo_answers_three_questions_names_the_admin_and_ends_and_so_it_doe
             assert question in up.output
         assert all(f"{agent} reflects" in up.output for agent in AGENTS)
         thoughts.append(up.output.partition(f"{AGENTS[0]} reflects")[2].partition("Admin")[0])
-        assert "thought · importance" in thoughts[-1]
-        assert "event · 2026-0" in thoughts[-1]
+        # The rules say only what no memory of the diary says alone, which is nothing; and that is said.
+        assert thoughts[-1].count("nothing follows that no memory says alone") == len(AGENTS)
         assert up.admin
         passwords.append(re.findall(r"name: admin +password: (\S{20})$", up.output, re.MULTILINE))
         assert "jiyi users passwd admin" in up.output
@@ -185,6 +185,7 @@ WITHOUT_A_ROW = {
     "/erasure": "nobody is to be erased",
     "/archive": "nothing was forgotten",
     "/keys": "no program has asked for one",
+    "/conversations": "nobody has talked with an agent",
 }
 
 
