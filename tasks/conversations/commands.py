@@ -9,7 +9,7 @@ from jiyi.conversations.chat import compaction
 from jiyi.conversations.chat.secrets import masked
 from jiyi.conversations.stored.uris import parse_uri, uri_of
 from jiyi.conversations.types import KINDS, CombinedExtraction, ExtractedMemory, Kind
-from jiyi.errors import JiyiError
+from jiyi.errors import InvalidRequest, JiyiError, SettingsError
 from jiyi.protocol.conversations.commands import (
     ConfigureEmbedding,
     ConfigureSummaries,
@@ -31,6 +31,7 @@ from jiyi.protocol.reembedding import MoveState, ReembeddingStep
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.providers import llms
 from jiyi.providers.embedders import embedder, embedder_of
+from jiyi.providers.embedders.choice import complete
 from jiyi.providers.llms.questions import Compaction, Extraction
 from jiyi.settings import get_settings
 from jiyi.text.budget import cut_to_tokens
@@ -113,6 +114,11 @@ def _fact(agent_id: str, memory: ExtractedMemory) -> Fact:
 @implements(actions.create_embedding)
 def create_embedding(_actor: Actor, request: EmbedText) -> EmbeddedText:
     """Safe to repeat because it stores nothing."""
+    if request.provider is not None:
+        try:
+            complete(request.provider, get_settings())
+        except SettingsError as error:
+            raise InvalidRequest([f"provider: {str(error).removeprefix('JIYI_EMBEDDER: ')}"]) from None
     engine = embedder() if request.provider is None else embedder_of(request.provider)
     vector = engine.passages([request.text])[0]
     pieces = [{"text": piece.text, "keywords": keywords_ranked(piece.text)[:PIECE_KEYWORDS]} for piece in split(request.text)]
