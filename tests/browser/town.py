@@ -102,8 +102,11 @@ def build(group: str) -> Town:
     with Client(group) as client, whole_service():
         ids = client.observe_many(events)
         client.wait_for(ids, WAIT_SECONDS)
+        # The rules say nothing that a memory of the diary says alone; programs may bring thoughts of their own.
+        thought = client.observe(
+            "Tomas", "Mara and Tomas care for the same bees", node_type="thought", evidence=[ids[-1]], poignancy=6, wait=True
+        )
         reflection = client.reflect("Tomas", timeout=WAIT_SECONDS)
-        thoughts = client.memory.nodes("Tomas", types=["thought"], limit=1).rows
         found = client.retrieve("Tomas", "bees", top_k=1).groups[0].retrieved_nodes[0]
     letter = bury(group, "payload.description: must not be empty", traceback="Traceback (most recent call last):\n  …")
     discarded = bury(group, UNRULY)
@@ -115,7 +118,6 @@ def build(group: str) -> Town:
             {"id": uuid4(), "group": group, "error": UNRULY},
         )
     create_key.perform(Actor(group, "test"), CreateKey(key=NewKey.of(new_key()), name="crawler", scopes=["publish", "read"]))
-    thought = thoughts[0]["node_id"] if isinstance(thoughts[0], dict) else thoughts[0].node_id
     return Town(group, found.node_id, thought, ids[0], letter, reflection.reflection_id)
 
 
