@@ -131,7 +131,7 @@ def test_long_texts_are_cut_in_lists_and_whole_on_their_page(signed_in: FlaskCli
     long = "记忆 memory " * 1_500
     node = observe(group, description=long, embedding_key="short")
     for path in ("/memories", "/events", f"/agents/{group}/{AGENT}"):
-        assert len(page(signed_in, path, group=group)) < 30_000
+        assert page(signed_in, path, group=group).count("memory ") < 150
     assert long.strip() in page(signed_in, f"/nodes/{group}/{node}")
     payload = {"notes": ["x" * 1_000] * 7}
     other = observe(group, description="with much around it", provenance=payload)
