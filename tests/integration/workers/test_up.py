@@ -159,8 +159,9 @@ def test_the_demo_answers_three_questions_names_the_admin_and_ends_and_so_it_doe
             assert question in up.output
         assert all(f"{agent} reflects" in up.output for agent in AGENTS)
         thoughts.append(up.output.partition(f"{AGENTS[0]} reflects")[2].partition("Admin")[0])
-        # The rules say only what no memory of the diary says alone, which is nothing; and that is said.
-        assert thoughts[-1].count("nothing follows that no memory says alone") == len(AGENTS)
+        assert "母亲的血压：162 → 138 → 134" in thoughts[-1]
+        assert "thought · importance" in thoughts[-1]
+        assert "event · 2026-0" in thoughts[-1]
         assert up.admin
         passwords.append(re.findall(r"name: admin +password: (\S{20})$", up.output, re.MULTILINE))
         assert "jiyi users passwd admin" in up.output

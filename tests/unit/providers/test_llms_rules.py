@@ -17,6 +17,7 @@ from jiyi.providers.llms import questions as ask
 from jiyi.providers.llms.questions import Facts, FocalPoints, Insights, Keywords, Memo, Planning, Poignancy, Question, Triple
 from jiyi.providers.llms.rules import RULES, Rules
 from jiyi.providers.llms.rules.poignancy import weigh
+from jiyi.providers.llms.rules.readings import readings
 from jiyi.providers.llms.rules.wordlists import WordList, word_list
 
 RULE = Rules()
@@ -244,6 +245,23 @@ def test_a_thought_is_a_little_more_than_an_ordinary_event() -> None:
     assert poignancy("Moss grows slowly", "thought") == poignancy("Moss grows slowly") + 1
 
 
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("血压一百六十二", ["162"]),
+        ("血压一百五", ["150"]),
+        ("租金两千三百元", ["2300元"]),
+        ("存款一千零二十元", ["1020元"]),
+        ("走了一百多步", []),
+        ("房价一百二十万", []),
+        ("等了十分钟", []),
+        ("房租，二月到期", []),
+    ],
+)
+def test_figures_in_chinese_numerals(text: str, values: list[str]) -> None:
+    assert sorted({one.value for one in readings(0, text)}) == values
+
+
 def test_a_reading_says_what_made_it() -> None:
     reading = weigh(Poignancy(agent_id="Mira", text="Her father died! Mira cried at the hospital"))
     assert reading.poignancy == 10
@@ -397,6 +415,14 @@ PRESSURE = [(0, "妈妈今天量血压，高压162"), (20, "妈妈的血压降�
         (
             [(0, "母亲血压162/95"), (9, "母亲的血压138"), (20, "妈妈的血压134/80，医生满意")],
             "母亲的血压：162/95 → 138 → 134/80，3月3日至23日",
+        ),
+        (
+            [
+                (0, "去枣树巷9号看母亲，量出高压一百六十二，她却说是刚爬完楼"),
+                (38, "母亲的血压一百三十八，药酒坛子空了，她说是倒给了花"),
+                (45, "按老规矩周日去枣树巷量血压，一百三十四，母亲得意得像考了满分"),
+            ],
+            "母亲的血压：162 → 138 → 134，3月3日至4月17日",
         ),
         ([PRESSURE[2], PRESSURE[0], PRESSURE[1]], "妈妈的血压：162 → 138 → 134，3月3日至4月22日"),  # however they come
         (

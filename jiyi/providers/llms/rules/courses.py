@@ -56,7 +56,7 @@ def courses(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Fo
         if len(each) < LEAST_READINGS or len(set(amounts)) < 2:
             continue
         shown = each[-MOST_READINGS:]
-        measured, language = _name(each), each[-1].language
+        measured, language = name_of(each), each[-1].language
         values = " → ".join(reading.value for reading in shown)
         span = period(times[shown[0].statement], times[shown[-1].statement], language)
         text = f"{measured}：{values}，{span}" if language == "zh" else f"{measured[:1].upper()}{measured[1:]}: {values}, {span}"
@@ -73,7 +73,7 @@ def _one_a_day(group: Sequence[Reading], times: Sequence[datetime]) -> list[Read
     return [by_day[day] for day in sorted(by_day)]
 
 
-def _name(group: Sequence[Reading]) -> str:
+def name_of(group: Sequence[Reading]) -> str:
     """What is measured, as it is mostly called; of equals the longer."""
     names = Counter(reading.name for reading in group)
     return max(names, key=lambda name: (names[name], len(name)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from jiyi.providers.llms.questions import FocalPoints, Insight, InsightList, Insights, Points
-from jiyi.providers.llms.rules.courses import courses, is_said, recurring
-from jiyi.providers.llms.rules.readings import readings
+from jiyi.providers.llms.rules.courses import courses, is_said, name_of, recurring
+from jiyi.providers.llms.rules.readings import Reading, readings
 from jiyi.providers.llms.rules.topics import topics
 from jiyi.providers.llms.rules.wordlists import quote
 from jiyi.text.tokens import telling
@@ -33,20 +33,18 @@ def focal_points(question: FocalPoints) -> Points:
 
 def _measured(statements: list[str]) -> list[str]:
     """What several statements have figures of, the most first: one name each for who it is and what."""
-    numbers: dict[tuple[str, str], set[int]] = {}
-    names: dict[tuple[str, str], str] = {}
-    found: list[str] = []
+    measured: dict[tuple[str, str], list[Reading]] = {}
     for number, statement in enumerate(statements):
         for reading in readings(number, statement):
-            whose = reading.who, reading.key
-            numbers.setdefault(whose, set()).add(number)
-            names[whose] = reading.name
+            measured.setdefault((reading.who, reading.key), []).append(reading)
+    numbers = {whose: {reading.statement for reading in group} for whose, group in measured.items()}
+    found: list[str] = []
     several = sorted((whose for whose, where in numbers.items() if len(where) > 1), key=lambda whose: -len(numbers[whose]))
     taken: list[set[int]] = []
     for whose in several:
         if not any(numbers[whose] <= other for other in taken):
             taken.append(numbers[whose])
-            found.append(names[whose])
+            found.append(name_of(measured[whose]))
     return found
 
 

@@ -21,6 +21,10 @@ MOST_WORDS = 30
 #: Characters of a statement that are looked at.
 MAX_CHARS = 400
 
+#: Chinese numerals from 110 on: 一百六十二. Shorter ones are mostly in words (十分, 一百 times over), and no readings.
+_NUMERAL = re.compile(r"[一二两三四五六七八九][千百][零一二三四五六七八九十百]{1,6}+(?![点分万亿])")
+_DIGITS = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"两": 2}
+_UNITS = {"十": 10, "百": 100, "千": 1_000}
 _CLAUSE_END = re.compile(r"[，。！？；;!?\n]|[,.](?=\s|\Z)")
 _FIGURE = re.compile(r"(?<![A-Za-z\d.:/-])[£$€¥]?(\d{2,3}/\d{2,3}|\d{1,3}(?:,\d{3})+|\d{1,6})(\.\d{1,3})?(?![\d:/-]|\.\d)")
 #: After a figure that is a day, a time, or one of a row: 19 June, 7 pm, 3rd, 八月 25 号.
@@ -92,8 +96,11 @@ def readings(number: int, statement: str) -> list[Reading]:
     found: list[Reading] = []
     if len(telling(text)) > MOST_WORDS:
         return found
-    who, called = "", ""
-    for clause in _CLAUSE_END.split(text):
+    clauses = _clauses(_NUMERAL.sub(lambda numeral: str(_number(numeral.group())), text))
+    # Who is named last may be meant before; of several people only those who were.
+    people = {person for clause in clauses if (person := _person(clause, language))}
+    who, called = people.pop() if len(people) == 1 else ("", "")
+    for clause in clauses:
         who, called = _person(clause, language) or (who, called)
         figures = [match for match in _FIGURE.finditer(clause) if not _is_date(clause, match)]
         if len(figures) != 1:
@@ -105,6 +112,29 @@ def readings(number: int, statement: str) -> list[Reading]:
             what, says = (SAME[key], SAME[key]) if key in SAME else (key, name)
             found.append(Reading(number, who, what, _whose(called, says, language), value, language))
     return found
+
+
+def _clauses(text: str) -> list[str]:
+    """The clauses of a text; one that is a bare figure belongs to the one before: 量血压，134."""
+    found: list[str] = []
+    for clause in _CLAUSE_END.split(text):
+        if found and _FIGURE.fullmatch(clause.strip()):
+            found[-1] += f" {clause.strip()}"
+        else:
+            found.append(clause)
+    return found
+
+
+def _number(numeral: str) -> int:
+    """The value of a Chinese numeral below 10,000; 一百五 is 150."""
+    total, digit, last = 0, 0, 1
+    for char in numeral:
+        if char in _UNITS:
+            last = _UNITS[char]
+            total, digit = total + max(digit, 1) * last, 0
+        else:
+            digit, last = _DIGITS[char], 1 if char == "零" else last
+    return total + digit * (last // 10 or 1)
 
 
 def _is_date(clause: str, figure: re.Match[str]) -> bool:
