@@ -126,7 +126,9 @@ def _clauses(text: str) -> list[str]:
 
 
 def _number(numeral: str) -> int:
-    """The value of a Chinese numeral below 10,000; 一百五 is 150."""
+    """The value of a Chinese numeral below 10,000; 一百五 is 150. ValueError for what is none."""
+    if strange := set(numeral) - _DIGITS.keys() - _UNITS.keys():
+        raise ValueError(f"no Chinese numeral, it has {min(strange)!r}")
     total, digit, last = 0, 0, 1
     for char in numeral:
         if char in _UNITS:
