@@ -538,6 +538,27 @@ def accepted_form(annotation: Any, metadata: list[Any]) -> str:
     return ", ".join(part for part in (kind, low, high) if part)
 
 
+#: What decides most, before anything else.
+FIRST = ("home", "group", "url", "key", "database_url", "broker_url", "redis_url", "embedder", "llm", "web_port")
+#: The sections of the other settings, each by the field that it begins with, in the order of the fields.
+SECTIONS = {
+    "valkey_appendfsync": "The web and where things are",
+    "secret_key": "Who may ([tenants.md](tenants.md))",
+    "stream_clients": "The live stream and metrics ([stream.md](stream.md))",
+    "exchange": "Limits of events and requests ([events.md](events.md))",
+    "mode": "Retrieval and importance ([retrieval.md](retrieval.md))",
+    "embedder_base_url": "Embedder ([embedders.md](embedders.md))",
+    "llm_base_url": "LLM ([llms.md](llms.md))",
+    "web_search": "Web search ([tiers.md](tiers.md))",
+    "extract_window_seconds": "Conversations ([conversations.md](conversations.md))",
+    "intake_batch": "Workers and pending work ([tuning.md](tuning.md))",
+    "reflect_minutes": "Reflection ([reflection.md](reflection.md))",
+    "deaf_worker_seconds": "Indexes and queues ([tuning.md](tuning.md))",
+    "wm_entries": "Tiers ([tiers.md](tiers.md))",
+    "digest_hours": "Scheduled jobs ([jobs.md](jobs.md))",
+}
+
+
 def documentation() -> str:
     """The text of ``docs/configuration.md``."""
     lines = [
@@ -550,13 +571,28 @@ def documentation() -> str:
         "`REDIS_URL` are understood where ours are not set and no embedded copy has its data in `$JIYI_HOME`; the broker has",
         "to be named (`JIYI_BROKER_URL`), because events that are published to another program's Redis would be lost.",
         "",
-        "| variable | default | accepts | what it does |",
-        "|---|---|---|---|",
+        "A variable that begins with `JIYI_` and is no setting is warned about, with the one that was probably meant.",
+        "",
+        "## The ten that matter first",
+        "",
+        *TABLE,
+        *map(_table_row, FIRST),
     ]
-    for name, field in Settings.model_fields.items():
-        default = "the user's data directory" if name == "home" else f"`{field.default}`" if str(field.default) else "–"
-        lines.append(f"| `{PREFIX}{name.upper()}` | {default} | {accepted_form(field.annotation, field.metadata)} | {field.description} |")
+    for name in Settings.model_fields:
+        if name in SECTIONS:
+            lines += ["", f"## {SECTIONS[name]}", "", *TABLE]
+        if name not in FIRST:
+            lines.append(_table_row(name))
     return "\n".join(lines) + "\n"
+
+
+TABLE = ("| variable | default | accepts | what it does |", "|---|---|---|---|")
+
+
+def _table_row(name: str) -> str:
+    field = Settings.model_fields[name]
+    default = "the user's data directory" if name == "home" else f"`{field.default}`" if str(field.default) else "–"
+    return f"| `{PREFIX}{name.upper()}` | {default} | {accepted_form(field.annotation, field.metadata)} | {field.description} |"
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def blocking(client: Client) -> None:
 async def awaiting(client: AsyncClient) -> None:
     await client.retrieve("klaus", "tea", topk=3)  # refused
     client.retrieve("klaus", "tea").status  # refused
-    print((await client.observe("klaus", "tea")).hex, (await client.tiers.working()).entries)
+    print((await client.observe("klaus", "tea")).hex, (await client.agents.list()).rows[0].agent_id)
     async for memory in client.list("klaus"):
         print(memory.description)
     for memory in client.list("klaus"):  # refused
