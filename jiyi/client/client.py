@@ -25,6 +25,7 @@ from jiyi.client.memory import Memory
 from jiyi.client.people import People
 from jiyi.client.reflections import Reflections
 from jiyi.client.service import Service
+from jiyi.client.stores.namespace import Stores
 from jiyi.client.tiers import Tiers
 from jiyi.client.transports import AsyncTransport, Transport
 from jiyi.client.verbs.asking import Asking
@@ -72,6 +73,7 @@ class Verbs(Asking[W]):
         self.people: People[W] = People(calls)
         self.reflections: Reflections[W] = Reflections(calls)
         self.service: Service[W] = Service(calls)
+        self.stores: Stores[W] = Stores(calls)
         self.tiers: Tiers[W] = Tiers(calls)
 
 
