@@ -43,6 +43,18 @@ class InvalidRequest(JiyiError, ValueError):  # noqa: N818 – users know it by 
         super().__init__(join_problems(self.problems))
 
 
+class ConfigError(InvalidRequest):
+    """A declaration of stores was refused; ``problems`` begin with the path of what is wrong, like ``memory[1].config.embedding``."""
+
+    code = "config"
+
+
+class RegistryError(JiyiError, ValueError):
+    """Two types of store were registered under one name, or what was to provide one cannot be loaded."""
+
+    code = "registry"
+
+
 class BrokerUnavailable(JiyiError, ConnectionError):  # noqa: N818 – users know it by this name
     """The broker or Valkey could not be reached, or takes nothing more: it is full, or its disk is. Nothing was published."""
 
@@ -159,6 +171,8 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
         SettingsError,
         InvalidEvent,
         InvalidRequest,
+        ConfigError,
+        RegistryError,
         BrokerUnavailable,
         DatabaseUnavailable,
         NoAnswer,

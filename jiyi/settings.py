@@ -420,6 +420,19 @@ class Settings(BaseSettings):
     prune_ticks_days: int = Field(
         30, ge=0, le=36_500, description="Runs of jobs older than this are deleted; 0 keeps the last 3,000 of each job."
     )
+    prune_runs_days: int = Field(
+        7,
+        ge=1,
+        le=36_500,
+        description="Stores of a graph's run that were not used for so long, and the log of what nodes did with stores, go.",
+    )
+    store_roots: str = Field(
+        "docs",
+        description="Folders, with `:` between them, that stores may read files from and write files to; relative ones are looked for where the service runs. `{group}` stands for the group's name. Relative paths of `memory_path` and `index_path` are the group's own, in `$JIYI_HOME/stores`. Empty: none.",
+    )
+    scan_stores_minutes: int = Field(
+        5, ge=0, le=10_080, description="How often the files of stores are looked through for changes; 0 switches it off."
+    )
     backup_hours: int = Field(0, ge=0, le=8_760, description="How often the database is backed up by a job; 0 switches it off.")
     backup_dir: str = Field("", description="Folder of the backups. `$JIYI_HOME/backups` unless set.")
     backup_keep: int = Field(7, ge=1, le=10_000, description="Backups that are kept in that folder; the oldest of more are deleted.")

@@ -11,6 +11,7 @@ from models.operations import tables as operations
 from models.queue import tables as queue
 from models.reflection import tables as reflection
 from models.retrieval import tables as retrieval
+from models.stores import tables as stores
 from models.tiers import tables as tiers
 
-__all__ = ["Base", "accounts", "conversations", "erasure", "memory", "operations", "queue", "reflection", "retrieval", "tiers"]
+__all__ = ["Base", "accounts", "conversations", "erasure", "memory", "operations", "queue", "reflection", "retrieval", "stores", "tiers"]
