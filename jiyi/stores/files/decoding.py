@@ -34,7 +34,7 @@ class Decoded:
 
 
 def decode(data: bytes, encoding: str = "utf-8") -> Decoded:
-    """The text of a file, its lines ended by ``\\n``.
+    """The text of a file, its lines ended by a line feed.
 
     A byte order mark counts more than ``encoding``. What is not in the encoding that was named is tried as GB18030, and
     taken if that gives Chinese text.

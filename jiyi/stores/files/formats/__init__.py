@@ -8,8 +8,6 @@ from pathlib import PurePath
 from jiyi.stores.files.decoding import Decoded, decode
 from jiyi.stores.files.states import Unusable
 
-#: Suffixes that are read, in lower case. The case of a file's own suffix does not matter.
-SUFFIXES = (".md", ".mdx", ".txt", ".csv", ".json", ".html", ".htm", ".pdf")
 #: Characters of one file's text: some 2,000 pages. A book in one file is better split into its chapters.
 MAX_TEXT_CHARS = 10_000_000
 
@@ -26,15 +24,17 @@ def text_of(data: bytes, name: str, encoding: str = "utf-8") -> Decoded:
         Unusable: with the state that says why not; ``empty`` if there is no text in it.
     """
     suffix = suffix_of(name)
-    read = _readers().get(suffix)
     if suffix == ".pdf":
         from jiyi.stores.files.formats.pdf import pdf_text
 
-        found = Decoded(pdf_text(data), "pdf")
-    else:
-        found = decode(data, encoding)
-        if read is not None:
-            found = Decoded(read(found.text), found.encoding)
+        return checked(Decoded(pdf_text(data), "pdf"))
+    found = decode(data, encoding)
+    read = _readers().get(suffix)
+    return checked(found if read is None else Decoded(read(found.text), found.encoding))
+
+
+def checked(found: Decoded) -> Decoded:
+    """The same, if there is text in it and not too much. Raises :class:`Unusable`."""
     if len(found.text) > MAX_TEXT_CHARS:
         raise Unusable("too_large", f"its text has {len(found.text):,} characters, more than {MAX_TEXT_CHARS:,}: split the file")
     if not found.text.strip():
