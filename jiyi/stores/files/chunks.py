@@ -27,9 +27,12 @@ def chunk_key(source: str, path: str, index: int) -> str:
     return f"{source}:{path}#{index}"
 
 
-def chunk_id(store_id: UUID, source: str, path: str, index: int) -> UUID:
-    """The same chunk of the same file has always the same id, so that indexing again writes the same rows."""
-    return uuid5(store_id, "\n".join((source, path, str(index))))
+def chunk_id(store_id: UUID, source: str, path: str, index: int, content_hash: bytes) -> UUID:
+    """The id of a row: the same text at the same place has always the same one, another text has another.
+
+    So indexing again writes the same rows, and a vector that was made meanwhile cannot come to stand beside a newer text.
+    """
+    return uuid5(store_id, "\n".join((source, path, str(index), content_hash.hex())))
 
 
 def chunks_of(store_id: UUID, source: str, path: str, text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Chunk]:
@@ -43,7 +46,8 @@ def chunks_of(store_id: UUID, source: str, path: str, text: str, size: int = SIZ
         size: characters of a chunk, at most.
         overlap: characters that a chunk repeats of the one before, at most; none only repeats.
     """
+    made = [(index, piece.text, text_digest(piece.text)) for index, piece in enumerate(split(text, size, overlap))]
     return [
-        Chunk(chunk_id(store_id, source, path, index), chunk_key(source, path, index), index, piece.text, text_digest(piece.text))
-        for index, piece in enumerate(split(text, size, overlap))
+        Chunk(chunk_id(store_id, source, path, index, digest), chunk_key(source, path, index), index, said, digest)
+        for index, said, digest in made
     ]

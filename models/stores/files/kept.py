@@ -8,8 +8,8 @@ from jiyi.protocol.stores.asking import SavedStore, UpdateStore, WrittenItem
 from jiyi.stores.config.types import FileMemoryConfig
 from models.db.actions import Context
 from models.stores import paths
-from models.stores import rows as stores
 from models.stores.files import rows
+from models.stores.items import COUNT
 from models.stores.kept import Kept, KeptStore
 
 #: Kinds of work: look through a store's sources; read one file and index it.
@@ -37,7 +37,8 @@ def update(_context: Context, _store: KeptStore, _request: UpdateStore) -> Writt
 
 def save(context: Context, store: KeptStore) -> SavedStore:
     """Nothing has to be saved: chunks and vectors are in the database."""
-    return SavedStore(path=None, items=stores.count_items(context.connection, store.store_id))
+    count = context.connection.execute(COUNT, {"group": store.group_id, "store": store.store_id}).scalar_one()
+    return SavedStore(path=None, items=int(count))
 
 
 def reindex(context: Context, store: KeptStore) -> int:

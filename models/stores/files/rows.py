@@ -96,23 +96,24 @@ def move(connection: Connection, group_id: str, store_id: UUID, revision: int, f
     """
     where = {"group": group_id, "file": file_id}
     chunks = connection.execute(_CHUNKS_OF, where).all()
+    new_ids = [chunk_id(store_id, *to.place, chunk.chunk_index, bytes(chunk.content_hash)) for chunk in chunks]
     moved = {"file_path": to.place.path, "file_name": to.place.path.rpartition("/")[2], "file_day": day}
     rows = [
         {
             "group": group_id,
             "old": chunk.item_id,
-            "new": chunk_id(store_id, *to.place, chunk.chunk_index),
+            "new": new_id,
             "key": chunk_key(*to.place, chunk.chunk_index),
             "moved": to_json(moved).decode(),
             "revision": revision,
         }
-        for chunk in chunks
+        for chunk, new_id in zip(chunks, new_ids, strict=True)
     ]
     if rows:
         connection.execute(_MOVE_CHUNK, rows)
     place = {"source": to.place.source, "path": to.place.path, "size": to.size, "modified": to.modified_ns}
     connection.execute(_MOVE, where | place)
-    return [chunk_id(store_id, *to.place, chunk.chunk_index) for chunk in chunks if not chunk.embedded]
+    return [new_id for chunk, new_id in zip(chunks, new_ids, strict=True) if not chunk.embedded]
 
 
 def first_chunk(connection: Connection, group_id: str, file_id: UUID) -> str:
@@ -189,11 +190,28 @@ def write_chunks(
     return [chunk.item_id for chunk in chunks if chunk.content_hash not in vectors]
 
 
+def stores_of_files(connection: Connection, group_id: str | None, after: UUID | None, limit: int) -> list[tuple[UUID, str]]:
+    """A page of the stores of files with their groups, in the order of their ids; ``group_id`` None: of all groups."""
+    rows = connection.execute(_STORES, {"group": group_id, "after": after, "limit": limit})
+    return [(row.store_id, row.group_id) for row in rows]
+
+
+def note_scan(connection: Connection, store_id: UUID) -> None:
+    """The sources of a store were looked through."""
+    connection.execute(_SCANNED, {"id": store_id})
+
+
 def make_due(connection: Connection, group_id: str, store_id: UUID) -> list[UUID]:
     """Forget how a store's files were cut, so that each is indexed anew. Returns them."""
     return list(connection.execute(_MAKE_DUE, {"group": group_id, "store": store_id}).scalars())
 
 
+_STORES = text("""
+    SELECT store_id, group_id FROM stores
+    WHERE type = 'file' AND (CAST(:group AS text) IS NULL OR group_id = :group) AND (CAST(:after AS uuid) IS NULL OR store_id > :after)
+    ORDER BY store_id LIMIT :limit
+""")
+_SCANNED = text("UPDATE stores SET scanned_at = clock_timestamp() WHERE store_id = :id")
 _KNOWN = text("""
     SELECT file_id, source, path, size, modified_ns, file_hash, indexed_at, chunk_size, chunk_overlap, encoding
     FROM store_files WHERE group_id = :group AND store_id = :store ORDER BY source, path
@@ -214,7 +232,7 @@ _TOUCH = text("""
     WHERE group_id = :group AND file_id = :file
 """)
 _CHUNKS_OF = text("""
-    SELECT item_id, chunk_index, embedding IS NOT NULL AS embedded FROM store_items
+    SELECT item_id, chunk_index, content_hash, embedding IS NOT NULL AS embedded FROM store_items
     WHERE group_id = :group AND file_id = :file ORDER BY chunk_index
 """)
 _FIRST_CHUNK = text("SELECT content_summary FROM store_items WHERE group_id = :group AND file_id = :file AND chunk_index = 0")

@@ -46,7 +46,7 @@ def index_file(batch: Batch) -> None:
     for file_id in batch.subject_ids:
         with unit_of_work() as connection:
             file = rows.find(connection, batch.group_id, file_id)
-            store = None if file is None else stores.by_id(connection, file.store_id)
+            store = None if file is None else stores.by_ids(connection, [file.store_id]).get(file.store_id)
         one = batch.only(file_id)
         if file is None or store is None:
             with one.finish():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -54,7 +53,7 @@ def scan_files(batch: Batch) -> None:
     """
     for store_id in batch.subject_ids:
         with unit_of_work() as connection:
-            store = stores.by_id(connection, store_id)
+            store = stores.by_ids(connection, [store_id]).get(store_id)
             known = [] if store is None else rows.known(connection, store.group_id, store_id, _cut(store.config))
         if store is None or store.type != "file":
             with batch.finish():
@@ -66,7 +65,8 @@ def scan_files(batch: Batch) -> None:
             if owed:
                 _apply(connection, store, made)
                 state = "unreadable" if look.unseen else "ready"
-                stores.scanned(connection, store_id, state, "; ".join(look.notes[:MAX_NOTES]), datetime.now(UTC))
+                stores.set_state(connection, store_id, state, "; ".join(look.notes[:MAX_NOTES]))
+                rows.note_scan(connection, store_id)
         wake(INDEX, EMBED_ITEMS)
 
 
@@ -79,7 +79,7 @@ def scan_stores(run: Run) -> None:
     after: UUID | None = None
     while True:
         with run.transaction() as connection:
-            page = stores.of_type(connection, "file", after, PAGE, run.group_id)
+            page = rows.stores_of_files(connection, run.group_id, after, PAGE)
             if not run.dry:
                 pending_work.owe(connection, SCAN, page)
         run.count(stores=len(page))

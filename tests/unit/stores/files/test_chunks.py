@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import md5
+from itertools import product
 from uuid import UUID
 
 import pytest
@@ -68,9 +69,19 @@ def test_da41_equal_files_share_no_ids_but_their_vectors() -> None:
 
 
 def test_da41_an_id_is_its_source_path_and_number() -> None:
-    ids = {chunk_id(store, source, path, n) for store in (STORE, UUID(int=8)) for source in "ab" for path in "cd" for n in (0, 1)}
+    stores = (STORE, UUID(int=8))
+    ids = {chunk_id(*place, b"x") for place in product(stores, "ab", "cd", (0, 1))}
     assert len(ids) == 16
-    assert [chunk.item_id for chunk in chunks_of(STORE, "s", "p", "x" * 900)] == [chunk_id(STORE, "s", "p", n) for n in (0, 1)]
+    one = chunks_of(STORE, "docs", "a.md", "x" * 900)
+    assert [chunk.key for chunk in one] == ["docs:a.md#0", "docs:a.md#1"]
+    assert one == chunks_of(STORE, "docs", "a.md", "x" * 900)
+
+
+def test_a_row_keeps_its_text_for_life() -> None:
+    """Else a vector that was made of the old text could be stored beside the new one."""
+    assert not {chunk.item_id for chunk in chunks_of(STORE, "s", "p", "old")} & {
+        chunk.item_id for chunk in chunks_of(STORE, "s", "p", "new")
+    }
 
 
 @given(st.text(max_size=2_000), st.integers(20, 300))
