@@ -43,6 +43,7 @@ JOB_MODULES = [
     "tasks.retrieval.warm",
     "tasks.tiers.digests",
     "tasks.tiers.screening",
+    "tasks.stores.files.scanning",
 ]
 
 app = Celery("jiyi", broker=settings.need("broker_url"))
@@ -73,6 +74,7 @@ app.conf.update(
         "tasks.conversations.injection",
         "tasks.conversations.summaries",
         "tasks.conversations.commands",
+        "tasks.stores.files.indexing",
         *JOB_MODULES,
     ],
     task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in task_queues()],

@@ -88,8 +88,9 @@ def _read(connection: Connection, store: KeptStore, model: str) -> FileIndex:
         positions[row], words[row] = chunk.position, chunk.tokens
         files[row] = numbers.setdefault(chunk.file_id, len(numbers))
         days[row] = datetime.fromisoformat(chunk.file_day).timestamp() if chunk.file_day else 0.0
-        if chunk.embedding is not None and len(chunk.embedding) == dimensions:
-            vectors[row] = chunk.embedding
+        vector = None if chunk.embedding is None else chunk.embedding.to_numpy()
+        if vector is not None and vector.size == dimensions:
+            vectors[row] = vector
         elif chunk.model is None:
             pending += 1
         else:
