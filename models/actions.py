@@ -15,12 +15,13 @@ from models.memory import questions as memory_questions
 from models.operations import actions as operations
 from models.queue import actions as queue
 from models.reflection import actions as reflection
+from models.stores import actions as stores
 from models.tiers import actions as tiers
 from models.tiers import questions as tiers_questions
 
 #: The modules whose import registers the actions: one a subject.
 SUBJECTS = (
     *(accounts, conversations, commands, resources, erasure, memory, memory_questions),
-    *(operations, queue, reflection, tiers, tiers_questions),
+    *(operations, queue, reflection, stores, tiers, tiers_questions),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

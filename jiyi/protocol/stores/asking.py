@@ -184,3 +184,102 @@ class AttachmentBytes(BaseModel):
     mime_type: str
     size: int
     data: str
+
+
+class MapQuery(Request):
+    """Which graph's nodes; all graphs' unless given."""
+
+    graph: Name | None = None
+
+
+class NodeStore(BaseModel):
+    """A node that reads or writes a store."""
+
+    graph: str
+    node_id: str
+    store_name: str
+    store_type: str
+    #: None: all stages.
+    retrieve_stage: list[str] | None
+    top_k: int
+    similarity_threshold: float
+    read: bool
+    write: bool
+
+
+class StoreMap(BaseModel):
+    """Which node uses which store, in the order of their declaration."""
+
+    nodes: list[NodeStore]
+
+
+OperationType = Literal["RETRIEVE", "UPDATE"]
+
+
+class StoreUse(BaseModel):
+    """What a store had to do with an operation."""
+
+    name: Annotated[str, StringConstraints(max_length=200)]
+    items: int = 0
+    error: Annotated[str, StringConstraints(max_length=500)] = ""
+
+
+class LogOperation(Request):
+    """What a node did with its stores (DA-20)."""
+
+    graph: Name
+    run_id: RunId = ""
+    node_id: Name
+    operation_type: OperationType
+    stage: Annotated[str, StringConstraints(max_length=40)]
+    item_count: int = Field(0, ge=0, le=1_000_000)
+    attachment_count: int = Field(0, ge=0, le=1_000_000)
+    input_size: int = Field(0, ge=0, description="Characters.")
+    output_size: int = Field(0, ge=0, description="Characters.")
+    duration_ms: float = Field(0, ge=0, le=86_400_000, allow_inf_nan=False)
+    stores: list[StoreUse] = Field(default=[], max_length=100)
+
+
+class LoggedOperation(BaseModel):
+    operation_id: UUID
+
+
+class OperationsQuery(Request):
+    """A page of the log, newest first."""
+
+    graph: Name | None = None
+    limit: PageSize = DEFAULT_PAGE
+    before: UUID | None = None
+
+
+class Operation(BaseModel):
+    """An entry of the log."""
+
+    operation_id: UUID
+    graph: str
+    run_id: str
+    node_id: str
+    operation_type: OperationType
+    stage: str
+    item_count: int
+    attachment_count: int
+    input_size: int
+    output_size: int
+    duration_ms: float
+    stores: list[StoreUse]
+    created_at: datetime
+
+
+class OperationPage(BaseModel):
+    operations: list[Operation]
+    next: UUID | None = None
+
+
+class SchemaQuery(Request):
+    """Nothing to say."""
+
+
+class StoreSchema(BaseModel):
+    """The JSON Schema of a graph's `memory` and of a node's `memories`, for editors (DA-08)."""
+
+    document: dict[str, Any]

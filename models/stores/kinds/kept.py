@@ -1,4 +1,4 @@
-"""What the service does for the stores that it keeps: one :class:`Kept` a type, listed in :mod:`models.stores.kinds`."""
+"""What the service does for the stores that it keeps: one :class:`Kept` a type, listed in :mod:`models.stores.kinds.catalogue`."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ class KeptStore:
     run_id: str
     name: str
     type: str
-    #: Of its type's model, its secrets included (:func:`models.stores.rows.find`).
+    #: Of its type's model, its secrets included.
     config: Any
     revision: int
     generation: int
     state: str
     state_reason: str
+    loaded: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
     """What a type of store does, each in the transaction of the action that asks for it."""
 
-    #: Check a declaration for what only the service knows: paths, addresses. Raises :class:`jiyi.errors.ConfigError`.
+    #: Check a declaration of a group, whose path is the last argument, for what only the service knows: folders, addresses.
+    #: Raises :class:`jiyi.errors.ConfigError`.
     check: Callable[[str, BaseModel, str], None]
     #: A graph begins to use it: read its file the first time, owe the work that brings it up to date. Waits for none.
     load: Callable[[Context, KeptStore], None]
