@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import track
 
 from bench.locomo import description, turn_ids
-from bench.support.ranking import DECIMALS
+from bench.support.ranking import Figures, mean
 from jiyi.protocol.stores.asking import RetrieveItems
 from jiyi.stores.files.scoring import Search
 from jiyi.text.splitting import split
@@ -27,9 +27,9 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.queue import pending_work
 from models.stores import rows
-from models.stores.files.kept import INDEX, SCAN
 from models.stores.items import EMBED_ITEMS
-from models.stores.kept import KeptStore
+from models.stores.kinds.file import INDEX, SCAN
+from models.stores.kinds.kept import KeptStore
 from workers import ephemeral
 
 GROUP = "bench"
@@ -37,6 +37,10 @@ SEARCHES: tuple[Search, ...] = ("hybrid", "dense", "lexical")
 EVIDENCE_AT, FILES_AT = (3, 5, 10), 5
 #: Hits asked for: enough to see five different files.
 TOP_K = 200
+QUIET = Console(stderr=True)
+
+#: A file, and the number of a chunk in it.
+Chunk = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,9 @@ def conversation(entry: Mapping[str, Any], number: int) -> Conversation:
     return Conversation(f"conversation-{number}", files, turns, [(question, evidence) for question, evidence in asked if evidence])
 
 
-def said_by(one: Conversation) -> dict[tuple[str, int], set[str]]:
+def said_by(one: Conversation) -> dict[Chunk, set[str]]:
     """The turns of which each chunk, by file and number, says at least half."""
-    found: dict[tuple[str, int], set[str]] = {}
+    found: dict[Chunk, set[str]] = {}
     for name, text in one.files.items():
         for number, piece in enumerate(split(text)):
             found[name, number] = {
@@ -82,9 +86,10 @@ def said_by(one: Conversation) -> dict[tuple[str, int], set[str]]:
     return found
 
 
-def figures(ranked: Sequence[tuple[str, int]], evidence: set[str], one: Conversation, says: Mapping[tuple[str, int], set[str]]) -> dict[str, float]:
+def figures(ranked: Sequence[Chunk], evidence: set[str], one: Conversation, says: Mapping[Chunk, set[str]]) -> Figures:
     """Of one question: the share of its evidence, and of its files, that is found."""
-    made = {f"evidence@{most}": len(evidence & set().union(*(says[key] for key in ranked[:most]))) / len(evidence) for most in EVIDENCE_AT}
+    found = {most: set[str]().union(*(says[chunk] for chunk in ranked[:most])) for most in EVIDENCE_AT}
+    made = {f"evidence@{most}": len(evidence & turns) / len(evidence) for most, turns in found.items()}
     wanted = {one.turns[key][0] for key in evidence}
     files = list(dict.fromkeys(name for name, _ in ranked))[:FILES_AT]
     return made | {f"file@{FILES_AT}": len(wanted.intersection(files)) / len(wanted)}
@@ -109,13 +114,13 @@ def declare(name: str, folder: Path) -> KeptStore:
         return rows.need(connection, GROUP, name)
 
 
-def run(path: Path, limit: int | None, console: Console) -> dict[str, dict[str, float]]:
+def run(path: Path, limit: int | None = None, console: Console = QUIET) -> dict[str, Figures]:
     """Means over all questions, for each way to search."""
     read = [conversation(entry, number) for number, entry in enumerate(json.loads(path.read_text(encoding="utf-8"))[:limit])]
     with tempfile.TemporaryDirectory(prefix="jiyi-bench-") as home:
         folder = Path(home, "files")
         with ephemeral.database(Path(home), store_roots=str(folder)), whole_service():
-            rows_of: dict[Search, list[dict[str, float]]] = {search: [] for search in SEARCHES}
+            rows_of: dict[Search, list[Figures]] = {search: [] for search in SEARCHES}
             for one in track(read, description="conversations", console=console):
                 place = folder / one.name
                 place.mkdir(parents=True)
@@ -125,10 +130,10 @@ def run(path: Path, limit: int | None, console: Console) -> dict[str, dict[str, 
                 do_owed()
                 for search, found in _answers(one):
                     rows_of[search].append(found)
-    return {search: _mean(found) for search, found in rows_of.items()}
+    return {search: mean(found) for search, found in rows_of.items()}
 
 
-def _answers(one: Conversation) -> Iterator[tuple[Search, dict[str, float]]]:
+def _answers(one: Conversation) -> Iterator[tuple[Search, Figures]]:
     from tasks.stores.files.searching import search as searched
 
     says = said_by(one)
@@ -140,7 +145,3 @@ def _answers(one: Conversation) -> Iterator[tuple[Search, dict[str, float]]]:
                 found = searched(store, RetrieveItems(name=one.name, query=question, top_k=TOP_K, search=search))
                 ranked = [(str(hit.item.metadata["file_path"]), int(hit.item.metadata["chunk_index"])) for hit in found.hits]
                 yield search, figures(ranked, evidence, one, says)
-
-
-def _mean(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {name: round(sum(row[name] for row in found) / len(found), DECIMALS) for name in found[0]}

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,8 +24,10 @@ from typing import Any
 from rich.console import Console
 from sqlalchemy import text
 
-from bench.support.stores_files import GROUP, declare, do_owed
+from bench.support.stores_files import GROUP, QUIET, declare, do_owed
 from jiyi.protocol.stores.asking import RetrieveItems
+from jiyi.protocol.wire.vectors import Float32
+from jiyi.providers.embedders.hashing import HashingEmbedder
 from jiyi.stores.files.chunks import chunks_of
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
@@ -35,8 +39,12 @@ CHANGED, DELETED, RENAMED = 100, 10, 5
 #: Files in a folder, and characters of a file: three or four chunks.
 IN_FOLDER, CHARS = 100, 1_500
 QUESTIONS = 30
+#: What every line of a file begins with.
+FILE_NUMBER = re.compile(r"F\d{5}")
 SEED = 20240401
-WORDS = "kiln glaze clay wheel ash feldspar shelf cone bowl jar temperature log Monday Tuesday Harriet Tomas 窑 釉 林岚 橘子 温度 院子".split()
+WORDS = (
+    "kiln glaze clay wheel ash feldspar shelf cone bowl jar temperature log Monday Tuesday Harriet Tomas 窑 釉 林岚 橘子 温度 院子".split()
+)
 
 
 def write(folder: Path, number: int, version: int = 0) -> Path:
@@ -46,13 +54,13 @@ def write(folder: Path, number: int, version: int = 0) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     said, length = [f"# File {number}, version {version}"], 0
     while length < CHARS:
-        said.append(" ".join([*words.choices(WORDS, k=12), str(words.randrange(10**9))]) + ".")
+        said.append(f"F{number:05d} {' '.join(words.choices(WORDS, k=12))} {words.randrange(10**9)}.")
         length += len(said[-1])
     path.write_text("\n".join(said), encoding="utf-8")
     return path
 
 
-def run(files: int, console: Console) -> dict[str, Any]:
+def scale_files(files: int, console: Console = QUIET) -> dict[str, Any]:
     """Indexing of a tenth of the files and of all of them, each by a process of its own; then changes."""
     with tempfile.TemporaryDirectory(prefix="jiyi-bench-") as home:
         folder = Path(home, "files")
@@ -68,7 +76,11 @@ def run(files: int, console: Console) -> dict[str, Any]:
             return {
                 "indexing": found,
                 "peak_ratio": round(ratio, 2),
-                "after_changes": {"seconds": again["seconds"], "files_embedded": again["files_embedded"], "stale_chunks": _stale("many", many)},
+                "after_changes": {
+                    "seconds": again["seconds"],
+                    "files_embedded": again["files_embedded"],
+                    "stale_chunks": _stale("many", many),
+                },
                 "search_p50_ms": _p50("many"),
             }
 
@@ -88,7 +100,7 @@ def _change(folder: Path, files: int) -> None:
 def _indexed(name: str, folder: Path, console: Console) -> dict[str, Any]:
     console.print(f"indexing {folder.name}", style="dim")
     command = [sys.executable, "-m", "bench.support.stores_scale", name, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 – our own
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr[-2_000:])
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -127,32 +139,37 @@ def _p50(name: str) -> float:
 
 def main() -> None:
     """The process that indexes."""
-    from jiyi.providers.embedders.hashing import HashingEmbedder
-
     name, folder = sys.argv[1], Path(sys.argv[2])
-    texts: list[str] = []
+    embedded: set[str] = set()
     real = HashingEmbedder.passages
-    HashingEmbedder.passages = lambda self, some: texts.extend(text.split("\n")[0] for text in some) or real(self, some)  # type: ignore[method-assign]
+
+    def noted(self: HashingEmbedder, texts: Sequence[str]) -> Float32:
+        embedded.update(number for text in texts for number in FILE_NUMBER.findall(text))
+        return real(self, texts)
+
+    HashingEmbedder.passages = noted  # type: ignore[method-assign]
     with whole_service():
         store = declare(name, folder)
-        with unit_of_work() as connection:
-            before = {row.path: row.file_hash for row in connection.execute(_FILES, {"id": store.store_id})}
         begun = time.perf_counter()
         do_owed()
         seconds = time.perf_counter() - begun
         with unit_of_work() as connection:
-            after = {row.path: row.file_hash for row in connection.execute(_FILES, {"id": store.store_id})}
             chunks = connection.execute(_COUNT, {"id": store.store_id}).scalar_one()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     changed = sum(before.get(path) != digest for path, digest in after.items() if digest not in before.values())
-    found = {"seconds": round(seconds, 1), "peak_mb": round(peak), "chunks": chunks, "files_embedded": changed, "texts_embedded": len(texts)}
+    found = {
+        "seconds": round(seconds, 1),
+        "peak_mb": round(peak),
+        "chunks": chunks,
+        "files_embedded": changed,
+        "texts_embedded": len(texts),
+    }
     print(json.dumps(found))
 
 
 _ITEMS = text("SELECT item_id FROM store_items WHERE store_id = :id")
 _UNEMBEDDED = text("SELECT count(*) FROM store_items WHERE store_id = :id AND embedding IS NULL")
 _COUNT = text("SELECT count(*) FROM store_items WHERE store_id = :id")
-_FILES = text("SELECT path, file_hash FROM store_files WHERE store_id = :id")
 
 if __name__ == "__main__":
     main()

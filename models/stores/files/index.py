@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.stores.files.scoring import FileCorpus
-from models.stores.kept import KeptStore
+from models.stores.kinds.kept import KeptStore
 
 #: Bytes of all indexes that a process keeps: some 100,000 chunks of 384 values.
 MAX_BYTES = 512 << 20

@@ -68,9 +68,9 @@ def known(connection: Connection, group_id: str, store_id: UUID, cut: Mapping[st
     ]
 
 
-def find(connection: Connection, group_id: str, file_id: UUID) -> FileRow | None:
-    row = connection.execute(_FIND, {"group": group_id, "file": file_id}).one_or_none()
-    return None if row is None else FileRow(*row)
+def find(connection: Connection, group_id: str, file_ids: Sequence[UUID]) -> dict[UUID, FileRow]:
+    """Those of the files that are stored."""
+    return {row.file_id: FileRow(*row) for row in connection.execute(_FIND, {"group": group_id, "files": list(file_ids)})}
 
 
 def add(connection: Connection, group_id: str, store_id: UUID, found: Sequence[Found]) -> list[UUID]:
@@ -218,7 +218,7 @@ _KNOWN = text("""
 """)
 _FIND = text("""
     SELECT file_id, store_id, source, path, state, file_hash, encoding, chunk_size, chunk_overlap
-    FROM store_files WHERE group_id = :group AND file_id = :file
+    FROM store_files WHERE group_id = :group AND file_id = ANY(CAST(:files AS uuid[]))
 """)
 _ADD = text("""
     INSERT INTO store_files (file_id, group_id, store_id, source, path)

@@ -140,7 +140,7 @@ def _read(handle: int, path: Path, allowed: Sequence[Path], most_bytes: int) -> 
     if before.st_size > most_bytes:
         raise Unusable("too_large", f"it has {before.st_size:,} bytes, more than {most_bytes:,} (JIYI_STORE_MAX_FILE_MB): split it")
     blocks: list[bytes] = []
-    room = most_bytes + 1
+    room = before.st_size + 1  # one more than there is shows that it grows, and no log is read for ever
     while room > 0 and (block := os.read(handle, min(_BLOCK, room))):
         blocks.append(block)
         room -= len(block)

@@ -20,10 +20,10 @@ from models.queue.wakeups import wake
 from models.stores import paths
 from models.stores import rows as stores
 from models.stores.files import rows
-from models.stores.files.kept import INDEX
 from models.stores.files.rows import FileRow, Outcome
 from models.stores.items import EMBED_ITEMS
-from models.stores.kept import KeptStore
+from models.stores.kinds.file import INDEX
+from models.stores.kinds.kept import KeptStore
 from tasks.framework.work import Batch, work_task
 from tasks.stores.files import disk
 from tasks.stores.files.disk import Contents
@@ -43,15 +43,15 @@ def index_file(batch: Batch) -> None:
     Safe to repeat because a file's chunks have ids of their place, and replace those that it had: whoever dies while reading
     leaves the old index, whoever dies after the commit leaves nothing owed.
     """
+    with unit_of_work() as connection:
+        files = rows.find(connection, batch.group_id, batch.subject_ids)
+        found = stores.by_ids(connection, list({file.store_id for file in files.values()}))
     for file_id in batch.subject_ids:
-        with unit_of_work() as connection:
-            file = rows.find(connection, batch.group_id, file_id)
-            store = None if file is None else stores.by_ids(connection, [file.store_id]).get(file.store_id)
-        one = batch.only(file_id)
-        if file is None or store is None:
+        one, file = batch.only(file_id), files.get(file_id)
+        if file is None or file.store_id not in found:
             with one.finish():
                 continue
-        _index(one, store, file)
+        _index(one, found[file.store_id], file)
     wake(EMBED_ITEMS)
 
 

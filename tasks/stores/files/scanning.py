@@ -21,9 +21,9 @@ from models.queue.wakeups import wake
 from models.stores import paths
 from models.stores import rows as stores
 from models.stores.files import rows
-from models.stores.files.kept import INDEX, SCAN
 from models.stores.items import EMBED_ITEMS
-from models.stores.kept import KeptStore
+from models.stores.kinds.file import INDEX, SCAN
+from models.stores.kinds.kept import KeptStore
 from tasks.framework.jobs import Run, job
 from tasks.framework.work import Batch, work_task
 from tasks.stores.files import disk

@@ -13,7 +13,7 @@ from jiyi.stores.files.scoring import Scores, best, score
 from models.db.connection import unit_of_work
 from models.stores import items
 from models.stores.files.index import FileIndex, index_of
-from models.stores.kept import KeptStore
+from models.stores.kinds.kept import KeptStore
 from tasks.stores.embedders import StoreEmbedder, embedder_of_store
 
 

@@ -15,9 +15,9 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.queue import pending_work
 from models.stores import rows
-from models.stores.files.kept import INDEX, SCAN
 from models.stores.items import EMBED_ITEMS
-from models.stores.kept import KeptStore
+from models.stores.kinds.file import INDEX, SCAN
+from models.stores.kinds.kept import KeptStore
 from tasks.framework.work import run_until_idle
 from tasks.stores.embedding import embed_items
 from tasks.stores.files.indexing import index_file

@@ -10,7 +10,7 @@ import pytest
 
 from jiyi.errors import ConfigError
 from jiyi.settings import get_settings
-from models.stores.files.kept import check
+from models.stores.kinds.file import check
 from tasks.stores.files import disk
 from tests.integration.stores.files.folders import Folder, MakeFolder
 from tests.unit.stores.files.test_reading import pdf

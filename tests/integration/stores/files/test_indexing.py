@@ -11,8 +11,8 @@ from sqlalchemy import text
 from jiyi.operations.jobs import JOBS
 from jiyi.providers.embedders.hashing import HashingEmbedder
 from models.db.connection import unit_of_work
-from models.stores.files.kept import INDEX, SCAN
 from models.stores.files.rows import write_outcome
+from models.stores.kinds.file import INDEX, SCAN
 from tasks.framework.jobs import perform
 from tasks.framework.work import run_until_idle
 from tasks.stores.files import indexing

@@ -7,22 +7,23 @@ from pydantic import BaseModel
 from jiyi.protocol.stores.asking import SavedStore, UpdateStore, WrittenItem
 from jiyi.stores.config.types import FileMemoryConfig
 from models.db.actions import Context
-from models.stores import paths
+from models.stores import embedding, paths
 from models.stores.files import rows
 from models.stores.items import COUNT
-from models.stores.kept import Kept, KeptStore
+from models.stores.kinds import storefiles
+from models.stores.kinds.kept import Kept, KeptStore
 
 #: Kinds of work: look through a store's sources; read one file and index it.
 SCAN, INDEX = "scan_files", "index_file"
 
 
-def check(group_id: str, config: BaseModel, field: str) -> None:
+def check(group_id: str, config: BaseModel, path: str) -> None:
     """Raises :class:`jiyi.errors.ConfigError` for a path in none of the folders that stores may use."""
     assert isinstance(config, FileMemoryConfig)
+    embedding.check(config.embedding, f"{path}.embedding")
     for number, source in enumerate(config.file_sources):
-        paths.source_path(group_id, source.path, f"{field}.file_sources[{number}].path")
-    if config.path is not None:
-        paths.kept_path(group_id, config.path, f"{field}.index_path")
+        paths.source_path(group_id, source.path, f"{path}.file_sources[{number}].path")
+    storefiles.check(group_id, config.path, f"{path}.index_path")
 
 
 def load(context: Context, store: KeptStore) -> None:
