@@ -46,8 +46,10 @@ def chunks_of(store_id: UUID, source: str, path: str, text: str, size: int = SIZ
         size: characters of a chunk, at most.
         overlap: characters that a chunk repeats of the one before, at most; none only repeats.
     """
-    made = [(index, piece.text, text_digest(piece.text)) for index, piece in enumerate(split(text, size, overlap))]
-    return [
-        Chunk(chunk_id(store_id, source, path, index, digest), chunk_key(source, path, index), index, said, digest)
-        for index, said, digest in made
-    ]
+    return [chunk_of(store_id, source, path, index, piece.text) for index, piece in enumerate(split(text, size, overlap))]
+
+
+def chunk_of(store_id: UUID, source: str, path: str, index: int, text: str) -> Chunk:
+    """One chunk that says this."""
+    digest = text_digest(text)
+    return Chunk(chunk_id(store_id, source, path, index, digest), chunk_key(source, path, index), index, text, digest)

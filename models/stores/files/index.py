@@ -100,13 +100,17 @@ def _read(connection: Connection, store: KeptStore, model: str) -> FileIndex:
     return FileIndex(store.revision, model, corpus, positions[:row], dimensions, skipped, pending)
 
 
-_SIZE = text("""
-    SELECT count(*), coalesce(min(vector_dims(embedding)) FILTER (WHERE embedding_model = :model), 0) FROM store_items
-    WHERE group_id = :group AND store_id = :store AND file_id IS NOT NULL
+# A file that was only taken over from a saved index counts when it was read.
+_OF_STORE = """
+    FROM store_items i JOIN store_files f ON f.group_id = i.group_id AND f.file_id = i.file_id
+    WHERE i.group_id = :group AND i.store_id = :store AND f.state <> 'pending'
+"""
+_SIZE = text(f"""
+    SELECT count(*), coalesce(mode() WITHIN GROUP (ORDER BY vector_dims(i.embedding)) FILTER (WHERE i.embedding_model = :model), 0)
+    {_OF_STORE}
 """)
-_CHUNKS = text("""
-    SELECT position, file_id, tokens, metadata ->> 'file_day' AS file_day, embedding_model AS model,
-        CASE WHEN embedding_model = :model THEN embedding END AS embedding
-    FROM store_items WHERE group_id = :group AND store_id = :store AND file_id IS NOT NULL
-    ORDER BY file_id, chunk_index
+_CHUNKS = text(f"""
+    SELECT i.position, i.file_id, i.tokens, i.metadata ->> 'file_day' AS file_day, i.embedding_model AS model,
+        CASE WHEN i.embedding_model = :model THEN i.embedding END AS embedding
+    {_OF_STORE} ORDER BY i.file_id, i.chunk_index
 """)

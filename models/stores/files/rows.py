@@ -18,6 +18,8 @@ from jiyi.stores.files.states import FileState
 
 #: Rows of one statement.
 PAGE = 1_000
+#: Characters that are kept of what is the matter.
+MAX_REASON = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +198,9 @@ def stores_of_files(connection: Connection, group_id: str | None, after: UUID | 
     return [(row.store_id, row.group_id) for row in rows]
 
 
-def note_scan(connection: Connection, store_id: UUID) -> None:
-    """The sources of a store were looked through."""
-    connection.execute(_SCANNED, {"id": store_id})
+def note_scan(connection: Connection, store_id: UUID, state: str, reason: str) -> None:
+    """The sources of a store were looked through. That its saved index was corrupt stays said until it is saved again."""
+    connection.execute(_SCANNED, {"id": store_id, "state": state, "reason": reason[:MAX_REASON]})
 
 
 def make_due(connection: Connection, group_id: str, store_id: UUID) -> list[UUID]:
@@ -211,7 +213,11 @@ _STORES = text("""
     WHERE type = 'file' AND (CAST(:group AS text) IS NULL OR group_id = :group) AND (CAST(:after AS uuid) IS NULL OR store_id > :after)
     ORDER BY store_id LIMIT :limit
 """)
-_SCANNED = text("UPDATE stores SET scanned_at = clock_timestamp() WHERE store_id = :id")
+_SCANNED = text("""
+    UPDATE stores SET scanned_at = clock_timestamp(), state = CASE state WHEN 'corrupt' THEN state ELSE :state END,
+        state_reason = CASE state WHEN 'corrupt' THEN state_reason ELSE :reason END
+    WHERE store_id = :id
+""")
 _KNOWN = text("""
     SELECT file_id, source, path, size, modified_ns, file_hash, indexed_at, chunk_size, chunk_overlap, encoding
     FROM store_files WHERE group_id = :group AND store_id = :store ORDER BY source, path

@@ -8,8 +8,7 @@ from jiyi.protocol.stores.asking import SavedStore, UpdateStore, WrittenItem
 from jiyi.stores.config.types import FileMemoryConfig
 from models.db.actions import Context
 from models.stores import embedding, paths
-from models.stores.files import rows
-from models.stores.items import COUNT
+from models.stores.files import rows, saved
 from models.stores.kinds import storefiles
 from models.stores.kinds.kept import Kept, KeptStore
 
@@ -27,7 +26,8 @@ def check(group_id: str, config: BaseModel, path: str) -> None:
 
 
 def load(context: Context, store: KeptStore) -> None:
-    """Owe a look through the sources; nobody waits for it."""
+    """Take over an index that was built elsewhere, the first time, and owe a look through the sources; nobody waits for it."""
+    saved.load(context, store)
     context.owe(SCAN, [(store.store_id, store.group_id)])
 
 
@@ -37,9 +37,8 @@ def update(_context: Context, _store: KeptStore, _request: UpdateStore) -> Writt
 
 
 def save(context: Context, store: KeptStore) -> SavedStore:
-    """Nothing has to be saved: chunks and vectors are in the database."""
-    count = context.connection.execute(COUNT, {"group": store.group_id, "store": store.store_id}).scalar_one()
-    return SavedStore(path=None, items=int(count))
+    """Write the index to the file of its ``index_path``."""
+    return saved.save(context, store)
 
 
 def reindex(context: Context, store: KeptStore) -> int:

@@ -64,9 +64,7 @@ def scan_files(batch: Batch) -> None:
         with batch.finish() as (connection, owed):
             if owed:
                 _apply(connection, store, made)
-                state = "unreadable" if look.unseen else "ready"
-                stores.set_state(connection, store_id, state, "; ".join(look.notes[:MAX_NOTES]))
-                rows.note_scan(connection, store_id)
+                rows.note_scan(connection, store_id, "unreadable" if look.unseen else "ready", "; ".join(look.notes[:MAX_NOTES]))
         wake(INDEX, EMBED_ITEMS)
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from jiyi.protocol.stores.asking import FoundItems, RetrieveItems
 from jiyi.stores.config.types import FileMemoryConfig
+from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.queue import pending_work
@@ -40,6 +41,11 @@ class Folder:
         FileMemoryConfig.model_validate(given)
         with unit_of_work() as connection:
             self.store_id, _ = rows.declare(connection, self.group, "", "notes", "file", given)
+
+    def perform(self, deed: Callable[[Context, KeptStore], Any]) -> Any:
+        """Load, save or re-index it, as the action does."""
+        with for_groups(self.group), unit_of_work() as connection:
+            return deed(Context(connection, Actor(self.group), "test"), rows.need(connection, self.group, "notes"))
 
     @property
     def store(self) -> KeptStore:
