@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import jiyi
-from jiyi.cli import conversations, erasure, output, reflection, retrieval, tiers
+from jiyi.cli import conversations, erasure, output, reflection, retrieval, stores, tiers
 from jiyi.cli.accounts import keys, users
 from jiyi.cli.memory import archive, export, importing, lists, observe
 from jiyi.cli.operations import dead_letters, doctor, embedders, jobs, llms, service, stats
@@ -81,6 +81,7 @@ for command, panel in (
     app.command(rich_help_panel=panel)(command)
 app.add_typer(dead_letters.app, name="dead", rich_help_panel=LOOKING)
 app.add_typer(doctor.app, name="doctor", rich_help_panel=LOOKING)
+app.add_typer(stores.app, name="stores", rich_help_panel=TALKING)
 app.add_typer(keys.app, name="keys", rich_help_panel=RUNNING)
 app.add_typer(users.app, name="users", rich_help_panel=RUNNING)
 app.add_typer(archive.app, name="archive", rich_help_panel=RUNNING)

@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, delete, select, text
 
 from jiyi.erasure.names import Whom
-from models.erasure import conversations, tiers
+from models.erasure import conversations, stores, tiers
 from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
 from models.memory.agents import AgentName
@@ -100,6 +100,7 @@ def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> C
             if found:
                 gone[table] += connection.execute(change, {"group": group_id, "keys": found}).rowcount
             after = rows[-1].key
+    gone["attachments"] += stores.tidy(connection, group_id)
     return gone
 
 
@@ -218,6 +219,7 @@ _SCRUB = {
         ),
         ("knowledge_history", "history_id::text", "reason", "group_id = :group", "UPDATE knowledge_history SET reason = ''"),
         *conversations.SCRUBBED,
+        *stores.SCRUBBED,
         (
             "job_ticks",
             "job || '/' || slot::text",

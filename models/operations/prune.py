@@ -30,6 +30,9 @@ _OLD = {
         AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.subject_id = t.event_id AND d.group_id = t.group_id AND d.state = 'open')
     """,
     "dead_letters": "state <> 'open' AND resolved_at < :before",
+    "store_operations": "created_at < :before",
+    # Stores of a graph's run, with all that they hold; the group's stay.
+    "stores": "run_id <> '' AND used_at < :before",
     # What a job did last stays, however long ago it was.
     "job_ticks": "slot < :before AND EXISTS (SELECT FROM job_ticks later WHERE later.job = t.job AND later.slot > t.slot)",
 }

@@ -121,11 +121,9 @@ def load(context: Context, request: StoreName) -> StoreState:
     Reads its file the first time, and owes the work that brings its index up to date; waits for none of it.
     """
     store = rows.need(context.connection, context.group_id, request.name, request.run_id)
-    first = not store.loaded
     KEPT[store.type].load(context, store)
     rows.touch(context.connection, store.store_id)
-    if first:
-        context.audit(store.name, run_id=store.run_id)
+    context.audit(store.name, run_id=store.run_id)
     return reads.state(context.connection, context.group_id, request.name, request.run_id)
 
 

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from uuid import UUID
 
 import numpy as np
+from pgvector import Vector
 from sqlalchemy import Connection
 
 from jiyi.protocol.wire.vectors import Float32
@@ -26,19 +27,19 @@ FETCHED = 2_000
 
 
 class StoreIndex:
-    """The vectors of one model that a store's items have, and where the items stand. Used under its lock."""
+    """The vectors of one model and size that a store's items have, and where the items stand. Used under its lock."""
 
-    def __init__(self, model: str) -> None:
-        self.model = model
+    def __init__(self, model: str, dimensions: int) -> None:
+        self.model, self.dimensions = model, dimensions
         self.lock = threading.Lock()
         self.revision = self.generation = -1
         self._first: int | None = None
-        #: Items with vectors of another model, or of another size than the first one's (DA-33); and without any.
+        #: Items with vectors of another model, or of another size (DA-33); and without any.
         self.other: set[int] = set()
         self.pending: set[int] = set()
         self._rows: dict[int, int] = {}
         self._positions = np.empty(0, dtype=np.int64)
-        self._matrix: Float32 = np.empty((0, 0), dtype=np.float32)
+        self._matrix: Float32 = np.empty((0, dimensions), dtype=np.float32)
 
     @property
     def size(self) -> int:
@@ -70,32 +71,23 @@ class StoreIndex:
     def cosines(self, query: Float32) -> tuple[Float32, np.ndarray[tuple[int], np.dtype[np.int64]]]:
         """The cosine of every item with a comparable vector, and the items' positions."""
         count = len(self._rows)
-        if not count or self._matrix.shape[1] != len(query):
-            return np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64)
         scores: Float32 = self._matrix[:count] @ query
         return scores, self._positions[:count]
 
-    def skipped(self, query: Float32 | None) -> int:
-        """Items whose vectors cannot be compared with the question's."""
-        alike = query is None or not self.size or self._matrix.shape[1] == len(query)
-        return len(self.other) + (0 if alike else self.size)
-
-    def _put(self, position: int, model: str | None, vector: Float32 | None) -> None:
+    def _put(self, position: int, model: str | None, vector: Vector | None) -> None:
         self._remove(position)
         if vector is None:
             self.pending.add(position)
             return
-        values = np.asarray(vector, dtype=np.float32)
-        if model != self.model or (self._rows and len(values) != self._matrix.shape[1]):
+        values: Float32 = vector.to_numpy()
+        if model != self.model or len(values) != self.dimensions:
             self.other.add(position)
             return
         row = len(self._rows)
-        if self._matrix.shape[1] != len(values):
-            self._matrix = np.empty((FIRST_ROOM, len(values)), dtype=np.float32)
-            self._positions = np.empty(FIRST_ROOM, dtype=np.int64)
-        elif row == len(self._matrix):
-            self._matrix = np.concatenate([self._matrix, np.empty_like(self._matrix)])
-            self._positions = np.concatenate([self._positions, np.empty_like(self._positions)])
+        if row == len(self._matrix):
+            room = max(FIRST_ROOM, row)
+            self._matrix = np.concatenate([self._matrix, np.empty((room, self.dimensions), dtype=np.float32)])
+            self._positions = np.concatenate([self._positions, np.empty(room, dtype=np.int64)])
         self._matrix[row], self._positions[row], self._rows[position] = values, position, row
 
     def _remove(self, position: int) -> None:
@@ -130,12 +122,12 @@ class _Indexes:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, UUID, str], StoreIndex] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, UUID, str, int], StoreIndex] = OrderedDict()
 
-    def of(self, group_id: str, store_id: UUID, model: str) -> StoreIndex:
+    def of(self, group_id: str, store_id: UUID, model: str, dimensions: int) -> StoreIndex:
         with self._lock:
-            key = (group_id, store_id, model)
-            found = self._kept.setdefault(key, StoreIndex(model))
+            key = (group_id, store_id, model, dimensions)
+            found = self._kept.setdefault(key, StoreIndex(model, dimensions))
             self._kept.move_to_end(key)
             while len(self._kept) > 1 and sum(one.bytes for one in self._kept.values()) > MAX_BYTES:
                 self._kept.popitem(last=False)

@@ -115,7 +115,7 @@ def item_of(connection: Connection, row: Row[Any], *, whole: bool = True, vector
         input_snapshot=given,
         output_snapshot=output,
         metadata=row.metadata,
-        embedding=[float(value) for value in row.embedding] if vector and row.embedding is not None else None,
+        embedding=row.embedding.to_list() if vector and row.embedding is not None else None,
         timestamp=row.created_at.timestamp(),
     )
 

@@ -33,20 +33,24 @@ def search(store: KeptStore, request: RetrieveItems) -> FoundItems:
     question = query_text(request.query, config.max_content_length, config.fidelity)
     embedder, query, notes = _query(store, question)
     wanted = CANDIDATES * request.top_k
+    near: dict[int, float] = {}
+    skipped = pending = 0
     with reading() as connection:
-        index = INDEXES.of(store.group_id, store.store_id, "" if embedder is None else embedder.model)
-        with index.lock:
-            index.sync(connection, store.store_id)
-            near = {} if query is None else _nearest(*index.cosines(query), wanted, request.similarity_threshold)
-            skipped, pending = index.skipped(query), len(index.pending)
-        if len(index.other) and not skipped:
-            skipped = len(index.other)
+        if embedder is not None and query is not None:
+            index = INDEXES.of(store.group_id, store.store_id, embedder.model, len(query))
+            with index.lock:
+                index.sync(connection, store.store_id)
+                near = _nearest(*index.cosines(query), wanted, request.similarity_threshold)
+                skipped, pending = len(index.other), len(index.pending)
         found = items.by_positions(connection, store, list(near))
-        compared = embedder.model if embedder is not None and query is not None else None
-        by_words = _by_words(connection, store, question, compared, wanted) if pending or skipped or query is None else []
-        if skipped and query is not None:
+        if skipped:
             log.warning(
-                "store %s: %d items have vectors of another model or size, and were looked for by their words", store.store_id, skipped
+                "store %s: %d items have vectors of another model or size, and are looked for by their words", store.store_id, skipped
+            )
+        by_words: Sequence[Row[Any]] = ()
+        if query is None or skipped or pending:
+            by_words = _by_words(
+                connection, store, question, (embedder.model, len(query)) if embedder and query is not None else None, wanted
             )
         found |= {row.position: row for row in by_words if row.position not in near}
         ranked = _ranked(question, found, near, config)[: request.top_k]
@@ -85,10 +89,11 @@ def _ranked(
     return sorted(scored, key=lambda one: (-one[0], -one[1]))
 
 
-def _by_words(connection: Connection, store: KeptStore, question: str, model: str | None, wanted: int) -> Sequence[Row[Any]]:
-    """Items without a vector of the model (None: all) that share most words with the question."""
+def _by_words(connection: Connection, store: KeptStore, question: str, compared: tuple[str, int] | None, wanted: int) -> Sequence[Row[Any]]:
+    """Items without a vector of this model and size (None: all) that share most words with the question."""
     terms = list(dict.fromkeys(asked_tokens(question)))
-    values = {"group": store.group_id, "store": store.store_id, "model": model, "terms": terms, "limit": wanted}
+    model, size = compared or (None, None)
+    values = {"group": store.group_id, "store": store.store_id, "model": model, "size": size, "terms": terms, "limit": wanted}
     return connection.execute(_BY_WORDS, values).all() if terms else []
 
 
@@ -103,6 +108,6 @@ _BY_WORDS = text("""
         SELECT count(*) AS shared FROM unnest(CAST(:terms AS text[])) AS t(term) WHERE t.term = ANY(string_to_array(i.tokens, ' '))
     ) s
     WHERE group_id = :group AND store_id = :store AND s.shared > 0
-        AND (CAST(:model AS text) IS NULL OR embedding_model IS DISTINCT FROM :model)
+        AND (CAST(:model AS text) IS NULL OR embedding_model IS DISTINCT FROM :model OR vector_dims(embedding) <> :size)
     ORDER BY s.shared DESC, position DESC LIMIT :limit
 """)

@@ -35,6 +35,7 @@ TAGS = {
     "reflections": "What agents concluded from their memories.",
     "tiers": "What a workflow's nodes say: quarantine, working memory, long-term memory.",
     "conversations": "What is remembered of conversations, and what of it belongs before an answer.",
+    "stores": "Stores that graphs of agents declare: searched, written, looked at.",
     "service": "Counts, queues, dead letters, scheduled jobs.",
     "erasure": "Erasing for good.",
 }
