@@ -128,4 +128,6 @@ def _apply(connection: Connection, store: KeptStore, made: Changes) -> None:
         owed += rows.move(connection, group_id, store_id, revision, known.file_id, to, None if day is None else day.isoformat())
     added = rows.add(connection, group_id, store_id, made.added)
     pending_work.owe(connection, EMBED_ITEMS, [(item_id, group_id) for item_id in owed])
-    pending_work.owe(connection, INDEX, [(file_id, group_id) for file_id in (*added, *made.changed)])
+    due = [*added, *made.changed]
+    for start in range(0, len(due), PAGE):
+        pending_work.owe(connection, INDEX, [(file_id, group_id) for file_id in due[start : start + PAGE]])

@@ -88,9 +88,7 @@ def test_vectors_that_cannot_be_compared_are_not_taken_over(saved: Folder, roots
 def test_da45_an_update_does_nothing(saved: Folder) -> None:
     before = saved.chunks()
     said = UpdateStore(name="notes", role="writer", inputs_text=KILN)
-    done = saved.perform(
-        lambda context, store: file.KEPT.update(context, store, UpdateStore(name="notes", role="writer", inputs_text=KILN))
-    )
+    done = saved.perform(lambda context, store: file.KEPT.update(context, store, said))
     assert (done.item_id, done.reason) == (None, "a store of files is only read")
     assert saved.chunks() == before
 
