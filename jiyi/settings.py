@@ -434,6 +434,9 @@ class Settings(BaseSettings):
         "docs",
         description="Folders, with `:` between them, that stores may read files from and write files to; relative ones are looked for where the service runs. `{group}` stands for the group's name. Relative paths of `memory_path` and `index_path` are the group's own, in `$JIYI_HOME/stores`. Empty: none.",
     )
+    store_max_file_mb: int = Field(
+        20, ge=1, le=1_024, description="Megabytes of a file that stores read; larger ones are left out, and said so."
+    )
     scan_stores_minutes: int = Field(
         5, ge=0, le=10_080, description="How often the files of stores are looked through for changes; 0 switches it off."
     )

@@ -43,6 +43,7 @@ JOB_MODULES = [
     "tasks.retrieval.warm",
     "tasks.tiers.digests",
     "tasks.tiers.screening",
+    "tasks.stores.files.scanning",
 ]
 
 app = Celery("jiyi", broker=settings.need("broker_url"))
@@ -69,6 +70,7 @@ app.conf.update(
         "tasks.accounts",
         "tasks.operations.canaries",
         "tasks.stores.embedding",
+        "tasks.stores.files.indexing",
         "tasks.stores.searching",
         "tasks.stores.sending",
         "tasks.tiers.context",

@@ -107,6 +107,7 @@ _ALL = (
         time_limit=30,
     ),
     Job("digest", "Digest what came into each group's quarantine: in clusters, with words for people.", "digest_hours", queue="reflection"),
+    Job("scan_stores", "Look through the files of stores for what is new, changed or gone.", "scan_stores_minutes"),
     Job("expire_working_memory", "Take out of working memory what has been there for its time.", "wm_expire_minutes"),
 )
 #: Every job there is, by name.

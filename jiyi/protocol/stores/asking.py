@@ -119,6 +119,9 @@ class RetrieveItems(StoreName):
     query: str = Field(max_length=MAX_QUERY)
     top_k: int = Field(3, ge=1, le=MAX_TOP_K)
     similarity_threshold: float = Field(-1, ge=-1, le=1)
+    search: Literal["hybrid", "dense", "lexical"] | None = Field(
+        None, description="How a store of files is searched: by meaning and words, or by either alone; as declared unless given."
+    )
 
 
 class FoundItems(BaseModel):
