@@ -313,6 +313,7 @@ class Settings(BaseSettings):
     retrieval_threads: int = Field(8, ge=1, le=64, description="Retrievals that one retrieval worker answers at a time.")
     upkeep_threads: int = Field(2, ge=1, le=64, description="Tasks that one upkeep worker runs at a time.")
     reflection_threads: int = Field(2, ge=1, le=64, description="Reflections that one reflection worker runs at a time.")
+    growth_threads: int = Field(2, ge=1, le=64, description="Tasks that one growth worker runs at a time.")
     reflect_minutes: int = Field(
         0,
         ge=0,
