@@ -39,6 +39,8 @@ QUEUES: dict[str, str] = {
     "enlarge": "upkeep",
     "extract": "reflection",
     "erase": "upkeep",
+    "fire_schedule": "growth",
+    "heartbeat": "growth",
     "strengthen": "upkeep",
     "summarize": "reflection",
     "tokenize": "upkeep",
