@@ -317,6 +317,7 @@ class Settings(BaseSettings):
     retrieval_threads: int = Field(8, ge=1, le=64, description="Retrievals that one retrieval worker answers at a time.")
     upkeep_threads: int = Field(2, ge=1, le=64, description="Tasks that one upkeep worker runs at a time.")
     reflection_threads: int = Field(2, ge=1, le=64, description="Reflections that one reflection worker runs at a time.")
+    growth_threads: int = Field(2, ge=1, le=64, description="Tasks that one growth worker runs at a time.")
     reflect_minutes: int = Field(
         0,
         ge=0,
@@ -391,6 +392,13 @@ class Settings(BaseSettings):
     )
 
     # Scheduled jobs (docs/jobs.md)
+    due_scan_seconds: int = Field(
+        60,
+        ge=0,
+        le=60,
+        description="How often the job `due_scan` looks for schedules and heartbeats that are due in the next minute; 0: neither reminders nor heartbeats.",
+    )
+    schedules_max: int = Field(1_000, ge=1, le=100_000, description="Schedules that one agent may have, those that are over left out.")
     wm_expire_minutes: int = Field(
         10,
         ge=0,

@@ -10,6 +10,7 @@ from models.conversations import actions as conversations
 from models.conversations import commands, resources
 from models.db.actions import REGISTERED, Action
 from models.erasure import actions as erasure
+from models.growth import heartbeat_actions, schedule_actions
 from models.memory import actions as memory
 from models.memory import questions as memory_questions
 from models.operations import actions as operations
@@ -23,5 +24,6 @@ from models.tiers import questions as tiers_questions
 SUBJECTS = (
     *(accounts, conversations, commands, resources, erasure, memory, memory_questions),
     *(operations, queue, reflection, stores, tiers, tiers_questions),
+    *(schedule_actions, heartbeat_actions),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

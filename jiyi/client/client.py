@@ -19,6 +19,7 @@ from jiyi.client.conversations import Conversations
 from jiyi.client.dead_letters import DeadLetters
 from jiyi.client.embeddings import Embeddings
 from jiyi.client.erasure import Erasure
+from jiyi.client.growth import Growth
 from jiyi.client.jobs import Jobs
 from jiyi.client.keys import Keys
 from jiyi.client.memory import Memory
@@ -67,6 +68,7 @@ class Verbs(Asking[W]):
         self.dead_letters: DeadLetters[W] = DeadLetters(calls)
         self.embeddings: Embeddings[W] = Embeddings(calls)
         self.erasure: Erasure[W] = Erasure(calls)
+        self.growth: Growth[W] = Growth(calls)
         self.jobs: Jobs[W] = Jobs(calls)
         self.keys: Keys[W] = Keys(calls)
         self.memory: Memory[W] = Memory(calls)

@@ -108,6 +108,15 @@ _ALL = (
     ),
     Job("digest", "Digest what came into each group's quarantine: in clusters, with words for people.", "digest_hours", queue="reflection"),
     Job("scan_stores", "Look through the files of stores for what is new, changed or gone.", "scan_stores_minutes"),
+    # Beside a scan under way: what one has taken the other passes over.
+    Job(
+        "due_scan",
+        "Owe the schedules and heartbeats that are due, and deliver alerts whose quiet hours are over.",
+        "due_scan_seconds",
+        queue="growth",
+        time_limit=50,
+        overlaps=True,
+    ),
     Job("expire_working_memory", "Take out of working memory what has been there for its time.", "wm_expire_minutes"),
 )
 #: Every job there is, by name.

@@ -6,6 +6,7 @@ from models.accounts import tables as accounts
 from models.conversations import tables as conversations
 from models.db.base import Base
 from models.erasure import tables as erasure
+from models.growth import heartbeat_tables, schedule_tables
 from models.memory import tables as memory
 from models.operations import tables as operations
 from models.queue import tables as queue
@@ -14,4 +15,18 @@ from models.retrieval import tables as retrieval
 from models.stores import tables as stores
 from models.tiers import tables as tiers
 
-__all__ = ["Base", "accounts", "conversations", "erasure", "memory", "operations", "queue", "reflection", "retrieval", "stores", "tiers"]
+__all__ = [
+    "Base",
+    "accounts",
+    "conversations",
+    "erasure",
+    "heartbeat_tables",
+    "memory",
+    "operations",
+    "queue",
+    "reflection",
+    "retrieval",
+    "schedule_tables",
+    "stores",
+    "tiers",
+]

@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, delete, select, text
 
 from jiyi.erasure.names import Whom
-from models.erasure import conversations, stores, tiers
+from models.erasure import conversations, schedules, stores, tiers
 from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
 from models.memory.agents import AgentName
@@ -220,6 +220,7 @@ _SCRUB = {
         ("knowledge_history", "history_id::text", "reason", "group_id = :group", "UPDATE knowledge_history SET reason = ''"),
         *conversations.SCRUBBED,
         *stores.SCRUBBED,
+        *schedules.SCRUBBED,
         (
             "job_ticks",
             "job || '/' || slot::text",

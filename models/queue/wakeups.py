@@ -43,6 +43,8 @@ QUEUES: dict[str, str] = {
     "index_file": "upkeep",
     "scan_files": "upkeep",
     "send_item": "upkeep",
+    "fire_schedule": "growth",
+    "heartbeat": "growth",
     "strengthen": "upkeep",
     "summarize": "reflection",
     "tokenize": "upkeep",

@@ -9,8 +9,8 @@ from sqlalchemy.dialects import postgresql
 from alembic import op
 from models.db.roles import isolate
 
-revision = "0014"
-down_revision = "0013"
+revision = "0015"
+down_revision = "0014"
 branch_labels = None
 depends_on = None
 
