@@ -6,6 +6,8 @@ from models.accounts import tables as accounts
 from models.conversations import tables as conversations
 from models.db.base import Base
 from models.erasure import tables as erasure
+from models.growth.artifacts import tables as growth_artifacts
+from models.growth.trajectories import tables as growth_trajectories
 from models.memory import tables as memory
 from models.operations import tables as operations
 from models.queue import tables as queue
@@ -13,4 +15,17 @@ from models.reflection import tables as reflection
 from models.retrieval import tables as retrieval
 from models.tiers import tables as tiers
 
-__all__ = ["Base", "accounts", "conversations", "erasure", "memory", "operations", "queue", "reflection", "retrieval", "tiers"]
+__all__ = [
+    "Base",
+    "accounts",
+    "conversations",
+    "erasure",
+    "growth_artifacts",
+    "growth_trajectories",
+    "memory",
+    "operations",
+    "queue",
+    "reflection",
+    "retrieval",
+    "tiers",
+]
