@@ -287,7 +287,11 @@ class Settings(BaseSettings):
         3, ge=1, le=1_000, description="A pattern is worth a skill when its experiences were used again so often together."
     )
     growth_min_confidence: float = Field(
-        0.7, ge=0, le=1, allow_inf_nan=False, description="A pattern, and a candidate, is worth a question to people from this confidence on."
+        0.7,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="A pattern, and a candidate, is worth a question to people from this confidence on.",
     )
     growth_auto_mode: bool = Field(
         False, description="Register candidates that pass the gate without asking; they stay disabled until somebody enables them."
@@ -295,7 +299,9 @@ class Settings(BaseSettings):
     trajectory_silence_minutes: float = Field(
         30.0, gt=0, le=10_080, description="Steps of a session that did not end are compressed after so many minutes without a new one."
     )
-    trajectory_days: int = Field(7, ge=1, le=3_650, description="Raw steps are deleted after so many days; what they were compressed to stays.")
+    trajectory_days: int = Field(
+        7, ge=1, le=3_650, description="Raw steps are deleted after so many days; what they were compressed to stays."
+    )
 
     # Workers
     intake_batch: int = Field(256, ge=1, le=10_000, description="Most messages that the intake takes in one transaction.")

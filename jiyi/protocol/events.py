@@ -261,7 +261,9 @@ class StepTaken(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    index: int = Field(ge=0, le=MAX_STEPS, description="Its number in the session, from 0. Steps are put in this order, whenever they come.")
+    index: int = Field(
+        ge=0, le=MAX_STEPS, description="Its number in the session, from 0. Steps are put in this order, whenever they come."
+    )
     step_type: StepType = Field(description="What it is: a request, a retrieval, a tool's call or result, or a generated text.")
     tool: Name | None = Field(None, description="Which tool; needed for tool_call and tool_result.")
     input: Told = Field("", description="What it got.")
@@ -394,7 +396,17 @@ EVENT_CLASSES: tuple[type[_Event], ...] = (
     FeedbackGiven,
 )
 #: What events are made of.
-_MODELS: tuple[type[BaseModel], ...] = (*EVENT_CLASSES, Observation, Configuration, ImportedCounters, Ending, Execution, Turn, StepTaken, Vote)
+_MODELS: tuple[type[BaseModel], ...] = (
+    *EVENT_CLASSES,
+    Observation,
+    Configuration,
+    ImportedCounters,
+    Ending,
+    Execution,
+    Turn,
+    StepTaken,
+    Vote,
+)
 #: Of all events and what is in them: names that are ours, whoever sent them.
 FIELD_NAMES = frozenset(name for cls in _MODELS for name in cls.model_fields)
 EVENT_TYPES = tuple(cls.model_fields["type"].default for cls in EVENT_CLASSES)

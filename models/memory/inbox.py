@@ -193,11 +193,7 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
         if error.diag.table_name != "events":
             raise
         raise CollisionError(str(error)) from None
-    if due := windows.owe(connection, batch.spoke, batch.ended):
-        result.due[windows.EXTRACT] = min(due)
-    taken, over = [one for one in fresh if isinstance(one, StepRecorded)], [one for one in fresh if isinstance(one, SessionEnded)]
-    if (compress_at := steps.owe(connection, taken, over)) is not None:
-        result.due[COMPRESS] = compress_at
+    result.due = _owe_sessions(connection, batch, fresh)
     result.owed.update(row.kind for row in rows.owed)
     result.nodes = rows.node_names
     result.configured = list({(event.group_id, event.agent_id) for event in fresh if isinstance(event, AgentConfigured)})
@@ -211,6 +207,17 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     if outgrown:
         result.owed[ENLARGE] = len(outgrown)
     return result
+
+
+def _owe_sessions(connection: Connection, batch: _Batch, fresh: Sequence[Event]) -> dict[str, datetime]:
+    """Owe what waits for a session's end, or for silence; which kinds of work, and when each is first due."""
+    found = {}
+    if due := windows.owe(connection, batch.spoke, batch.ended):
+        found[windows.EXTRACT] = min(due)
+    taken, over = [one for one in fresh if isinstance(one, StepRecorded)], [one for one in fresh if isinstance(one, SessionEnded)]
+    if (compress_at := steps.owe(connection, taken, over)) is not None:
+        found[COMPRESS] = compress_at
+    return found
 
 
 def _first_of_each(events: Iterable[Event]) -> tuple[dict[EventKey, Event], list[Event]]:

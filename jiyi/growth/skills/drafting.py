@@ -9,7 +9,14 @@ from jiyi.text.words import Language, language_of
 NAMED_EVIDENCE = 10
 
 _WORDS: dict[Language, dict[str, str]] = {
-    "en": {"name": "Handle: {}", "when": "When", "steps": "Steps", "evidence": "Evidence", "tools": "Tools", "does": "What helped with: {}"},
+    "en": {
+        "name": "Handle: {}",
+        "when": "When",
+        "steps": "Steps",
+        "evidence": "Evidence",
+        "tools": "Tools",
+        "does": "What helped with: {}",
+    },
     "zh": {"name": "处理：{}", "when": "何时使用", "steps": "步骤", "evidence": "依据", "tools": "工具", "does": "曾经有效的做法：{}"},
 }
 

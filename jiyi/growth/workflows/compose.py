@@ -6,7 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from jiyi.growth.skills.types import MAX_BODY_CHARS, MAX_DESCRIPTION_CHARS, MAX_EVIDENCE, MAX_NAME_CHARS, MAX_TRIGGERS, Pattern, SkillCandidate
+from jiyi.growth.skills.types import (
+    MAX_BODY_CHARS,
+    MAX_DESCRIPTION_CHARS,
+    MAX_EVIDENCE,
+    MAX_NAME_CHARS,
+    MAX_TRIGGERS,
+    Pattern,
+    SkillCandidate,
+)
 from jiyi.growth.trajectories.compress import Trajectory
 from jiyi.growth.workflows.yaml_text import to_yaml
 from jiyi.text.digests import text_digest

@@ -1,8 +1,8 @@
 """Running a workflow with the caller's own tools: each step within its time, each failure told (ZC-71).
 
-    from jiyi.growth.workflows import pipelines
+from jiyi.growth.workflows import pipelines
 
-    done = pipelines.run(workflow.body, {"search": search, "mail": mail}, inputs={"mail": {"to": "mia"}})
+done = pipelines.run(workflow.body, {"search": search, "mail": mail}, inputs={"mail": {"to": "mia"}})
 """
 
 from __future__ import annotations

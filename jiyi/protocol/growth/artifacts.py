@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from jiyi.growth.feedback.evolution import EvolutionEvent
 from jiyi.growth.feedback.trust import Recommendation, Sentiment, Signal
@@ -108,6 +108,8 @@ class PatternRows(BaseModel):
 
 class GiveFeedback(Request, Vote):
     """A vote on a skill or a workflow; the same ``id`` counts once."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: UUID | None = Field(None, description="Your own id; the same one counts once. A new one unless given.")
 

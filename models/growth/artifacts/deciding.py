@@ -47,7 +47,9 @@ def decide(context: Context, artifact: ArtifactKind, artifact_id: UUID, decision
     if row is None or row.status == "deleted":
         raise NotFound(f"id: no {artifact} {artifact_id} in the group {context.group_id!r}")
     if row.status not in decision.of:
-        raise Conflict(f"id: the {artifact} is {row.status}{_by(row.decided_by)}; only what is {' or '.join(decision.of)} can be {decision.kind}")
+        raise Conflict(
+            f"id: the {artifact} is {row.status}{_by(row.decided_by)}; only what is {' or '.join(decision.of)} can be {decision.kind}"
+        )
     if decision.enabled is not None and decision.to is None and row.enabled == decision.enabled:
         raise Conflict(f"id: the {artifact} is {decision.kind} already{_by(row.decided_by)}")
     now = datetime.now(UTC)

@@ -11,7 +11,9 @@ from jiyi.protocol.growth.artifacts import ArtifactState, PatternState, PendingH
 from models.memory.agents import AgentName
 
 
-def artifact(connection: Connection, group_id: str, kind: ArtifactKind, artifact_id: UUID, *, deleted: bool = False) -> ArtifactState | None:
+def artifact(
+    connection: Connection, group_id: str, kind: ArtifactKind, artifact_id: UUID, *, deleted: bool = False
+) -> ArtifactState | None:
     """One artifact of the group; None if there is none, or (unless ``deleted``) it was deleted."""
     row = connection.execute(_ONE, {"group": group_id, "artifact": kind, "id": artifact_id, "deleted": deleted}).mappings().one_or_none()
     return None if row is None else ArtifactState.model_validate(dict(row))

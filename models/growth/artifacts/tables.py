@@ -47,10 +47,7 @@ class Artifact(Base):
     """A skill or a workflow, from candidate to archive; prompt text or YAML only, and disabled until somebody enables it (ZC-69)."""
 
     __tablename__ = "artifacts"
-    __table_args__ = (
-        _of_agent(),
-        Index("artifacts_once_idx", "group_id", "agent_id", "artifact", "pattern_hash", unique=True),
-    )
+    __table_args__ = (_of_agent(), Index("artifacts_once_idx", "group_id", "agent_id", "artifact", "pattern_hash", unique=True))
 
     artifact_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[str] = mapped_column(Text)

@@ -78,6 +78,7 @@ _KEEP = text("""
 _COMPRESSED = text("UPDATE trajectory_events SET trajectory_id = :id WHERE group_id = :group AND event_id = ANY(:ids)")
 _PRUNE = text("""
     DELETE FROM trajectory_events WHERE (group_id, event_id) IN (
-        SELECT group_id, event_id FROM trajectory_events WHERE received_at < :before ORDER BY received_at LIMIT :limit FOR UPDATE SKIP LOCKED
+        SELECT group_id, event_id FROM trajectory_events WHERE received_at < :before ORDER BY received_at LIMIT :limit
+        FOR UPDATE SKIP LOCKED
     )
 """)
