@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from jiyi.conversations.types import CombinedExtraction, KnownFact, Message
+from jiyi.growth.skills.types import Pattern, SkillCandidate
 from jiyi.text.words import Language
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Poignant",
     "Points",
     "Question",
+    "SkillDraft",
     "Summarised",
     "Summary",
     "Triple",
@@ -291,6 +293,31 @@ class Extraction(Question[CombinedExtraction]):
             if wrong:
                 found.append(f"memories.{place}.supersedes: {wrong} are no numbers of the statements 0 … {len(self.known) - 1}")
         return found
+
+
+class SkillDraft(Question[SkillCandidate]):
+    """Which skill comes of what helped with the same problem several times (ZC-67)?"""
+
+    prompt: ClassVar[str] = "skill"
+    answer: ClassVar[type[BaseModel]] = SkillCandidate
+
+    pattern: Pattern
+
+    @property
+    def text(self) -> str:
+        return self.pattern.title
+
+    @property
+    def about(self) -> str:
+        return "; ".join([*self.pattern.wordings[1:], *(f"tool: {tool}" for tool in self.pattern.tools_used)])
+
+    @property
+    def statements(self) -> list[str]:
+        return self.pattern.common_steps
+
+    def problems(self, answer: SkillCandidate) -> list[str]:
+        unknown = [tool for tool in answer.tools if tool not in self.pattern.tools_used]
+        return [f"tools: {unknown} were not used; name only tools of the data"] if unknown else []
 
 
 def _speaker(message: Message) -> str:

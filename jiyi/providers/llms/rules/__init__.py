@@ -12,6 +12,7 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from jiyi.conversations.types import CombinedExtraction
+from jiyi.growth.skills.drafting import draft
 from jiyi.providers.llms import questions as ask
 from jiyi.providers.llms.questions import A, Question
 from jiyi.providers.llms.rules import conversations, digests, insights, poignancy, triples
@@ -84,4 +85,5 @@ RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Extraction: _extraction,
     ask.Summary: _summary,
     ask.Compaction: _compaction,
+    ask.SkillDraft: lambda question: draft(question.pattern),
 }
