@@ -133,6 +133,12 @@ class NotFound(JiyiError, LookupError):  # noqa: N818 – users know it by this 
     code = "not_found"
 
 
+class Conflict(JiyiError):  # noqa: N818 – users know it by this name
+    """Somebody else has changed, or decided on, the same thing meanwhile: look again. Nothing was changed."""
+
+    code = "conflict"
+
+
 class NotAllowed(JiyiError, PermissionError):  # noqa: N818 – users know it by this name
     """The call is not signed, or with a key that may not do this; nothing was done."""
 
@@ -173,6 +179,7 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
         ModelMismatch,
         EvidenceMissing,
         NotFound,
+        Conflict,
         NotAllowed,
         TooManyQuestions,
         ServiceError,

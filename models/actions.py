@@ -10,6 +10,9 @@ from models.conversations import actions as conversations
 from models.conversations import commands, resources
 from models.db.actions import REGISTERED, Action
 from models.erasure import actions as erasure
+from models.growth.identity import actions as identity
+from models.growth.identity import questions as identity_questions
+from models.growth.pains import actions as pains
 from models.memory import actions as memory
 from models.memory import questions as memory_questions
 from models.operations import actions as operations
@@ -22,5 +25,6 @@ from models.tiers import questions as tiers_questions
 SUBJECTS = (
     *(accounts, conversations, commands, resources, erasure, memory, memory_questions),
     *(operations, queue, reflection, tiers, tiers_questions),
+    *(identity, identity_questions, pains),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

@@ -73,6 +73,8 @@ app.conf.update(
         "tasks.conversations.injection",
         "tasks.conversations.summaries",
         "tasks.conversations.commands",
+        "tasks.growth.identity",
+        "tasks.growth.pains",
         *JOB_MODULES,
     ],
     task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in task_queues()],

@@ -16,6 +16,7 @@ from jiyi.errors import InvalidEvent
 from jiyi.protocol.events import Event
 from models.conversations import experiences, extractions, profiles
 from models.conversations.extractions import StoredTurn
+from models.growth import owing
 from models.memory.agents import AgentName, lock_agents
 from models.memory.inbox import Stored, store
 
@@ -35,7 +36,7 @@ def keep(
     connection: Connection, name: AgentName, seen: int, turns: Sequence[StoredTurn], found: Sequence[Extracted], now: datetime
 ) -> Stored:
     """Store it all and move the cursor; nothing if another run has looked through the turns meanwhile."""
-    lock_agents(connection, [name])  # whoever stores a turn waits until it is decided what is due next
+    agent = lock_agents(connection, [name])[name]  # whoever stores a turn waits until it is decided what is due next
     stored = Stored()
     if turns and not extractions.move_cursor(connection, name, seen, turns[-1].node_count):
         return stored
@@ -44,6 +45,8 @@ def keep(
         for experience in one.found.experiences:
             stored.add(experiences.keep(connection, name, experience, one.source, now))
         profiles.update(connection, name, one.found.profile_signals, now)
+    if turns:
+        stored.owed.update(owing.after_extraction(connection, agent.agent_key, name[0]))
     return stored
 
 

@@ -6,6 +6,10 @@ from models.accounts import tables as accounts
 from models.conversations import tables as conversations
 from models.db.base import Base
 from models.erasure import tables as erasure
+from models.growth.identity import tables as growth_identity
+from models.growth.pains import tables as growth_pains
+from models.growth.reflections import tables as growth_reflections
+from models.growth.tracking import tables as growth_tracking
 from models.memory import tables as memory
 from models.operations import tables as operations
 from models.queue import tables as queue
@@ -13,4 +17,19 @@ from models.reflection import tables as reflection
 from models.retrieval import tables as retrieval
 from models.tiers import tables as tiers
 
-__all__ = ["Base", "accounts", "conversations", "erasure", "memory", "operations", "queue", "reflection", "retrieval", "tiers"]
+__all__ = [
+    "Base",
+    "accounts",
+    "conversations",
+    "erasure",
+    "growth_identity",
+    "growth_pains",
+    "growth_reflections",
+    "growth_tracking",
+    "memory",
+    "operations",
+    "queue",
+    "reflection",
+    "retrieval",
+    "tiers",
+]
