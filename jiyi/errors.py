@@ -134,7 +134,7 @@ class NotFound(JiyiError, LookupError):  # noqa: N818 – users know it by this 
 
 
 class Conflict(JiyiError):  # noqa: N818 – users know it by this name
-    """Somebody else has changed, or decided on, the same thing meanwhile: look again. Nothing was changed."""
+    """What was asked for does not fit what has happened meanwhile, such as somebody else's decision; nothing was changed."""
 
     code = "conflict"
 

@@ -282,6 +282,27 @@ class Settings(BaseSettings):
         "wait", description="While the LLM is away: `wait` for it, or extract by `rules`, marked as such."
     )
 
+    # Growth: what comes of experiences and of steps that worked
+    growth_min_reuse: int = Field(
+        3, ge=1, le=1_000, description="A pattern is worth a skill when its experiences were used again so often together."
+    )
+    growth_min_confidence: float = Field(
+        0.7,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="A pattern, and a candidate, is worth a question to people from this confidence on.",
+    )
+    growth_auto_mode: bool = Field(
+        False, description="Register candidates that pass the gate without asking; they stay disabled until somebody enables them."
+    )
+    trajectory_silence_minutes: float = Field(
+        30.0, gt=0, le=10_080, description="Steps of a session that did not end are compressed after so many minutes without a new one."
+    )
+    trajectory_days: int = Field(
+        7, ge=1, le=3_650, description="Raw steps are deleted after so many days; what they were compressed to stays."
+    )
+
     # Workers
     intake_batch: int = Field(256, ge=1, le=10_000, description="Most messages that the intake takes in one transaction.")
     intake_wait_ms: int = Field(

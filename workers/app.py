@@ -75,6 +75,8 @@ app.conf.update(
         "tasks.conversations.commands",
         "tasks.growth.identity",
         "tasks.growth.pains",
+        "tasks.growth.trajectories",
+        "tasks.growth.evolution",
         *JOB_MODULES,
     ],
     task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in task_queues()],

@@ -9,7 +9,7 @@ from alembic import op
 from models.db.roles import isolate
 
 revision = "0017"
-down_revision = "0013"
+down_revision = "0016"
 branch_labels = None
 depends_on = None
 

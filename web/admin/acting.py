@@ -63,4 +63,7 @@ def checked(model: type[Q], **fields: Any) -> Q:
 
 
 def _refuse(error: JiyiError) -> NoReturn:
-    abort(404 if isinstance(error, NotFound) else 409 if isinstance(error, Conflict) else 400, str(error))
+    abort(next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 400), str(error))
+
+
+_STATUSES: dict[type[JiyiError], int] = {NotFound: 404, Conflict: 409}

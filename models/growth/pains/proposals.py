@@ -19,10 +19,13 @@ from jiyi.protocol.growth.pains import PainPoint, SolutionProposal
 from jiyi.settings import get_settings
 from models.conversations import experiences
 from models.db.rows import fetch, fetch_one
+from models.growth.artifacts.growing import AGGREGATE
 from models.growth.pains import pains
 from models.growth.tracking import tallies
+from models.memory import agents
 from models.memory.agents import AgentName
 from models.memory.inbox import Stored
+from models.queue import pending_work
 
 #: Proposals of an agent that are looked at to see which of them helped, the latest.
 MAX_OFFERS = 50
@@ -98,6 +101,8 @@ def confirm(
         prompt=BY_CONFIRMATION,
     )
     stored = experiences.keep(connection, name, experience, source, now)
+    pending_work.owe(connection, AGGREGATE, [(key, name[0]) for key in [agents.key_of(connection, *name)] if key is not None])
+    stored.owed[AGGREGATE] += 1
     pains.set_status(connection, name, pain.pain_id, "solved")
     tallies.note(connection, name, "proposal", used=1)
     tallies.note(connection, name, "experience", grown=1)
