@@ -14,6 +14,7 @@ from models.growth.artifacts import actions as growth_artifacts
 from models.growth.identity import actions as identity
 from models.growth.identity import questions as identity_questions
 from models.growth.pains import actions as pains
+from models.growth.reflections import actions as self_reflections
 from models.growth.skills import actions as growth_skills
 from models.growth.trajectories import actions as growth_trajectories
 from models.growth.workflows import actions as growth_workflows
@@ -30,6 +31,6 @@ SUBJECTS = (
     *(accounts, conversations, commands, resources, erasure, memory, memory_questions),
     *(growth_artifacts, growth_skills, growth_trajectories, growth_workflows),
     *(operations, queue, reflection, tiers, tiers_questions),
-    *(identity, identity_questions, pains),
+    *(identity, identity_questions, pains, self_reflections),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

@@ -78,6 +78,7 @@ def upgrade() -> None:
         *(_agent("self_reflections"), _key("self_reflections", "group_id", "agent_id")),
         **HOT,
     )
+    op.create_index("self_reflections_last_at_idx", "self_reflections", ["last_at"])
     op.create_table(
         "growth_tallies",
         *(_text("group_id"), _text("agent_id"), sa.Column("day", sa.Date(), nullable=False), _text("what")),

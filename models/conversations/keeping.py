@@ -48,7 +48,7 @@ def keep(
             stored.add(experiences.keep(connection, name, experience, one.source, now))
         profiles.update(connection, name, one.found.profile_signals, now)
     if turns:
-        stored.owed.update(owing.after_extraction(connection, agents[name].agent_key, name[0]))
+        stored.owed.update(owing.after_extraction(connection, agents[name].agent_key, name))
     if any(one.found.experiences for one in found):
         pending_work.owe(connection, AGGREGATE, [(agents[name].agent_key, name[0])])
         stored.owed[AGGREGATE] += 1

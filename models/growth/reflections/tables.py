@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Boolean, CheckConstraint, Text, text
+from sqlalchemy import Boolean, CheckConstraint, Index, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.db.base import HOT, NOW, Base, Timestamp
@@ -17,7 +17,7 @@ class SelfReflection(Base):
     """An agent's settings, NULL where the deployment's hold, and what has happened since its last look at itself."""
 
     __tablename__ = "self_reflections"
-    __table_args__ = (of_agent(), CheckConstraint("conversations >= 0 AND hours >= 0", name="bounds"), HOT)
+    __table_args__ = (of_agent(), CheckConstraint("conversations >= 0 AND hours >= 0", name="bounds"), Index(None, "last_at"), HOT)
 
     group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
