@@ -31,6 +31,7 @@ from jiyi.client.conversations import Conversations
 from jiyi.client.dead_letters import DeadLetters
 from jiyi.client.embeddings import Embeddings
 from jiyi.client.erasure import Erasure
+from jiyi.client.growth.commands import Growth
 from jiyi.client.jobs import Jobs
 from jiyi.client.keys import Keys
 from jiyi.client.memory import Memory
@@ -120,6 +121,7 @@ class Client:
         self.dead_letters = DeadLetters(calls)
         self.embeddings = Embeddings(calls)
         self.erasure = Erasure(calls)
+        self.growth = Growth(calls)
         self.jobs = Jobs(calls)
         self.keys = Keys(calls)
         self.memory = Memory(calls)

@@ -15,6 +15,7 @@ from werkzeug.routing import BaseConverter
 
 from web.accounts.api_keys import identify_by_key
 from web.api import actions, conversations, docs, erasure, operations, retrieval
+from web.api.growth import evolution
 from web.api.memory import agents, events, memories
 from web.api.openapi import TAGS
 from web.api.problems import answer_to
@@ -34,6 +35,7 @@ MODULES = (
     knowledge,
     digests,
     conversations,
+    evolution,
     operations,
     erasure,
     actions,

@@ -11,9 +11,20 @@ from jiyi.growth.feedback.trust import Recommendation
 from jiyi.growth.skills.types import ArtifactKind
 
 EvolutionKind = Literal[
-    "proposed", "refused", "registered", "returned", "accepted", "declined", "enabled", "disabled", "archived", "deleted",
-    "feedback_given", "feedback_ignored", "recommended",
-]  # fmt: skip
+    "proposed",
+    "refused",
+    "registered",
+    "returned",
+    "accepted",
+    "declined",
+    "enabled",
+    "disabled",
+    "archived",
+    "deleted",
+    "feedback_given",
+    "feedback_ignored",
+    "recommended",
+]
 #: In the audit log their names begin so.
 PREFIX = "evolution."
 KINDS: tuple[EvolutionKind, ...] = get_args(EvolutionKind)

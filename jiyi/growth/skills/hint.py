@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,8 +19,8 @@ from jiyi.text.words import Language, language_of
 HINT_TOKENS = 150
 #: … of which the name and the description may take.
 _NAME_TOKENS, _DESCRIPTION_TOKENS = 30, 45
-#: Sessions that are remembered as having had theirs.
-SESSIONS = 1_000
+#: Sessions that are remembered as having had theirs; and seconds between two questions for one.
+SESSIONS, ASK_SECONDS = 1_000, 60.0
 
 _SAYS: dict[Language, str] = {
     "en": "[A {kind} was learned and waits to be confirmed: {name}. About: {about}. If it fits, ask the user once whether to keep it. "
@@ -43,37 +45,44 @@ def hint(kind: ArtifactKind, name: str, description: str) -> str:
 
 
 class HintStage:
-    """Puts one hint a session into the prompt (priority 78).
+    """Puts one hint a session into the prompt (priority 78); asks for it at most once in ``ASK_SECONDS``.
 
     Args:
         pending: the hint for an agent, asked within so many seconds; empty if nothing waits.
+        clock: monotonic seconds.
     """
 
     name, priority = "evolution", 78
 
-    def __init__(self, pending: Callable[[str, float], str] | None) -> None:
-        self._pending = pending
-        self._had: OrderedDict[tuple[str, str | None], None] = OrderedDict()
+    def __init__(self, pending: Callable[[str, float], str] | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pending, self._clock = pending, clock
+        #: When each session may be asked for next; never again, once it had its hint.
+        self._next: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._lock = Lock()
 
     def missing(self) -> str:
         return "candidates" if self._pending is None else ""
 
     def before(self, exchange: Exchange) -> Exchange:
-        key = (exchange.agent_id, exchange.session_id)
         if self._pending is None or exchange.session_id is None:
             return exchange
+        key, now = (exchange.agent_id, exchange.session_id), self._clock()
         with self._lock:
-            if key in self._had:
+            if now < self._next.get(key, now):
                 return exchange
+            self._note(key, now + ASK_SECONDS)  # also if nobody answers
         said = self._pending(exchange.agent_id, max(exchange.left, 0.01))
         if not said:
             return exchange
         with self._lock:
-            self._had[key] = None
-            while len(self._had) > SESSIONS:
-                self._had.popitem(last=False)
+            self._note(key, math.inf)
         return replace(exchange, system_prompt=f"{exchange.system_prompt}\n\n{said}".strip())
 
     def after(self, exchange: Exchange) -> Exchange:
         return exchange
+
+    def _note(self, key: tuple[str, str], when: float) -> None:
+        self._next[key] = when
+        self._next.move_to_end(key)
+        while len(self._next) > SESSIONS:
+            self._next.popitem(last=False)

@@ -15,8 +15,8 @@ Status = Literal["refused", "pending", "accepted", "declined", "archived", "dele
 
 MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS, MAX_BODY_CHARS = 120, 500, 20_000
 MAX_TRIGGERS, MAX_TOOLS = 8, 20
-#: Evidence that a pattern names: the newest.
-MAX_EVIDENCE = 100
+#: Evidence that a pattern names, the newest: all that one run looks at, so that an erasure finds it.
+MAX_EVIDENCE = 1_000
 
 Title = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 Line = Annotated[str, Field(pattern=r"\S", max_length=MAX_DESCRIPTION_CHARS)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from sqlalchemy import Connection, text
@@ -61,6 +62,12 @@ def page(
     return [TrajectoryState.model_validate(dict(row)) for row in connection.execute(_PAGE, parameters).mappings()]
 
 
+def some(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[TrajectoryState]:
+    """Those of the trajectories that are there, newest first."""
+    rows = connection.execute(_SOME, {"group": group_id, "ids": list(ids)}).mappings()
+    return [TrajectoryState.model_validate(dict(row)) for row in rows]
+
+
 _COLUMNS = """
     trajectory_id AS id, agent_id, session_id, request_type, request, tools_used, completion AS outcome, satisfaction, tokens, steps,
     duration_ms, execution_chain, started_at, ended_at
@@ -71,6 +78,9 @@ _PAGE = text(f"""
     ORDER BY trajectory_id DESC LIMIT :limit
 """)  # noqa: S608 – our own names; values are parameters
 _ONE = text(f"SELECT {_COLUMNS} FROM trajectories WHERE group_id = :group AND trajectory_id = :id")  # noqa: S608 – our own names; values are parameters
+_SOME = text(f"""
+    SELECT {_COLUMNS} FROM trajectories WHERE group_id = :group AND trajectory_id = ANY(:ids) ORDER BY trajectory_id DESC
+""")  # noqa: S608 – our own names; values are parameters
 _STEPS = text("""
     SELECT event_id, step_index, step_type, tool, input_summary, output_summary, ok, tokens, duration_ms, occurred_at, trajectory_id
     FROM trajectory_events WHERE group_id = :group AND session_key = :key ORDER BY step_index, occurred_at, event_id LIMIT :limit
