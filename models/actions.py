@@ -16,6 +16,7 @@ from models.growth.identity import questions as identity_questions
 from models.growth.pains import actions as pains
 from models.growth.reflections import actions as self_reflections
 from models.growth.skills import actions as growth_skills
+from models.growth.tracking import actions as tracking
 from models.growth.trajectories import actions as growth_trajectories
 from models.growth.workflows import actions as growth_workflows
 from models.memory import actions as memory
@@ -31,6 +32,6 @@ SUBJECTS = (
     *(accounts, conversations, commands, resources, erasure, memory, memory_questions),
     *(growth_artifacts, growth_skills, growth_trajectories, growth_workflows),
     *(operations, queue, reflection, tiers, tiers_questions),
-    *(identity, identity_questions, pains, self_reflections),
+    *(identity, identity_questions, pains, self_reflections, tracking),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

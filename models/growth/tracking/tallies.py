@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import date
-
-from pydantic import BaseModel
 from sqlalchemy import Connection, text
 
+from jiyi.protocol.growth.tracking import Tally
 from models.db.rows import fetch
 from models.memory.agents import AgentName
-
-
-class Tally(BaseModel):
-    """Of one kind of thing on one day (UTC): how many there came to be, and how often one was used."""
-
-    day: date
-    what: str
-    grown: int
-    used: int
 
 
 def note(connection: Connection, name: AgentName, what: str, *, grown: int = 0, used: int = 0) -> None:
