@@ -335,6 +335,27 @@ class Settings(BaseSettings):
     upkeep_threads: int = Field(2, ge=1, le=64, description="Tasks that one upkeep worker runs at a time.")
     reflection_threads: int = Field(2, ge=1, le=64, description="Reflections that one reflection worker runs at a time.")
     growth_threads: int = Field(2, ge=1, le=64, description="Tasks that one growth worker runs at a time.")
+    pain_confidence_step: float = Field(
+        0.25, gt=0, le=1, description="What each distinct turn that tells of a pain point adds to its confidence."
+    )
+    pain_propose_confidence: float = Field(0.7, gt=0, le=1, description="From this confidence on a solution of a pain point is proposed.")
+    pain_max_known: int = Field(
+        200, ge=1, le=1_000, description="Pain points of an agent, those felt last, that a new one is compared with."
+    )
+    identity_max_chars: int = Field(20_000, ge=200, le=200_000, description="Characters of each file that says who an agent is.")
+    identity_user_versions: int = Field(
+        50, ge=2, le=10_000, description="Versions of each agent's file USER that are kept; those of the other files all are."
+    )
+    self_reflect_conversations: int = Field(
+        5,
+        ge=0,
+        le=10_000,
+        description="An agent looks at itself when so many conversations have ended, unless it has its own number; 0: never.",
+    )
+    self_reflect_hours: int = Field(
+        24, ge=0, le=8_760, description="… and when so many hours have passed in which something was said; 0: never."
+    )
+    self_reflect_max_turns: int = Field(200, ge=2, le=1_000, description="Most turns, the latest, that one look at itself takes in.")
     reflect_minutes: int = Field(
         0,
         ge=0,

@@ -11,7 +11,12 @@ from models.conversations import commands, resources
 from models.db.actions import REGISTERED, Action
 from models.erasure import actions as erasure
 from models.growth.artifacts import actions as growth_artifacts
+from models.growth.identity import actions as identity
+from models.growth.identity import questions as identity_questions
+from models.growth.pains import actions as pains
+from models.growth.reflections import actions as self_reflections
 from models.growth.skills import actions as growth_skills
+from models.growth.tracking import actions as tracking
 from models.growth.trajectories import actions as growth_trajectories
 from models.growth.workflows import actions as growth_workflows
 from models.memory import actions as memory
@@ -27,5 +32,6 @@ SUBJECTS = (
     *(accounts, conversations, commands, resources, erasure, memory, memory_questions),
     *(growth_artifacts, growth_skills, growth_trajectories, growth_workflows),
     *(operations, queue, reflection, tiers, tiers_questions),
+    *(identity, identity_questions, pains, self_reflections, tracking),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

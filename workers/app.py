@@ -73,6 +73,8 @@ app.conf.update(
         "tasks.conversations.injection",
         "tasks.conversations.summaries",
         "tasks.conversations.commands",
+        "tasks.growth.identity",
+        "tasks.growth.pains",
         "tasks.growth.trajectories",
         "tasks.growth.evolution",
         *JOB_MODULES,

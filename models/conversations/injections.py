@@ -13,6 +13,7 @@ from uuid6 import uuid7
 from jiyi.conversations.injection.choosing import Candidate
 from jiyi.conversations.types import Kind
 from models.growth.artifacts.growing import AGGREGATE
+from models.growth.tracking import tallies
 from models.memory.agents import AgentName
 
 #: Injections of an agent that are kept, the newest.
@@ -56,6 +57,7 @@ def note(
     what = {"session": session_id, "query": query[:MAX_QUERY_CHARS], "intent": intent, "tokens": tokens, "ids": list(node_ids)}
     connection.execute(_NOTE, {**whose, **what, "id": injection_id, "reasons": list(reasons)})
     connection.execute(_DROP, {**whose, "kept": KEPT})
+    tallies.note(connection, name, "memory", used=len(node_ids))
     if connection.execute(_REUSED, {**whose, "ids": list(node_ids)}).rowcount:
         connection.execute(_AGGREGATE, {**whose, "kind": AGGREGATE})
     return injection_id

@@ -7,6 +7,10 @@ from models.conversations import tables as conversations
 from models.db.base import Base
 from models.erasure import tables as erasure
 from models.growth.artifacts import tables as growth_artifacts
+from models.growth.identity import tables as growth_identity
+from models.growth.pains import tables as growth_pains
+from models.growth.reflections import tables as growth_reflections
+from models.growth.tracking import tables as growth_tracking
 from models.growth.trajectories import tables as growth_trajectories
 from models.memory import tables as memory
 from models.operations import tables as operations
@@ -21,6 +25,10 @@ __all__ = [
     "conversations",
     "erasure",
     "growth_artifacts",
+    "growth_identity",
+    "growth_pains",
+    "growth_reflections",
+    "growth_tracking",
     "growth_trajectories",
     "memory",
     "operations",

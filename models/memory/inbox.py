@@ -33,6 +33,7 @@ from models.db.bulk_copy import Copy, copy_rows
 from models.db.connection import driver
 from models.erasure import refusal
 from models.growth.artifacts.voting import WEIGH
+from models.growth.reflections import rhythm
 from models.growth.trajectories import storing as steps
 from models.growth.trajectories.storing import COMPRESS, StepRow, step_row
 from models.growth.trajectories.tables import TrajectoryEvent
@@ -54,7 +55,7 @@ from models.memory.event_rows import (
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
 from models.queue import pending_work, reused_ids
 from models.queue.tables import PendingWork
-from models.reflection.reflections import REFLECT_CONVERSATION
+from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
 from models.retrieval.enlargement import add_terms
 from models.tiers.tables import QuarantineLog
 
@@ -200,6 +201,9 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     pending_work.owe(connection, REFLECT_CONVERSATION, rows.ended)
     if rows.ended:
         result.owed[REFLECT_CONVERSATION] = len(rows.ended)
+        over = [(event.group_id, event.agent_id) for event in fresh if isinstance(event, SessionEnded)]
+        if looking := rhythm.conversations_ended(connection, agents, over):
+            result.owed[REFLECT] += looking
     for name, texts in rows.terms.items():
         add_terms(connection, *name, texts)
     outgrown = [(agent.agent_key, agent.group_id) for agent in agents.values() if agent.outgrows]

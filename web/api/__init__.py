@@ -15,7 +15,7 @@ from werkzeug.routing import BaseConverter
 
 from web.accounts.api_keys import identify_by_key
 from web.api import actions, conversations, docs, erasure, operations, retrieval
-from web.api.growth import evolution
+from web.api.growth import evolution, identity, pains, reflections
 from web.api.memory import agents, events, memories
 from web.api.openapi import TAGS
 from web.api.problems import answer_to
@@ -36,6 +36,9 @@ MODULES = (
     digests,
     conversations,
     evolution,
+    pains,
+    identity,
+    reflections,
     operations,
     erasure,
     actions,

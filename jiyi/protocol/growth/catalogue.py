@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from jiyi.protocol.growth import identity, pains, reflections, tracking
 from jiyi.protocol.growth.artifacts import (
     ArtifactId,
     ArtifactRows,
@@ -53,4 +54,8 @@ COMMANDS: dict[str, tuple[type[BaseModel], type[BaseModel], str]] = {
     "trajectory_list": (TrajectoriesQuery, TrajectoryRows, QUEUE),
     "trajectory_get": (TrajectoryId, TrajectoryState, QUEUE),
     "trajectory_steps": (StepsQuery, StepRows, QUEUE),
+    **pains.COMMANDS,
+    **identity.COMMANDS,
+    **reflections.COMMANDS,
+    **tracking.COMMANDS,
 }
