@@ -150,6 +150,12 @@ class NotFound(JiyiError, LookupError):  # noqa: N818 – users know it by this 
     code = "not_found"
 
 
+class Conflict(JiyiError):  # noqa: N818 – users know it by this name
+    """What was asked for does not fit what has happened meanwhile, such as somebody else's decision; nothing was changed."""
+
+    code = "conflict"
+
+
 class NotAllowed(JiyiError, PermissionError):  # noqa: N818 – users know it by this name
     """The call is not signed, or with a key that may not do this; nothing was done."""
 
@@ -192,6 +198,7 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
         ModelMismatch,
         EvidenceMissing,
         NotFound,
+        Conflict,
         NotAllowed,
         TooManyQuestions,
         ServiceError,

@@ -286,6 +286,27 @@ class Settings(BaseSettings):
         "wait", description="While the LLM is away: `wait` for it, or extract by `rules`, marked as such."
     )
 
+    # Growth: what comes of experiences and of steps that worked
+    growth_min_reuse: int = Field(
+        3, ge=1, le=1_000, description="A pattern is worth a skill when its experiences were used again so often together."
+    )
+    growth_min_confidence: float = Field(
+        0.7,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="A pattern, and a candidate, is worth a question to people from this confidence on.",
+    )
+    growth_auto_mode: bool = Field(
+        False, description="Register candidates that pass the gate without asking; they stay disabled until somebody enables them."
+    )
+    trajectory_silence_minutes: float = Field(
+        30.0, gt=0, le=10_080, description="Steps of a session that did not end are compressed after so many minutes without a new one."
+    )
+    trajectory_days: int = Field(
+        7, ge=1, le=3_650, description="Raw steps are deleted after so many days; what they were compressed to stays."
+    )
+
     # Workers
     intake_batch: int = Field(256, ge=1, le=10_000, description="Most messages that the intake takes in one transaction.")
     intake_wait_ms: int = Field(
@@ -318,6 +339,27 @@ class Settings(BaseSettings):
     upkeep_threads: int = Field(2, ge=1, le=64, description="Tasks that one upkeep worker runs at a time.")
     reflection_threads: int = Field(2, ge=1, le=64, description="Reflections that one reflection worker runs at a time.")
     growth_threads: int = Field(2, ge=1, le=64, description="Tasks that one growth worker runs at a time.")
+    pain_confidence_step: float = Field(
+        0.25, gt=0, le=1, description="What each distinct turn that tells of a pain point adds to its confidence."
+    )
+    pain_propose_confidence: float = Field(0.7, gt=0, le=1, description="From this confidence on a solution of a pain point is proposed.")
+    pain_max_known: int = Field(
+        200, ge=1, le=1_000, description="Pain points of an agent, those felt last, that a new one is compared with."
+    )
+    identity_max_chars: int = Field(20_000, ge=200, le=200_000, description="Characters of each file that says who an agent is.")
+    identity_user_versions: int = Field(
+        50, ge=2, le=10_000, description="Versions of each agent's file USER that are kept; those of the other files all are."
+    )
+    self_reflect_conversations: int = Field(
+        5,
+        ge=0,
+        le=10_000,
+        description="An agent looks at itself when so many conversations have ended, unless it has its own number; 0: never.",
+    )
+    self_reflect_hours: int = Field(
+        24, ge=0, le=8_760, description="… and when so many hours have passed in which something was said; 0: never."
+    )
+    self_reflect_max_turns: int = Field(200, ge=2, le=1_000, description="Most turns, the latest, that one look at itself takes in.")
     reflect_minutes: int = Field(
         0,
         ge=0,

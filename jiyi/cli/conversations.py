@@ -1,4 +1,4 @@
-"""``jiyi command``: the commands on what is remembered of conversations, by their names."""
+"""``jiyi command``: the commands on what is remembered of conversations, and on growth, by their names."""
 
 from __future__ import annotations
 

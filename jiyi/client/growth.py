@@ -1,4 +1,4 @@
-"""``client.growth``: what agents do by themselves: appointments, heartbeats, alerts."""
+"""``client.growth``: what agents learn from what worked, and what they do by themselves."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from jiyi.client.calls import Namespace, W, checked
+from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.verbs.steps import Steps, verb
 from jiyi.errors import InvalidRequest
+from jiyi.growth.feedback.trust import Sentiment, Signal
+from jiyi.growth.skills.types import ArtifactKind
+from jiyi.protocol.growth.artifacts import GiveFeedback, GivenFeedback, Hint, HintQuery
 from jiyi.protocol.growth.catalogue import COMMANDS
 from jiyi.protocol.growth.schedules import CreatedSchedule
 
 
 class Growth(Namespace[W]):
-    """The group's agents' schedules, heartbeats and alerts."""
+    """The group's agents' growth, schedules, heartbeats and alerts."""
 
     @verb
     def schedule(
@@ -24,6 +27,26 @@ class Growth(Namespace[W]):
         request, _, queue = COMMANDS["schedule_create"]
         fields = checked(request, agent_id=agent_id, text=text, tz=tz, session_id=session_id)
         return self._act("schedule_create", fields, CreatedSchedule, timeout, queue=queue)
+
+    @verb
+    def hint(self, agent_id: str, *, timeout: float | None = None) -> Steps[Hint]:
+        """The candidate that waits to be confirmed, as a line for a prompt; empty if none waits."""
+        return self._ask("evolution_hint", checked(HintQuery, agent_id=agent_id), Hint, timeout)
+
+    @verb
+    def feedback(
+        self,
+        artifact: ArtifactKind,
+        artifact_id: Id,
+        sentiment: Sentiment,
+        *,
+        signal: Signal = "explicit",
+        comment: str | None = None,
+        timeout: float | None = None,
+    ) -> Steps[GivenFeedback]:
+        """Vote on a skill, or on a workflow (``pipeline``); gives the trust that it comes to."""
+        request = checked(GiveFeedback, artifact=artifact, artifact_id=artifact_id, sentiment=sentiment, signal=signal, comment=comment)
+        return self._act("feedback_give", request, GivenFeedback, timeout)
 
     @verb
     def command(self, name: str, /, timeout: float | None = None, **fields: Any) -> Steps[BaseModel]:

@@ -91,7 +91,7 @@ _ALL = (
     Job("recompute_kw_strength", "Count keyword strengths anew from the memories, and repair what differs.", "recompute_kw_strength_hour"),
     Job(
         "prune",
-        "Delete old events (if asked to), old closed dead letters, old runs of jobs, stores of graphs' old runs and the log of stores.",
+        "Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of conversations.",
         "prune_hour",
     ),
     Job("snapshot", "Count queues, pending work, dead letters and delays, for plots and for looking back.", "snapshot_seconds"),

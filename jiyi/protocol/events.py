@@ -30,6 +30,9 @@ from uuid6 import uuid7
 from jiyi.conversations.stored.uris import MAX_URI_CHARS, parse_uri
 from jiyi.conversations.types import Kind, Role
 from jiyi.errors import InvalidEvent, problems_of, readable_part
+from jiyi.growth.feedback.trust import Sentiment, Signal
+from jiyi.growth.skills.types import ArtifactKind
+from jiyi.growth.trajectories.steps import StepType, summary
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.wire.json_keys import Repeating, gives_each_once, keys_in, load, repeated_in, repeated_key, sentence
 from jiyi.protocol.wire.vectors import Vector
@@ -47,6 +50,10 @@ MAX_OUTPUT_CHARS = 100_000
 MAX_FLAGS = 20
 #: Calls within calls that an output may come from.
 MAX_DEPTH = 1_000_000
+#: What a step got and gave may be so long when it is told; a summary of it is kept.
+MAX_STEP_CHARS = 20_000
+MAX_STEPS, MAX_TOKENS, MAX_MS = 1_000_000, 100_000_000, 1_000_000_000
+MAX_COMMENT_CHARS = 1_000
 MAX_PROVENANCE_BYTES = 8_192
 #: Characters of a memory in three to five keywords, and in one or two sentences.
 MAX_ABSTRACT_CHARS, MAX_OVERVIEW_CHARS = 500, 2_000
@@ -256,6 +263,48 @@ class Turn(BaseModel):
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
 
 
+Told = Annotated[str, Field(max_length=MAX_STEP_CHARS), AfterValidator(summary)]
+
+
+class StepTaken(BaseModel):
+    """One step on the way to an answer: the payload of ``turn.step`` (ZC-84, ZC-85).
+
+    ``input`` and ``output`` are kept as summaries of at most 200 characters, with their secrets masked.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    index: int = Field(
+        ge=0, le=MAX_STEPS, description="Its number in the session, from 0. Steps are put in this order, whenever they come."
+    )
+    step_type: StepType = Field(description="What it is: a request, a retrieval, a tool's call or result, or a generated text.")
+    tool: Name | None = Field(None, description="Which tool; needed for tool_call and tool_result.")
+    input: Told = Field("", description="What it got.")
+    output: Told = Field("", description="What it gave.")
+    ok: bool | None = Field(None, description="Whether it worked, where that is known.")
+    tokens: int | None = Field(None, ge=0, le=MAX_TOKENS, description="Tokens that it took; estimated unless given.")
+    ms: int | None = Field(None, ge=0, le=MAX_MS, description="Milliseconds that it took.")
+    compacted: bool = Field(False, description="Before this step the conversation was compacted: what came before is compressed at once.")
+
+    @model_validator(mode="after")
+    def _tool_has_a_name(self) -> Self:
+        if self.step_type in ("tool_call", "tool_result") and self.tool is None:
+            raise ValueError(f"tool: required for a {self.step_type}: say which tool")
+        return self
+
+
+class Vote(BaseModel):
+    """What somebody thinks of a skill or a workflow: the payload of ``feedback.given`` (ZC-72)."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    artifact: ArtifactKind = Field(description="A `skill`, or a `pipeline`, which is a workflow.")
+    artifact_id: UUID = Field(description="Which one.")
+    sentiment: Sentiment = Field(description="Neutral ones are kept, and do not count.")
+    signal: Signal = Field("explicit", description="How it is known: said, seen in use, counted, or by how often it was completed.")
+    comment: Annotated[str, Field(max_length=MAX_COMMENT_CHARS)] | None = Field(None, description="Why.")
+
+
 #: (event_id, group_id).
 EventKey = tuple[UUID, str]
 
@@ -329,15 +378,53 @@ class TurnRecorded(_Event):
         return self
 
 
+class StepRecorded(_Event):
+    """A step on the way to an answer was taken; a session's steps become its trajectory."""
+
+    type: Literal["turn.step"] = "turn.step"
+    payload: StepTaken
+
+    @model_validator(mode="after")
+    def _has_a_session(self) -> Self:
+        if self.session_id is None:
+            raise ValueError("session_id: required: which conversation it is")
+        return self
+
+
+class FeedbackGiven(_Event):
+    """Somebody voted on a skill or a workflow; its trust is counted anew."""
+
+    type: Literal["feedback.given"] = "feedback.given"
+    payload: Vote
+
+
 #: Every event type there is. A new one is added here, in ``docs/events.md`` and in the intake.
-EVENT_CLASSES: tuple[type[_Event], ...] = (MemoryObserved, AgentConfigured, SessionEnded, NodeExecuted, TurnRecorded)
+EVENT_CLASSES: tuple[type[_Event], ...] = (
+    MemoryObserved,
+    AgentConfigured,
+    SessionEnded,
+    NodeExecuted,
+    TurnRecorded,
+    StepRecorded,
+    FeedbackGiven,
+)
 #: What events are made of.
-_MODELS: tuple[type[BaseModel], ...] = (*EVENT_CLASSES, Observation, Configuration, ImportedCounters, Ending, Execution, Turn)
+_MODELS: tuple[type[BaseModel], ...] = (
+    *EVENT_CLASSES,
+    Observation,
+    Configuration,
+    ImportedCounters,
+    Ending,
+    Execution,
+    Turn,
+    StepTaken,
+    Vote,
+)
 #: Of all events and what is in them: names that are ours, whoever sent them.
 FIELD_NAMES = frozenset(name for cls in _MODELS for name in cls.model_fields)
 EVENT_TYPES = tuple(cls.model_fields["type"].default for cls in EVENT_CLASSES)
 
-Event = MemoryObserved | AgentConfigured | SessionEnded | NodeExecuted | TurnRecorded
+Event = MemoryObserved | AgentConfigured | SessionEnded | NodeExecuted | TurnRecorded | StepRecorded | FeedbackGiven
 _ONE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
 _MANY: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="type")]])
 

@@ -14,7 +14,8 @@ from flask.typing import ResponseReturnValue
 from werkzeug.routing import BaseConverter
 
 from web.accounts.api_keys import identify_by_key
-from web.api import actions, conversations, docs, erasure, growth, operations, retrieval, stores
+from web.api import actions, conversations, docs, erasure, operations, retrieval, stores
+from web.api.growth import evolution, identity, pains, reflections, times
 from web.api.memory import agents, events, memories
 from web.api.openapi import TAGS
 from web.api.problems import answer_to
@@ -35,7 +36,11 @@ MODULES = (
     digests,
     conversations,
     stores,
-    growth,
+    evolution,
+    pains,
+    identity,
+    reflections,
+    times,
     operations,
     erasure,
     actions,

@@ -36,7 +36,7 @@ TAGS = {
     "tiers": "What a workflow's nodes say: quarantine, working memory, long-term memory.",
     "conversations": "What is remembered of conversations, and what of it belongs before an answer.",
     "stores": "Stores that graphs of agents declare: searched, written, looked at.",
-    "growth": "What agents do by themselves: appointments, heartbeats, alerts.",
+    "growth": "What agents learn from what worked, who they are, and what they do by themselves.",
     "service": "Counts, queues, dead letters, scheduled jobs.",
     "erasure": "Erasing for good.",
 }

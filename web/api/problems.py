@@ -32,6 +32,7 @@ STATUSES: Mapping[str, int] = {
     "id_reused": 409,
     "text_refused": 422,
     "not_found": 404,
+    "conflict": 409,
     "not_allowed": 403,
     "too_many_questions": 429,
     "broker_unavailable": 503,
@@ -64,7 +65,8 @@ MEANINGS: Mapping[int, str] = {
     404: "There is no such thing in the key's group, or no such address.",
     405: "The address exists, but not for this method; the header `Allow` names those it has.",
     409: "An id that was given is taken by something else; choose another. `code` is `id_reused` where an event's id was used again "
-    "with other content: nothing of the request is stored, and the first event stays as it is.",
+    "with other content: nothing of the request is stored, and the first event stays as it is; `conflict` where "
+    "somebody else has changed, or decided on, the same thing meanwhile: look again.",
     413: "The body is larger than JIYI_MAX_MESSAGE_BYTES; send several requests.",
     415: "Bodies are JSON: send `Content-Type: application/json`.",
     422: "The request is JSON, but fields are missing, unknown or wrong; `errors` has a sentence for each.",

@@ -1,65 +1,62 @@
-"""Every command on schedules, heartbeats and health by its name: what it takes, what it gives, which queue of the broker answers it."""
+"""Every command on growth by its name: what it takes, what it gives, and which queue of the broker answers it."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel
 
-from jiyi.protocol.conversations.commands import AgentId
-from jiyi.protocol.growth.heartbeat import (
-    AcknowledgeAlerts,
-    Acknowledged,
-    Alerts,
-    ConfigureHeartbeat,
-    CorrectAgent,
-    Health,
-    HealthRequest,
-    HeartbeatConfig,
-    HeartbeatState,
-    ListAlerts,
-    ListTicks,
-    TickResult,
-    Ticks,
+from jiyi.protocol.growth import identity, pains, reflections, times, tracking
+from jiyi.protocol.growth.artifacts import (
+    ArtifactId,
+    ArtifactRows,
+    ArtifactsQuery,
+    ArtifactState,
+    Deciding,
+    EvolutionQuery,
+    EvolutionRows,
+    GiveFeedback,
+    GivenFeedback,
+    Hint,
+    HintQuery,
+    PatternRows,
+    PatternsQuery,
+    TrustQuery,
+    TrustRows,
+    VoteRows,
+    VotesQuery,
 )
-from jiyi.protocol.growth.schedules import (
-    CreatedSchedule,
-    CreateSchedule,
-    Deleted,
-    ListRuns,
-    ListSchedules,
-    ParseSchedule,
-    ScheduleDetails,
-    ScheduleId,
-    ScheduleParse,
-    ScheduleRuns,
-    Schedules,
-    ScheduleState,
-)
+from jiyi.protocol.growth.trajectories import StepRows, StepsQuery, TrajectoriesQuery, TrajectoryId, TrajectoryRows, TrajectoryState
 from jiyi.protocol.queries import CHANGES, QUEUE
 
-Command = tuple[type[BaseModel], type[BaseModel], str]
-
 #: Name → request, result, queue. ``models.growth`` has what each does.
-TIMES: dict[str, Command] = {
-    "schedule_parse": (ParseSchedule, ScheduleParse, QUEUE),
-    "schedule_create": (CreateSchedule, CreatedSchedule, CHANGES),
-    "schedule_list": (ListSchedules, Schedules, QUEUE),
-    "schedule_get": (ScheduleId, ScheduleDetails, QUEUE),
-    "schedule_runs": (ListRuns, ScheduleRuns, QUEUE),
-    "schedule_pause": (ScheduleId, ScheduleState, CHANGES),
-    "schedule_resume": (ScheduleId, ScheduleState, CHANGES),
-    "schedule_delete": (ScheduleId, Deleted, CHANGES),
-    "heartbeat_get": (AgentId, HeartbeatConfig, QUEUE),
-    "heartbeat_configure": (ConfigureHeartbeat, HeartbeatState, CHANGES),
-    "heartbeat_enable": (AgentId, HeartbeatState, CHANGES),
-    "heartbeat_disable": (AgentId, HeartbeatState, CHANGES),
-    "heartbeat_tick": (AgentId, TickResult, CHANGES),
-    "heartbeat_status": (AgentId, HeartbeatState, QUEUE),
-    "heartbeat_history": (ListTicks, Ticks, QUEUE),
-    "heartbeat_alerts": (ListAlerts, Alerts, QUEUE),
-    "heartbeat_acknowledge": (AcknowledgeAlerts, Acknowledged, CHANGES),
-    "heartbeat_interact": (AgentId, HeartbeatState, CHANGES),
-    "heartbeat_correct": (CorrectAgent, HeartbeatState, CHANGES),
-    "health_snapshot": (HealthRequest, Health, QUEUE),
+COMMANDS: dict[str, tuple[type[BaseModel], type[BaseModel], str]] = {
+    "skill_list": (ArtifactsQuery, ArtifactRows, QUEUE),
+    "skill_get": (ArtifactId, ArtifactState, QUEUE),
+    "skill_accept": (Deciding, ArtifactState, CHANGES),
+    "skill_decline": (Deciding, ArtifactState, CHANGES),
+    "skill_enable": (ArtifactId, ArtifactState, CHANGES),
+    "skill_disable": (ArtifactId, ArtifactState, CHANGES),
+    "skill_archive": (Deciding, ArtifactState, CHANGES),
+    "skill_delete": (ArtifactId, ArtifactState, CHANGES),
+    "workflow_list": (ArtifactsQuery, ArtifactRows, QUEUE),
+    "workflow_get": (ArtifactId, ArtifactState, QUEUE),
+    "workflow_accept": (Deciding, ArtifactState, CHANGES),
+    "workflow_decline": (Deciding, ArtifactState, CHANGES),
+    "workflow_enable": (ArtifactId, ArtifactState, CHANGES),
+    "workflow_disable": (ArtifactId, ArtifactState, CHANGES),
+    "workflow_archive": (Deciding, ArtifactState, CHANGES),
+    "workflow_delete": (ArtifactId, ArtifactState, CHANGES),
+    "feedback_give": (GiveFeedback, GivenFeedback, CHANGES),
+    "feedback_list": (VotesQuery, VoteRows, QUEUE),
+    "feedback_trust": (TrustQuery, TrustRows, QUEUE),
+    "evolution_patterns": (PatternsQuery, PatternRows, QUEUE),
+    "evolution_events": (EvolutionQuery, EvolutionRows, QUEUE),
+    "evolution_hint": (HintQuery, Hint, QUEUE),
+    "trajectory_list": (TrajectoriesQuery, TrajectoryRows, QUEUE),
+    "trajectory_get": (TrajectoryId, TrajectoryState, QUEUE),
+    "trajectory_steps": (StepsQuery, StepRows, QUEUE),
+    **pains.COMMANDS,
+    **identity.COMMANDS,
+    **reflections.COMMANDS,
+    **tracking.COMMANDS,
+    **times.COMMANDS,
 }
-#: All of growth.
-COMMANDS: dict[str, Command] = {**TIMES}

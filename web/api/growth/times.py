@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jiyi.protocol.growth.catalogue import COMMANDS
+from jiyi.protocol.growth.times import COMMANDS
 from models.actions import ACTIONS
 from web.api.registry import expose
 

@@ -1,0 +1,1 @@
+"""Pages on growth: what agents learned, and what people think of it."""
