@@ -89,7 +89,7 @@ _ALL = (
         at_most=RECONCILE_AT_MOST,
     ),
     Job("recompute_kw_strength", "Count keyword strengths anew from the memories, and repair what differs.", "recompute_kw_strength_hour"),
-    Job("prune", "Delete old events (if asked to), old closed dead letters and old runs of jobs.", "prune_hour"),
+    Job("prune", "Delete old events (if asked to), old steps of conversations, closed dead letters and runs of jobs.", "prune_hour"),
     Job("snapshot", "Count queues, pending work, dead letters and delays, for plots and for looking back.", "snapshot_seconds"),
     Job("expire_thoughts", "Archive memories past their expiry, as thoughts are after thirty days.", "expire_minutes"),
     Job("archive", "Archive memories that have faded: long not accessed, of little importance, and nothing rests on them.", "archive_hour"),

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
+from jiyi.errors import BadReply
 from jiyi.growth.skills import drafting, gate
 from jiyi.growth.skills.gate import Known
 from jiyi.growth.skills.patterns import aggregate as aggregated
 from jiyi.growth.skills.patterns import is_due
 from jiyi.growth.skills.types import ArtifactKind, Pattern, SkillCandidate
 from jiyi.growth.workflows import compose as composing
+from jiyi.providers import llms
 from jiyi.providers.embedders import embedder
+from jiyi.providers.llms.questions import SkillDraft
 from jiyi.retrieval.thresholds import thresholds_of
 from jiyi.settings import get_settings
+from jiyi.text.words import language_of
 from models.db.connection import unit_of_work
 from models.growth.artifacts import growing, keeping, voting
 from models.growth.artifacts.growing import AGGREGATE, COMPOSE
@@ -23,7 +28,10 @@ from models.growth.artifacts.keeping import Grown, KnownArtifact
 from models.growth.artifacts.voting import WEIGH
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
+from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
+
+log = logging.getLogger(__name__)
 
 #: Seconds; the claim is renewed meanwhile.
 TIME_LIMIT = 300
@@ -81,7 +89,8 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
             name = agents.name_of(connection, agent_key)
             found = [] if name is None else look(connection, name)
             known = [] if name is None else keeping.known(connection, name, kind)
-        grown = [_inspected(pattern, candidate, known, heading=kind == "skill") for pattern, candidate in found]
+        written = [(pattern, _written(batch, name, pattern, candidate, known)) for pattern, candidate in found]
+        grown = [_inspected(pattern, candidate, known, heading=kind == "skill") for pattern, candidate in written]
         with batch.finish() as (connection, owed):
             if name is None or not owed:
                 continue
@@ -108,6 +117,25 @@ def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple
 def _chains_of_tools(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
     ran = growing.trajectories(connection, name)
     return [(pattern, composing.draft(pattern, composing.runs_of(pattern, ran))) for pattern in composing.chains(ran)]
+
+
+def _written(
+    batch: Batch, name: AgentName | None, pattern: Pattern, candidate: SkillCandidate | None, known: Sequence[KnownArtifact]
+) -> SkillCandidate | None:
+    """The candidate as the LLM writes it, unless it is there already; the rules' where it answers something unusable."""
+    if candidate is None or name is None or pattern.kind == "pipeline":  # YAML follows from the runs
+        return candidate
+    there = keeping.known_of(pattern, known)
+    if there is not None and there.status in ("pending", "accepted", "archived"):
+        return candidate
+    language = language_of(pattern.title)
+    question = SkillDraft(agent_id=name[1], group_id=name[0], language=language, pattern=pattern)
+    try:
+        found = LeaseRenewingLLM(llms.llm(), batch).ask(question)
+    except BadReply as error:
+        log.warning("a skill is written by rules: %s", error)
+        return candidate
+    return found.model_copy(update={"confidence": min(found.confidence, pattern.confidence)})
 
 
 def _inspected(pattern: Pattern, candidate: SkillCandidate | None, known: Sequence[KnownArtifact], *, heading: bool) -> Grown:

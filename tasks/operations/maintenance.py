@@ -72,12 +72,17 @@ def recompute_kw_strength(run: Run) -> None:
 
 @job("prune")
 def prune(run: Run) -> None:
-    """Delete old events (if asked to), old closed dead letters and old runs of jobs.
+    """Delete old events (if asked to), old steps of conversations, closed dead letters and runs of jobs.
 
     Safe to repeat because what is deleted is no longer found.
     """
     settings = get_settings()
-    ages = {"events": settings.prune_events_days, "dead_letters": settings.prune_letters_days, "job_ticks": settings.prune_ticks_days}
+    ages = {
+        "events": settings.prune_events_days,
+        "trajectory_events": settings.trajectory_days,
+        "dead_letters": settings.prune_letters_days,
+        "job_ticks": settings.prune_ticks_days,
+    }
     for table, days in ages.items():
         if not days:
             continue

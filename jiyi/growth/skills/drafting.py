@@ -11,13 +11,22 @@ NAMED_EVIDENCE = 10
 _WORDS: dict[Language, dict[str, str]] = {
     "en": {
         "name": "Handle: {}",
+        "does": "What helped with: {}",
+        "known": "Used {} times before, in {} wordings; confidence {:.2f}.",
         "when": "When",
         "steps": "Steps",
-        "evidence": "Evidence",
         "tools": "Tools",
-        "does": "What helped with: {}",
+        "evidence": "Evidence",
     },
-    "zh": {"name": "处理：{}", "when": "何时使用", "steps": "步骤", "evidence": "依据", "tools": "工具", "does": "曾经有效的做法：{}"},
+    "zh": {
+        "name": "处理：{}",
+        "does": "曾经有效的做法：{}",
+        "known": "此前用过 {} 次，有 {} 种说法；把握 {:.2f}。",
+        "when": "何时使用",
+        "steps": "步骤",
+        "tools": "工具",
+        "evidence": "依据",
+    },
 }
 
 
@@ -28,6 +37,7 @@ def draft(pattern: Pattern) -> SkillCandidate:
     name = _cut(words["name"].format(title), MAX_NAME_CHARS)
     sections = [
         f"# {name}",
+        words["known"].format(pattern.total_reuse, len(pattern.wordings), pattern.confidence),
         f"## {words['when']}",
         "\n".join(f"- {_line(wording)}" for wording in pattern.wordings[:MAX_TRIGGERS]),
         f"## {words['steps']}",

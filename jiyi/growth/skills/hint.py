@@ -19,6 +19,8 @@ from jiyi.text.words import Language, language_of
 HINT_TOKENS = 150
 #: … of which the name and the description may take.
 _NAME_TOKENS, _DESCRIPTION_TOKENS = 30, 45
+#: … or so much of that, if it does not fit.
+_SHARES = (1.0, 0.5, 0.2, 0.0)
 #: Sessions that are remembered as having had theirs; and seconds between two questions for one.
 SESSIONS, ASK_SECONDS = 1_000, 60.0
 
@@ -36,12 +38,17 @@ _KINDS: dict[Language, dict[ArtifactKind, str]] = {
 def hint(kind: ArtifactKind, name: str, description: str) -> str:
     """What is put into a prompt of a candidate: its name and what it is about as JSON strings, at most ``HINT_TOKENS`` tokens."""
     language = language_of(name + description)
-    about = json.dumps(cut_to_tokens(description, _DESCRIPTION_TOKENS), ensure_ascii=False)
-    said = _SAYS[language].format(
-        kind=_KINDS[language][kind], name=json.dumps(cut_to_tokens(name, _NAME_TOKENS), ensure_ascii=False), about=about
-    )
-    assert estimate_tokens(said) <= HINT_TOKENS
+    said = ""
+    for share in _SHARES:  # escapes may make a text longer than its tokens were counted
+        given = {"name": _quoted(name, share * _NAME_TOKENS), "about": _quoted(description, share * _DESCRIPTION_TOKENS)}
+        said = _SAYS[language].format(kind=_KINDS[language][kind], **given)
+        if estimate_tokens(said) <= HINT_TOKENS:
+            break
     return said
+
+
+def _quoted(text: str, tokens: float) -> str:
+    return json.dumps(" ".join(cut_to_tokens(text, int(tokens)).split()), ensure_ascii=False)
 
 
 class HintStage:

@@ -55,11 +55,6 @@ def keep(connection: Connection, session: Session, steps: Sequence[Step], made: 
     return trajectory_id
 
 
-def prune(connection: Connection, before: datetime, limit: int) -> int:
-    """Delete raw steps that came before; at most ``limit``. What was compressed of them stays."""
-    return connection.execute(_PRUNE, {"before": before, "limit": limit}).rowcount
-
-
 _SESSION = text("SELECT group_id, agent_id, session_id FROM trajectory_events WHERE session_key = :key LIMIT 1")
 _STEPS = text("""
     SELECT event_id, step_index, step_type, occurred_at, tool, input_summary AS input, output_summary AS output, ok, tokens,
@@ -76,9 +71,3 @@ _KEEP = text("""
         :satisfaction, :tokens, :steps, :duration_ms, :chain, :ids, :started_at, :ended_at)
 """).bindparams(bindparam("chain", type_=JSONB))
 _COMPRESSED = text("UPDATE trajectory_events SET trajectory_id = :id WHERE group_id = :group AND event_id = ANY(:ids)")
-_PRUNE = text("""
-    DELETE FROM trajectory_events WHERE (group_id, event_id) IN (
-        SELECT group_id, event_id FROM trajectory_events WHERE received_at < :before ORDER BY received_at LIMIT :limit
-        FOR UPDATE SKIP LOCKED
-    )
-""")

@@ -11,8 +11,9 @@ from jiyi.protocol.growth.trajectories import StepsQuery, TrajectoriesQuery, Tra
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth.trajectories import actions, compressing
+from models.growth.trajectories import actions
 from models.growth.trajectories.storing import COMPRESS
+from models.operations import prune
 from tests.integration.growth.growing import AGENT, artifacts, chain, end, owed, run, save, step
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -104,7 +105,7 @@ def test_old_steps_are_pruned_and_their_trajectory_stays(group: str) -> None:
     run()
     age(group, minutes=8 * 24 * 60)
     with unit_of_work() as connection:
-        assert compressing.prune(connection, datetime.now(UTC) - timedelta(days=7), 1_000) == 4
+        assert prune.delete(connection, "trajectory_events", datetime.now(UTC) - timedelta(days=7), 1_000) >= 4
     assert stored_steps(group) == []
     assert len(trajectories(group)) == 1
 

@@ -26,7 +26,7 @@ PAGES = (Page("running", lazy_gettext("Schedules"), "schedules.page", "operator"
 PURPOSES = {
     "reconcile": lazy_gettext("Wakes what is overdue, buries what used up its attempts, writes access buffers left behind."),
     "recompute_kw_strength": lazy_gettext("Counts keyword strengths anew from the memories, and repairs what differs."),
-    "prune": lazy_gettext("Deletes old events (if asked to), old closed dead letters and old runs of jobs."),
+    "prune": lazy_gettext("Deletes old events (if asked to), old steps of conversations, closed dead letters and runs of jobs."),
     "snapshot": lazy_gettext("Counts queues, pending work, dead letters and delays, for plots and for looking back."),
     "expire_thoughts": lazy_gettext("Archives memories past their expiry, as thoughts are after thirty days."),
     "archive": lazy_gettext("Archives memories that have faded: long not accessed, of little importance, nothing rests on them."),

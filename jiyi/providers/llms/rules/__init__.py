@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from jiyi.conversations.types import CombinedExtraction
 from jiyi.growth.pains.types import FoundPains, ProposedSolution
 from jiyi.growth.reflections.types import SelfReflected
+from jiyi.growth.skills.drafting import draft
 from jiyi.providers.llms import questions as ask
 from jiyi.providers.llms.questions import A, Question
 from jiyi.providers.llms.rules import conversations, digests, insights, poignancy, triples
@@ -107,4 +108,5 @@ RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Pains: _pains,
     ask.Solution: _solution,
     ask.SelfReflection: _self_reflection,
+    ask.SkillDraft: lambda question: draft(question.pattern),
 }
