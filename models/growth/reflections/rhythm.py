@@ -159,8 +159,11 @@ _ENDED = text("""
 """)
 _HOURS = text(f"""
     SELECT a.agent_key, s.group_id, s.agent_id FROM self_reflections s JOIN agents a USING (group_id, agent_id)
-    WHERE coalesce(s.hours, :hours) > 0 AND s.last_at <= CAST(:now AS timestamptz) - make_interval(hours => coalesce(s.hours, :hours)) AND {_NEW}
-      AND NOT EXISTS (SELECT FROM pending_work p WHERE p.kind = 'reflect' AND p.subject_id = a.agent_key AND p.group_id = s.group_id)
+    WHERE coalesce(s.hours, :hours) > 0 AND {_NEW}
+      AND s.last_at <= CAST(:now AS timestamptz) - make_interval(hours => coalesce(s.hours, :hours))
+      AND NOT EXISTS (
+          SELECT FROM pending_work p WHERE p.kind = 'reflect' AND p.subject_id = a.agent_key AND p.group_id = s.group_id
+      )
     ORDER BY s.last_at LIMIT :limit FOR UPDATE OF s SKIP LOCKED
 """)  # noqa: S608 – our own names; values are parameters
 _LOOKED = text(f"""
