@@ -8,19 +8,25 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from models.growth import alerts, due
+from models.growth.reflections import rhythm
 from models.queue import stream
 from models.queue.wakeups import wake_at
+from models.reflection.reflections import REFLECT
 from tasks.framework.jobs import Run, job
 
 #: Rows of one transaction.
 SCAN_BATCH = 500
 
-_OWE: dict[str, Callable[[Connection, datetime, int], list[datetime]]] = {due.FIRE: due.owe_schedules, due.HEARTBEAT: due.owe_heartbeats}
+_OWE: dict[str, Callable[[Connection, datetime, int], list[datetime]]] = {
+    due.FIRE: due.owe_schedules,
+    due.HEARTBEAT: due.owe_heartbeats,
+    REFLECT: rhythm.owe_hours,
+}
 
 
 @job("due_scan")
 def due_scan(run: Run) -> None:
-    """Owe the runs of schedules and heartbeats that are due, and deliver alerts whose quiet hours are over.
+    """Owe the runs of schedules, heartbeats and looks at itself that are due, and deliver alerts whose quiet hours are over.
 
     Safe to repeat because what is owed for a time is not found again for it, and what is delivered is not delivered again.
     """

@@ -100,15 +100,15 @@ def conversations_ended(connection: Connection, agents: Mapping[AgentName, Agent
     return owing
 
 
-def owe_hours(connection: Connection, group_id: str | None, limit: int) -> int:
-    """Owe a reflection to agents whose hours are over, with something new since: up to ``limit``; returns how many.
+def owe_hours(connection: Connection, now: datetime, limit: int) -> list[datetime]:
+    """Owe a reflection to agents whose hours are over at ``now``, with something new since: up to ``limit``; when it is due, for each.
 
     Safe to repeat because an agent that owes one is not found again, and two at once find different agents.
     """
-    rows = connection.execute(_HOURS, _defaults() | {"group": group_id, "limit": limit}).all()
+    rows = connection.execute(_HOURS, _defaults() | {"now": now, "limit": limit}).all()
     for row in rows:
         _owe(connection, (row.group_id, row.agent_id), row.agent_key, "hours")
-    return len(rows)
+    return [now] * len(rows)
 
 
 def looked(connection: Connection, name: AgentName, known: Known, seen_to: int) -> bool:
@@ -159,9 +159,11 @@ _ENDED = text("""
 """)
 _HOURS = text(f"""
     SELECT a.agent_key, s.group_id, s.agent_id FROM self_reflections s JOIN agents a USING (group_id, agent_id)
-    WHERE (CAST(:group AS text) IS NULL OR s.group_id = :group) AND coalesce(s.hours, :hours) > 0
-      AND s.last_at <= now() - make_interval(hours => coalesce(s.hours, :hours)) AND {_NEW}
-      AND NOT EXISTS (SELECT FROM pending_work p WHERE p.kind = 'reflect' AND p.subject_id = a.agent_key AND p.group_id = s.group_id)
+    WHERE coalesce(s.hours, :hours) > 0 AND {_NEW}
+      AND s.last_at <= CAST(:now AS timestamptz) - make_interval(hours => coalesce(s.hours, :hours))
+      AND NOT EXISTS (
+          SELECT FROM pending_work p WHERE p.kind = 'reflect' AND p.subject_id = a.agent_key AND p.group_id = s.group_id
+      )
     ORDER BY s.last_at LIMIT :limit FOR UPDATE OF s SKIP LOCKED
 """)  # noqa: S608 – our own names; values are parameters
 _LOOKED = text(f"""

@@ -156,9 +156,7 @@ CASES = (
 )
 
 _PAINS = (
-    text(
-        "SELECT agent_id, user_id, summary, category, severity, occurrence_count, confidence, status FROM pain_points WHERE group_id = :group"
-    ),
+    text("SELECT agent_id, summary, category, severity, occurrence_count, confidence, status FROM pain_points WHERE group_id = :group"),
     text("SELECT quote FROM pain_evidence WHERE group_id = :group"),
     text("SELECT status FROM proposals WHERE group_id = :group"),
     text("SELECT number, step FROM proposal_steps WHERE group_id = :group ORDER BY number"),

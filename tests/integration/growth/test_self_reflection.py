@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -17,6 +17,7 @@ from jiyi.providers import llms
 from jiyi.providers.llms.questions import SelfReflection
 from jiyi.providers.llms.rules import Rules
 from models.db.connection import unit_of_work
+from models.db.scope import for_groups
 from models.growth.identity import actions as identity
 from models.growth.identity import questions as identity_questions
 from models.growth.reflections import actions, rhythm
@@ -117,19 +118,19 @@ def test_zc140_after_five_conversations(group: str) -> None:
 
 def test_zc140_after_twenty_four_hours_with_something_new(group: str) -> None:
     say(group, *SMALL_TALK, WISH)
-    with unit_of_work() as connection:
-        assert rhythm.owe_hours(connection, group, 10) == 0
+    with for_groups(group), unit_of_work() as connection:
+        assert rhythm.owe_hours(connection, datetime.now(UTC), 10) == []
     rows("UPDATE self_reflections SET last_at = now() - interval '25 h' WHERE group_id = :g RETURNING 1", g=group)
     assert state(group).due == "hours"
     for expected in (1, 0):  # it is owed once
-        with unit_of_work() as connection:
-            assert rhythm.owe_hours(connection, group, 10) == expected
+        with for_groups(group), unit_of_work() as connection:
+            assert len(rhythm.owe_hours(connection, datetime.now(UTC), 10)) == expected
     run()
     [look] = looks(group)
     assert look.trigger == "hours"
     rows("UPDATE self_reflections SET last_at = now() - interval '25 h' WHERE group_id = :g RETURNING 1", g=group)
-    with unit_of_work() as connection:
-        assert rhythm.owe_hours(connection, group, 10) == 0  # nothing was said since
+    with for_groups(group), unit_of_work() as connection:
+        assert rhythm.owe_hours(connection, datetime.now(UTC), 10) == []  # nothing was said since
 
 
 def test_zc140_an_agents_own_numbers(group: str) -> None:
