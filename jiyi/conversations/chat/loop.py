@@ -23,6 +23,7 @@ from jiyi.conversations.chat.compacting import CompactionStage
 from jiyi.conversations.chat.recording import messages_of, with_text
 from jiyi.conversations.chat.stages import GuardStage, MemoryStage
 from jiyi.conversations.types import Message
+from jiyi.growth.schedules.stage import ScheduleStage
 from jiyi.protocol.conversations.compaction import ChatMessage, CompactionLimits
 from jiyi.protocol.conversations.injection import BUDGET, Format, InjectedContext
 
@@ -44,6 +45,7 @@ class ConversationLoop:
         format: how they are written; ``template`` for the format of that name.
         seconds: longest that a call waits.
         limits: when a conversation that is passed to :meth:`before` is compacted.
+        tz: the users' time zone, for appointments they ask for; the agent's unless given.
         stages: more stages beside those of the loop (:class:`jiyi.conversations.chat.chain.Stage`).
         on_failure: called with a sentence for each turn that is refused or lost.
     """
@@ -57,6 +59,7 @@ class ConversationLoop:
         template: str | None = None,
         seconds: float = SECONDS,
         limits: CompactionLimits | None = None,
+        tz: str | None = None,
         stages: Iterable[Stage] = (),
         on_failure: Callable[[str], object] | None = None,
     ) -> None:
@@ -64,7 +67,7 @@ class ConversationLoop:
         self._memory = MemoryStage(client.conversations, self._outbox, client.group, max_tokens=max_tokens, form=format, template=template)
         self._seconds, self._on_failure = seconds, on_failure
         compaction = CompactionStage(limits, flush=self._memory.after)
-        self.chain = Chain([compaction, self._memory, GuardStage(), *stages])
+        self.chain = Chain([compaction, self._memory, GuardStage(), ScheduleStage(client.growth, tz), *stages])
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,1 @@
+"""Admin pages for what agents do by themselves."""
