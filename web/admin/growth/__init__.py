@@ -1,1 +1,1 @@
-"""Pages on growth: what agents learned, and what people think of it."""
+"""Pages on growth: what agents learned, who they are, and what they do by themselves."""
