@@ -10,6 +10,7 @@ from models.conversations import actions as conversations
 from models.conversations import commands, resources
 from models.db.actions import REGISTERED, Action
 from models.erasure import actions as erasure
+from models.items import actions as items
 from models.memory import actions as memory
 from models.memory import questions as memory_questions
 from models.operations import actions as operations
@@ -20,7 +21,7 @@ from models.tiers import questions as tiers_questions
 
 #: The modules whose import registers the actions: one a subject.
 SUBJECTS = (
-    *(accounts, conversations, commands, resources, erasure, memory, memory_questions),
+    *(accounts, conversations, commands, resources, erasure, items, memory, memory_questions),
     *(operations, queue, reflection, tiers, tiers_questions),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

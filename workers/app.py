@@ -37,6 +37,7 @@ TRANSPORT_OPTIONS = {
 #: Modules with scheduled jobs. Loaded at once, because beat's schedule is made of what they register.
 JOB_MODULES = [
     "tasks.operations.maintenance",
+    "tasks.items.expiry",
     "tasks.memory.archive",
     "tasks.operations.backups",
     "tasks.reflection.schedule",
@@ -73,6 +74,7 @@ app.conf.update(
         "tasks.conversations.injection",
         "tasks.conversations.summaries",
         "tasks.conversations.commands",
+        "tasks.items.searching",
         *JOB_MODULES,
     ],
     task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in task_queues()],

@@ -34,6 +34,7 @@ from jiyi.client.erasure import Erasure
 from jiyi.client.jobs import Jobs
 from jiyi.client.keys import Keys
 from jiyi.client.memory import Memory
+from jiyi.client.namespaces.items import Items
 from jiyi.client.observations import many, observation, split
 from jiyi.client.people import People
 from jiyi.client.reflections import Reflections
@@ -120,6 +121,7 @@ class Client:
         self.dead_letters = DeadLetters(calls)
         self.embeddings = Embeddings(calls)
         self.erasure = Erasure(calls)
+        self.items = Items(calls)
         self.jobs = Jobs(calls)
         self.keys = Keys(calls)
         self.memory = Memory(calls)

@@ -6,6 +6,7 @@ from models.accounts import tables as accounts
 from models.conversations import tables as conversations
 from models.db.base import Base
 from models.erasure import tables as erasure
+from models.items import tables as items
 from models.memory import tables as memory
 from models.operations import tables as operations
 from models.queue import tables as queue
@@ -13,4 +14,4 @@ from models.reflection import tables as reflection
 from models.retrieval import tables as retrieval
 from models.tiers import tables as tiers
 
-__all__ = ["Base", "accounts", "conversations", "erasure", "memory", "operations", "queue", "reflection", "retrieval", "tiers"]
+__all__ = ["Base", "accounts", "conversations", "erasure", "items", "memory", "operations", "queue", "reflection", "retrieval", "tiers"]

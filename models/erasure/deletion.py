@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, delete, select, text
 
 from jiyi.erasure.names import Whom
-from models.erasure import conversations, tiers
+from models.erasure import conversations, items, tiers
 from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
 from models.memory.agents import AgentName
@@ -218,6 +218,7 @@ _SCRUB = {
         ),
         ("knowledge_history", "history_id::text", "reason", "group_id = :group", "UPDATE knowledge_history SET reason = ''"),
         *conversations.SCRUBBED,
+        *items.SCRUBBED,
         (
             "job_ticks",
             "job || '/' || slot::text",

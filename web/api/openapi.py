@@ -35,6 +35,7 @@ TAGS = {
     "reflections": "What agents concluded from their memories.",
     "tiers": "What a workflow's nodes say: quarantine, working memory, long-term memory.",
     "conversations": "What is remembered of conversations, and what of it belongs before an answer.",
+    "items": "What programs keep for themselves: JSON values under a namespace and a key.",
     "service": "Counts, queues, dead letters, scheduled jobs.",
     "erasure": "Erasing for good.",
 }

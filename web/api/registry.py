@@ -21,7 +21,7 @@ PREFIX = "/api/v1"
 EXAMPLES = Path(__file__).with_name("examples")
 
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
-Tag = Literal["events", "retrieval", "memories", "agents", "reflections", "service", "erasure", "tiers", "conversations"]
+Tag = Literal["events", "retrieval", "memories", "agents", "reflections", "service", "erasure", "tiers", "conversations", "items"]
 Handler = Callable[..., Any]
 
 #: ``<converter:name>`` of a route.

@@ -1,0 +1,1 @@
+"""Namespaces of the client, a module each: ``client.items``."""
