@@ -19,7 +19,6 @@ from tests.integration.erasure.test_erasure import alone as alone  # noqa: PLC04
 from tests.integration.erasure.test_erasure import erase, places
 from tests.integration.tiers.outputs import job, run, tasks
 
-
 pytestmark = pytest.mark.usefixtures("database")
 
 
