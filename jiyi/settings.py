@@ -8,6 +8,8 @@ other programs know them by (``DATABASE_URL``, ``REDIS_URL``), the default.
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -18,12 +20,14 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from jiyi.errors import SettingsError, problems_of
+from jiyi.errors import SettingsError, problems_of, unknown_option
 
 PREFIX = "JIYI_"
 RUN_ENV = Path("run") / "jiyi.env"
 #: The secret that ``jiyi up`` makes, in its home.
 SECRET_FILE = "secret_key"  # noqa: S105
+#: Variables with our prefix that are no settings: of benchmarks, tests, and of docker-compose.yml.
+NO_SETTINGS = {"JIYI_BENCH_CACHE", "JIYI_SHARED_DATA", "JIYI_DATABASE_PASSWORD"}
 #: Where an embedded copy keeps its database, in its home.
 EMBEDDED_DATA = Path("postgres")
 #: Variables of other programs that are understood, and our settings that they stand for.
@@ -492,12 +496,29 @@ def other_programs_addresses() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def get_settings() -> Settings:
-    """This process's settings, read once. Raises :class:`SettingsError` naming each wrong variable."""
+    """This process's settings, read once. Raises :class:`SettingsError` naming each wrong variable; warns of unknown ones."""
+    for problem in unknown_variables(os.environ):
+        warnings.warn(problem, UnknownSetting, stacklevel=2)
     try:
         return Settings()
     except ValidationError as error:
         problems = "; ".join(_name_variable(text) for text in problems_of(error))
         raise SettingsError(f"{problems}. See docs/configuration.md") from None
+
+
+class UnknownSetting(UserWarning):
+    """A variable looks like a setting, and is none: it has no effect."""
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable that has our prefix and is no setting, with the one that was probably meant."""
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    unknown = sorted(name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known | NO_SETTINGS)
+    return [f"{_unknown_variable(name, known)}; it has no effect" for name in unknown]
+
+
+def _unknown_variable(name: str, known: Collection[str]) -> str:
+    return unknown_option(name, known).replace("unknown option", "unknown setting").removesuffix("?")
 
 
 def _name_variable(problem: str) -> str:

@@ -60,6 +60,7 @@ app.conf.update(
         "tasks.reflection.reflect",
         "tasks.retrieval.retrieve",
         "tasks.retrieval.recall",
+        "tasks.retrieval.context",
         "tasks.memory.access",
         "tasks.framework.rpc",
         "tasks.operations.llm_usage",

@@ -22,14 +22,16 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from jiyi.client.calls import checked
-from jiyi.client.client import Client
+from jiyi.client.calls import W, checked
+from jiyi.client.client import AsyncClient, Client
+from jiyi.client.items import Items
+from jiyi.client.verbs.steps import Steps, verb
 from jiyi.protocol import items as wire
+
+T = TypeVar("T")
 
 #: The whole value as one text.
 WHOLE = "$"
-
-T = TypeVar("T")
 
 
 class JiyiStore(BaseStore):
@@ -42,6 +44,7 @@ class JiyiStore(BaseStore):
             The service makes the vectors, with its own model.
         ttl: ``default_ttl`` (minutes) and ``refresh_on_read``, as LangGraph has them. Items past their time are never returned,
             and the service deletes them.
+        async_client: what the asynchronous methods go through; without one they take a thread each.
 
     Example::
 
@@ -51,10 +54,17 @@ class JiyiStore(BaseStore):
 
     supports_ttl = True
 
-    def __init__(self, client: Client, *, fields: Sequence[str] | None = (WHOLE,), ttl: TTLConfig | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        fields: Sequence[str] | None = (WHOLE,),
+        ttl: TTLConfig | None = None,
+        async_client: AsyncClient | None = None,
+    ) -> None:
         if isinstance(fields, str):
             raise TypeError(f"fields: a list of paths, such as [{fields!r}]")
-        self.client = client
+        self.client, self.async_client = client, async_client
         self.fields = None if fields is None else tuple(fields)
         self.ttl_config = ttl
 
@@ -66,39 +76,51 @@ class JiyiStore(BaseStore):
             InvalidNamespaceError: a part of a namespace is empty or has a dot.
             BrokerUnavailable, NoAnswer, NotAllowed: as the client's methods do.
         """
-        asked = list(ops)
-        for op in asked:
-            validate_op_namespace(op)
-        results: list[Result] = [None] * len(asked)
-        self._get([(at, op) for at, op in enumerate(asked) if isinstance(op, GetOp)], results)
-        for at, op in enumerate(asked):
-            if isinstance(op, SearchOp):
-                results[at] = self._search(op)
-            elif isinstance(op, ListNamespacesOp):
-                results[at] = self._namespaces(op)
-            elif not isinstance(op, GetOp | PutOp):
-                raise ValueError(f"Unknown operation type: {type(op)}")  # noqa: TRY004 – as LangGraph's own stores
-        writes = {(op.namespace, op.key): self._write(op) for op in asked if isinstance(op, PutOp)}
-        for page in _pages(list(writes.values())):
-            self.client.items.write(page)
-        return results
+        return _Batches.over(self.client.items).do(list(ops), self.fields)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """The same without holding up the event loop."""
-        return await asyncio.to_thread(self.batch, ops)
+        if self.async_client is None:
+            return await asyncio.to_thread(self.batch, ops)
+        return await _Batches.over(self.async_client.items).do(list(ops), self.fields)
 
-    def _get(self, ops: Sequence[tuple[int, GetOp]], results: list[Result]) -> None:
-        for page in _pages(ops):
+
+class _Batches(Items[W]):
+    """LangGraph's operations as verbs of both clients."""
+
+    @classmethod
+    def over(cls, items: Items[W]) -> _Batches[W]:
+        return cls(items._calls)  # noqa: SLF001 – the same calls
+
+    @verb
+    def do(self, ops: Sequence[Op], fields: tuple[str, ...] | None) -> Steps[list[Result]]:
+        for op in ops:
+            validate_op_namespace(op)
+        results: list[Result] = [None] * len(ops)
+        for page in _pages([(at, op) for at, op in enumerate(ops) if isinstance(op, GetOp)]):
             asked = [checked(wire.ItemReference, namespace=list(op.namespace), key=op.key, refresh_ttl=op.refresh_ttl) for _, op in page]
-            for (at, _), found in zip(page, self.client.items.get_many(asked), strict=True):
-                results[at] = None if found is None else Item(**_told(found))
+            found = yield from Items.get_many.steps(self, asked)
+            for (at, _), one in zip(page, found, strict=True):
+                results[at] = None if one is None else Item(**_told(one))
+        for at, op in enumerate(ops):
+            if isinstance(op, SearchOp):
+                results[at] = yield from self._search(op, by_meaning=fields is not None)
+            elif isinstance(op, ListNamespacesOp):
+                results[at] = yield from self._namespaces(op)
+            elif not isinstance(op, GetOp | PutOp):
+                raise ValueError(f"Unknown operation type: {type(op)}")  # noqa: TRY004 – as LangGraph's own stores
+        writes = {(op.namespace, op.key): _write(op, fields) for op in ops if isinstance(op, PutOp)}
+        for written in _pages(list(writes.values())):
+            yield from Items.write.steps(self, written)
+        return results
 
-    def _search(self, op: SearchOp) -> list[SearchItem]:
+    def _search(self, op: SearchOp, *, by_meaning: bool) -> Steps[list[SearchItem]]:
         if op.limit < 1:
             return []
-        found = self.client.items.search(
+        found = yield from Items.search.steps(
+            self,
             op.namespace_prefix,
-            query=op.query if self.fields is not None and op.query else None,
+            query=op.query if by_meaning and op.query else None,
             filter=op.filter,
             limit=op.limit,
             offset=op.offset,
@@ -106,23 +128,25 @@ class JiyiStore(BaseStore):
         )
         return [SearchItem(**_told(one), score=one.score) for one in found]
 
-    def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
+    def _namespaces(self, op: ListNamespacesOp) -> Steps[list[tuple[str, ...]]]:
         match = [checked(wire.NamespaceMatch, kind=one.match_type, path=list(one.path)) for one in op.match_conditions or ()]
-        found = self.client.items.namespaces(match=match, max_depth=op.max_depth, limit=op.limit, offset=op.offset)
+        found = yield from Items.namespaces.steps(self, match=match, max_depth=op.max_depth, limit=op.limit, offset=op.offset)
         return [tuple(one) for one in found]
 
-    def _write(self, op: PutOp) -> wire.ItemWrite:
-        value = None if op.value is None else dict(op.value)
-        texts = [] if value is None else self._texts(value, op.index)
-        return checked(wire.ItemWrite, namespace=list(op.namespace), key=op.key, value=value, texts=texts, ttl_minutes=op.ttl)
 
-    def _texts(self, value: dict[str, Any], index: Any) -> list[str]:
-        """What the item is found by, cut to what the service takes."""
-        if self.fields is None or index is False:
-            return []
-        paths = self.fields if index is None else index
-        texts = [text for path in paths for text in get_text_at_path(value, WHOLE if path == WHOLE else tokenize_path(path))]
-        return [text[: wire.MAX_TEXT_CHARS] for text in texts if text][: wire.MAX_TEXTS]
+def _write(op: PutOp, fields: tuple[str, ...] | None) -> wire.ItemWrite:
+    value = None if op.value is None else dict(op.value)
+    texts = [] if value is None else _texts(value, op.index, fields)
+    return checked(wire.ItemWrite, namespace=list(op.namespace), key=op.key, value=value, texts=texts, ttl_minutes=op.ttl)
+
+
+def _texts(value: dict[str, Any], index: Any, fields: tuple[str, ...] | None) -> list[str]:
+    """What an item is found by, cut to what the service takes."""
+    if fields is None or index is False:
+        return []
+    paths = fields if index is None else index
+    texts = [text for path in paths for text in get_text_at_path(value, WHOLE if path == WHOLE else tokenize_path(path))]
+    return [text[: wire.MAX_TEXT_CHARS] for text in texts if text][: wire.MAX_TEXTS]
 
 
 def _told(item: wire.Item) -> dict[str, Any]:

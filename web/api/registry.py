@@ -126,7 +126,7 @@ def expose(
         try:
             request = action.request.model_validate({**given, **parts})
         except ValidationError as error:
-            raise InvalidRequest(problems_of(error)) from None
+            raise InvalidRequest(problems_of(error, action.request)) from None
         result = perform(action, asker.group_id, request, timeout=timeout)
         return result if present is None else present(asker, result)
 

@@ -123,17 +123,17 @@ def test_cn56_a_context_through_the_service_keeps_its_budget_and_says_what_it_cu
     client.ingest(AGAINST, session_id="s1")
     until(lambda: _embedded(client), "the piece was not embedded")
     parts = {"system": "You sit on a council.", "persona": "你是林岚，只相信量过的东西。", "relevance_threshold": -1}
-    made = client.context("Shall we fire once?", **parts)
+    made = client.tiers.context("Shall we fire once?", **parts)
     assert made.text.split("\n\n---\n\n")[::3] == ["You sit on a council.", "Shall we fire once?"]
     assert {item.content for item in made.memories} == {VERDICT, AGAINST}
     assert all(item.content in made.text for item in made.memories)
     assert [part.name for part in made.parts] == ["system", "persona", "memories", "experiences", "proposal"]
     assert (made.status, made.cut, made.budget) == ("ok", [], 2_000)
-    assert [item.content for item in client.context("Shall we fire once?", include_verdicts=False, **parts).memories] == [AGAINST]
+    assert [item.content for item in client.tiers.context("Shall we fire once?", include_verdicts=False, **parts).memories] == [AGAINST]
 
     enough = made.tokens + len(made.parts)  # each part is rounded up
     for budget in (1, 7, 20, 40, 60, made.tokens - 1, enough):
-        short = client.context("Shall we fire once?", budget=budget, **parts)
+        short = client.tiers.context("Shall we fire once?", budget=budget, **parts)
         assert estimate_tokens(short.text) == short.tokens <= budget
         assert bool(short.cut) == (budget < made.tokens)
     shown = jiyi("context", "Shall we fire once?", "--persona", "You are 林岚.", "--budget", 300)
@@ -150,7 +150,7 @@ def test_cn56_a_context_over_rest_is_the_same(client: Client, web_app: Flask, ap
     answer = web_app.test_client().post("/api/v1/memory/context", json=body, headers=headers)
     assert answer.status_code == 200, answer.text
     options = {name: value for name, value in body.items() if name != "proposal"}
-    assert ContextAnswer.model_validate(answer.json).text == client.context(str(body["proposal"]), **options).text  # type: ignore[arg-type]
+    assert ContextAnswer.model_validate(answer.json).text == client.tiers.context(str(body["proposal"]), **options).text  # type: ignore[arg-type]
     refused = web_app.test_client().post("/api/v1/memory/context", json={"proposal": " ", "budget": 0}, headers=headers)
     assert (refused.status_code, "budget" in refused.text, "proposal" in refused.text) == (422, True, True)
     publisher = {"Authorization": f"Bearer {api_key(client.group, 'publish')}"}

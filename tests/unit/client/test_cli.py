@@ -614,7 +614,7 @@ def test_each_bad_line_is_told_with_its_number_and_field():
         "line 2: poignancy: Input should be less than or equal to 10 (got 11)",
         "line 3: not JSON: Expecting value: line 1 column 1 (char 0)",
         "line 5: agent_id: required, but missing",
-        "line 6: colour: no such field",
+        "line 6: unknown option 'colour': there is none of this name",
         "line 7: must be a JSON object",
     ]
     assert found.problems[6].startswith("line 8: event_id: ")

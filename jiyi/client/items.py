@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jiyi.client.calls import Calls, checked
+from jiyi.client.calls import Namespace, W, checked
+from jiyi.client.verbs.steps import Steps, verb
 from jiyi.protocol.items import (
     DEFAULT_FOUND,
     DEFAULT_NAMESPACES,
@@ -24,12 +25,10 @@ from jiyi.protocol.items import (
 )
 
 
-class Items:
+class Items(Namespace[W]):
     """The group's items."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
+    @verb
     def put(
         self,
         namespace: Sequence[str],
@@ -39,28 +38,37 @@ class Items:
         texts: Sequence[str] = (),
         ttl_minutes: float | None = None,
         timeout: float | None = None,
-    ) -> None:
+    ) -> Steps[None]:
         """Store a value in place of what is there; ``texts`` are what a search with a query finds it by."""
         write = checked(ItemWrite, namespace=list(namespace), key=key, value=dict(value), texts=list(texts), ttl_minutes=ttl_minutes)
-        self.write([write], timeout=timeout)
+        yield from Items.write.steps(self, [write], timeout=timeout)
 
-    def delete(self, namespace: Sequence[str], key: str, *, timeout: float | None = None) -> bool:
+    @verb
+    def delete(self, namespace: Sequence[str], key: str, *, timeout: float | None = None) -> Steps[bool]:
         """Delete an item; whether there was one."""
-        return self.write([checked(ItemWrite, namespace=list(namespace), key=key)], timeout=timeout).deleted == 1
+        write = checked(ItemWrite, namespace=list(namespace), key=key)
+        written = yield from Items.write.steps(self, [write], timeout=timeout)
+        return written.deleted == 1
 
-    def write(self, items: Sequence[ItemWrite], *, timeout: float | None = None) -> ItemsWritten:
+    @verb
+    def write(self, items: Sequence[ItemWrite], *, timeout: float | None = None) -> Steps[ItemsWritten]:
         """Store or delete up to 500 items, all or none."""
-        return ItemsWritten.model_validate(self._calls.act("items.put", checked(PutItems, items=list(items)), timeout))
+        return self._act("items.put", checked(PutItems, items=list(items)), ItemsWritten, timeout)
 
-    def get(self, namespace: Sequence[str], key: str, *, refresh_ttl: bool = True, timeout: float | None = None) -> Item | None:
+    @verb
+    def get(self, namespace: Sequence[str], key: str, *, refresh_ttl: bool = True, timeout: float | None = None) -> Steps[Item | None]:
         """One item, or None."""
         asked = checked(ItemReference, namespace=list(namespace), key=key, refresh_ttl=refresh_ttl)
-        return self.get_many([asked], timeout=timeout)[0]
+        found = yield from Items.get_many.steps(self, [asked], timeout=timeout)
+        return found[0]
 
-    def get_many(self, items: Sequence[ItemReference], *, timeout: float | None = None) -> list[Item | None]:
+    @verb
+    def get_many(self, items: Sequence[ItemReference], *, timeout: float | None = None) -> Steps[list[Item | None]]:
         """Up to 500 items in their order; None where there is none."""
-        return FoundItems.model_validate(self._calls.ask("items.get", checked(GetItems, items=list(items)), timeout)).items
+        found = yield from self._ask("items.get", checked(GetItems, items=list(items)), FoundItems, timeout)
+        return found.items
 
+    @verb
     def search(
         self,
         prefix: Sequence[str] = (),
@@ -71,13 +79,15 @@ class Items:
         offset: int = 0,
         refresh_ttl: bool = True,
         timeout: float | None = None,
-    ) -> list[Item]:
+    ) -> Steps[list[Item]]:
         """Items below a namespace: those most similar to the query first, else those updated last."""
         request = checked(
             SearchItems, prefix=list(prefix), query=query, filter=dict(filter or {}), limit=limit, offset=offset, refresh_ttl=refresh_ttl
         )
-        return ItemRows.model_validate(self._calls.ask("items.search", request, timeout)).items
+        found = yield from self._ask("items.search", request, ItemRows, timeout)
+        return found.items
 
+    @verb
     def namespaces(
         self,
         *,
@@ -86,7 +96,8 @@ class Items:
         limit: int = DEFAULT_NAMESPACES,
         offset: int = 0,
         timeout: float | None = None,
-    ) -> list[list[str]]:
+    ) -> Steps[list[list[str]]]:
         """Namespaces that have items, in alphabetical order."""
         request = checked(ListNamespaces, match=list(match), max_depth=max_depth, limit=limit, offset=offset)
-        return Namespaces.model_validate(self._calls.ask("items.namespaces", request, timeout)).namespaces
+        found = yield from self._ask("items.namespaces", request, Namespaces, timeout)
+        return found.namespaces

@@ -1,1 +1,0 @@
-"""Namespaces of the client, a module each: ``client.items``."""
