@@ -26,7 +26,7 @@ from jiyi.client.calls import W, checked
 from jiyi.client.client import AsyncClient, Client
 from jiyi.client.items import Items
 from jiyi.client.verbs.steps import Steps, verb
-from jiyi.protocol import items as wire
+from jiyi.protocol.integrations import items as wire
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from pydantic_core import to_json
 from sqlalchemy import Connection, text
 
-from jiyi.protocol.items import Item, SearchItems
+from jiyi.protocol.integrations.items import Item, SearchItems
 from jiyi.protocol.wire.vectors import Float32
 from models.items.storing import COLUMNS, IN_FORCE, item_of
 
@@ -67,7 +67,8 @@ def owe_all(connection: Connection, model: str) -> int:
 
 def _conditions(group_id: str, asked: SearchItems) -> tuple[str, dict[str, Any]]:
     """What items have to fulfil: SQL of parameters, and these."""
-    parts, parameters = [IN_FORCE], {"group": group_id}
+    parts = [IN_FORCE]
+    parameters: dict[str, Any] = {"group": group_id}
     if asked.prefix:
         parts.append("i.namespace[1:cardinality(CAST(:prefix AS text[]))] = CAST(:prefix AS text[])")
         parameters["prefix"] = asked.prefix

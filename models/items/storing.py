@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from jiyi.protocol.items import Item, ItemReference, ItemWrite, ListNamespaces
+from jiyi.protocol.integrations.items import Item, ItemReference, ItemWrite, ListNamespaces
 from models.memory.agents import make_groups
 
 

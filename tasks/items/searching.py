@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jiyi.protocol.items import ItemRows, SearchItems
+from jiyi.protocol.integrations.items import ItemRows, SearchItems
 from jiyi.providers.embedders.cache import query_vector
 from jiyi.settings import get_settings
 from models.db.actions import Actor

@@ -14,7 +14,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.routing import BaseConverter
 
 from web.accounts.api_keys import identify_by_key
-from web.api import actions, conversations, docs, erasure, items, operations, retrieval
+from web.api import actions, conversations, docs, erasure, items, operations, retrieval, tools
 from web.api.memory import agents, events, memories
 from web.api.openapi import TAGS
 from web.api.problems import answer_to
@@ -38,6 +38,7 @@ MODULES = (
     operations,
     erasure,
     actions,
+    tools,
 )
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 
