@@ -59,9 +59,7 @@ def nodes(group: str, _made: Any) -> list[Any]:
 
 
 def versions(group: str, _made: Any) -> list[Any]:
-    return rows(
-        "SELECT description, superseded_at, superseded_by IS NULL AS last FROM memory_nodes WHERE group_id = :g ORDER BY 1", g=group
-    )
+    return rows("SELECT description, superseded_at, superseded_by IS NULL AS now FROM memory_nodes WHERE group_id = :g ORDER BY 1", g=group)
 
 
 def with_settings(name: str, given: dict[str, Any], typed: dict[str, str]) -> Case:
