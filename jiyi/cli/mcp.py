@@ -10,7 +10,8 @@ import typer
 from jiyi.errors import SettingsError
 from jiyi.settings import get_settings
 
-DEFAULT_PORT = 8765
+#: Beside the service's own 8765.
+DEFAULT_PORT = 8766
 
 
 def mcp(

@@ -48,7 +48,7 @@ class JiyiStore(BaseStore):
 
     Example::
 
-        with Client(url="http://127.0.0.1:8000", key="jiyi_…") as client:
+        with Client(url="http://127.0.0.1:8765", key="jiyi_…") as client:
             graph = builder.compile(store=JiyiStore(client, fields=["text"]))
     """
 

@@ -135,6 +135,12 @@ class _KeyRequired:
         self._app, self._gateway = app, gateway
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                await self._gateway.close()
+            return
         if scope["type"] == "http":
             try:
                 await self._gateway.tools(_bearer(Request(scope)))

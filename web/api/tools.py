@@ -36,6 +36,13 @@ OFFERED = {
 _NAMES = {operation_id: name for name, operation_id in OFFERED.items()}
 #: Descriptions speak of each other by the operations' ids; an LLM knows the tools' names.
 _OPERATION = re.compile(rf"\b(?:{'|'.join(_NAMES)})\b")
+#: What fields are that speak for themselves in a document, and not to an LLM.
+_WORDS = {
+    "agent_id": "Whose memory.",
+    "subject": "Who or what the memory is about.",
+    "predicate": "What the subject does or is.",
+    "object": "What it does it to.",
+}
 #: Those that take something away.
 DESTRUCTIVE = {"delete", "demote"}
 
@@ -71,6 +78,8 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
                 properties[field] = openapi.not_null(property_)
         required += [field for field in schema.get("required", []) if field in properties]
         required += [field for field in told.flat or () if field == "focal_text"]
+    for field, property_ in properties.items():
+        property_.setdefault("description", _WORDS.get(field, ""))
     used: Json = {}
     arguments = {"type": "object", "properties": _local(properties, schemas, used), "required": required, "additionalProperties": False}
     return Tool(
