@@ -447,6 +447,9 @@ class Settings(BaseSettings):
         le=10_080,
         description="How often entries of working memory past their time are noted as expired and taken out; 0 switches it off.",
     )
+    expire_items_minutes: int = Field(
+        10, ge=0, le=10_080, description="How often items past their time, which nobody finds any more, are deleted; 0 switches it off."
+    )
     digest_hours: int = Field(
         168, ge=0, le=8_760, description="How often each group's quarantine is digested for those who promote; 0 switches it off."
     )

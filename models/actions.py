@@ -20,6 +20,7 @@ from models.growth.skills import actions as growth_skills
 from models.growth.tracking import actions as tracking
 from models.growth.trajectories import actions as growth_trajectories
 from models.growth.workflows import actions as growth_workflows
+from models.items import actions as items
 from models.memory import actions as memory
 from models.memory import questions as memory_questions
 from models.operations import actions as operations
@@ -34,6 +35,6 @@ SUBJECTS = (
     *(accounts, conversations, commands, resources, erasure, memory, memory_questions),
     *(growth_artifacts, growth_skills, growth_trajectories, growth_workflows, schedule_actions, heartbeat_actions),
     *(identity, identity_questions, pains, self_reflections, tracking),
-    *(operations, queue, reflection, stores, tiers, tiers_questions),
+    *(items, operations, queue, reflection, stores, tiers, tiers_questions),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

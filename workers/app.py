@@ -38,6 +38,7 @@ TRANSPORT_OPTIONS = {
 JOB_MODULES = [
     "tasks.operations.maintenance",
     "tasks.growth.due_scan",
+    "tasks.items.expiry",
     "tasks.memory.archive",
     "tasks.operations.backups",
     "tasks.reflection.schedule",
@@ -86,6 +87,7 @@ app.conf.update(
         "tasks.growth.pains",
         "tasks.growth.trajectories",
         "tasks.growth.evolution",
+        "tasks.items.searching",
         *JOB_MODULES,
     ],
     task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in task_queues()],

@@ -20,6 +20,7 @@ from jiyi.client.dead_letters import DeadLetters
 from jiyi.client.embeddings import Embeddings
 from jiyi.client.erasure import Erasure
 from jiyi.client.growth import Growth
+from jiyi.client.items import Items
 from jiyi.client.jobs import Jobs
 from jiyi.client.keys import Keys
 from jiyi.client.memory import Memory
@@ -69,6 +70,7 @@ class Verbs(Asking[W]):
         self.embeddings: Embeddings[W] = Embeddings(calls)
         self.erasure: Erasure[W] = Erasure(calls)
         self.growth: Growth[W] = Growth(calls)
+        self.items: Items[W] = Items(calls)
         self.jobs: Jobs[W] = Jobs(calls)
         self.keys: Keys[W] = Keys(calls)
         self.memory: Memory[W] = Memory(calls)

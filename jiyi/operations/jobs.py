@@ -117,6 +117,7 @@ _ALL = (
         time_limit=50,
         overlaps=True,
     ),
+    Job("expire_items", "Delete items past their time; they are not found any more before that.", "expire_items_minutes"),
     Job("expire_working_memory", "Take out of working memory what has been there for its time.", "wm_expire_minutes"),
 )
 #: Every job there is, by name.

@@ -96,20 +96,21 @@ def few_enough_entries(entries: list[Any]) -> list[Any]:
 
 def small_enough(value: dict[str, Any]) -> dict[str, Any]:
     if value:
-        _plain_json(value, MAX_PROVENANCE_DEPTH)
+        plain_json(value, MAX_PROVENANCE_DEPTH)
         if len(to_json(value)) > MAX_PROVENANCE_BYTES:
             raise ValueError(f"larger than {MAX_PROVENANCE_BYTES:,} bytes as JSON")
     return value
 
 
-def _plain_json(value: Any, depth: int) -> None:
+def plain_json(value: Any, most: int, level: int = 0) -> None:
+    """Raises ValueError for JSON that is nested deeper than ``most`` levels, or has a number that is not finite."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("every number in it must be finite")
     if isinstance(value, dict | list | tuple):
-        if not depth:
-            raise ValueError(f"nested deeper than {MAX_PROVENANCE_DEPTH} levels")
+        if level == most:
+            raise ValueError(f"nested deeper than {most} levels")
         for item in value.values() if isinstance(value, dict) else value:
-            _plain_json(item, depth - 1)
+            plain_json(item, most, level + 1)
 
 
 #: Both names are accepted; what is stored and answered has the first.

@@ -13,6 +13,7 @@ from models.growth.pains import tables as growth_pains
 from models.growth.reflections import tables as growth_reflections
 from models.growth.tracking import tables as growth_tracking
 from models.growth.trajectories import tables as growth_trajectories
+from models.items import tables as items
 from models.memory import tables as memory
 from models.operations import tables as operations
 from models.queue import tables as queue
@@ -33,6 +34,7 @@ __all__ = [
     "growth_tracking",
     "growth_trajectories",
     "heartbeat_tables",
+    "items",
     "memory",
     "operations",
     "queue",

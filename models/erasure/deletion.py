@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, delete, select, text
 
 from jiyi.erasure.names import Whom
-from models.erasure import conversations, growth, living, schedules, stores, tiers
+from models.erasure import conversations, growth, items, living, schedules, stores, tiers
 from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
 from models.memory.agents import AgentName
@@ -225,6 +225,7 @@ _SCRUB = {
         *schedules.SCRUBBED,
         *growth.SCRUBBED,
         *living.SCRUBBED,
+        *items.SCRUBBED,
         (
             "job_ticks",
             "job || '/' || slot::text",

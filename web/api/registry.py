@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).with_name("examples")
 
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 Tag = Literal[
-    "events", "retrieval", "memories", "agents", "reflections", "service", "erasure", "tiers", "conversations", "stores", "growth"
+    "events", "retrieval", "memories", "agents", "reflections", "service", "erasure", "tiers", "conversations", "stores", "growth", "items"
 ]
 Handler = Callable[..., Any]
 
