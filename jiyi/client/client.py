@@ -38,7 +38,7 @@ from jiyi.client.observations import many, observation, split
 from jiyi.client.people import People
 from jiyi.client.reflections import Reflections
 from jiyi.client.service import Service
-from jiyi.client.stores import Stores
+from jiyi.client.stores.namespace import Stores
 from jiyi.client.tiers import Tiers
 from jiyi.client.transports import Transport
 from jiyi.errors import EventRejected, IdReused, join_problems

@@ -38,6 +38,7 @@ FREE = {
     "llm_prompts",
     "redis_url",
     "secret_key",
+    "store_roots",
     "web_host",
     "web_hosts",
     "web_search_api_key",

@@ -1,0 +1,1 @@
+"""``client.stores`` (``namespace``): stores that graphs of agents declare."""
