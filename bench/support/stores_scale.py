@@ -1,167 +1,82 @@
-"""What many files cost: time and memory of indexing, and whether exactly what changed is embedded again.
-
-    python -m bench.support.stores_scale STORE FOLDER
-
-is one process that indexes a folder in the database that the environment names, and prints what it took; its peak memory is its own.
-Vectors are hashed ones: a model of its own would be what is measured.
-"""
+"""A question to simple stores of many items, through the queue, beside numpy (``bench.stores scale``)."""
 
 from __future__ import annotations
 
-import json
-import random
-import re
-import resource
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
+from uuid import uuid4
 
+import numpy as np
 from rich.console import Console
-from sqlalchemy import text
 
-from bench.support.stores_files import GROUP, QUIET, declare, do_owed
-from jiyi.protocol.stores.asking import RetrieveItems
-from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.embedders.hashing import HashingEmbedder
-from jiyi.stores.files.chunks import chunks_of
-from models.db.connection import unit_of_work
-from models.db.scope import for_groups, whole_service
+from bench.support.service import running
+from jiyi.text.digests import content_digest
+from jiyi.text.tokens import tokens
+from models.db.bulk_copy import Copy, copy_rows, packed_json, packed_texts
+from models.db.connection import driver, unit_of_work
 from models.stores import rows
-from workers import ephemeral
+from models.stores.tables import StoreItem
 
-#: What happens to the files before they are looked through again.
-CHANGED, DELETED, RENAMED = 100, 10, 5
-#: Files in a folder, and characters of a file: three or four chunks.
-IN_FOLDER, CHARS = 100, 1_500
-QUESTIONS = 30
-#: What every line of a file begins with.
-FILE_NUMBER = re.compile(r"F\d{5}")
+#: Values of a vector: those of the default embedder.
+SIZE = 384
+TIMES, WARM_UP, TOP_K = 41, 3, 5
 SEED = 20240401
-WORDS = (
-    "kiln glaze clay wheel ash feldspar shelf cone bowl jar temperature log Monday Tuesday Harriet Tomas 窑 釉 林岚 橘子 温度 院子".split()
-)
+#: Rows of one COPY.
+COPIED = 10_000
+WORDS = "kiln clay glaze cup bowl plate oven market fair order blue green Friday Mia Porto 窑 釉 杯子 周五 订单".split()
+QUESTION = "When is the blue glaze ready for the fair? 蓝釉什么时候好？"
+COLUMNS = ("item_id", "group_id", "store_id", "key", "revision", "content_summary", "content_hash", "metadata", "attachments", "tokens")
 
 
-def write(folder: Path, number: int, version: int = 0) -> Path:
-    """A file that no other one is equal to."""
-    words = random.Random(f"{SEED}/{number}/{version}")
-    path = folder / f"{number // IN_FOLDER:03d}" / f"{number:05d}.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    said, length = [f"# File {number}, version {version}"], 0
-    while length < CHARS:
-        said.append(f"F{number:05d} {' '.join(words.choices(WORDS, k=12))} {words.randrange(10**9)}.")
-        length += len(said[-1])
-    path.write_text("\n".join(said), encoding="utf-8")
-    return path
-
-
-def scale_files(files: int, console: Console = QUIET) -> dict[str, Any]:
-    """Indexing of a tenth of the files and of all of them, each by a process of its own; then changes."""
-    with tempfile.TemporaryDirectory(prefix="jiyi-bench-") as home:
-        folder = Path(home, "files")
-        with ephemeral.database(Path(home), store_roots=str(folder), embedder="hashing", store_max_file_mb="1"), whole_service():
-            few, many = folder / "few", folder / "many"
-            for count, place in ((files // 10, few), (files, many)):
-                for number in range(count):
-                    write(place, number)
-            found = {str(files // 10): _indexed("few", few, console), str(files): _indexed("many", many, console)}
-            ratio = found[str(files)]["peak_mb"] / found[str(files // 10)]["peak_mb"]
-            _change(many, files)
-            again = _indexed("many", many, console)
-            return {
-                "indexing": found,
-                "peak_ratio": round(ratio, 2),
-                "after_changes": {
-                    "seconds": again["seconds"],
-                    "files_embedded": again["files_embedded"],
-                    "stale_chunks": _stale("many", many),
-                },
-                "search_p50_ms": _p50("many"),
+def run(sizes: Sequence[int], console: Console) -> dict[str, Any]:
+    """By number of items: milliseconds through the queue (median), of the first question, and of numpy alone."""
+    result: dict[str, Any] = {}
+    with running(embedder="hashing", hashing_dimensions=str(SIZE)) as client:
+        for size in sizes:
+            name = f"scale-{size}"
+            client.stores.apply(name, [{"name": name, "type": "simple", "config": {"memory_path": f"{name}.json", "max_items": size}}])
+            console.print(f"filling a store with {size:,} items")
+            matrix = _fill(client.group, name, size)
+            first = _timed(lambda name=name: client.stores.retrieve(name, QUESTION, top_k=TOP_K, timeout=60))  # type: ignore[misc]
+            asked = [_timed(lambda name=name: client.stores.retrieve(name, QUESTION, top_k=TOP_K)) for _ in range(TIMES)]  # type: ignore[misc]
+            query = matrix[0]
+            alone = [_timed(lambda matrix=matrix, query=query: _nearest(matrix, query)) for _ in range(TIMES)]  # type: ignore[misc]
+            result[str(size)] = {
+                "p50_ms": round(median(asked[WARM_UP:]), 2),
+                "first_ms": round(first, 1),
+                "numpy_p50_ms": round(median(alone[WARM_UP:]), 3),
             }
+    return result
 
 
-def _change(folder: Path, files: int) -> None:
-    chosen = random.Random(SEED).sample(range(files), CHANGED + DELETED + RENAMED)
-    for number in chosen[:CHANGED]:
-        write(folder, number, version=1)
-    for number in chosen[CHANGED:]:
-        path = folder / f"{number // IN_FOLDER:03d}" / f"{number:05d}.md"
-        if number in chosen[CHANGED : CHANGED + DELETED]:
-            path.unlink()
-        else:
-            path.rename(path.with_name(f"renamed-{path.name}"))
-
-
-def _indexed(name: str, folder: Path, console: Console) -> dict[str, Any]:
-    console.print(f"indexing {folder.name}", style="dim")
-    command = [sys.executable, "-m", "bench.support.stores_scale", name, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2_000:])
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def _stale(name: str, folder: Path) -> int:
-    """Chunks that are not what the folder's files say now, and chunks that are missing."""
-    with unit_of_work() as connection:
-        store = rows.need(connection, GROUP, name)
-        stored = {row.item_id for row in connection.execute(_ITEMS, {"id": store.store_id})}
-        unembedded = connection.execute(_UNEMBEDDED, {"id": store.store_id}).scalar_one()
-    expected = {
-        chunk.item_id
-        for path in folder.rglob("*.md")
-        for chunk in chunks_of(store.store_id, str(folder), path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8"))
-    }
-    return len(stored ^ expected) + int(unembedded)
-
-
-def _p50(name: str) -> float:
-    from tasks.stores.files.searching import search
-
-    words = random.Random(SEED)
-    with unit_of_work() as connection:
-        store = rows.need(connection, GROUP, name)
-    times = []
-    with for_groups(GROUP):
-        for _ in range(QUESTIONS):
-            request = RetrieveItems(name=name, query=" ".join(words.choices(WORDS, k=5)))
-            begun = time.perf_counter()
-            search(store, request)
-            times.append(1_000 * (time.perf_counter() - begun))
-    return round(median(times), 1)
-
-
-def main() -> None:
-    """The process that indexes."""
-    name, folder = sys.argv[1], Path(sys.argv[2])
-    embedded: set[str] = set()
-    real = HashingEmbedder.passages
-
-    def noted(self: HashingEmbedder, texts: Sequence[str]) -> Float32:
-        embedded.update(number for text in texts for number in FILE_NUMBER.findall(text))
-        return real(self, texts)
-
-    HashingEmbedder.passages = noted  # type: ignore[method-assign]
-    with whole_service():
-        store = declare(name, folder)
-        begun = time.perf_counter()
-        do_owed()
-        seconds = time.perf_counter() - begun
+def _fill(group: str, name: str, size: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    random = np.random.default_rng(SEED)
+    matrix = random.standard_normal((size, SIZE), dtype=np.float32)
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    for start in range(0, size, COPIED):
         with unit_of_work() as connection:
-            chunks = connection.execute(_COUNT, {"id": store.store_id}).scalar_one()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": round(seconds, 1), "peak_mb": round(peak), "chunks": chunks, "files_embedded": len(embedded)}))
+            store = rows.need(connection, group, name)
+            revision = rows.bump(connection, store.store_id)
+            made = []
+            for number in range(start, min(start + COPIED, size)):
+                text = f"Input: \nOutput: Note {number}: {' '.join(random.choice(WORDS, 12))}."
+                key = uuid4()
+                told = (key.bytes, group, store.store_id.bytes, str(key), revision, text, content_digest(text))
+                made.append((*told, packed_json(b"{}"), packed_texts([]), " ".join(tokens(text)), matrix[number], f"hashing-{SIZE}"))
+            copy_rows(driver(connection), [Copy(StoreItem, (*COLUMNS, "embedding", "embedding_model"), made)])
+    return matrix
 
 
-_ITEMS = text("SELECT item_id FROM store_items WHERE store_id = :id")
-_UNEMBEDDED = text("SELECT count(*) FROM store_items WHERE store_id = :id AND embedding IS NULL")
-_COUNT = text("SELECT count(*) FROM store_items WHERE store_id = :id")
+def _nearest(matrix: np.ndarray[Any, np.dtype[np.float32]], query: np.ndarray[Any, np.dtype[np.float32]]) -> Any:
+    scores = matrix @ query
+    count = min(3 * TOP_K, len(scores))
+    return np.argpartition(-scores, count - 1)[:count]
 
-if __name__ == "__main__":
-    main()
+
+def _timed(call: Callable[[], Any]) -> float:
+    """Milliseconds."""
+    began = time.perf_counter()
+    call()
+    return (time.perf_counter() - began) * 1_000
