@@ -430,6 +430,13 @@ class Settings(BaseSettings):
     )
 
     # Scheduled jobs (docs/jobs.md)
+    due_scan_seconds: int = Field(
+        60,
+        ge=0,
+        le=60,
+        description="How often the job `due_scan` looks for schedules and heartbeats that are due in the next minute; 0: neither reminders nor heartbeats.",
+    )
+    schedules_max: int = Field(1_000, ge=1, le=100_000, description="Schedules that one agent may have, those that are over left out.")
     wm_expire_minutes: int = Field(
         10,
         ge=0,

@@ -10,6 +10,7 @@ from models.conversations import actions as conversations
 from models.conversations import commands, resources
 from models.db.actions import REGISTERED, Action
 from models.erasure import actions as erasure
+from models.growth import heartbeat_actions, schedule_actions
 from models.growth.artifacts import actions as growth_artifacts
 from models.growth.identity import actions as identity
 from models.growth.identity import questions as identity_questions
@@ -33,5 +34,6 @@ SUBJECTS = (
     *(growth_artifacts, growth_skills, growth_trajectories, growth_workflows),
     *(operations, queue, reflection, tiers, tiers_questions),
     *(identity, identity_questions, pains, self_reflections, tracking),
+    *(schedule_actions, heartbeat_actions),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

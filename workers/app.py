@@ -37,6 +37,7 @@ TRANSPORT_OPTIONS = {
 #: Modules with scheduled jobs. Loaded at once, because beat's schedule is made of what they register.
 JOB_MODULES = [
     "tasks.operations.maintenance",
+    "tasks.growth.due_scan",
     "tasks.memory.archive",
     "tasks.operations.backups",
     "tasks.reflection.schedule",
@@ -77,6 +78,8 @@ app.conf.update(
         "tasks.growth.pains",
         "tasks.growth.trajectories",
         "tasks.growth.evolution",
+        "tasks.growth.schedules",
+        "tasks.growth.heartbeats",
         *JOB_MODULES,
     ],
     task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in task_queues()],

@@ -9,7 +9,7 @@ from alembic import op
 from models.db.roles import isolate
 
 revision = "0016"
-down_revision = "0013"
+down_revision = "0015"
 branch_labels = None
 depends_on = None
 

@@ -103,6 +103,15 @@ _ALL = (
         time_limit=30,
     ),
     Job("digest", "Digest what came into each group's quarantine: in clusters, with words for people.", "digest_hours", queue="reflection"),
+    # Beside a scan under way: what one has taken the other passes over.
+    Job(
+        "due_scan",
+        "Owe the schedules and heartbeats that are due, and deliver alerts whose quiet hours are over.",
+        "due_scan_seconds",
+        queue="growth",
+        time_limit=50,
+        overlaps=True,
+    ),
     Job("expire_working_memory", "Take out of working memory what has been there for its time.", "wm_expire_minutes"),
 )
 #: Every job there is, by name.

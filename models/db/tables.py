@@ -6,6 +6,7 @@ from models.accounts import tables as accounts
 from models.conversations import tables as conversations
 from models.db.base import Base
 from models.erasure import tables as erasure
+from models.growth import heartbeat_tables, schedule_tables
 from models.growth.artifacts import tables as growth_artifacts
 from models.growth.identity import tables as growth_identity
 from models.growth.pains import tables as growth_pains
@@ -30,10 +31,12 @@ __all__ = [
     "growth_reflections",
     "growth_tracking",
     "growth_trajectories",
+    "heartbeat_tables",
     "memory",
     "operations",
     "queue",
     "reflection",
     "retrieval",
+    "schedule_tables",
     "tiers",
 ]

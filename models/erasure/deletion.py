@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, delete, select, text
 
 from jiyi.erasure.names import Whom
-from models.erasure import conversations, growth, living, tiers
+from models.erasure import conversations, growth, living, schedules, tiers
 from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
 from models.memory.agents import AgentName
@@ -222,6 +222,7 @@ _SCRUB = {
         *conversations.SCRUBBED,
         *growth.SCRUBBED,
         *living.SCRUBBED,
+        *schedules.SCRUBBED,
         (
             "job_ticks",
             "job || '/' || slot::text",

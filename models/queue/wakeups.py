@@ -46,6 +46,8 @@ QUEUES: dict[str, str] = {
     "merge_pains": "growth",
     "solve_pain": "growth",
     "erase": "upkeep",
+    "fire_schedule": "growth",
+    "heartbeat": "growth",
     "strengthen": "upkeep",
     "summarize": "reflection",
     "tokenize": "upkeep",

@@ -15,7 +15,7 @@ from werkzeug.routing import BaseConverter
 
 from web.accounts.api_keys import identify_by_key
 from web.api import actions, conversations, docs, erasure, operations, retrieval
-from web.api.growth import evolution, identity, pains, reflections
+from web.api.growth import evolution, identity, pains, reflections, times
 from web.api.memory import agents, events, memories
 from web.api.openapi import TAGS
 from web.api.problems import answer_to
@@ -39,6 +39,7 @@ MODULES = (
     pains,
     identity,
     reflections,
+    times,
     operations,
     erasure,
     actions,

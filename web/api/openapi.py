@@ -35,7 +35,7 @@ TAGS = {
     "reflections": "What agents concluded from their memories.",
     "tiers": "What a workflow's nodes say: quarantine, working memory, long-term memory.",
     "conversations": "What is remembered of conversations, and what of it belongs before an answer.",
-    "growth": "What agents learn from what worked: trajectories, patterns, skills, workflows, and how far those are trusted.",
+    "growth": "What agents learn from what worked, how far that is trusted, and what they do by themselves: appointments, alerts.",
     "service": "Counts, queues, dead letters, scheduled jobs.",
     "erasure": "Erasing for good.",
 }
