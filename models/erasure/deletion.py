@@ -12,7 +12,8 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, delete, select, text
 
 from jiyi.erasure.names import Whom
-from models.erasure import conversations, growth, living, schedules, tiers
+from models.erasure import conversations, tiers
+from models.erasure.growth import artifacts, living, schedules
 from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
 from models.memory.agents import AgentName
@@ -47,7 +48,7 @@ def delete_noted(connection: Connection, erasure_id: UUID, group_id: str, after:
     connection.execute(_SUBTRACT_TERMS, these | {"all": ALL_TERMS})
     gone["next_vectors"] = connection.execute(_DELETE_NEXT, these).rowcount
     gone.update(conversations.delete(connection, group_id, ids))
-    gone.update(growth.delete(connection, group_id, ids))
+    gone.update(artifacts.delete(connection, group_id, ids))
     gone.update(living.delete(connection, group_id, ids))
     gone["node_access"] = connection.execute(_DELETE_ACCESS, these).rowcount
     nodes = list(connection.execute(_DELETE_NODES, these).scalars())
@@ -220,7 +221,7 @@ _SCRUB = {
         ),
         ("knowledge_history", "history_id::text", "reason", "group_id = :group", "UPDATE knowledge_history SET reason = ''"),
         *conversations.SCRUBBED,
-        *growth.SCRUBBED,
+        *artifacts.SCRUBBED,
         *living.SCRUBBED,
         *schedules.SCRUBBED,
         (

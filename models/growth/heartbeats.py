@@ -31,6 +31,12 @@ def find(connection: Connection, name: AgentName, *, lock: bool = False) -> Row[
     return connection.execute(query.with_for_update() if lock else query).one_or_none()
 
 
+def some(connection: Connection, group_id: str, after: str, limit: int) -> list[Row[Any]]:
+    """A group's heartbeats in the order of their agents, after the one named."""
+    which = (Heartbeat.group_id == group_id, Heartbeat.agent_id > after)
+    return list(connection.execute(select(*_COLUMNS).where(*which).order_by(Heartbeat.agent_id).limit(limit)))
+
+
 def time_zone(connection: Connection, name: AgentName) -> str:
     """The agent's time zone; UTC unless it was configured."""
     row = find(connection, name)

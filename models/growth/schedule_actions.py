@@ -59,7 +59,7 @@ def create_schedule(context: Context, request: CreateSchedule) -> CreatedSchedul
     """Take down a schedule.
 
     By the message that asks for it: of an ambiguous one the likeliest reading is taken down, and the others are told. What is
-    unclear, or asks for nothing, is answered with the reason, and nothing is stored.
+    unclear, or asks for nothing, is answered with the reason, and nothing is stored. What is asked for once more is the same.
     """
     now = datetime.now(UTC)
     name = (context.group_id, request.agent_id)
@@ -77,6 +77,10 @@ def create_schedule(context: Context, request: CreateSchedule) -> CreatedSchedul
     if next_run is None:
         raise InvalidRequest(["at: that time has passed; give one that is to come"])
     agents.lock_agents(context.connection, [name])
+    sentence = confirmation(parsed, next_run, request.text or parsed.task, sure=certainty == "exact")
+    known = schedules.same(context.connection, name, parsed)
+    if known is not None:
+        return CreatedSchedule(certainty=certainty, schedule=known, confirmation=sentence, alternatives=others)
     if schedules.count(context.connection, name) >= get_settings().schedules_max:
         raise InvalidRequest(
             [f"agent_id: {request.agent_id!r} has {get_settings().schedules_max} schedules; delete some, or raise JIYI_SCHEDULES_MAX"]
@@ -84,7 +88,6 @@ def create_schedule(context: Context, request: CreateSchedule) -> CreatedSchedul
     target = request.target or Target(type=parsed.target, id=None)
     kept = schedules.add(context.connection, name, parsed, target, request.session_id, next_run)
     context.audit(str(kept.id), agent=request.agent_id, kind=kept.kind)
-    sentence = confirmation(parsed, next_run, request.text or parsed.task, sure=certainty == "exact")
     return CreatedSchedule(certainty=certainty, schedule=kept, confirmation=sentence, alternatives=others)
 
 

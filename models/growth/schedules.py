@@ -65,6 +65,23 @@ def some(
     return fetch(connection, ScheduleState, query)
 
 
+def same(connection: Connection, name: AgentName, parsed: ParsedSchedule) -> ScheduleState | None:
+    """An active schedule of an agent that says the same: who asks twice gets one."""
+    query = _SHOWN.where(
+        Schedule.group_id == name[0],
+        Schedule.agent_id == name[1],
+        Schedule.state == "active",
+        Schedule.kind == parsed.kind,
+        Schedule.cron.is_not_distinct_from(parsed.cron),
+        Schedule.every_seconds.is_not_distinct_from(parsed.every_seconds),
+        Schedule.tz == parsed.tz,
+        Schedule.task_description == parsed.task,
+    )
+    if parsed.kind == "once":
+        query = query.where(Schedule.at == parsed.at)
+    return fetch_one(connection, ScheduleState, query.order_by(Schedule.schedule_id).limit(1))
+
+
 def count(connection: Connection, name: AgentName) -> int:
     """Schedules of an agent that are not over."""
     whose = (Schedule.group_id == name[0], Schedule.agent_id == name[1], Schedule.state != "ended")

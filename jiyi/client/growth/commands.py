@@ -32,6 +32,14 @@ class Growth:
         request, result, queue = COMMANDS[name]
         return result.model_validate(self._calls.act(name, checked(request, **fields), timeout, queue=queue))
 
+    def schedule(
+        self, agent_id: str, text: str, *, tz: str | None = None, session_id: str | None = None, timeout: float | None = None
+    ) -> CreatedSchedule:
+        """Take down what a message asks for: "remind me tomorrow at 9", 每天早上9点提醒我查房."""
+        found = self.command("schedule_create", timeout, agent_id=agent_id, text=text, tz=tz, session_id=session_id)
+        assert isinstance(found, CreatedSchedule)
+        return found
+
     def hint(self, agent_id: str, timeout: float | None = None) -> Hint:
         """The candidate that waits to be confirmed, as a line for a prompt; empty if none waits."""
         return Hint.model_validate(self._calls.ask("evolution_hint", checked(HintQuery, agent_id=agent_id), timeout))

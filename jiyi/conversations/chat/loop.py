@@ -23,6 +23,7 @@ from jiyi.conversations.chat.compacting import CompactionStage
 from jiyi.conversations.chat.recording import messages_of, with_text
 from jiyi.conversations.chat.stages import GuardStage, MemoryStage
 from jiyi.conversations.types import Message
+from jiyi.growth.schedules.stage import ScheduleStage
 from jiyi.growth.skills.hint import HintStage
 from jiyi.growth.trajectories.stage import TrajectoryStage
 from jiyi.growth.trajectories.steps import StepType
@@ -47,6 +48,7 @@ class ConversationLoop:
         format: how they are written; ``template`` for the format of that name.
         seconds: longest that a call waits.
         limits: when a conversation that is passed to :meth:`before` is compacted.
+        tz: the users' time zone, for appointments they ask for; the agent's unless given.
         stages: more stages beside those of the loop (:class:`jiyi.conversations.chat.chain.Stage`).
         on_failure: called with a sentence for each turn that is refused or lost.
     """
@@ -60,6 +62,7 @@ class ConversationLoop:
         template: str | None = None,
         seconds: float = SECONDS,
         limits: CompactionLimits | None = None,
+        tz: str | None = None,
         stages: Iterable[Stage] = (),
         on_failure: Callable[[str], object] | None = None,
     ) -> None:
@@ -69,7 +72,7 @@ class ConversationLoop:
         self._steps = TrajectoryStage(self._outbox.put, client.group, retrieved=self._retrieved)
         compaction = CompactionStage(limits, flush=self._flush)
         hint = HintStage(lambda agent_id, left: client.growth.hint(agent_id, timeout=min(left, HINT_SECONDS)).text)
-        self.chain = Chain([hint, compaction, self._memory, GuardStage(), self._steps, *stages])
+        self.chain = Chain([hint, compaction, self._memory, GuardStage(), self._steps, ScheduleStage(client.growth, tz), *stages])
 
     def __enter__(self) -> Self:
         return self

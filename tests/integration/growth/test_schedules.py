@@ -167,7 +167,7 @@ def test_bad_input_a_clock_that_is_put_back_fires_nothing_twice(group: str) -> N
 
 
 def test_two_beats_and_500_schedules_due_each_once(group: str) -> None:
-    ids = [create(group, "每天早上9点提醒我查房") for _ in range(500)]
+    ids = [create(group, f"每天早上9点提醒我查房{number}") for number in range(500)]
     with whole_service(), unit_of_work() as connection:
         connection.execute(_ALL_DUE, {"ids": ids, "due": datetime.now(UTC) - timedelta(seconds=2)})
     together = Barrier(2)

@@ -35,6 +35,7 @@ PURPOSES = {
     "reflect": lazy_gettext("Lets agents reflect that have new events and have been left in peace for a while."),
     "digest": lazy_gettext("Digests what came into each group's quarantine: in clusters, with words for people."),
     "expire_working_memory": lazy_gettext("Takes out of working memory what has been there for its time."),
+    "due_scan": lazy_gettext("Finds schedules and heartbeats that are due, and delivers alerts whose quiet hours are over."),
     "warm": lazy_gettext("Has the indexes of the agents that were asked last brought up to date."),
 }
 #: Seconds that a dry run may take while the page waits.

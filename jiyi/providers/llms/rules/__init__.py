@@ -105,8 +105,8 @@ RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Extraction: _extraction,
     ask.Summary: _summary,
     ask.Compaction: _compaction,
+    ask.SkillDraft: lambda question: draft(question.pattern),
     ask.Pains: _pains,
     ask.Solution: _solution,
     ask.SelfReflection: _self_reflection,
-    ask.SkillDraft: lambda question: draft(question.pattern),
 }
