@@ -1,4 +1,4 @@
-"""``client.growth``: what the group's agents learned, what people think of it, and what agents do by themselves."""
+"""``client.growth``: what the group's agents learned from what worked, and what people think of it."""
 
 from __future__ import annotations
 
@@ -43,14 +43,6 @@ class Growth:
     def hint(self, agent_id: str, timeout: float | None = None) -> Hint:
         """The candidate that waits to be confirmed, as a line for a prompt; empty if none waits."""
         return Hint.model_validate(self._calls.ask("evolution_hint", checked(HintQuery, agent_id=agent_id), timeout))
-
-    def schedule(
-        self, agent_id: str, text: str, *, tz: str | None = None, session_id: str | None = None, timeout: float | None = None
-    ) -> CreatedSchedule:
-        """Take down what a message asks for: "remind me tomorrow at 9", 每天早上9点提醒我查房."""
-        found = self.command("schedule_create", timeout, agent_id=agent_id, text=text, tz=tz, session_id=session_id)
-        assert isinstance(found, CreatedSchedule)
-        return found
 
     def feedback(
         self,
