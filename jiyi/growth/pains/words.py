@@ -11,8 +11,12 @@ _CUES = "pains/cues.txt"
 #: Characters of a sentence that are looked at.
 READ_CHARS = 1_000
 
+#: Characters of a word that says what something is about.
+LEAST_CHARS = 2
+
 ANNOYED = union(_CUES, "annoyed")
 AGAIN = union(_CUES, "again")
+UNREAL = union(_CUES, "unreal")
 HELPED = union(_CUES, "helped")
 NOT_HELPED = union(_CUES, "not_helped")
 #: In the order in which they are tried: the first that is told decides.
@@ -24,7 +28,7 @@ def hurts(sentence: str) -> bool:
     said = sentence[:READ_CHARS]
     if not (cue.TROUBLE.search(said) or ANNOYED.search(said)):
         return False
-    if cue.IMAGINED.search(said) or cue.SOLVED.search(said):
+    if cue.IMAGINED.search(said) or UNREAL.search(said) or cue.SOLVED.search(said):
         return False
     return AGAIN.search(said) is not None or cue.QUESTION_MARK.search(said) is None
 
@@ -54,4 +58,4 @@ def topic_of(sentence: str) -> str:
     bare = sentence[:READ_CHARS]
     for pattern in (cue.TROUBLE, ANNOYED, AGAIN):
         bare = pattern.sub(" ", bare)
-    return bare if telling(bare) else sentence
+    return bare if any(len(token) >= LEAST_CHARS for token in telling(bare)) else sentence

@@ -48,14 +48,15 @@ class SelfState(BaseModel):
 
 
 class ConfigureSelf(OfAgent):
-    """Settings to change; those not given stay as they are. null: the deployment's number."""
+    """Settings to change; those not given stay as they are."""
 
     conversations: int | None = Field(None, ge=0, le=MAX_CONVERSATIONS)
     hours: int | None = Field(None, ge=0, le=MAX_HOURS)
-    require_approval: bool = True
-    allow_soul_modification: bool = False
-    use_llm: bool = True
-    fallback: bool = True
+    require_approval: bool | None = None
+    allow_soul_modification: bool | None = None
+    use_llm: bool | None = None
+    fallback: bool | None = None
+    follow_deployment: bool = Field(False, description="Have the deployment's numbers of conversations and hours again, unless given.")
 
 
 class Finding(BaseModel):

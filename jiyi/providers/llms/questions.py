@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from jiyi.conversations.types import CombinedExtraction, KnownFact, Message
 from jiyi.growth.pains.types import Category, FoundPains, KnownSolution, ProposedSolution
 from jiyi.growth.reflections.types import SelfReflected
-from jiyi.growth.skills.types import Pattern, SkillCandidate
 from jiyi.text.words import Language
 
 __all__ = [
@@ -325,31 +324,6 @@ class Pains(Question[FoundPains]):
             for turn in turns
             if not self.since <= turn < len(self.messages)
         ]
-
-
-class SkillDraft(Question[SkillCandidate]):
-    """Which skill comes of what helped with the same problem several times (ZC-67)?"""
-
-    prompt: ClassVar[str] = "skill"
-    answer: ClassVar[type[BaseModel]] = SkillCandidate
-
-    pattern: Pattern
-
-    @property
-    def text(self) -> str:
-        return self.pattern.title
-
-    @property
-    def about(self) -> str:
-        return "; ".join([*self.pattern.wordings[1:], *(f"tool: {tool}" for tool in self.pattern.tools_used)])
-
-    @property
-    def statements(self) -> list[str]:
-        return self.pattern.common_steps
-
-    def problems(self, answer: SkillCandidate) -> list[str]:
-        unknown = [tool for tool in answer.tools if tool not in self.pattern.tools_used]
-        return [f"tools: {unknown} were not used; name only tools of the data"] if unknown else []
 
 
 class Solution(Question[ProposedSolution]):

@@ -30,7 +30,9 @@ def configure(context: Context, request: ConfigureSelf) -> SelfState:
     (it may not). What is not given stays as it is.
     """
     name = _locked(context, request.agent_id)
-    given = request.model_dump(include=request.model_fields_set - {"agent_id"})
+    given = request.model_dump(exclude={"agent_id", "follow_deployment"}, exclude_none=True)
+    if request.follow_deployment:
+        given = {"conversations": None, "hours": None, **given}
     rhythm.configure(context.connection, name, given)
     context.audit(request.agent_id, **given)
     return rhythm.state(context.connection, name)

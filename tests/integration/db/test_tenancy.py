@@ -76,6 +76,7 @@ FITTING = {
     "day": "2026-03-01",
     "position": None,
     "file": "USER",
+    "urgency": "low",
 }
 OF_TYPE: dict[str, Callable[[], Any]] = {
     "uuid": lambda: str(uuid4()),

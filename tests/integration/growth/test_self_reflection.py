@@ -142,7 +142,8 @@ def test_zc140_an_agents_own_numbers(group: str) -> None:
     configure(group, conversations=0)
     converse(group, 6)
     assert run() == 0
-    assert configure(group, conversations=None).settings.conversations == 5
+    found = configure(group, follow_deployment=True, hours=7).settings
+    assert (found.conversations, found.hours, found.require_approval) == (5, 7, True)
 
 
 def test_zc140_when_asked(group: str) -> None:
