@@ -15,19 +15,19 @@ from jiyi.accounts.api_keys import key_of
 from jiyi.client.agents import Agents
 from jiyi.client.archive import Archive
 from jiyi.client.calls import AsyncCalls, Calls, W, checked
-from jiyi.client.conversations import Conversations
+from jiyi.client.commands.conversations import Conversations
+from jiyi.client.commands.growth import Growth
+from jiyi.client.commands.items import Items
+from jiyi.client.commands.stores import Stores
 from jiyi.client.dead_letters import DeadLetters
 from jiyi.client.embeddings import Embeddings
 from jiyi.client.erasure import Erasure
-from jiyi.client.growth import Growth
-from jiyi.client.items import Items
 from jiyi.client.jobs import Jobs
 from jiyi.client.keys import Keys
 from jiyi.client.memory import Memory
 from jiyi.client.people import People
 from jiyi.client.reflections import Reflections
 from jiyi.client.service import Service
-from jiyi.client.stores.namespace import Stores
 from jiyi.client.tiers import Tiers
 from jiyi.client.transports import AsyncTransport, Transport
 from jiyi.client.verbs.asking import Asking

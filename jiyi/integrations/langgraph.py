@@ -24,7 +24,7 @@ from langgraph.store.base import (
 
 from jiyi.client.calls import W, checked
 from jiyi.client.client import AsyncClient, Client
-from jiyi.client.items import Items
+from jiyi.client.commands.items import Items
 from jiyi.client.verbs.steps import Steps, verb
 from jiyi.protocol.integrations import items as wire
 

@@ -299,6 +299,31 @@ class Extraction(Question[CombinedExtraction]):
         return found
 
 
+class SkillDraft(Question[SkillCandidate]):
+    """Which skill comes of what helped with the same problem several times (ZC-67)?"""
+
+    prompt: ClassVar[str] = "skill"
+    answer: ClassVar[type[BaseModel]] = SkillCandidate
+
+    pattern: Pattern
+
+    @property
+    def text(self) -> str:
+        return self.pattern.title
+
+    @property
+    def about(self) -> str:
+        return "; ".join([*self.pattern.wordings[1:], *(f"tool: {tool}" for tool in self.pattern.tools_used)])
+
+    @property
+    def statements(self) -> list[str]:
+        return self.pattern.common_steps
+
+    def problems(self, answer: SkillCandidate) -> list[str]:
+        unknown = [tool for tool in answer.tools if tool not in self.pattern.tools_used]
+        return [f"tools: {unknown} were not used; name only tools of the data"] if unknown else []
+
+
 class Pains(Question[FoundPains]):
     """Which trouble do the new messages of a conversation tell of, and which say that something helped (ZC-138, ZC-57)?"""
 

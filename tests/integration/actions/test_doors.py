@@ -22,6 +22,7 @@ from tests.integration.actions import (
     erasure,
     growth_self,
     growth_skills,
+    growth_times,
     items,
     memory,
     operations,
@@ -35,7 +36,21 @@ from tests.integration.actions.cases import Case
 from tests.integration.conftest import SignIn
 
 NOBODY = Scope()
-SUBJECTS = (accounts, conversations, erasure, growth_self, growth_skills, items, memory, operations, queue, reflection, stores, tiers)
+SUBJECTS = (
+    accounts,
+    conversations,
+    erasure,
+    growth_self,
+    growth_skills,
+    growth_times,
+    items,
+    memory,
+    operations,
+    queue,
+    reflection,
+    stores,
+    tiers,
+)
 IN_WEB = tuple(case for subject in SUBJECTS for case in subject.CASES)
 CASES: tuple[Case, ...] = (*IN_WEB, *by_workers.CASES)
 #: Tried in a database of its own: ``operations/test_reembedding.py``.

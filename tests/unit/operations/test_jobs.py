@@ -37,6 +37,7 @@ OFF = {
     "digest_hours": 0,
     "wm_expire_minutes": 0,
     "expire_items_minutes": 0,
+    "due_scan_seconds": 0,
 }
 
 
