@@ -45,7 +45,7 @@ def _print_verdicts(group: str, tick: Tick) -> None:
     made = output.table(group, "agent", "not accessed since", *VERDICTS, right=VERDICTS)
     for agent in agents:
         output.row(made, agent["agent_id"], output.local_date(agent["accessed_before"]), *(agent[name] for name in VERDICTS))
-    output.stdout().print(made)
+    output.show(made)
     output.notice(
         f"{tick.summary.get('fades', 0):,} would be archived; the others stay: accessed or stored recently, important, "
         "or evidence of a live thought"

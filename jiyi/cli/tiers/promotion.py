@@ -110,7 +110,7 @@ def _print_promoted(done: Promoted, *, preview: bool) -> None:
     made = output.table("would be stored" if preview else "known now", "id", "tokens", "", "piece", right=["tokens"], grow=["piece"])
     fixed = [(piece.knowledge_id, piece.tokens, "known already" if piece.known else "new") for piece in done.pieces]
     tables.fill(made, fixed, [piece.content for piece in done.pieces])
-    output.stdout().print(made)
+    output.show(made)
     if done.already:
         output.notice(f"{len(done.already):,} of the entries were promoted before")
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from typer.main import get_command
 
 from jiyi import Client
@@ -29,6 +30,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: Of this interpreter: ``jiyi`` and ``python`` of the snippets.
 BIN = Path(sys.executable).parent
 SECONDS = 100
+#: Of a terminal, unless somebody makes it wider.
+COLUMNS = 80
 #: Seconds after which a stream, which does not end by itself, is let go.
 STREAM_SECONDS = 2
 #: Beginnings of commands that are tried elsewhere, or nowhere, and why.
@@ -38,6 +41,10 @@ ELSEWHERE = {
     "pip install": "test_wheel.py installs it",
     "python -m bench.": "takes minutes, and data that are not part of this; docs/benchmarks.md has its results",
     "python -m alembic": "db/test_migrations.py",
+    "jiyi keys rotate": "needs the id of a key; accounts/test_keys.py",
+    "jiyi keys revoke": "needs the id of a key; accounts/test_keys.py",
+    "jiyi users": "asks for passwords, and changes who may sign in; accounts/test_keys.py",
+    "jiyi erase": "erases what the other snippets need; erasure/test_erasure.py",
     "jiyi why ": "needs the id of a thought; reflection/test_reasons.py",
     "jiyi dead ": "needs a dead letter; client/test_cli.py",
     "jiyi reembed": "moves the whole deployment; operations/test_reembedding.py",
@@ -86,6 +93,7 @@ def served(_workers: None, database: Stack) -> Iterator[int]:
 def runs(served: int, api_key: Callable[..., str], tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs a text with the addresses and the keys of this service."""
     key = api_key("default", "publish", "read", "admin")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
 
     def perform(command: list[str], text: str, *, group: str = "default", stdin: str = "") -> subprocess.CompletedProcess[str]:
         text = re.sub(r"http://(127\.0\.0\.1|localhost):8765|https://memory\.example\.org", f"http://127.0.0.1:{served}", text)
@@ -97,7 +105,9 @@ def runs(served: int, api_key: Callable[..., str], tmp_path: Path) -> Callable[.
 
 
 def run(command: list[str], variables: dict[str, str], folder: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": "80"} | variables
+    environment = (
+        os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": str(COLUMNS)} | variables
+    )
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, input=stdin, timeout=SECONDS, check=False)
     assert done.returncode == 0, f"{command[-1]}\n{done.stdout}\n{done.stderr}"
     return done
@@ -105,12 +115,10 @@ def run(command: list[str], variables: dict[str, str], folder: Path, stdin: str 
 
 @pytest.mark.parametrize("snippet", [one for one in snippets("python") if one.page not in NO_PROGRAMS], ids=str)
 def test_python(snippet: Snippet, runs: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    thoughtful = snippet.text.replace('jiyi.reflect("Tomas", timeout=300)', 'jiyi.reflect("Tomas", timeout=90)')
-    if snippet.page == "reflection.md":  # with the rules the diary gives no thoughts: there is nothing to ask the reasons of
-        thoughtful = thoughtful.replace(
-            "print(jiyi.why(made.thoughts[0].node_id)", "made.thoughts and print(jiyi.why(made.thoughts[0].node_id)"
-        )
-    told = runs([sys.executable, "-W", "error::DeprecationWarning", "-c"], thoughtful, stdin="What must I not eat?\n我对花生过敏\n")
+    text = snippet.text
+    if snippet.page == "reflection.md":  # by the rules the diary gives no thoughts: there is nothing to ask the reasons of
+        text = text.replace("print(jiyi.why(", "made.thoughts and print(jiyi.why(")
+    told = runs([sys.executable, "-W", "error::DeprecationWarning", "-c"], text, stdin="What must I not eat?\n我对花生过敏\n")
     assert "Traceback" not in told.stderr
 
 
@@ -118,7 +126,8 @@ def test_python(snippet: Snippet, runs: Callable[..., subprocess.CompletedProces
 def test_shell(snippet: Snippet, runs: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     """A curl that is refused fails; a stream is let go after a while."""
     lines = "\n".join(line for line in snippet.text.splitlines() if not elsewhere(line))
-    curl = f'curl() {{ command curl -sS --fail-with-body --max-time {STREAM_SECONDS if "/stream" in lines else SECONDS} "$@" || [ $? = 28 ]; }}\n'
+    most = STREAM_SECONDS if "/stream" in lines else SECONDS
+    curl = f'curl() {{ command curl -sS --fail-with-body --max-time {most} "$@" || [ $? = 28 ]; }}\n'
     runs(["bash", "-euo", "pipefail", "-c"], curl + lines)
 
 
@@ -130,7 +139,9 @@ def test_console(snippet: Snippet, runs: Callable[..., subprocess.CompletedProce
             continue
         refused = re.search(r"^jiyi: .+", shown, re.MULTILINE)
         if refused is None:
-            runs(["bash", "-euo", "pipefail", "-c"], command.replace(".venv/bin/", ""), group=GROUP)
+            done = runs(["bash", "-euo", "pipefail", "-c"], command.replace(".venv/bin/", ""), group=GROUP)
+            if "--json" not in command:  # a table fits a terminal of 80 columns
+                assert [line for line in done.stdout.splitlines() if cell_len(line.rstrip()) > COLUMNS] == []
         else:
             done = runs(["bash", "-uc"], f"{command} || [ $? = 1 ]", group=GROUP)
             assert refused[0] in done.stderr

@@ -698,3 +698,16 @@ def test_messages_stay_within_both_limits():
     by_size = [events for events, _ in wire.messages(events, Settings(max_message_bytes=2_100))]
     assert [event for message in by_size for event in message] == events
     assert max(len(message) for message in by_size) == 2
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_a_table_that_does_not_fit_is_shown_row_below_row(columns: str, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    made = output.table("some", "id", "other", "when", "memory", grow=["memory"])
+    for number in range(2):
+        output.row(made, f"{number}" * 36, "x" * 30, "2026-03-02 07:15", "克劳斯在读一本关于城市的书 " * 4)
+    output.show(made)
+    shown = capsys.readouterr().out.splitlines()
+    assert all(cell_len(line.rstrip()) <= int(columns) for line in shown)
+    assert sum("2026-03-02 07:15" in line for line in shown) == 2
+    assert any(line.startswith("memory") for line in shown) == (columns == "80")
