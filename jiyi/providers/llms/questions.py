@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from jiyi.conversations.types import CombinedExtraction, KnownFact, Message
 from jiyi.growth.pains.types import Category, FoundPains, KnownSolution, ProposedSolution
 from jiyi.growth.reflections.types import SelfReflected
+from jiyi.growth.skills.types import Pattern, SkillCandidate
 from jiyi.text.words import Language
 
 __all__ = [
