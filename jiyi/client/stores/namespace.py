@@ -15,6 +15,8 @@ from jiyi.protocol.stores.asking import (
     AttachmentBytes,
     AttachmentQuery,
     DeletedStore,
+    FilePage,
+    FilesQuery,
     FoundItems,
     ItemPage,
     ItemsQuery,
@@ -72,6 +74,13 @@ class Stores:
         query = checked(ItemsQuery, name=name, run_id=run_id, limit=limit, before=before)
         return ItemPage.model_validate(self._calls.ask("stores.items", query))
 
+    def files(
+        self, name: str, *, run_id: str = "", state: str | None = None, limit: int = DEFAULT_PAGE, after: UUID | None = None
+    ) -> FilePage:
+        """A page of a store's files in the order of their paths: how far their indexes are, what is the matter with them."""
+        query = checked(FilesQuery, name=name, run_id=run_id, state=state, limit=limit, after=after)
+        return FilePage.model_validate(self._calls.ask("stores.files", query))
+
     def attachment(self, name: str, attachment_id: str, *, run_id: str = "") -> bytes:
         """The bytes of an attachment, as they came."""
         query = checked(AttachmentQuery, name=name, run_id=run_id, attachment_id=attachment_id)
@@ -89,12 +98,23 @@ class Stores:
         role: str = "",
         top_k: int = 3,
         similarity_threshold: float = -1,
+        search: str | None = None,
         run_id: str = "",
         timeout: float | None = None,
     ) -> FoundItems:
-        """The items of a store that fit a question best, with the parts of their scores."""
+        """The items of a store that fit a question best, with the parts of their scores.
+
+        ``search``: how a store of files is searched: ``hybrid``, ``dense`` or ``lexical``; as declared unless given.
+        """
         request = checked(
-            RetrieveItems, name=name, run_id=run_id, role=role, query=query, top_k=top_k, similarity_threshold=similarity_threshold
+            RetrieveItems,
+            name=name,
+            run_id=run_id,
+            role=role,
+            query=query,
+            top_k=top_k,
+            similarity_threshold=similarity_threshold,
+            search=search,
         )
         return FoundItems.model_validate(self._calls.ask("stores.retrieve", request, timeout))
 
