@@ -16,6 +16,8 @@ from jiyi.protocol.stores.asking import (
     AttachmentBytes,
     AttachmentQuery,
     DeletedStore,
+    FilePage,
+    FilesQuery,
     FoundItems,
     ItemPage,
     ItemsQuery,
@@ -77,6 +79,14 @@ class Stores(Namespace[W]):
         return self._ask("stores.items", query, ItemPage)
 
     @verb
+    def files(
+        self, name: str, *, run_id: str = "", state: str | None = None, limit: int = DEFAULT_PAGE, after: UUID | None = None
+    ) -> Steps[FilePage]:
+        """A page of a store's files in the order of their paths: how far their indexes are, what is the matter with them."""
+        query = checked(FilesQuery, name=name, run_id=run_id, state=state, limit=limit, after=after)
+        return self._ask("stores.files", query, FilePage)
+
+    @verb
     def attachment(self, name: str, attachment_id: str, *, run_id: str = "") -> Steps[bytes]:
         """The bytes of an attachment, as they came."""
         query = checked(AttachmentQuery, name=name, run_id=run_id, attachment_id=attachment_id)
@@ -97,12 +107,23 @@ class Stores(Namespace[W]):
         role: str = "",
         top_k: int = 3,
         similarity_threshold: float = -1,
+        search: str | None = None,
         run_id: str = "",
         timeout: float | None = None,
     ) -> Steps[FoundItems]:
-        """The items of a store that fit a question best, with the parts of their scores."""
+        """The items of a store that fit a question best, with the parts of their scores.
+
+        ``search``: how a store of files is searched: ``hybrid``, ``dense`` or ``lexical``; as declared unless given.
+        """
         request = checked(
-            RetrieveItems, name=name, run_id=run_id, role=role, query=query, top_k=top_k, similarity_threshold=similarity_threshold
+            RetrieveItems,
+            name=name,
+            run_id=run_id,
+            role=role,
+            query=query,
+            top_k=top_k,
+            similarity_threshold=similarity_threshold,
+            search=search,
         )
         return self._ask("stores.retrieve", request, FoundItems, timeout)
 

@@ -29,9 +29,10 @@ def search(store: KeptStore, request: RetrieveItems) -> FoundItems:
         assert embedder is not None, "a store of files without one cannot be declared"
         index = index_of(connection, store, embedder.model)
     query, notes = (None, []) if how == "lexical" else _vector(embedder, text)
-    comparable = query is None or not index.dimensions or query.size == index.dimensions
+    if query is not None and query.size != index.dimensions:  # no chunk has a vector that it could be compared with
+        query = None
     embed = None if query is None else embedder.query
-    scores = score(index.chunks, text, query if comparable else None, embed if comparable else None, datetime.now(UTC), how)
+    scores = score(index.chunks, text, query, embed, datetime.now(UTC), how)
     rows = best(scores, request.top_k, request.similarity_threshold)
     positions = [int(index.positions[row]) for row in rows]
     with unit_of_work() as connection:

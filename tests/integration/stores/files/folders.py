@@ -64,10 +64,14 @@ class Folder:
         with unit_of_work() as connection:
             pending_work.owe(connection, SCAN, [(self.store_id, self.group)])
 
-    def scan(self) -> None:
-        """Look through the folder, and do all that follows."""
+    def scan_only(self) -> None:
+        """Look through the folder; what follows is owed."""
         self.owe_scan()
         run_until_idle(SCAN, scan_files)
+
+    def scan(self) -> None:
+        """Look through the folder, and do all that follows."""
+        self.scan_only()
         run_until_idle(INDEX, index_file)
         run_until_idle(EMBED_ITEMS, embed_items)
 

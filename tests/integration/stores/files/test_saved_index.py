@@ -82,7 +82,7 @@ def test_vectors_that_cannot_be_compared_are_not_taken_over(saved: Folder, roots
     saved.declare(index_path=str(roots / "index.json"))
     saved.perform(file.load)
     saved.scan()
-    assert saved.ask(KILN, threshold=0.9).hits[0].item.content_summary == KILN
+    assert saved.ask(KILN, similarity_threshold=0.9).hits[0].item.content_summary == KILN
 
 
 def test_da45_an_update_does_nothing(saved: Folder) -> None:
