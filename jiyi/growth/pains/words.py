@@ -16,6 +16,7 @@ LEAST_CHARS = 2
 
 ANNOYED = union(_CUES, "annoyed")
 AGAIN = union(_CUES, "again")
+CHEER = union(_CUES, "cheer")
 UNREAL = union(_CUES, "unreal")
 HELPED = union(_CUES, "helped")
 NOT_HELPED = union(_CUES, "not_helped")
@@ -25,7 +26,7 @@ _CATEGORIES: tuple[Category, ...] = ("slow", "tedious", "unclear", "fault", "wro
 
 def hurts(sentence: str) -> bool:
     """Whether a sentence of the user tells of trouble that is: not imagined, not over, not a mere question."""
-    said = sentence[:READ_CHARS]
+    said = CHEER.sub(" ", sentence[:READ_CHARS])
     if not (cue.TROUBLE.search(said) or ANNOYED.search(said)):
         return False
     if cue.IMAGINED.search(said) or UNREAL.search(said) or cue.SOLVED.search(said):

@@ -69,8 +69,8 @@ def approve(connection: Connection, proposal: IdentityProposal, name: AgentName,
         )
     decide(connection, proposal, name[0], "approved", by, note)
     tallies.note(connection, name, "identity_proposal", used=1)
-    written = {"reason": proposal.reason, "author": by, "proposal_id": proposal.proposal_id}
-    return versions.write(connection, name, proposal.file, proposal.suggested, **written)
+    why, whence = proposal.reason, proposal.proposal_id
+    return versions.write(connection, name, proposal.file, proposal.suggested, reason=why, author=by, proposal_id=whence)
 
 
 def decide(connection: Connection, proposal: IdentityProposal, group_id: str, status: str, by: str, note: str) -> None:

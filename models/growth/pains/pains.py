@@ -38,7 +38,7 @@ def merge(connection: Connection, name: AgentName, found: FoundPain, told: Told)
     known = [pain for pain in latest(connection, name, get_settings().pain_max_known) if pain.user_id == user]
     place = most_alike(found.summary, [pain.summary for pain in known])
     if place is None:
-        pain_id = uuid7()
+        pain_id: UUID = uuid7()
         fields = {"id": pain_id, "user": user, "at": told.said_at, **found.model_dump(include={"summary", "category", "severity"})}
         connection.execute(_NEW, _whose(name) | fields)
         tallies.note(connection, name, "pain", grown=1)

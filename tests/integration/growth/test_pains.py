@@ -258,12 +258,13 @@ def test_wrong_requests_are_refused(model: Any, wrong: dict[str, Any]) -> None:
 
 
 def test_what_is_not_there_is_not_found(group: str) -> None:
-    for action, request in (
+    calls: list[tuple[Any, Any]] = [
         (actions.get_pain, PainId(pain_id=uuid4())),
         (actions.resolve_pain, ResolvePain(pain_id=uuid4(), resolution="confirmed")),
         (actions.propose_solution, ProposeSolution(pain_id=uuid4())),
         (actions.report_pain, ReportPain(agent_id="nobody", summary="x is slow")),
-    ):
+    ]
+    for action, request in calls:
         with pytest.raises(NotFound):
             action.perform(actor(group), request)
 

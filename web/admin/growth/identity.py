@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from flask import Blueprint, request, url_for
@@ -11,7 +11,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.growth.identity.diffs import diff
-from jiyi.growth.identity.files import FILES, PROPOSABLE
+from jiyi.growth.identity.files import FILES, PROPOSABLE, File
 from jiyi.protocol.growth.identity import IdentityProposal, ListProposals
 from jiyi.settings import get_settings
 from models.db.actions import Action
@@ -55,7 +55,7 @@ def of_agent(connection: Connection, group: str, agent: str) -> dict[str, Any] |
         return None
     name = (group, agent)
     latest = proposals.page(connection, group, ListProposals(agent_id=agent, limit=DECIDED_SHOWN))
-    shown, compared = inputs.choice("file", FILES) or "SOUL", inputs.whole("version")
+    shown, compared = cast("File", inputs.choice("file", FILES) or "SOUL"), inputs.whole("version")
     current = versions.current(connection, name, shown)
     old = None if compared is None else versions.version(connection, name, shown, compared)
     return {
