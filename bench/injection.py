@@ -54,7 +54,7 @@ PATIENCE = 60.0
 SETTINGS = {"extract_window_seconds": "0", "extract_wait_seconds": "1", "embedder_query_timeout": "60"}
 FLUSH_SECONDS = 600.0
 #: What a line says that is no longer so.
-EARLIER = re.compile(r"\((?:no longer so since .*|said anew .*|.*起已改变|.*另有新说法)\)$")
+EARLIER = re.compile(r"\((?:earlier; |早先；).*\)$")
 
 
 @dataclass(frozen=True)

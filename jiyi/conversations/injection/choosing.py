@@ -22,7 +22,7 @@ LONGER, SHORT_TOKENS = 2.0, 80
 #: Share of the budget that one answer of the assistant, or any other turn, may have; and tokens that each may have anyhow.
 ANSWER_SHARE, TURN_SHARE, LEAST_TOKENS = 0.125, 0.4, 40
 #: Tokens of the mark that something is no longer so.
-MARK_TOKENS = 14
+MARK_TOKENS = 18
 #: Shorter rests of a text say nothing.
 WORTH_SHOWING = 12
 

@@ -108,14 +108,14 @@ def test_what_was_superseded_is_shown_as_earlier_with_both_dates() -> None:
     lines = render([old, new], 500, Style()).text.splitlines()
     [line] = [line for line in lines if "Porto" in line]
     assert lines[lines.index(line) - 1] == "1 May 2026"
-    assert "no longer so since 31 May 2026" in line
+    assert "(earlier; no longer so since 31 May 2026)" in line
 
 
 @pytest.mark.parametrize("shown", ["turn", "memory"])
 def test_what_a_newer_memory_says_anew_is_marked_too(shown: str) -> None:
     said = turn("I live in Porto.", renewed_at=DAY + timedelta(days=30))
     ranked = [said] if shown == "turn" else [memory("User: I live in Porto.", turn_ids=(said.node_id,)), said]
-    assert "(said anew 31 May 2026)" in render(ranked, 500, Style()).text
+    assert "(earlier; newer 31 May 2026)" in render(ranked, 500, Style()).text
 
 
 def test_marks_do_not_empty_a_context_that_is_nearly_full() -> None:
