@@ -6,6 +6,13 @@ import re
 
 #: Characters of a text that are looked at.
 READ_CHARS = 2_000
+
+
+def _either(words: list[str]) -> str:
+    """A pattern of English words, whole, and Chinese ones."""
+    return rf"\b(?:{'|'.join(word for word in words if word.isascii())})\b(?!-)|{'|'.join(word for word in words if not word.isascii())}"
+
+
 #: Words for a relation of the speaker's, the same in either language.
 _RELATIONS = {
     "mother": r"mom|mum|mother|mama|妈妈|母亲|老妈|我妈|妈",
@@ -25,12 +32,7 @@ _RELATIONS = {
     "roommate": r"roommate|flatmate|室友",
     "neighbour": r"neighbou?rs?|邻居",
 }
-_RELATION = {
-    name: re.compile(
-        rf"\b(?:{'|'.join(word for word in words.split('|') if word.isascii())})\b(?!-)|{'|'.join(word for word in words.split('|') if not word.isascii())}"
-    )
-    for name, words in _RELATIONS.items()
-}
+_RELATION = {name: re.compile(_either(words.split("|"))) for name, words in _RELATIONS.items()}
 #: A capital within a sentence, or with an 's: mostly a name.
 _NAME = re.compile(r"(?<=[a-z,;’'] )[A-Z][a-z]+|\b[A-Z][a-z]+(?=['’]s\b)")
 #: Somebody whom the text begins with, after its speaker, and whether a thing of theirs follows ("Daniel's phone", 妈妈的手机).
@@ -45,9 +47,13 @@ _PRONOUN = re.compile(r"\b(?:he|she|his|her|him)\b|[他她](?!们)")
 
 def people_in(text: str) -> frozenset[str]:
     """The relations that a text speaks of ("mother", "brother"), the same in either language, and the names in it."""
-    said = text[:READ_CHARS]
-    lower = said.lower()
-    return frozenset({name for name, pattern in _RELATION.items() if pattern.search(lower)} | set(_NAME.findall(said)))
+    return relations_in(text) | set(_NAME.findall(text[:READ_CHARS]))
+
+
+def relations_in(text: str) -> frozenset[str]:
+    """The relations that a text speaks of."""
+    lower = text[:READ_CHARS].lower()
+    return frozenset(name for name, pattern in _RELATION.items() if pattern.search(lower))
 
 
 def may_be_of(asked: frozenset[str], text: str) -> bool:
