@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +18,23 @@ from jiyi.retrieval.ordering import MAY_SAY_SO, SAYS_SO, Shown, oldest_first, re
 from jiyi.retrieval.scoring import Floats
 from jiyi.text.people import may_be_of, people_in
 from jiyi.text.topics import is_of, topics_of
+from jiyi.text.words import language_of, words_of
 
 #: What likeness and a share of relevance have to add up to where both are of a topic of the question: with a word for something
-#: being no longer as it was, or perhaps, and without. Measured on two chats; see docs/retrieval.md.
-ENOUGH_CHANGED, ENOUGH = 0.3, 0.45
+#: being no longer as it was, or perhaps, and without. Sensitivity: docs/tuning.md.
+ENOUGH_CHANGED, ENOUGH = 0.3, 0.43
 #: What as much relevance as the older one's counts beside likeness.
 RELEVANCE_SHARE = 0.25
 #: And each has to be at least so much: alike, and relevant above the ordinary.
 LEAST_ALIKE, LEAST_RELEVANT = 0.15, 0.15
 #: Topics of which there are several: what is said of a second cat takes nothing back of the first.
 LISTS = frozenset({"allergy", "pet"})
+#: Topics that many things have each: a door's password is not a suitcase's.
+OF_EACH = frozenset({"password", "number", "key"})
 
 #: The question asks how much or when: only what has an amount or a time answers it.
 _ASKS_AMOUNT = re.compile(
-    r"\bhow (?:much|many|often|old|long|far|big|tall)\b|\bwhen\b|\bwhat (?:time|day|date|year)\b|\bwhich day\b"
+    r"\bhow (?:much|many|often|old|long|far|big|tall)\b|\bwhen\b|\bwhat (?:time|day|date|year|rent|price|salary)\b|\bwhich day\b"
     r"|\b(?:code|password|pin|number|budget)\b|多少|几|什么时候|何时|哪天|哪一天|密码|号码|预算",
     re.IGNORECASE,
 )
@@ -65,8 +69,11 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     if topics:
         said = [_PAST.sub("", one.text) for one in shown]
         of_topic = np.array([[is_of(text, topic) for text in said] for topic in sorted(topics)])
-        found = (found & of_topic.any(axis=0)[:, None]) | _on_topic(shown, of_topic, alike, relevance)
+        any_topic = np.asarray(of_topic.any(axis=0), dtype=bool)
+        found = (found & any_topic[:, None]) | _on_topic(shown, of_topic, alike, relevance)
     found &= _may_answer(question, shown)[:, None]
+    if topics and topics <= OF_EACH:
+        found &= _names_thing(question, topics, shown)[:, None]
     by: dict[int, int] = {}
     for newer in oldest_first(shown):
         by.update(dict.fromkeys(np.flatnonzero(found[newer]).tolist(), newer))
@@ -87,3 +94,10 @@ def _may_answer(question: str, shown: Sequence[Shown]) -> NDArray[np.bool_]:
     """Which may speak of those who are asked about, and of an amount where one is asked for."""
     asked, amount = people_in(question), _ASKS_AMOUNT.search(question) is not None
     return np.array([may_be_of(asked, one.text) and (not amount or _AMOUNT.search(one.text) is not None) for one in shown], dtype=bool)
+
+
+def _names_thing(question: str, topics: AbstractSet[str], shown: Sequence[Shown]) -> NDArray[np.bool_]:
+    """Which name, beside the topic, anything that the question does; in another language nobody can tell."""
+    language = language_of(question)
+    named = [word for word in words_of(question) if not any(is_of(word, topic) for topic in topics)]
+    return np.array([not named or language_of(one.text) != language or any(word in one.text.lower() for word in named) for one in shown])

@@ -29,10 +29,8 @@ def topics_of(text: str) -> frozenset[str]:
 
 
 def is_of(text: str, name: str) -> bool:
-    """Whether a text is of a topic, without looking for all others."""
-    said, topics = _read(text), _topics()
-    topic = topics[name]
-    return topic.pattern.search(said) is not None and not any(topics[other].pattern.search(said) for other in topic.narrower)
+    """Whether a text has words of a topic, be they of a narrower one, too."""
+    return _topics()[name].pattern.search(_read(text)) is not None
 
 
 def _read(text: str) -> str:
@@ -43,7 +41,10 @@ def _read(text: str) -> str:
 def _topics() -> dict[str, _Topic]:
     lines = {header.partition(":"): patterns for header, patterns in parsed(_TOPICS.read_text(encoding="utf-8")).items()}
     return {
-        name: _Topic(re.compile("|".join(patterns)), tuple(other for other, _, wider in lines if name in wider.split()))
+        name: _Topic(
+            re.compile("|".join(patterns), re.ASCII),  # so that a word ends where Chinese begins
+            tuple(other for other, _, wider in lines if name in wider.split()),
+        )
         for (name, _, _), patterns in lines.items()
     }
 

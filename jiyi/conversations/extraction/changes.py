@@ -40,7 +40,8 @@ _OF_CHANGE = frozenset(
         stem,
         """move moved change changed switch switched quit stop stopped sold sell postpone postponed reschedule rescheduled push pushed shift
         shifted replace replaced cancel cancelled canceled swap swapped finish finished drop dropped start started longer anymore
-        actually turn turns used 取消 推迟 提前 不再 其实 改成 改到 换成 换了 后来 卖了 分手 离职 辞职 退休 一个 那个 这个 两个 每天 有点 已经 自己
+        actually turn turns used 取消 推迟 提前 不再 其实 改成 改到 换成 换了
+        后来 卖了 分手 离职 辞职 退休 一个 那个 这个 两个 每天 有点 已经 自己
         家 住""".split(),
     )
 )
@@ -130,7 +131,7 @@ def _named(memory: ExtractedMemory, clauses: Sequence[set[str]], other: Extracte
     named = shared[best] - common
     mine, theirs = topics_of(memory.content), topics_of(other.content)
     if not named or len(shared[best]) < ABOUT * len(clauses[best]) or (mine and not mine & theirs):
-        named = mine & theirs & HABITS
+        named = set(mine & theirs & HABITS)
     people = relations_in(memory.content), relations_in(other.content)
     if not named or (all(people) and people[0].isdisjoint(people[1])):
         return None
