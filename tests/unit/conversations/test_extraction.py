@@ -116,7 +116,7 @@ def test_a_change_of_a_known_fact_names_it() -> None:
     ("before", "after"),
     [
         ("I'm hoping to visit the Highlands in May.", "I've signed up for a pottery class now, it starts on Monday."),
-        ("I'm planning a trip to Norway.", "I gave up on my sourdough starter last week."),
+        ("I'm planning a trip to Norway with my sister.", "I sold my old bicycle to a colleague of mine."),
         ("我答应小满，周末带她去动物园。", "小满的钢琴停了，她想学打鼓。"),
         ("My sister sold her car.", "I sold the old table."),
         ("I love road trips with friends.", "I love road cycling, too."),
