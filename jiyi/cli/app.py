@@ -69,6 +69,7 @@ for command, panel in (
     (tiers.promote, TALKING),
     (tiers.demote, TALKING),
     (tiers.edit, TALKING),
+    (tiers.check, TALKING),
     (tiers.quarantine, LOOKING),
     (tiers.working, LOOKING),
     (tiers.knowledge, LOOKING),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 from uuid import UUID
 
@@ -15,6 +16,14 @@ from jiyi.client.client import Client
 from jiyi.protocol.tiers.digests import DigestState
 from jiyi.protocol.tiers.knowledge import Promoted
 from jiyi.protocol.tiers.query import Kind
+
+
+class Verdict(StrEnum):
+    """What a check came to."""
+
+    TRUE = "true"
+    REFUTED = "refuted"
+
 
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
 
@@ -48,6 +57,25 @@ def demote(
             output.notice(f"{len(ids) - len(gone):,} had been taken back before")
 
     return Shown({"demoted": gone}, view)
+
+
+@shows
+def check(
+    client: Client,
+    verdict: Annotated[Verdict, typer.Argument(help="What it came to: `true`, or `refuted`, which keeps them out.")],
+    entries: Annotated[list[UUID], typer.Argument(help="Ids of entries of quarantine.", metavar="ID…")],
+    reason: Reason = "",
+) -> Shown:
+    """Say what a fact check of entries of quarantine came to; the filters look at them again."""
+    done = client.tiers.check(*entries, verdict=verdict.value, reason=reason)
+
+    def view() -> None:
+        for one in done:
+            output.line(str(one))
+        if len(done) < len(entries):
+            output.notice(f"{len(entries) - len(done):,} had been checked before, or are not there")
+
+    return Shown({"checked": done}, view)
 
 
 @shows

@@ -118,6 +118,17 @@ def test_cn60_the_guard_and_the_fact_check_through_the_service(client: Client) -
     assert claim.entry_id not in {UUID(row.item_id) for row in client.tiers.working().rows}
 
 
+def test_cn60_a_fact_check_on_the_command_line(client: Client, jiyi: Callable[..., str]) -> None:
+    claim = client.ingest("Sales of glazed cups rose by [Specific Metric] in the spring, as the guild has told everybody.")
+    assert isinstance(claim, IngestState)
+    entry_id = str(claim.entry_id)
+    said = json.loads(jiyi("check", "true", entry_id, "--reason", "the guild's book", "--json"))
+    assert said == {"checked": [entry_id]}
+    assert client.tiers.screened(claim.entry_id).accepted
+    assert jiyi("check", "refuted", entry_id).split() == [entry_id]
+    assert client.tiers.screened(claim.entry_id).reason == "claim_refuted"
+
+
 def test_cn56_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut(client: Client, jiyi: Callable[..., str]) -> None:
     client.tiers.promote(text=VERDICT, kind="verdict")
     client.ingest(AGAINST, session_id="s1")
