@@ -44,7 +44,7 @@ _FRAME = re.compile(
 )
 _EDGES = " \t\n,，.。、;；:：!！?？~-–—'\"“”" + TIME
 _LOOSE = re.compile(
-    r"\A(?:(?:请|麻烦|帮我|的|去|要|我要|我|你|您|能|可以|在|从|开始|以后|设定|定个|来个|创建|新建|设|定|一个|个|一下|然后|就|都|和|at|on|to|for|by|and|in|from|that|please|can you|could you|about|,)(?:\b|(?<=[\u4e00-\u9fff]))[\s,]*){1,4}|(?:[\s,]*(?:\b(?:at|on|by|for|and|in|from|to|please|starting|thanks)|的|吧|哦|啊|呀|哈|呗|吗|从|在|定个|一个|好吗|好吧|行吗|谢谢|可以吗))+\Z",
+    r"\A(?:(?:请|麻烦|帮我|的|去|要|我要|我|你|您|能|可以|在|从|开始|以后|设定|定个|来个|创建|新建|设|定|一个|个|一下|然后|就|都|和|at|on|to|for|by|and|in|from|that|please|can you|could you|about|,)(?:\b|(?<=[\u4e00-\u9fff]))[\s,]{0,4}){1,4}|(?:[\s,]{{0,4}}(?:\b(?:at|on|by|for|and|in|from|to|please|starting|thanks)|的|吧|哦|啊|呀|哈|呗|吗|从|在|定个|一个|好吗|好吧|行吗|谢谢|可以吗)){{1,6}}\Z",
     re.IGNORECASE,
 )
 
