@@ -1,4 +1,4 @@
-"""Thirty days of an agent that learns: what worked becomes a skill and a workflow, what hurt a remedy; nothing acts before a person confirms.
+"""Thirty days of an agent that learns: what worked becomes a skill and a workflow, what hurt a remedy. Nothing acts before it is confirmed.
 
     python -m examples.growth [--json]
 
