@@ -77,6 +77,7 @@ FITTING = {
     "position": None,
     "file": "USER",
     "urgency": "low",
+    "status": "ok",
 }
 OF_TYPE: dict[str, Callable[[], Any]] = {
     "uuid": lambda: str(uuid4()),
@@ -129,7 +130,7 @@ def groups(owner: psycopg.Connection[dict[str, Any]]) -> Iterator[tuple[str, str
 def tenants_tables(owner: psycopg.Connection[dict[str, Any]]) -> list[str]:
     """Tables with a ``group_id``, those that others refer to first."""
     found = [row["relname"] for row in owner.execute(_TABLES) if row["has_group"]]
-    first = ["groups", "agents", "events", "memory_nodes", "erasures", "artifacts", "pain_points", "proposals"]
+    first = ["groups", "agents", "events", "memory_nodes", "erasures", "items", "artifacts", "pain_points", "proposals"]
     return sorted(found, key=lambda name: (first.index(name) if name in first else len(first), name))
 
 
@@ -151,6 +152,8 @@ def made_up(owner: psycopg.Connection[dict[str, Any]], table: str, known: dict[s
             row[name] = FITTING[name] if name in FITTING else known["group_id"] if kind == "text" else OF_TYPE[kind]()
     if table == "experiences":
         row["outcome"] = "partial"
+    if table == "schedules":
+        row["kind"] = "once"
     if table == "memory_nodes":
         row |= {"description": f"a secret of {known['group_id']}", "embedding": "[0.5,1]", "embedding_model": "m"}
     return row
