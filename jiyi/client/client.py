@@ -27,11 +27,11 @@ from jiyi.client.arguments import (
     RetrievalArguments,
 )
 from jiyi.client.calls import Calls, Id, checked
-from jiyi.client.conversations import Conversations
+from jiyi.client.commands.conversations import Conversations
+from jiyi.client.commands.growth import Growth
 from jiyi.client.dead_letters import DeadLetters
 from jiyi.client.embeddings import Embeddings
 from jiyi.client.erasure import Erasure
-from jiyi.client.growth.commands import Growth
 from jiyi.client.jobs import Jobs
 from jiyi.client.keys import Keys
 from jiyi.client.memory import Memory

@@ -52,10 +52,9 @@ def configure_heartbeat(context: Context, request: ConfigureHeartbeat) -> Heartb
 
     Only what is given changes: interval, quiet hours (null: none), time zone, channel, how forward it is, alerts of a tick.
     """
-    given = request.model_dump(exclude_unset=True, exclude={"agent_id"})
-    nulls = [field for field, value in given.items() if value is None and field != "quiet_hours"]
-    if nulls:
-        raise InvalidRequest([f"{nulls[0]}: leave it out to keep it; null is for quiet_hours only"])
+    given = request.model_dump(exclude_none=True, exclude={"agent_id"})
+    if given.get("quiet_hours") == "off":
+        given["quiet_hours"] = None
     return _configured(context, request.agent_id, given)
 
 
@@ -72,7 +71,7 @@ def enable_heartbeat(context: Context, request: AgentId) -> HeartbeatState:
 def disable_heartbeat(context: Context, request: AgentId) -> HeartbeatState:
     """Switch an agent's heartbeat off.
 
-    Its schedules go on.
+    It no longer looks after itself; its schedules go on.
     """
     return _configured(context, request.agent_id, {"enabled": False})
 

@@ -17,6 +17,8 @@ UNSEEN_AFTER = timedelta(hours=2)
 IDLE_AFTER = timedelta(hours=24)
 #: Work on memories that has waited for so long is a sign that something is wrong. Seconds.
 LATE_SECONDS = 900.0
+#: Memories get their vectors within seconds; for so long they wait for a reason. Seconds.
+WAITING_SECONDS = 120.0
 #: Corrections of one kind that are worth a word.
 CORRECTIONS = 3
 #: The same is told once in this time.
@@ -88,7 +90,7 @@ def _memory(facts: Facts) -> Iterable[Finding]:
         minutes = int(facts.late_seconds // 60)
         content = f"记忆处理已延迟 {minutes} 分钟。" if zh else f"Work on memories is {minutes} minutes late."
         yield Finding("memory", "late", "记忆处理延迟" if zh else "Work on memories is late", content, "medium")
-    elif facts.without_vector and facts.late_seconds > 0:
+    elif facts.without_vector and facts.late_seconds > WAITING_SECONDS:
         content = f"{facts.without_vector} 条记忆还不能被检索。" if zh else f"{facts.without_vector} memories cannot be found yet."
         yield Finding("memory", "without_vector", "记忆等待索引" if zh else "Memories wait for their vectors", content, "low")
 

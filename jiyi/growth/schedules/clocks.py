@@ -82,16 +82,28 @@ _NO_TIME = r"(?! ?(?:%|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|pe
 _EN = [
     re.compile(rf"(?<![\d:.])\b(?P<hour>{_H})(?:[:.](?P<minute>\d\d)| (?P<minute_word>{_M}))? ?{_MERIDIEM}", re.IGNORECASE),
     re.compile(rf"(?<![\d:.])\b(?P<hour>{_H}) ?o'?clock\b{_BEHIND}?", re.IGNORECASE),
-    re.compile(rf"\b(?:(?P<half>half) past|(?:a )?(?P<quarter>quarter) (?P<way>past|to|after|before)|(?P<n>{EN})(?: minutes?)? (?P<way2>past|to)) "
-               rf"(?P<hour>{_H})\b(?: ?{_MERIDIEM}|{_BEHIND})?", re.IGNORECASE),
+    re.compile(
+        rf"\b(?:(?P<half>half) past|(?:a )?(?P<quarter>quarter) (?P<way>past|to|after|before)|(?P<n>{EN})(?: minutes?)? (?P<way2>past|to)) "
+        rf"(?P<hour>{_H})\b(?: ?{_MERIDIEM}|{_BEHIND})?",
+        re.IGNORECASE,
+    ),
     re.compile(rf"(?<![\d:./-])(?P<hour>\d{{1,2}}):(?P<minute>\d\d)(?![\d:])(?:{_BEHIND})?", re.IGNORECASE),
-    re.compile(r"(?:\b(?:at|by|around|about|before|till|until|and|from|between)|@) ?(?P<hour>[01]\d|2[0-4])(?P<minute>[0-5]\d)(?: ?(?:hours|hrs|h))?\b(?!%)", re.IGNORECASE),
-    re.compile(rf"(?:\b(?:at|by|around|about|before)|@) ?(?:around |about |exactly )?(?P<hour>{_H})(?: (?P<minute_word>{_M}))?\b{_NO_TIME}{_BEHIND}?", re.IGNORECASE),
+    re.compile(
+        r"(?:\b(?:at|by|around|about|before|till|until|and|from|between)|@) ?(?P<hour>[01]\d|2[0-4])(?P<minute>[0-5]\d)(?: ?(?:hours|hrs|h))?\b(?!%)",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"(?:\b(?:at|by|around|about|before)|@) ?(?:around |about |exactly )?(?P<hour>{_H})(?: (?P<minute_word>{_M}))?\b{_NO_TIME}{_BEHIND}?",
+        re.IGNORECASE,
+    ),
     re.compile(rf"\b(?P<hour>{_H})(?: (?P<minute_word>{_M}))?{_BEHIND}", re.IGNORECASE),
     re.compile(rf"\b(?P<hour>{_H}) (?P<part>tonight)\b", re.IGNORECASE),
     re.compile(rf"(?<=day )(?P<hour>\d{{1,2}})\b{_NO_TIME}(?!:)|(?<=morning )(?P<hour2>\d{{1,2}})\b{_NO_TIME}(?!:)", re.IGNORECASE),
-    re.compile(r"(?<!good )(?<!all )\b(?:in the |this |at |by )?(?P<alone>tonight|mornings?|afternoons?|evenings?|nights?|noon|midday|lunchtime|midnight)\b", re.IGNORECASE),
-]  # fmt: skip
+    re.compile(
+        r"(?<!good )(?<!all )\b(?:in the |this |at |by )?(?P<alone>tonight|mornings?|afternoons?|evenings?|nights?|noon|midday|lunchtime|midnight)\b",
+        re.IGNORECASE,
+    ),
+]
 _SAME_TIME = re.compile(r"(?:这个|同一|相同|差不多)(?:时间|时候|时刻|点)|\b(?:at )?(?:this|the same) time\b", re.IGNORECASE)
 
 

@@ -25,11 +25,28 @@ EN_MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?
 _YEARS = 9
 #: Days that have a name, as month and day.
 HOLIDAYS = {
-    "元旦": (1, 1), "情人节": (2, 14), "妇女节": (3, 8), "劳动节": (5, 1), "五一": (5, 1), "儿童节": (6, 1), "六一": (6, 1), "教师节": (9, 10),
-    "国庆节": (10, 1), "国庆": (10, 1), "双十一": (11, 11), "平安夜": (12, 24), "圣诞节": (12, 25), "圣诞": (12, 25),
-    "new year's day": (1, 1), "valentine's day": (2, 14), "halloween": (10, 31), "christmas eve": (12, 24), "christmas day": (12, 25),
-    "christmas": (12, 25), "new year's eve": (12, 31),
-}  # fmt: skip
+    "元旦": (1, 1),
+    "情人节": (2, 14),
+    "妇女节": (3, 8),
+    "劳动节": (5, 1),
+    "五一": (5, 1),
+    "儿童节": (6, 1),
+    "六一": (6, 1),
+    "教师节": (9, 10),
+    "国庆节": (10, 1),
+    "国庆": (10, 1),
+    "双十一": (11, 11),
+    "平安夜": (12, 24),
+    "圣诞节": (12, 25),
+    "圣诞": (12, 25),
+    "new year's day": (1, 1),
+    "valentine's day": (2, 14),
+    "halloween": (10, 31),
+    "christmas eve": (12, 24),
+    "christmas day": (12, 25),
+    "christmas": (12, 25),
+    "new year's eve": (12, 31),
+}
 _HOLIDAY = re.compile("|".join(sorted(HOLIDAYS, key=len, reverse=True)), re.IGNORECASE)
 _ZH_DAYS = {"今": 0, "当": 0, "明": 1, "后": 2, "大后": 3, "大大后": 4}
 _ZH_WEEKS = {"这": 0, "本": 0, "这个": 0, "下": 1, "下个": 1, "下下": 2, "下下个": 2}

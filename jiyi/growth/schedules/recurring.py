@@ -57,20 +57,20 @@ _RULES: dict[str, str] = {
     "en_workdays": r"\b(?:(?:every|each|on|all) )?(?:week ?days?|work(?:ing)? ?days?|business days?)\b",
     "en_weekends": r"\b(?:(?:every|each) weekend|on weekends|weekends|all weekends)\b",
     "en_nth": rf"\b(?:on |every )?(?:the )?(?P<en_nth>first|second|third|fourth|last|1st|2nd|3rd|4th) (?P<en_nth_day>{EN_WEEKDAY}) (?:of )?(?:every|each|the) month\b|"
-              rf"\bevery month on the (?P<en_nth2>first|second|third|fourth|last|1st|2nd|3rd|4th) (?P<en_nth_day2>{EN_WEEKDAY})\b",
+    rf"\bevery month on the (?P<en_nth2>first|second|third|fourth|last|1st|2nd|3rd|4th) (?P<en_nth_day2>{EN_WEEKDAY})\b",
     "en_other": rf"\b(?:every|each) (?:other|second|2nd) (?P<en_other>{EN_WEEKDAY}|day|week|month|hour)\b|\bon alternate (?P<en_other2>day|week)s\b",
     "en_weekly": rf"\b(?:(?:every|each)(?: single| week on)? |weekly on |once a week on )(?P<en_days>{_EN_LIST})|\b(?:on )?(?P<en_plural>(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days(?:,? and |, ?| & )?){{1,7}})",
     "en_month_days": rf"\b(?:on )?(?:the )?(?P<en_dom>{_DAYS_OF_MONTH})(?: day)? (?:of )?(?:every|each) month\b|\b(?:every|each) month,? (?:on )?(?:the )?(?P<en_dom2>{_DAYS_OF_MONTH})\b|\bmonthly,? on (?:the )?(?P<en_dom3>{_DAYS_OF_MONTH})\b|\b(?:on )?the (?P<en_dom4>{_DAYS_OF_MONTH}),? monthly\b|\bevery (?P<en_dom5>\d{{1,2}}(?:st|nd|rd|th)) of the month\b",
     "en_month_end": r"\b(?:on |at )?the (?P<en_end>last|first|end)(?: day)? of (?:every|each) month\b|\b(?:every|each) month,? (?:on |at )?the (?P<en_end2>last|first|end)(?: day| of the month)\b|\b(?P<en_end3>month[- ]end|end of month)\b",
     "en_yearly": rf"\b(?:every|each) year,? (?:on )?(?:(?P<en_month>{EN_MONTH}) (?:the )?(?P<en_day>\d{{1,2}})(?:st|nd|rd|th)?|(?:the )?(?P<en_day2>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<en_month2>{EN_MONTH}))|\b(?:yearly|annually),? on (?P<en_month3>{EN_MONTH}) (?P<en_day3>\d{{1,2}})(?:st|nd|rd|th)?|"
-                 rf"\bevery (?P<en_month4>{EN_MONTH}) (?P<en_day4>\d{{1,2}})(?:st|nd|rd|th)?\b",
+    rf"\bevery (?P<en_month4>{EN_MONTH}) (?P<en_day4>\d{{1,2}})(?:st|nd|rd|th)?\b",
     "en_hour_minute": rf"\b(?:every|each) hour,? at (?P<en_minute>\d{{1,2}}|quarter|half)(?: minutes?)?(?: past)?(?: the hour)?\b|\bat (?P<en_minute2>{EN}|quarter|half) (?:minutes )?past (?:every|each|the) hour\b|\b(?P<en_sharp>on the hour|at the top of (?:every|each|the) hour)\b",
     "en_step": rf"\b(?:every|each|once every|once an?|per) ?(?:(?P<en_n>{EN}) )?(?P<en_half>half[- ](?:an )?|quarter[- ](?:of an )?)?(?P<en_and_half>and a half )?(?P<en_unit>seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|fortnight|months?|quarters?|years?)\b(?P<en_half2> and a half)?",
     "en_short": r"\bevery (?P<en_short_n>\d{1,4}) ?(?P<en_short>m|min|mins|h|hrs?|s)\b",
     "en_daily": r"\b(?P<en_daily>daily|every ?day|each day|all days)\b|\b(?:every|each)(?= (?:morning|afternoon|evening|night|noon|midnight|lunchtime)\b)",
     "en_parts": r"\b(?P<en_nightly>nightly)\b",
     "en_ly": r"\b(?P<en_ly>hourly|weekly|biweekly|bi-weekly|fortnightly|monthly|quarterly|yearly|annually)\b(?! (?:report|review|update|summary|meeting|newsletter|email|digest|backup|sync|standup|plan|budget|rent))",
-}  # fmt: skip
+}
 _PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in _RULES.items()}
 _EXCEPT = re.compile(
     rf"(?:除了?|不含|不包括)(?:每?个?)(?P<zh>(?:{WEEK}[一二三四五六日天末][、和]?){{1,6}})(?:以外|之外|外)?|\b(?:except|but not|excluding)(?: on| for)? (?P<en>weekends|{_EN_LIST})",

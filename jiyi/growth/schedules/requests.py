@@ -41,7 +41,7 @@ _FRAME = re.compile(
     r"|(?:set|add|create|schedule|make)(?: up)? (?:me )?(?:an?|the)? ?(?:\w{1,12} )?(?:reminder|alarm|timer|notification)|give me a (?:nudge|reminder|heads[- ]up|shout))"
     r"(?: (?:to|that|about|of|for|when)\b(?! ?⏱)|:)?",
     re.IGNORECASE,
-)  # fmt: skip
+)
 _EDGES = " \t\n,，.。、;；:：!！?？~-–—'\"“”" + TIME
 _LOOSE = re.compile(
     r"\A(?:(?:请|麻烦|帮我|的|去|要|我要|我|一下|然后|就|都|和|at|on|to|for|by|and|in|from|that|please|can you|could you|about|,)(?:\b|(?<=[\u4e00-\u9fff]))[\s,]*){1,4}|(?:[\s,]*(?:\b(?:at|on|by|for|and|in|from|to|please|starting|thanks)|的|吧|哦|啊|呀|哈|好吗|好吧|行吗|谢谢|可以吗))+\Z",

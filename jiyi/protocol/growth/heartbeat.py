@@ -55,16 +55,24 @@ class HeartbeatConfig(BaseModel):
 
 
 class ConfigureHeartbeat(Request):
-    """What is to change of an agent's heartbeat; ``quiet_hours`` null: none."""
+    """What is to change of an agent's heartbeat; what is left out stays. ``quiet_hours`` null, or off: none."""
 
     agent_id: Name
     enabled: bool | None = None
     interval_minutes: Minutes | None = None
-    quiet_hours: QuietHours | None = None
+    quiet_hours: QuietHours | Literal["off"] | None = None
     tz: TimeZone | None = None
     channel: Channel | None = None
     proactivity: Proactivity | None = None
     max_alerts: int | None = Field(None, ge=1, le=MOST_ALERTS)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_off(cls, given: Any) -> Any:
+        """Calls over the broker leave nulls out, so that one that is meant has a word."""
+        if isinstance(given, dict) and "quiet_hours" in given and given["quiet_hours"] is None:
+            return {**given, "quiet_hours": "off"}
+        return given
 
 
 class HeartbeatState(BaseModel):

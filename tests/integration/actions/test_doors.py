@@ -22,6 +22,7 @@ from tests.integration.actions import (
     erasure,
     growth_self,
     growth_skills,
+    growth_times,
     memory,
     operations,
     queue,
@@ -33,7 +34,7 @@ from tests.integration.actions.cases import Case
 from tests.integration.conftest import SignIn
 
 NOBODY = Scope()
-SUBJECTS = (accounts, conversations, erasure, growth_self, growth_skills, memory, operations, queue, reflection, tiers)
+SUBJECTS = (accounts, conversations, erasure, growth_self, growth_skills, growth_times, memory, operations, queue, reflection, tiers)
 IN_WEB = tuple(case for subject in SUBJECTS for case in subject.CASES)
 CASES: tuple[Case, ...] = (*IN_WEB, *by_workers.CASES)
 #: Tried in a database of its own: ``operations/test_reembedding.py``.

@@ -77,6 +77,7 @@ FITTING = {
     "position": None,
     "file": "USER",
     "urgency": "low",
+    "status": "ok",
 }
 OF_TYPE: dict[str, Callable[[], Any]] = {
     "uuid": lambda: str(uuid4()),
@@ -151,6 +152,8 @@ def made_up(owner: psycopg.Connection[dict[str, Any]], table: str, known: dict[s
             row[name] = FITTING[name] if name in FITTING else known["group_id"] if kind == "text" else OF_TYPE[kind]()
     if table == "experiences":
         row["outcome"] = "partial"
+    if table == "schedules":
+        row["kind"] = "once"
     if table == "memory_nodes":
         row |= {"description": f"a secret of {known['group_id']}", "embedding": "[0.5,1]", "embedding_model": "m"}
     return row

@@ -150,9 +150,11 @@ def test_a_heartbeat_that_was_never_configured_cannot_tick(group: str) -> None:
         actions.heartbeat_status.perform(me(group), AgentId(agent_id="nobody"))
 
 
-def test_null_is_for_quiet_hours_only(group: str) -> None:
-    with pytest.raises(InvalidRequest, match="tz"):
-        configure(group, tz=None)
+def test_null_switches_quiet_hours_off_and_keeps_everything_else(group: str) -> None:
+    configure(group, tz="Asia/Shanghai")
+    found = configure(group, tz=None, quiet_hours=None)
+    assert (found.config.tz, found.config.quiet_hours) == ("Asia/Shanghai", None)
+    assert configure(group, interval_minutes=5).config.quiet_hours is None
 
 
 def test_zc_142_health_of_memory_heartbeats_and_growth(group: str) -> None:

@@ -1,0 +1,1 @@
+"""Commands by their names: on conversations, and on what agents do by themselves."""
