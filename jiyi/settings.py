@@ -8,6 +8,8 @@ other programs know them by (``DATABASE_URL``, ``REDIS_URL``), the default.
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -18,12 +20,14 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from jiyi.errors import SettingsError, problems_of
+from jiyi.errors import SettingsError, problems_of, unknown_option
 
 PREFIX = "JIYI_"
 RUN_ENV = Path("run") / "jiyi.env"
 #: The secret that ``jiyi up`` makes, in its home.
 SECRET_FILE = "secret_key"  # noqa: S105
+#: Variables with our prefix that are no settings: of benchmarks, tests, and of docker-compose.yml.
+NO_SETTINGS = {"JIYI_BENCH_CACHE", "JIYI_SHARED_DATA", "JIYI_DATABASE_PASSWORD"}
 #: Where an embedded copy keeps its database, in its home.
 EMBEDDED_DATA = Path("postgres")
 #: Variables of other programs that are understood, and our settings that they stand for.
@@ -443,6 +447,9 @@ class Settings(BaseSettings):
         le=10_080,
         description="How often entries of working memory past their time are noted as expired and taken out; 0 switches it off.",
     )
+    expire_items_minutes: int = Field(
+        10, ge=0, le=10_080, description="How often items past their time, which nobody finds any more, are deleted; 0 switches it off."
+    )
     digest_hours: int = Field(
         168, ge=0, le=8_760, description="How often each group's quarantine is digested for those who promote; 0 switches it off."
     )
@@ -469,6 +476,22 @@ class Settings(BaseSettings):
     )
     prune_ticks_days: int = Field(
         30, ge=0, le=36_500, description="Runs of jobs older than this are deleted; 0 keeps the last 3,000 of each job."
+    )
+    prune_runs_days: int = Field(
+        7,
+        ge=1,
+        le=36_500,
+        description="Stores of a graph's run that were not used for so long, and the log of what nodes did with stores, go.",
+    )
+    store_roots: str = Field(
+        "docs",
+        description="Folders, with `:` between them, that stores may read files from and write files to; relative ones are looked for where the service runs. `{group}` stands for the group's name. Relative paths of `memory_path` and `index_path` are the group's own, in `$JIYI_HOME/stores`. Empty: none.",
+    )
+    store_max_file_mb: int = Field(
+        20, ge=1, le=1_024, description="Megabytes of a file that stores read; larger ones are left out, and said so."
+    )
+    scan_stores_minutes: int = Field(
+        5, ge=0, le=10_080, description="How often the files of stores are looked through for changes; 0 switches it off."
     )
     backup_hours: int = Field(0, ge=0, le=8_760, description="How often the database is backed up by a job; 0 switches it off.")
     backup_dir: str = Field("", description="Folder of the backups. `$JIYI_HOME/backups` unless set.")
@@ -539,12 +562,29 @@ def other_programs_addresses() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def get_settings() -> Settings:
-    """This process's settings, read once. Raises :class:`SettingsError` naming each wrong variable."""
+    """This process's settings, read once. Raises :class:`SettingsError` naming each wrong variable; warns of unknown ones."""
+    for problem in unknown_variables(os.environ):
+        warnings.warn(problem, UnknownSetting, stacklevel=2)
     try:
         return Settings()
     except ValidationError as error:
         problems = "; ".join(_name_variable(text) for text in problems_of(error))
         raise SettingsError(f"{problems}. See docs/configuration.md") from None
+
+
+class UnknownSetting(UserWarning):
+    """A variable looks like a setting, and is none: it has no effect."""
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable that has our prefix and is no setting, with the one that was probably meant."""
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    unknown = sorted(name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known | NO_SETTINGS)
+    return [f"{_unknown_variable(name, known)}; it has no effect" for name in unknown]
+
+
+def _unknown_variable(name: str, known: Collection[str]) -> str:
+    return unknown_option(name, known).replace("unknown option", "unknown setting").removesuffix("?")
 
 
 def _name_variable(problem: str) -> str:
@@ -567,6 +607,27 @@ def accepted_form(annotation: Any, metadata: list[Any]) -> str:
     return ", ".join(part for part in (kind, low, high) if part)
 
 
+#: What decides most, before anything else.
+FIRST = ("home", "group", "url", "key", "database_url", "broker_url", "redis_url", "embedder", "llm", "web_port")
+#: The sections of the other settings, each by the field that it begins with, in the order of the fields.
+SECTIONS = {
+    "valkey_appendfsync": "The web and where things are",
+    "secret_key": "Who may ([tenants.md](tenants.md))",
+    "stream_clients": "The live stream and metrics ([stream.md](stream.md))",
+    "exchange": "Limits of events and requests ([events.md](events.md))",
+    "mode": "Retrieval and importance ([retrieval.md](retrieval.md))",
+    "embedder_base_url": "Embedder ([embedders.md](embedders.md))",
+    "llm_base_url": "LLM ([llms.md](llms.md))",
+    "web_search": "Web search ([tiers.md](tiers.md))",
+    "extract_window_seconds": "Conversations ([conversations.md](conversations.md))",
+    "intake_batch": "Workers and pending work ([tuning.md](tuning.md))",
+    "reflect_minutes": "Reflection ([reflection.md](reflection.md))",
+    "deaf_worker_seconds": "Indexes and queues ([tuning.md](tuning.md))",
+    "wm_entries": "Tiers ([tiers.md](tiers.md))",
+    "digest_hours": "Scheduled jobs ([jobs.md](jobs.md))",
+}
+
+
 def documentation() -> str:
     """The text of ``docs/configuration.md``."""
     lines = [
@@ -579,13 +640,28 @@ def documentation() -> str:
         "`REDIS_URL` are understood where ours are not set and no embedded copy has its data in `$JIYI_HOME`; the broker has",
         "to be named (`JIYI_BROKER_URL`), because events that are published to another program's Redis would be lost.",
         "",
-        "| variable | default | accepts | what it does |",
-        "|---|---|---|---|",
+        "A variable that begins with `JIYI_` and is no setting is warned about, with the one that was probably meant.",
+        "",
+        "## The ten that matter first",
+        "",
+        *TABLE,
+        *map(_table_row, FIRST),
     ]
-    for name, field in Settings.model_fields.items():
-        default = "the user's data directory" if name == "home" else f"`{field.default}`" if str(field.default) else "–"
-        lines.append(f"| `{PREFIX}{name.upper()}` | {default} | {accepted_form(field.annotation, field.metadata)} | {field.description} |")
+    for name in Settings.model_fields:
+        if name in SECTIONS:
+            lines += ["", f"## {SECTIONS[name]}", "", *TABLE]
+        if name not in FIRST:
+            lines.append(_table_row(name))
     return "\n".join(lines) + "\n"
+
+
+TABLE = ("| variable | default | accepts | what it does |", "|---|---|---|---|")
+
+
+def _table_row(name: str) -> str:
+    field = Settings.model_fields[name]
+    default = "the user's data directory" if name == "home" else f"`{field.default}`" if str(field.default) else "–"
+    return f"| `{PREFIX}{name.upper()}` | {default} | {accepted_form(field.annotation, field.metadata)} | {field.description} |"
 
 
 if __name__ == "__main__":

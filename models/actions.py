@@ -20,20 +20,21 @@ from models.growth.skills import actions as growth_skills
 from models.growth.tracking import actions as tracking
 from models.growth.trajectories import actions as growth_trajectories
 from models.growth.workflows import actions as growth_workflows
+from models.items import actions as items
 from models.memory import actions as memory
 from models.memory import questions as memory_questions
 from models.operations import actions as operations
 from models.queue import actions as queue
 from models.reflection import actions as reflection
+from models.stores import actions as stores
 from models.tiers import actions as tiers
 from models.tiers import questions as tiers_questions
 
 #: The modules whose import registers the actions: one a subject.
 SUBJECTS = (
     *(accounts, conversations, commands, resources, erasure, memory, memory_questions),
-    *(growth_artifacts, growth_skills, growth_trajectories, growth_workflows),
-    *(operations, queue, reflection, tiers, tiers_questions),
+    *(growth_artifacts, growth_skills, growth_trajectories, growth_workflows, schedule_actions, heartbeat_actions),
     *(identity, identity_questions, pains, self_reflections, tracking),
-    *(schedule_actions, heartbeat_actions),
+    *(items, operations, queue, reflection, stores, tiers, tiers_questions),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-from jiyi.text.patterns import read
+from jiyi.text.sections import parsed
 
 
 @cache
@@ -16,7 +16,7 @@ def sections(name: str) -> dict[str, list[str]]:
 
     A file without sections is one, ``''``.
     """
-    return read(files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    return parsed(files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
 
 @cache

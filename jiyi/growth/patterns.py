@@ -6,13 +6,13 @@ import re
 from functools import cache
 from importlib.resources import files
 
-from jiyi.text.patterns import read
+from jiyi.text.sections import parsed
 
 
 @cache
 def sections(name: str) -> dict[str, list[str]]:
     """The lines of each section of a file below this folder (``satisfaction/words.txt``)."""
-    return read(files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    return parsed(files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
 
 @cache

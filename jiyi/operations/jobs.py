@@ -89,7 +89,11 @@ _ALL = (
         at_most=RECONCILE_AT_MOST,
     ),
     Job("recompute_kw_strength", "Count keyword strengths anew from the memories, and repair what differs.", "recompute_kw_strength_hour"),
-    Job("prune", "Delete old events (if asked to), old steps of conversations, closed dead letters and runs of jobs.", "prune_hour"),
+    Job(
+        "prune",
+        "Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of conversations.",
+        "prune_hour",
+    ),
     Job("snapshot", "Count queues, pending work, dead letters and delays, for plots and for looking back.", "snapshot_seconds"),
     Job("expire_thoughts", "Archive memories past their expiry, as thoughts are after thirty days.", "expire_minutes"),
     Job("archive", "Archive memories that have faded: long not accessed, of little importance, and nothing rests on them.", "archive_hour"),
@@ -103,6 +107,7 @@ _ALL = (
         time_limit=30,
     ),
     Job("digest", "Digest what came into each group's quarantine: in clusters, with words for people.", "digest_hours", queue="reflection"),
+    Job("scan_stores", "Look through the files of stores for what is new, changed or gone.", "scan_stores_minutes"),
     # Beside a scan under way: what one has taken the other passes over.
     Job(
         "due_scan",
@@ -112,6 +117,7 @@ _ALL = (
         time_limit=50,
         overlaps=True,
     ),
+    Job("expire_items", "Delete items past their time; they are not found any more before that.", "expire_items_minutes"),
     Job("expire_working_memory", "Take out of working memory what has been there for its time.", "wm_expire_minutes"),
 )
 #: Every job there is, by name.

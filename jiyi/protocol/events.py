@@ -13,7 +13,17 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import to_json
 from uuid6 import uuid7
 
@@ -86,22 +96,25 @@ def few_enough_entries(entries: list[Any]) -> list[Any]:
 
 def small_enough(value: dict[str, Any]) -> dict[str, Any]:
     if value:
-        _plain_json(value, MAX_PROVENANCE_DEPTH)
+        plain_json(value, MAX_PROVENANCE_DEPTH)
         if len(to_json(value)) > MAX_PROVENANCE_BYTES:
             raise ValueError(f"larger than {MAX_PROVENANCE_BYTES:,} bytes as JSON")
     return value
 
 
-def _plain_json(value: Any, depth: int) -> None:
+def plain_json(value: Any, most: int, level: int = 0) -> None:
+    """Raises ValueError for JSON that is nested deeper than ``most`` levels, or has a number that is not finite."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("every number in it must be finite")
     if isinstance(value, dict | list | tuple):
-        if not depth:
-            raise ValueError(f"nested deeper than {MAX_PROVENANCE_DEPTH} levels")
+        if level == most:
+            raise ValueError(f"nested deeper than {most} levels")
         for item in value.values() if isinstance(value, dict) else value:
-            _plain_json(item, depth - 1)
+            plain_json(item, most, level + 1)
 
 
+#: Both names are accepted; what is stored and answered has the first.
+POIGNANCY = AliasChoices("poignancy", "importance")
 Name = Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_NAME_CHARS)]
 Part = Annotated[str, Field(max_length=MAX_PART_CHARS)]
 Description = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(within_description_limit)]
@@ -147,6 +160,7 @@ class Observation(BaseModel):
         ge=1,
         le=10,
         allow_inf_nan=False,
+        validation_alias=POIGNANCY,
         description="How much it matters: 1 mundane … 10 poignant. Found out by the service unless given.",
     )  # (GA-49)
     evidence: Annotated[list[UUID], AfterValidator(few_enough_entries)] = Field(
@@ -421,7 +435,7 @@ def build(event: dict[str, Any]) -> Event:
     try:
         built = _ONE.validate_python(event)
     except ValidationError as error:
-        raise InvalidEvent(problems_of(error)) from None
+        raise InvalidEvent(problems_of(error, Event)) from None
     problems = list(unstorable(built.model_dump()))
     if problems:
         raise InvalidEvent(problems)

@@ -21,6 +21,7 @@ from jiyi.errors import ProviderUnavailable
 from jiyi.once import once_each
 from jiyi.providers import breakers
 from jiyi.providers.failures import Unusable, explain, is_request_at_fault, is_transient, retry_after
+from jiyi.providers.public_addresses import PublicTransport
 from jiyi.providers.spec import Endpoint
 
 #: Largest answer that is read, in bytes: 2,048 vectors of 3,072 numbers as text are about 130 MB, and nobody sends
@@ -93,7 +94,7 @@ class Provider:
 
     def _ask(self, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         key = self.endpoint.api_key
-        client = _client(self.endpoint.base_url, NO_KEY if key is None else key.get_secret_value())
+        client = _client(self.endpoint.base_url, NO_KEY if key is None else key.get_secret_value(), bool(self.endpoint.tenant))
         create = client.embeddings if path == "/embeddings" else client.chat.completions
         until = time.monotonic() + seconds
         with create.with_streaming_response.create(**body, timeout=seconds) as response:
@@ -125,9 +126,11 @@ class _HttpClient(openai.DefaultHttpxClient):
 
 
 @once_each(16)
-def _client(base_url: str, api_key: str) -> openai.OpenAI:
+def _client(base_url: str, api_key: str, public_only: bool) -> openai.OpenAI:
     # Its retries are off: ours also know the breaker and the time that is left.
-    return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=_HttpClient(follow_redirects=False))
+    transport = PublicTransport() if public_only else None
+    http_client = _HttpClient(follow_redirects=False, transport=transport, trust_env=not public_only)
+    return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client)
 
 
 def _json_object(content: bytes) -> dict[str, Any]:

@@ -47,6 +47,8 @@ class Endpoint:
     api_key: SecretStr | None
     #: The setting that chose it, for messages: ``JIYI_EMBEDDER``.
     setting: str
+    #: A tenant named it, not the operator: it is called at public addresses only, and its failures are its own. Else empty.
+    tenant: str = ""
 
     @property
     def address(self) -> str:
@@ -62,7 +64,8 @@ class Endpoint:
     @property
     def breaker(self) -> str:
         """Which failures count together."""
-        return f"{self.purpose}:{self.spec.vendor}:{self.spec.model}"
+        whose = f":{self.tenant}" if self.tenant else ""
+        return f"{self.purpose}:{self.spec.vendor}:{self.spec.model}{whose}"
 
 
 def parse(text: str, setting: str, local: Collection[str] = ()) -> Spec:

@@ -13,11 +13,13 @@ from models.growth.pains import tables as growth_pains
 from models.growth.reflections import tables as growth_reflections
 from models.growth.tracking import tables as growth_tracking
 from models.growth.trajectories import tables as growth_trajectories
+from models.items import tables as items
 from models.memory import tables as memory
 from models.operations import tables as operations
 from models.queue import tables as queue
 from models.reflection import tables as reflection
 from models.retrieval import tables as retrieval
+from models.stores import tables as stores
 from models.tiers import tables as tiers
 
 __all__ = [
@@ -32,11 +34,13 @@ __all__ = [
     "growth_tracking",
     "growth_trajectories",
     "heartbeat_tables",
+    "items",
     "memory",
     "operations",
     "queue",
     "reflection",
     "retrieval",
     "schedule_tables",
+    "stores",
     "tiers",
 ]

@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, delete, select, text
 
 from jiyi.erasure.names import Whom
-from models.erasure import conversations, tiers
+from models.erasure import conversations, items, stores, tiers
 from models.erasure.growth import artifacts, living, schedules
 from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
@@ -103,6 +103,7 @@ def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> C
             if found:
                 gone[table] += connection.execute(change, {"group": group_id, "keys": found}).rowcount
             after = rows[-1].key
+    gone["attachments"] += stores.tidy(connection, group_id)
     return gone
 
 
@@ -221,9 +222,11 @@ _SCRUB = {
         ),
         ("knowledge_history", "history_id::text", "reason", "group_id = :group", "UPDATE knowledge_history SET reason = ''"),
         *conversations.SCRUBBED,
+        *stores.SCRUBBED,
+        *schedules.SCRUBBED,
         *artifacts.SCRUBBED,
         *living.SCRUBBED,
-        *schedules.SCRUBBED,
+        *items.SCRUBBED,
         (
             "job_ticks",
             "job || '/' || slot::text",

@@ -32,6 +32,9 @@ _OLD = {
     # What they were compressed to stays; those of a session that goes on will be, at its next silence.
     "trajectory_events": "received_at < :before",
     "dead_letters": "state <> 'open' AND resolved_at < :before",
+    "store_operations": "created_at < :before",
+    # Stores of a graph's run, with all that they hold; the group's stay.
+    "stores": "run_id <> '' AND used_at < :before",
     # What a job did last stays, however long ago it was.
     "job_ticks": "slot < :before AND EXISTS (SELECT FROM job_ticks later WHERE later.job = t.job AND later.slot > t.slot)",
 }

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
+from jiyi.protocol.stores.asking import LogOperation
 from jiyi.protocol.tiers.knowledge import Promoted
 from models.memory.inbox import Stored
 from models.operations import meters
@@ -93,6 +94,13 @@ def promoted(group_id: str, done: Promoted) -> None:
 def digested(group_id: str, digest_id: UUID, items: int) -> None:
     """A group's quarantine was digested."""
     stream.publish(group_id, "digest.ready", id=str(digest_id), items=items)
+
+
+def store_used(group_id: str, done: LogOperation) -> None:
+    """A node searched its stores, or wrote to them."""
+    told = {"graph": done.graph, "node": done.node_id, "operation": done.operation_type, "stage": done.stage}
+    stores = [one.name for one in done.stores[: stream.MAX_IDS]]
+    stream.publish(group_id, "store.used", **told, stores=stores, count=done.item_count, ms=round(done.duration_ms, 1))
 
 
 def about(nodes: Iterable[Node], kind: Kind) -> list[News]:

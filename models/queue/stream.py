@@ -40,6 +40,7 @@ Kind = Literal[
     "memory.retrieved",
     "memory.retrieval_error",
     "digest.ready",
+    "store.used",
     "alert.delivered",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from jiyi.erasure.names import Names
-from models.erasure import deletion, matching, refusal, tiers
+from models.erasure import deletion, matching, refusal, stores, tiers
 from models.erasure.progress import Progress, noted_ids
 from models.memory import strength
 
@@ -81,6 +81,8 @@ def _repetitions(connection: Connection, progress: Progress) -> bool:
 def _agents(connection: Connection, progress: Progress) -> bool:
     for agent_id in progress.agents:
         progress.count("erased", **deletion.delete_agent(connection, (progress.group_id, agent_id)))
+    if progress.agents:
+        progress.count("erased", **stores.delete_of_agents(connection, progress.group_id, progress.agents))
     return True
 
 

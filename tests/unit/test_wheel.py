@@ -27,6 +27,7 @@ OF_AN_EXTRA = {
     "jiyi.providers.guarded",
     "jiyi.providers.health",
     "jiyi.providers.llms.openai_compatible",
+    "jiyi.stores.scoring",
 }
 IMPORT_ALL = """
 import importlib, json, pkgutil

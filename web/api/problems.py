@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from flask import Response, request
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
@@ -77,6 +78,9 @@ MEANINGS: Mapping[int, str] = {
 }
 
 
+_UNKNOWN = re.compile(r"unknown option '([^']{1,400})'")
+
+
 class Refused(Exception):  # noqa: N818 – its name says what happened
     """A request that is answered with a status and, perhaps, what is wrong with which field."""
 
@@ -120,16 +124,18 @@ def problem(
     return Response(to_json(body, exclude_none=True), status, mimetype=MEDIA_TYPE, headers=dict(headers or {}))
 
 
-def refusal_of(error: ValidationError) -> Refused:
+def refusal_of(error: ValidationError, model: type[BaseModel]) -> Refused:
     """400 for what is no JSON at all, 422 for wrong fields."""
-    problems = problems_of(error)
+    problems = problems_of(error, model)
     if any(item["type"] == "json_invalid" for item in error.errors(include_url=False, include_context=False)):
         return Refused(400, f"The body is not JSON: {problems[0].removeprefix('value: ')}.")
     return Refused(422, join_problems(problems), map(field_problem, problems))
 
 
 def field_problem(sentence: str) -> FieldProblem:
-    """``field: what is wrong`` in two."""
+    """``field: what is wrong`` in two; a sentence on an unknown option names the field itself."""
+    if (unknown := _UNKNOWN.match(sentence)) is not None:
+        return FieldProblem(field=unknown[1], message=sentence)
     name, found, message = sentence.partition(": ")
     if not found or " " in name:
         return FieldProblem(field="", message=sentence)

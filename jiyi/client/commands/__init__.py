@@ -1,1 +1,1 @@
-"""Commands by their names: on conversations, and on what agents do by themselves."""
+"""Namespaces of the client whose verbs are commands of a subject: conversations, growth, items, stores."""

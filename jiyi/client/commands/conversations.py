@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic_core import from_json
 
-from jiyi.client.calls import Calls, checked
+from jiyi.client.calls import Namespace, W, checked
+from jiyi.client.verbs.steps import Steps, verb
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.conversations.catalogue import COMMANDS
 from jiyi.protocol.conversations.injection import BUDGET, ContextRequest, Format, InjectedContext, InjectRequest
 from jiyi.protocol.wire.calls import retrieval_queue
 
 
-class Conversations:
+class Conversations(Namespace[W]):
     """The group's agents' conversations."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
+    @verb
     def inject(
         self,
         agent_id: str,
@@ -31,7 +29,7 @@ class Conversations:
         format: Format = "markdown",  # noqa: A002 – the field's name
         template: str | None = None,
         timeout: float | None = None,
-    ) -> InjectedContext:
+    ) -> Steps[InjectedContext]:
         """The prompt with what is remembered; unchanged if nothing was found (ZC-116)."""
         request = checked(
             InjectRequest,
@@ -43,8 +41,9 @@ class Conversations:
             format=format,
             template=template,
         )
-        return self._ask("viking_inject_prompt", request, timeout)
+        return self._inject("viking_inject_prompt", request, timeout)
 
+    @verb
     def context(
         self,
         agent_id: str,
@@ -54,12 +53,13 @@ class Conversations:
         format: Format = "markdown",  # noqa: A002 – the field's name
         template: str | None = None,
         timeout: float | None = None,
-    ) -> InjectedContext:
+    ) -> Steps[InjectedContext]:
         """What belongs before the answer to a query (ZC-105)."""
         request = checked(ContextRequest, agent_id=agent_id, query=query, max_tokens=max_tokens, format=format, template=template)
-        return self._ask("memory_build_context", request, timeout)
+        return self._inject("memory_build_context", request, timeout)
 
-    def command(self, name: str, timeout: float | None = None, **fields: Any) -> BaseModel:
+    @verb
+    def command(self, name: str, /, timeout: float | None = None, **fields: Any) -> Steps[BaseModel]:
         """The result of one of the commands of ``docs/conversations.md``, such as ``command("viking_ls", uri="agent://companion")``.
 
         Raises:
@@ -68,10 +68,9 @@ class Conversations:
         if name not in COMMANDS:
             raise InvalidRequest([f"name: no command {name!r}"])
         request, result, queue = COMMANDS[name]
-        return result.model_validate(self._calls.act(name, checked(request, **fields), timeout, queue=queue))
+        return self._act(name, checked(request, **fields), result, timeout, queue=queue)
 
-    def _ask(self, action: str, request: ContextRequest, timeout: float | None) -> InjectedContext:
+    def _inject(self, action: str, request: ContextRequest, timeout: float | None) -> Steps[InjectedContext]:
         """By the worker that has the agent's index."""
-        queue = retrieval_queue(self._calls.group, request.agent_id, self._calls.settings.retrieval_shards)
-        body = {"group_id": self._calls.group, **request.model_dump(mode="json", exclude_none=True)}
-        return InjectedContext.model_validate(from_json(self._calls.transport.call(f"rpc.{action}", queue, body, timeout)))
+        queue = retrieval_queue(self._group, request.agent_id, self._settings.retrieval_shards)
+        return self._ask(action, request, InjectedContext, timeout, queue=queue)

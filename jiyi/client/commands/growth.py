@@ -1,4 +1,4 @@
-"""``client.growth``: what the group's agents learned from what worked, and what people think of it."""
+"""``client.growth``: what agents learn from what worked, and what they do by themselves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from jiyi.client.calls import Calls, Id, checked
+from jiyi.client.calls import Id, Namespace, W, checked
+from jiyi.client.verbs.steps import Steps, verb
 from jiyi.errors import InvalidRequest
 from jiyi.growth.feedback.trust import Sentiment, Signal
 from jiyi.growth.skills.types import ArtifactKind
@@ -15,35 +16,24 @@ from jiyi.protocol.growth.catalogue import COMMANDS
 from jiyi.protocol.growth.schedules import CreatedSchedule
 
 
-class Growth:
-    """The group's agents' growth."""
+class Growth(Namespace[W]):
+    """The group's agents' growth, schedules, heartbeats and alerts."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    def command(self, name: str, timeout: float | None = None, **fields: Any) -> BaseModel:
-        """The result of one of the commands of ``docs/growth.md``, such as ``command("skill_list", agent_id="companion")``.
-
-        Raises:
-            InvalidRequest: there is no such command, or with a sentence per wrong field.
-        """
-        if name not in COMMANDS:
-            raise InvalidRequest([f"name: no command {name!r}"])
-        request, result, queue = COMMANDS[name]
-        return result.model_validate(self._calls.act(name, checked(request, **fields), timeout, queue=queue))
-
+    @verb
     def schedule(
         self, agent_id: str, text: str, *, tz: str | None = None, session_id: str | None = None, timeout: float | None = None
-    ) -> CreatedSchedule:
+    ) -> Steps[CreatedSchedule]:
         """Take down what a message asks for: "remind me tomorrow at 9", 每天早上9点提醒我查房."""
-        found = self.command("schedule_create", timeout, agent_id=agent_id, text=text, tz=tz, session_id=session_id)
-        assert isinstance(found, CreatedSchedule)
-        return found
+        request, _, queue = COMMANDS["schedule_create"]
+        fields = checked(request, agent_id=agent_id, text=text, tz=tz, session_id=session_id)
+        return self._act("schedule_create", fields, CreatedSchedule, timeout, queue=queue)
 
-    def hint(self, agent_id: str, timeout: float | None = None) -> Hint:
+    @verb
+    def hint(self, agent_id: str, *, timeout: float | None = None) -> Steps[Hint]:
         """The candidate that waits to be confirmed, as a line for a prompt; empty if none waits."""
-        return Hint.model_validate(self._calls.ask("evolution_hint", checked(HintQuery, agent_id=agent_id), timeout))
+        return self._ask("evolution_hint", checked(HintQuery, agent_id=agent_id), Hint, timeout)
 
+    @verb
     def feedback(
         self,
         artifact: ArtifactKind,
@@ -53,7 +43,19 @@ class Growth:
         signal: Signal = "explicit",
         comment: str | None = None,
         timeout: float | None = None,
-    ) -> GivenFeedback:
+    ) -> Steps[GivenFeedback]:
         """Vote on a skill, or on a workflow (``pipeline``); gives the trust that it comes to."""
         request = checked(GiveFeedback, artifact=artifact, artifact_id=artifact_id, sentiment=sentiment, signal=signal, comment=comment)
-        return GivenFeedback.model_validate(self._calls.act("feedback_give", request, timeout))
+        return self._act("feedback_give", request, GivenFeedback, timeout)
+
+    @verb
+    def command(self, name: str, /, timeout: float | None = None, **fields: Any) -> Steps[BaseModel]:
+        """The result of one of the commands of ``docs/growth.md``, such as ``command("heartbeat_status", agent_id="companion")``.
+
+        Raises:
+            InvalidRequest: there is no such command, or with a sentence per wrong field.
+        """
+        if name not in COMMANDS:
+            raise InvalidRequest([f"name: no command {name!r}"])
+        request, result, queue = COMMANDS[name]
+        return self._act(name, checked(request, **fields), result, timeout, queue=queue)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from jiyi.protocol.conversations.commands import AgentId
 from jiyi.protocol.growth import identity, pains, reflections, tracking
 from jiyi.protocol.growth.artifacts import (
     ArtifactId,
@@ -25,66 +24,11 @@ from jiyi.protocol.growth.artifacts import (
     VoteRows,
     VotesQuery,
 )
-from jiyi.protocol.growth.heartbeat import (
-    AcknowledgeAlerts,
-    Acknowledged,
-    Alerts,
-    ConfigureHeartbeat,
-    CorrectAgent,
-    Health,
-    HealthRequest,
-    HeartbeatConfig,
-    HeartbeatState,
-    ListAlerts,
-    ListTicks,
-    TickResult,
-    Ticks,
-)
-from jiyi.protocol.growth.schedules import (
-    CreatedSchedule,
-    CreateSchedule,
-    Deleted,
-    ListRuns,
-    ListSchedules,
-    ParseSchedule,
-    ScheduleDetails,
-    ScheduleId,
-    ScheduleParse,
-    ScheduleRuns,
-    Schedules,
-    ScheduleState,
-)
 from jiyi.protocol.growth.trajectories import StepRows, StepsQuery, TrajectoriesQuery, TrajectoryId, TrajectoryRows, TrajectoryState
 from jiyi.protocol.queries import CHANGES, QUEUE
 
-Command = tuple[type[BaseModel], type[BaseModel], str]
-
 #: Name → request, result, queue. ``models.growth`` has what each does.
-TIMES: dict[str, Command] = {
-    "schedule_parse": (ParseSchedule, ScheduleParse, QUEUE),
-    "schedule_create": (CreateSchedule, CreatedSchedule, CHANGES),
-    "schedule_list": (ListSchedules, Schedules, QUEUE),
-    "schedule_get": (ScheduleId, ScheduleDetails, QUEUE),
-    "schedule_runs": (ListRuns, ScheduleRuns, QUEUE),
-    "schedule_pause": (ScheduleId, ScheduleState, CHANGES),
-    "schedule_resume": (ScheduleId, ScheduleState, CHANGES),
-    "schedule_delete": (ScheduleId, Deleted, CHANGES),
-    "heartbeat_get": (AgentId, HeartbeatConfig, QUEUE),
-    "heartbeat_configure": (ConfigureHeartbeat, HeartbeatState, CHANGES),
-    "heartbeat_enable": (AgentId, HeartbeatState, CHANGES),
-    "heartbeat_disable": (AgentId, HeartbeatState, CHANGES),
-    "heartbeat_tick": (AgentId, TickResult, CHANGES),
-    "heartbeat_status": (AgentId, HeartbeatState, QUEUE),
-    "heartbeat_history": (ListTicks, Ticks, QUEUE),
-    "heartbeat_alerts": (ListAlerts, Alerts, QUEUE),
-    "heartbeat_acknowledge": (AcknowledgeAlerts, Acknowledged, CHANGES),
-    "heartbeat_interact": (AgentId, HeartbeatState, CHANGES),
-    "heartbeat_correct": (CorrectAgent, HeartbeatState, CHANGES),
-    "health_snapshot": (HealthRequest, Health, QUEUE),
-}
-#: All of growth.
-COMMANDS: dict[str, Command] = {
-    **TIMES,
+COMMANDS: dict[str, tuple[type[BaseModel], type[BaseModel], str]] = {
     "skill_list": (ArtifactsQuery, ArtifactRows, QUEUE),
     "skill_get": (ArtifactId, ArtifactState, QUEUE),
     "skill_accept": (Deciding, ArtifactState, CHANGES),

@@ -23,10 +23,12 @@ from tests.integration.actions import (
     growth_self,
     growth_skills,
     growth_times,
+    items,
     memory,
     operations,
     queue,
     reflection,
+    stores,
     tiers,
 )
 from tests.integration.actions.calling import called, service
@@ -34,7 +36,21 @@ from tests.integration.actions.cases import Case
 from tests.integration.conftest import SignIn
 
 NOBODY = Scope()
-SUBJECTS = (accounts, conversations, erasure, growth_self, growth_skills, growth_times, memory, operations, queue, reflection, tiers)
+SUBJECTS = (
+    accounts,
+    conversations,
+    erasure,
+    growth_self,
+    growth_skills,
+    growth_times,
+    items,
+    memory,
+    operations,
+    queue,
+    reflection,
+    stores,
+    tiers,
+)
 IN_WEB = tuple(case for subject in SUBJECTS for case in subject.CASES)
 CASES: tuple[Case, ...] = (*IN_WEB, *by_workers.CASES)
 #: Tried in a database of its own: ``operations/test_reembedding.py``.

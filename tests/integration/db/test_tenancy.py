@@ -130,7 +130,7 @@ def groups(owner: psycopg.Connection[dict[str, Any]]) -> Iterator[tuple[str, str
 def tenants_tables(owner: psycopg.Connection[dict[str, Any]]) -> list[str]:
     """Tables with a ``group_id``, those that others refer to first."""
     found = [row["relname"] for row in owner.execute(_TABLES) if row["has_group"]]
-    first = ["groups", "agents", "events", "memory_nodes", "erasures", "artifacts", "pain_points", "proposals"]
+    first = ["groups", "agents", "events", "memory_nodes", "erasures", "items", "artifacts", "pain_points", "proposals"]
     return sorted(found, key=lambda name: (first.index(name) if name in first else len(first), name))
 
 

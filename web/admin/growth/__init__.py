@@ -1,1 +1,1 @@
-"""Pages on growth: what agents learned, what they do by themselves, and what people think of it."""
+"""Pages on growth: what agents learned, who they are, and what they do by themselves."""

@@ -1,0 +1,251 @@
+"""``jiyi stores``: declare a graph's stores, look at them, try them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from rich.table import Table
+
+from jiyi.cli import output
+from jiyi.cli.commands import Shown, shows
+from jiyi.client.client import Client
+from jiyi.errors import InvalidRequest
+from jiyi.protocol.queries import DEFAULT_PAGE
+from jiyi.protocol.stores.asking import AppliedGraph, FilePage, FoundItems, ItemPage, OperationPage, StoreMap, StorePage, StoreState
+
+app = typer.Typer(help="Stores that graphs of agents declare (docs/stores.md).", no_args_is_help=True)
+
+Store = Annotated[str, typer.Argument(help="The store's name.")]
+Run = Annotated[str, typer.Option("--run", help="Of this run of a graph; the group's store unless given.")]
+#: Characters of an item in a table.
+ITEM_CHARS = 300
+
+
+@app.command()
+@shows
+def apply(
+    client: Client,
+    file: Annotated[Path, typer.Argument(help="A YAML file with `memory` and `nodes`; ${VAR} is taken from the environment.")],
+    graph: Annotated[str | None, typer.Option("--graph", help="Its name; the file's unless given.")] = None,
+) -> Shown:
+    """Declare a graph's stores, and which of its nodes use them. Applying it again changes nothing."""
+    from jiyi.stores.graph import read_graph
+
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest([f"file: {file} cannot be read: {error}"]) from None
+    document = read_graph(text)
+    done = client.stores.apply(graph or file.stem, document["memory"], document["nodes"])
+    return Shown(done, lambda: _applied(done))
+
+
+def _applied(done: AppliedGraph) -> Table:
+    made = output.table(done.graph, "store", "type", "")
+    for one in done.stores:
+        output.row(made, one.name, one.type, one.change.replace("_", " "))
+    return made
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of declarations, for editors. Needs no running service."""
+    from jiyi.stores.config.schema import schema as declarations
+
+    typer.echo(json.dumps(declarations(), ensure_ascii=False, indent=2))
+
+
+@app.command("list")
+@shows
+def list_stores(
+    client: Client,
+    limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
+    after: Annotated[UUID | None, typer.Option(help="Only those after this id: the next page.")] = None,
+) -> Shown:
+    """List the stores, newest first: what is in them, and how far their indexes are."""
+    page = client.stores.list(limit=limit, after=after)
+    return Shown(page, lambda: _listed(client.group, page))
+
+
+def _listed(group: str, page: StorePage) -> None:
+    made = output.table(group, "store", "type", "run", "items", "no vector", "files", "state", right=["items", "no vector"])
+    for one in page.stores:
+        files = ", ".join(f"{count} {state}" for state, count in sorted(one.files.items()))
+        output.row(made, one.name, one.type, one.run_id[:16], one.items, one.pending, files, one.state)
+    output.listing(made, page.next, "--after", "no store is declared: jiyi stores apply FILE")
+
+
+@app.command()
+@shows
+def show(client: Client, name: Store, run: Run = "") -> Shown:
+    """Show a store: its configuration without secrets, and how far its index is."""
+    found = client.stores.show(name, run_id=run)
+    return Shown(found, lambda: _shown(found))
+
+
+def _shown(found: StoreState) -> Table:
+    made = output.table(found.name, "", " ", grow=[" "])
+    for field, value in found.model_dump(mode="json", exclude={"name"}).items():
+        output.row(made, field.replace("_", " "), json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value)
+    return made
+
+
+@app.command()
+@shows
+def items(
+    client: Client,
+    name: Store,
+    run: Run = "",
+    limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
+    before: Annotated[int | None, typer.Option(min=1, help="Only those before this number: the next page.")] = None,
+) -> Shown:
+    """A store's items, newest first."""
+    page = client.stores.items(name, run_id=run, limit=limit, before=before)
+    return Shown(page, lambda: _items(name, page))
+
+
+def _items(name: str, page: ItemPage) -> None:
+    made = output.table(name, "id", "role", "vector", "item", grow=["item"])
+    for one in page.items:
+        role = one.metadata.get("agent_role", one.metadata.get("file_path", ""))
+        output.row(made, one.id, role, "yes" if one.embedded else "no", output.cut(one.content_summary, ITEM_CHARS, 1))
+    output.listing(made, page.next, "--before", f"{name} is empty")
+
+
+@app.command()
+@shows
+def files(
+    client: Client,
+    name: Store,
+    run: Run = "",
+    state: Annotated[str | None, typer.Option(help="Only those in this state, like too_large.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
+    after: Annotated[UUID | None, typer.Option(help="Only those after this id: the next page.")] = None,
+) -> Shown:
+    """A store's files: how far their indexes are, and what is the matter with them."""
+    page = client.stores.files(name, run_id=run, state=state, limit=limit, after=after)
+    return Shown(page, lambda: _files(name, page))
+
+
+def _files(name: str, page: FilePage) -> None:
+    made = output.table(name, "file", "state", "bytes", "chunks", "vectors", "", right=["bytes", "chunks", "vectors"], grow=["file", ""])
+    for one in page.files:
+        output.row(made, one.path, one.state, one.size, one.chunks_count, one.embedded, one.state_reason)
+    output.listing(made, page.next, "--after", f"{name} has no files")
+
+
+@app.command("try")
+@shows
+def try_store(
+    client: Client,
+    name: Store,
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    run: Run = "",
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Most items.")] = 3,
+    threshold: Annotated[float, typer.Option(min=-1, max=1, help="Least cosine; -1: no limit.")] = -1,
+    search: Annotated[str | None, typer.Option(help="Of a store of files: hybrid, dense or lexical.")] = None,
+) -> Shown:
+    """Search a store as a node would, and show what the scores are made of."""
+    found = client.stores.retrieve(name, query, top_k=top_k, similarity_threshold=threshold, search=search, run_id=run)
+    return Shown(found, lambda: _found(name, found))
+
+
+def _found(name: str, found: FoundItems) -> None:
+    made = output.table(name, "score", "cosine", "item", right=["score", "cosine"], grow=["item"])
+    for hit in found.hits:
+        numbers = ["" if value is None else f"{value:.3f}" for value in (hit.score, hit.cosine)]
+        output.row(made, *numbers, output.cut(hit.item.content_summary, ITEM_CHARS, 1))
+    output.listing(made, None, "", "nothing was found")
+    for note in found.notes:
+        output.notice(note)
+    if found.skipped:
+        output.notice(f"{found.skipped:,} items have vectors of another model: jiyi stores reindex {name}")
+
+
+@app.command()
+@shows
+def load(client: Client, name: Store, run: Run = "") -> Shown:
+    """Make a store ready: read its file the first time, and owe the work that brings its index up to date."""
+    found = client.stores.load(name, run_id=run)
+    return Shown(found, lambda: _shown(found))
+
+
+@app.command()
+@shows
+def save(client: Client, name: Store, run: Run = "") -> Shown:
+    """Write a store to the file of its path, in the original's format."""
+    done = client.stores.save(name, run_id=run)
+    return Shown(done, lambda: output.line(f"{done.items:,} items in {done.path or 'the database; the store has no path'}"))
+
+
+@app.command()
+@shows
+def reindex(client: Client, name: Store, run: Run = "") -> Shown:
+    """Have a store's index made anew."""
+    owed = client.stores.reindex(name, run_id=run)
+    return Shown({"owed": owed}, lambda: output.line(f"{owed:,} to be indexed anew"))
+
+
+@app.command()
+@shows
+def delete(
+    client: Client, name: Store, run: Run = "", yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+) -> Shown:
+    """Delete a store with all that it holds; its file and its sources stay."""
+    if not yes:
+        typer.confirm(f"Delete the store {name} with {client.stores.show(name, run_id=run).items:,} items?", abort=True, err=True)
+    gone = client.stores.delete(name, run_id=run)
+    return Shown({"items": gone}, lambda: output.line(f"{gone:,} items deleted"))
+
+
+@app.command("map")
+@shows
+def node_map(client: Client, graph: Annotated[str | None, typer.Argument(help="A graph; all unless given.")] = None) -> Shown:
+    """Show which node reads and writes which store, and at which stages."""
+    found = client.stores.map(graph)
+    return Shown(found, lambda: _map(found))
+
+
+def _map(found: StoreMap) -> None:
+    made = output.table("", "graph", "node", "store", "type", "reads", "writes", "stages", "top k", right=["top k"])
+    for one in found.nodes:
+        stages = "all" if one.retrieve_stage is None else ", ".join(one.retrieve_stage)
+        uses = ["yes" if value else "no" for value in (one.read, one.write)]
+        output.row(made, one.graph, one.node_id, one.store_name, one.store_type, *uses, stages if one.read else "", one.top_k)
+    output.listing(made, None, "", "no node uses a store")
+
+
+@app.command()
+@shows
+def log(
+    client: Client,
+    graph: Annotated[str | None, typer.Argument(help="A graph; all unless given.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
+    before: Annotated[UUID | None, typer.Option(help="Only those before this id: the next page.")] = None,
+) -> Shown:
+    """What nodes did with their stores, newest first."""
+    page = client.stores.operations(graph, limit=limit, before=before)
+    return Shown(page, lambda: _operations(page))
+
+
+def _operations(page: OperationPage) -> None:
+    made = output.table("", "when", "graph", "node", "what", "stage", "items", "ms", "failed", right=["items", "ms"])
+    for one in page.operations:
+        failed = ", ".join(use.name for use in one.stores if use.error)
+        what = one.operation_type.lower()
+        output.row(
+            made,
+            output.local_date(one.created_at),
+            one.graph,
+            one.node_id,
+            what,
+            one.stage,
+            one.item_count,
+            f"{one.duration_ms:.0f}",
+            failed,
+        )
+    output.listing(made, page.next, "--before", "nothing was done with stores yet")

@@ -1,0 +1,1 @@
+"""The contract of declared stores: items, questions, declarations."""

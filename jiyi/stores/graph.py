@@ -1,0 +1,159 @@
+"""A graph's stores in its program: read from its file, declared to the service, made once, shared by all nodes (DA-09, DA-12, DA-21).
+
+``${VAR}`` in a file is filled in here, by whoever reads it, from the environment; the service never looks at its own for anybody.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import yaml
+
+from jiyi.client.client import Client
+from jiyi.errors import ConfigError
+from jiyi.stores.config.attachments import MemoryAttachmentConfig
+from jiyi.stores.config.graphs import GraphConfig, MemoryStoreConfig, parse_graph
+from jiyi.stores.kept_by_service import ServiceStore
+from jiyi.stores.manager import MemoryManager, StoreFailed, Style, load
+from jiyi.stores.store import Store, Surroundings
+
+#: Characters of a graph's file, and values in it once its aliases are followed: a few lines of aliases can stand for billions.
+MAX_CHARS, MAX_VALUES = 2_000_000, 100_000
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,99})\}")
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses aliases: no declaration needs them, and they are how a small file becomes an endless one."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.events.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise ConfigError([f"graph: line {mark.line + 1}: YAML aliases (*name) are not read; write the value out"])
+        return super().compose_node(parent, index)
+
+
+def read_graph(text: str, variables: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """A graph's file with ``${VAR}`` filled in from ``variables`` (the environment, unless given).
+
+    Raises:
+        ConfigError: it is no YAML, too large, or a variable is not set.
+    """
+    if len(text) > MAX_CHARS:
+        raise ConfigError([f"graph: the file has more than {MAX_CHARS:,} characters"])
+    try:
+        found = yaml.load(text, Loader=_Loader)  # noqa: S506 – a SafeLoader
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ConfigError([f"graph: no YAML: {' '.join(str(error).split())[:300]}"]) from None
+    if not isinstance(found, dict):
+        raise ConfigError(["graph: must be a mapping with `memory` and `nodes`"])
+    inner = found.get("graph")
+    whole = inner if isinstance(inner, dict) else found
+    given = os.environ if variables is None else variables
+    return {key: _filled(whole.get(key) or [], given, key) for key in ("memory", "nodes")}
+
+
+def _filled(value: Any, variables: Mapping[str, str], path: str) -> Any:
+    """Only what is a store's: what else a node has is not looked at."""
+    if isinstance(value, str):
+
+        def known(match: re.Match[str]) -> str:
+            if match[1] not in variables:
+                raise ConfigError([f"{path}: the variable {match[1]} is not set"])
+            return variables[match[1]]
+
+        return _VARIABLE.sub(known, value)
+    if isinstance(value, list):
+        if path == "nodes":
+            return [_node(one) if isinstance(one, Mapping) else one for one in value]
+        return [_filled(one, variables, f"{path}[{number}]") for number, one in enumerate(value)]
+    if isinstance(value, Mapping):
+        return {str(key): _filled(one, variables, f"{path}.{key}") for key, one in value.items()}
+    return value
+
+
+def _node(node: Mapping[str, Any]) -> dict[str, Any]:
+    config = node.get("config")
+    kept = {key: node[key] for key in ("id", "memories", "memory") if key in node}
+    if isinstance(config, Mapping):
+        kept["config"] = {key: config[key] for key in ("memories", "memory") if key in config}
+    return kept
+
+
+class Graph:
+    """The stores of one run of a graph.
+
+    Example::
+
+        graph = Graph.from_file(client, "graph.yaml")
+        memory = graph.manager("answer")
+        found = memory.retrieve("answer", "Where does Mia live?", "gen")
+        memory.update("answer", "Where does Mia live?", "In Lisbon.")
+    """
+
+    def __init__(
+        self,
+        client: Client | None,
+        document: Mapping[str, Any],
+        *,
+        name: str = "graph",
+        run_id: str | None = None,
+        style: Style | None = None,
+        log_operations: bool = True,
+    ) -> None:
+        """Declare the stores and make them ready.
+
+        Args:
+            client: the way to the service; None: all stores are the program's own.
+            document: with ``memory`` and ``nodes``, its variables filled in.
+            name: of the graph.
+            run_id: of this run; a new one unless given. Processes that give the same one share what has no path.
+            style: how what is found is ranked and put into words.
+            log_operations: whether the service is told what nodes do with their stores.
+
+        Raises:
+            ConfigError: with the path of what is wrong.
+            StoreFailed: a store cannot be made or loaded.
+        """
+        self.config: GraphConfig = parse_graph(document)
+        self.name, self.run_id, self._client, self._style = name, run_id or f"run-{uuid4().hex}", client, style
+        self._note = client.stores.log if client is not None and log_operations else None
+        whole = document.get("graph") if isinstance(document.get("graph"), Mapping) else document
+        assert isinstance(whole, Mapping)
+        if client is not None and self.config.stores:
+            client.stores.apply(name, _list(whole, "memory"), _list(whole, "nodes"), run_id=self.run_id)
+        self.stores: dict[str, Store] = {store.name: self._make(store) for store in self.config.stores}
+        for store_name, store in self.stores.items():
+            load(store_name, store)
+
+    @classmethod
+    def from_file(cls, client: Client | None, path: str | Path, **options: Any) -> Graph:
+        """The graph of a YAML file, named as the file unless ``name`` is given. Raises as the constructor."""
+        file = Path(path)
+        return cls(client, read_graph(file.read_text(encoding="utf-8")), **{"name": file.stem, **options})
+
+    def manager(self, node_id: str) -> MemoryManager:
+        """What the node does its memory with; without attachments it finds and stores nothing."""
+        attached: tuple[MemoryAttachmentConfig, ...] = self.config.nodes.get(node_id, ())
+        return MemoryManager(node_id, attached, self.stores, style=self._style, note=self._note, graph=self.name, run_id=self.run_id)
+
+    def _make(self, store: MemoryStoreConfig) -> Store:
+        factory = store.kind.factory
+        if factory is None:
+            if self._client is None:
+                raise StoreFailed(f"Failed to create memory {store.name!r}: the service keeps {store.type} stores, and there is no client")
+            return ServiceStore(self._client, store.name, self.run_id)
+        try:
+            made: Store = factory(store.config, Surroundings(graph=self.name, run_id=self.run_id, client=self._client))
+        except Exception as error:
+            raise StoreFailed(f"Failed to create memory {store.name!r}: {type(error).__name__}: {error}") from error
+        return made
+
+
+def _list(whole: Mapping[str, Any], key: str) -> list[Any]:
+    found = whole.get(key)
+    return list(found) if isinstance(found, list) else []

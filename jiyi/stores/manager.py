@@ -1,0 +1,201 @@
+"""What a graph's node does with its stores: load, retrieve, update, save (DA-12…DA-20)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from jiyi.errors import JiyiError
+from jiyi.protocol.stores.asking import LogOperation, OperationType, StoreUse
+from jiyi.protocol.stores.items import Hit, Snapshot
+from jiyi.stores.config.attachments import MemoryAttachmentConfig
+from jiyi.stores.config.stages import Stage, stage_of
+from jiyi.stores.config.types import Fidelity
+from jiyi.stores.ranking import STORE_WEIGHT, Ranked, rank
+from jiyi.stores.rendering import BUDGET, LABEL, rendered
+from jiyi.stores.snapshots import snapshot_of
+from jiyi.stores.store import Payload, Question, Store, Written
+
+log = logging.getLogger(__name__)
+
+#: What a node said or was told: a text, messages, or their snapshot.
+Said = str | Sequence[Mapping[str, Any]] | Snapshot
+
+
+class StoreFailed(JiyiError):  # noqa: N818 – named after what it is about
+    """A store could not be made or loaded: the graph cannot run (DA-21)."""
+
+    code = "store_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """What a node gets of its stores."""
+
+    #: For the agent; None: nothing was found (DA-16).
+    text: str | None
+    #: What the text is made of, best first.
+    items: list[Ranked]
+    #: Store → why it gave nothing. The node goes on without it.
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def scores(self) -> list[float]:
+        return [one.score for one in self.items]
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """For thinking before or after an answer: the text, and the blocks that came with it, attachments included (DA-18)."""
+        snapshots = [snapshot for one in self.items for snapshot in (one.hit.item.input_snapshot, one.hit.item.output_snapshot)]
+        return {"text": self.text or "", "blocks": [block.model_dump() for one in snapshots if one is not None for block in one.blocks]}
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """What became of what a node said, by store."""
+
+    written: dict[str, Written]
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """How what was found is ranked and put into words."""
+
+    label: str = LABEL
+    max_tokens: int | None = BUDGET
+    #: What a store's own score counts beside newness and shared words (K-27).
+    weight: float = STORE_WEIGHT
+    fidelity: Fidelity = "jiyi"
+
+
+class MemoryManager:
+    """The stores of one node. They are the graph's, and shared with its other nodes."""
+
+    def __init__(
+        self,
+        node_id: str,
+        attachments: Sequence[MemoryAttachmentConfig],
+        stores: Mapping[str, Store],
+        *,
+        style: Style | None = None,
+        note: Callable[[LogOperation], None] | None = None,
+        graph: str = "graph",
+        run_id: str = "",
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """``note`` takes the log's entries; ``clock`` tells the present, for newness.
+
+        Raises:
+            ValueError: an attachment names a store that there is not (DA-05).
+        """
+        missing = [one.name for one in attachments if one.name not in stores]
+        if missing:
+            raise ValueError(f"the node {node_id!r} is attached to {missing[0]!r}, which the graph does not declare")
+        self.node_id, self.attachments = node_id, tuple(attachments)
+        self._stores, self._style, self._note = stores, style or Style(), note
+        self._graph, self._run_id, self._clock = graph, run_id, clock
+
+    def load(self) -> None:
+        """Make the node's stores ready. Raises :class:`StoreFailed`."""
+        for name in dict.fromkeys(one.name for one in self.attachments):
+            load(name, self._stores[name])
+
+    def retrieve(self, role: str, query: Said, stage: Stage | str) -> Retrieved:
+        """What the stores have for a question at a stage, in one order; a store that fails is passed over, and named (DA-13)."""
+        now, began = Stage(stage_of(stage)), time.monotonic()
+        text = _snapshot(query).text
+        found: dict[str, list[Hit]] = {}
+        failed: dict[str, str] = {}
+        for one in self.attachments:
+            if not one.reads_at(now):
+                continue
+            question = Question(role=role, query=text, top_k=one.top_k, threshold=one.similarity_threshold, stage=now)
+            try:
+                found[one.name] = [*found.get(one.name, []), *self._stores[one.name].retrieve(question)]
+            except Exception as error:  # noqa: BLE001 – a store of anybody's may raise anything, and no node fails for it
+                failed[one.name] = _reason(error)
+                log.warning("store %s gave nothing to the node %s: %s", one.name, self.node_id, failed[one.name])
+        ranked = rank(found, text, self._clock(), weight=self._style.weight, fidelity=self._style.fidelity)
+        memory, taken = rendered(ranked, label=self._style.label, max_tokens=self._style.max_tokens)
+        result = Retrieved(memory or None, taken, failed)
+        counts = {name: sum(one.store == name for one in taken) for name in found} | dict.fromkeys(failed, 0)
+        self._log("RETRIEVE", now, began, counts, failed, len(result.payload["blocks"]), len(text), len(memory))
+        return result
+
+    def update(self, role: str, inputs: Said, output: Said) -> Updated:
+        """Store what the node said in the stores that it writes, then save them (DA-19)."""
+        began, given, said = time.monotonic(), _snapshot(inputs), _snapshot(output)
+        payload = Payload(role=role, inputs_text=given.text, input_snapshot=given, output_snapshot=said)
+        done = Updated({}, {})
+        for name in dict.fromkeys(one.name for one in self.attachments if one.write):
+            try:
+                done.written[name] = self._stores[name].update(payload)
+            except Exception as error:  # noqa: BLE001 – as above
+                done.failed[name] = _reason(error)
+                log.warning("store %s took nothing of the node %s: %s", name, self.node_id, done.failed[name])
+        counts = {name: int(one.item_id is not None) for name, one in done.written.items()} | dict.fromkeys(done.failed, 0)
+        blocks = len(given.blocks) + len(said.blocks)
+        self._log("UPDATE", Stage.FINISHED, began, counts, done.failed, blocks, len(given.text), len(said.text))
+        return done
+
+    def save(self) -> dict[str, str]:
+        """Write the stores that the node writes to their files; store → what went wrong."""
+        failed = {}
+        for name in dict.fromkeys(one.name for one in self.attachments if one.write):
+            try:
+                self._stores[name].save()
+            except Exception as error:  # noqa: BLE001 – as above
+                failed[name] = _reason(error)
+                log.warning("store %s could not be saved: %s", name, failed[name])
+        return failed
+
+    def _log(
+        self,
+        what: OperationType,
+        stage: Stage,
+        began: float,
+        counts: Mapping[str, int],
+        failed: Mapping[str, str],
+        attachments: int,
+        *sizes: int,
+    ) -> None:
+        if self._note is None or not counts:
+            return
+        entry = LogOperation(
+            graph=self._graph,
+            run_id=self._run_id,
+            node_id=self.node_id,
+            operation_type=what,
+            stage=stage,
+            item_count=sum(counts.values()),
+            attachment_count=attachments,
+            input_size=sizes[0],
+            output_size=sizes[1],
+            duration_ms=(time.monotonic() - began) * 1_000,
+            stores=[StoreUse(name=name, items=count, error=failed.get(name, "")) for name, count in counts.items()],
+        )
+        try:
+            self._note(entry)
+        except JiyiError as error:  # the log is not worth a node
+            log.warning("an operation of the node %s was not logged: %s", self.node_id, error)
+
+
+def load(name: str, store: Store) -> None:
+    """Make a store ready. Raises :class:`StoreFailed`."""
+    try:
+        store.load()
+    except Exception as error:
+        raise StoreFailed(f"Failed to create memory {name!r}: {_reason(error)}") from error
+
+
+def _snapshot(said: Said) -> Snapshot:
+    return said if isinstance(said, Snapshot) else snapshot_of(said)
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:500]

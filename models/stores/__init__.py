@@ -1,0 +1,1 @@
+"""What is kept of declared stores: declarations, items, files, attachments, the log of operations."""

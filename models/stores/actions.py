@@ -1,0 +1,219 @@
+"""What can be done with declared stores (DA-01…DA-55)."""
+
+from __future__ import annotations
+
+import base64
+
+from jiyi.errors import NotFound
+from jiyi.protocol.queries import QUEUE
+from jiyi.protocol.stores.asking import (
+    AppliedGraph,
+    ApplyGraph,
+    AttachmentBytes,
+    AttachmentQuery,
+    DeletedStore,
+    FilePage,
+    FilesQuery,
+    FoundItems,
+    ItemPage,
+    ItemsQuery,
+    LoggedOperation,
+    LogOperation,
+    MapQuery,
+    OperationPage,
+    OperationsQuery,
+    ReindexedStore,
+    RetrieveItems,
+    SavedStore,
+    SchemaQuery,
+    StoreMap,
+    StoreName,
+    StorePage,
+    StoreSchema,
+    StoresQuery,
+    StoreState,
+    UpdateStore,
+    WrittenItem,
+)
+from jiyi.stores.config.schema import schema as declarations_schema
+from models.db.actions import Context, action, by_worker
+from models.queue import news
+from models.stores import attachments, declarations, operations, reads, rows
+from models.stores.kinds.catalogue import KEPT
+
+retrieve = by_worker(
+    "stores.retrieve",
+    RetrieveItems,
+    FoundItems,
+    scope="read",
+    queue=QUEUE,
+    mutates=False,
+    doc="""Search a store.
+
+    Its items that fit the question best, with the parts of their scores; a blackboard's latest, oldest first. What has no
+    vector yet is found by its words. Needs a worker that answers.
+    """,
+)
+
+
+@action("stores.apply", scope="admin")
+def apply(context: Context, request: ApplyGraph) -> AppliedGraph:
+    """Declare a graph's stores.
+
+    Makes or changes its stores, and keeps which node uses which. What is wrong is named by its path, like
+    `memory[1].config.embedding`, and nothing is changed. Applying the same again changes nothing.
+    """
+    return declarations.apply(context, request)
+
+
+@action("stores.schema", scope="read", mutates=False)
+def schema(context: Context, request: SchemaQuery) -> StoreSchema:
+    """Get the JSON Schema of declarations.
+
+    The types of stores with their summaries, their fields and bounds, and those of attachments: for editors.
+    """
+    return StoreSchema(document=declarations_schema())
+
+
+@action("stores.list", scope="read", mutates=False)
+def listing(context: Context, request: StoresQuery) -> StorePage:
+    """List the stores.
+
+    Each with its items, those without a vector yet, its files by their state; newest first.
+    """
+    return reads.listed(context.connection, context.group_id, request)
+
+
+@action("stores.show", scope="read", mutates=False)
+def show(context: Context, request: StoreName) -> StoreState:
+    """Show a store.
+
+    Its configuration without secrets, what is in it, and how far its index is.
+    """
+    return reads.state(context.connection, context.group_id, request.name, request.run_id)
+
+
+@action("stores.items", scope="read", mutates=False)
+def items(context: Context, request: ItemsQuery) -> ItemPage:
+    """List a store's items.
+
+    Newest first, without the bytes of their attachments.
+    """
+    return reads.page_of_items(context.connection, context.group_id, request)
+
+
+@action("stores.files", scope="read", mutates=False)
+def files(context: Context, request: FilesQuery) -> FilePage:
+    """List a store's files.
+
+    Each with how far its index is, and what is the matter with it; in the order of their paths.
+    """
+    return reads.page_of_files(context.connection, context.group_id, request)
+
+
+@action("stores.attachment", scope="read", mutates=False)
+def attachment(context: Context, request: AttachmentQuery) -> AttachmentBytes:
+    """Get an attachment.
+
+    The bytes that came with a message, as they came.
+    """
+    store = rows.need(context.connection, context.group_id, request.name, request.run_id)
+    found = attachments.described(context.connection, store.store_id, request.attachment_id)
+    if found is None:
+        raise NotFound(f"attachment_id: the store {store.name!r} has no attachment {request.attachment_id}")
+    data = base64.b64encode(found[0]).decode("ascii")
+    return AttachmentBytes(attachment_id=request.attachment_id, mime_type=found[1], size=len(found[0]), data=data)
+
+
+@action("stores.load", scope="publish")
+def load(context: Context, request: StoreName) -> StoreState:
+    """Make a store ready.
+
+    Reads its file the first time, and owes the work that brings its index up to date; waits for none of it.
+    """
+    store = rows.need(context.connection, context.group_id, request.name, request.run_id)
+    KEPT[store.type].load(context, store)
+    rows.touch(context.connection, store.store_id)
+    context.audit(store.name, run_id=store.run_id)
+    return reads.state(context.connection, context.group_id, request.name, request.run_id)
+
+
+@action("stores.update", scope="publish")
+def update(context: Context, request: UpdateStore) -> WrittenItem:
+    """Store what a node said.
+
+    Found by its words at once, by meaning when a worker has embedded it. What the store has already, or what says nothing, is
+    not stored; the answer says why.
+    """
+    store = rows.need(context.connection, context.group_id, request.name, request.run_id)
+    done = KEPT[store.type].update(context, store, request)
+    if done.item_id is not None:
+        context.audit(store.name, item=done.item_id, role=request.role, run_id=store.run_id)
+    return done
+
+
+@action("stores.save", scope="publish")
+def save(context: Context, request: StoreName) -> SavedStore:
+    """Write a store to its file.
+
+    In the original's format. Without a path there is nothing to do: items are kept when they are stored.
+    """
+    store = rows.need(context.connection, context.group_id, request.name, request.run_id)
+    done = KEPT[store.type].save(context, store)
+    if done.path is not None:
+        context.audit(store.name, items=done.items, run_id=store.run_id)
+    return done
+
+
+@action("stores.reindex", scope="admin")
+def reindex(context: Context, request: StoreName) -> ReindexedStore:
+    """Make a store's index anew.
+
+    Owes every item's vector, or every file; until then items are found by their words.
+    """
+    store = rows.need(context.connection, context.group_id, request.name, request.run_id)
+    owed = KEPT[store.type].reindex(context, store)
+    context.audit(store.name, owed=owed, run_id=store.run_id)
+    return ReindexedStore(owed=owed)
+
+
+@action("stores.delete", scope="admin")
+def delete(context: Context, request: StoreName) -> DeletedStore:
+    """Delete a store.
+
+    With all that it holds; its file and its sources stay.
+    """
+    store = rows.need(context.connection, context.group_id, request.name, request.run_id)
+    gone = rows.delete(context.connection, store.store_id)
+    context.audit(store.name, items=gone, run_id=store.run_id)
+    return DeletedStore(items=gone)
+
+
+@action("stores.map", scope="read", mutates=False)
+def node_map(context: Context, request: MapQuery) -> StoreMap:
+    """Show which node uses which store.
+
+    What each reads and writes, at which stages, as declared.
+    """
+    return reads.node_map(context.connection, context.group_id, request)
+
+
+@action("stores.log", scope="publish")
+def log(context: Context, request: LogOperation) -> LoggedOperation:
+    """Log what a node did with its stores.
+
+    Stage, counts, sizes and duration; told on the live stream, and pruned after some days.
+    """
+    operation_id = operations.note(context.connection, context.group_id, request)
+    context.audit(request.graph, operation=operation_id, node=request.node_id, type=request.operation_type)
+    context.after_commit(lambda: news.store_used(context.group_id, request))
+    return LoggedOperation(operation_id=operation_id)
+
+
+@action("stores.operations", scope="read", mutates=False)
+def operation_log(context: Context, request: OperationsQuery) -> OperationPage:
+    """List what nodes did with stores.
+
+    Newest first.
+    """
+    return reads.operations(context.connection, context.group_id, request)

@@ -1,0 +1,150 @@
+"""Items of stores: written with the store's next revision, and read again as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, Row, bindparam, text
+from sqlalchemy.dialects.postgresql import JSONB
+from uuid6 import uuid7
+
+from jiyi.protocol.stores.items import MemoryItem, Snapshot
+from jiyi.stores.snapshots import Attached, held_in, reattach
+from jiyi.text.digests import content_digest
+from jiyi.text.tokens import tokens
+from models.stores import attachments
+from models.stores.kinds.kept import KeptStore
+
+#: The kind of work that an item without a vector owes.
+EMBED_ITEMS = "embed_items"
+#: Characters of a text whose tokens are kept.
+TOKENS_OF = 20_000
+#: Items read at once.
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewItem:
+    """What is to be stored."""
+
+    content_summary: str
+    metadata: dict[str, Any]
+    input_snapshot: Snapshot | None = None
+    output_snapshot: Snapshot | None = None
+    attached: Sequence[Attached] = field(default_factory=tuple)
+    #: Equal contents are stored once (K-28).
+    once: bool = False
+    key: str | None = None
+    created_at: datetime | None = None
+
+
+def insert(connection: Connection, store: KeptStore, new: NewItem, revision: int) -> tuple[UUID, str] | None:
+    """Store an item; its ids, or None if the store has its content already. ``revision``: of :func:`models.stores.rows.bump`."""
+    item_id, digest = uuid7(), content_digest(new.content_summary)
+    snapshots = {
+        name: None if one is None else one.model_dump() for name, one in (("input", new.input_snapshot), ("output", new.output_snapshot))
+    }
+    values = {
+        "id": item_id,
+        "group": store.group_id,
+        "store": store.store_id,
+        "key": new.key or str(item_id),
+        "revision": revision,
+        "summary": new.content_summary,
+        "hash": digest,
+        "once": digest if new.once else None,
+        **snapshots,
+        "metadata": new.metadata,
+        "attachments": sorted({sha for one in snapshots.values() if one for sha in held_in(one["blocks"])}),
+        "tokens": " ".join(tokens(new.content_summary[:TOKENS_OF])),
+        "created": new.created_at or datetime.now(UTC),
+    }
+    row = connection.execute(_INSERT, values).one_or_none()
+    if row is None:
+        return None
+    attachments.keep(connection, store, new.attached)
+    return item_id, row.key
+
+
+def trim(connection: Connection, store: KeptStore, most: int) -> int:
+    """The oldest beyond ``most`` go (DA-35); returns how many. The store's row is locked."""
+    rows = connection.execute(_TRIM, {"group": store.group_id, "store": store.store_id, "most": most}).all()
+    if any(row.attachments for row in rows):
+        attachments.drop_unused(connection, store.store_id)
+    return len(rows)
+
+
+def clear(connection: Connection, store: KeptStore) -> None:
+    """All items go, and their attachments. The store's row is locked, for ``dropped``."""
+    connection.execute(_CLEAR, {"group": store.group_id, "store": store.store_id})
+    attachments.drop_unused(connection, store.store_id)
+
+
+def latest(connection: Connection, store: KeptStore, most: int, before: int | None = None) -> list[Row[Any]]:
+    """The newest items, newest first, from before a position."""
+    values = {"group": store.group_id, "store": store.store_id, "most": most, "before": before}
+    return list(connection.execute(_LATEST, values).all())
+
+
+def by_positions(connection: Connection, store: KeptStore, positions: Sequence[int]) -> dict[int, Row[Any]]:
+    """Those of the items that are still there."""
+    values = {"group": store.group_id, "store": store.store_id, "positions": list(positions)}
+    return {row.position: row for row in connection.execute(_BY_POSITIONS, values)}
+
+
+def every(connection: Connection, store: KeptStore) -> Iterator[Row[Any]]:
+    """All items with their vectors, oldest first."""
+    after = -1
+    while rows := connection.execute(_EVERY, {"group": store.group_id, "store": store.store_id, "after": after, "limit": PAGE}).all():
+        yield from rows
+        after = rows[-1].position
+
+
+def item_of(connection: Connection, row: Row[Any], *, whole: bool = True, vector: bool = False) -> MemoryItem:
+    """The item of a row; ``whole``: with the bytes of its attachments."""
+    held = attachments.read(connection, row.store_id, row.attachments) if whole and row.attachments else {}
+    snapshots = [None if one is None else Snapshot.model_validate(one) for one in (row.input_snapshot, row.output_snapshot)]
+    given, output = [one if one is None or not held else reattach(one, held.get) for one in snapshots]
+    return MemoryItem(
+        id=row.key,
+        content_summary=row.content_summary,
+        input_snapshot=given,
+        output_snapshot=output,
+        metadata=row.metadata,
+        embedding=row.embedding.to_list() if vector and row.embedding is not None else None,
+        timestamp=row.created_at.timestamp(),
+    )
+
+
+_INSERT = text("""
+    INSERT INTO store_items (item_id, group_id, store_id, key, revision, content_summary, content_hash, dedupe_hash,
+        input_snapshot, output_snapshot, metadata, attachments, tokens, created_at)
+    VALUES (:id, :group, :store, :key, :revision, :summary, :hash, :once, :input, :output, :metadata, :attachments, :tokens, :created)
+    ON CONFLICT DO NOTHING RETURNING key
+""").bindparams(*(bindparam(name, type_=JSONB(none_as_null=True)) for name in ("input", "output", "metadata")))
+_TRIM = text("""
+    DELETE FROM store_items WHERE group_id = :group AND store_id = :store AND position <= (
+        SELECT position FROM store_items WHERE group_id = :group AND store_id = :store ORDER BY position DESC OFFSET :most LIMIT 1
+    ) RETURNING attachments
+""")
+COUNT = text("SELECT count(*) FROM store_items WHERE group_id = :group AND store_id = :store")
+_CLEAR = text("DELETE FROM store_items WHERE group_id = :group AND store_id = :store")
+_COLUMNS = """
+    store_id, item_id, key, position, content_summary, input_snapshot, output_snapshot, metadata, attachments, created_at, embedding_model
+"""
+_LATEST = text(f"""
+    SELECT {_COLUMNS} FROM store_items
+    WHERE group_id = :group AND store_id = :store AND (CAST(:before AS bigint) IS NULL OR position < :before)
+    ORDER BY position DESC LIMIT :most
+""")  # noqa: S608 – our own names; values are parameters
+_BY_POSITIONS = text(f"""
+    SELECT {_COLUMNS} FROM store_items WHERE group_id = :group AND store_id = :store AND position = ANY(:positions)
+""")  # noqa: S608 – our own names; values are parameters
+_EVERY = text(f"""
+    SELECT {_COLUMNS}, embedding FROM store_items WHERE group_id = :group AND store_id = :store AND position > :after
+    ORDER BY position LIMIT :limit
+""")  # noqa: S608 – our own names; values are parameters

@@ -1,0 +1,1 @@
+"""What the service does for each type of store that it keeps."""

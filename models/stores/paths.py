@@ -1,0 +1,74 @@
+"""Which files a store may read and write: those in the folders of ``JIYI_STORE_ROOTS``, and in the group's own (DA-55).
+
+A path is looked at as the file system sees it, after ``..`` and symbolic links: what points out of the folders is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+from jiyi.errors import ConfigError
+from jiyi.settings import get_settings
+
+SETTING = "JIYI_STORE_ROOTS"
+#: In the home, the folder with one folder for each group.
+OWN_FOLDER = "stores"
+#: Trees that hold no files, but the state of processes and devices: nothing of them is read, whatever the setting says.
+PSEUDO = tuple(Path(one) for one in ("/proc", "/sys", "/dev"))
+
+
+def roots(group_id: str) -> list[Path]:
+    """The folders that stores of the group may use, resolved; the group's own one first."""
+    own = own_folder(group_id)
+    given = [one.strip() for one in get_settings().store_roots.split(os.pathsep) if one.strip()]
+    return [own.resolve(), *(Path(one.replace("{group}", _file_name(group_id))).resolve() for one in given)]
+
+
+def own_folder(group_id: str) -> Path:
+    """Where relative ``memory_path`` and ``index_path`` of the group lead to."""
+    return get_settings().home / OWN_FOLDER / _file_name(group_id)
+
+
+def is_pseudo(path: Path) -> bool:
+    """Whether a resolved path is in a tree of processes or devices."""
+    return any(path.is_relative_to(tree) for tree in PSEUDO)
+
+
+def source_path(group_id: str, given: str, field: str) -> Path:
+    """A file or folder to be read, resolved; a relative one where the service runs.
+
+    Raises:
+        ConfigError: it is in none of the folders. Whether it exists is not said.
+    """
+    return _within(group_id, Path(given), field)
+
+
+def kept_path(group_id: str, given: str, field: str) -> Path:
+    """A ``.json`` file to be read and written, resolved; a relative one in the group's own folder.
+
+    Raises:
+        ConfigError: it is in none of the folders, or no ``.json`` file.
+    """
+    if Path(given).suffix.lower() != ".json":
+        raise ConfigError([f"{field}: only .json files are loaded and saved; got {Path(given).name[:60]!r}"])
+    return _within(group_id, own_folder(group_id) / given, field)
+
+
+def _within(group_id: str, path: Path, field: str) -> Path:
+    if "\0" in str(path):
+        raise ConfigError([f"{field}: a path has no NUL character"])
+    try:
+        found = path.resolve()
+    except (OSError, RuntimeError) as error:  # a loop of links, a name that is too long
+        raise ConfigError([f"{field}: cannot be looked up: {type(error).__name__}"]) from None
+    if is_pseudo(found) or not any(found.is_relative_to(root) for root in roots(group_id)):
+        raise ConfigError([f"{field}: {str(path)[:200]!r} is in none of the folders that {SETTING} names"])
+    return found
+
+
+def _file_name(group_id: str) -> str:
+    """The group's name as the name of a folder, different for different groups."""
+    name = quote(group_id, safe="")
+    return name if name.strip(".") else name.replace(".", "%2E")

@@ -1,0 +1,130 @@
+"""Rows of stores: found, declared, changed. Whoever changes a store's items takes its next revision first, which locks the row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, Row, bindparam, text
+from sqlalchemy.dialects.postgresql import JSONB
+from uuid6 import uuid7
+
+from jiyi.errors import NotFound
+from jiyi.stores.config.checking import checked
+from jiyi.stores.config.registry import store_type
+from models.stores import secrets
+from models.stores.kinds.kept import KeptStore
+
+
+def find(connection: Connection, group_id: str, name: str, run_id: str = "") -> KeptStore | None:
+    """The run's store of that name, else the group's."""
+    row = connection.execute(_FIND, {"group": group_id, "name": name, "run": run_id}).one_or_none()
+    return None if row is None else _kept(row)
+
+
+def need(connection: Connection, group_id: str, name: str, run_id: str = "") -> KeptStore:
+    """The same. Raises :class:`NotFound`."""
+    found = find(connection, group_id, name, run_id)
+    if found is None:
+        raise NotFound(f"name: the group {group_id!r} has no store {name!r}: declare it with `jiyi stores apply`")
+    return found
+
+
+def by_ids(connection: Connection, store_ids: list[UUID]) -> dict[UUID, KeptStore]:
+    """Those of the stores that there are in the current scope."""
+    return {row.store_id: _kept(row) for row in connection.execute(_BY_IDS, {"ids": store_ids})}
+
+
+def declare(connection: Connection, group_id: str, run_id: str, name: str, kind: str, config: Mapping[str, Any]) -> tuple[UUID, str]:
+    """Make the store, or change its configuration; its id, and ``made``, ``changed`` or ``unchanged``.
+
+    The type of a store cannot change: the caller has looked.
+    """
+    shown, secret = secrets.part(config)
+    row = connection.execute(_LOCK, {"group": group_id, "name": name, "run": run_id}).one_or_none()
+    if row is not None and row.config == shown and secrets.opened(group_id, row.secrets) == secret:
+        return row.store_id, "unchanged"
+    values = {"config": shown, "secrets": secrets.sealed(group_id, secret), "group": group_id}
+    if row is not None:
+        connection.execute(_CHANGE, {**values, "id": row.store_id})
+        return row.store_id, "changed"
+    made = connection.execute(_INSERT, {**values, "id": uuid7(), "name": name, "run": run_id, "type": kind}).scalar_one()
+    return made, "made"
+
+
+def bump(connection: Connection, store_id: UUID, *, dropped: bool = False) -> int:
+    """The store's next revision; its row is locked until the transaction ends.
+
+    Args:
+        connection: of the change.
+        store_id: of the current scope.
+        dropped: others than the oldest items go, or change: readers are to read all anew.
+    """
+    return int(connection.execute(_BUMP, {"id": store_id, "dropped": int(dropped)}).scalar_one())
+
+
+def set_state(connection: Connection, store_id: UUID, state: str, reason: str = "") -> None:
+    connection.execute(_STATE, {"id": store_id, "state": state, "reason": reason[:500]})
+
+
+def mark_loaded(connection: Connection, store_id: UUID) -> None:
+    connection.execute(_LOADED, {"id": store_id})
+
+
+def touch(connection: Connection, store_id: UUID) -> None:
+    """It is used: a run's own store is kept for some days more. At most once in an hour, as the row is what writers wait for."""
+    connection.execute(_TOUCH, {"id": store_id})
+
+
+def delete(connection: Connection, store_id: UUID) -> int:
+    """With all that it holds; returns how many items."""
+    count = int(connection.execute(_COUNT, {"id": store_id}).scalar_one())
+    connection.execute(_DELETE, {"id": store_id})
+    return count
+
+
+def _kept(row: Row[Any]) -> KeptStore:
+    found = store_type(row.type)
+    assert found is not None, "it was declared by this service"
+    config = secrets.joined(row.config, secrets.opened(row.group_id, row.secrets))
+    return KeptStore(
+        store_id=row.store_id,
+        group_id=row.group_id,
+        run_id=row.run_id,
+        name=row.name,
+        type=row.type,
+        config=checked(found.config_cls, config, row.name),
+        revision=row.revision,
+        generation=row.generation,
+        state=row.state,
+        state_reason=row.state_reason,
+        loaded=row.loaded_at is not None,
+    )
+
+
+_COLUMNS = "store_id, group_id, run_id, name, type, config, secrets, revision, generation, state, state_reason, loaded_at"
+_FIND = text(f"""
+    SELECT {_COLUMNS} FROM stores WHERE group_id = :group AND name = :name AND run_id IN (:run, '') ORDER BY run_id DESC LIMIT 1
+""")  # noqa: S608 – our own names; values are parameters
+_BY_IDS = text(f"SELECT {_COLUMNS} FROM stores WHERE store_id = ANY(:ids)")  # noqa: S608 – our own names; values are parameters
+_LOCK = text("""
+    SELECT store_id, type, config, secrets FROM stores WHERE group_id = :group AND name = :name AND run_id = :run FOR UPDATE
+""")
+_INSERT = text("""
+    INSERT INTO stores (store_id, group_id, run_id, name, type, config, secrets)
+    VALUES (:id, :group, :run, :name, :type, :config, :secrets)
+    ON CONFLICT (group_id, run_id, name) DO UPDATE SET config = excluded.config, secrets = excluded.secrets RETURNING store_id
+""").bindparams(bindparam("config", type_=JSONB))
+_CHANGE = text("""
+    UPDATE stores SET config = :config, secrets = :secrets, loaded_at = NULL, state = 'ready', state_reason = ''
+    WHERE group_id = :group AND store_id = :id
+""").bindparams(bindparam("config", type_=JSONB))
+_BUMP = text("""
+    UPDATE stores SET revision = revision + 1, generation = generation + :dropped, used_at = now() WHERE store_id = :id RETURNING revision
+""")
+_STATE = text("UPDATE stores SET state = :state, state_reason = :reason WHERE store_id = :id")
+_LOADED = text("UPDATE stores SET loaded_at = now(), used_at = now() WHERE store_id = :id")
+_TOUCH = text("UPDATE stores SET used_at = now() WHERE store_id = :id AND used_at < now() - interval '1 hour'")
+_COUNT = text("SELECT count(*) FROM store_items WHERE store_id = :id")
+_DELETE = text("DELETE FROM stores WHERE store_id = :id")

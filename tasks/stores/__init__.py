@@ -1,0 +1,1 @@
+"""Work of declared stores: vectors of items, answers to questions."""

@@ -1,0 +1,79 @@
+"""Items of stores get their vectors."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from uuid import UUID
+
+from jiyi.errors import ProviderUnavailable, SettingsError
+from jiyi.protocol.wire.vectors import Float32
+from jiyi.settings import get_settings
+from jiyi.stores.items import without_labels
+from models.db.connection import unit_of_work
+from models.stores import rows, vectors
+from models.stores.items import EMBED_ITEMS
+from models.stores.kinds.kept import KeptStore
+from models.stores.vectors import ItemToEmbed
+from tasks.framework.work import Batch, work_task
+from tasks.stores.embedders import StoreEmbedder, embedder_of_store
+
+
+@dataclass(slots=True)
+class _OfStore:
+    """A store's items of a batch, and their vectors by their contents' hashes."""
+
+    embedder: StoreEmbedder
+    wanted: list[ItemToEmbed]
+    made: dict[bytes, Float32]
+
+
+@work_task(EMBED_ITEMS, queue="embedding", batch=get_settings().embed_batch, time_limit=90)
+def embed_items(batch: Batch) -> None:
+    """Embed items of stores by their stores' embedders; what a store has for the same content is copied.
+
+    A store whose embedder is away waits, the others go on.
+
+    Safe to repeat because an item that is gone, or whose store has no embedder, is passed over, and a vector that is there already
+    is written again as it is.
+    """
+    stores: dict[UUID, _OfStore] = {}
+    for store, wanted in _items_by_store(batch):
+        try:
+            one = _embed(store, wanted)
+        except (ProviderUnavailable, SettingsError) as error:
+            batch.put_off([item.item_id for item in wanted], str(error))
+            continue
+        if one is not None:
+            stores[store.store_id] = one
+    with batch.finish() as (connection, owed):
+        mine = set(owed)
+        for store_id, one in sorted(stores.items()):
+            if one.made:
+                one.embedder.hold(connection, len(next(iter(one.made.values()))))
+            new = [(item, one.made[item.content_hash]) for item in one.wanted if item.item_id in mine and item.content_hash in one.made]
+            same = [item.item_id for item in one.wanted if item.item_id in mine and item.content_hash not in one.made]
+            vectors.fill(connection, store_id, new, one.embedder.model)
+            vectors.copy(connection, store_id, same, one.embedder.model)
+        models = {store_id: one.embedder.model for store_id, one in stores.items()}
+        batch.again.extend(vectors.without(connection, owed, models))
+
+
+def _items_by_store(batch: Batch) -> list[tuple[KeptStore, list[ItemToEmbed]]]:
+    items: dict[UUID, list[ItemToEmbed]] = defaultdict(list)
+    with unit_of_work() as connection:
+        for item in vectors.to_embed(connection, batch.subject_ids):
+            items[item.store_id].append(item)
+        return [(store, items[store_id]) for store_id, store in rows.by_ids(connection, list(items)).items()]
+
+
+def _embed(store: KeptStore, wanted: list[ItemToEmbed]) -> _OfStore | None:
+    """Each content that the store has no vector for is embedded once; None: the store has no embedder."""
+    with unit_of_work() as connection:
+        embedder = embedder_of_store(connection, store)
+        if embedder is None:
+            return None
+        known = vectors.known(connection, store.store_id, [item.content_hash for item in wanted], embedder.model)
+    missing = {item.content_hash: without_labels(item.content) for item in wanted if item.content_hash not in known}
+    made = embedder.passages(list(missing.values())) if missing else ()
+    return _OfStore(embedder, wanted, dict(zip(missing, made, strict=True)))

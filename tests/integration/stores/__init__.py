@@ -1,0 +1,1 @@
+"""Tests of declared stores over PostgreSQL and Valkey."""

@@ -1,0 +1,244 @@
+"""Blackboards, stores of runs, files of stores, attachments, secrets, tenants (DA-23, DA-26, DA-48…DA-51, DA-55)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from jiyi.errors import ConfigError, InvalidRequest, NotFound
+from jiyi.protocol.stores.asking import AttachmentQuery, MapQuery, StoreName, UpdateStore
+from jiyi.protocol.stores.items import Snapshot, SnapshotBlock
+from jiyi.settings import get_settings
+from models.db.connection import unit_of_work
+from models.operations import prune
+from models.stores import actions, rows
+from models.stores.paths import kept_path, own_folder, source_path
+from tests.integration.stores.kept import BOARD, SIMPLE, Kept, embed
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+
+@pytest.fixture
+def kept(group: str) -> Kept:
+    return Kept(group)
+
+
+def ids(kept: Kept, name: str = "notes") -> list[str]:
+    return [one.id for one in kept.items(name).items]
+
+
+def test_da49_da50_a_blackboard_has_the_latest_oldest_first(kept: Kept) -> None:
+    kept.apply({**BOARD, "config": {"memory_path": "board.json", "max_items": 3}})
+    for number in range(5):
+        done = kept.say(f"said {number}", "board")
+        assert (done.item_id or "").startswith("bb_")
+    assert kept.say(" ", "board").reason == "there is nothing to note"
+    assert kept.found("whatever", "board", top_k=2) == ["said 3", "said 4"]
+    assert kept.found("whatever", "board", top_k=99) == ["said 2", "said 3", "said 4"]
+    assert kept.ask("whatever", "board").hits[0].score is None
+    assert embed() == 0
+
+
+def test_da48_auto_is_resolved_for_blackboards_too(kept: Kept) -> None:
+    """In the original `auto` of a blackboard is a path, and saving fails."""
+    board = {"name": "board", "type": "blackboard", "config": {"memory_path": "auto"}}
+    assert [one.change for one in kept.apply(board).stores] == ["of_each_run"]
+    kept.apply(board, run_id="r1")
+    kept.say("said", "board", run_id="r1")
+    assert kept.perform(actions.save, StoreName(name="board", run_id="r1")).path is None
+    assert kept.found("x", "board", run_id="r1") == ["said"]
+
+
+def test_da26_a_store_without_a_path_is_the_runs_own(kept: Kept) -> None:
+    mine = {"name": "notes", "type": "simple", "config": {}}
+    for run_id in ("r1", "r2"):
+        kept.apply(mine, run_id=run_id)
+    kept.say("Only the first run knows about the teapot.", run_id="r1")
+    assert len(kept.items(run_id="r1").items) == 1
+    assert kept.items(run_id="r2").items == []
+    with pytest.raises(NotFound):
+        kept.items()
+
+
+def test_stores_of_old_runs_are_pruned_and_the_groups_stay(kept: Kept) -> None:
+    kept.apply(SIMPLE)
+    kept.apply({"name": "own", "type": "simple", "config": {}}, run_id="r1")
+    with unit_of_work() as connection:
+        connection.execute(text("UPDATE stores SET used_at = now() - interval '8 days' WHERE group_id = :g"), {"g": kept.group})
+        assert prune.delete(connection, "stores", datetime.now(UTC) - timedelta(days=7), 1_000) >= 1
+        left = connection.execute(text("SELECT name FROM stores WHERE group_id = :g"), {"g": kept.group}).scalars().all()
+    assert left == ["notes"]
+
+
+def test_applying_again_changes_nothing_and_a_type_cannot_change(kept: Kept) -> None:
+    assert [one.change for one in kept.apply(SIMPLE).stores] == ["made"]
+    assert [one.change for one in kept.apply(SIMPLE).stores] == ["unchanged"]
+    changed = {**SIMPLE, "config": {"memory_path": "notes.json", "max_items": 9}}
+    assert [one.change for one in kept.apply(changed).stores] == ["changed"]
+    with pytest.raises(ConfigError, match=r"memory\[0\].type: the store 'notes' is a simple store"):
+        kept.apply({**BOARD, "name": "notes"})
+
+
+def test_da22_a_store_goes_to_a_file_and_comes_back(kept: Kept) -> None:
+    kept.apply(SIMPLE)
+    kept.say("The blue teapot broke on Tuesday.", inputs="What broke?")
+    embed()
+    path = Path(kept.perform(actions.save, StoreName(name="notes")).path)
+    assert path == own_folder(kept.group).resolve() / "notes.json"
+    [item] = json.loads(path.read_text(encoding="utf-8"))
+    assert set(item) == {"id", "content_summary", "input_snapshot", "output_snapshot", "metadata", "embedding", "timestamp"}
+    assert len(item["embedding"]) == 256
+    before = ids(kept)
+    kept.perform(actions.delete, StoreName(name="notes"))
+    kept.apply(SIMPLE)
+    assert ids(kept) == before
+    assert embed() == 1  # whose vectors a file has, nobody knows
+    assert kept.items().items[0].timestamp == pytest.approx(item["timestamp"])
+
+
+def test_da51_a_corrupt_file_is_set_aside_and_reported(kept: Kept) -> None:
+    folder = own_folder(kept.group)
+    folder.mkdir(parents=True)
+    (folder / "notes.json").write_text("{broken", encoding="utf-8")
+    kept.apply(SIMPLE)
+    found = kept.state()
+    assert (found.state, found.items) == ("corrupt", 0)
+    assert "no JSON" in found.state_reason
+    assert [one.read_text(encoding="utf-8") for one in folder.glob("notes.json.corrupt-*")] == ["{broken"]
+    assert kept.say("It goes on all the same, from empty.").item_id
+
+
+def test_da55_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    outside.mkdir()
+    root.mkdir()
+    (root / "link").symlink_to(outside)
+    (root / "loop").symlink_to(root / "loop")
+    monkeypatch.setattr("models.stores.paths.get_settings", lambda: get_settings().model_copy(update={"store_roots": str(root)}))
+    for path in ("/proc/self/environ", "/etc/passwd", f"{root}/../outside/a.md", f"{root}/link/a.md", "\0", str(root) + "x"):
+        with pytest.raises(ConfigError, match="memory"):
+            source_path(kept.group, path, "memory[0].config.file_sources[0].path")
+    assert source_path(kept.group, f"{root}/a.md", "x") == root.resolve() / "a.md"
+    for path in ("../other/notes.json", "/etc/notes.json", f"{root}/link/notes.json", "notes.txt"):
+        with pytest.raises(ConfigError, match="x: "):
+            kept_path(kept.group, path, "x")
+    with pytest.raises(ConfigError, match=r"memory\[0\].config.memory_path"):
+        kept.apply({**SIMPLE, "config": {"memory_path": "/etc/notes.json"}})
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_da55_a_folder_that_cannot_be_written_is_refused(kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o500)
+    monkeypatch.setattr("models.stores.paths.get_settings", lambda: get_settings().model_copy(update={"store_roots": str(tmp_path)}))
+    with pytest.raises(ConfigError, match="cannot be written"):
+        kept.apply({**SIMPLE, "config": {"memory_path": str(tmp_path / "a.json")}})
+
+
+def test_da23_attachments_are_kept_once_and_come_back_equal(kept: Kept) -> None:
+    kept.apply(SIMPLE)
+    data = os.urandom(2_000)
+    block = {"type": "image", "data": base64.b64encode(data).decode("ascii"), "mime_type": "image/png", "name": "kiln.png"}
+    for number in (1, 2):
+        output = Snapshot(text=f"This is picture {number} of the kiln.", blocks=[SnapshotBlock(role="assistant", block=block)])
+        kept.perform(actions.update, UpdateStore(name="notes", role="painter", inputs_text="?", output_snapshot=output))
+    state = kept.state()
+    assert (state.attachments, state.attachment_bytes) == (1, 2_000)
+    [note] = kept.items().items[0].metadata["attachments"]
+    assert {**note, "attachment_id": ""} == {
+        "role": "assistant",
+        "attachment_id": "",
+        "mime_type": "image/png",
+        "name": "kiln.png",
+        "size": 2_000,
+    }
+    found = kept.perform(actions.attachment, AttachmentQuery(name="notes", attachment_id=note["attachment_id"]))
+    assert base64.b64decode(found.data) == data
+    [hit, _] = kept.ask("picture of the kiln").hits
+    assert hit.item.output_snapshot is not None
+    assert hit.item.output_snapshot.blocks[0].block == block
+
+
+def test_a_store_has_so_many_bytes_of_attachments(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("models.stores.attachments.MAX_ATTACHMENTS", 1_000)
+    kept.apply(SIMPLE)
+    block = {"data": base64.b64encode(bytes(2_000)).decode("ascii"), "mime_type": "image/png"}
+    output = Snapshot(text="This is a picture of the kiln.", blocks=[SnapshotBlock(role="assistant", block=block)])
+    with pytest.raises(InvalidRequest, match="more than 1,000"):
+        kept.perform(actions.update, UpdateStore(name="notes", role="painter", output_snapshot=output))
+    assert kept.items().items == []
+
+
+def test_attachments_go_with_their_last_item(kept: Kept) -> None:
+    kept.apply({**SIMPLE, "config": {"memory_path": "notes.json", "max_items": 1}})
+    block = {"data": base64.b64encode(bytes(100)).decode("ascii"), "mime_type": "image/png"}
+    output = Snapshot(text="This is a picture of the kiln.", blocks=[SnapshotBlock(role="assistant", block=block)])
+    kept.perform(actions.update, UpdateStore(name="notes", role="painter", output_snapshot=output))
+    kept.say("Something else was said after that.")
+    assert kept.state().attachments == 0
+
+
+def test_da09_secrets_are_neither_kept_in_clear_nor_shown(kept: Kept) -> None:
+    config = {"memory_path": "notes.json", "embedding": {"provider": "openai", "model": "m", "api_key": "sk-very-secret"}}
+    kept.apply({**SIMPLE, "config": config})
+    assert "sk-very-secret" not in kept.state().model_dump_json()
+    with unit_of_work() as connection:
+        row = connection.execute(text("SELECT config::text, secrets FROM stores WHERE group_id = :g"), {"g": kept.group}).one()
+        audit = connection.execute(text("SELECT details::text FROM audit_log WHERE group_id = :g"), {"g": kept.group}).scalars().all()
+    assert "sk-very-secret" not in f"{row} {audit}"
+    assert b"sk-very-secret" not in bytes(row.secrets)
+    with unit_of_work() as connection:
+        assert rows.need(connection, kept.group, "notes").config.embedding.api_key.get_secret_value() == "sk-very-secret"
+
+
+@pytest.mark.parametrize(
+    ("embedding", "field"),
+    [
+        ({"provider": "openai", "model": "m"}, "api_key"),
+        ({"provider": "openai", "model": "m", "api_key": "k", "base_url": "http://127.0.0.1:9/v1"}, "base_url"),
+        ({"provider": "compatible", "model": "m", "api_key": "k", "base_url": "http://169.254.169.254/v1"}, "base_url"),
+        ({"provider": "compatible", "model": "m"}, "base_url"),
+        ({"provider": "ollama", "model": "m"}, "base_url"),
+    ],
+)
+def test_da53_an_embedder_in_a_private_network_or_without_a_key_is_refused(kept: Kept, embedding: dict[str, Any], field: str) -> None:
+    with pytest.raises(ConfigError, match=rf"memory\[0\].config.embedding.{field}: "):
+        kept.apply({**SIMPLE, "config": {"memory_path": "notes.json", "embedding": embedding}})
+
+
+def test_nobody_sees_another_tenants_store(kept: Kept) -> None:
+    kept.apply(SIMPLE)
+    kept.say("The blue teapot broke on Tuesday.")
+    other = Kept(f"{kept.group}-other")
+    for ask in (other.items, other.state, other.load, lambda: other.ask("teapot"), lambda: other.say("The teapot is mine.")):
+        with pytest.raises(NotFound):
+            ask()
+    other.apply(SIMPLE)
+    assert other.found("teapot") == []
+    assert own_folder(other.group) != own_folder(kept.group)
+
+
+def test_da06_the_map_has_what_nodes_use(kept: Kept) -> None:
+    kept.apply(
+        SIMPLE, BOARD, nodes=({"id": "a", "memories": [{"name": "board", "read": False}, {"name": "notes", "retrieve_stage": ["pre"]}]},)
+    )
+    found = kept.perform(actions.node_map, MapQuery(graph="team")).nodes
+    assert [(one.store_name, one.read, one.write, one.retrieve_stage) for one in found] == [
+        ("board", False, True, None),
+        ("notes", True, True, ["pre_gen_thinking"]),
+    ]
+
+
+def test_reindexing_owes_every_vector_anew(kept: Kept) -> None:
+    kept.apply(SIMPLE)
+    kept.say("The blue teapot broke on Tuesday.")
+    embed()
+    assert kept.perform(actions.reindex, StoreName(name="notes")).owed == 1
+    assert (kept.state().pending, embed()) == (1, 1)
+    assert kept.state().pending == 0

@@ -1,0 +1,152 @@
+"""The simple store: written, embedded, found; K-10, K-12, K-28, K-34."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import text
+
+from jiyi.errors import EmbeddingUnavailable
+from jiyi.providers.embedders import embedder
+from models.db.connection import unit_of_work
+from tasks.stores import embedders
+from tests.integration.stores.kept import SIMPLE, Kept, embed
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+TEAPOT, GARDEN = "The blue teapot broke on Tuesday evening.", "Mia planted tomatoes and beans in the garden."
+CHINESE = "小林把会议改到了周三下午三点。"
+
+
+@pytest.fixture
+def kept(group: str) -> Kept:
+    made = Kept(group)
+    made.apply(SIMPLE)
+    return made
+
+
+def rows(group: str) -> list[dict[str, Any]]:
+    query = text("SELECT * FROM store_items WHERE group_id = :group ORDER BY position")
+    with unit_of_work() as connection:
+        return [dict(row) for row in connection.execute(query, {"group": group}).mappings()]
+
+
+def test_what_was_said_is_found_by_meaning_and_words(kept: Kept) -> None:
+    for said in (TEAPOT, GARDEN, CHINESE):
+        assert kept.say(said).item_id is not None
+    assert embed() == 3
+    found = kept.ask("When did the teapot break?", top_k=1)
+    assert found.hits[0].item.content_summary == f"Input: \nOutput: {TEAPOT}"
+    assert found.hits[0].cosine is not None
+    assert set(found.hits[0].parts) == {"jaccard", "lcs", "keyword", "length"}
+    assert (found.skipped, found.pending, found.notes) == (0, 0, [])
+    assert CHINESE in kept.found("会议改到周几了？", top_k=1)[0]
+
+
+def test_k12_what_has_no_vector_yet_is_found_by_its_words(kept: Kept) -> None:
+    kept.say(TEAPOT)
+    found = kept.ask("the teapot")
+    assert (len(found.hits), found.pending) == (1, 1)
+    assert found.hits[0].cosine is None
+    embed()
+    kept.say(GARDEN)
+    assert TEAPOT in kept.found("the teapot", top_k=1)[0]
+    assert GARDEN in kept.found("tomatoes in the garden", top_k=1)[0]
+
+
+def test_da36_without_an_embedder_items_are_stored_and_found_by_words(group: str) -> None:
+    kept = Kept(group)
+    kept.apply({"name": "notes", "type": "simple", "config": {"memory_path": "notes.json", "embedding": "none"}})
+    kept.say(TEAPOT)
+    kept.say(GARDEN)
+    assert embed() == 0
+    assert [TEAPOT in one for one in kept.found("a broken teapot")] == [True]
+    assert kept.found("nothing of the kind") == []
+
+
+def test_da33_vectors_of_another_size_are_skipped_and_counted(kept: Kept) -> None:
+    for said in (TEAPOT, GARDEN):
+        kept.say(said)
+    embed()
+    change = text(
+        "UPDATE store_items SET embedding = :v, revision = revision + 100 WHERE group_id = :g AND content_summary LIKE '%teapot%'"
+    )
+    with unit_of_work() as connection:
+        connection.execute(change, {"v": np.ones(3, dtype=np.float32), "g": kept.group})
+        connection.execute(
+            text("UPDATE stores SET revision = revision + 100, generation = generation + 1 WHERE group_id = :g"), {"g": kept.group}
+        )
+    found = kept.ask("tomatoes in the garden and a teapot")
+    assert found.skipped == 1
+    assert {hit.cosine is None for hit in found.hits} == {True, False}
+
+
+def test_k34_an_embedder_that_is_away_leaves_no_vector_and_the_work_is_done_later(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept.say(TEAPOT)
+
+    class Away:
+        model = embedder().model
+
+        def passages(self, texts: Any) -> Any:
+            raise EmbeddingUnavailable("away")
+
+        def query(self, text: str) -> Any:
+            raise EmbeddingUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(embedders, "in_use", lambda _connection: (Away(), "hashing:64"))
+        embed()
+        assert [row["embedding"] for row in rows(kept.group)] == [None]
+        assert kept.ask("the teapot").notes == ["searched by words: away"]
+        assert TEAPOT in kept.found("the teapot")[0]
+    with unit_of_work() as connection:
+        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE kind = 'embed_items'"))
+    assert embed() == 1
+    assert rows(kept.group)[0]["embedding_model"] == embedder().model
+
+
+def test_da34_an_update_without_output_or_with_a_short_summary_stores_nothing(kept: Kept) -> None:
+    assert kept.say("", inputs="What is new?").reason == "there is no output"
+    assert "fewer than 20" in kept.say("ok").reason
+    assert kept.items().items == []
+
+
+def test_k28_equal_contents_are_stored_once_and_hashes_are_whole(kept: Kept) -> None:
+    assert kept.say(TEAPOT).item_id
+    assert kept.say(f"  {TEAPOT.upper()} ").reason == "the store has it already"
+    assert [len(row["dedupe_hash"]) for row in rows(kept.group)] == [32]
+
+
+def test_da35_the_oldest_go(group: str) -> None:
+    kept = Kept(group)
+    kept.apply({"name": "notes", "type": "simple", "config": {"memory_path": "notes.json", "max_items": 3}})
+    dropped = [kept.say(f"This is the note number {number} of all.").dropped for number in range(5)]
+    assert dropped == [0, 0, 0, 1, 1]
+    embed()
+    assert len(kept.found("note number 4", top_k=10)) == 3
+    kept.say("This is the note number 5 of all.")
+    embed()
+    assert not any("number 2" in one for one in kept.found("note number", top_k=10))
+
+
+def test_da32_the_threshold_is_on_the_cosine(kept: Kept) -> None:
+    kept.say(TEAPOT)
+    kept.say(GARDEN)
+    embed()
+    assert len(kept.ask("The blue teapot broke on Tuesday evening.", top_k=5).hits) == 2
+    [hit] = kept.ask("The blue teapot broke on Tuesday evening.", top_k=5, threshold=0.9).hits
+    assert hit.cosine is not None
+    assert hit.cosine >= 0.9
+
+
+def test_an_update_writes_its_own_row_only(kept: Kept) -> None:
+    kept.say(TEAPOT)
+    embed()
+    with unit_of_work() as connection:
+        before = connection.execute(text("SELECT xmin::text FROM store_items WHERE group_id = :g"), {"g": kept.group}).scalars().all()
+    kept.say(GARDEN)
+    with unit_of_work() as connection:
+        query = text("SELECT xmin::text FROM store_items WHERE group_id = :g ORDER BY position LIMIT 1")
+        assert connection.execute(query, {"g": kept.group}).scalars().all() == before

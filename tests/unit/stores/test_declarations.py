@@ -1,0 +1,129 @@
+"""Declarations: what is accepted, and what is wrong by its path (DA-01…DA-11, K-25)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from jiyi.errors import ConfigError, RegistryError
+from jiyi.stores.config import registry
+from jiyi.stores.config.graphs import parse_graph
+from jiyi.stores.config.registry import register_memory_store, store_types, type_names
+from jiyi.stores.config.schema import schema
+from jiyi.stores.config.stages import Stage, stage_of
+from jiyi.stores.graph import read_graph
+
+SIMPLE: dict[str, Any] = {"name": "notes", "type": "simple", "config": {}}
+FILE: dict[str, Any] = {"name": "docs", "type": "file", "config": {"file_sources": [{"path": "docs/"}]}}
+
+
+def attached(*memories: dict[str, Any], stores: tuple[dict[str, Any], ...] = (SIMPLE,)) -> dict[str, Any]:
+    return {"memory": list(stores), "nodes": [{"id": "answer", "config": {"memories": list(memories)}}]}
+
+
+def problems(document: Any) -> list[str]:
+    with pytest.raises(ConfigError) as raised:
+        parse_graph(document)
+    return raised.value.problems
+
+
+def test_da01_a_graph_declares_stores_and_config_is_required() -> None:
+    found = parse_graph({"graph": {"memory": [SIMPLE, FILE]}})
+    assert [(store.name, store.type) for store in found.stores] == [("notes", "simple"), ("docs", "file")]
+    for config in ({}, {"config": None}):
+        [problem] = problems({"memory": [{"name": "a", "type": "simple", **config}]})
+        assert problem.startswith("memory[0].config: a memory store requires a config block")
+
+
+def test_da02_types_come_from_a_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_TYPES", {})
+
+    class Shelf(BaseModel):
+        size: int = 3
+
+    register_memory_store("shelf", config_cls=Shelf, factory=lambda _config, _where: None, summary="books")
+    assert parse_graph({"memory": [{"name": "a", "type": "shelf", "config": {"size": 5}}]}).stores[0].config == Shelf(size=5)
+    with pytest.raises(RegistryError, match="registered already"):
+        register_memory_store("shelf", config_cls=Shelf, factory=lambda _config, _where: None, summary="again")
+    [problem] = problems({"memory": [{"name": "a", "type": "nope", "config": {}}]})
+    assert problem.startswith("memory[0].type: unknown type 'nope'; there are blackboard, file, mem0, memory, shelf, simple")
+
+
+def test_da03_the_built_in_types() -> None:
+    assert {"simple", "file", "blackboard", "memory", "mem0"} <= set(type_names())
+
+
+def test_da04_names_are_unique() -> None:
+    assert problems({"memory": [SIMPLE, SIMPLE]}) == ["memory[1].name: duplicated memory store name 'notes'"]
+
+
+def test_da05_a_reference_to_no_store_is_an_error() -> None:
+    assert problems(attached({"name": "nope"})) == ["nodes[0].config.memories[0].name: memory reference 'nope' not defined in memory"]
+
+
+def test_da06_attachments_have_defaults_and_strict_values() -> None:
+    [one] = parse_graph(attached({"name": "notes"})).nodes["answer"]
+    assert (one.retrieve_stage, one.top_k, one.similarity_threshold, one.read, one.write) == (None, 3, -1, True, True)
+    for field, value in (("top_k", 0), ("top_k", True), ("read", "yes"), ("write", 1), ("similarity_threshold", "x"), ("topk", 3)):
+        [problem] = problems(attached({"name": "notes", field: value}))
+        assert problem.startswith(f"nodes[0].config.memories[0].{field}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "stage"),
+    [("pre", Stage.PRE_GEN_THINKING), ("plan", Stage.PRE_GEN_THINKING), ("GEN", Stage.GEN), ("critique", Stage.POST_GEN_THINKING)],
+)
+def test_da07_k25_stages_have_aliases(name: str, stage: Stage) -> None:
+    assert stage_of(name) is stage
+    [one] = parse_graph(attached({"name": "notes", "retrieve_stage": [name]})).nodes["answer"]
+    assert one.reads_at(stage)
+    assert not one.reads_at(Stage.FINISHED)
+
+
+def test_da07_an_unknown_stage_is_an_error() -> None:
+    [problem] = problems(attached({"name": "notes", "retrieve_stage": ["gen", "later"]}))
+    assert "unknown stage 'later'; there are pre_gen_thinking, gen" in problem
+
+
+def test_da08_the_schema_has_types_with_summaries() -> None:
+    found = schema()
+    options = found["properties"]["memory"]["items"]["properties"]["type"]["enum_options"]
+    assert {one["value"]: one["description"] for one in options} == {name: one.summary for name, one in store_types().items()}
+    assert set(found["$defs"]["Stage"]["enum"]) >= {*Stage, "critique"}
+
+
+def test_da09_variables_are_filled_in_by_whoever_reads_the_file() -> None:
+    text = "memory:\n- name: a\n  type: simple\n  config: {embedding: {provider: openai, api_key: '${KEY}'}}\nprompt: '${NOT_OURS}'"
+    assert read_graph(text, {"KEY": "k1"})["memory"][0]["config"]["embedding"]["api_key"] == "k1"
+    with pytest.raises(ConfigError, match="the variable KEY is not set"):
+        read_graph(text, {})
+
+
+def test_da11_the_legacy_key_of_a_node_is_refused() -> None:
+    document = {"memory": [SIMPLE], "nodes": [{"id": "a", "config": {"memory": "notes"}}]}
+    assert problems(document) == ["nodes[0].config.memory: no longer known; list the node's stores in `memories`"]
+
+
+def test_da46_a_file_store_without_an_embedding_is_refused() -> None:
+    file = {**FILE, "config": {**FILE["config"], "embedding": "none"}}
+    [problem] = problems({"memory": [SIMPLE, file]})
+    assert problem.startswith("memory[1].config.embedding: a file store needs an embedding")
+
+
+def test_da53_unknown_embedders_are_refused() -> None:
+    store = {"name": "a", "type": "simple", "config": {"embedding": {"provider": "nobody"}}}
+    [problem] = problems({"memory": [store]})
+    assert problem.startswith("memory[0].config.embedding.provider: unknown provider 'nobody'")
+
+
+@pytest.mark.parametrize("text", ["memory: &a [*a]", "a: &a [1]\nmemory: [*a, *a]", "memory: [", "- 1", "memory: 3\n: :"])
+def test_a_file_that_is_no_declaration_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_graph(read_graph(text, {}))
+
+
+@pytest.mark.parametrize("document", [None, 3, [], {"memory": {}}, {"memory": [1]}, {"nodes": [1]}, {"memory": [{"name": 1}]}])
+def test_strange_documents_are_refused(document: Any) -> None:
+    assert problems(document)

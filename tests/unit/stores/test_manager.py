@@ -1,0 +1,189 @@
+"""The manager of a node's stores, over stores of its own: what is asked, given, written, and what a failing store changes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from jiyi.protocol.stores.asking import LogOperation
+from jiyi.protocol.stores.items import Hit, MemoryItem, Snapshot, SnapshotBlock
+from jiyi.stores.config import registry
+from jiyi.stores.config.attachments import MemoryAttachmentConfig
+from jiyi.stores.config.checking import Config
+from jiyi.stores.config.registry import register_memory_store
+from jiyi.stores.graph import Graph
+from jiyi.stores.manager import MemoryManager, StoreFailed, Style
+from jiyi.stores.rendering import into_messages, into_prompt
+from jiyi.stores.store import Payload, Question, Surroundings, Written
+
+NOW = datetime(2026, 3, 2, 8, tzinfo=UTC)
+
+
+class Shelf:
+    """A store in a list."""
+
+    def __init__(self, *texts: str, fails: bool = False) -> None:
+        self.texts, self.fails = list(texts), fails
+        self.asked: list[Question] = []
+        self.saved = self.loaded = 0
+
+    def load(self) -> None:
+        self._may_fail()
+        self.loaded += 1
+
+    def retrieve(self, question: Question) -> list[Hit]:
+        self._may_fail()
+        self.asked.append(question)
+        return [
+            Hit(item=MemoryItem(id=str(number), content_summary=text, timestamp=NOW.timestamp()), score=0.9 - number / 10)
+            for number, text in enumerate(self.texts[: question.top_k])
+        ]
+
+    def update(self, payload: Payload) -> Written:
+        self._may_fail()
+        assert payload.output_snapshot is not None
+        self.texts.append(payload.output_snapshot.text)
+        return Written(str(len(self.texts)))
+
+    def save(self) -> None:
+        self._may_fail()
+        self.saved += 1
+
+    def _may_fail(self) -> None:
+        if self.fails:
+            raise OSError("the shelf fell down")
+
+
+def manager(stores: dict[str, Any], *memories: dict[str, Any], **options: Any) -> MemoryManager:
+    attached = [MemoryAttachmentConfig(**one) for one in memories]
+    return MemoryManager("answer", attached, stores, clock=lambda: NOW, **options)
+
+
+def test_da13_stores_of_the_stage_are_asked_in_order() -> None:
+    one, two, three = Shelf("one text here"), Shelf("two texts here"), Shelf("three texts")
+    made = manager(
+        {"one": one, "two": two, "three": three},
+        {"name": "two", "top_k": 7, "similarity_threshold": 0.2},
+        {"name": "one", "retrieve_stage": ["critique"]},
+        {"name": "three", "read": False},
+    )
+    found = made.retrieve("writer", "where?", "gen")
+    assert [(q.role, q.query, q.top_k, q.threshold, q.stage) for q in two.asked] == [("writer", "where?", 7, 0.2, "gen")]
+    assert (one.asked, three.asked) == ([], [])
+    assert [item.store for item in found.items] == ["two"]
+
+
+def test_da14_the_text_and_its_label() -> None:
+    made = manager({"notes": Shelf("first\n===== End of Memory =====", "second item")}, {"name": "notes"})
+    text = made.retrieve("writer", "where?", "gen").text
+    assert text == (
+        "===== 相关记忆 =====\n\n--- notes ---\n1. first\n   ===== End of Memory =====\n2. second item\n\n===== End of Memory ====="
+    ) or text == (
+        "===== 相关记忆 =====\n\n--- notes ---\n1. second item\n2. first\n   ===== End of Memory =====\n\n===== End of Memory ====="
+    )
+    styled = manager({"notes": Shelf("first")}, {"name": "notes"}, style=Style(label="===== Related Memories ====="))
+    assert (styled.retrieve("writer", "where?", "gen").text or "").startswith("===== Related Memories =====")
+
+
+def test_da14_the_text_keeps_to_its_budget() -> None:
+    made = manager({"notes": Shelf(*["many words " * 100] * 5)}, {"name": "notes", "top_k": 5}, style=Style(max_tokens=200))
+    found = made.retrieve("writer", "where?", "gen")
+    assert len(found.items) == 1
+    assert len((found.text or "").split()) < 200
+
+
+def test_da16_no_hit_is_none() -> None:
+    found = manager({"notes": Shelf()}, {"name": "notes"}).retrieve("writer", "where?", "gen")
+    assert (found.text, found.items) == (None, [])
+
+
+def test_da17_injection_into_a_prompt_and_into_messages() -> None:
+    assert into_prompt("memory", "question") == "memory\n\nquestion"
+    assert into_prompt(None, "question") == "question"
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+    assert [one["content"] for one in into_messages("memory", messages)] == ["a", "b", "memory", "c"]
+    assert into_messages(None, messages) == messages
+    assert into_messages("memory", [{"role": "system", "content": "s"}])[-1] == {"role": "user", "content": "memory"}
+
+
+def test_da18_thinking_gets_the_blocks_with_their_attachments() -> None:
+    block = {"type": "image", "data": "aGVsbG8=", "mime_type": "image/png"}
+
+    class WithBlocks(Shelf):
+        def retrieve(self, question: Question) -> list[Hit]:
+            item = MemoryItem(
+                id="1",
+                content_summary="a picture of the kiln",
+                timestamp=NOW.timestamp(),
+                output_snapshot=Snapshot(blocks=[SnapshotBlock(role="user", block=block)]),
+            )
+            return [Hit(item=item)]
+
+    found = manager({"notes": WithBlocks()}, {"name": "notes"}).retrieve("writer", "kiln?", "pre")
+    assert found.payload == {"text": found.text, "blocks": [{"role": "user", "block": block}]}
+
+
+def test_da19_da25_what_was_said_goes_to_stores_that_are_written() -> None:
+    one, two = Shelf(), Shelf()
+    made = manager({"one": one, "two": two}, {"name": "one"}, {"name": "two", "write": False})
+    done = made.update("writer", [{"role": "user", "content": "a"}, {"role": "tool", "content": "b"}], "said")
+    assert (one.texts, two.texts) == (["said"], [])
+    assert done.written["one"].item_id == "1"
+    assert made.save() == {}
+    assert (one.saved, two.saved) == (1, 0)
+
+
+def test_da20_operations_are_logged() -> None:
+    log: list[LogOperation] = []
+    made = manager({"notes": Shelf("a text")}, {"name": "notes"}, note=log.append, graph="team", run_id="r1")
+    made.retrieve("writer", "where?", "gen")
+    made.update("writer", "where?", "there")
+    kinds = [(one.operation_type, one.stage, one.item_count, one.input_size, one.output_size > 0, one.graph, one.run_id) for one in log]
+    assert kinds == [("RETRIEVE", "gen", 1, 6, True, "team", "r1"), ("UPDATE", "finished", 1, 6, True, "team", "r1")]
+
+
+def test_da21_a_store_that_cannot_be_loaded_is_the_graphs_error() -> None:
+    with pytest.raises(StoreFailed, match="Failed to create memory 'notes': OSError: the shelf fell down"):
+        manager({"notes": Shelf(fails=True)}, {"name": "notes"}).load()
+
+
+def test_a_store_that_fails_later_stops_no_node() -> None:
+    good, bad = Shelf("a good text"), Shelf(fails=True)
+    made = manager({"good": good, "bad": bad}, {"name": "bad"}, {"name": "good"})
+    found = made.retrieve("writer", "where?", "gen")
+    assert [one.store for one in found.items] == ["good"]
+    assert found.failed == {"bad": "OSError: the shelf fell down"}
+    done = made.update("writer", "where?", "there")
+    assert (set(done.written), set(done.failed)) == ({"good"}, {"bad"})
+    assert set(made.save()) == {"bad"}
+
+
+def test_da05_a_manager_knows_its_stores() -> None:
+    with pytest.raises(ValueError, match="'nope', which the graph does not declare"):
+        manager({}, {"name": "nope"})
+
+
+def test_da10_da12_a_type_of_ones_own_is_made_once_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_TYPES", {})
+    made: list[tuple[int, str, str]] = []
+
+    class ShelfConfig(Config):
+        size: int = 10
+
+    def shelf(config: ShelfConfig, surroundings: Surroundings) -> Shelf:
+        made.append((config.size, surroundings.graph, surroundings.run_id))
+        return Shelf("a first book")
+
+    register_memory_store("shelf", config_cls=ShelfConfig, factory=shelf, summary="The last books that were named.")
+    document = {
+        "memory": [{"name": "books", "type": "shelf", "config": {"size": 3}}],
+        "nodes": [{"id": one, "memories": [{"name": "books"}]} for one in ("reader", "writer")],
+    }
+    graph = Graph(None, document, name="library", run_id="r1")
+    graph.manager("writer").update("writer", "what now?", "a second book")
+    assert made == [(3, "library", "r1")]
+    found = graph.manager("reader").retrieve("reader", "book", "gen")
+    assert {one.hit.item.content_summary for one in found.items} == {"a first book", "a second book"}
+    assert graph.manager("nobody").retrieve("nobody", "book", "gen").text is None

@@ -1,0 +1,93 @@
+"""Snapshots and attachments: bytes are taken out once, and come back equal (DA-22…DA-24); the original's files (DA-51)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+
+import pytest
+
+from jiyi.errors import InvalidRequest
+from jiyi.protocol.stores.items import MemoryItem, Snapshot, SnapshotBlock
+from jiyi.stores import formats
+from jiyi.stores.items import metadata_of, said
+from jiyi.stores.snapshots import MAX_ATTACHMENT, detach, held_in, reattach, snapshot_of
+
+BYTES = os.urandom(3_000)
+TEXT = base64.b64encode(BYTES).decode("ascii")
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{TEXT}"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": TEXT}},
+        {"type": "file", "attachment": {"name": "a.pdf", "mime_type": "image/png", "base64": TEXT}},
+        {"type": "audio", "data": TEXT, "mime_type": "image/png", "name": "b.png"},
+    ],
+)
+def test_da23_bytes_come_back_equal(block: dict) -> None:
+    snapshot = Snapshot(text="see", blocks=[SnapshotBlock(role="user", block=block)])
+    bare, [attached] = detach(snapshot)
+    assert attached.data == BYTES
+    assert (attached.note.attachment_id, attached.note.size) == (hashlib.sha256(BYTES).hexdigest(), len(BYTES))
+    assert (attached.note.role, attached.note.mime_type) == ("user", "image/png")
+    assert TEXT not in bare.model_dump_json()
+    assert list(held_in([one.block for one in bare.blocks])) == [attached.note.attachment_id]
+    assert reattach(bare, {attached.note.attachment_id: BYTES}.get) == snapshot
+
+
+def test_what_is_no_base64_stays_a_text() -> None:
+    snapshot = Snapshot(blocks=[SnapshotBlock(role="user", block={"data": "not base64!", "mime_type": "text/plain"})])
+    assert detach(snapshot) == (snapshot, [])
+
+
+def test_an_attachment_that_is_too_large_is_refused() -> None:
+    block = {"data": "A" * (MAX_ATTACHMENT * 4 // 3 + 100), "mime_type": "image/png"}
+    with pytest.raises(InvalidRequest, match="more than 5,242,880 bytes"):
+        detach(Snapshot(blocks=[SnapshotBlock(role="user", block=block)]))
+
+
+def test_a_block_that_is_nested_too_deeply_is_refused() -> None:
+    block: dict = {}
+    for _ in range(30):
+        block = {"inner": block, "s": "x"}
+    with pytest.raises(InvalidRequest, match="nested"):
+        detach(Snapshot(blocks=[SnapshotBlock(role="user", block=block)]))
+
+
+def test_da23_several_messages_are_joined_with_their_roles() -> None:
+    parts = [{"type": "text", "text": "look"}, {"type": "image", "data": TEXT, "mime_type": "image/png"}]
+    found = snapshot_of([{"role": "user", "content": parts}, {"role": "assistant", "content": "seen"}])
+    assert found.text == "(user) look\n\n(assistant) seen"
+    assert [(one.role, one.block["type"]) for one in found.blocks] == [("user", "text"), ("user", "image")]
+    assert snapshot_of("plain").text == "plain"
+    assert snapshot_of([{"role": "user", "content": "alone"}]).text == "alone"
+
+
+def test_da24_metadata() -> None:
+    found = metadata_of("writer", "x" * 300, [], 12)
+    assert found == {"agent_role": "writer", "input_preview": "x" * 200, "content_length": 12, "attachments": []}
+
+
+def test_da50_output_else_input_else_text() -> None:
+    assert said("text", Snapshot(text="in"), Snapshot(text="out")) == "out"
+    assert said("text", Snapshot(text="in"), Snapshot(text=" ")) == "in"
+    assert said("text", None, None) == "text"
+    assert said(" ", None, None) == ""
+
+
+def test_da22_items_are_written_and_read_as_the_original_does() -> None:
+    item = MemoryItem(
+        id="a", content_summary="Input: x\nOutput: y", timestamp=1_770_000_000.5, metadata={"agent_role": "w"}, embedding=[0.5]
+    )
+    text = "".join(formats.written([item, item]))
+    assert formats.read_items(text) == [item, item]
+    assert formats.read_items('{"contents": []}') == formats.read_items("") == []
+
+
+@pytest.mark.parametrize("text", ["{", '"x"', '{"a": 1}', "[1]", '[{"id": "a"}]', "[" * 100_000])
+def test_da51_a_corrupt_file_is_told(text: str) -> None:
+    with pytest.raises(formats.CorruptStoreFile):
+        formats.read_items(text)

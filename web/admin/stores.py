@@ -1,0 +1,83 @@
+"""Declared stores: what is in them, how far their indexes are, which node uses which; try one, index it anew, delete it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, request, url_for
+from flask.typing import ResponseReturnValue
+from flask_babel import lazy_gettext
+from sqlalchemy import Connection
+
+from jiyi.errors import NotFound
+from jiyi.protocol.stores.asking import FilesQuery, ItemsQuery, MapQuery, OperationsQuery, RetrieveItems, StoreName, StoresQuery
+from models.stores import actions, reads
+from web.accounts.identity import who
+from web.admin import frame, inputs
+from web.admin.acting import perform
+from web.admin.frame import Page, asked
+from web.admin.pages import page, reads_database, redirect_to
+
+blueprint = Blueprint("stores", __name__)
+PAGES = (Page("memory", lazy_gettext("Stores"), "stores.index"),)
+
+STORES_PER_PAGE, ITEMS_PER_PAGE, FILES_SHOWN, OPERATIONS_SHOWN = 50, 30, 30, 20
+#: Characters of a line, of a question that is tried, and items that it finds.
+LINE_CHARS, QUERY_CHARS, TRIED = 300, 2_000, 5
+NO_STORE = lazy_gettext("There is no store “%(name)s” in the group “%(group)s”.")
+
+
+@page(blueprint, "/stores", "stores.html", name="index", chars=LINE_CHARS)
+@reads_database
+def index(connection: Connection, group: str) -> dict[str, Any]:
+    found = reads.listed(connection, group, StoresQuery(after=inputs.identifier("after"), limit=STORES_PER_PAGE))
+    return {
+        "stores": found.stores,
+        "next": found.next,
+        "nodes": reads.node_map(connection, group, MapQuery()).nodes,
+        "operations": reads.operations(connection, group, OperationsQuery(limit=OPERATIONS_SHOWN)).operations,
+    }
+
+
+@page(
+    blueprint,
+    "/stores/<name:name>",
+    "store.html",
+    name="one",
+    missing=NO_STORE,
+    chars=LINE_CHARS,
+    query_chars=QUERY_CHARS,
+    may_change=lambda _data: who().may("admin"),
+)
+def one(group: str, name: str) -> dict[str, Any] | None:
+    query, run_id = asked("query", QUERY_CHARS), asked("run") or ""
+    found = _store(group, name, run_id)
+    if found is not None and query:
+        found["tried"] = perform(actions.retrieve, RetrieveItems(name=name, run_id=run_id, query=query, top_k=TRIED))
+    return found and {"run_id": run_id, "query": query, "tried": None, **found}
+
+
+@reads_database
+def _store(connection: Connection, group: str, name: str, run_id: str) -> dict[str, Any] | None:
+    try:
+        store = reads.state(connection, group, name, run_id)
+    except NotFound:
+        return None
+    before = inputs.whole("before", inputs.MAX_BIGINT)
+    items = reads.page_of_items(connection, group, ItemsQuery(name=name, run_id=run_id, limit=ITEMS_PER_PAGE, before=before))
+    files = reads.page_of_files(connection, group, FilesQuery(name=name, run_id=run_id, limit=FILES_SHOWN, state=asked("state")))
+    return {"store": store, "items": items.items, "next": items.next, "before": before, "files": files.files}
+
+
+@blueprint.post("/stores/<name:name>/reindex")
+def reindex(name: str) -> ResponseReturnValue:
+    """Have its index made anew. Safe to repeat because work is owed once."""
+    perform(actions.reindex, StoreName(name=name, run_id=request.form.get("run", "")))
+    return redirect_to(url_for("stores.one", name=name, run=request.form.get("run") or None, group=frame.group()))
+
+
+@blueprint.post("/stores/<name:name>/delete")
+def delete(name: str) -> ResponseReturnValue:
+    """Delete it with all that it holds."""
+    perform(actions.delete, StoreName(name=name, run_id=request.form.get("run", "")))
+    return redirect_to(url_for("stores.index", group=frame.group()))
