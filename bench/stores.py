@@ -57,12 +57,12 @@ def _run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
         case "files":
             from bench.support.stores_files import run
 
-            return run(arguments.file)
+            return run(arguments.file, console=console)
     result: dict[str, Any] = {"simple": stores_scale.run([1_000, arguments.items], console)}
     if arguments.files:
-        from bench.support.stores_files import scale_files
+        from bench.support.stores_files_scale import scale_files
 
-        result["files"] = scale_files(arguments.files)
+        result["files"] = scale_files(arguments.files, console)
     return result
 
 

@@ -37,12 +37,15 @@ TRANSPORT_OPTIONS = {
 #: Modules with scheduled jobs. Loaded at once, because beat's schedule is made of what they register.
 JOB_MODULES = [
     "tasks.operations.maintenance",
+    "tasks.growth.due_scan",
+    "tasks.items.expiry",
     "tasks.memory.archive",
     "tasks.operations.backups",
     "tasks.reflection.schedule",
     "tasks.retrieval.warm",
     "tasks.tiers.digests",
     "tasks.tiers.screening",
+    "tasks.stores.files.scanning",
 ]
 
 app = Celery("jiyi", broker=settings.need("broker_url"))
@@ -59,6 +62,7 @@ app.conf.update(
         "tasks.reflection.reflect",
         "tasks.retrieval.retrieve",
         "tasks.retrieval.recall",
+        "tasks.retrieval.context",
         "tasks.memory.access",
         "tasks.framework.rpc",
         "tasks.operations.llm_usage",
@@ -68,6 +72,7 @@ app.conf.update(
         "tasks.accounts",
         "tasks.operations.canaries",
         "tasks.stores.embedding",
+        "tasks.stores.files.indexing",
         "tasks.stores.searching",
         "tasks.stores.sending",
         "tasks.tiers.context",
@@ -76,6 +81,13 @@ app.conf.update(
         "tasks.conversations.injection",
         "tasks.conversations.summaries",
         "tasks.conversations.commands",
+        "tasks.growth.schedules",
+        "tasks.growth.heartbeats",
+        "tasks.growth.identity",
+        "tasks.growth.pains",
+        "tasks.growth.trajectories",
+        "tasks.growth.evolution",
+        "tasks.items.searching",
         *JOB_MODULES,
     ],
     task_queues=[Queue(name, Exchange(name, type="direct"), routing_key=name) for name in task_queues()],

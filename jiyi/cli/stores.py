@@ -15,7 +15,7 @@ from jiyi.cli.commands import Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.queries import DEFAULT_PAGE
-from jiyi.protocol.stores.asking import AppliedGraph, FoundItems, ItemPage, OperationPage, StoreMap, StorePage, StoreState
+from jiyi.protocol.stores.asking import AppliedGraph, FilePage, FoundItems, ItemPage, OperationPage, StoreMap, StorePage, StoreState
 
 app = typer.Typer(help="Stores that graphs of agents declare (docs/stores.md).", no_args_is_help=True)
 
@@ -116,6 +116,28 @@ def _items(name: str, page: ItemPage) -> None:
     output.listing(made, page.next, "--before", f"{name} is empty")
 
 
+@app.command()
+@shows
+def files(
+    client: Client,
+    name: Store,
+    run: Run = "",
+    state: Annotated[str | None, typer.Option(help="Only those in this state, like too_large.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
+    after: Annotated[UUID | None, typer.Option(help="Only those after this id: the next page.")] = None,
+) -> Shown:
+    """A store's files: how far their indexes are, and what is the matter with them."""
+    page = client.stores.files(name, run_id=run, state=state, limit=limit, after=after)
+    return Shown(page, lambda: _files(name, page))
+
+
+def _files(name: str, page: FilePage) -> None:
+    made = output.table(name, "file", "state", "bytes", "chunks", "vectors", "", right=["bytes", "chunks", "vectors"], grow=["file", ""])
+    for one in page.files:
+        output.row(made, one.path, one.state, one.size, one.chunks_count, one.embedded, one.state_reason)
+    output.listing(made, page.next, "--after", f"{name} has no files")
+
+
 @app.command("try")
 @shows
 def try_store(
@@ -125,9 +147,10 @@ def try_store(
     run: Run = "",
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Most items.")] = 3,
     threshold: Annotated[float, typer.Option(min=-1, max=1, help="Least cosine; -1: no limit.")] = -1,
+    search: Annotated[str | None, typer.Option(help="Of a store of files: hybrid, dense or lexical.")] = None,
 ) -> Shown:
     """Search a store as a node would, and show what the scores are made of."""
-    found = client.stores.retrieve(name, query, top_k=top_k, similarity_threshold=threshold, run_id=run)
+    found = client.stores.retrieve(name, query, top_k=top_k, similarity_threshold=threshold, search=search, run_id=run)
     return Shown(found, lambda: _found(name, found))
 
 

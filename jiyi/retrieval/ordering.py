@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jiyi.retrieval.scoring import MIN_NORM, Floats, Order
 from jiyi.text.tokens import telling
@@ -95,11 +96,42 @@ def above_ordinary(relevance: Floats, best: Order) -> Floats:
         relevance: of all memories, 0 … 1.
         best: positions of those that are looked at.
     """
-    others = np.delete(relevance, best)
+    return np.asarray(relevance[best] - ordinary(np.delete(relevance, best)), dtype=np.float64)
+
+
+def ordinary(others: Floats) -> float:
+    """The relevance of the ordinary memory, by those of ``others``; of few it is low, of none -1."""
     if not others.size:
-        return np.asarray(relevance[best] + 1, dtype=np.float64)
-    ordinary = (others.size * float(np.median(others)) - ORDINARY_PRIOR) / (others.size + ORDINARY_PRIOR)
-    return np.asarray(relevance[best] - ordinary, dtype=np.float64)
+        return -1.0
+    return (others.size * float(np.median(others)) - ORDINARY_PRIOR) / (others.size + ORDINARY_PRIOR)
+
+
+def replaces(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
+    """Which memory (row) replaces which (column), ``(k, k)``; arguments as in :func:`newer_first`."""
+    enough = np.array([one.needed for one in shown])
+    share = share_of(relevance)
+    found = (alike >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & (alike + np.minimum(share, 1) >= enough[:, None])
+    return np.asarray(found & told_later(shown), dtype=bool)
+
+
+def oldest_first(shown: Sequence[Shown]) -> list[int]:
+    """Positions in the order in which they were told."""
+    found: list[int] = np.argsort(np.array([one.created for one in shown]), kind="stable").tolist()
+    return found
+
+
+def share_of(relevance: Floats) -> Floats:
+    """The relevance of each (row) as a share of that of each (column), ``(k, k)``."""
+    return np.asarray(relevance[:, None] / np.maximum(relevance, MIN_NORM), dtype=np.float64)
+
+
+def told_later(shown: Sequence[Shown]) -> NDArray[np.bool_]:
+    """Which memory (row) was told some time after which (column), of the same subject, ``(k, k)``. A thought is no news."""
+    created = np.array([one.created for one in shown])
+    subjects = np.array([one.subject or "" for one in shown])
+    told = np.array([not one.evidence for one in shown], dtype=bool)
+    later = created[:, None] - created[None, :] >= APART
+    return np.asarray(later & (subjects[:, None] == subjects[None, :]) & told[:, None] & told[None, :], dtype=bool)
 
 
 def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tuple[Order, dict[int, int]]:
@@ -114,18 +146,11 @@ def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tup
         alike: how much each is about the same as each, ``(k, k)``.
         relevance: theirs, see :func:`above_ordinary`, ``(k,)``.
     """
-    created = np.array([one.created for one in shown])
-    subjects = np.array([one.subject or "" for one in shown])
-    told = np.array([not one.evidence for one in shown], dtype=bool)  # a thought is no news
-    enough = np.array([one.needed for one in shown])
-    share = relevance[:, None] / np.maximum(relevance, MIN_NORM)
-    replaces = (alike >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & (alike + np.minimum(share, 1) >= enough[:, None])
-    replaces &= created[:, None] - created[None, :] >= APART
-    replaces &= (subjects[:, None] == subjects[None, :]) & told[:, None] & told[None, :]
+    found = replaces(shown, alike, relevance)
     place: Floats = np.arange(len(shown), dtype=np.float64)
     by: dict[int, int] = {}
-    for newer in np.argsort(created, kind="stable").tolist():
-        older = np.flatnonzero(replaces[newer])
+    for newer in oldest_first(shown):
+        older = np.flatnonzero(found[newer])
         if older.size:
             place[newer] = min(place[newer], np.nextafter(place[older].min(), -np.inf))
             by.update(dict.fromkeys(older.tolist(), newer))

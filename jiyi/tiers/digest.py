@@ -102,7 +102,7 @@ def _likeness(entries: Sequence[Entry]) -> tuple[Floats, float]:
         made = _by_vector(np.stack(vectors), [language_code(entry.text) for entry in entries])
         if made is not None:
             return made, ALIKE_BY_VECTOR
-    return _by_words([entry.text for entry in entries]), ALIKE_BY_WORDS
+    return likeness_by_words([entry.text for entry in entries]), ALIKE_BY_WORDS
 
 
 def _by_vector(vectors: Float32, languages: Sequence[int]) -> Floats | None:
@@ -119,7 +119,7 @@ def _by_vector(vectors: Float32, languages: Sequence[int]) -> Floats | None:
     return np.asarray(rows @ rows.T)
 
 
-def _by_words(texts: Sequence[str]) -> Floats:
+def likeness_by_words(texts: Sequence[str]) -> Floats:
     """BM25 of each text for another's words, over what it has for its own; the mean of both ways."""
     lexicon = Lexicon()
     for text in texts:

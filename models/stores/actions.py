@@ -12,6 +12,8 @@ from jiyi.protocol.stores.asking import (
     AttachmentBytes,
     AttachmentQuery,
     DeletedStore,
+    FilePage,
+    FilesQuery,
     FoundItems,
     ItemPage,
     ItemsQuery,
@@ -98,6 +100,15 @@ def items(context: Context, request: ItemsQuery) -> ItemPage:
     Newest first, without the bytes of their attachments.
     """
     return reads.page_of_items(context.connection, context.group_id, request)
+
+
+@action("stores.files", scope="read", mutates=False)
+def files(context: Context, request: FilesQuery) -> FilePage:
+    """List a store's files.
+
+    Each with how far its index is, and what is the matter with it; in the order of their paths.
+    """
+    return reads.page_of_files(context.connection, context.group_id, request)
 
 
 @action("stores.attachment", scope="read", mutates=False)

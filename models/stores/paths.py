@@ -15,6 +15,8 @@ from jiyi.settings import get_settings
 SETTING = "JIYI_STORE_ROOTS"
 #: In the home, the folder with one folder for each group.
 OWN_FOLDER = "stores"
+#: Trees that hold no files, but the state of processes and devices: nothing of them is read, whatever the setting says.
+PSEUDO = tuple(Path(one) for one in ("/proc", "/sys", "/dev"))
 
 
 def roots(group_id: str) -> list[Path]:
@@ -27,6 +29,11 @@ def roots(group_id: str) -> list[Path]:
 def own_folder(group_id: str) -> Path:
     """Where relative ``memory_path`` and ``index_path`` of the group lead to."""
     return get_settings().home / OWN_FOLDER / _file_name(group_id)
+
+
+def is_pseudo(path: Path) -> bool:
+    """Whether a resolved path is in a tree of processes or devices."""
+    return any(path.is_relative_to(tree) for tree in PSEUDO)
 
 
 def source_path(group_id: str, given: str, field: str) -> Path:
@@ -56,7 +63,7 @@ def _within(group_id: str, path: Path, field: str) -> Path:
         found = path.resolve()
     except (OSError, RuntimeError) as error:  # a loop of links, a name that is too long
         raise ConfigError([f"{field}: cannot be looked up: {type(error).__name__}"]) from None
-    if not any(found.is_relative_to(root) for root in roots(group_id)):
+    if is_pseudo(found) or not any(found.is_relative_to(root) for root in roots(group_id)):
         raise ConfigError([f"{field}: {str(path)[:200]!r} is in none of the folders that {SETTING} names"])
     return found
 

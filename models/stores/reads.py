@@ -5,8 +5,11 @@ from __future__ import annotations
 from sqlalchemy import Connection, text
 
 from jiyi.protocol.stores.asking import (
+    FilePage,
+    FilesQuery,
     ItemPage,
     ItemsQuery,
+    ListedFile,
     ListedItem,
     MapQuery,
     NodeStore,
@@ -51,6 +54,15 @@ def page_of_items(connection: Connection, group_id: str, query: ItemsQuery) -> I
     return ItemPage(items=shown, next=shown[-1].position if len(found) > query.limit else None)
 
 
+def page_of_files(connection: Connection, group_id: str, query: FilesQuery) -> FilePage:
+    """A page of the files of a store, in the order of their paths."""
+    store = rows.need(connection, group_id, query.name, query.run_id)
+    values = {"group": group_id, "store": store.store_id, "state": query.state, "after": query.after, "limit": query.limit + 1}
+    found = fetch(connection, ListedFile, _FILES, **values)
+    more = len(found) > query.limit
+    return FilePage(files=found[: query.limit], next=found[query.limit - 1].file_id if more else None)
+
+
 def node_map(connection: Connection, group_id: str, query: MapQuery) -> StoreMap:
     """Which node uses which store."""
     return StoreMap(nodes=fetch(connection, NodeStore, _MAP, group=group_id, graph=query.graph))
@@ -74,6 +86,16 @@ def known_graphs(connection: Connection, group_id: str) -> list[str]:
     return list(connection.execute(_GRAPHS, {"group": group_id}).scalars())
 
 
+_FILES = text("""
+    SELECT f.file_id, f.source, f.path, f.state, f.state_reason, f.size, f.chunks_count, f.indexed_at,
+        (SELECT count(i.embedding) FROM store_items i WHERE i.group_id = f.group_id AND i.file_id = f.file_id) AS embedded
+    FROM store_files f
+    WHERE f.group_id = :group AND f.store_id = :store AND (CAST(:state AS text) IS NULL OR f.state = :state)
+        AND (CAST(:after AS uuid) IS NULL OR (f.source, f.path) > (
+            SELECT source, path FROM store_files WHERE group_id = :group AND file_id = :after
+        ))
+    ORDER BY f.source, f.path LIMIT :limit
+""")
 _STORES = text("""
     SELECT s.store_id, s.name, s.run_id, s.type, s.config, s.state, s.state_reason, s.created_at, s.used_at, s.loaded_at, s.scanned_at,
         i.items, i.pending, f.files, a.attachments, a.attachment_bytes

@@ -79,6 +79,16 @@ class Batch:
         """It may take so long from now on: for handlers that wait for others. The claim itself stays short, and is renewed."""
         self.until = max(self.until, time.monotonic() + seconds)
 
+    def only(self, subject_id: UUID) -> Batch:
+        """The same for one of the subjects: to be finished in a transaction of its own, while the others go on."""
+        return Batch(self.kind, [subject_id], scope=self.scope)
+
+    @property
+    def group_id(self) -> str:
+        """Whose the subjects are."""
+        (group_id,) = self.scope.groups
+        return group_id
+
     def renew(self) -> None:
         """Claim the subjects for another lease."""
         with within(self.scope), unit_of_work() as connection:

@@ -11,11 +11,13 @@ from models.stores import actions, rows
 from models.stores.kinds.kept import KeptStore
 from tasks.framework.rpc import implements
 from tasks.stores import blackboard, sending, simple
+from tasks.stores.files import searching
 
 #: Type → what searches its stores. Each opens connections of its own, in the scope of the group.
 SEARCHES: Mapping[str, Callable[[KeptStore, RetrieveItems], FoundItems]] = {
     "simple": simple.search,
     "blackboard": blackboard.search,
+    "file": searching.search,
     "mem0": sending.search,
 }
 

@@ -10,7 +10,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.errors import NotFound
-from jiyi.protocol.stores.asking import ItemsQuery, MapQuery, OperationsQuery, RetrieveItems, StoreName, StoresQuery
+from jiyi.protocol.stores.asking import FilesQuery, ItemsQuery, MapQuery, OperationsQuery, RetrieveItems, StoreName, StoresQuery
 from models.stores import actions, reads
 from web.accounts.identity import who
 from web.admin import frame, inputs
@@ -21,7 +21,7 @@ from web.admin.pages import page, reads_database, redirect_to
 blueprint = Blueprint("stores", __name__)
 PAGES = (Page("memory", lazy_gettext("Stores"), "stores.index"),)
 
-STORES_PER_PAGE, ITEMS_PER_PAGE, OPERATIONS_SHOWN = 50, 30, 20
+STORES_PER_PAGE, ITEMS_PER_PAGE, FILES_SHOWN, OPERATIONS_SHOWN = 50, 30, 30, 20
 #: Characters of a line, of a question that is tried, and items that it finds.
 LINE_CHARS, QUERY_CHARS, TRIED = 300, 2_000, 5
 NO_STORE = lazy_gettext("There is no store “%(name)s” in the group “%(group)s”.")
@@ -65,7 +65,8 @@ def _store(connection: Connection, group: str, name: str, run_id: str) -> dict[s
         return None
     before = inputs.whole("before", inputs.MAX_BIGINT)
     items = reads.page_of_items(connection, group, ItemsQuery(name=name, run_id=run_id, limit=ITEMS_PER_PAGE, before=before))
-    return {"store": store, "items": items.items, "next": items.next, "before": before}
+    files = reads.page_of_files(connection, group, FilesQuery(name=name, run_id=run_id, limit=FILES_SHOWN, state=asked("state")))
+    return {"store": store, "items": items.items, "next": items.next, "before": before, "files": files.files}
 
 
 @blueprint.post("/stores/<name:name>/reindex")

@@ -100,6 +100,36 @@ class ItemsQuery(StoreName):
     before: int | None = Field(None, description="`next` of the page before.")
 
 
+class FilesQuery(StoreName):
+    """A page of the files of a store, in the order of their paths."""
+
+    state: Annotated[str, StringConstraints(max_length=40)] | None = Field(None, description="Only those in this state.")
+    limit: PageSize = DEFAULT_PAGE
+    after: UUID | None = Field(None, description="`next` of the page before.")
+
+
+class ListedFile(BaseModel):
+    """A file of a store's sources, and how far its index is."""
+
+    file_id: UUID
+    #: The source's path as declared, and the file's within it.
+    source: str
+    path: str
+    #: ``pending``, ``indexed``, or what is the matter, for which ``state_reason`` names the fix.
+    state: str
+    state_reason: str
+    size: int
+    chunks_count: int
+    #: Chunks that have their vector.
+    embedded: int
+    indexed_at: datetime | None
+
+
+class FilePage(BaseModel):
+    files: list[ListedFile]
+    next: UUID | None = None
+
+
 class ListedItem(MemoryItem):
     """An item in a list: with its place, and whether it has its vector."""
 
@@ -119,6 +149,9 @@ class RetrieveItems(StoreName):
     query: str = Field(max_length=MAX_QUERY)
     top_k: int = Field(3, ge=1, le=MAX_TOP_K)
     similarity_threshold: float = Field(-1, ge=-1, le=1)
+    search: Literal["hybrid", "dense", "lexical"] | None = Field(
+        None, description="How a store of files is searched: by meaning and words, or by either alone; as declared unless given."
+    )
 
 
 class FoundItems(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,11 +47,9 @@ def load(context: Context, store: KeptStore, *, once: bool) -> None:
     rows.mark_loaded(connection, store.store_id)
     path = kept_path(store.group_id, store.config.path, f"{store.name}.memory_path")
     try:
-        found = _read(path)
+        found = formats.read_items(text_of(path))
     except formats.CorruptStoreFile as error:
-        aside = _set_aside(path)
-        rows.set_state(connection, store.store_id, "corrupt", f"{path.name}: {error}; it is kept as {aside}, and the store began empty")
-        log.warning("store %s of %s: %s is corrupt, set aside as %s", store.store_id, store.group_id, path.name, aside)
+        set_aside(connection, store, path, error)
         return
     new = [(one, _new(one, once=once)) for one in found]
     stored = [items.insert(connection, store, one, revision) for _, one in new]
@@ -80,35 +78,43 @@ def write(path: Path, connection: Connection, store: KeptStore) -> int:
             count += 1
             yield items.item_of(connection, row, vector=True)
 
+    write_parts(path, formats.written(counted()))
+    return count
+
+
+def write_parts(path: Path, parts: Iterable[str]) -> None:
+    """Write a file as a whole: who reads it sees the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.writelines(formats.written(counted()))
+            file.writelines(parts)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    return count
 
 
-def _read(path: Path) -> list[MemoryItem]:
+def text_of(path: Path) -> str:
+    """What is in a file; "" if there is none. Raises :class:`formats.CorruptStoreFile` or :class:`ConfigError`."""
     try:
         if path.stat().st_size > formats.MAX_FILE:
             raise formats.CorruptStoreFile(f"has more than {formats.MAX_FILE:,} bytes")
-        return formats.read_items(path.read_text(encoding="utf-8"))
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return []
+        return ""
     except UnicodeDecodeError:
         raise formats.CorruptStoreFile("is no UTF-8") from None
     except OSError as error:
         raise ConfigError([f"memory_path: {path.name!r} cannot be read: {error.strerror}"]) from None
 
 
-def _set_aside(path: Path) -> str:
+def set_aside(connection: Connection, store: KeptStore, path: Path, error: formats.CorruptStoreFile) -> None:
+    """Keep a corrupt file under another name, and say so in the store's state (DA-51)."""
     aside = path.with_name(f"{path.name}{ASIDE}{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
     path.rename(aside)
-    return aside.name
+    rows.set_state(connection, store.store_id, "corrupt", f"{path.name}: {error}; it is kept as {aside.name}, and the store began empty")
+    log.warning("store %s of %s: %s is corrupt, set aside as %s", store.store_id, store.group_id, path.name, aside.name)
 
 
 def _new(item: MemoryItem, *, once: bool) -> NewItem:

@@ -15,10 +15,13 @@ from uuid import UUID
 
 import pytest
 from flask import Flask
+from sqlalchemy import Connection
 
 from jiyi.client.transports.caller import Caller
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import build
+from jiyi.protocol.growth.heartbeat import CorrectAgent
+from jiyi.protocol.growth.schedules import CreateSchedule
 from jiyi.protocol.tiers.knowledge import PromoteBody
 from jiyi.tiers.digest import Digest
 from models.actions import ACTIONS
@@ -26,6 +29,8 @@ from models.db.actions import Action, Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.erasure.actions import request_erasure
+from models.growth import alerts, heartbeat_actions, schedule_actions
+from models.growth.alerts import NewAlert
 from models.memory.inbox import store
 from models.queue import dead_letters
 from models.reflection import reflections
@@ -48,6 +53,7 @@ NOT_OF_A_GROUP = {"job": "snapshot", "name": "agents.list"}
 OF_NO_GROUP = {
     *("list_queues", "describe_memory_node", "extract_session_memories", "estimate_content_tokens", "embedding_create"),
     *("compactor_estimate_text_tokens", "compactor_estimate_messages_tokens", "compactor_check_threshold", "compactor_compact"),
+    *("schedule_parse", "heartbeat_get", "health_snapshot"),
 }
 #: Commands of conversations that write what they are given: under an agent of the asker's own, whom nothing else is asked of.
 WRITING = {
@@ -60,6 +66,7 @@ WRITING = {
         "extract_and_store_memories",
     ),
     "viking_load_industry_keywords",
+    *("schedule_create", "heartbeat_configure", "heartbeat_enable", "heartbeat_disable", "heartbeat_interact", "heartbeat_correct"),
 }
 #: Statuses that tell nothing: not found, not allowed, wrong, no answer.
 SILENT = {403, 404, 422, 503, 504}
@@ -114,6 +121,7 @@ class Other:
             connection.exec_driver_sql(
                 "UPDATE quarantine_logs SET working_until = now() + interval '1 day' WHERE entry_id = %s", (said.event_id,)
             )
+            _appointments(connection, group)
             digest_id = digests.store(connection, group, EARLY, EARLY, 0, Digest(()), [], SECRET)
         self.ids = {
             "node_id": [seen.event_id, thought.event_id],
@@ -207,6 +215,16 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
 }
 
 
+def _appointments(connection: Connection, group: str) -> None:
+    """A schedule, a heartbeat and an alert that all say the secret."""
+    who, now = Actor(group, "test"), datetime.now(UTC)
+    asked = CreateSchedule(agent_id=AGENT, kind="cron", cron="0 9 * * *", task=SECRET, tz="UTC")
+    done_within(connection, schedule_actions.create_schedule, who, asked)
+    done_within(connection, heartbeat_actions.heartbeat_correct, who, CorrectAgent(agent_id=AGENT, kind=SECRET))
+    new = NewAlert(agent_id=AGENT, source="schedule", title=SECRET, content=SECRET, urgency="high", channel="ui", deliver_at=now)
+    alerts.add(connection, group, [new], now)
+
+
 def asked_of_conversations(operation: Operation, other: Other) -> list[dict[str, Any]]:
     """Its first example, with everything of the other group that it can name."""
     if operation.body is None:
@@ -229,7 +247,7 @@ def requests_of(operation: Operation, other: Other) -> list[tuple[str, dict[str,
         values = [NOT_OF_A_GROUP[name]] if name in NOT_OF_A_GROUP else other.ids[name]  # a new kind of id: make one in ``Other``
         paths = [path.replace(f"{{{name}}}", quote(str(value), safe="")) for path in paths for value in values]
     takes_something = operation.query is not None or operation.body is not None
-    if operation.tag == "conversations":
+    if operation.tag in ("conversations", "growth"):
         asked = asked_of_conversations(operation, other)
     else:
         asked = ASKING[operation.id](other) if takes_something else [{}]  # a new operation: say how it asks for all there is
@@ -292,6 +310,9 @@ def state_of(other: Other) -> Any:
             ("digests", "digest_id"),
             ("knowledge", "knowledge_id, demoted_at"),
             ("knowledge_history", "history_id"),
+            ("schedules", "schedule_id, state"),
+            ("alerts", "alert_id, acknowledged_at"),
+            ("heartbeats", "agent_id, enabled, corrections"),
         ):
             statement = (
                 f"SELECT {columns} FROM {table} WHERE group_id = %s ORDER BY 1, 2"

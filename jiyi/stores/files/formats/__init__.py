@@ -1,0 +1,50 @@
+"""The text of a file, by its suffix (DA-38)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePath
+
+from jiyi.stores.files.decoding import Decoded, decode
+from jiyi.stores.files.states import Unusable
+
+#: Characters of one file's text: some 2,000 pages. A book in one file is better split into its chapters.
+MAX_TEXT_CHARS = 10_000_000
+
+
+def suffix_of(name: str) -> str:
+    """A file name's suffix in lower case, with its dot; "" without one."""
+    return PurePath(name).suffix.lower()
+
+
+def text_of(data: bytes, name: str, encoding: str = "utf-8") -> Decoded:
+    """The text in a file's bytes; ``name`` has the suffix that says how it is read, any other than the known ones as text.
+
+    Raises:
+        Unusable: with the state that says why not; ``empty`` if there is no text in it.
+    """
+    suffix = suffix_of(name)
+    if suffix == ".pdf":
+        from jiyi.stores.files.formats.pdf import pdf_text
+
+        return checked(Decoded(pdf_text(data), "pdf"))
+    found = decode(data, encoding)
+    read = _readers().get(suffix)
+    return checked(found if read is None else Decoded(read(found.text), found.encoding))
+
+
+def checked(found: Decoded) -> Decoded:
+    """The same, if there is text in it and not too much. Raises :class:`Unusable`."""
+    if len(found.text) > MAX_TEXT_CHARS:
+        raise Unusable("too_large", f"its text has {len(found.text):,} characters, more than {MAX_TEXT_CHARS:,}: split the file")
+    if not found.text.strip():
+        raise Unusable("empty", "there is no text in it; a PDF of scanned pages has to go through text recognition (OCR) first")
+    return found
+
+
+def _readers() -> dict[str, Callable[[str], str]]:
+    from jiyi.stores.files.formats.html import html_text
+    from jiyi.stores.files.formats.json_lines import json_text
+    from jiyi.stores.files.formats.tables import csv_text
+
+    return {".html": html_text, ".htm": html_text, ".csv": csv_text, ".json": json_text}

@@ -1,0 +1,20 @@
+"""What can be the matter with a file of a store: one word that is stored, and the sentence beside it that names the fix."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+#: ``pending``: to be read. ``indexed``: its text is found, though vectors may still be owed. All others: nothing of it is found.
+FileState = Literal[
+    "pending", "indexed", "empty", "too_large", "encrypted", "undecodable", "binary", "malformed", "outside", "unreadable", "unstable"
+]
+FILE_STATES: tuple[FileState, ...] = get_args(FileState)
+
+
+class Unusable(ValueError):  # noqa: N818 – it is a state, and no fault of the service
+    """A file that cannot be indexed as it is: ``state`` is stored with it, the message says why and what helps."""
+
+    def __init__(self, state: FileState, reason: str) -> None:
+        self.state = state
+        self.reason = reason
+        super().__init__(f"{state}: {reason}")

@@ -1,0 +1,131 @@
+"""The index of a store of files, written to the file of its ``index_path`` and read from it (DA-39, DA-42, DA-47).
+
+The database holds the index. The file is for taking it elsewhere: an index that was built beforehand spares its vectors.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import numpy as np
+from sqlalchemy import Connection, text
+
+from jiyi.protocol.stores.asking import SavedStore
+from jiyi.protocol.stores.items import MemoryItem
+from jiyi.protocol.wire.vectors import Float32
+from jiyi.stores import formats
+from jiyi.stores.files.changes import Found, Place
+from jiyi.stores.files.chunks import chunk_of
+from jiyi.stores.files.index_format import IndexConfig, IndexedFile, SavedIndex, read_index, written
+from jiyi.text.tokens import tokens
+from models.db.actions import Context
+from models.stores import items
+from models.stores import rows as stores
+from models.stores.files import rows
+from models.stores.kinds import storefiles
+from models.stores.kinds.kept import KeptStore
+from models.stores.paths import kept_path
+
+log = logging.getLogger(__name__)
+
+
+def save(context: Context, store: KeptStore) -> SavedStore:
+    """Write the index to the store's file, as a whole; without a path there is nothing to write."""
+    connection = context.connection
+    where = {"group": store.group_id, "store": store.store_id}
+    count = int(connection.execute(items.COUNT, where).scalar_one())
+    if store.config.path is None:
+        return SavedStore(path=None, items=count)
+    path = kept_path(store.group_id, store.config.path, f"{store.name}.index_path")
+    model = connection.execute(_MODEL, where).scalar_one_or_none()
+    config = IndexConfig(chunk_size=store.config.chunk_size, chunk_overlap=store.config.chunk_overlap, embedding_model=model)
+    storefiles.write_parts(path, written(_files(connection, store), _items(connection, store), config))
+    if store.state == "corrupt":
+        stores.set_state(connection, store.store_id, "ready")
+    return SavedStore(path=str(path), items=count)
+
+
+def load(context: Context, store: KeptStore) -> None:
+    """Take over the index in the store's file, the first time, if it says which model made its vectors.
+
+    The scan that follows keeps of it what the files still say. A corrupt file is set aside, and reported (DA-51).
+    """
+    connection = context.connection
+    if store.loaded or store.config.path is None:
+        return
+    stores.bump(connection, store.store_id)
+    stores.mark_loaded(connection, store.store_id)
+    path = kept_path(store.group_id, store.config.path, f"{store.name}.index_path")
+    try:
+        index = read_index(storefiles.text_of(path))
+    except formats.CorruptStoreFile as error:
+        storefiles.set_aside(connection, store, path, error)
+        return
+    if index is None or index.config.embedding_model is None:
+        return
+    if connection.execute(items.COUNT, {"group": store.group_id, "store": store.store_id}).scalar_one():
+        return
+    _take_over(connection, store, index)
+
+
+def _take_over(connection: Connection, store: KeptStore, index: SavedIndex) -> None:
+    """Texts and vectors, file by file. Each file is read again before its chunks count: what is spared are the vectors of equal texts."""
+    revision = stores.bump(connection, store.store_id, dropped=True)
+    by_place: dict[tuple[str, str], list[MemoryItem]] = {}
+    for item in index.contents:
+        if isinstance(source := item.metadata.get("source"), str) and isinstance(path := item.metadata.get("file_path"), str):
+            by_place.setdefault((source, path), []).append(item)
+    for place, contents in by_place.items():
+        added = rows.add(connection, store.group_id, store.store_id, [Found(Place(*place), 0, 0)])
+        chunks = [chunk_of(store.store_id, *place, number, item.content_summary) for number, item in enumerate(contents)]
+        for file_id in added:
+            words = [" ".join(tokens(chunk.text)) for chunk in chunks]
+            rows.write_chunks(connection, store.group_id, store.store_id, file_id, revision, chunks, words, {"file_path": place[1]})
+        vectors = [
+            {"id": chunk.item_id, "vector": vector, "model": index.config.embedding_model}
+            for chunk, item in zip(chunks, contents, strict=True)
+            if (vector := _vector(item.embedding)) is not None
+        ]
+        if vectors:
+            connection.execute(_FILL, vectors)
+
+
+def _vector(given: list[float] | None) -> Float32 | None:
+    """As long as 1; None where it is none that could be compared."""
+    made = np.asarray(given or [], dtype=np.float64)
+    length = float(np.linalg.norm(made))
+    return (made / length).astype(np.float32) if np.isfinite(length) and length > 0 else None
+
+
+def _files(connection: Connection, store: KeptStore) -> Iterator[tuple[str, IndexedFile]]:
+    for row in connection.execute(_FILES, {"group": store.group_id, "store": store.store_id}):
+        name = row.path if row.source.endswith(row.path) else f"{row.source.rstrip('/')}/{row.path}"
+        yield (
+            name,
+            IndexedFile(
+                hash=bytes(row.file_hash).hex(),
+                size=row.size,
+                chunks_count=row.chunks_count,
+                indexed_at=row.indexed_at.timestamp(),
+                source=row.source,
+                path=row.path,
+                encoding=row.encoding,
+            ),
+        )
+
+
+def _items(connection: Connection, store: KeptStore) -> Iterator[MemoryItem]:
+    for row in items.every(connection, store):
+        yield items.item_of(connection, row, vector=True)
+
+
+_MODEL = text("""
+    SELECT embedding_model FROM store_items WHERE group_id = :group AND store_id = :store AND embedding_model IS NOT NULL
+    GROUP BY embedding_model ORDER BY count(*) DESC LIMIT 1
+""")
+_FILES = text("""
+    SELECT source, path, file_hash, size, chunks_count, indexed_at, encoding FROM store_files
+    WHERE group_id = :group AND store_id = :store AND state = 'indexed' ORDER BY source, path
+""")
+_FILL = text("UPDATE store_items SET embedding = :vector, embedding_model = :model WHERE item_id = :id")

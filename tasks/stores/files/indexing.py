@@ -1,0 +1,164 @@
+"""One file becomes chunks (DA-40…DA-43): read, cut, and written in one transaction."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from jiyi.errors import ConfigError
+from jiyi.settings import get_settings
+from jiyi.stores.config.types import FileMemoryConfig, FileSource
+from jiyi.stores.files.chunks import chunks_of
+from jiyi.stores.files.days import day_of
+from jiyi.stores.files.decoding import Decoded
+from jiyi.stores.files.formats import suffix_of
+from jiyi.stores.files.states import Unusable
+from jiyi.text.tokens import tokens
+from models.db.connection import unit_of_work
+from models.queue import pending_work
+from models.queue.wakeups import wake
+from models.stores import paths
+from models.stores import rows as stores
+from models.stores.files import rows
+from models.stores.files.rows import FileRow, Outcome
+from models.stores.items import EMBED_ITEMS
+from models.stores.kinds.file import INDEX
+from models.stores.kinds.kept import KeptStore
+from tasks.framework.work import Batch, work_task
+from tasks.stores.files import disk
+from tasks.stores.files.disk import Contents
+from tasks.stores.files.extraction import text_of
+
+#: Files that one run indexes, each in a transaction of its own; and seconds that it may take: each one's are bounded.
+FILES_A_RUN, INDEX_TIME_LIMIT = 16, 600
+#: States that may pass without the file changing: such a file is looked at again with every scan, and what was indexed stays for
+#: the one that is being written to.
+_PASSING = frozenset({"unstable", "outside", "unreadable"})
+
+
+@work_task(INDEX, queue="upkeep", batch=FILES_A_RUN, time_limit=INDEX_TIME_LIMIT)
+def index_file(batch: Batch) -> None:
+    """Read files, and write the chunks of each in one transaction with the receipt.
+
+    Safe to repeat because a file's chunks have ids of their place, and replace those that it had: whoever dies while reading
+    leaves the old index, whoever dies after the commit leaves nothing owed.
+    """
+    with unit_of_work() as connection:
+        files = rows.find(connection, batch.group_id, batch.subject_ids)
+        found = stores.by_ids(connection, list({file.store_id for file in files.values()}))
+    for file_id in batch.subject_ids:
+        one, file = batch.only(file_id), files.get(file_id)
+        if file is None or file.store_id not in found:
+            with one.finish():
+                continue
+        _index(one, found[file.store_id], file)
+    wake(EMBED_ITEMS)
+
+
+def _index(batch: Batch, store: KeptStore, file: FileRow) -> None:
+    config: FileMemoryConfig = store.config
+    source = _source(config, file)
+    if source is None:  # declared no longer
+        _forget(batch, store, file)
+        return
+    path, allowed = Path(), paths.roots(store.group_id)
+    try:
+        path = disk.path_of(paths.source_path(store.group_id, source.path, "file_sources"), file.path)
+        contents = disk.read(path, allowed, get_settings().store_max_file_mb << 20)
+        if _is_indexed(file, config, source, contents):
+            _note(batch, store, file, contents)
+        else:
+            _write(batch, store, file, source, contents, text_of(contents.data, file.path, source.encoding))
+    except FileNotFoundError:
+        _forget(batch, store, file)
+    except ConfigError as error:
+        _refuse(batch, store, file, source, Unusable("outside", str(error)), path, allowed)
+    except Unusable as problem:
+        _refuse(batch, store, file, source, problem, path, allowed)
+
+
+def _source(config: FileMemoryConfig, file: FileRow) -> FileSource | None:
+    ending = suffix_of(file.path)
+    return next((one for one in config.file_sources if one.path == file.source and ending in one.endings), None)
+
+
+def _is_indexed(file: FileRow, config: FileMemoryConfig, source: FileSource, contents: Contents) -> bool:
+    cut = (file.chunk_size, file.chunk_overlap, file.encoding) == (config.chunk_size, config.chunk_overlap, source.encoding)
+    return cut and file.state == "indexed" and file.file_hash == contents.digest
+
+
+def _write(batch: Batch, store: KeptStore, file: FileRow, source: FileSource, contents: Contents, decoded: Decoded) -> None:
+    config: FileMemoryConfig = store.config
+    chunks = chunks_of(store.store_id, file.source, file.path, decoded.text, config.chunk_size, config.chunk_overlap)
+    words = [" ".join(tokens(chunk.text)) for chunk in chunks]
+    name = file.path.rpartition("/")[2]
+    day = day_of(name, decoded.text)
+    metadata = {
+        "source_type": "file",
+        "file_path": file.path,
+        "file_name": name,
+        "file_hash": contents.digest.hex(),
+        "file_size": contents.size,
+        "file_day": None if day is None else day.isoformat(),
+        "source": file.source,
+        "encoding": decoded.encoding,
+    }
+    outcome = Outcome(
+        state="indexed",
+        file_hash=contents.digest,
+        size=contents.size,
+        modified_ns=contents.modified_ns,
+        encoding=source.encoding,
+        chunk_size=config.chunk_size,
+        chunk_overlap=config.chunk_overlap,
+        chunks_count=len(chunks),
+        at=datetime.now(UTC),
+    )
+    with batch.finish() as (connection, owed):
+        if not owed:
+            return
+        revision = stores.bump(connection, store.store_id, dropped=True)
+        if not rows.is_there(connection, store.group_id, file.file_id):
+            return
+        missing = rows.write_chunks(connection, store.group_id, store.store_id, file.file_id, revision, chunks, words, metadata)
+        rows.write_outcome(connection, store.group_id, file.file_id, outcome)
+        pending_work.owe(connection, EMBED_ITEMS, [(item_id, store.group_id) for item_id in missing])
+
+
+def _note(batch: Batch, store: KeptStore, file: FileRow, contents: Contents) -> None:
+    """The bytes are those that were indexed: only their time is another."""
+    with batch.finish() as (connection, owed):
+        if owed:
+            rows.touch(connection, store.group_id, file.file_id, contents.size, contents.modified_ns, datetime.now(UTC))
+
+
+def _forget(batch: Batch, store: KeptStore, file: FileRow) -> None:
+    """It is gone."""
+    with batch.finish() as (connection, owed):
+        if owed:
+            stores.bump(connection, store.store_id, dropped=True)
+            rows.drop(connection, store.group_id, [file.file_id])
+
+
+def _refuse(batch: Batch, store: KeptStore, file: FileRow, source: FileSource, problem: Unusable, path: Path, allowed: list[Path]) -> None:
+    """Nothing can be made of it as it is: its state says why, and what was indexed of it goes, unless it is only being written to."""
+    config: FileMemoryConfig = store.config
+    size, modified_ns = disk.size_and_time(path, allowed)
+    passing = problem.state in _PASSING
+    outcome = Outcome(
+        state=problem.state,
+        reason=problem.reason,
+        size=size,
+        modified_ns=modified_ns,
+        encoding=source.encoding,
+        chunk_size=None if passing else config.chunk_size,
+        chunk_overlap=None if passing else config.chunk_overlap,
+        at=datetime.now(UTC),
+    )
+    with batch.finish() as (connection, owed):
+        if not owed:
+            return
+        if problem.state != "unstable":
+            stores.bump(connection, store.store_id, dropped=True)
+            rows.drop_chunks(connection, store.group_id, file.file_id)
+        rows.write_outcome(connection, store.group_id, file.file_id, outcome)
