@@ -71,7 +71,7 @@ def play(client: Client, file: Path = FILE) -> dict[str, list[dict[str, Any]]]:
             said = agent(TASK, given)
             rows.append({"stage": stage, "given": _given(given), "scores": [round(score, 3) for score in given.scores], "written": {}})
         done = memory.update(node_id, TASK, said)
-        failed = {name: {"reason": reason} for name, reason in done.failed.items()}
+        failed: dict[str, Any] = {name: {"reason": reason} for name, reason in done.failed.items()}
         rows[-1]["written"] = {name: {"item": one.item_id, "reason": one.reason} for name, one in done.written.items()} | failed
         told[node_id] = rows
     return told

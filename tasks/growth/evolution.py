@@ -157,5 +157,6 @@ def _compared(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> lis
     """The others with how like the candidate each is."""
     if not others:
         return []
-    own, *vectors = embedder().passages([f"{one.name}\n{one.description}" for one in (candidate, *others)])
+    texts = [f"{candidate.name}\n{candidate.description}", *(f"{one.name}\n{one.description}" for one in others)]
+    own, *vectors = embedder().passages(texts)
     return [Known(one.name, one.triggers, one.body, float(own @ vector)) for one, vector in zip(others, vectors, strict=True)]

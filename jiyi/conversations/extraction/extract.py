@@ -20,6 +20,7 @@ from jiyi.conversations.extraction.words import CHANGE, FIRST_PERSON
 from jiyi.conversations.types import MAX_CONTENT_CHARS, MAX_EXPERIENCES, MAX_MEMORIES, CombinedExtraction, ExtractedMemory, Message
 from jiyi.providers.llms.questions import Extraction, Poignancy
 from jiyi.providers.llms.rules.poignancy import weigh
+from jiyi.text.changes import CHANGE
 from jiyi.text.words import keywords_ranked
 
 #: Keywords of a memory.

@@ -53,7 +53,7 @@ ACTIONS: dict[ArtifactKind, dict[str, Action[Any, Any]]] = {
         "archive": module.archive,
         "delete": module.delete,
     }
-    for kind, module in (("skill", skills), ("pipeline", workflows))
+    for kind, module in zip(get_args(ArtifactKind), (skills, workflows), strict=True)
 }
 WITH_REASON = ("accept", "decline", "archive")
 
@@ -129,7 +129,7 @@ def of_agent(connection: Connection, group: str, agent: str) -> dict[str, Any] |
 @blueprint.post("/growth/<any(skills, workflows):which>/<uuid:artifact_id>/<any(accept, decline, enable, disable, archive, delete):verb>")
 def decide(which: str, artifact_id: UUID, verb: str) -> ResponseReturnValue:
     """A decision. Safe to repeat because a second one of the same is refused."""
-    reason = {"reason": request.form.get("reason") or None} if verb in WITH_REASON else {}
+    reason: dict[str, Any] = {"reason": request.form.get("reason") or None} if verb in WITH_REASON else {}
     perform(ACTIONS[KINDS[which]][verb], id=artifact_id, **reason)
     if verb == "delete":
         return redirect_to(url_for("growth.page", group=frame.group(), kind=which))
