@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from jiyi.providers import guarded
 from jiyi.providers.embedders.hashing import HashingEmbedder
 
 #: Values of the vectors that a good reply has.
@@ -239,6 +240,10 @@ def vendor() -> Iterator[Vendor]:
         yield server
     finally:
         server.close()
+        # Its clients' connections, too: a socket that the garbage collector closes fails the test that runs at that moment.
+        for client in guarded._client.made():
+            client.close()
+        guarded._client.cache_clear()
 
 
 def _handler(server: Vendor) -> type[BaseHTTPRequestHandler]:

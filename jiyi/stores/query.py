@@ -20,7 +20,7 @@ LOOKED_AT = 40_000
 
 #: Instructions, at the beginning only, each up to its comma or sentence end. Their articles tell "You are a poet," from "You are right,".
 _PREFIX = re.compile(
-    r"\s*(?:(?:Agent|Model) Role:[^\n]{0,300}\n\s*\n"
+    r"[ \t\n]{0,10}(?:(?:Agent|Model) Role:[^\n]{0,300}\n[ \t]{0,10}\n"
     r"|You are (?:an?|the) [^,，.。!！?？\n]{0,200}[,，.。!！]"
     r"|(?:The )?[Uu]ser will input [^,，.。!！?？\n]{0,200}[,，.。!！]"
     r"|You need to [^,，.。!！?？\n]{0,200}[,，.。!！]"
@@ -74,9 +74,9 @@ def _cut(text: str, most: int) -> str:
 _DEVALL_STRIPPED = tuple(
     re.compile(pattern)
     for pattern in (
-        r"(?:You are|你是一位)[^,，]{0,2000}[,，]",
-        r"(?:User will input|用户会输入)[^,，]{0,2000}[,，]",
-        r"(?:You need to|你需要)[^,，]{0,2000}[,，]",
+        r"(?:You are|你是一位)[^,，]{0,500}[,，]",
+        r"(?:User will input|用户会输入)[^,，]{0,500}[,，]",
+        r"(?:You need to|你需要)[^,，]{0,500}[,，]",
     )
 )
 _DEVALL_ENDS = re.compile(r"[。！？；\n]")

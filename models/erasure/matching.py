@@ -18,6 +18,7 @@ from jiyi.protocol.erasure import Erasure
 from models.erasure import noting, tiers
 from models.memory.tables import Agent, MemoryNode, StoredEvent
 from models.reflection.tables import Reflection
+from models.stores.tables import StoreItem
 from models.tiers.tables import KnowledgeRow, QuarantineLog
 
 #: Rows looked through in one transaction.
@@ -94,11 +95,13 @@ def page_of_events(connection: Connection, group_id: str, after: int) -> list[An
 
 #: A million rows take seconds, on a busy server minutes.
 _LONG_STATEMENT_TIMEOUT = text("SET LOCAL statement_timeout = '30min'")
-# Who speaks in a workflow, or has knowledge of their own, is an agent here, with or without memories.
+# Who speaks in a workflow or into a store, or has knowledge of their own, is an agent here, with or without memories.
+_ROLE = StoreItem.item_metadata["agent_role"].astext
 _EVERYONE = union(
     select(Agent.agent_id).where(Agent.group_id == bindparam("group")),
     select(QuarantineLog.agent_id).where(QuarantineLog.group_id == bindparam("group")),
     select(KnowledgeRow.agent_id).where(KnowledgeRow.group_id == bindparam("group"), KnowledgeRow.agent_id.is_not(None)),
+    select(_ROLE).where(StoreItem.group_id == bindparam("group"), _ROLE.is_not(None)),
 ).subquery("everyone")
 _AGENTS = select(_EVERYONE.c.agent_id).order_by(_EVERYONE.c.agent_id)
 _IS_AGENT = select(_EVERYONE.c.agent_id).where(_EVERYONE.c.agent_id == bindparam("agent"))

@@ -235,6 +235,26 @@ def test_a_migration_may_take_longer_than_the_services_statements(empty: Databas
     assert empty.revision() == "0005"
 
 
+def test_a_memorys_foreign_key_is_checked_by_the_primary_key_before_the_first_analyze(empty: Database) -> None:
+    empty.run("upgrade", "head")
+    row = {**ROWS["memory_nodes"], "node_id": None, "node_count": None, "type_count": None}
+    marks = ", ".join({"node_id": "gen_random_uuid()", "node_count": "n", "type_count": "n"}.get(column, "%s") for column in row)
+    empty.fill()
+    check = "EXPLAIN (GENERIC_PLAN) SELECT FROM ONLY memory_nodes x WHERE node_id = $1 AND group_id = $2 FOR KEY SHARE OF x"
+    with psycopg.connect(empty.url.replace("+psycopg", "")) as connection:  # uncommitted, so nothing can be analysed meanwhile
+        connection.execute(
+            f"INSERT INTO memory_nodes ({', '.join(row)}) SELECT {marks} FROM generate_series(2, 300) n".encode(),
+            [value for value in row.values() if value is not None],
+        )
+
+        def plan() -> str:
+            return "\n".join(line for (line,) in psycopg.ClientCursor(connection).execute(check.encode()).fetchall())
+
+        assert "using memory_nodes_pkey" in plan()
+        connection.execute("SELECT pg_clear_attribute_stats(current_schema(), 'memory_nodes', 'group_id', false)")
+        assert "using memory_nodes_pkey" not in plan()  # so the line above can fail
+
+
 # Item 17: code and database that do not belong together
 
 

@@ -13,13 +13,12 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import ConfigError, InvalidRequest, NotFound
-from jiyi.protocol.stores.asking import AttachmentQuery, StoreName, UpdateStore
+from jiyi.protocol.stores.asking import AttachmentQuery, MapQuery, StoreName, UpdateStore
 from jiyi.protocol.stores.items import Snapshot, SnapshotBlock
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.operations import prune
-from models.stores import actions
-from models.stores.kinds import simple as simple_kind
+from models.stores import actions, rows
 from models.stores.paths import kept_path, own_folder, source_path
 from tests.integration.stores.kept import BOARD, SIMPLE, Kept, embed
 
@@ -122,7 +121,7 @@ def test_da55_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatc
     root.mkdir()
     (root / "link").symlink_to(outside)
     (root / "loop").symlink_to(root / "loop")
-    monkeypatch.setattr(get_settings(), "store_roots", str(root))
+    monkeypatch.setattr("models.stores.paths.get_settings", lambda: get_settings().model_copy(update={"store_roots": str(root)}))
     for path in ("/proc/self/environ", "/etc/passwd", f"{root}/../outside/a.md", f"{root}/link/a.md", "\0", str(root) + "x"):
         with pytest.raises(ConfigError, match="memory"):
             source_path(kept.group, path, "memory[0].config.file_sources[0].path")
@@ -137,7 +136,7 @@ def test_da55_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatc
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_da55_a_folder_that_cannot_be_written_is_refused(kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tmp_path.chmod(0o500)
-    monkeypatch.setattr(get_settings(), "store_roots", str(tmp_path))
+    monkeypatch.setattr("models.stores.paths.get_settings", lambda: get_settings().model_copy(update={"store_roots": str(tmp_path)}))
     with pytest.raises(ConfigError, match="cannot be written"):
         kept.apply({**SIMPLE, "config": {"memory_path": str(tmp_path / "a.json")}})
 
@@ -195,8 +194,6 @@ def test_da09_secrets_are_neither_kept_in_clear_nor_shown(kept: Kept) -> None:
     assert "sk-very-secret" not in f"{row} {audit}"
     assert b"sk-very-secret" not in bytes(row.secrets)
     with unit_of_work() as connection:
-        from models.stores import rows
-
         assert rows.need(connection, kept.group, "notes").config.embedding.api_key.get_secret_value() == "sk-very-secret"
 
 
@@ -228,8 +225,6 @@ def test_nobody_sees_another_tenants_store(kept: Kept) -> None:
 
 
 def test_da06_the_map_has_what_nodes_use(kept: Kept) -> None:
-    from jiyi.protocol.stores.asking import MapQuery
-
     kept.apply(
         SIMPLE, BOARD, nodes=({"id": "a", "memories": [{"name": "board", "read": False}, {"name": "notes", "retrieve_stage": ["pre"]}]},)
     )
@@ -247,7 +242,3 @@ def test_reindexing_owes_every_vector_anew(kept: Kept) -> None:
     assert kept.perform(actions.reindex, StoreName(name="notes")).owed == 1
     assert (kept.state().pending, embed()) == (1, 1)
     assert kept.state().pending == 0
-
-
-def test_the_kinds_check_what_only_the_service_knows() -> None:
-    assert simple_kind.KEPT.check is simple_kind.check
