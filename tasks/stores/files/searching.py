@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from jiyi.errors import ProviderUnavailable, SettingsError
 from jiyi.protocol.stores.asking import FoundItems, RetrieveItems
-from jiyi.protocol.stores.items import Hit
+from jiyi.protocol.stores.items import Hit, MemoryItem
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from jiyi.stores.files.scoring import Scores, best, score
@@ -52,7 +52,7 @@ def _vector(embedder: StoreEmbedder, text: str) -> tuple[Float32 | None, list[st
         return None, [f"searched by words alone: {error}"]
 
 
-def _hit(index: FileIndex, scores: Scores, row: int, item: items.MemoryItem) -> Hit:
+def _hit(index: FileIndex, scores: Scores, row: int, item: MemoryItem) -> Hit:
     has_vector = scores.cosine is not None and index.chunks.corpus.lengths[row] > 0
     return Hit(
         item=item,
