@@ -45,7 +45,10 @@ class Asked(Question):
 
 
 def read(path: Path = CHAT) -> Agent:
-    chat = json.loads(path.read_text(encoding="utf-8"))
+    return agent_of(json.loads(path.read_text(encoding="utf-8")))
+
+
+def agent_of(chat: dict[str, Any]) -> Agent:
     memories = [
         Memory(
             key=turn["id"],

@@ -2,7 +2,7 @@
 
     python -m bench.injection FILE [--json] [--limit CONVERSATIONS] [--budgets 500,1000,2000]
 
-``FILE`` is LoCoMo's or BEAM's JSON (see ``docs/benchmarks.md``), or the project's own ``bench/chat.json``.
+``FILE`` is LoCoMo's or BEAM's JSON (see ``docs/benchmarks.md``), or the project's own ``bench/chat.json`` or ``bench/changes.json``.
 Everything goes through the two calls of the loop, with the
 default embedder and no LLM. A turn of the evidence counts if one line of the context has at least 80 % of its tokens:
 
@@ -14,6 +14,8 @@ default embedder and no LLM. A turn of the evidence counts if one line of the co
     share of the questions that have at least one turn of their evidence in the context
 ``changed_right``
     of the questions about what has changed: what holds today is there, and what does not is left out or marked as earlier
+``unmarked``
+    of the questions about what has not: a turn of their evidence is there, and not marked as earlier
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ PATIENCE = 60.0
 SETTINGS = {"extract_window_seconds": "0", "extract_wait_seconds": "1", "embedder_query_timeout": "60"}
 FLUSH_SECONDS = 600.0
 #: What a line says that is no longer so.
-EARLIER = re.compile(r"\((?:no longer so since .*|said anew .*|.*起已改变|.*另有新说法)\)$")
+EARLIER = re.compile(r"\((?:earlier; |早先；|no longer so since ).*\)$")
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Answered:
     tokens: int
     #: None where nothing has changed.
     changed_right: bool | None
+    #: Whether a turn of the evidence is there, and not marked as earlier.
+    stands: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,10 @@ class Talk:
 
 def read(path: Path, limit: int | None = None) -> list[Talk]:
     """LoCoMo's form, which BEAM has, too, or that of the project's chat. Speakers are people, or ``user`` and ``assistant``."""
-    agents = [chat.read(path)] if path.name == chat.CHAT.name else locomo.read(path, limit)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    chats = [content] if isinstance(content, dict) else content
+    own = all("sessions" in one for one in chats)
+    agents = [chat.agent_of(one) for one in chats[:limit]] if own else locomo.read(path, limit)
     return [_talk(agent) for agent in agents]
 
 
@@ -120,12 +127,22 @@ def ask(loop: ConversationLoop, talk: Talk) -> Iterator[Answered]:
         lines = prompt.splitlines()
         shown = [Counter(tokens(line)) for line in lines]
         recall = sum(counts(turn, shown) for turn in question.evidence) / len(question.evidence)
-        yield Answered(recall, estimate_tokens(prompt), _changed_right(question, lines) if question.outdated else None)
+        changed_right = _changed_right(question, lines) if question.outdated else None
+        yield Answered(recall, estimate_tokens(prompt), changed_right, _stands(question, _today(lines)))
 
 
 def _changed_right(question: Asked, lines: Sequence[str]) -> bool:
-    today = [Counter(tokens(line)) for line in lines if not EARLIER.search(line)]
-    return any(counts(turn, today) for turn in question.evidence) and not any(counts(turn, today) for turn in question.outdated)
+    today = _today(lines)
+    return _stands(question, today) and not any(counts(turn, today) for turn in question.outdated)
+
+
+def _stands(question: Asked, today: Sequence[Counter[str]]) -> bool:
+    return any(counts(turn, today) for turn in question.evidence)
+
+
+def _today(lines: Sequence[str]) -> list[Counter[str]]:
+    """The tokens of the lines that are not marked as earlier."""
+    return [Counter(tokens(line)) for line in lines if not EARLIER.search(line)]
 
 
 def remember(client: Client, talks: Sequence[Talk], console: Console) -> None:
@@ -160,14 +177,18 @@ def run(path: Path, limit: int | None, budgets: Sequence[int], console: Console)
 
 def _figures(answers: Sequence[Answered], budget: int) -> dict[str, float]:
     changed = [answer.changed_right for answer in answers if answer.changed_right is not None]
-    return {
+    still = [answer.stands for answer in answers if answer.changed_right is None]
+    figures = {
         "evidence_recall": round(mean(answer.recall for answer in answers), DECIMALS),
         "tokens_max": max(answer.tokens for answer in answers),
         "tokens_mean": round(mean(answer.tokens for answer in answers), 1),
         "over": sum(answer.tokens > budget for answer in answers),
         "right": round(mean(answer.recall > 0 for answer in answers), DECIMALS),
         "questions": len(answers),
-    } | ({"changed": len(changed), "changed_right": round(mean(changed), DECIMALS)} if changed else {})
+    }
+    if changed:
+        figures |= {"changed": len(changed), "changed_right": round(mean(changed), DECIMALS), "unmarked": round(mean(still), DECIMALS)}
+    return figures
 
 
 def main() -> None:

@@ -30,6 +30,7 @@ from jiyi import Client
 from jiyi.memory import stanford
 from jiyi.memory.stanford import Memory
 from jiyi.polling import poll
+from jiyi.protocol.memory import KeywordStrength, MemoryRow
 
 IMPORT_SECONDS = 300
 #: ada-002's; the made-up vectors of the edge cases have as many.
@@ -103,17 +104,17 @@ def stored_as_saved(client: Client, memory: Memory, agent_id: str) -> dict[str, 
 
     Hand-made memories save no strengths, and depth 0 for thoughts: the original then computes its own, as we do.
     """
-    nodes = {node["provenance"]["node_id"]: node for node in _all_nodes(client, agent_id)}
+    nodes = {node.provenance["node_id"]: node for node in _all_nodes(client, agent_id)}
     saved = {node["node_id"]: node for node in memory.nodes}
     impossible = {node_id for node_id, node in saved.items() if node["type"] == "thought" and node["depth"] == 0}
     strengths: dict[str, dict[str, int]] = {"kw_strength_event": {}, "kw_strength_thought": {}}
     for row in _all_keywords(client, agent_id):
-        strengths[f"kw_strength_{row['memory_type']}"][row["keyword"]] = row["strength"]
+        strengths[f"kw_strength_{row.memory_type}"][row.keyword] = row.strength
     agents = client.agents.list(limit=500).rows
-    agent = next(row for row in agents if row["agent_id"] == agent_id)
+    agent = next(row for row in agents if row.agent_id == agent_id)
 
     def equal(name: str, *, but: AbstractSet[str] = frozenset()) -> bool:
-        return nodes.keys() == saved.keys() and all(nodes[key][name] == saved[key][name] for key in nodes.keys() - but)
+        return nodes.keys() == saved.keys() and all(getattr(nodes[key], name) == saved[key][name] for key in nodes.keys() - but)
 
     counters = ("importance_trigger_curr", "importance_ele_n")
     return {
@@ -121,11 +122,11 @@ def stored_as_saved(client: Client, memory: Memory, agent_id: str) -> dict[str, 
         "depth": equal("depth", but=impossible),
         "node_count": equal("node_count"),
         "type_count": equal("type_count"),
-        "counters": all(agent[name] == memory.scratch[name] for name in counters if name in memory.scratch),
+        "counters": all(getattr(agent, name) == memory.scratch[name] for name in counters if name in memory.scratch),
     }
 
 
-def _all_nodes(client: Client, agent_id: str) -> Iterator[dict[str, Any]]:
+def _all_nodes(client: Client, agent_id: str) -> Iterator[MemoryRow]:
     before = None
     while True:
         page = client.memory.nodes(agent_id, before=before, limit=500)
@@ -135,7 +136,7 @@ def _all_nodes(client: Client, agent_id: str) -> Iterator[dict[str, Any]]:
         before = page.next
 
 
-def _all_keywords(client: Client, agent_id: str) -> Iterator[dict[str, Any]]:
+def _all_keywords(client: Client, agent_id: str) -> Iterator[KeywordStrength]:
     offset = 0
     while True:
         page = client.memory.keywords(agent_id, offset=offset, limit=500)

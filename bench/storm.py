@@ -1,12 +1,12 @@
 """A bad day in minutes: everything is killed, paused, filled up and cut off while the service works; then nothing may be different.
 
-    python -m bench.storm [--minutes N] [--seed S] [--json]
+    python -m bench.storm [--minutes N] [--seed S] [--broker amqp] [--json]
 
 Producers publish events with known ids over the broker and over HTTP; others retrieve, reflect, fill working memory and
 erase. Meanwhile one fault after the other, chosen by the seed: processes and both servers are killed, stopped, paused;
 Valkey loses its bindings, its memory, its disk; PostgreSQL its connections. The processes and servers are started again by
-the service's own supervision. In the end the memory is compared with that of the same events in a group of their own,
-to which nothing happened.
+the service's own supervision. With ``--broker amqp`` the broker is a RabbitMQ, which is killed and started again, too. In the
+end the memory is compared with that of the same events in a group of their own, to which nothing happened.
 
 * **lost**: events that were accepted and are not stored. **doubled**: memories that are there twice.
 * **different**: rows of memories, vectors, strengths, counters, thoughts, pending work and dead letters that are not the same.
@@ -25,11 +25,12 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.support.faults import Faults
+from bench.support.faults import Fault, Faults
 from bench.support.lives import AGENTS, event, event_id, memory, settle, stored_ids
 from bench.support.storm_load import Load, publish_until_accepted
 from jiyi import Client
@@ -42,32 +43,50 @@ from workers.procfile import commands
 from workers.supervision.supervise import Supervisor
 
 #: Seconds that the service gets to recover from one fault, and to settle in the end.
-RECOVERY_SECONDS, SETTLE_SECONDS = 90.0, 180.0
+RECOVERY_SECONDS, SETTLE_SECONDS = 90.0, 600.0
 #: Seconds in which every queue's canary has to come back.
 CANARY_SECONDS = 120.0
 SETTINGS = {"embedder": "hashing", "importance_trigger_max": "1000000", "deaf_worker_seconds": "10", "intake_redelivery_seconds": "5"}
 
 
-def storm(minutes: float, seed: int) -> dict[str, Any]:
-    """Run it; the figures."""
+def storm(minutes: float, seed: int, broker: str = "redis") -> dict[str, Any]:
+    """Run it with the embedded Valkey as broker, or with ``broker="amqp"`` over Debian's RabbitMQ; the figures."""
     settings = {**SETTINGS, "web_port": str(ephemeral.free_port())}
-    with (
-        tempfile.TemporaryDirectory(prefix="jiyi-storm-") as folder,
-        ephemeral.database(Path(folder), **settings) as stack,
-        whole_service(),
-    ):
+    more: dict[str, Fault] = {}
+    with tempfile.TemporaryDirectory(prefix="jiyi-storm-") as folder, ExitStack() as started:
+        stack = started.enter_context(ephemeral.database(Path(folder), **settings))
+        if broker == "amqp":
+            rabbit = started.enter_context(_rabbitmq())
+            started.enter_context(ephemeral.environment(broker_url=rabbit.url))
+            more["restart RabbitMQ"] = rabbit.restart
+        started.enter_context(whole_service())
         supervisor = Supervisor(commands(), dict(os.environ), quiet=True, stack=stack)
         gave_up: list[str] = []
         supervisor.start()
         stack.watch(lambda _line: None, gave_up.append)
         try:
             ephemeral.await_answers()
-            figures = _weather(Faults(stack, list(commands())), minutes, seed, lambda: not (gave_up or supervisor.ending))
+            figures = _weather(Faults(stack, list(commands()), more), minutes, seed, lambda: not (gave_up or supervisor.ending))
         finally:
             ended_early = supervisor.ending
             supervisor.stop()
             supervisor.wait()
-    return {"seed": seed, "minutes": minutes, **figures, "gave_up": [*gave_up, *(["a process"] if ended_early else [])]}
+    return {"seed": seed, "minutes": minutes, "broker": broker, **figures, "gave_up": [*gave_up, *(["a process"] if ended_early else [])]}
+
+
+@contextmanager
+def _rabbitmq() -> Iterator[Any]:
+    from tests.smoke.rabbitmq import RabbitNode, why_absent  # the broker of the tests of faults
+
+    if reason := why_absent():
+        sys.exit(reason)
+    with tempfile.TemporaryDirectory(prefix="jiyi-rabbitmq-") as folder:
+        node = RabbitNode(Path(folder))
+        node.start()
+        try:
+            yield node
+        finally:
+            node.teardown()
 
 
 def _weather(faults: Faults, minutes: float, seed: int, alive: Callable[[], bool]) -> dict[str, Any]:
@@ -157,9 +176,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--broker", choices=("redis", "amqp"), default="redis")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     options = parser.parse_args()
-    figures = storm(options.minutes, options.seed)
+    figures = storm(options.minutes, options.seed, options.broker)
     print(json.dumps(figures, ensure_ascii=False, indent=None if options.json else 2))
     wrong = figures["lost"] or figures["doubled"] or figures["different"] or figures["deaf"] or figures["gave_up"]
     return 1 if wrong else 0

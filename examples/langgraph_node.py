@@ -63,7 +63,7 @@ def agent(state: State) -> State:
 def build(retriever: MemoryRetriever, memory: MemoryMiddleware) -> Any:
     from langgraph.graph import END, START, StateGraph
 
-    graph = StateGraph(State)
+    graph: Any = StateGraph(State)  # its types of nodes know no Callable
     graph.add_node("load_history", load_history(retriever, language="en"))
     graph.add_node("agent", agent)
     graph.add_node("remember", remember(memory, "agent"))

@@ -33,7 +33,7 @@ SECONDS = 30.0
 
 def prompts(client: Client, persona: str) -> list[ContextAnswer]:
     """The same question with each budget."""
-    return [client.context(QUESTION, system=SYSTEM, persona=persona, budget=budget, relevance_threshold=-1) for budget in BUDGETS]
+    return [client.tiers.context(QUESTION, system=SYSTEM, persona=persona, budget=budget, relevance_threshold=-1) for budget in BUDGETS]
 
 
 def known(client: Client) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, RootModel, ValidationError
 
 MAX_PROBLEMS_SHOWN = 10  # a batch of 500 bad events must not print 500 lines
 MAX_VALUE_CHARS = 60  # of an offending value quoted in a message
+#: How alike a name and the one that was probably meant are, 0 … 1.
+LIKENESS = 0.6
+#: Names that are listed where none is alike.
+MAX_NAMES_SHOWN = 12
 
 
 class JiyiError(Exception):
@@ -145,6 +150,12 @@ class NotFound(JiyiError, LookupError):  # noqa: N818 – users know it by this 
     code = "not_found"
 
 
+class Conflict(JiyiError):  # noqa: N818 – users know it by this name
+    """What was asked for does not fit what has happened meanwhile, such as somebody else's decision; nothing was changed."""
+
+    code = "conflict"
+
+
 class NotAllowed(JiyiError, PermissionError):  # noqa: N818 – users know it by this name
     """The call is not signed, or with a key that may not do this; nothing was done."""
 
@@ -187,6 +198,7 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
         ModelMismatch,
         EvidenceMissing,
         NotFound,
+        Conflict,
         NotAllowed,
         TooManyQuestions,
         ServiceError,
@@ -200,12 +212,46 @@ def join_problems(problems: Sequence[str]) -> str:
     return f"{shown}; and {hidden} more" if hidden > 0 else shown
 
 
-def problems_of(error: ValidationError) -> list[str]:
-    """One sentence per wrong field of a pydantic error: the field's path, what is wrong, the value."""
-    return [_sentence(item) for item in error.errors(include_url=False)]
+def problems_of(error: ValidationError, model: Any = None) -> list[str]:
+    """One sentence per wrong field of a pydantic error: the field's path, what is wrong, the value.
+
+    With the model (or the union of models) that was checked a name that it does not have comes with the one that was probably meant.
+    """
+    items = error.errors(include_url=False)
+    return [_sentence(item, model if place < MAX_PROBLEMS_SHOWN else None) for place, item in enumerate(items)]
 
 
-def _sentence(item: Mapping[str, Any]) -> str:
+def unknown_option(name: str, known: Collection[str], within: str = "") -> str:
+    """What is said of a name that is none of those known; ``within`` is the path to where it stands."""
+    shown = readable_part(name)
+    found = get_close_matches(shown, known, n=1, cutoff=LIKENESS) if known else []
+    told = f"unknown option '{within}{shown}'"
+    if found:
+        return f"{told}: did you mean {found[0]}?"
+    return f"{told}: known are {', '.join(sorted(known))}" if 0 < len(known) <= MAX_NAMES_SHOWN else f"{told}: there is none of this name"
+
+
+def _names_at(model: Any, path: Sequence[Any]) -> set[str]:
+    """The names of the fields that the object at a path of the model may have."""
+    models = set(_models_in(model))
+    for part in path:
+        if isinstance(part, str) and "." not in part:  # positions and the names of a union's members are no fields
+            fields = [found for one in models for name, found in one.model_fields.items() if name == part]
+            models = {found for field in fields for found in _models_in(field.annotation)}
+    return {name for one in models for name in one.model_fields}
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, RootModel):
+        yield from _models_in(annotation.model_fields["root"].annotation)
+    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    else:
+        for part in get_args(annotation):
+            yield from _models_in(part)
+
+
+def _sentence(item: Mapping[str, Any], model: Any) -> str:
     # The names of a tagged union's members are pydantic's, not the user's: they are no part of the path.
     path = ".".join(readable_part(part) for part in item["loc"] if "." not in str(part)) or "value"
     message = str(item["msg"]).removeprefix("Value error, ")
@@ -213,6 +259,10 @@ def _sentence(item: Mapping[str, Any]) -> str:
         return message  # of the whole; names the fields itself
     value = item.get("input")
     match item["type"]:
+        case "extra_forbidden" if model is not None:
+            *above, name = item["loc"]
+            within = "".join(f"{readable_part(part)}." for part in above if "." not in str(part))
+            return unknown_option(str(name), _names_at(model, above), within)
         case "union_tag_not_found":
             return "type: required, but missing (or this is no JSON object)"
         case "union_tag_invalid":

@@ -8,6 +8,8 @@ other programs know them by (``DATABASE_URL``, ``REDIS_URL``), the default.
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -18,12 +20,14 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from jiyi.errors import SettingsError, problems_of
+from jiyi.errors import SettingsError, problems_of, unknown_option
 
 PREFIX = "JIYI_"
 RUN_ENV = Path("run") / "jiyi.env"
 #: The secret that ``jiyi up`` makes, in its home.
 SECRET_FILE = "secret_key"  # noqa: S105
+#: Variables with our prefix that are no settings: of benchmarks, tests, and of docker-compose.yml.
+NO_SETTINGS = {"JIYI_BENCH_CACHE", "JIYI_SHARED_DATA", "JIYI_DATABASE_PASSWORD"}
 #: Where an embedded copy keeps its database, in its home.
 EMBEDDED_DATA = Path("postgres")
 #: Variables of other programs that are understood, and our settings that they stand for.
@@ -282,6 +286,27 @@ class Settings(BaseSettings):
         "wait", description="While the LLM is away: `wait` for it, or extract by `rules`, marked as such."
     )
 
+    # Growth: what comes of experiences and of steps that worked
+    growth_min_reuse: int = Field(
+        3, ge=1, le=1_000, description="A pattern is worth a skill when its experiences were used again so often together."
+    )
+    growth_min_confidence: float = Field(
+        0.7,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="A pattern, and a candidate, is worth a question to people from this confidence on.",
+    )
+    growth_auto_mode: bool = Field(
+        False, description="Register candidates that pass the gate without asking; they stay disabled until somebody enables them."
+    )
+    trajectory_silence_minutes: float = Field(
+        30.0, gt=0, le=10_080, description="Steps of a session that did not end are compressed after so many minutes without a new one."
+    )
+    trajectory_days: int = Field(
+        7, ge=1, le=3_650, description="Raw steps are deleted after so many days; what they were compressed to stays."
+    )
+
     # Workers
     intake_batch: int = Field(256, ge=1, le=10_000, description="Most messages that the intake takes in one transaction.")
     intake_wait_ms: int = Field(
@@ -313,6 +338,28 @@ class Settings(BaseSettings):
     retrieval_threads: int = Field(8, ge=1, le=64, description="Retrievals that one retrieval worker answers at a time.")
     upkeep_threads: int = Field(2, ge=1, le=64, description="Tasks that one upkeep worker runs at a time.")
     reflection_threads: int = Field(2, ge=1, le=64, description="Reflections that one reflection worker runs at a time.")
+    growth_threads: int = Field(2, ge=1, le=64, description="Tasks that one growth worker runs at a time.")
+    pain_confidence_step: float = Field(
+        0.25, gt=0, le=1, description="What each distinct turn that tells of a pain point adds to its confidence."
+    )
+    pain_propose_confidence: float = Field(0.7, gt=0, le=1, description="From this confidence on a solution of a pain point is proposed.")
+    pain_max_known: int = Field(
+        200, ge=1, le=1_000, description="Pain points of an agent, those felt last, that a new one is compared with."
+    )
+    identity_max_chars: int = Field(20_000, ge=200, le=200_000, description="Characters of each file that says who an agent is.")
+    identity_user_versions: int = Field(
+        50, ge=2, le=10_000, description="Versions of each agent's file USER that are kept; those of the other files all are."
+    )
+    self_reflect_conversations: int = Field(
+        5,
+        ge=0,
+        le=10_000,
+        description="An agent looks at itself when so many conversations have ended, unless it has its own number; 0: never.",
+    )
+    self_reflect_hours: int = Field(
+        24, ge=0, le=8_760, description="… and when so many hours have passed in which something was said; 0: never."
+    )
+    self_reflect_max_turns: int = Field(200, ge=2, le=1_000, description="Most turns, the latest, that one look at itself takes in.")
     reflect_minutes: int = Field(
         0,
         ge=0,
@@ -387,11 +434,21 @@ class Settings(BaseSettings):
     )
 
     # Scheduled jobs (docs/jobs.md)
+    due_scan_seconds: int = Field(
+        60,
+        ge=0,
+        le=60,
+        description="How often the job `due_scan` looks for schedules and heartbeats that are due in the next minute; 0: neither reminders nor heartbeats.",
+    )
+    schedules_max: int = Field(1_000, ge=1, le=100_000, description="Schedules that one agent may have, those that are over left out.")
     wm_expire_minutes: int = Field(
         10,
         ge=0,
         le=10_080,
         description="How often entries of working memory past their time are noted as expired and taken out; 0 switches it off.",
+    )
+    expire_items_minutes: int = Field(
+        10, ge=0, le=10_080, description="How often items past their time, which nobody finds any more, are deleted; 0 switches it off."
     )
     digest_hours: int = Field(
         168, ge=0, le=8_760, description="How often each group's quarantine is digested for those who promote; 0 switches it off."
@@ -505,12 +562,29 @@ def other_programs_addresses() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def get_settings() -> Settings:
-    """This process's settings, read once. Raises :class:`SettingsError` naming each wrong variable."""
+    """This process's settings, read once. Raises :class:`SettingsError` naming each wrong variable; warns of unknown ones."""
+    for problem in unknown_variables(os.environ):
+        warnings.warn(problem, UnknownSetting, stacklevel=2)
     try:
         return Settings()
     except ValidationError as error:
         problems = "; ".join(_name_variable(text) for text in problems_of(error))
         raise SettingsError(f"{problems}. See docs/configuration.md") from None
+
+
+class UnknownSetting(UserWarning):
+    """A variable looks like a setting, and is none: it has no effect."""
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable that has our prefix and is no setting, with the one that was probably meant."""
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    unknown = sorted(name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known | NO_SETTINGS)
+    return [f"{_unknown_variable(name, known)}; it has no effect" for name in unknown]
+
+
+def _unknown_variable(name: str, known: Collection[str]) -> str:
+    return unknown_option(name, known).replace("unknown option", "unknown setting").removesuffix("?")
 
 
 def _name_variable(problem: str) -> str:
@@ -533,6 +607,27 @@ def accepted_form(annotation: Any, metadata: list[Any]) -> str:
     return ", ".join(part for part in (kind, low, high) if part)
 
 
+#: What decides most, before anything else.
+FIRST = ("home", "group", "url", "key", "database_url", "broker_url", "redis_url", "embedder", "llm", "web_port")
+#: The sections of the other settings, each by the field that it begins with, in the order of the fields.
+SECTIONS = {
+    "valkey_appendfsync": "The web and where things are",
+    "secret_key": "Who may ([tenants.md](tenants.md))",
+    "stream_clients": "The live stream and metrics ([stream.md](stream.md))",
+    "exchange": "Limits of events and requests ([events.md](events.md))",
+    "mode": "Retrieval and importance ([retrieval.md](retrieval.md))",
+    "embedder_base_url": "Embedder ([embedders.md](embedders.md))",
+    "llm_base_url": "LLM ([llms.md](llms.md))",
+    "web_search": "Web search ([tiers.md](tiers.md))",
+    "extract_window_seconds": "Conversations ([conversations.md](conversations.md))",
+    "intake_batch": "Workers and pending work ([tuning.md](tuning.md))",
+    "reflect_minutes": "Reflection ([reflection.md](reflection.md))",
+    "deaf_worker_seconds": "Indexes and queues ([tuning.md](tuning.md))",
+    "wm_entries": "Tiers ([tiers.md](tiers.md))",
+    "digest_hours": "Scheduled jobs ([jobs.md](jobs.md))",
+}
+
+
 def documentation() -> str:
     """The text of ``docs/configuration.md``."""
     lines = [
@@ -545,13 +640,28 @@ def documentation() -> str:
         "`REDIS_URL` are understood where ours are not set and no embedded copy has its data in `$JIYI_HOME`; the broker has",
         "to be named (`JIYI_BROKER_URL`), because events that are published to another program's Redis would be lost.",
         "",
-        "| variable | default | accepts | what it does |",
-        "|---|---|---|---|",
+        "A variable that begins with `JIYI_` and is no setting is warned about, with the one that was probably meant.",
+        "",
+        "## The ten that matter first",
+        "",
+        *TABLE,
+        *map(_table_row, FIRST),
     ]
-    for name, field in Settings.model_fields.items():
-        default = "the user's data directory" if name == "home" else f"`{field.default}`" if str(field.default) else "–"
-        lines.append(f"| `{PREFIX}{name.upper()}` | {default} | {accepted_form(field.annotation, field.metadata)} | {field.description} |")
+    for name in Settings.model_fields:
+        if name in SECTIONS:
+            lines += ["", f"## {SECTIONS[name]}", "", *TABLE]
+        if name not in FIRST:
+            lines.append(_table_row(name))
     return "\n".join(lines) + "\n"
+
+
+TABLE = ("| variable | default | accepts | what it does |", "|---|---|---|---|")
+
+
+def _table_row(name: str) -> str:
+    field = Settings.model_fields[name]
+    default = "the user's data directory" if name == "home" else f"`{field.default}`" if str(field.default) else "–"
+    return f"| `{PREFIX}{name.upper()}` | {default} | {accepted_form(field.annotation, field.metadata)} | {field.description} |"
 
 
 if __name__ == "__main__":

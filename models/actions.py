@@ -10,6 +10,17 @@ from models.conversations import actions as conversations
 from models.conversations import commands, resources
 from models.db.actions import REGISTERED, Action
 from models.erasure import actions as erasure
+from models.growth import heartbeat_actions, schedule_actions
+from models.growth.artifacts import actions as growth_artifacts
+from models.growth.identity import actions as identity
+from models.growth.identity import questions as identity_questions
+from models.growth.pains import actions as pains
+from models.growth.reflections import actions as self_reflections
+from models.growth.skills import actions as growth_skills
+from models.growth.tracking import actions as tracking
+from models.growth.trajectories import actions as growth_trajectories
+from models.growth.workflows import actions as growth_workflows
+from models.items import actions as items
 from models.memory import actions as memory
 from models.memory import questions as memory_questions
 from models.operations import actions as operations
@@ -22,6 +33,8 @@ from models.tiers import questions as tiers_questions
 #: The modules whose import registers the actions: one a subject.
 SUBJECTS = (
     *(accounts, conversations, commands, resources, erasure, memory, memory_questions),
-    *(operations, queue, reflection, stores, tiers, tiers_questions),
+    *(growth_artifacts, growth_skills, growth_trajectories, growth_workflows, schedule_actions, heartbeat_actions),
+    *(identity, identity_questions, pains, self_reflections, tracking),
+    *(items, operations, queue, reflection, stores, tiers, tiers_questions),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

@@ -92,13 +92,13 @@ def take(pictures: Pictures) -> None:
     group = f"group={demo.GROUP}"
     with Client(demo.GROUP) as client:
         thoughts = client.memory.nodes("Tomas", types=["thought"], limit=100).rows
-        thought = next(row for row in thoughts if len(client.why(row["node_id"]).nodes) == EVIDENCE + 1)
+        thought = next(row for row in thoughts if len(client.why(row.node_id).nodes) == EVIDENCE + 1)
     with pictures.of("overview", f"/?{group}", height=1_000) as page:
         expect(page.locator("figure canvas")).to_have_count(4)
         expect(page.locator(".plots [data-plot-note]")).to_be_hidden()
     with pictures.of("memories", f"/memories?{group}&q=bees"):
         pass
-    with pictures.of("memory", f"/nodes/{demo.GROUP}/{thought['node_id']}", height=930) as page:
+    with pictures.of("memory", f"/nodes/{demo.GROUP}/{thought.node_id}", height=930) as page:
         expect(page.locator(".graph")).to_be_visible()
     question = "How did Tomas injure himself at the kiln?".replace(" ", "+")
     address = f"/playground?{group}&agent=Tomas&focal={question}&compare=1&b.relevance_w=0.3&b.importance_w=2.5"

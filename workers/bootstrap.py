@@ -6,6 +6,8 @@ import os
 import secrets
 from pathlib import Path
 
+from jiyi import Client
+from jiyi.accounts.api_keys import key_of
 from jiyi.accounts.passwords import hash_password, make_password
 from jiyi.accounts.signatures import need_secret_key
 from jiyi.errors import SettingsError
@@ -20,6 +22,8 @@ from models.db.scope import whole_service
 SECRET_BYTES = 32
 #: Who runs the copy.
 ADMIN = "admin"
+#: The key of those who try the copy: its name, and the file in the home that keeps it.
+KEY_NAME, KEY_FILE = "make run", "try_key"
 
 
 def secret_key(home: Path) -> str:
@@ -40,6 +44,23 @@ def secret_key(home: Path) -> str:
     if not found:
         raise SettingsError(f"JIYI_SECRET_KEY: {file} is empty; delete it, and another one is made")
     return found
+
+
+def program_key(home: Path, group: str) -> str:
+    """A key of the group that may publish and read, for whoever tries this copy; made once, and kept beside the data.
+
+    A key that was revoked, or of another group, is replaced.
+    """
+    file = home / KEY_FILE
+    with Client(group) as client:
+        known = {key.key_id for key in client.keys.list() if key.revoked_at is None and key.expires_at is None}
+        kept = file.read_text(encoding="ascii").strip() if file.exists() else ""
+        if kept and (found := key_of(kept)) is not None and found.key_id in known:
+            return kept
+        made = client.keys.create(KEY_NAME).text
+    file.touch(mode=0o600)
+    file.write_text(made, encoding="ascii")
+    return made
 
 
 def create_admin() -> str | None:

@@ -75,7 +75,7 @@ def remember(client: Client, events: list[dict[str, object]], console: Console) 
 def reflect(client: Client, agent: str) -> list[NewThought]:
     """The best thought on each question that the agent asks itself; of the first time, if it has reflected before."""
     thoughts = client.memory.nodes(agent, types=["thought"], limit=THOUGHTS_LOOKED_AT).rows
-    known = next((row["provenance"]["reflection"] for row in reversed(thoughts) if "reflection" in row["provenance"]), None)
+    known = next((row.provenance["reflection"] for row in reversed(thoughts) if "reflection" in row.provenance), None)
     if known is None:
         await_counted(client)
     made = client.reflections.state(known) if known else client.reflect(agent, timeout=WAIT_SECONDS)

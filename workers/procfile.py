@@ -33,6 +33,8 @@ def commands() -> dict[str, list[str]]:
         "upkeep": _worker("upkeep", "upkeep", "threads", settings.upkeep_threads),
         # Apart from upkeep, whose threads must not all wait for an LLM.
         "reflection": _worker("reflection", "reflection", "threads", settings.reflection_threads),
+        # Apart from both: appointments are kept on time, whatever upkeep and reflection are at.
+        "growth": _worker("growth", "growth", "threads", settings.growth_threads),
         "beat": [*_celery(), "beat", "--loglevel=INFO"],
         "web": [sys.executable, "-m", "web.serve"],
     }

@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import json
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -101,10 +103,23 @@ def foreground(admin: str, password: str | None, stack: Stack, *, demo_too: bool
         console.print(f"Logs   {stack.log_dir}", soft_wrap=True)
         if once:
             return 0
-        console.print('Try    jiyi retrieve Tomas "what happened with the bees?" --group demo\n       Ctrl-C ends it.')
+        lines = tries(stack.home, admin, demo_too=demo_too)
+        console.print("\nTo be pasted into another shell:", *lines, sep="\n", soft_wrap=True, markup=False)
+        console.print("\nCtrl-C ends it.")
         return None
 
     return work
+
+
+def tries(home: Path, admin: str, *, demo_too: bool) -> list[str]:
+    """Lines that work as they are, whatever the other shell has set: the command line of this checkout, and a request with a key."""
+    group = demo.GROUP if demo_too else get_settings().group
+    agent, question = ("Tomas", "What happened with the bees?") if demo_too else ("klaus", "What does Klaus read?")
+    command = shlex.join([str(Path(sys.executable).with_name("jiyi")), "retrieve", agent, question, "--group", group])
+    key = bootstrap.program_key(home, group)
+    asked = json.dumps({"agent_id": agent, "focal_text": question, "top_k": 3})
+    headers = f"-H 'Authorization: Bearer {key}' -H 'Content-Type: application/json'"
+    return [f"JIYI_HOME={shlex.quote(str(home))} {command}", f"curl {admin}api/v1/retrieve {headers} -d {shlex.quote(asked)}"]
 
 
 def signing_in(password: str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -39,9 +39,9 @@ def programs() -> dict[str, psutil.Process]:
 
 
 class Faults:
-    """The faults there are for one service."""
+    """The faults there are for one service, with ``more`` of servers beside it."""
 
-    def __init__(self, stack: Stack, names: list[str]) -> None:
+    def __init__(self, stack: Stack, names: list[str], more: Mapping[str, Fault] | None = None) -> None:
         self._stack = stack
         self._crashes: dict[str, list[float]] = {}
         targets = [*names, *SERVERS]
@@ -53,6 +53,7 @@ class Faults:
             "Valkey full": _for_a_while(_valkey_full),
             "Valkey's disk full": _for_a_while(_valkey_disk_full),
             "no connection left": _for_a_while(lambda: _connections_exhausted(stack)),
+            **(more or {}),
         }
 
     def may(self, name: str) -> bool:

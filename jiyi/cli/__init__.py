@@ -5,8 +5,17 @@ from __future__ import annotations
 import io
 import os
 import sys
+import warnings
+from typing import Any
+
+import jiyi
 
 INTERRUPTED = 130  # what shells expect after Ctrl-C: 128 + SIGINT.
+
+
+def _show(message: Warning | str, category: type[Warning], *_where: Any) -> None:
+    """A warning in one line; where in our code it was given helps nobody."""
+    sys.stderr.write(f"jiyi: {message}\n" if category.__module__.startswith("jiyi.") else f"{category.__name__}: {message}\n")
 
 
 def main() -> None:
@@ -14,6 +23,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 shows escapes, no traceback
+    if sys.argv[1:] == ["--version"]:
+        sys.stdout.write(f"jiyi {jiyi.__version__}\n")
+        return
+    warnings.showwarning = _show  # type: ignore[assignment]  # what else it is given is of no use
     try:
         from jiyi.cli.app import app  # here, so that Ctrl-C while it loads is answered quietly too
 

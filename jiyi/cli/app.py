@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import jiyi
-from jiyi.cli import conversations, erasure, output, reflection, retrieval, stores, tiers
+from jiyi.cli import conversations, erasure, mcp, output, reflection, retrieval, stores, tiers
 from jiyi.cli.accounts import keys, users
 from jiyi.cli.memory import archive, export, importing, lists, observe
 from jiyi.cli.operations import dead_letters, doctor, embedders, jobs, llms, service, stats
@@ -60,6 +60,7 @@ for command, panel in (
     (jobs.schedule, LOOKING),
     (embedders.embedders, LOOKING),
     (service.up, RUNNING),
+    (mcp.mcp, RUNNING),
     (embedders.reembed, RUNNING),
     (jobs.run_job, RUNNING),
     (conversations.command, TALKING),
@@ -69,6 +70,7 @@ for command, panel in (
     (tiers.promote, TALKING),
     (tiers.demote, TALKING),
     (tiers.edit, TALKING),
+    (tiers.check, TALKING),
     (tiers.quarantine, LOOKING),
     (tiers.working, LOOKING),
     (tiers.knowledge, LOOKING),

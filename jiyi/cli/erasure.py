@@ -119,7 +119,7 @@ def _print_state(state: ErasureState) -> None:
     if state.report is None:
         output.line(str(state.erasure_id))
         return
-    output.stdout().print(report_table(state.report))
+    output.show(report_table(state.report))
     for place, where in state.report["places"].items():
         output.notice(f"left in {place}: {', '.join(where)}")
     left = state.report["backups_left"]
@@ -151,11 +151,11 @@ def _print_preview(found: ErasurePreview) -> None:
     made = output.table("would be erased", "what", "how many", right=["how many"])
     for name, count in found.counts.items():
         output.row(made, name.replace("_", " "), count)
-    output.stdout().print(made)
+    output.show(made)
     for agent_id in found.agents:
         output.notice(f"the whole agent {agent_id}")
     if found.examples:
         some = output.table("some of the memories", "id", "agent", "type", "memory", grow=["memory"])
         for one in found.examples:
             output.row(some, one.node_id, one.agent_id, one.type, output.cut(one.description, 1_000, 1))
-        output.stdout().print(some)
+        output.show(some)

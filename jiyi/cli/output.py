@@ -10,7 +10,9 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 from rich import box
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, Group
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +22,10 @@ WIDE = 100
 #: Cells between two columns.
 GAP = 2
 UNKNOWN = "–"
+#: Cells that a column that wraps has at least, or its text is a tower of syllables.
+LEAST = 14
+#: Cells of a terminal that holds any table.
+UNBOUNDED = 10_000
 
 
 def stdout() -> Console:
@@ -75,10 +81,38 @@ def row(made: Table, *cells: object) -> None:
     made.add_row(*(cell if isinstance(cell, Text) else cell_text(cell) for cell in cells))
 
 
+def show(made: Table) -> None:
+    """A table; where it does not fit the terminal, its rows one below the other, a line a cell."""
+    console = stdout()
+    grown = sum(not column.no_wrap for column in made.columns)
+    narrowest = Measurement.get(console, console.options.update(max_width=UNBOUNDED), made).minimum
+    fits = max(narrowest, _fixed(made) + grown * (LEAST + 1)) <= console.width
+    console.print(made if fits else _blocks(made))
+
+
+def _fixed(made: Table) -> int:
+    """Cells of the columns that never wrap, with what is between them."""
+    cells = [[column.header, *column.cells] for column in made.columns if column.no_wrap]
+    return sum(max(cell_len(str(cell)) for cell in column) + 1 for column in cells)
+
+
+def _blocks(made: Table) -> Group:
+    headers = [str(column.header) for column in made.columns]
+    pieces: list[Table | Text] = [made.title] if isinstance(made.title, Text) else []
+    for cells in zip(*(column.cells for column in made.columns), strict=True):
+        block = Table.grid(padding=(0, GAP, 0, 0))
+        block.add_column(style="dim", no_wrap=True)
+        block.add_column(overflow="fold")
+        for header, cell in zip(headers, cells, strict=True):
+            block.add_row(header, cell)
+        pieces += [block, Text()]
+    return Group(*pieces[:-1])
+
+
 def listing(made: Table, following: object, option: str, empty: str = "nothing here") -> None:
     """A page of a list, or that it is empty; and where the next page begins, unless this is the last one."""
     if made.row_count:
-        stdout().print(made)
+        show(made)
     else:
         notice(empty)
     if following is not None:

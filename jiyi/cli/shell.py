@@ -8,7 +8,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-import kombu
 import typer
 from typer.core import TyperGroup
 
@@ -120,7 +119,11 @@ def connect(ctx: typer.Context, group: str | None = None) -> Client:
         SettingsError: an address is missing or cannot be one.
     """
     settings = get_settings()
+    if settings.url:
+        return Client(group or session(ctx).group, settings=settings)
     try:
+        import kombu  # here, because over HTTP nothing needs it
+
         kombu.Connection(settings.need("broker_url")).get_transport_cls()
         return Client(group or session(ctx).group, settings=settings)
     except JiyiError:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any, Unpack
 
 from jiyi.client.arguments import AgentArguments
-from jiyi.client.calls import Calls, checked
+from jiyi.client.calls import Namespace, W, checked
+from jiyi.client.verbs.steps import Steps, Turn, rows, verb
 from jiyi.protocol.memory import AgentsQuery, AgentState, ConfigureAgent
-from jiyi.protocol.queries import DEFAULT_PAGE, Page
+from jiyi.protocol.queries import DEFAULT_PAGE, Rows
 
 
-class Agents:
+class Agents(Namespace[W]):
     """The group's agents."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    def configure(self, agent_id: str, **settings: Unpack[AgentArguments]) -> AgentState:
+    @verb
+    def configure(self, agent_id: str, **settings: Unpack[AgentArguments]) -> Steps[AgentState]:
         """Set an agent's settings now, with a row in the audit log; returns the agent.
 
         What is not given stays as it is; None takes the agent's own setting back. :meth:`jiyi.Client.configure` publishes
         an event instead, which also makes an agent that is not there yet.
         """
-        done = self._calls.act("agents.configure", checked(ConfigureAgent, agent_id=agent_id, **settings))
-        return AgentState.model_validate(done)
+        return self._act("agents.configure", checked(ConfigureAgent, agent_id=agent_id, **settings), AgentState)
 
-    def list(self, *, after: str = "", limit: int = DEFAULT_PAGE, timeout: float | None = None) -> Page:
+    @verb
+    def list(self, *, after: str = "", limit: int = DEFAULT_PAGE, timeout: float | None = None) -> Steps[Rows[AgentState]]:
         """Agents in the order of their names, those after the name ``after``."""
-        return Page.model_validate(self._calls.ask("agents.list", checked(AgentsQuery, after=after, limit=limit), timeout))
+        return self._ask("agents.list", checked(AgentsQuery, after=after, limit=limit), Rows[AgentState], timeout)
+
+    @rows
+    def all(self, *, timeout: float | None = None) -> Turn[AgentState]:
+        """Every agent, one after another, in the order of their names."""
+
+        def turn(after: str | None) -> Steps[tuple[list[AgentState], Any]]:
+            page = yield from self._ask("agents.list", checked(AgentsQuery, after=after or ""), Rows[AgentState], timeout)
+            return page.rows, page.next
+
+        return turn

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from jiyi.conversations.types import Kind
 from jiyi.protocol.events import NodeType
+from jiyi.protocol.recall import AnyKind
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.tiers.query import Order, SearchType
 from jiyi.settings import AgentWeight, Decay, Dedupe, Derive, DeriveKeywords, Mode, RelevanceMode, Weight
@@ -103,6 +104,43 @@ class RetrievalArguments(TypedDict, total=False):
     touch: bool
     vectors: Sequence[VectorLike] | None
     embedding_model: str | None
+
+
+class RecallArguments(TypedDict, total=False):
+    """Of :class:`jiyi.protocol.recall.RecallRequest`."""
+
+    max_tokens: int
+    kinds: Sequence[AnyKind]
+    session_id: str | None
+    now: Moment | None
+    touch: bool
+
+
+class ListArguments(TypedDict, total=False):
+    """Of :class:`jiyi.protocol.recall.ListMemories`."""
+
+    types: Sequence[NodeType]
+    words: str
+    keyword: str | None
+    session_id: str | None
+    created_after: Moment | None
+    created_before: Moment | None
+    include_superseded: bool
+    include_archived: bool
+
+
+class UpdateArguments(TypedDict, total=False):
+    """Of :class:`jiyi.protocol.recall.UpdateMemory`."""
+
+    poignancy: float
+    keywords: Sequence[str]
+    subject: str
+    predicate: str
+    object: str
+    expires_at: Moment
+    provenance: dict[str, Any]
+    occurred_at: Moment
+    event_id: Id
 
 
 class MemoryArguments(TypedDict, total=False):

@@ -1,19 +1,26 @@
-"""What the client's namespaces ask through: the service's actions and questions, for one group."""
+"""What the client's verbs ask through: the service's actions and questions, for one group."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from jiyi.client.transports import Transport
+from jiyi.client.transports import AsyncTransport, Transport
+from jiyi.client.verbs.steps import Call, Steps, run, run_async
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.queries import CHANGES, QUEUE
 from jiyi.settings import Settings
 
 M = TypeVar("M", bound=BaseModel)
+R = TypeVar("R")
+T = TypeVar("T")
+#: :class:`jiyi.client.verbs.steps.Blocking` or :class:`jiyi.client.verbs.steps.Awaiting`.
+W = TypeVar("W")
 
 Id = UUID | str
 
@@ -21,20 +28,26 @@ Id = UUID | str
 class Calls:
     """Asks the service on behalf of a group. Every method raises as :meth:`jiyi.client.transports.Transport.call` does."""
 
+    awaits = False
+
     def __init__(self, transport: Transport, settings: Settings, group: str) -> None:
         self.transport, self.settings, self.group = transport, settings, group
 
+    def do(self, verb: Callable[[], Steps[T]]) -> T:
+        """The result of a verb."""
+        return run(verb(), self.transport)
+
     def act(self, action: str, request: BaseModel, timeout: float | None = None, *, queue: str = CHANGES) -> Any:
         """The result of an action that changes something (``models.actions`` lists them), as plain data."""
-        return self._send(f"rpc.{action}", queue, request, timeout)
+        return from_json(self.do(lambda: one(call_of(self.group, action, request, timeout, queue))))
 
     def ask(self, action: str, request: BaseModel, timeout: float | None = None) -> Any:
         """The result of an action that only reads, as plain data."""
-        return self._send(f"rpc.{action}", QUEUE, request, timeout)
+        return from_json(self.do(lambda: one(call_of(self.group, action, request, timeout, QUEUE, reads=True))))
 
     def inspect(self, what: str, query: BaseModel, timeout: float | None = None) -> Any:
         """The answer to a question by its name before version 0.2."""
-        return self._send(f"inspect.{what}", QUEUE, query, timeout)
+        return from_json(self.transport.call(f"inspect.{what}", QUEUE, _body(self.group, query), timeout))
 
     def call(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> bytes:
         """The answer of any Celery task that replies, as JSON; the request names its group."""
@@ -44,9 +57,60 @@ class Calls:
         """Seconds to wait: the given ones, or the deployment's request time-out."""
         return self.settings.request_timeout if timeout is None else timeout
 
-    def _send(self, task: str, queue: str, request: BaseModel, timeout: float | None) -> Any:
-        body = {"group_id": self.group, **request.model_dump(mode="json", exclude_none=True)}
-        return from_json(self.transport.call(task, queue, body, timeout))
+
+class AsyncCalls:
+    """The same in asyncio: what a verb's steps come to is awaited."""
+
+    awaits = True
+
+    def __init__(self, transport: AsyncTransport, settings: Settings, group: str) -> None:
+        self.transport, self.settings, self.group = transport, settings, group
+
+    async def do(self, verb: Callable[[], Steps[T]]) -> T:
+        """The result of a verb; what is wrong with its arguments is said when it is awaited."""
+        return await run_async(verb(), self.transport)
+
+
+class Namespace(Generic[W]):
+    """Verbs of both clients; ``W`` says of which. What they are made of are steps (:mod:`jiyi.client.verbs.steps`)."""
+
+    def __init__(self, calls: Calls | AsyncCalls) -> None:
+        self._calls = calls
+        self._group, self._settings = calls.group, calls.settings
+
+    def _act(self, action: str, request: BaseModel, result: type[R], timeout: float | None = None, *, queue: str = CHANGES) -> Steps[R]:
+        """The result of an action that changes something (``models.actions`` lists them)."""
+        return self._of(call_of(self._group, action, request, timeout, queue), result)
+
+    def _ask(self, action: str, request: BaseModel, result: type[R], timeout: float | None = None, *, queue: str = QUEUE) -> Steps[R]:
+        """The result of an action that only reads."""
+        return self._of(call_of(self._group, action, request, timeout, queue, reads=True), result)
+
+    def _answer(self, task: str, queue: str, request: BaseModel, result: type[R], timeout: float | None) -> Steps[R]:
+        """What a Celery task that replies answers to a request that names its group."""
+        body = request.model_dump(mode="json", exclude_none=True)
+        return self._of(Call(task, queue, body, timeout, reads=True), result)
+
+    @staticmethod
+    def _of(call: Call, result: type[R]) -> Steps[R]:
+        answer: bytes = yield call
+        found: R = _ADAPTERS(result).validate_json(answer)
+        return found
+
+    def _wait(self, timeout: float | None) -> float:
+        """Seconds to wait: the given ones, or the deployment's request time-out."""
+        return self._settings.request_timeout if timeout is None else timeout
+
+
+def call_of(group: str, action: str, request: BaseModel, timeout: float | None, queue: str, *, reads: bool = False) -> Call:
+    """The call that asks for an action of the registry."""
+    return Call(f"rpc.{action}", queue, _body(group, request), timeout, reads)
+
+
+def one(call: Call) -> Steps[bytes]:
+    """The steps of a single call."""
+    answer: bytes = yield call
+    return answer
 
 
 def checked(model: type[M], **fields: Any) -> M:
@@ -54,4 +118,12 @@ def checked(model: type[M], **fields: Any) -> M:
     try:
         return model(**fields)
     except ValidationError as error:
-        raise InvalidRequest(problems_of(error)) from None
+        raise InvalidRequest(problems_of(error, model)) from None
+
+
+def _body(group: str, request: BaseModel) -> dict[str, Any]:
+    return {"group_id": group, **request.model_dump(mode="json", exclude_none=True)}
+
+
+#: A type's adapter is made once.
+_ADAPTERS: Callable[[Any], TypeAdapter[Any]] = lru_cache(maxsize=256)(TypeAdapter)

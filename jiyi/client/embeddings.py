@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from jiyi.client.calls import Calls, checked
+from jiyi.client.calls import Namespace, W, checked
+from jiyi.client.verbs.steps import Steps, verb
 from jiyi.protocol.operations import EmbeddersRequest
 from jiyi.protocol.providers import EmbedderReport
 from jiyi.protocol.reembedding import DEFAULT_BATCH, QUEUE, STEP_SECONDS, MoveState, ReembeddingStep
 
 
-class Embeddings:
+class Embeddings(Namespace[W]):
     """The deployment's embedding models."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    def show(self) -> EmbedderReport:
+    @verb
+    def show(self) -> Steps[EmbedderReport]:
         """Which embedders there are, which is in use, and how many memories each model has embedded."""
-        return EmbedderReport.model_validate(self._calls.ask("embedders.show", EmbeddersRequest()))
+        return self._ask("embedders.show", EmbeddersRequest(), EmbedderReport)
 
+    @verb
     def move(
         self,
         to: str | None = None,
@@ -27,7 +27,7 @@ class Embeddings:
         count: bool = False,
         cancel: bool = False,
         timeout: float = STEP_SECONDS,
-    ) -> MoveState:
+    ) -> Steps[MoveState]:
         """One step of moving the deployment to another embedding model (:class:`jiyi.protocol.reembedding.ReembeddingStep`).
 
         Repeat it until its ``phase`` is ``done``.
@@ -36,4 +36,4 @@ class Embeddings:
             EmbeddingUnavailable, TextRefused: the new model's provider; the step may be repeated.
         """
         request = checked(ReembeddingStep, to=to, batch=batch, everything=everything, count=count, cancel=cancel)
-        return MoveState.model_validate(self._calls.act("reembedding.step", request, timeout, queue=QUEUE))
+        return self._act("reembedding.step", request, MoveState, timeout, queue=QUEUE)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TypedDict, Unpack
 from uuid import UUID
 
-from jiyi.client.calls import Calls, Id, checked
-from jiyi.polling import poll
+from jiyi.client.calls import Id, Namespace, W, checked
+from jiyi.client.verbs.steps import Steps, polled, verb
 from jiyi.protocol import erasure as protocol
 from jiyi.protocol.erasure import ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
 from jiyi.protocol.queries import DEFAULT_PAGE
@@ -26,17 +26,16 @@ class What(TypedDict, total=False):
     node_ids: Sequence[Id]
 
 
-class Erasure:
+class Erasure(Namespace[W]):
     """Erasures of the group: of an agent, or of a person by all of their names, or of single memories."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    def preview(self, **what: Unpack[What]) -> ErasurePreview:
+    @verb
+    def preview(self, **what: Unpack[What]) -> Steps[ErasurePreview]:
         """What an erasure would take along. Changes nothing."""
-        return ErasurePreview.model_validate(self._calls.ask("erasure.preview", checked(protocol.Erasure, **what), PREVIEW_SECONDS))
+        return self._ask("erasure.preview", checked(protocol.Erasure, **what), ErasurePreview, PREVIEW_SECONDS)
 
-    def request(self, *, delete_backups: bool = False, **what: Unpack[What]) -> UUID:
+    @verb
+    def request(self, *, delete_backups: bool = False, **what: Unpack[What]) -> Steps[UUID]:
         """Have it erased, with everything derived from it, for good; returns the erasure's id at once.
 
         Args:
@@ -48,22 +47,29 @@ class Erasure:
             NotFound: there is no such agent, or none of the memories.
         """
         request = checked(protocol.Erasure, **what, delete_backups=delete_backups)
-        return ErasureRequested.model_validate(self._calls.act("erasure.request", request)).erasure_id
+        done = yield from self._act("erasure.request", request, ErasureRequested)
+        return done.erasure_id
 
-    def get(self, erasure_id: Id) -> ErasureState:
+    @verb
+    def get(self, erasure_id: Id) -> Steps[ErasureState]:
         """How far an erasure is, and its report when it is done."""
-        return ErasureState.model_validate(self._calls.ask("erasure.get", checked(ErasureQuery, erasure_id=erasure_id)))
+        return self._one(erasure_id)
 
-    def wait_for(self, erasure_id: Id, timeout: float) -> ErasureState:
+    @verb
+    def wait_for(self, erasure_id: Id, timeout: float) -> Steps[ErasureState]:
         """The erasure when it is done. Raises :class:`NoAnswer` after ``timeout`` seconds; it goes on by itself."""
-        return poll(
-            lambda: self.get(erasure_id),
+        return polled(
+            lambda: self._one(erasure_id),
             lambda found: found.state == "done",
             timeout,
             lambda found: f"the erasure {erasure_id} is {found.state}, at {found.step!r}, after {timeout:g} s; it goes on",
         )
 
-    def list(self, *, before: Id | None = None, limit: int = DEFAULT_PAGE) -> ErasureRows:
+    @verb
+    def list(self, *, before: Id | None = None, limit: int = DEFAULT_PAGE) -> Steps[ErasureRows]:
         """A page of erasures, newest first; ``before`` is the ``next`` of the page before. Of names only hashes are kept."""
         request = checked(ErasuresQuery, before=before, limit=limit)
-        return ErasureRows.model_validate(self._calls.ask("erasure.list", request))
+        return self._ask("erasure.list", request, ErasureRows)
+
+    def _one(self, erasure_id: Id) -> Steps[ErasureState]:
+        return self._ask("erasure.get", checked(ErasureQuery, erasure_id=erasure_id), ErasureState)

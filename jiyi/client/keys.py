@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from pydantic import TypeAdapter
-
 from jiyi.accounts.api_keys import KeyScope, new_key
-from jiyi.client.calls import Calls, checked
+from jiyi.client.calls import Namespace, W, checked
+from jiyi.client.verbs.steps import Steps, verb
 from jiyi.protocol.accounts import CreateKey, Key, ListKeys, NewKey, RevokeKey, RotateKey
 
 #: What a new key may, and how long a replaced one works on, unless told otherwise.
 DEFAULT_SCOPES: tuple[KeyScope, ...] = ("publish", "read")
 DEFAULT_GRACE = timedelta(hours=24)
-_KEYS = TypeAdapter(list[Key])
+ListOfKeys = list[Key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,28 +25,29 @@ class CreatedKey:
     key: Key
 
 
-class Keys:
+class Keys(Namespace[W]):
     """API keys of the group, or of all groups."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    def create(self, name: str, *, scopes: Sequence[KeyScope] = DEFAULT_SCOPES, expires_at: datetime | None = None) -> CreatedKey:
+    @verb
+    def create(self, name: str, *, scopes: Sequence[KeyScope] = DEFAULT_SCOPES, expires_at: datetime | None = None) -> Steps[CreatedKey]:
         """Make a key of the group; with the scope ``operator`` one for all groups. Its secret does not leave this process."""
         key = new_key()
         request = checked(CreateKey, key=NewKey.of(key), name=name, scopes=list(scopes), expires_at=expires_at)
-        return CreatedKey(str(key), Key.model_validate(self._calls.act("keys.create", request)))
+        return CreatedKey(str(key), (yield from self._act("keys.create", request, Key)))
 
-    def rotate(self, key_id: str, *, grace: timedelta = DEFAULT_GRACE) -> CreatedKey:
+    @verb
+    def rotate(self, key_id: str, *, grace: timedelta = DEFAULT_GRACE) -> Steps[CreatedKey]:
         """Make a key with the same rights in place of one, which works on for a while."""
         key = new_key()
         request = checked(RotateKey, key_id=key_id, key=NewKey.of(key), grace=grace)
-        return CreatedKey(str(key), Key.model_validate(self._calls.act("keys.rotate", request)))
+        return CreatedKey(str(key), (yield from self._act("keys.rotate", request, Key)))
 
-    def revoke(self, key_id: str) -> Key:
+    @verb
+    def revoke(self, key_id: str) -> Steps[Key]:
         """End a key, for good. It may work for five more seconds."""
-        return Key.model_validate(self._calls.act("keys.revoke", checked(RevokeKey, key_id=key_id)))
+        return self._act("keys.revoke", checked(RevokeKey, key_id=key_id), Key)
 
-    def list(self, *, all_groups: bool = False) -> list[Key]:
+    @verb
+    def list(self, *, all_groups: bool = False) -> Steps[ListOfKeys]:
         """Keys and when they were used, newest first."""
-        return _KEYS.validate_python(self._calls.ask("keys.list", checked(ListKeys, all_groups=all_groups)))
+        return self._ask("keys.list", checked(ListKeys, all_groups=all_groups), ListOfKeys)

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 from uuid import UUID
 
-from jiyi.client.calls import Calls, checked
+from jiyi.client.calls import Namespace, W, checked
+from jiyi.client.verbs.steps import Steps, verb
 from jiyi.protocol.event_states import EventState, EventStatesQuery
 from jiyi.protocol.events import NodeType
-from jiyi.protocol.memory import ExportQuery, KeywordsQuery, NodesQuery, RelatedQuery
-from jiyi.protocol.queries import DEFAULT_PAGE, Page
+from jiyi.protocol.memory import ExportQuery, KeywordsQuery, KeywordStrength, MemoryRow, NodesQuery, RelatedQuery
+from jiyi.protocol.queries import DEFAULT_PAGE, Page, Rows
 
+Found = dict[str, list[MemoryRow]]
 ALL_TYPES: tuple[NodeType, ...] = ("event", "thought", "chat")
 
 
-class Memory:
+class Memory(Namespace[W]):
     """What agents remember."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
+    @verb
     def event_states(
         self, event_ids: Sequence[UUID], timeout: float | None = None, *, digests: Mapping[UUID, str] | None = None
-    ) -> list[EventState]:
+    ) -> Steps[list[EventState]]:
         """What became of these events (at most 1,000), in their order.
 
         ``digests`` of what they say (:func:`jiyi.protocol.event_content.digest`) make sure that it is these events that the
@@ -31,25 +30,31 @@ class Memory:
         """
         said = {event_id: digests[event_id] for event_id in event_ids if event_id in digests} if digests else {}
         query = checked(EventStatesQuery, event_ids=list(event_ids), **({"digests": said} if said else {}))
-        return [EventState.model_validate(row) for row in self._calls.ask("events.states", query, timeout)]
+        return self._ask("events.states", query, list[EventState], timeout)
 
-    def nodes(self, agent_id: str, *, types: Sequence[NodeType] = ALL_TYPES, before: int | None = None, limit: int = DEFAULT_PAGE) -> Page:
+    @verb
+    def nodes(
+        self, agent_id: str, *, types: Sequence[NodeType] = ALL_TYPES, before: int | None = None, limit: int = DEFAULT_PAGE
+    ) -> Steps[Rows[MemoryRow]]:
         """An agent's memories, newest first; those with a ``node_count`` below ``before``."""
         query = checked(NodesQuery, agent_id=agent_id, types=list(types), before=before, limit=limit)
-        return Page.model_validate(self._calls.ask("memory.nodes", query))
+        return self._ask("memory.nodes", query, Rows[MemoryRow])
 
-    def keywords(self, agent_id: str, *, offset: int = 0, limit: int = DEFAULT_PAGE) -> Page:
+    @verb
+    def keywords(self, agent_id: str, *, offset: int = 0, limit: int = DEFAULT_PAGE) -> Steps[Rows[KeywordStrength]]:
         """An agent's keywords, strongest first, without the first ``offset``."""
         query = checked(KeywordsQuery, agent_id=agent_id, offset=offset, limit=limit)
-        return Page.model_validate(self._calls.ask("memory.keywords", query))
+        return self._ask("memory.keywords", query, Rows[KeywordStrength])
 
+    @verb
     def export(
         self, agent_id: str | None = None, *, after: int | None = None, with_vectors: bool = False, limit: int = DEFAULT_PAGE
-    ) -> Page:
+    ) -> Steps[Page]:
         """Events of an agent or of all, in order of arrival, with what their memories have been given since."""
         query = checked(ExportQuery, agent_id=agent_id, after=after, with_vectors=with_vectors, limit=limit)
-        return Page.model_validate(self._calls.ask("memory.export", query))
+        return self._ask("memory.export", query, Page)
 
+    @verb
     def related(
         self,
         agent_id: str,
@@ -58,8 +63,7 @@ class Memory:
         predicate: str = "",
         object: str = "",  # noqa: A002 – the third part of a triple, as it is called everywhere
         limit: int = DEFAULT_PAGE,
-    ) -> dict[str, list[dict[str, Any]]]:
+    ) -> Steps[Found]:
         """Keyword retrieval (GA-47): ``events`` and ``thoughts`` that share a keyword with a triple."""
         query = checked(RelatedQuery, agent_id=agent_id, subject=subject, predicate=predicate, object=object, limit=limit)
-        found: dict[str, list[dict[str, Any]]] = self._calls.ask("memory.related", query)
-        return found
+        return self._ask("memory.related", query, Found)

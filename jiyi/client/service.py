@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jiyi.client.calls import Calls, Id, checked
+from jiyi.client.calls import Id, Namespace, W, checked
+from jiyi.client.verbs.steps import Steps, verb
 from jiyi.protocol.operations import LLMsRequest, RecallRequest, Retried, RetryWork, ServiceStats, StatsRequest
 from jiyi.protocol.providers import LLMReport, RecallReport
 
@@ -12,26 +13,28 @@ from jiyi.protocol.providers import LLMReport, RecallReport
 CHECK_SECONDS = 60.0
 
 
-class Service:
+class Service(Namespace[W]):
     """The service's counts, its LLM, its pending work."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    def stats(self) -> ServiceStats:
+    @verb
+    def stats(self) -> Steps[ServiceStats]:
         """Counts of the group; pending work, counters and agent indexes of the whole service."""
-        return ServiceStats.model_validate(self._calls.ask("stats.show", StatsRequest()))
+        return self._ask("stats.show", StatsRequest(), ServiceStats)
 
-    def llms(self, days: int = 30) -> LLMReport:
+    @verb
+    def llms(self, days: int = 30) -> Steps[LLMReport]:
         """The LLM in use, the vendors there are, and what the group has used in the last ``days``."""
-        return LLMReport.model_validate(self._calls.ask("llms.show", checked(LLMsRequest, days=days)))
+        return self._ask("llms.show", checked(LLMsRequest, days=days), LLMReport)
 
-    def retry(self, kind: str, subject_ids: Sequence[Id] = (), *, all_groups: bool = False) -> int:
+    @verb
+    def retry(self, kind: str, subject_ids: Sequence[Id] = (), *, all_groups: bool = False) -> Steps[int]:
         """Make pending work of a kind due now: of the subjects named, or up to 10,000 of them. Returns how many."""
         request = checked(RetryWork, kind=kind, subject_ids=list(subject_ids), all_groups=all_groups)
-        return Retried.model_validate(self._calls.act("pending_work.retry", request)).retried
+        done = yield from self._act("pending_work.retry", request, Retried)
+        return done.retried
 
-    def check_recall(self, agent_id: str, *, questions: int = 20, top_k: int = 10, timeout: float = CHECK_SECONDS) -> RecallReport:
+    @verb
+    def check_recall(self, agent_id: str, *, questions: int = 20, top_k: int = 10, timeout: float = CHECK_SECONDS) -> Steps[RecallReport]:
         """How much of the exact answer the search in a large agent's memories finds."""
         request = checked(RecallRequest, agent_id=agent_id, questions=questions, top_k=top_k)
-        return RecallReport.model_validate(self._calls.ask("retrieval.check_recall", request, timeout))
+        return self._ask("retrieval.check_recall", request, RecallReport, timeout)

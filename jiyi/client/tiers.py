@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Unpack
 from uuid import UUID
 
-from jiyi.client.calls import Calls, Id, checked
-from jiyi.polling import poll
-from jiyi.protocol.queries import DEFAULT_PAGE
+from pydantic import RootModel
+
+from jiyi.client.arguments import ContextArguments
+from jiyi.client.calls import Id, Namespace, W, checked
+from jiyi.client.verbs.steps import Steps, polled, verb
+from jiyi.protocol.queries import DEFAULT_PAGE, Rows
+from jiyi.protocol.tiers.context import ContextAnswer, ContextBody
 from jiyi.protocol.tiers.digests import DigestBody, DigestsQuery, DigestState
 from jiyi.protocol.tiers.knowledge import (
     Change,
@@ -38,28 +42,32 @@ from jiyi.protocol.tiers.query import Kind
 DIGEST_SECONDS = 120.0
 
 
-class Tiers:
+class Outcome(RootModel[IngestState | None]):
+    """What the filters said, if they have said it."""
+
+
+class Tiers(Namespace[W]):
     """The group's three tiers."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    def screened(self, entry_id: Id, timeout: float | None = None) -> IngestState:
+    @verb
+    def screened(self, entry_id: Id, timeout: float | None = None) -> Steps[IngestState]:
         """What the filters said of an entry of quarantine that is stored; waits for it.
 
         Raises:
             NoAnswer: it was not screened in time.
         """
         query = checked(EntryQuery, entry_id=entry_id)
-        limit = self._calls.wait(timeout)
-        found = poll(
-            lambda: self._calls.ask("quarantine.outcome", query),
-            lambda answer: answer is not None,
+        limit = self._wait(timeout)
+        found = yield from polled(
+            lambda: self._ask("quarantine.outcome", query, Outcome),
+            lambda outcome: outcome.root is not None,
             limit,
             lambda _: f"{entry_id} is in quarantine, but was not screened within {limit:g} s; it will be",
         )
-        return IngestState.model_validate(found)
+        assert found.root is not None  # or there would be no answer
+        return found.root
 
+    @verb
     def promote(
         self,
         *entry_ids: Id,
@@ -68,37 +76,46 @@ class Tiers:
         kind: Kind = "statement",
         note: str = "",
         preview: bool = False,
-    ) -> Promoted:
+    ) -> Steps[Promoted]:
         """Make long-term knowledge of entries of quarantine, or of a text, for which the entries stand (CN-34).
 
         With ``preview`` it only shows the pieces. Promoting again changes nothing.
         """
         request = checked(PromoteBody, entry_ids=list(entry_ids), text=text, agent_id=agent_id, kind=kind, note=note, preview=preview)
-        return Promoted.model_validate(self._calls.act("knowledge.promote", request))
+        return self._act("knowledge.promote", request, Promoted)
 
-    def demote(self, *knowledge_ids: Id, reason: str = "") -> list[UUID]:
+    @verb
+    def demote(self, *knowledge_ids: Id, reason: str = "") -> Steps[list[UUID]]:
         """Take knowledge back; returns what was in force. Its history stays."""
         request = checked(DemoteBody, knowledge_ids=list(knowledge_ids), reason=reason)
-        return Demoted.model_validate(self._calls.act("knowledge.demote", request)).demoted
+        done = yield from self._act("knowledge.demote", request, Demoted)
+        return done.demoted
 
-    def edit(self, knowledge_id: Id, content: str, *, reason: str = "") -> UUID:
+    @verb
+    def edit(self, knowledge_id: Id, content: str, *, reason: str = "") -> Steps[UUID]:
         """Put knowledge into other words; returns the id of the version that is in force."""
         request = checked(EditKnowledge, knowledge_id=knowledge_id, content=content, reason=reason)
-        return CurrentVersion.model_validate(self._calls.act("knowledge.edit", request)).knowledge_id
+        done = yield from self._act("knowledge.edit", request, CurrentVersion)
+        return done.knowledge_id
 
-    def check(self, *entry_ids: Id, verdict: Literal["true", "refuted"], reason: str = "") -> list[UUID]:
+    @verb
+    def check(self, *entry_ids: Id, verdict: Literal["true", "refuted"], reason: str = "") -> Steps[list[UUID]]:
         """Say what a fact check of entries of quarantine came to; the filters look at them again (CN-60).
 
         Returns those of which that was not known yet.
         """
         request = checked(CheckBody, entry_ids=list(entry_ids), verdict=verdict, reason=reason)
-        return CheckedEntries.model_validate(self._calls.act("quarantine.check", request)).checked
+        done = yield from self._act("quarantine.check", request, CheckedEntries)
+        return done.checked
 
-    def delete(self, *entry_ids: Id, reason: str = "") -> list[UUID]:
+    @verb
+    def delete(self, *entry_ids: Id, reason: str = "") -> Steps[list[UUID]]:
         """Take entries of quarantine out of sight, and out of working memory; returns those that were there."""
         request = checked(DeleteEntries, entry_ids=list(entry_ids), reason=reason)
-        return DeletedEntries.model_validate(self._calls.act("quarantine.delete", request)).deleted
+        done = yield from self._act("quarantine.delete", request, DeletedEntries)
+        return done.deleted
 
+    @verb
     def knowledge(
         self,
         *,
@@ -108,26 +125,37 @@ class Tiers:
         reason: str | None = None,
         limit: int = DEFAULT_PAGE,
         offset: int = 0,
-    ) -> KnowledgePage:
+    ) -> Steps[KnowledgePage]:
         """A page of what is in the tiers, newest first (:class:`jiyi.protocol.tiers.knowledge.KnowledgeFilter`)."""
         query = checked(KnowledgeFilter, layer=layer, session_id=session_id, q=q, reason=reason, limit=limit, offset=offset)
-        return KnowledgePage.model_validate(self._calls.ask("knowledge.list", query))
+        return self._ask("knowledge.list", query, KnowledgePage)
 
-    def history(self, knowledge_id: Id) -> list[Change]:
+    @verb
+    def history(self, knowledge_id: Id) -> Steps[list[Change]]:
         """Who promoted, demoted or edited a piece of knowledge, oldest first."""
-        rows = self._calls.ask("knowledge.history", checked(HistoryQuery, knowledge_id=knowledge_id))
-        return [Change.model_validate(row) for row in rows]
+        return self._ask("knowledge.history", checked(HistoryQuery, knowledge_id=knowledge_id), list[Change])
 
-    def working(self) -> WorkingState:
+    @verb
+    def working(self) -> Steps[WorkingState]:
         """What is in working memory now, newest first, and what the filters have counted."""
-        return WorkingState.model_validate(self._calls.ask("working_memory.show", WorkingMemoryQuery()))
+        return self._ask("working_memory.show", WorkingMemoryQuery(), WorkingState)
 
-    def digest(self, days: float = 7, *, timeout: float = DIGEST_SECONDS) -> DigestState:
+    @verb
+    def digest(self, days: float = 7, *, timeout: float = DIGEST_SECONDS) -> Steps[DigestState]:
         """Digest the quarantine of the last days now, for those who promote; the weekly job does the same."""
-        request = checked(DigestBody, days=days)
-        return DigestState.model_validate(self._calls.act("digests.make", request, timeout, queue="reflection"))
+        return self._act("digests.make", checked(DigestBody, days=days), DigestState, timeout, queue="reflection")
 
-    def digests(self, limit: int = 10) -> list[DigestState]:
+    @verb
+    def digests(self, limit: int = 10) -> Steps[list[DigestState]]:
         """The latest digests, newest first."""
-        page = self._calls.ask("digests.list", checked(DigestsQuery, limit=limit))
-        return [DigestState.model_validate(row) for row in page["rows"]]
+        page = yield from self._ask("digests.list", checked(DigestsQuery, limit=limit), Rows[DigestState])
+        return page.rows
+
+    @verb
+    def context(self, proposal: str, *, timeout: float | None = None, **options: Unpack[ContextArguments]) -> Steps[ContextAnswer]:
+        """A whole prompt for an agent: who it is, what the group knows, and what is to be decided, within a budget (CN-56).
+
+        ``options`` are the other fields of :class:`jiyi.protocol.tiers.context.ContextBody`: ``system``, ``persona``, ``budget``
+        (tokens, 2,000 unless given), ``query``, ``agent_id`` … Raises as :meth:`jiyi.Client.query_memory` does.
+        """
+        return self._ask("context.build", checked(ContextBody, proposal=proposal, **options), ContextAnswer, timeout)

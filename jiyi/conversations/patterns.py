@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
+from jiyi.text.sections import parsed
+
 
 @cache
 def sections(name: str) -> dict[str, list[str]]:
@@ -14,14 +16,7 @@ def sections(name: str) -> dict[str, list[str]]:
 
     A file without sections is one, ``''``.
     """
-    found: dict[str, list[str]] = {}
-    section = ""
-    for line in files(__package__).joinpath(name).read_text(encoding="utf-8").splitlines():
-        if line.startswith("[") and line.endswith("]") and re.fullmatch(r"\[[\w: ]+\]", line):
-            section = line[1:-1]
-        elif line.strip() and not line.startswith("#"):
-            found.setdefault(section, []).append(line)
-    return found
+    return parsed(files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
 
 @cache

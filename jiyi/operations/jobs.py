@@ -91,7 +91,7 @@ _ALL = (
     Job("recompute_kw_strength", "Count keyword strengths anew from the memories, and repair what differs.", "recompute_kw_strength_hour"),
     Job(
         "prune",
-        "Delete old events (if asked to), old closed dead letters, old runs of jobs, stores of graphs' old runs and the log of stores.",
+        "Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of conversations.",
         "prune_hour",
     ),
     Job("snapshot", "Count queues, pending work, dead letters and delays, for plots and for looking back.", "snapshot_seconds"),
@@ -108,6 +108,16 @@ _ALL = (
     ),
     Job("digest", "Digest what came into each group's quarantine: in clusters, with words for people.", "digest_hours", queue="reflection"),
     Job("scan_stores", "Look through the files of stores for what is new, changed or gone.", "scan_stores_minutes"),
+    # Beside a scan under way: what one has taken the other passes over.
+    Job(
+        "due_scan",
+        "Owe the schedules and heartbeats that are due, and deliver alerts whose quiet hours are over.",
+        "due_scan_seconds",
+        queue="growth",
+        time_limit=50,
+        overlaps=True,
+    ),
+    Job("expire_items", "Delete items past their time; they are not found any more before that.", "expire_items_minutes"),
     Job("expire_working_memory", "Take out of working memory what has been there for its time.", "wm_expire_minutes"),
 )
 #: Every job there is, by name.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Self
 from uuid import UUID
 
 from pydantic import BaseModel, Field, model_validator
 
+from jiyi.memory.fields import Row
 from jiyi.protocol.events import Name
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 
@@ -20,6 +22,22 @@ class ArchivedQuery(Request):
     agent_id: Name
     before: int | None = Field(None, ge=1)
     limit: PageSize = DEFAULT_PAGE
+
+
+class ArchivedRow(Row):
+    """A memory of the archive."""
+
+    node_id: UUID
+    agent_id: str
+    node_count: int
+    type: str
+    created_at: datetime
+    expires_at: datetime | None
+    archived_at: datetime
+    archived_reason: str
+    poignancy: float | None
+    description: str
+    last_accessed: datetime | None
 
 
 class ArchiveRequest(Request):

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 from uuid6 import uuid7
 
 from jiyi.protocol import events as wire
-from jiyi.protocol.events import Configuration, Ending, Event, Execution, Moment, Name, Observation, Turn
+from jiyi.protocol.events import Configuration, Ending, Event, Execution, Moment, Name, Observation, StepTaken, Turn, Vote
 from jiyi.protocol.rest import FOREIGN_GROUP
 from jiyi.settings import get_settings
 
@@ -90,6 +90,21 @@ class TurnEvent(_TypedEvent):
     payload: Turn
 
 
+class StepEvent(_TypedEvent):
+    """`turn.step`: a step on the way to an answer was taken."""
+
+    type: Literal["turn.step"]
+    session_id: Name = Field(description="Which conversation it is.")
+    payload: StepTaken
+
+
+class FeedbackEvent(_TypedEvent):
+    """`feedback.given`: somebody voted on a skill or a workflow."""
+
+    type: Literal["feedback.given"]
+    payload: Vote
+
+
 class ShortEvent(Observation, _Envelope):
     """One observation, without envelope and payload: `{"agent_id": "klaus", "description": "Klaus reads a book"}`."""
 
@@ -126,6 +141,8 @@ AnyEvent = Annotated[
     | Annotated[EndedEvent, Tag("session.ended")]
     | Annotated[ExecutedEvent, Tag("node.executed")]
     | Annotated[TurnEvent, Tag("turn.recorded")]
+    | Annotated[StepEvent, Tag("turn.step")]
+    | Annotated[FeedbackEvent, Tag("feedback.given")]
     | Annotated[ShortEvent, Tag("short.form")],
     Discriminator(
         _form_of,

@@ -12,6 +12,8 @@ from jiyi.protocol.queries import Request
 
 #: Events whose states one GET may ask for: so many ids fit into a request line of 8 KiB.
 MAX_STATES_GET = 200
+#: Seconds that a request may wait for its events to have their effect: it holds one of the server's threads.
+MAX_WAIT = 30.0
 
 
 class EventStatesQuery(Request):
@@ -45,6 +47,17 @@ class Accepted(BaseModel):
     accepted: int = Field(description="Events that were new.")
     repeated: int = Field(description="Events that were there already, by their ids; nothing was changed.")
     status_url: str
+    states: list[EventState] | None = Field(None, description="With `wait`: what had become of them when the answer was sent.")
+
+
+class WaitQuery(BaseModel):
+    """How long the answer may take."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    wait: float = Field(
+        0, ge=0, le=MAX_WAIT, description="Seconds to wait until the memories can be retrieved; without it the answer comes at once."
+    )
 
 
 class StatesQuery(BaseModel):

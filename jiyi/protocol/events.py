@@ -13,13 +13,26 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import to_json
 from uuid6 import uuid7
 
 from jiyi.conversations.stored.uris import MAX_URI_CHARS, parse_uri
 from jiyi.conversations.types import Kind, Role
 from jiyi.errors import InvalidEvent, problems_of, readable_part
+from jiyi.growth.feedback.trust import Sentiment, Signal
+from jiyi.growth.skills.types import ArtifactKind
+from jiyi.growth.trajectories.steps import StepType, summary
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.wire.json_keys import Repeating, gives_each_once, keys_in, load, repeated_in, repeated_key, sentence
 from jiyi.protocol.wire.vectors import Vector
@@ -37,6 +50,10 @@ MAX_OUTPUT_CHARS = 100_000
 MAX_FLAGS = 20
 #: Calls within calls that an output may come from.
 MAX_DEPTH = 1_000_000
+#: What a step got and gave may be so long when it is told; a summary of it is kept.
+MAX_STEP_CHARS = 20_000
+MAX_STEPS, MAX_TOKENS, MAX_MS = 1_000_000, 100_000_000, 1_000_000_000
+MAX_COMMENT_CHARS = 1_000
 MAX_PROVENANCE_BYTES = 8_192
 #: Characters of a memory in three to five keywords, and in one or two sentences.
 MAX_ABSTRACT_CHARS, MAX_OVERVIEW_CHARS = 500, 2_000
@@ -79,22 +96,25 @@ def few_enough_entries(entries: list[Any]) -> list[Any]:
 
 def small_enough(value: dict[str, Any]) -> dict[str, Any]:
     if value:
-        _plain_json(value, MAX_PROVENANCE_DEPTH)
+        plain_json(value, MAX_PROVENANCE_DEPTH)
         if len(to_json(value)) > MAX_PROVENANCE_BYTES:
             raise ValueError(f"larger than {MAX_PROVENANCE_BYTES:,} bytes as JSON")
     return value
 
 
-def _plain_json(value: Any, depth: int) -> None:
+def plain_json(value: Any, most: int, level: int = 0) -> None:
+    """Raises ValueError for JSON that is nested deeper than ``most`` levels, or has a number that is not finite."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("every number in it must be finite")
     if isinstance(value, dict | list | tuple):
-        if not depth:
-            raise ValueError(f"nested deeper than {MAX_PROVENANCE_DEPTH} levels")
+        if level == most:
+            raise ValueError(f"nested deeper than {most} levels")
         for item in value.values() if isinstance(value, dict) else value:
-            _plain_json(item, depth - 1)
+            plain_json(item, most, level + 1)
 
 
+#: Both names are accepted; what is stored and answered has the first.
+POIGNANCY = AliasChoices("poignancy", "importance")
 Name = Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_NAME_CHARS)]
 Part = Annotated[str, Field(max_length=MAX_PART_CHARS)]
 Description = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(within_description_limit)]
@@ -140,6 +160,7 @@ class Observation(BaseModel):
         ge=1,
         le=10,
         allow_inf_nan=False,
+        validation_alias=POIGNANCY,
         description="How much it matters: 1 mundane … 10 poignant. Found out by the service unless given.",
     )  # (GA-49)
     evidence: Annotated[list[UUID], AfterValidator(few_enough_entries)] = Field(
@@ -243,6 +264,48 @@ class Turn(BaseModel):
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
 
 
+Told = Annotated[str, Field(max_length=MAX_STEP_CHARS), AfterValidator(summary)]
+
+
+class StepTaken(BaseModel):
+    """One step on the way to an answer: the payload of ``turn.step`` (ZC-84, ZC-85).
+
+    ``input`` and ``output`` are kept as summaries of at most 200 characters, with their secrets masked.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    index: int = Field(
+        ge=0, le=MAX_STEPS, description="Its number in the session, from 0. Steps are put in this order, whenever they come."
+    )
+    step_type: StepType = Field(description="What it is: a request, a retrieval, a tool's call or result, or a generated text.")
+    tool: Name | None = Field(None, description="Which tool; needed for tool_call and tool_result.")
+    input: Told = Field("", description="What it got.")
+    output: Told = Field("", description="What it gave.")
+    ok: bool | None = Field(None, description="Whether it worked, where that is known.")
+    tokens: int | None = Field(None, ge=0, le=MAX_TOKENS, description="Tokens that it took; estimated unless given.")
+    ms: int | None = Field(None, ge=0, le=MAX_MS, description="Milliseconds that it took.")
+    compacted: bool = Field(False, description="Before this step the conversation was compacted: what came before is compressed at once.")
+
+    @model_validator(mode="after")
+    def _tool_has_a_name(self) -> Self:
+        if self.step_type in ("tool_call", "tool_result") and self.tool is None:
+            raise ValueError(f"tool: required for a {self.step_type}: say which tool")
+        return self
+
+
+class Vote(BaseModel):
+    """What somebody thinks of a skill or a workflow: the payload of ``feedback.given`` (ZC-72)."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    artifact: ArtifactKind = Field(description="A `skill`, or a `pipeline`, which is a workflow.")
+    artifact_id: UUID = Field(description="Which one.")
+    sentiment: Sentiment = Field(description="Neutral ones are kept, and do not count.")
+    signal: Signal = Field("explicit", description="How it is known: said, seen in use, counted, or by how often it was completed.")
+    comment: Annotated[str, Field(max_length=MAX_COMMENT_CHARS)] | None = Field(None, description="Why.")
+
+
 #: (event_id, group_id).
 EventKey = tuple[UUID, str]
 
@@ -316,15 +379,53 @@ class TurnRecorded(_Event):
         return self
 
 
+class StepRecorded(_Event):
+    """A step on the way to an answer was taken; a session's steps become its trajectory."""
+
+    type: Literal["turn.step"] = "turn.step"
+    payload: StepTaken
+
+    @model_validator(mode="after")
+    def _has_a_session(self) -> Self:
+        if self.session_id is None:
+            raise ValueError("session_id: required: which conversation it is")
+        return self
+
+
+class FeedbackGiven(_Event):
+    """Somebody voted on a skill or a workflow; its trust is counted anew."""
+
+    type: Literal["feedback.given"] = "feedback.given"
+    payload: Vote
+
+
 #: Every event type there is. A new one is added here, in ``docs/events.md`` and in the intake.
-EVENT_CLASSES: tuple[type[_Event], ...] = (MemoryObserved, AgentConfigured, SessionEnded, NodeExecuted, TurnRecorded)
+EVENT_CLASSES: tuple[type[_Event], ...] = (
+    MemoryObserved,
+    AgentConfigured,
+    SessionEnded,
+    NodeExecuted,
+    TurnRecorded,
+    StepRecorded,
+    FeedbackGiven,
+)
 #: What events are made of.
-_MODELS: tuple[type[BaseModel], ...] = (*EVENT_CLASSES, Observation, Configuration, ImportedCounters, Ending, Execution, Turn)
+_MODELS: tuple[type[BaseModel], ...] = (
+    *EVENT_CLASSES,
+    Observation,
+    Configuration,
+    ImportedCounters,
+    Ending,
+    Execution,
+    Turn,
+    StepTaken,
+    Vote,
+)
 #: Of all events and what is in them: names that are ours, whoever sent them.
 FIELD_NAMES = frozenset(name for cls in _MODELS for name in cls.model_fields)
 EVENT_TYPES = tuple(cls.model_fields["type"].default for cls in EVENT_CLASSES)
 
-Event = MemoryObserved | AgentConfigured | SessionEnded | NodeExecuted | TurnRecorded
+Event = MemoryObserved | AgentConfigured | SessionEnded | NodeExecuted | TurnRecorded | StepRecorded | FeedbackGiven
 _ONE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
 _MANY: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="type")]])
 
@@ -334,7 +435,7 @@ def build(event: dict[str, Any]) -> Event:
     try:
         built = _ONE.validate_python(event)
     except ValidationError as error:
-        raise InvalidEvent(problems_of(error)) from None
+        raise InvalidEvent(problems_of(error, Event)) from None
     problems = list(unstorable(built.model_dump()))
     if problems:
         raise InvalidEvent(problems)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, model_serializer
 
-from jiyi.memory.fields import MemoryFields, MemoryStatement
+from jiyi.memory.fields import MemoryFields, MemoryStatement, Row
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import Keyword, Moment, Name, NodeType
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
@@ -68,7 +68,7 @@ class ConfigureAgent(AgentSettings):
         return AgentSettings.model_construct(**{name: getattr(self, name) for name in self.model_fields_set - {"agent_id"}})
 
 
-class AgentState(BaseModel):
+class AgentState(Row):
     """An agent, its own settings, and how near its next reflection is."""
 
     agent_id: str
@@ -134,7 +134,7 @@ class KeywordsParameters(Cursor):
     agent_id: Name = Field(description="Whose keywords.")
 
 
-class KeywordStrength(BaseModel):
+class KeywordStrength(Row):
     keyword: str
     memory_type: Literal["event", "thought"]
     strength: int = Field(description="How many memories of this type have it.")

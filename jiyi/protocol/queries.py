@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -12,6 +12,8 @@ from jiyi.settings import get_settings
 #: Celery queues of the calls over the broker: questions, and changes.
 QUEUE, CHANGES = "inspection", "actions"
 DEFAULT_PAGE = 50
+
+T = TypeVar("T")
 
 
 def _within_page(limit: int) -> int:
@@ -34,8 +36,15 @@ class Request(BaseModel):
         return all_storable(self)
 
 
-class Page(BaseModel):
+class Rows(BaseModel, Generic[T]):
     """One page of a list; ``next`` is what to pass on for the following one, None at the end."""
+
+    rows: list[T]
+    next: Any = None
+
+
+class Page(BaseModel):
+    """The same, of rows that have no model."""
 
     rows: list[dict[str, Any]]
     next: Any = None

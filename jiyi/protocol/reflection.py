@@ -19,7 +19,7 @@ MAX_DEPTH, MAX_LIMIT = 20, 1_000
 
 State = Literal["owed", "running", "waiting", "done", "nothing", "given up"]
 #: Why there is a reflection.
-Trigger = Literal["importance", "schedule", "request", "conversation"]
+Trigger = Literal["importance", "schedule", "request", "conversation", "conversations", "hours"]
 
 
 class ReflectRequest(Request):

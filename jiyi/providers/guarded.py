@@ -128,8 +128,9 @@ class _HttpClient(openai.DefaultHttpxClient):
 @once_each(16)
 def _client(base_url: str, api_key: str, public_only: bool) -> openai.OpenAI:
     # Its retries are off: ours also know the breaker and the time that is left.
-    transport = {"transport": PublicTransport(), "trust_env": False} if public_only else {}
-    return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=_HttpClient(follow_redirects=False, **transport))
+    transport = PublicTransport() if public_only else None
+    http_client = _HttpClient(follow_redirects=False, transport=transport, trust_env=not public_only)
+    return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client)
 
 
 def _json_object(content: bytes) -> dict[str, Any]:

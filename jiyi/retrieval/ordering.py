@@ -5,7 +5,6 @@ Pure, over the few best memories of one answer, best first. The scores stay as t
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,8 +12,10 @@ from heapq import heappop, heappush
 from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jiyi.retrieval.scoring import MIN_NORM, Floats, Order
+from jiyi.text.changes import PERHAPS, SAYS
 from jiyi.text.tokens import telling
 
 #: At least so many of the best are looked at, however few are asked for.
@@ -34,24 +35,6 @@ ORDINARY_PRIOR = 5
 MOST_WORDS = 30
 #: Seconds: what is said within one conversation adds to each other rather than that it replaces the other.
 APART = 1_800.0
-
-#: Words by which people say that something is no longer as it was. Alternatives of fixed words: linear in the text.
-_CHANGED = re.compile(
-    r"现在|改[成为到了在去期用]|更改|[又更]换|换[成了到个去]|搬|不再|不用再|已经|又[不没改回停裂]|停了|取消|推迟|提前到|退休|离职|辞[职了掉]|"
-    r"卖了|交给|其实|新[的家]|涨到|降到|回到|变成|原来|以后只|从今|戒[了掉烟酒]|分手|开始|拿到"
-    r"|\b(?:now|no longer|any ?more|instead|change[sd]?|changing|mov(?:ed|es|ing)|switch(?:ed|es|ing)?|quit|stopped|gave up|"
-    r"sold|new|again|turns out|turned out|actually|pushed|postponed|cancell?ed|used to|from now on|from here on|these days|"
-    r"finished|start(?:ed|s|ing)?|became|left|replaced|updated|caved|since)\b",
-    re.IGNORECASE,
-)
-
-#: A state that has changed, perhaps: 了 at the end of a clause says so of anything that happened.
-_MAY_HAVE_CHANGED = re.compile(
-    r"了(?=[。！!？?，,、；;～~\s]|\Z)|[升降涨跌减增]到"
-    r"|\b(?:(?:went|gone|back) (?:up|down|to)|rose|dropped|fell|raised|lowered|traded|swapped|bought|got|broke up|end(?:ed|s)|"
-    r"delayed|resigned|retired|rescheduled|divorced|married)\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +56,12 @@ class Shown:
 
 def says_change(text: str) -> bool:
     """Whether a text has words for something being no longer as it was (now, moved, 改, 不再)."""
-    return _CHANGED.search(text) is not None
+    return SAYS.search(text) is not None
 
 
 def may_say_change(text: str) -> bool:
     """Whether a text has words of a change of state, which most often is none of the attribute that is asked for."""
-    return _MAY_HAVE_CHANGED.search(text) is not None
+    return PERHAPS.search(text) is not None
 
 
 def needed(text: str) -> float:
@@ -95,11 +78,42 @@ def above_ordinary(relevance: Floats, best: Order) -> Floats:
         relevance: of all memories, 0 … 1.
         best: positions of those that are looked at.
     """
-    others = np.delete(relevance, best)
+    return np.asarray(relevance[best] - ordinary(np.delete(relevance, best)), dtype=np.float64)
+
+
+def ordinary(others: Floats) -> float:
+    """The relevance of the ordinary memory, by those of ``others``; of few it is low, of none -1."""
     if not others.size:
-        return np.asarray(relevance[best] + 1, dtype=np.float64)
-    ordinary = (others.size * float(np.median(others)) - ORDINARY_PRIOR) / (others.size + ORDINARY_PRIOR)
-    return np.asarray(relevance[best] - ordinary, dtype=np.float64)
+        return -1.0
+    return (others.size * float(np.median(others)) - ORDINARY_PRIOR) / (others.size + ORDINARY_PRIOR)
+
+
+def replaces(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
+    """Which memory (row) replaces which (column), ``(k, k)``; arguments as in :func:`newer_first`."""
+    enough = np.array([one.needed for one in shown])
+    share = share_of(relevance)
+    found = (alike >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & (alike + np.minimum(share, 1) >= enough[:, None])
+    return np.asarray(found & told_later(shown), dtype=bool)
+
+
+def oldest_first(shown: Sequence[Shown]) -> list[int]:
+    """Positions in the order in which they were told."""
+    found: list[int] = np.argsort(np.array([one.created for one in shown]), kind="stable").tolist()
+    return found
+
+
+def share_of(relevance: Floats) -> Floats:
+    """The relevance of each (row) as a share of that of each (column), ``(k, k)``."""
+    return np.asarray(relevance[:, None] / np.maximum(relevance, MIN_NORM), dtype=np.float64)
+
+
+def told_later(shown: Sequence[Shown]) -> NDArray[np.bool_]:
+    """Which memory (row) was told some time after which (column), of the same subject, ``(k, k)``. A thought is no news."""
+    created = np.array([one.created for one in shown])
+    subjects = np.array([one.subject or "" for one in shown])
+    told = np.array([not one.evidence for one in shown], dtype=bool)
+    later = created[:, None] - created[None, :] >= APART
+    return np.asarray(later & (subjects[:, None] == subjects[None, :]) & told[:, None] & told[None, :], dtype=bool)
 
 
 def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tuple[Order, dict[int, int]]:
@@ -114,18 +128,11 @@ def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tup
         alike: how much each is about the same as each, ``(k, k)``.
         relevance: theirs, see :func:`above_ordinary`, ``(k,)``.
     """
-    created = np.array([one.created for one in shown])
-    subjects = np.array([one.subject or "" for one in shown])
-    told = np.array([not one.evidence for one in shown], dtype=bool)  # a thought is no news
-    enough = np.array([one.needed for one in shown])
-    share = relevance[:, None] / np.maximum(relevance, MIN_NORM)
-    replaces = (alike >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & (alike + np.minimum(share, 1) >= enough[:, None])
-    replaces &= created[:, None] - created[None, :] >= APART
-    replaces &= (subjects[:, None] == subjects[None, :]) & told[:, None] & told[None, :]
+    found = replaces(shown, alike, relevance)
     place: Floats = np.arange(len(shown), dtype=np.float64)
     by: dict[int, int] = {}
-    for newer in np.argsort(created, kind="stable").tolist():
-        older = np.flatnonzero(replaces[newer])
+    for newer in oldest_first(shown):
+        older = np.flatnonzero(found[newer])
         if older.size:
             place[newer] = min(place[newer], np.nextafter(place[older].min(), -np.inf))
             by.update(dict.fromkeys(older.tolist(), newer))

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.retrieval.corpus import language_code
 from jiyi.retrieval.lexicon import Lexicon
-from jiyi.retrieval.relevance import language_code
 from jiyi.retrieval.scoring import MIN_NORM, Floats
 from jiyi.text.tokens import tokens
 from jiyi.text.words import keywords_ranked
@@ -102,7 +102,7 @@ def _likeness(entries: Sequence[Entry]) -> tuple[Floats, float]:
         made = _by_vector(np.stack(vectors), [language_code(entry.text) for entry in entries])
         if made is not None:
             return made, ALIKE_BY_VECTOR
-    return _by_words([entry.text for entry in entries]), ALIKE_BY_WORDS
+    return likeness_by_words([entry.text for entry in entries]), ALIKE_BY_WORDS
 
 
 def _by_vector(vectors: Float32, languages: Sequence[int]) -> Floats | None:
@@ -119,7 +119,7 @@ def _by_vector(vectors: Float32, languages: Sequence[int]) -> Floats | None:
     return np.asarray(rows @ rows.T)
 
 
-def _by_words(texts: Sequence[str]) -> Floats:
+def likeness_by_words(texts: Sequence[str]) -> Floats:
     """BM25 of each text for another's words, over what it has for its own; the mean of both ways."""
     lexicon = Lexicon()
     for text in texts:

@@ -142,7 +142,7 @@ class MemoryRetrievalNode:
         try:
             self.properties = NodeProperties.model_validate(properties or {})
         except ValidationError as error:
-            raise InvalidRequest(problems_of(error)) from None
+            raise InvalidRequest(problems_of(error, NodeProperties)) from None
         self.retriever = retriever
         self.node_id = node_id
 

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from jiyi.client.transports.outbox import CLOSE_SECONDS, Counts, Outbox, Publisher
-from jiyi.errors import InvalidEvent, problems_of
+from jiyi.errors import InvalidEvent, problems_of, unknown_option
 from jiyi.protocol.events import MAX_OUTPUT_CHARS, Execution, NodeExecuted, small_enough, unstorable
 from jiyi.text.words import storable
 
@@ -109,7 +109,7 @@ def event_of(
         return None
     unknown = fields.keys() - Execution.model_fields.keys()
     if unknown:
-        raise InvalidEvent([f"{name}: no such field" for name in sorted(unknown)])
+        raise InvalidEvent([unknown_option(name, Execution.model_fields) for name in sorted(unknown)])
     metadata = dict(found) if isinstance(output, Mapping) and isinstance(found := output.get("metadata"), Mapping) else {}
     metadata |= fields.pop("metadata", {})
     payload = {"confidence": _confidence(metadata), **fields, "node_id": node_id, "output": text[:MAX_OUTPUT_CHARS]}

@@ -51,13 +51,13 @@ def move_cursor(connection: Connection, name: AgentName, seen: int, extracted_to
 
 def new_turns(connection: Connection, name: AgentName, after: int, limit: int) -> list[StoredTurn]:
     """The agent's next turns in the order in which they came."""
-    return _turns(connection.execute(_NEW, {"group": name[0], "agent": name[1], "after": after, "limit": limit}))
+    return as_turns(connection.execute(_NEW, {"group": name[0], "agent": name[1], "after": after, "limit": limit}))
 
 
 def context_of(connection: Connection, name: AgentName, session_id: str, before: int) -> list[StoredTurn]:
     """The session's turns right before, oldest first."""
     parameters = {"group": name[0], "agent": name[1], "session": session_id, "before": before, "limit": CONTEXT_TURNS}
-    return _turns(connection.execute(_CONTEXT, parameters))[::-1]
+    return as_turns(connection.execute(_CONTEXT, parameters))[::-1]
 
 
 def known_facts(connection: Connection, name: AgentName) -> list[StoredFact]:
@@ -95,7 +95,8 @@ def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node
             connection.execute(_TURNS_OF_SUPERSEDED, {"group": name[0], "agent": name[1], "by": [node_id]})
 
 
-def _turns(rows: Iterable[Row[Any]]) -> list[StoredTurn]:
+def as_turns(rows: Iterable[Row[Any]]) -> list[StoredTurn]:
+    """Rows of id, number, session, role, name, text and time."""
     return [_turn(row) for row in rows]
 
 

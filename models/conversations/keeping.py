@@ -16,8 +16,12 @@ from jiyi.errors import InvalidEvent
 from jiyi.protocol.events import Event
 from models.conversations import experiences, extractions, profiles
 from models.conversations.extractions import StoredTurn
+from models.growth import owing
+from models.growth.artifacts.growing import AGGREGATE
+from models.growth.tracking import tallies
 from models.memory.agents import AgentName, lock_agents
 from models.memory.inbox import Stored, store
+from models.queue import pending_work
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +39,7 @@ def keep(
     connection: Connection, name: AgentName, seen: int, turns: Sequence[StoredTurn], found: Sequence[Extracted], now: datetime
 ) -> Stored:
     """Store it all and move the cursor; nothing if another run has looked through the turns meanwhile."""
-    lock_agents(connection, [name])  # whoever stores a turn waits until it is decided what is due next
+    agents = lock_agents(connection, [name])  # whoever stores a turn waits until it is decided what is due next
     stored = Stored()
     if turns and not extractions.move_cursor(connection, name, seen, turns[-1].node_count):
         return stored
@@ -44,6 +48,12 @@ def keep(
         for experience in one.found.experiences:
             stored.add(experiences.keep(connection, name, experience, one.source, now))
         profiles.update(connection, name, one.found.profile_signals, now)
+    tallies.note(connection, name, "memory", grown=len(stored.nodes))
+    if turns:
+        stored.owed.update(owing.after_extraction(connection, agents[name].agent_key, name))
+    if any(one.found.experiences for one in found):
+        pending_work.owe(connection, AGGREGATE, [(agents[name].agent_key, name[0])])
+        stored.owed[AGGREGATE] += 1
     return stored
 
 

@@ -6,6 +6,14 @@ from models.accounts import tables as accounts
 from models.conversations import tables as conversations
 from models.db.base import Base
 from models.erasure import tables as erasure
+from models.growth import heartbeat_tables, schedule_tables
+from models.growth.artifacts import tables as growth_artifacts
+from models.growth.identity import tables as growth_identity
+from models.growth.pains import tables as growth_pains
+from models.growth.reflections import tables as growth_reflections
+from models.growth.tracking import tables as growth_tracking
+from models.growth.trajectories import tables as growth_trajectories
+from models.items import tables as items
 from models.memory import tables as memory
 from models.operations import tables as operations
 from models.queue import tables as queue
@@ -14,4 +22,25 @@ from models.retrieval import tables as retrieval
 from models.stores import tables as stores
 from models.tiers import tables as tiers
 
-__all__ = ["Base", "accounts", "conversations", "erasure", "memory", "operations", "queue", "reflection", "retrieval", "stores", "tiers"]
+__all__ = [
+    "Base",
+    "accounts",
+    "conversations",
+    "erasure",
+    "growth_artifacts",
+    "growth_identity",
+    "growth_pains",
+    "growth_reflections",
+    "growth_tracking",
+    "growth_trajectories",
+    "heartbeat_tables",
+    "items",
+    "memory",
+    "operations",
+    "queue",
+    "reflection",
+    "retrieval",
+    "schedule_tables",
+    "stores",
+    "tiers",
+]

@@ -45,6 +45,8 @@ from __future__ import annotations
 import hashlib
 from uuid import UUID
 
+from jiyi.protocol.wire.stream import STREAM_KEY
+
 #: Of every key but kombu's and Flask-Limiter's own.
 PREFIX = "jiyi:"
 ACCESS = "jiyi:access"
@@ -116,7 +118,7 @@ def order_answers(order_id: str) -> str:
 
 
 def stream(group_id: str) -> str:
-    return f"jiyi:stream:{group_id}"
+    return f"{STREAM_KEY}{group_id}"
 
 
 def meters(minute: int) -> str:

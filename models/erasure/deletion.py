@@ -12,7 +12,8 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, delete, select, text
 
 from jiyi.erasure.names import Whom
-from models.erasure import conversations, stores, tiers
+from models.erasure import conversations, items, stores, tiers
+from models.erasure.growth import artifacts, living, schedules
 from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
 from models.memory.agents import AgentName
@@ -47,6 +48,8 @@ def delete_noted(connection: Connection, erasure_id: UUID, group_id: str, after:
     connection.execute(_SUBTRACT_TERMS, these | {"all": ALL_TERMS})
     gone["next_vectors"] = connection.execute(_DELETE_NEXT, these).rowcount
     gone.update(conversations.delete(connection, group_id, ids))
+    gone.update(artifacts.delete(connection, group_id, ids))
+    gone.update(living.delete(connection, group_id, ids))
     gone["node_access"] = connection.execute(_DELETE_ACCESS, these).rowcount
     nodes = list(connection.execute(_DELETE_NODES, these).scalars())
     gone["memory_nodes"] = len(nodes)
@@ -198,9 +201,9 @@ _SCRUB = {
         (
             "reflections",
             "reflection_id::text",
-            "focal_points::text, error",
+            "focal_points::text, error, findings::text",
             "group_id = :group",
-            "UPDATE reflections SET focal_points = '[]', error = NULL",
+            "UPDATE reflections SET focal_points = '[]', error = NULL, findings = NULL",
         ),
         ("pending_work", "kind || '/' || subject_id::text", "last_error", "group_id = :group", "UPDATE pending_work SET last_error = NULL"),
         (
@@ -220,6 +223,10 @@ _SCRUB = {
         ("knowledge_history", "history_id::text", "reason", "group_id = :group", "UPDATE knowledge_history SET reason = ''"),
         *conversations.SCRUBBED,
         *stores.SCRUBBED,
+        *schedules.SCRUBBED,
+        *artifacts.SCRUBBED,
+        *living.SCRUBBED,
+        *items.SCRUBBED,
         (
             "job_ticks",
             "job || '/' || slot::text",

@@ -15,6 +15,8 @@ from jiyi.errors import NotFound
 from jiyi.protocol.archive import MAX_RESTORED, Archived, ArchiveRequest, Restored, RestoreRequest
 from jiyi.protocol.events import AgentConfigured, Configuration
 from jiyi.protocol.memory import AgentState, ConfigureAgent
+from jiyi.protocol.recall import Updated, UpdateMemory
+from models.conversations import versions
 from models.db.actions import Context, action
 from models.memory import archive as archiving
 from models.memory import inbox
@@ -48,6 +50,20 @@ def configure(context: Context, request: ConfigureAgent) -> AgentState:
     after = agent(connection, group_id, agent_id)
     assert after is not None  # locked by this transaction
     return after
+
+
+@action("memory.update", scope="publish")
+def update_memory(context: Context, request: UpdateMemory) -> Updated:
+    """Correct a memory.
+
+    A new version supersedes it: from now on that one is found, and the older one, with the date at which it ended, only when
+    superseded memories are asked for. What is not given stays as it was. What was said in a conversation cannot be changed.
+    """
+    done, stored = versions.update(context.connection, context.group_id, request, datetime.now(UTC))
+    context.wake(*stored.owed)
+    context.audit(str(done.supersedes), node_id=done.node_id, fields=sorted(request.model_fields_set - {"node_id"}))
+    context.after_commit(lambda: news.stored(stored))
+    return done
 
 
 @action("archive.archive", scope="admin")

@@ -94,7 +94,7 @@ _TWINS = text("""
         n.group_id, n.agent_id, n.type, n.content_hash, n.node_id
     FROM memory_nodes n JOIN unnest(CAST(:groups AS text[]), CAST(:agents AS text[]), CAST(:hashes AS bytea[]))
         AS w(group_id, agent_id, content_hash) USING (group_id, agent_id, content_hash)
-    WHERE n.archived_at IS NULL
+    WHERE n.archived_at IS NULL AND n.superseded_at IS NULL
     ORDER BY n.group_id, n.agent_id, n.type, n.content_hash, n.node_count
 """)
 _LATEST = text("""

@@ -16,12 +16,27 @@ from sqlalchemy import Connection, text
 from jiyi.conversations.stored.turns import memory_of
 from jiyi.memory.appraisal import missing
 from jiyi.memory.nodes import Derived, counts_for_keywords, depth_of, derive
-from jiyi.protocol.events import AgentConfigured, Event, EventKey, MemoryObserved, NodeExecuted, SessionEnded, TurnRecorded
+from jiyi.protocol.events import (
+    AgentConfigured,
+    Event,
+    EventKey,
+    FeedbackGiven,
+    MemoryObserved,
+    NodeExecuted,
+    SessionEnded,
+    StepRecorded,
+    TurnRecorded,
+)
 from jiyi.settings import get_settings
 from models.conversations import windows
 from models.db.bulk_copy import Copy, copy_rows
 from models.db.connection import driver
 from models.erasure import refusal
+from models.growth.artifacts.voting import WEIGH
+from models.growth.reflections import rhythm
+from models.growth.trajectories import storing as steps
+from models.growth.trajectories.storing import COMPRESS, StepRow, step_row
+from models.growth.trajectories.tables import TrajectoryEvent
 from models.memory import batch_lookups as lookups
 from models.memory.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
 from models.memory.event_rows import (
@@ -40,7 +55,7 @@ from models.memory.event_rows import (
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
 from models.queue import pending_work, reused_ids
 from models.queue.tables import PendingWork
-from models.reflection.reflections import REFLECT_CONVERSATION
+from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
 from models.retrieval.enlargement import add_terms
 from models.tiers.tables import QuarantineLog
 
@@ -114,6 +129,7 @@ class _Rows:
     #: (event_id, group_id) of the conversations that have ended.
     ended: list[tuple[UUID, str]] = field(default_factory=list)
     quarantined: list[QuarantineRow] = field(default_factory=list)
+    steps: list[StepRow] = field(default_factory=list)
     #: Large agents → the tokens of their new nodes.
     terms: dict[AgentName, list[list[str]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -124,6 +140,7 @@ class _Rows:
             Copy(MemoryNode, NODE_COLUMNS, self.nodes),
             Copy(NodeAccess, AccessRow._fields, self.accesses),
             Copy(QuarantineLog, QuarantineRow._fields, self.quarantined),
+            Copy(TrajectoryEvent, StepRow._fields, self.steps),
             Copy(PendingWork, WorkRow._fields, self.owed),
         ]
 
@@ -177,14 +194,16 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
         if error.diag.table_name != "events":
             raise
         raise CollisionError(str(error)) from None
-    if due := windows.owe(connection, batch.spoke, batch.ended):
-        result.due[windows.EXTRACT] = min(due)
+    result.due = _owe_sessions(connection, batch, fresh)
     result.owed.update(row.kind for row in rows.owed)
     result.nodes = rows.node_names
     result.configured = list({(event.group_id, event.agent_id) for event in fresh if isinstance(event, AgentConfigured)})
     pending_work.owe(connection, REFLECT_CONVERSATION, rows.ended)
     if rows.ended:
         result.owed[REFLECT_CONVERSATION] = len(rows.ended)
+        over = [(event.group_id, event.agent_id) for event in fresh if isinstance(event, SessionEnded)]
+        if looking := rhythm.conversations_ended(connection, agents, over):
+            result.owed[REFLECT] += looking
     for name, texts in rows.terms.items():
         add_terms(connection, *name, texts)
     outgrown = [(agent.agent_key, agent.group_id) for agent in agents.values() if agent.outgrows]
@@ -192,6 +211,17 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     if outgrown:
         result.owed[ENLARGE] = len(outgrown)
     return result
+
+
+def _owe_sessions(connection: Connection, batch: _Batch, fresh: Sequence[Event]) -> dict[str, datetime]:
+    """Owe what waits for a session's end, or for silence; which kinds of work, and when each is first due."""
+    found = {}
+    if due := windows.owe(connection, batch.spoke, batch.ended):
+        found[windows.EXTRACT] = min(due)
+    taken, over = [one for one in fresh if isinstance(one, StepRecorded)], [one for one in fresh if isinstance(one, SessionEnded)]
+    if (compress_at := steps.owe(connection, taken, over)) is not None:
+        found[COMPRESS] = compress_at
+    return found
 
 
 def _first_of_each(events: Iterable[Event]) -> tuple[dict[EventKey, Event], list[Event]]:
@@ -236,6 +266,14 @@ class _Batch:
         if isinstance(event, SessionEnded):
             rows.events.append(event_row(event, "applied"))
             rows.ended.append((event.event_id, event.group_id))
+            return
+        if isinstance(event, StepRecorded):
+            rows.events.append(event_row(event, "applied"))
+            rows.steps.append(step_row(event))
+            return
+        if isinstance(event, FeedbackGiven):
+            rows.events.append(event_row(event, "applied"))
+            rows.owed.append(WorkRow(WEIGH, event.event_id.bytes, event.group_id))
             return
         ready = self.ready[event.key]
         if (known := self._known(ready.memory, ready.derived, agent)) is not None:

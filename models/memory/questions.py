@@ -7,20 +7,61 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from jiyi.errors import NotFound
 from jiyi.protocol.archive import ArchivedQuery
 from jiyi.protocol.event_states import EventState, EventStatesQuery
-from jiyi.protocol.memory import AgentsQuery, ExportQuery, KeywordsQuery, MemoryRow, NodesQuery, RelatedQuery
-from jiyi.protocol.queries import Page
+from jiyi.protocol.memory import AgentsQuery, ExportQuery, KeywordsQuery, MemoryDetail, MemoryRow, NodesQuery, RelatedQuery
+from jiyi.protocol.queries import QUEUE, Page
+from jiyi.protocol.recall import ListMemories, MemoryRequest, MemoryRows, RecalledContext, RecallRequest
 from jiyi.protocol.wire.vectors import to_bytes, to_text
-from models.db.actions import Context, action
-from models.memory import agent_reads, events, reads
+from models.db.actions import Context, action, by_worker
+from models.memory import agent_reads, events, reads, search
 from models.memory.agents import key_of, no_agent
+
+build_context = by_worker(
+    "memory.context",
+    RecallRequest,
+    RecalledContext,
+    scope="read",
+    queue=QUEUE,
+    mutates=False,
+    doc="""Recall what belongs into a prompt, as text.
+
+    The agent's memories that matter most for what the prompt is about, a dated line each, within a budget of tokens: what was
+    observed, and what was taken from conversations. Empty if nothing was found. Needs a worker that answers.
+    """,
+)
 
 
 @action("events.states", scope="read", mutates=False, across_groups=True, formerly="inspect.event_states")
 def event_states(context: Context, request: EventStatesQuery) -> list[EventState]:
     """Tell what became of events, in their order; also of those whose group could not be read."""
     return events.states(context.connection, context.group_id, request.event_ids, request.digests)
+
+
+@action("memory.get", scope="read", mutates=False)
+def get_memory(context: Context, request: MemoryRequest) -> MemoryDetail:
+    """Get one memory.
+
+    Everything that is stored of it but its vector; also of one that was superseded or archived. It does not count as an access.
+    """
+    found = reads.node(context.connection, MemoryDetail, context.group_id, request.node_id)
+    if found is None:
+        raise NotFound(f"node_id: the group {context.group_id!r} has no memory {request.node_id}")
+    return found
+
+
+@action("memory.list", scope="read", mutates=False)
+def list_memories(context: Context, request: ListMemories) -> MemoryRows:
+    """List or search memories.
+
+    An agent's, or the whole group's, newest first, page by page; all that is given must hold. To find what matters for a
+    question, retrieve instead. Descriptions are cut to 4,000 characters; memory.get has all of it.
+    """
+    rows, following = search.page(context.connection, context.group_id, request)
+    if not rows and request.agent_id is not None and not request.after:
+        _must_exist(context, request.agent_id)
+    return MemoryRows(rows=rows, next=following)
 
 
 @action("memory.nodes", scope="read", mutates=False, formerly="inspect.nodes")

@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Text, and_, bindparam,
 from sqlalchemy.orm import aliased
 
 from jiyi.memory.fields import MemoryBrief
+from jiyi.protocol.archive import ArchivedRow
 from jiyi.protocol.memory import MemoryDetail, MemoryRow
 from jiyi.text.words import last_segment
 from models.db.rows import columns, fetch, fetch_one
@@ -50,22 +51,6 @@ class SessionMemory(MemoryBrief):
     """A memory of the same session."""
 
     node_count: int
-
-
-class ArchivedMemory(BaseModel):
-    """A memory of the archive."""
-
-    node_id: UUID
-    agent_id: str
-    node_count: int
-    type: str
-    created_at: datetime
-    expires_at: datetime | None
-    archived_at: datetime
-    archived_reason: str
-    poignancy: float | None
-    description: str
-    last_accessed: datetime | None
 
 
 class ArchivedCount(BaseModel):
@@ -157,9 +142,9 @@ def some_texts(connection: Connection, group_id: str, agent_id: str, limit: int)
 
 def archived(
     connection: Connection, group_id: str, *, agent_id: str | None, reason: str | None, before: tuple[datetime, UUID] | None, limit: int
-) -> list[ArchivedMemory]:
+) -> list[ArchivedRow]:
     """Archived memories, the last to be archived first."""
-    wanted = _of(ArchivedMemory, description=func.left(MemoryNode.description, MAX_ARCHIVED_CHARS))
+    wanted = _of(ArchivedRow, description=func.left(MemoryNode.description, MAX_ARCHIVED_CHARS))
     wanted = wanted.where(MemoryNode.group_id == group_id, MemoryNode.archived_at.is_not(None))
     if agent_id is not None:
         wanted = wanted.where(MemoryNode.agent_id == agent_id)
@@ -167,15 +152,15 @@ def archived(
         wanted = wanted.where(MemoryNode.archived_reason == reason)
     if before is not None:
         wanted = wanted.where(tuple_(MemoryNode.archived_at, MemoryNode.node_id) < before)
-    return fetch(connection, ArchivedMemory, wanted.order_by(MemoryNode.archived_at.desc(), MemoryNode.node_id.desc()).limit(limit))
+    return fetch(connection, ArchivedRow, wanted.order_by(MemoryNode.archived_at.desc(), MemoryNode.node_id.desc()).limit(limit))
 
 
-def archived_of(connection: Connection, group_id: str, agent_id: str, before: int | None, limit: int) -> list[ArchivedMemory]:
+def archived_of(connection: Connection, group_id: str, agent_id: str, before: int | None, limit: int) -> list[ArchivedRow]:
     """An agent's archived memories with their whole descriptions, newest first, below ``node_count`` ``before``."""
-    wanted = _of(ArchivedMemory).where(*_agent(group_id, agent_id), MemoryNode.archived_at.is_not(None))
+    wanted = _of(ArchivedRow).where(*_agent(group_id, agent_id), MemoryNode.archived_at.is_not(None))
     if before is not None:
         wanted = wanted.where(MemoryNode.node_count < before)
-    return fetch(connection, ArchivedMemory, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
+    return fetch(connection, ArchivedRow, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
 
 
 def archived_counts(connection: Connection, group_id: str, limit: int) -> list[ArchivedCount]:

@@ -19,7 +19,9 @@ from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, Text, func, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from jiyi.errors import InvalidRequest
 from jiyi.protocol.memory import Memory
+from jiyi.protocol.recall import ListMemories
 from jiyi.text.tokens import tokens
 from models.db.conditions import ilike_pattern
 from models.db.rows import columns, fetch
@@ -47,7 +49,15 @@ class MemoryFilter:
     importance: float | None = None
     keyword: str = ""
     archived: Archived = "without"
+    #: Also what newer memories superseded.
+    superseded: bool = True
     without_vector: bool = False
+
+
+#: Between the time and the id of a place in a group's list.
+PLACE_SEPARATOR = "/"
+#: What PostgreSQL's ``integer`` holds has at most so many digits.
+MAX_PLACE_DIGITS = 9
 
 
 class FoundMemory(Memory):
@@ -92,9 +102,54 @@ def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa:
         yield node.keywords_lower.contains([wanted.keyword.lower()])
     if wanted.archived != "with":
         yield node.archived_at.is_(None) if wanted.archived == "without" else node.archived_at.is_not(None)
+    if not wanted.superseded:
+        yield node.superseded_at.is_(None)
     if wanted.without_vector:
         yield node.embedding_model.is_(None)
     if words := wanted.words.strip()[:MAX_WORDS_CHARS]:
         as_typed = node.description.ilike(ilike_pattern(words))
         found = list(dict.fromkeys(tokens(words)))
         yield or_(func.string_to_array(node.tokens, " ", type_=ARRAY(Text)).contains(found), as_typed) if found else as_typed
+
+
+def page(connection: Connection, group_id: str, request: ListMemories) -> tuple[list[Memory], str | None]:
+    """The memories of a page, and what stands for its end; None if it is the last one."""
+    wanted = MemoryFilter(
+        words=request.words,
+        agent_id=request.agent_id,
+        types=request.types,
+        session_id=request.session_id,
+        created_from=request.created_after,
+        created_to=request.created_before,
+        keyword=request.keyword or "",
+        archived="with" if request.include_archived else "without",
+        superseded=request.include_superseded,
+    )
+    rows = search(connection, Memory, group_id, wanted, _place_of(request), request.limit)
+    if len(rows) < request.limit:
+        return rows, None
+    last = rows[-1]
+    numbered = request.agent_id is not None
+    return rows, str(last.node_count) if numbered else f"{last.created_at.isoformat()}{PLACE_SEPARATOR}{last.node_id}"
+
+
+def _place_of(request: ListMemories) -> Place | None:
+    """Where the page before ended: a number of the agent's memories, or a time and an id of the group's.
+
+    Raises:
+        InvalidRequest: it is no place of this list.
+    """
+    after = request.after
+    if not after:
+        return None
+    try:
+        if request.agent_id is not None and after.isdecimal() and len(after) <= MAX_PLACE_DIGITS:
+            return int(after)
+        if request.agent_id is None:
+            at, _, node_id = after.partition(PLACE_SEPARATOR)
+            moment = datetime.fromisoformat(at)
+            if moment.tzinfo is not None:
+                return moment, UUID(node_id)
+    except ValueError:
+        pass
+    raise InvalidRequest(["after: is no place of this list; give `next` of the page before"])

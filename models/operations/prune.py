@@ -29,6 +29,8 @@ _OLD = {
         AND NOT EXISTS (SELECT FROM pending_work p WHERE p.subject_id = t.event_id AND p.group_id = t.group_id)
         AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.subject_id = t.event_id AND d.group_id = t.group_id AND d.state = 'open')
     """,
+    # What they were compressed to stays; those of a session that goes on will be, at its next silence.
+    "trajectory_events": "received_at < :before",
     "dead_letters": "state <> 'open' AND resolved_at < :before",
     "store_operations": "created_at < :before",
     # Stores of a graph's run, with all that they hold; the group's stay.

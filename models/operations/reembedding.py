@@ -17,6 +17,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from jiyi.protocol.wire.vectors import Float32
+from models.items import searching
 from models.memory import nodes
 from models.memory.nodes import TextToEmbed
 from models.stores import vectors
@@ -110,6 +111,7 @@ def switch(connection: Connection, move: Reembedding) -> None:
     connection.execute(_ACTIVATE, {"model": move.model})
     knowledge.owe_all(connection, move.model)  # found by its words until it is embedded anew
     vectors.owe_all(connection)  # as are items of stores
+    searching.owe_all(connection, move.model)
 
 
 def seconds_since_switch(connection: Connection) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import redis
@@ -10,6 +11,7 @@ from sqlalchemy import Connection, text
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
+from models.growth import health
 from models.operations import reads
 from models.queue import broker_queues
 
@@ -22,6 +24,7 @@ def stored(connection: Connection) -> dict[str, Any]:
         "overdue": {row["kind"]: row["overdue"] for row in work if row["overdue"]},
         "lag_seconds": max((row["lag"] for row in work), default=0.0),
         "dead_letters": reads.open_letters(connection),
+        **health.of_service(connection, datetime.now(UTC)),
     }
 
 

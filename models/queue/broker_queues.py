@@ -20,7 +20,7 @@ from jiyi.settings import get_settings
 from models.db import valkey_keys
 
 #: Celery's queues; the queue of events has its own name in the settings (``intake_queue``).
-OTHER_QUEUES = ("inspection", "actions", "embedding", "upkeep", "reflection")
+OTHER_QUEUES = ("inspection", "actions", "embedding", "upkeep", "reflection", "growth")
 
 #: Where kombu keeps what was handed out to Celery's workers but not acknowledged.
 UNACKED, UNACKED_INDEX = "unacked", "unacked_index"

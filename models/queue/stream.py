@@ -41,6 +41,7 @@ Kind = Literal[
     "memory.retrieval_error",
     "digest.ready",
     "store.used",
+    "alert.delivered",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

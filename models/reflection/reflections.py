@@ -26,6 +26,8 @@ class StartedReflection:
 
     reflection_id: UUID
     attempt: int
+    #: Why there is one.
+    trigger: str = "importance"
 
 
 def ask(connection: Connection, group_id: str, agent_id: str, trigger: str) -> UUID:
@@ -39,7 +41,7 @@ def begin(connection: Connection, group_id: str, agent_id: str, llm: str) -> Sta
     """Go on with the agent's open reflection, or begin one of which nobody knew: importance has added up."""
     parameters = {"id": uuid7(), "group": group_id, "agent": agent_id, "llm": llm}
     row = connection.execute(_BEGIN, parameters).one()
-    return StartedReflection(row.reflection_id, row.attempts)
+    return StartedReflection(row.reflection_id, row.attempts, row.trigger)
 
 
 def begin_conversation(connection: Connection, event_id: UUID, group_id: str, agent_id: str, llm: str) -> StartedReflection:
@@ -112,7 +114,7 @@ _BEGIN = text("""
     ON CONFLICT (group_id, agent_id) WHERE trigger <> 'conversation' AND state IN ('owed', 'running', 'waiting')
         DO UPDATE SET state = 'running', attempts = reflections.attempts + 1, started_at = clock_timestamp(),
             llm = excluded.llm, error = NULL
-    RETURNING reflection_id, attempts
+    RETURNING reflection_id, attempts, trigger
 """)
 _BEGIN_CONVERSATION = text("""
     INSERT INTO reflections (reflection_id, group_id, agent_id, trigger, state, attempts, started_at, llm)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import CheckConstraint, ForeignKeyConstraint, Index, Text, text
@@ -22,7 +23,7 @@ class Reflection(Base):
     __tablename__ = "reflections"
     __table_args__ = (
         ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"),
-        CheckConstraint("trigger IN ('importance', 'schedule', 'request', 'conversation')", name="trigger"),
+        CheckConstraint("trigger IN ('importance', 'schedule', 'request', 'conversation', 'conversations', 'hours')", name="trigger"),
         CheckConstraint("state IN ('owed', 'running', 'waiting', 'done', 'nothing')", name="state"),
         Index(None, "group_id", "agent_id", "created_at"),
         # One at a time; a conversation's is the conversation's own.
@@ -49,5 +50,7 @@ class Reflection(Base):
     focal_points: Mapped[list[str]] = mapped_column(JSONB, server_default=EMPTY_LIST)
     #: How many came of it.
     thoughts: Mapped[int] = mapped_column(server_default=text("0"))
+    #: What a look at itself gave (ZC-141): patterns, improvements, proposals; NULL where there was none.
+    findings: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
     llm: Mapped[str | None] = mapped_column(Text)
     error: Mapped[str | None] = mapped_column(Text)

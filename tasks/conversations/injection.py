@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from jiyi.conversations.injection.choosing import Candidate
+from jiyi.conversations.injection.choosing import Candidate, newer_before_older
 from jiyi.conversations.injection.rendering import Rendered, Style, render
 from jiyi.conversations.query import intents
 from jiyi.conversations.stored import profiles
@@ -15,6 +15,7 @@ from jiyi.conversations.types import KINDS, Intent, QueryAnalysis
 from jiyi.protocol.conversations.injection import ContextRequest, InjectedContext, InjectedMemory, InjectRequest
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
 from jiyi.settings import get_settings
+from jiyi.text.topics import topics_of
 from jiyi.text.words import language_of
 from models.conversations import injections
 from models.conversations import profiles as stored_profiles
@@ -80,7 +81,8 @@ def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, n
         with unit_of_work() as connection:
             broad = injections.most_important(connection, name, ["preference", "knowledge"], FILLED_UP)
         found = _retrieved(name, request, analysis, now)
-        # In turn: "where do I live" asks for one fact, "who am I" for all that matter.
+        if topics_of(analysis.original):  # "where do I live" asks for one fact, "who am I" for all that matter
+            return _once([*found, *broad])
         in_turn = [one for pair in zip(found, broad, strict=False) for one in pair]
         return _once([*in_turn, *found[len(broad) :], *broad[len(found) :]])
     found = _retrieved(name, request, analysis, now)
@@ -106,11 +108,8 @@ def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis
     best, *expanded = answer.groups
     nodes = [*best.retrieved_nodes, *(node for group in expanded for node in group.retrieved_nodes)]
     said = {node.node_id: node.created_at for node in nodes}
-    return [
-        _candidate(node, said.get(node.replaced_by) if node.replaced_by is not None else None)
-        for node in nodes
-        if request.session_id is None or node.session_id != request.session_id
-    ]
+    earlier = [node for node in nodes if request.session_id is None or node.session_id != request.session_id]
+    return newer_before_older(_once(_candidate(node, said.get(node.replaced_by) if node.replaced_by else None) for node in earlier))
 
 
 def _candidate(node: RetrievedNode, renewed_at: datetime | None) -> Candidate:
@@ -127,11 +126,12 @@ def _candidate(node: RetrievedNode, renewed_at: datetime | None) -> Candidate:
         superseded_by=node.superseded_by,
         superseded_at=node.superseded_at,
         renewed_at=renewed_at,
+        renewed_by=node.replaced_by,
         session_id=node.session_id,
     )
 
 
-def _once(ranked: Sequence[Candidate]) -> list[Candidate]:
+def _once(ranked: Iterable[Candidate]) -> list[Candidate]:
     """Each at its first, and best, place."""
     first: dict[UUID, Candidate] = {}
     for one in ranked:

@@ -68,7 +68,7 @@ def answers(
             def scoped(asked: Any) -> Any:
                 return _scoped(function, asked)
 
-            asked, value, reply = reply_to(name, request_id, parse, scoped)
+            asked, value, reply = reply_to(name, request_id, parse, scoped, request_model)
             answered = value if isinstance(value, Answered) else None
             with valkey().pipeline(transaction=False) as pipe:
                 if answered is not None:
@@ -91,12 +91,14 @@ def push(pipe: Pipeline, request_id: str, reply: bytes) -> None:
     pipe.expire(reply_key(request_id), REPLY_SECONDS)
 
 
-def reply_to(name: str, request_id: str, parse: Callable[[], A], answer: Callable[[A], Any]) -> tuple[A | None, Any, bytes]:
+def reply_to(
+    name: str, request_id: str, parse: Callable[[], A], answer: Callable[[A], Any], model: type[BaseModel] | None = None
+) -> tuple[A | None, Any, bytes]:
     """The reply to a call, with what was asked and the answer's value if it is no error."""
     try:
         asked = parse()
     except ValidationError as error:
-        return None, None, reply_of_error(InvalidRequest(problems_of(error)))
+        return None, None, reply_of_error(InvalidRequest(problems_of(error, model)))
     except NotAllowed as error:
         return None, None, reply_of_error(error)
     try:

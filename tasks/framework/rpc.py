@@ -87,7 +87,7 @@ def answer(task: str, model: type[Q], perform: Callable[[Actor, Q], R], *, scope
             group_id = _Whose.model_validate(request).group_id
             return callers.caller(self.request, task, group_id, scope, changes=changes), model.model_validate(body)
 
-        _, _, reply = reply_to(task, request_id, parse, lambda asked: in_scope(*asked))
+        _, _, reply = reply_to(task, request_id, parse, lambda asked: in_scope(*asked), model)
         with valkey().pipeline(transaction=False) as pipe:
             push(pipe, request_id, reply)
             pipe.execute()

@@ -72,12 +72,13 @@ def recompute_kw_strength(run: Run) -> None:
 
 @job("prune")
 def prune(run: Run) -> None:
-    """Delete old events (if asked to), old closed dead letters, old runs of jobs, stores of graphs' old runs and the log of stores.
+    """Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of conversations.
 
     Safe to repeat because what is deleted is no longer found.
     """
     settings = get_settings()
     ages = {"events": settings.prune_events_days, "dead_letters": settings.prune_letters_days, "job_ticks": settings.prune_ticks_days}
+    ages |= {"trajectory_events": settings.trajectory_days}
     ages |= dict.fromkeys(("store_operations", "stores"), settings.prune_runs_days)
     for table, days in ages.items():
         if not days:

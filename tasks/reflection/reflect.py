@@ -12,11 +12,12 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from jiyi.errors import EvidenceMissing
+from jiyi.growth.reflections.due import SELF_TRIGGERS
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.providers import llms
 from jiyi.reflection import reflect as reflection
-from jiyi.reflection.reflect import RETRIEVED, Reflection, Retrieve, Statement
+from jiyi.reflection.reflect import RETRIEVED, Reflection, Retrieve, Statement, is_due
 from jiyi.reflection.thoughts import Origin, events_of
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
@@ -29,6 +30,7 @@ from models.reflection import ended_sessions, reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION, StartedReflection
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
+from tasks.growth import looking
 from tasks.memory import access
 from tasks.retrieval.retrieve import retrieve
 
@@ -73,7 +75,8 @@ class Reflector:
 
 @work_task(REFLECT, queue="reflection", batch=1, time_limit=REFLECTION_TIME_LIMIT)
 def reflect(batch: Batch) -> None:
-    """Think about an agent's latest memories; store the thoughts and start counting anew (GA-48).
+    """Think about an agent's latest memories; store the thoughts and start counting anew (GA-48). Where it is due, also look at
+    how it does with its users (ZC-140).
 
     The LLM is asked outside of any transaction. Safe to repeat because the thoughts, the counters, the reflection's end
     and the receipt are one transaction, which only the latest attempt gets to write; until then nothing is kept, not
@@ -102,8 +105,10 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
             whose = Reflector(*name, _settings(connection, name), reflections.clock(connection, *name))
             begun = reflections.begin(connection, *name, patient.model)
             seen = agents.counters(connection, agent_key)
+            only_self = begun.trigger in SELF_TRIGGERS and not is_due(seen[0])
+            look = looking.begin(connection, name, called_for=begun.trigger in SELF_TRIGGERS)
             count = reflection.window(seen[1], original=whose.original)
-            statements = reflections.latest(connection, *name, count, mode=whose.settings.mode, now=whose.now)
+            statements = [] if only_self else reflections.latest(connection, *name, count, mode=whose.settings.mode, now=whose.now)
     if name is None:  # erased since
         with batch.finish():
             return
@@ -113,15 +118,22 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
         made = Reflection([], [])
         if statements:
             made = reflection.reflect(name[1], statements, llm, _retrieval(whose, accessed), original=whose.original)
+        if look is not None:
+            looking.think(look, llm)
+            made.thoughts.extend(look.thoughts)
         if not whose.original:
             with unit_of_work() as connection:
                 known = reflections.already_thought(connection, *name, [thought.description for thought in made.thoughts])
             made = Reflection(made.focal_points, [thought for thought in made.thoughts if thought.description not in known])
         events = events_of(made.thoughts, whose.origin(begun, llm))
-    nothing = "" if made.thoughts else NOTHING_NEW if statements else NOTHING_LATELY
+    nothing = "" if made.thoughts or (look is not None and look.anything) else NOTHING_NEW if statements else NOTHING_LATELY
     with _finishing(batch, begun, made, nothing) as connection:
         kept = store(connection, events)
-        if agents.reflected(connection, *name, seen, whose.settings.importance_trigger_max, original=whose.original):
+        agents.lock_agents(connection, [name])
+        again = look is not None and looking.finish(connection, look, begun)
+        if not only_self:
+            again |= agents.reflected(connection, *name, seen, whose.settings.importance_trigger_max, original=whose.original)
+        if again:
             batch.again.append(agent_key)
     access.note(*name, list(dict.fromkeys(accessed)), whose.now.timestamp())
     wake(*kept.owed, *([REFLECT] if batch.again else []))

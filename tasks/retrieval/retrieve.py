@@ -105,7 +105,8 @@ def _search(
             return without_candidates(asked, index), {}
         found = find(asked, index, rows)
         described, shown = descriptions.describe(connection, index, np.concatenate([one.best_rows for one in found]).tolist())
-        return [newer_first(asked, one, index, shown) for one in found], described
+        texts = asked.request.focal_texts
+        return [newer_first(asked, text, one, index, shown) for text, one in zip(texts, found, strict=True)], described
 
 
 @contextmanager

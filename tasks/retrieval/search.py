@@ -11,7 +11,8 @@ import numpy as np
 from jiyi.errors import ModelMismatch
 from jiyi.protocol.retrieval import Debug, RetrievalRequest
 from jiyi.protocol.wire.vectors import Float32, to_array
-from jiyi.retrieval import ordering, relevance
+from jiyi.retrieval import ordering, relevance, renewal
+from jiyi.retrieval.corpus import dense
 from jiyi.retrieval.ordering import Shown
 from jiyi.retrieval.ranking import Candidates, Ranked, diverse, rank_by, rank_in_turn
 from jiyi.retrieval.relevance import Relevance
@@ -98,9 +99,9 @@ def _measure(asked: ParsedQuestion, index: AgentIndex, text: str, query: Float32
     corpus = index.corpus()
     if asked.relevance == "lexical":
         lexical = corpus.lexicon.bm25(asked_tokens(text))
-        return Relevance(lexical, None, lexical, None, None, None), None if query is None else relevance.dense(corpus, query)
+        return Relevance(lexical, None, lexical, None, None, None), None if query is None else dense(corpus, query)
     if asked.relevance == "dense" and query is not None:
-        cosine = relevance.dense(corpus, query)
+        cosine = dense(corpus, query)
         return Relevance(cosine, cosine, None, None, None, None), cosine
     # Without the sentences' vectors the question as a whole will do.
     known = query is None or all(sentence in asked.vectors for sentence in counted_sentences(asked, text))
@@ -156,8 +157,8 @@ def _found(index: AgentIndex, rows: Rows, ranked: Ranked, measured: Relevance | 
     return SearchResult(ranked, measured, [index.node_id(row) for row in best_rows.tolist()], best_rows, debug)
 
 
-def newer_first(asked: ParsedQuestion, found: SearchResult, index: AgentIndex, described: Mapping[UUID, Shown]) -> SearchResult:
-    """With the newer before the older and thoughts behind their evidence, cut to what was asked for."""
+def newer_first(asked: ParsedQuestion, text: str, found: SearchResult, index: AgentIndex, described: Mapping[UUID, Shown]) -> SearchResult:
+    """The memories found for a focal text with the newer before the older and thoughts behind their evidence, cut to what was asked for."""
     request = asked.request
     if asked.weights.mode == "stanford" or not request.newer_first or not found.node_ids:
         return found
@@ -166,7 +167,10 @@ def newer_first(asked: ParsedQuestion, found: SearchResult, index: AgentIndex, d
     there, rest = there[: ordering.MOST_COMPARED], there[ordering.MOST_COMPARED :]
     shown = [described[found.node_ids[place]] for place in there]
     relevant = ordering.above_ordinary(found.ranked.scores.relevance.normalised, found.ranked.best)
-    order, by = ordering.newer_first(shown, index.corpus().alike(found.best_rows[there]), relevant[there])
+    alike = index.corpus().alike(found.best_rows[there])
+    order, by = ordering.newer_first(shown, alike, relevant[there])
+    if "session" in (request.filters.kinds or ()):  # in a conversation what is asked about tells more
+        by = renewal.renewed(text, shown, alike, relevant_beside_few(found.ranked)[there])
     order = order[ordering.behind_evidence([shown[place] for place in order])]
     kept = np.concatenate([there[order], rest])[: request.top_k]
     in_answer = {found.node_ids[place] for place in kept}
@@ -179,6 +183,13 @@ def newer_first(asked: ParsedQuestion, found: SearchResult, index: AgentIndex, d
         replaced=replaced,
         debug=found.debug.model_copy(update={"retrieved_count": int(kept.size)}),
     )
+
+
+def relevant_beside_few(ranked: Ranked) -> Floats:
+    """The relevance of the best above the ordinary, which is that of all but a few: of a short conversation all are looked at."""
+    relevance = ranked.scores.relevance.normalised
+    few = min(ordering.LOOKED_AT, relevance.size // 4)
+    return np.asarray(relevance[ranked.best] - ordering.ordinary(np.delete(relevance, ranked.best[:few])), dtype=np.float64)
 
 
 def debug_of(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> Debug:

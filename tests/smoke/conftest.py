@@ -47,6 +47,7 @@ PROMPTS = {
     "embedding": "ready.",
     "upkeep": "ready.",
     "reflection": "ready.",
+    "growth": "ready.",
     "beat": "beat: Starting",
 }
 
@@ -131,7 +132,7 @@ def celery_broker_cluster(broker_node: ProcessNode) -> CeleryBrokerCluster:
 @pytest.fixture
 def celery_worker_cluster(service_nodes: dict[str, ProcessNode]) -> CeleryWorkerCluster:
     app = importlib.import_module("workers.app").app
-    names = ("retrieval", "embedding", "upkeep", "reflection")
+    names = ("retrieval", "embedding", "upkeep", "reflection", "growth")
     return CeleryWorkerCluster(*(CeleryTestWorker(service_nodes[name], app) for name in names))
 
 

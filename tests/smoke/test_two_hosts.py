@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.smoke, pytest.mark.timeout(240)]
 START_SECONDS, PATIENCE_SECONDS = 60, 90
 #: The link is away for so long: more than a socket's time-out of 5 s, and than the lease of work.
 CUT_SECONDS = 8
-WORKERS = ("retrieval", "embedding", "upkeep", "reflection")
+WORKERS = ("retrieval", "embedding", "upkeep", "reflection", "growth")
 
 
 class Host:

@@ -27,10 +27,10 @@ MAY_IMPORT = {
     "tools": {*SERVICE, "tools"},
     "tests": OURS,
 }
-SUBJECTS = set("memory retrieval reflection tiers conversations stores growth erasure accounts operations".split())
+SUBJECTS = set("memory retrieval reflection tiers conversations items stores growth erasure accounts operations".split())
 #: What a layer has besides a room for each subject.
 ROOMS = {
-    "jiyi": {"client", "protocol", "providers", "text", "cli"},
+    "jiyi": {"client", "protocol", "providers", "text", "cli", "integrations"},
     "jiyi/cli": set[str](),
     "models": {"db", "queue"},
     "tasks": {"framework"},

@@ -138,7 +138,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
 
 Functions = dict[str, Callable[[str], Any]]
 #: Patterns that look at messages, of which only the beginning is read (``READ_CHARS``); and how many of the phrases are tried.
-OF_MESSAGES = ("jiyi.conversations.extraction.", "jiyi.conversations.query.")
+OF_MESSAGES = ("jiyi.conversations.extraction.", "jiyi.conversations.query.", "jiyi.growth.")
 SAMPLED = 10
 PATTERNS = _patterns()
 FUNCTIONS = {**_functions(), **WITH_MORE}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jiyi.errors import SettingsError
-from jiyi.settings import Settings, documentation, get_settings
+from jiyi.settings import FIRST, SECTIONS, Settings, UnknownSetting, documentation, get_settings, unknown_variables
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -176,9 +176,25 @@ def test_the_documentation_is_printed_whatever_is_set_here() -> None:
 
 def test_the_documentation_has_a_row_for_every_setting() -> None:
     rows = [line for line in documentation().splitlines() if line.startswith("| `JIYI_")]
-    assert [row.split("`")[1] for row in rows] == [f"JIYI_{name.upper()}" for name in Settings.model_fields]
+    names = [row.split("`")[1].removeprefix("JIYI_").lower() for row in rows]
+    assert names == [*FIRST, *(name for name in Settings.model_fields if name not in FIRST)]
     assert "| `JIYI_WEB_PORT` | `8765` | integer, ≥ 1, ≤ 65,535 | " in documentation()
     assert "| `JIYI_DEDUPE` | `off` | `off` or `exact` | " in documentation()
     assert "| `JIYI_RECENCY_DECAY` | `0.99` | number, > 0, ≤ 1 | " in documentation()
     assert "| `JIYI_HOME` | the user's data directory | path | " in documentation()
     assert all(field.description and field.description.endswith(".") for field in Settings.model_fields.values())
+
+
+def test_the_documentation_is_in_sections_that_there_are() -> None:
+    assert len(FIRST) == 10
+    assert SECTIONS.keys() <= Settings.model_fields.keys() - set(FIRST)
+    assert documentation().count("\n## ") == 1 + len(SECTIONS)
+
+
+def test_a_variable_that_is_no_setting_is_warned_about_with_the_one_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JIYI_RECENCY_WEIGHT", "3")
+    get_settings.cache_clear()
+    with pytest.warns(UnknownSetting, match="^unknown setting 'JIYI_RECENCY_WEIGHT': did you mean JIYI_RECENCY_W; it has no effect$"):
+        get_settings()
+    assert unknown_variables({"JIYI_GROUP": "g", "PATH": "", "JIYI_SHARED_DATA": "x"}) == []
+    get_settings.cache_clear()

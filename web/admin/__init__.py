@@ -16,6 +16,7 @@ from flask import Flask
 
 from web.admin import conversations, erasure, frame, reflection, stores
 from web.admin.accounts import account, audit, keys, people
+from web.admin.growth import appointments, heartbeats, identity, pains, skills
 from web.admin.memory import agents, archive, events, memories
 from web.admin.operations import dead_letters, overview, pending_work, queues, schedules
 from web.admin.retrieval import playground
@@ -25,7 +26,7 @@ from web.admin.tiers import overview as tiers_overview
 #: In the order of the navigation.
 MODULES: tuple[ModuleType, ...] = (
     overview,
-    *(memories, playground, agents, conversations, stores, reflection, archive, events),
+    *(memories, playground, agents, conversations, stores, skills, pains, identity, appointments, heartbeats, reflection, archive, events),
     *(tiers_overview, quarantine, working, knowledge, promotion, digests, recall),
     *(queues, pending_work, dead_letters, schedules),
     *(keys, people, erasure, audit, account),

@@ -10,7 +10,7 @@ from flask import abort, request
 from flask_babel import gettext as _
 from pydantic import BaseModel, ValidationError
 
-from jiyi.errors import BrokerUnavailable, InvalidRequest, JiyiError, NoAnswer, NotFound, problems_of
+from jiyi.errors import BrokerUnavailable, Conflict, InvalidRequest, JiyiError, NoAnswer, NotFound, problems_of
 from models.db.actions import Action
 from web import actions
 from web.admin import frame
@@ -41,14 +41,14 @@ def ids_of(values: Sequence[str], name: str, most: int) -> list[UUID]:
 def perform(action: Action[Q, R], request: Q | None = None, /, *, timeout: float = WORKER_TIMEOUT, **fields: Any) -> R:
     """Do it for the page's group, as whoever is signed in; ``fields`` are the request's, unless one is made already.
 
-    400 or 404 with its words if it is refused: then nothing is changed.
+    400, 404 or 409 with its words if it is refused: then nothing is changed.
 
     Raises:
         Unanswered: what has to do it is away, or no worker answered in time.
     """
     try:
         return actions.perform(action, frame.group(), request or checked(action.request, **fields), timeout=timeout)
-    except (InvalidRequest, NotFound) as error:
+    except (InvalidRequest, NotFound, Conflict) as error:
         _refuse(error)
     except (NoAnswer, BrokerUnavailable) as error:
         raise Unanswered("worker", str(error)) from error
@@ -63,4 +63,7 @@ def checked(model: type[Q], **fields: Any) -> Q:
 
 
 def _refuse(error: JiyiError) -> NoReturn:
-    abort(404 if isinstance(error, NotFound) else 400, str(error))
+    abort(next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 400), str(error))
+
+
+_STATUSES: dict[type[JiyiError], int] = {NotFound: 404, Conflict: 409}

@@ -14,7 +14,8 @@ from flask.typing import ResponseReturnValue
 from werkzeug.routing import BaseConverter
 
 from web.accounts.api_keys import identify_by_key
-from web.api import actions, conversations, docs, erasure, operations, retrieval, stores
+from web.api import actions, conversations, docs, erasure, items, operations, retrieval, stores, tools
+from web.api.growth import evolution, identity, pains, reflections, times
 from web.api.memory import agents, events, memories
 from web.api.openapi import TAGS
 from web.api.problems import answer_to
@@ -35,9 +36,16 @@ MODULES = (
     digests,
     conversations,
     stores,
+    evolution,
+    pains,
+    identity,
+    reflections,
+    times,
+    items,
     operations,
     erasure,
     actions,
+    tools,
 )
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 

@@ -38,5 +38,5 @@ def perform_action(asker: Asker, name: str, body: ActionBody) -> Any:
     try:
         request = action.request.model_validate(body.root)
     except ValidationError as error:
-        raise InvalidRequest(problems_of(error)) from None
+        raise InvalidRequest(problems_of(error, action.request)) from None
     return perform(action, asker.group_id, request)

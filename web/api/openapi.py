@@ -36,6 +36,8 @@ TAGS = {
     "tiers": "What a workflow's nodes say: quarantine, working memory, long-term memory.",
     "conversations": "What is remembered of conversations, and what of it belongs before an answer.",
     "stores": "Stores that graphs of agents declare: searched, written, looked at.",
+    "growth": "What agents learn from what worked, who they are, and what they do by themselves.",
+    "items": "What programs keep for themselves: JSON values under a namespace and a key.",
     "service": "Counts, queues, dead letters, scheduled jobs.",
     "erasure": "Erasing for good.",
 }
@@ -91,7 +93,9 @@ STREAM = {
             }
         ],
         "responses": {
-            "200": {"description": "A stream that does not end.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+            "200": {"description": "A stream that does not end.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+            "401": {"$ref": "#/components/responses/Problem401"},
+            "403": {"$ref": "#/components/responses/Problem403"},
         },
     }
 }
@@ -107,6 +111,7 @@ def document(root: str) -> Json:
     for operation in OPERATIONS:
         paths.setdefault(operation.url, {})[operation.method.lower()] = _operation(operation, refs, schemas)
     paths[f"{PREFIX}/stream"] = STREAM
+    used = {status for operation in OPERATIONS for status in operation.statuses}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -122,7 +127,7 @@ def document(root: str) -> Json:
         "components": {
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key, `jiyi_…`."}},
             "schemas": schemas,
-            "responses": {f"Problem{status}": _problem(status) for status in problems.TITLES},
+            "responses": {f"Problem{status}": _problem(status) for status in problems.TITLES if status in used},
         },
     }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from flask import Response, request
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
@@ -31,6 +32,7 @@ STATUSES: Mapping[str, int] = {
     "id_reused": 409,
     "text_refused": 422,
     "not_found": 404,
+    "conflict": 409,
     "not_allowed": 403,
     "too_many_questions": 429,
     "broker_unavailable": 503,
@@ -63,7 +65,8 @@ MEANINGS: Mapping[int, str] = {
     404: "There is no such thing in the key's group, or no such address.",
     405: "The address exists, but not for this method; the header `Allow` names those it has.",
     409: "An id that was given is taken by something else; choose another. `code` is `id_reused` where an event's id was used again "
-    "with other content: nothing of the request is stored, and the first event stays as it is.",
+    "with other content: nothing of the request is stored, and the first event stays as it is; `conflict` where "
+    "somebody else has changed, or decided on, the same thing meanwhile: look again.",
     413: "The body is larger than JIYI_MAX_MESSAGE_BYTES; send several requests.",
     415: "Bodies are JSON: send `Content-Type: application/json`.",
     422: "The request is JSON, but fields are missing, unknown or wrong; `errors` has a sentence for each.",
@@ -73,6 +76,9 @@ MEANINGS: Mapping[int, str] = {
     "ask again. Nothing was changed.",
     504: "No worker answered within the time given; it may be slow or away. Reading again is harmless.",
 }
+
+
+_UNKNOWN = re.compile(r"unknown option '([^']{1,400})'")
 
 
 class Refused(Exception):  # noqa: N818 – its name says what happened
@@ -118,16 +124,18 @@ def problem(
     return Response(to_json(body, exclude_none=True), status, mimetype=MEDIA_TYPE, headers=dict(headers or {}))
 
 
-def refusal_of(error: ValidationError) -> Refused:
+def refusal_of(error: ValidationError, model: type[BaseModel]) -> Refused:
     """400 for what is no JSON at all, 422 for wrong fields."""
-    problems = problems_of(error)
+    problems = problems_of(error, model)
     if any(item["type"] == "json_invalid" for item in error.errors(include_url=False, include_context=False)):
         return Refused(400, f"The body is not JSON: {problems[0].removeprefix('value: ')}.")
     return Refused(422, join_problems(problems), map(field_problem, problems))
 
 
 def field_problem(sentence: str) -> FieldProblem:
-    """``field: what is wrong`` in two."""
+    """``field: what is wrong`` in two; a sentence on an unknown option names the field itself."""
+    if (unknown := _UNKNOWN.match(sentence)) is not None:
+        return FieldProblem(field=unknown[1], message=sentence)
     name, found, message = sentence.partition(": ")
     if not found or " " in name:
         return FieldProblem(field="", message=sentence)

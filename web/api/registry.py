@@ -21,7 +21,9 @@ PREFIX = "/api/v1"
 EXAMPLES = Path(__file__).with_name("examples")
 
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
-Tag = Literal["events", "retrieval", "memories", "agents", "reflections", "service", "erasure", "tiers", "conversations", "stores"]
+Tag = Literal[
+    "events", "retrieval", "memories", "agents", "reflections", "service", "erasure", "tiers", "conversations", "stores", "growth", "items"
+]
 Handler = Callable[..., Any]
 
 #: ``<converter:name>`` of a route.
@@ -126,7 +128,7 @@ def expose(
         try:
             request = action.request.model_validate({**given, **parts})
         except ValidationError as error:
-            raise InvalidRequest(problems_of(error)) from None
+            raise InvalidRequest(problems_of(error, action.request)) from None
         result = perform(action, asker.group_id, request, timeout=timeout)
         return result if present is None else present(asker, result)
 

@@ -113,7 +113,7 @@ def _query(operation: Operation) -> dict[str, Any]:
     try:
         return {"query": model.model_validate(given)}
     except ValidationError as error:
-        raise refusal_of(error) from None
+        raise refusal_of(error, model) from None
 
 
 def _is_list(model: type[BaseModel], name: str) -> bool:
@@ -136,7 +136,7 @@ def _body(operation: Operation, model: type[BaseModel]) -> BaseModel:
     try:
         body = model.model_validate_json(data)
     except ValidationError as error:
-        raise refusal_of(error) from None
+        raise refusal_of(error, model) from None
     if NUL_ESCAPE in data:
         problems = list(unstorable(body.model_dump()))
         if problems:

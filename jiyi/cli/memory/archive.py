@@ -12,9 +12,9 @@ from jiyi.cli.commands import Shown, show, shows
 from jiyi.cli.operations import jobs
 from jiyi.cli.shell import Json, connect
 from jiyi.client.client import Client
-from jiyi.protocol.archive import MAX_RESTORED
+from jiyi.protocol.archive import MAX_RESTORED, ArchivedRow
 from jiyi.protocol.operations import Tick
-from jiyi.protocol.queries import DEFAULT_PAGE, Page
+from jiyi.protocol.queries import DEFAULT_PAGE, Rows
 
 app = typer.Typer(help="The archive: memories that are found only when they are asked for.")
 
@@ -45,7 +45,7 @@ def _print_verdicts(group: str, tick: Tick) -> None:
     made = output.table(group, "agent", "not accessed since", *VERDICTS, right=VERDICTS)
     for agent in agents:
         output.row(made, agent["agent_id"], output.local_date(agent["accessed_before"]), *(agent[name] for name in VERDICTS))
-    output.stdout().print(made)
+    output.show(made)
     output.notice(
         f"{tick.summary.get('fades', 0):,} would be archived; the others stay: accessed or stored recently, important, "
         "or evidence of a live thought"
@@ -65,17 +65,17 @@ def list_archived(
     return Shown(page, lambda: _print_page(agent, page))
 
 
-def _print_page(agent: str, page: Page) -> None:
+def _print_page(agent: str, page: Rows[ArchivedRow]) -> None:
     made = output.table(agent, "id", "created", "archived", "why", "imp", "memory", right=["imp"], grow=["memory"])
     for row in page.rows:
         output.row(
             made,
-            row["node_id"],
-            output.local_date(row["created_at"]),
-            output.local_date(row["archived_at"]),
-            row["archived_reason"],
-            row["poignancy"],
-            output.cut(row["description"], 1_000, 1),
+            row.node_id,
+            output.local_date(row.created_at),
+            output.local_date(row.archived_at),
+            row.archived_reason,
+            row.poignancy,
+            output.cut(row.description, 1_000, 1),
         )
     output.listing(made, page.next, "--before", f"nothing of {agent} is archived")
 

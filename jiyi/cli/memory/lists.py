@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.cells import cell_len
@@ -13,7 +13,8 @@ from jiyi.cli import bars, output
 from jiyi.cli.commands import Shown, shows
 from jiyi.cli.shell import NodeKind, given
 from jiyi.client.client import Client
-from jiyi.protocol.queries import DEFAULT_PAGE, Page
+from jiyi.protocol.memory import AgentState, KeywordStrength, MemoryRow
+from jiyi.protocol.queries import DEFAULT_PAGE, Rows
 
 Agent = Annotated[str, typer.Argument(help="Whose.")]
 Limit = Annotated[int, typer.Option(min=1, help="Rows of the page.")]
@@ -62,11 +63,11 @@ def keywords(
     return Shown(page, lambda: _print_keywords(agent, page))
 
 
-def _print_keywords(agent: str, page: Page) -> None:
+def _print_keywords(agent: str, page: Rows[KeywordStrength]) -> None:
     made = output.table(agent, "keyword", "type", "strength", "", right=["strength"], grow=["keyword"])
-    best = max((row["strength"] for row in page.rows), default=0)
+    best = max((row.strength for row in page.rows), default=0)
     for row in page.rows:
-        output.row(made, row["keyword"], row["memory_type"], row["strength"], bars.single(row["strength"], best, BAR))
+        output.row(made, row.keyword, row.memory_type, row.strength, bars.single(row.strength, best, BAR))
     output.listing(made, page.next, "--offset")
 
 
@@ -79,32 +80,32 @@ def agents(
     return Shown(page, lambda: _print_agents(client.group, page))
 
 
-def _print_agents(group: str, page: Page) -> None:
+def _print_agents(group: str, page: Rows[AgentState]) -> None:
     numbers = ["nodes", "events", "thoughts", "chats", "to reflection"]
     made = output.table(group, "agent", *numbers, "since", "settings", right=numbers, grow=["settings"])
     for row in page.rows:
-        counts = row["type_counts"]
-        settings = " ".join(f"{name}={value}" for name, value in row["settings"].items())
+        counts = row.type_counts
+        settings = " ".join(f"{name}={value}" for name, value in row.settings.items())
         output.row(
             made,
-            row["agent_id"],
-            row["node_count"],
+            row.agent_id,
+            row.node_count,
             *(counts.get(name, 0) for name in ("event", "thought", "chat")),
-            row["importance_trigger_curr"],
-            output.local_date(row["created_at"]),
+            row.importance_trigger_curr,
+            output.local_date(row.created_at),
             settings,
         )
     output.listing(made, page.next, "--after")
 
 
-def _node_table(title: str, rows: list[dict[str, Any]]) -> Table:
+def _node_table(title: str, rows: list[MemoryRow]) -> Table:
     made = output.table(title, "#", "type", "created", "imp", "seen", "memory", right=["#", "imp", "seen"], grow=["memory"])
-    fixed = [[row["node_count"], row["type"], output.local_time(row["created_at"]), row["poignancy"], row["access_count"]] for row in rows]
+    fixed = [[row.node_count, row.type, output.local_time(row.created_at), row.poignancy, row.access_count] for row in rows]
     widths = [
         max([cell_len(title), *(cell_len(str(output.cell_text(cell))) for cell in cells)])
         for title, *cells in zip(("#", "type", "created", "imp", "seen"), *fixed, strict=True)
     ]
     room = output.room(output.stdout().width, *widths)
     for cells, row in zip(fixed, rows, strict=True):
-        output.row(made, *cells, output.cut(row["description"], room, MAX_LINES))
+        output.row(made, *cells, output.cut(row.description, room, MAX_LINES))
     return made

@@ -8,8 +8,10 @@ from uuid import UUID
 
 from jiyi.cli import output
 from jiyi.client.calls import Calls
-from jiyi.client.client import STATES_A_CALL, Client, chunks
+from jiyi.client.client import Client, chunks
 from jiyi.client.memory import Memory
+from jiyi.client.verbs.steps import Blocking
+from jiyi.client.verbs.telling import STATES_A_CALL
 from jiyi.errors import EventRejected, IdReused, join_problems
 from jiyi.polling import poll
 from jiyi.protocol import events as wire
@@ -73,7 +75,7 @@ def _ask(client: Client, owners: dict[UUID, str], digests: Mapping[UUID, str], d
     for event_id, group in owners.items():
         by_group.setdefault(group, []).append(event_id)
     for group, event_ids in by_group.items():
-        memory = Memory(Calls(client.transport, client.settings, group))
+        memory: Memory[Blocking] = Memory(Calls(client.transport, client.settings, group))
         for page in chunks(event_ids, STATES_A_CALL):
             states = memory.event_states(page, digests=digests)
             yield from states

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -33,20 +34,32 @@ def schedule(client: Client) -> Shown:
 
 
 def _print_schedule(found: list[JobState]) -> None:
-    output.stdout().print(schedule_table(found, datetime.now(UTC)))
+    output.show(schedule_table(found, datetime.now(UTC)))
     for row in found:
         if row.last is not None and row.last.error:
             output.notice(f"{row.job}: {row.last.error}")
 
 
 def schedule_table(rows: list[JobState], now: datetime) -> Table:
-    made = output.table("", "job", "runs", "last", "state", "took", "next", "result", right=["last", "took", "next"], grow="result")
+    made = output.table(
+        "", "job", "runs", "last", "state", "took", "next", "result", right=["last", "took", "next"], grow=["runs", "result"]
+    )
     for row in rows:
         last = row.last
         ran = (None,) * 3 if last is None else (output.age(last.started_at, now), last.state, f"{last.seconds or 0:.1f} s")
         result = None if last is None else last.error or brief(last.summary)
-        output.row(made, row.job, row.schedule, *ran, upcoming(row.next, now), result)
+        output.row(made, row.job, local(row.schedule, now), *ran, upcoming(row.next, now), result)
     return made
+
+
+def local(schedule: str, now: datetime) -> str:
+    """A schedule with its hour of the day, which is the service's in UTC, as it is here."""
+
+    def here(found: re.Match[str]) -> str:
+        at = now.astimezone(UTC).replace(hour=int(found[1]), minute=int(found[2]))
+        return f"at {at.astimezone():%H:%M}"
+
+    return re.sub(r"at (\d\d):(\d\d) UTC", here, schedule)
 
 
 def upcoming(at: datetime | None, now: datetime) -> str | None:

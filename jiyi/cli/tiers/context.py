@@ -26,7 +26,7 @@ def context(
     """A whole prompt for an agent, with what the group knows, within a budget of tokens."""
     options = given(query=query, agent_id=agent, session_id=session)
     with connect(ctx) as client:
-        made = client.context(proposal, system=system, persona=persona, budget=budget, **options)
+        made = client.tiers.context(proposal, system=system, persona=persona, budget=budget, **options)
     if as_json:
         output.document(made.model_dump(mode="json"))
         return

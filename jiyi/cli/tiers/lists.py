@@ -58,7 +58,7 @@ def _print_working(group: str, state: WorkingState) -> None:
     made = output.table(f"{group}: working memory", "id", "said", "until", "by", "entry", grow=["entry"])
     fixed = [(item.item_id, output.local_time(item.created_at), output.local_time(item.expires_at), item.agent_id) for item in state.rows]
     tables.fill(made, fixed, [item.content for item in state.rows])
-    output.stdout().print(made)
+    output.show(made)
     refused = ", ".join(f"{reason} {count:,}" for reason, count in state.rejections.items())
     output.notice(f"refused so far: {refused}" if refused else "nothing was refused so far")
 

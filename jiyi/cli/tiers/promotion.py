@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 from uuid import UUID
 
@@ -15,6 +16,14 @@ from jiyi.client.client import Client
 from jiyi.protocol.tiers.digests import DigestState
 from jiyi.protocol.tiers.knowledge import Promoted
 from jiyi.protocol.tiers.query import Kind
+
+
+class Verdict(StrEnum):
+    """What a check came to."""
+
+    TRUE = "true"
+    REFUTED = "refuted"
+
 
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
 
@@ -51,6 +60,25 @@ def demote(
 
 
 @shows
+def check(
+    client: Client,
+    verdict: Annotated[Verdict, typer.Argument(help="What it came to: `true`, or `refuted`, which keeps them out.")],
+    entries: Annotated[list[UUID], typer.Argument(help="Ids of entries of quarantine.", metavar="ID…")],
+    reason: Reason = "",
+) -> Shown:
+    """Say what a fact check of entries of quarantine came to; the filters look at them again."""
+    done = client.tiers.check(*entries, verdict=verdict.value, reason=reason)
+
+    def view() -> None:
+        for one in done:
+            output.line(str(one))
+        if len(done) < len(entries):
+            output.notice(f"{len(entries) - len(done):,} had been checked before, or are not there")
+
+    return Shown({"checked": done}, view)
+
+
+@shows
 def edit(
     client: Client,
     knowledge_id: Annotated[UUID, typer.Argument(help="Id of the knowledge.")],
@@ -82,7 +110,7 @@ def _print_promoted(done: Promoted, *, preview: bool) -> None:
     made = output.table("would be stored" if preview else "known now", "id", "tokens", "", "piece", right=["tokens"], grow=["piece"])
     fixed = [(piece.knowledge_id, piece.tokens, "known already" if piece.known else "new") for piece in done.pieces]
     tables.fill(made, fixed, [piece.content for piece in done.pieces])
-    output.stdout().print(made)
+    output.show(made)
     if done.already:
         output.notice(f"{len(done.already):,} of the entries were promoted before")
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Protocol
+
+from jiyi.protocol.wire.stream import News
 
 
 class Transport(Protocol):
     """Carries events and calls. Implementations are thread-safe."""
+
+    #: Seconds before each further try of what may be tried again, if the service cannot be reached.
+    retries: tuple[float, ...]
 
     def publish(self, body: bytes, routing_key: str) -> None:
         """Hand over one message of events (:func:`jiyi.protocol.events.messages`), durably.
@@ -30,5 +36,30 @@ class Transport(Protocol):
             JiyiError: what the service answered instead, as the class of its code.
         """
 
+    def watch(self, after: str | None) -> Iterator[News]:
+        """What changes in the group, as it changes: after the news with this id, or from now on. Ends with the connection.
+
+        Raises:
+            BrokerUnavailable: the service cannot be reached, or no longer.
+        """
+
     def close(self) -> None:
+        """Release the connections."""
+
+
+class AsyncTransport(Protocol):
+    """The same in asyncio: of one event loop, with many calls under way at a time, each of which may be cancelled."""
+
+    retries: tuple[float, ...]
+
+    async def publish(self, body: bytes, routing_key: str) -> None:
+        """As :meth:`Transport.publish`."""
+
+    async def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> bytes:
+        """As :meth:`Transport.call`."""
+
+    def watch(self, after: str | None) -> AsyncIterator[News]:
+        """As :meth:`Transport.watch`."""
+
+    async def close(self) -> None:
         """Release the connections."""

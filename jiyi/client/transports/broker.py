@@ -1,20 +1,26 @@
-"""The broker as a client's transport: events to the exchange, calls to Celery's queues."""
+"""The broker as a client's transport: events to the exchange, calls to Celery's queues, answers and news from Valkey."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from jiyi.accounts.api_keys import KeyText
 from jiyi.client.transports.caller import Caller
 from jiyi.client.transports.publishing import EventPublisher
 from jiyi.protocol.wire.calls import json_of
+from jiyi.protocol.wire.stream import News
 from jiyi.settings import Settings
 
 
 class BrokerTransport:
     """A :class:`jiyi.client.transports.Transport` over the deployment's broker and Valkey."""
 
+    #: Connecting and publishing have tries of their own.
+    retries: tuple[float, ...] = ()
+
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
+        self.group = group
         self.caller = Caller(settings, key)
         self.publisher = EventPublisher(settings, group, key)
 
@@ -23,6 +29,9 @@ class BrokerTransport:
 
     def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> bytes:
         return json_of(self.caller.send(name, queue, request, timeout))
+
+    def watch(self, after: str | None) -> Iterator[News]:
+        return self.caller.news(self.group, after)
 
     def close(self) -> None:
         self.caller.close()

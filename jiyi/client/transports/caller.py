@@ -6,11 +6,14 @@ The answer does not travel through Celery's result backend: a list and ``BLPOP``
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import redis
 from pydantic import BaseModel
+from pydantic_core import from_json
 from uuid6 import uuid7
 
 from jiyi.accounts.api_keys import KeyText
@@ -19,6 +22,7 @@ from jiyi.errors import BrokerUnavailable, NoAnswer, SettingsError
 from jiyi.protocol.wire.broker import BROKER_ERRORS, CONNECT_RETRY, stamp
 from jiyi.protocol.wire.calls import json_of, open_reply, reply_key
 from jiyi.protocol.wire.outages import sentence_of_valkey, state_of_valkey
+from jiyi.protocol.wire.stream import STREAM_KEY, News
 from jiyi.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,6 +31,34 @@ if TYPE_CHECKING:
 #: Seconds of one blocking wait, below the socket's own time-out.
 WAIT_SLICE = 2.0
 SOCKET_TIMEOUT = 5.0
+
+
+@contextmanager
+def said_of_broker() -> Iterator[None]:
+    """What broker or Valkey raise, in a sentence: as :class:`BrokerUnavailable`."""
+    try:
+        yield
+    except BROKER_ERRORS as error:
+        hint = "; is the service running?" if state_of_valkey(error) == "away" else ""
+        raise BrokerUnavailable(f"the broker or Valkey {sentence_of_valkey(error)}{hint}") from error
+
+
+def no_answer(task: str, queue: str, wait: float) -> NoAnswer:
+    """Nobody answered in time."""
+    return NoAnswer(f"no answer to {task} within {wait:g} s: is a worker for the queue {queue!r} running?")
+
+
+def newest_of(found: Any) -> str:
+    """The id of a stream's last entry, as XREVRANGE gives it; what is before all others if there is none."""
+    return str(found[0][0].decode()) if found else "0-0"
+
+
+def entries_of(found: Any) -> Iterator[News]:
+    """The entries of one stream, as XREAD gives them: pairs, or a dictionary, as the protocol has it."""
+    pages = [page for pages in found.values() for page in pages] if isinstance(found, dict) else [page for _, page in found or []]
+    for page in pages:
+        for entry_id, fields in page:
+            yield News(id=entry_id.decode(), kind=fields[b"kind"].decode(), data=from_json(fields[b"data"]))
 
 
 class Caller:
@@ -77,21 +109,36 @@ class Caller:
         self, task: str, queue: str, request: dict[str, Any], timeout: float | None, options: dict[str, str] | None = None
     ) -> bytes | str:
         """The reply to a request that is JSON already, as the worker wrote it: a value or an error."""
-        wait = self._settings.request_timeout if timeout is None else timeout
+        wait = self.wait(timeout)
+        with said_of_broker():
+            found = self._await(self.post(task, queue, request, wait, options), wait)
+        if found is None:
+            raise no_answer(task, queue, wait)
+        return found
+
+    def wait(self, timeout: float | None) -> float:
+        """Seconds to wait: the given ones, or the deployment's request time-out."""
+        return self._settings.request_timeout if timeout is None else timeout
+
+    def post(self, task: str, queue: str, request: dict[str, Any], wait: float, options: dict[str, str] | None = None) -> str:
+        """Send a request; the key of the list that its reply will be put on."""
         request_id = str(uuid7())
         args, options = [request_id, request], options or {}
         signature = {} if self._signer is None else self._signer.headers(task, args, options)
-        try:
-            self._celery().send_task(
-                task, args=args, kwargs=options, queue=queue, expires=wait, ignore_result=True, retry=False, headers=stamp() | signature
-            )
-            found = self._await(reply_key(request_id), wait)
-        except BROKER_ERRORS as error:
-            hint = "; is the service running?" if state_of_valkey(error) == "away" else ""
-            raise BrokerUnavailable(f"the broker or Valkey {sentence_of_valkey(error)}{hint}") from error
-        if found is None:
-            raise NoAnswer(f"no answer to {task} within {wait:g} s: is a worker for the queue {queue!r} running?")
-        return found
+        self._celery().send_task(
+            task, args=args, kwargs=options, queue=queue, expires=wait, ignore_result=True, retry=False, headers=stamp() | signature
+        )
+        return reply_key(request_id)
+
+    def news(self, group: str, after: str | None) -> Iterator[News]:
+        """What changes in a group, as it changes."""
+        key = f"{STREAM_KEY}{group}"
+        with said_of_broker():
+            place = after or newest_of(self._redis.xrevrange(key, count=1))
+            while True:
+                for entry in entries_of(self._redis.xread({key: place}, block=int(WAIT_SLICE * 1_000))):
+                    place = entry.id
+                    yield entry
 
     def _await(self, key: str, wait: float) -> bytes | str | None:
         """In slices, so that a dead connection is noticed long before a long wait is over."""

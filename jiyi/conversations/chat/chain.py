@@ -37,6 +37,8 @@ class Exchange:
     messages: tuple[Message, ...] = ()
     #: The messages as the model gets them, with calls of tools and their results.
     chat: tuple[ChatMessage, ...] = ()
+    #: What a stage has to say to the user of what was asked for; the prompt says it, too.
+    reply: str | None = None
     #: Until when the stages have to be done, as ``time.monotonic`` counts.
     deadline: float = field(default_factory=lambda: time.monotonic() + 1.0)
 

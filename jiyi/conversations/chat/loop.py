@@ -23,6 +23,10 @@ from jiyi.conversations.chat.compacting import CompactionStage
 from jiyi.conversations.chat.recording import messages_of, with_text
 from jiyi.conversations.chat.stages import GuardStage, MemoryStage
 from jiyi.conversations.types import Message
+from jiyi.growth.schedules.stage import ScheduleStage
+from jiyi.growth.skills.hint import HintStage
+from jiyi.growth.trajectories.stage import TrajectoryStage
+from jiyi.growth.trajectories.steps import StepType
 from jiyi.protocol.conversations.compaction import ChatMessage, CompactionLimits
 from jiyi.protocol.conversations.injection import BUDGET, Format, InjectedContext
 
@@ -31,8 +35,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Longest that a call waits, in seconds.
-SECONDS = 1.0
+#: Longest that a call waits, in seconds; and of that for the hint, which comes first and matters least.
+SECONDS, HINT_SECONDS = 1.0, 0.25
 
 
 class ConversationLoop:
@@ -44,6 +48,7 @@ class ConversationLoop:
         format: how they are written; ``template`` for the format of that name.
         seconds: longest that a call waits.
         limits: when a conversation that is passed to :meth:`before` is compacted.
+        tz: the users' time zone, for appointments they ask for; the agent's unless given.
         stages: more stages beside those of the loop (:class:`jiyi.conversations.chat.chain.Stage`).
         on_failure: called with a sentence for each turn that is refused or lost.
     """
@@ -57,14 +62,17 @@ class ConversationLoop:
         template: str | None = None,
         seconds: float = SECONDS,
         limits: CompactionLimits | None = None,
+        tz: str | None = None,
         stages: Iterable[Stage] = (),
         on_failure: Callable[[str], object] | None = None,
     ) -> None:
         self._outbox = Outbox(client, "a turn", "turns", on_failure=on_failure)
         self._memory = MemoryStage(client.conversations, self._outbox, client.group, max_tokens=max_tokens, form=format, template=template)
         self._seconds, self._on_failure = seconds, on_failure
-        compaction = CompactionStage(limits, flush=self._memory.after)
-        self.chain = Chain([compaction, self._memory, GuardStage(), *stages])
+        self._steps = TrajectoryStage(self._outbox.put, client.group, retrieved=self._retrieved)
+        compaction = CompactionStage(limits, flush=self._flush)
+        hint = HintStage(lambda agent_id, left: client.growth.hint(agent_id, timeout=min(left, HINT_SECONDS)).text)
+        self.chain = Chain([hint, compaction, self._memory, GuardStage(), self._steps, ScheduleStage(client.growth, tz), *stages])
 
     def __enter__(self) -> Self:
         return self
@@ -114,11 +122,32 @@ class ConversationLoop:
         Each message has a ``role``, a ``content`` (or ``text``), and perhaps a ``name`` and ``at``, when it was said.
         """
         try:
-            said = tuple(messages_of(messages))
-            self.chain.after(Exchange(agent_id, session_id=session_id, messages=said, deadline=time.monotonic() + self._seconds))
+            told = list(messages)
+            said, chat, until = tuple(messages_of(told)), tuple(map(_as_chat, told)), time.monotonic() + self._seconds
+            self.chain.after(Exchange(agent_id, session_id=session_id, messages=said, chat=chat, deadline=until))
         except Exception as error:
             log.exception("what was said is not remembered")
             self._outbox.fail("refused", 1, f"what was said is not remembered: {error}")
+
+    def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> None:
+        """Record a step between a request and its answer that the messages do not show, such as a call of a tool.
+
+        ``fields`` are ``tool``, ``input``, ``output``, ``ok``, ``ms``, ``tokens``. Never raises, never waits; texts are masked and cut.
+        """
+        try:
+            self._steps.step(agent_id, session_id, step_type, **fields)
+        except Exception as error:
+            log.exception("a step is not recorded")
+            self._outbox.fail("refused", 1, f"a step is not recorded: {error}")
+
+    def _flush(self, exchange: Exchange) -> None:
+        """Record what was said before it is left out, and have the steps so far compressed."""
+        self._memory.after(exchange)
+        self._steps.compacted(exchange)
+
+    def _retrieved(self) -> str:
+        found = self._memory.injected
+        return "" if found is None or not found.context else f"{len(found.memories)} memories, {found.tokens} tokens"
 
     def flush(self, seconds: float = CLOSE_SECONDS) -> bool:
         """Wait until every turn is published; False if they are not, after so many seconds."""

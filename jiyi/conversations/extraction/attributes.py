@@ -7,19 +7,21 @@ other, however differently they are worded. Lists (children, pets, allergies) gr
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
-from jiyi.conversations.extraction.words import EMPTY, NUMBERS, OVER
+from jiyi.conversations.extraction.words import CALENDAR, EMPTY, NUMBERS
 from jiyi.conversations.patterns import sections
 from jiyi.conversations.types import Category
+from jiyi.text.changes import OVER
 from jiyi.text.tokens import is_filler, telling
 from jiyi.text.words import normalise
 
 #: Words that say nothing of what somebody likes or what is on Tuesday.
 _GENERAL = frozenset(
     """food thing stuff music movi film book game meet meeting appoint appointment time date new now anymor more ani all go eat drink listen
-    watch play read realli veri much everi day morn even weekli my our the cup glass bowl lot night""".split()
+    watch play read realli veri much everi day morn even weekli my our the cup glass bowl lot night 现在 目前 时间 家里 新家 新装 喂的 改签
+    在家 我们""".split()
 )
 #: People whom anybody has one of: two statements about "my boss" are about the same one, unlike two about "my friend".
 _ONE_OF = (
@@ -75,6 +77,8 @@ class Attribute:
     importance: float = 5
     single_valued: bool = False
     over: bool = False
+    #: By which pattern of its section it is said: what is worded alike, with another value, contradicts.
+    wording: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +96,10 @@ def attribute_of(text: str, person: str | None = None) -> Attribute | None:
     """
     said = normalise(text).replace("’", "'")
     for section in _sections():
-        for pattern in section.patterns:
+        for wording, pattern in enumerate(section.patterns):
             match = pattern.search(said)
             if match is not None and (found := _read(section, match, said, person)) is not None:
-                return found
+                return replace(found, wording=wording)
     return None
 
 
@@ -134,11 +138,8 @@ def person_in(text: str) -> str | None:
 
 def _key(text: str) -> str:
     """The first telling word of what a statement is about."""
-    words = [
-        word
-        for word in telling(text)
-        if word not in _GENERAL and word not in EMPTY and word not in NUMBERS and not word.isdigit() and not is_filler(word)
-    ]
+    idle = _GENERAL | CALENDAR | EMPTY | NUMBERS
+    words = [word for word in telling(text) if word not in idle and not word.isdigit() and not is_filler(word)]
     return " ".join(words[:_KEY_WORDS])
 
 

@@ -1,52 +1,113 @@
 """Which memories say that an earlier one no longer holds, though they word it differently.
 
-Two memories with the same subject and single-valued attribute contradict each other. A statement of change ("the exam got
-postponed", 聚会取消了) also belongs to an earlier memory of the same kind that shares a telling word with it: it takes over
-that one's attribute. Without a word of change nothing is linked: two plans for Berlin are two plans.
+Two memories with the same subject and single-valued attribute contradict each other. A statement that something has ended or
+is another now ("the exam got postponed", 聚会取消了) also belongs to an earlier memory of the same kind that names the thing.
+What names nothing changes nothing: two plans for Berlin are two plans.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
-from jiyi.conversations.extraction.words import CALENDAR, CHANGE, EMPTY
+from jiyi.conversations.extraction.attributes import attribute_of
+from jiyi.conversations.extraction.words import CALENDAR, EMPTY, NUMBERS
 from jiyi.conversations.types import ExtractedMemory, KnownFact
-from jiyi.text.tokens import is_filler, telling
-from jiyi.text.words import single_characters
+from jiyi.text.changes import CHANGE, ENDS
+from jiyi.text.people import relations_in
+from jiyi.text.tokens import is_filler, stem, telling
+from jiyi.text.topics import topics_of
+from jiyi.text.words import CJK, segmented, single_characters
 
 #: Kinds of attribute that speak of the same things: what is planned has a time.
 _SAME_KIND = [frozenset({"time", "plan", ""}), frozenset({"likes", "diet", "favourite"}), frozenset({"pet"}), frozenset({"has", "health"})]
+#: Share of the words of a clause that have to be of the earlier memory: the clause is about it.
+ABOUT = 0.25
+#: In a clause of more words what has ended is one thing of many.
+MOST_WORDS = 8
+#: In a text of more telling words a word of change is about one thing of many.
+MOST_TOLD = 30
+#: A word that so many known facts have names nothing.
+COMMON = 3
+#: Topics of which somebody has one habit or one thing: that it has ended needs no word in common ("four espressos", "quit coffee").
+HABITS = frozenset({"coffee", "tea", "alcohol", "smoking", "phone", "rent", "landlord", "internet"})
+#: Who only says "it" means what was said right before, within as many messages.
+_IT = re.compile(r"\b(?:moved|shifted|pushed|postponed|changed|cancell?ed|rescheduled|swapped|sold) (?:it|that)\b|[把将]它")
+IT_MESSAGES = 4
+#: Words for the change itself, which name nothing.
+_OF_CHANGE = frozenset(
+    map(
+        stem,
+        """move moved change changed switch switched quit stop stopped sold sell postpone postponed reschedule rescheduled push pushed shift
+        shifted replace replaced cancel cancelled canceled swap swapped finish finished drop dropped start started longer anymore
+        actually turn turns used 取消 推迟 提前 不再 其实 改成 改到 换成 换了
+        后来 卖了 分手 离职 辞职 退休 一个 那个 这个 两个 每天 有点 已经 自己
+        家 住""".split(),
+    )
+)
+_CHINESE = re.compile(f"[{CJK}]")
+_CLAUSE = re.compile(r"[,，;；。.!！?？\n]+")
 
 
 def linked(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact]) -> list[ExtractedMemory]:
     """The memories with the attributes of what they change, and the numbers of the known facts that they supersede."""
     found: list[ExtractedMemory] = []
+    common = _common(fact.content for fact in known)
     for memory in memories:
-        found.append(_linked(memory, found, known) if _changes(memory) else _superseding(memory, known))
+        found.append(_linked(_superseding(memory, known), found, known, common))
     return found
 
 
-def _changes(memory: ExtractedMemory) -> bool:
-    return CHANGE.search(memory.content.lower()) is not None
-
-
-def _linked(memory: ExtractedMemory, earlier: list[ExtractedMemory], known: Sequence[KnownFact]) -> ExtractedMemory:
-    memory = _superseding(memory, known)
+def _linked(memory: ExtractedMemory, earlier: list[ExtractedMemory], known: Sequence[KnownFact], common: frozenset[str]) -> ExtractedMemory:
+    memory = _unless_repeated(memory, [*earlier, *known])
     if memory.supersedes or any(_contradict(memory, other) for other in earlier):
         return memory
-    words = _words(memory.content)
+    clauses = _ending(memory.content)
     for place in range(len(earlier) - 1, -1, -1):
         other = earlier[place]
-        if other.turns != memory.turns and other.subject == memory.subject and _akin(memory, other.attribute, other.content, words):
-            attribute = other.attribute or memory.attribute or f"state:{min(words & _words(other.content))}"
-            earlier[place] = other.model_copy(update={"attribute": attribute, "single_valued": True})
-            return memory.model_copy(update={"attribute": attribute, "single_valued": True})
+        if other.turns != memory.turns and (word := _named(memory, clauses, other, frozenset())):
+            earlier[place], memory = _joined(other, memory, f"{_kind(other.attribute) or _kind(memory.attribute) or 'state'}:{word}")
+            return memory
+    if earlier and _IT.search(memory.content.lower()) and earlier[-1].turns != memory.turns and _follows(memory, earlier[-1]):
+        earlier[-1], memory = _joined(earlier[-1], memory, f"state:{min(_words(earlier[-1].content), default='it')}")
+        return memory
     for number in range(len(known) - 1, -1, -1):
-        fact = known[number]
-        if fact.subject == memory.subject and _akin(memory, fact.attribute, fact.content, words):
-            update = {"supersedes": [number], "attribute": fact.attribute or memory.attribute, "single_valued": True}
-            return memory.model_copy(update=update)
+        if _named(memory, clauses, known[number], common):
+            return memory.model_copy(update={"supersedes": [number]})
     return memory
+
+
+def _unless_repeated(memory: ExtractedMemory, others: Sequence[ExtractedMemory | KnownFact]) -> ExtractedMemory:
+    """Without a word of change, what says something else of the same attribute, or the same again, contradicts nothing."""
+    if not (memory.single_valued and memory.attribute) or _is_news(memory.content):
+        return memory
+    same = [other for other in others if (other.subject, other.attribute) == (memory.subject, memory.attribute)]
+    if not same or (not memory.attribute.startswith("time:") and all(_another_value(memory, other) for other in same)):
+        return memory
+    return memory.model_copy(update={"single_valued": False, "supersedes": []})
+
+
+def _is_news(content: str) -> bool:
+    return CHANGE.search(content.lower()) is not None and len(telling(content)) <= MOST_TOLD
+
+
+def _another_value(memory: ExtractedMemory, other: ExtractedMemory | KnownFact) -> bool:
+    """Whether two statements of one attribute are worded alike, with nothing in common beside."""
+    mine, theirs = attribute_of(_said(memory.content)), attribute_of(_said(other.content))
+    return mine is not None and theirs is not None and mine.wording == theirs.wording and not _words(memory.content) & _words(other.content)
+
+
+def _follows(memory: ExtractedMemory, other: ExtractedMemory) -> bool:
+    return memory.subject == other.subject and 0 < min(memory.turns) - max(other.turns) <= IT_MESSAGES
+
+
+def _joined(old: ExtractedMemory, new: ExtractedMemory, attribute: str) -> tuple[ExtractedMemory, ExtractedMemory]:
+    """Both with one attribute of one value: the old one's, if it has such, else the given one, which no other memory has."""
+    if old.single_valued and old.attribute is not None:
+        attribute = old.attribute
+    update = {"attribute": attribute, "single_valued": True}
+    return old.model_copy(update=update), new.model_copy(update=update)
 
 
 def _superseding(memory: ExtractedMemory, known: Sequence[KnownFact]) -> ExtractedMemory:
@@ -59,20 +120,58 @@ def _contradict(memory: ExtractedMemory, other: ExtractedMemory | KnownFact) -> 
     return memory.single_valued and memory.attribute is not None and (memory.subject, memory.attribute) == (other.subject, other.attribute)
 
 
-def _akin(memory: ExtractedMemory, attribute: str | None, content: str, words: set[str]) -> bool:
-    kinds = {_kind(memory.attribute), _kind(attribute)}
-    return any(kinds <= same for same in _SAME_KIND) and bool(words & _words(content))
+def _named(memory: ExtractedMemory, clauses: Sequence[set[str]], other: ExtractedMemory | KnownFact, common: frozenset[str]) -> str | None:
+    """The word by which a clause of the memory names what the other is about, if it does."""
+    if other.subject != memory.subject or not any({_kind(memory.attribute), _kind(other.attribute)} <= same for same in _SAME_KIND):
+        return None
+    if not clauses:
+        return None
+    words, said = _words(other.content), _said(other.content)
+    shared = [{word for word in clause if word in words or (_CHINESE.match(word) and word in said)} for clause in clauses]
+    best = max(range(len(clauses)), key=lambda place: len(shared[place]))
+    named = shared[best] - common
+    mine, theirs = topics_of(memory.content), topics_of(other.content)
+    if not named or len(shared[best]) < ABOUT * len(clauses[best]) or (mine and not mine & theirs):
+        named = set(mine & theirs & HABITS)
+    people = relations_in(memory.content), relations_in(other.content)
+    if not named or (all(people) and people[0].isdisjoint(people[1])):
+        return None
+    return min(named)
 
 
 def _kind(attribute: str | None) -> str:
     return (attribute or "").partition(":")[0]
 
 
+def _ending(content: str) -> list[set[str]]:
+    """The words of each clause that says that something has ended or is another now."""
+    found = [_words(clause) for clause in _CLAUSE.split(_said(content)) if ENDS.search(clause)]
+    return [words for words in found if 0 < len(words) <= MOST_WORDS]
+
+
+def _common(contents: Iterable[str]) -> frozenset[str]:
+    counted = Counter(word for content in contents for word in _words(content))
+    return frozenset(word for word, count in counted.items() if count >= COMMON)
+
+
+def _said(content: str) -> str:
+    """Without its speaker."""
+    return content.partition(": ")[2] or content.partition("：")[2] or content
+
+
 def _words(text: str) -> set[str]:
-    """What a statement is about: without its speaker, days and numbers."""
-    said = text.partition(": ")[2] or text.partition("：")[2] or text
+    """What a statement is about, in words: without days, numbers and the words of the change itself."""
+    said = _said(text)
+    chinese = {word for run in segmented(said) for word in run if len(word) > 1 and not any(day in word for day in CALENDAR)}
+    chinese |= set(single_characters(said))
+    other = {word for word in telling(said) if not _CHINESE.match(word) and len(word) > 1}
     return {
         word
-        for word in (*telling(said), *single_characters(said))
-        if word not in EMPTY and word not in CALENDAR and not is_filler(word) and not any(char.isdigit() for char in word)
+        for word in chinese | other
+        if word not in EMPTY
+        and word not in CALENDAR
+        and word not in NUMBERS
+        and word not in _OF_CHANGE
+        and not is_filler(word)
+        and not any(char.isdigit() for char in word)
     }

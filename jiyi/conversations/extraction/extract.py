@@ -16,10 +16,11 @@ from jiyi.conversations.extraction.days import with_dates
 from jiyi.conversations.extraction.problems import experiences
 from jiyi.conversations.extraction.profile_signals import profile_signals
 from jiyi.conversations.extraction.statements import Statement, statements
-from jiyi.conversations.extraction.words import FIRST_PERSON
+from jiyi.conversations.extraction.words import CHANGE, FIRST_PERSON
 from jiyi.conversations.types import MAX_CONTENT_CHARS, MAX_EXPERIENCES, MAX_MEMORIES, CombinedExtraction, ExtractedMemory, Message
 from jiyi.providers.llms.questions import Extraction, Poignancy
 from jiyi.providers.llms.rules.poignancy import weigh
+from jiyi.text.changes import CHANGE
 from jiyi.text.words import keywords_ranked
 
 #: Keywords of a memory.
@@ -107,7 +108,7 @@ def _memory(said: Attribute | None, group: list[Statement], message: Message, pe
         importance=max(said.importance if said else 0.0, LASTING if lasting else ORDINARY, poignancy),
         subject=(message.name or "user") if said is None or said.subject == "user" else said.subject,
         attribute=said.name if said else None,
-        single_valued=said is not None and said.single_valued,
+        single_valued=said is not None and said.single_valued and (not said.name.startswith("likes:") or CHANGE.search(text) is not None),
         turns=[group[0].turn],
         negative=said is not None and said.over,
     )

@@ -22,7 +22,7 @@ LONGER, SHORT_TOKENS = 2.0, 80
 #: Share of the budget that one answer of the assistant, or any other turn, may have; and tokens that each may have anyhow.
 ANSWER_SHARE, TURN_SHARE, LEAST_TOKENS = 0.125, 0.4, 40
 #: Tokens of the mark that something is no longer so.
-MARK_TOKENS = 14
+MARK_TOKENS = 18
 #: Shorter rests of a text say nothing.
 WORTH_SHOWING = 12
 
@@ -46,6 +46,7 @@ class Candidate:
     superseded_at: datetime | None = None
     #: When a newer memory of the same answer says anew what this one said, as far as can be told without a model.
     renewed_at: datetime | None = None
+    renewed_by: UUID | None = None
     session_id: str | None = None
 
 
@@ -99,6 +100,19 @@ class _Budget:
 
 def _day(chosen: Chosen) -> tuple[Kind, date]:
     return chosen.candidate.kind, chosen.candidate.created_at.date()
+
+
+def newer_before_older(ranked: Sequence[Candidate]) -> list[Candidate]:
+    """With what says another anew before it, at the latest: who reads that there is something newer finds it there, too."""
+    there = {one.node_id: one for one in ranked}
+    found: dict[UUID, Candidate] = {}
+    for one in ranked:
+        newest = one
+        while newest.renewed_by is not None and newest.renewed_by in there:  # always a later one
+            newest = there[newest.renewed_by]
+        found.setdefault(newest.node_id, newest)
+        found.setdefault(one.node_id, one)
+    return list(found.values())
 
 
 def choose(ranked: Sequence[Candidate], budget: int, price: Price) -> list[Chosen]:

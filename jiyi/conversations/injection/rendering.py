@@ -27,8 +27,8 @@ HEADINGS: dict[Language, dict[Kind, str]] = {
     "zh": {"preference": "偏好", "knowledge": "知识", "experience": "经验", "session": "以前说过"},
 }
 PROFILE: dict[Language, str] = {"en": "Profile", "zh": "用户画像"}
-EARLIER: dict[Language, str] = {"en": "no longer so since {day}", "zh": "{day} 起已改变"}
-RENEWED: dict[Language, str] = {"en": "said anew {day}", "zh": "{day} 另有新说法"}
+EARLIER: dict[Language, str] = {"en": "earlier; no longer so since {day}", "zh": "早先；{day} 起已改变"}
+RENEWED: dict[Language, str] = {"en": "earlier; newer {day}", "zh": "早先；{day} 有新说法"}
 #: Placeholders of a template.
 PLACES: dict[str, Kind] = {"preferences": "preference", "knowledge": "knowledge", "experience": "experience", "session": "session"}
 #: How often what the estimates left of the budget is filled up.
@@ -66,14 +66,23 @@ def render(ranked: Sequence[Candidate], budget: int, style: Style) -> Rendered:
     text = write(chosen, style)
     for _ in range(TRIES):  # not every heading is there, and a line may cost less than its price, or a little more
         more = choose(ranked, room, price) if room >= WORTH_SHOWING else []
-        written = write(more, style)
-        left = budget - estimate_tokens(written)
-        if left >= 0 and (not chosen or left < budget - estimate_tokens(text)):
+        left = budget - estimate_tokens(write(more, style))
+        more, written = _fitting(more, style, write, budget)
+        if more and (not chosen or estimate_tokens(written) > estimate_tokens(text)):
             chosen, text = more, written
         room += left
     if (not chosen and not style.profile) or estimate_tokens(text) > budget:
         return Rendered("", 0, [])
     return Rendered(text, estimate_tokens(text), _in_order(chosen))
+
+
+def _fitting(chosen: list[Chosen], style: Style, write: Callable[[Sequence[Chosen], Style], str], budget: int) -> tuple[list[Chosen], str]:
+    """What is chosen, without the worst of it as long as it is over the budget, and how it is written."""
+    written = write(chosen, style)
+    while chosen and estimate_tokens(written) > budget:
+        chosen = chosen[:-1]
+        written = write(chosen, style)
+    return chosen, written
 
 
 def _with_fitting_profile(style: Style, write: Callable[[Sequence[Chosen], Style], str], budget: int) -> Style:

@@ -15,10 +15,15 @@ from uuid import UUID
 
 import pytest
 from flask import Flask
+from sqlalchemy import Connection
 
 from jiyi.client.transports.caller import Caller
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import build
+from jiyi.protocol.growth.heartbeat import CorrectAgent
+from jiyi.protocol.growth.schedules import CreateSchedule
+from jiyi.protocol.stores.asking import ApplyGraph, UpdateStore
+from jiyi.protocol.stores.items import Snapshot
 from jiyi.protocol.tiers.knowledge import PromoteBody
 from jiyi.tiers.digest import Digest
 from models.actions import ACTIONS
@@ -26,9 +31,12 @@ from models.db.actions import Action, Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.erasure.actions import request_erasure
+from models.growth import alerts, heartbeat_actions, schedule_actions
+from models.growth.alerts import NewAlert
 from models.memory.inbox import store
 from models.queue import dead_letters
 from models.reflection import reflections
+from models.stores import actions as stores
 from models.tiers import digests
 from models.tiers.actions import promote
 from tests.services import done_within
@@ -40,14 +48,18 @@ from web.api.registry import PREFIX, Operation
 SECRET = "Heilwasserquelle"
 EARLY = datetime(2026, 1, 1, tzinfo=UTC)
 URI = f"agent://agent-{SECRET}/knowledge/home"
+STORE = f"store-{SECRET}"
+DECLARED = {"name": STORE, "type": "simple", "config": {"memory_path": "notes.json"}}
 AGENT, SESSION, KEYWORD = f"agent-{SECRET}", f"session-{SECRET}", f"keyword-{SECRET}"
 
 #: Jobs and actions are the service's, and so are their names.
 NOT_OF_A_GROUP = {"job": "snapshot", "name": "agents.list"}
 #: What these answer is the service's own, and of no group.
 OF_NO_GROUP = {
+    "stores_schema",
     *("list_queues", "describe_memory_node", "extract_session_memories", "estimate_content_tokens", "embedding_create"),
     *("compactor_estimate_text_tokens", "compactor_estimate_messages_tokens", "compactor_check_threshold", "compactor_compact"),
+    *("schedule_parse", "heartbeat_get", "health_snapshot"),
 }
 #: Commands of conversations that write what they are given: under an agent of the asker's own, whom nothing else is asked of.
 WRITING = {
@@ -60,6 +72,7 @@ WRITING = {
         "extract_and_store_memories",
     ),
     "viking_load_industry_keywords",
+    *("schedule_create", "heartbeat_configure", "heartbeat_enable", "heartbeat_disable", "heartbeat_interact", "heartbeat_correct"),
 }
 #: Statuses that tell nothing: not found, not allowed, wrong, no answer.
 SILENT = {403, 404, 422, 503, 504}
@@ -114,6 +127,10 @@ class Other:
             connection.exec_driver_sql(
                 "UPDATE quarantine_logs SET working_until = now() + interval '1 day' WHERE entry_id = %s", (said.event_id,)
             )
+            _appointments(connection, group)
+            done_within(connection, stores.apply, Actor(group, "test"), ApplyGraph(graph=SECRET, memory=[DECLARED]))
+            said_in = UpdateStore(name=STORE, role=AGENT, output_snapshot=Snapshot(text=f"{SECRET} is what the store keeps."))
+            done_within(connection, stores.update, Actor(group, "test"), said_in)
             digest_id = digests.store(connection, group, EARLY, EARLY, 0, Digest(()), [], SECRET)
         self.ids = {
             "node_id": [seen.event_id, thought.event_id],
@@ -204,7 +221,28 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
     ],
     "digest_quarantine": lambda _: [{"days": 7}],
     "list_digests": lambda _: [{}],
+    "stores_apply": lambda _: [{"graph": SECRET}],
+    "stores_list": lambda _: [{}, {"run_id": ""}],
+    **dict.fromkeys(("stores_show", "stores_load", "stores_save", "stores_reindex", "stores_delete"), lambda _: [{"name": STORE}]),
+    "stores_items": lambda _: [{"name": STORE, "limit": 500}],
+    "stores_attachment": lambda _: [{"name": STORE, "attachment_id": "0" * 64}],
+    "stores_retrieve": lambda _: [{"name": STORE, "query": SECRET, "top_k": 1_000}],
+    "stores_update": lambda _: [{"name": STORE, "role": AGENT, "inputs_text": SECRET}],
+    "stores_map": lambda _: [{}, {"graph": SECRET}],
+    "stores_log": lambda _: [{"graph": "own", "node_id": "own", "operation_type": "UPDATE", "stage": "gen"}],
+    "stores_operations": lambda _: [{}, {"graph": SECRET}],
+    "stores_files": lambda _: [{"name": STORE}],
 }
+
+
+def _appointments(connection: Connection, group: str) -> None:
+    """A schedule, a heartbeat and an alert that all say the secret."""
+    who, now = Actor(group, "test"), datetime.now(UTC)
+    asked = CreateSchedule(agent_id=AGENT, kind="cron", cron="0 9 * * *", task=SECRET, tz="UTC")
+    done_within(connection, schedule_actions.create_schedule, who, asked)
+    done_within(connection, heartbeat_actions.heartbeat_correct, who, CorrectAgent(agent_id=AGENT, kind=SECRET))
+    new = NewAlert(agent_id=AGENT, source="schedule", title=SECRET, content=SECRET, urgency="high", channel="ui", deliver_at=now)
+    alerts.add(connection, group, [new], now)
 
 
 def asked_of_conversations(operation: Operation, other: Other) -> list[dict[str, Any]]:
@@ -229,7 +267,7 @@ def requests_of(operation: Operation, other: Other) -> list[tuple[str, dict[str,
         values = [NOT_OF_A_GROUP[name]] if name in NOT_OF_A_GROUP else other.ids[name]  # a new kind of id: make one in ``Other``
         paths = [path.replace(f"{{{name}}}", quote(str(value), safe="")) for path in paths for value in values]
     takes_something = operation.query is not None or operation.body is not None
-    if operation.tag == "conversations":
+    if operation.tag in ("conversations", "growth"):
         asked = asked_of_conversations(operation, other)
     else:
         asked = ASKING[operation.id](other) if takes_something else [{}]  # a new operation: say how it asks for all there is
@@ -292,6 +330,11 @@ def state_of(other: Other) -> Any:
             ("digests", "digest_id"),
             ("knowledge", "knowledge_id, demoted_at"),
             ("knowledge_history", "history_id"),
+            ("stores", "store_id, config"),
+            ("store_items", "item_id"),
+            ("schedules", "schedule_id, state"),
+            ("alerts", "alert_id, acknowledged_at"),
+            ("heartbeats", "agent_id, enabled, corrections"),
         ):
             statement = (
                 f"SELECT {columns} FROM {table} WHERE group_id = %s ORDER BY 1, 2"

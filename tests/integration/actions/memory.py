@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from jiyi.protocol.archive import ArchiveRequest, RestoreRequest
 from jiyi.protocol.memory import ConfigureAgent
+from jiyi.protocol.recall import UpdateMemory
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import actions
@@ -15,6 +16,7 @@ from tests.integration.actions.cases import Case
 from tests.integration.memory.test_inbox import observed, rows, save
 
 AGENT = "阿宁"
+SINCE = "2026-03-02T07:15:00+00:00"
 
 
 def remembered(group: str) -> str:
@@ -56,6 +58,10 @@ def nodes(group: str, _made: Any) -> list[Any]:
     return rows("SELECT archived_at IS NULL AS live, archived_reason, expires_at FROM memory_nodes WHERE group_id = :g", g=group)
 
 
+def versions(group: str, _made: Any) -> list[Any]:
+    return rows("SELECT description, superseded_at, superseded_by IS NULL AS now FROM memory_nodes WHERE group_id = :g ORDER BY 1", g=group)
+
+
 def with_settings(name: str, given: dict[str, Any], typed: dict[str, str]) -> Case:
     return Case(
         name=name,
@@ -71,6 +77,13 @@ def with_settings(name: str, given: dict[str, Any], typed: dict[str, str]) -> Ca
 CASES = (
     with_settings("set", {"recency_w": 0.5}, {"mode": "elapsed", "recency_w": "0.5"}),
     with_settings("back to the default", {"mode": None}, {"mode": ""}),
+    Case(
+        action=actions.update_memory,
+        prepare=remembered,
+        request=lambda made: UpdateMemory(node_id=made, description="窑温一千三百度", occurred_at=SINCE),
+        effect=versions,
+        rest=lambda made: ("PATCH", f"/nodes/{made}", {"description": "窑温一千三百度", "occurred_at": SINCE}),
+    ),
     Case(
         action=actions.archive,
         prepare=remembered,

@@ -15,15 +15,43 @@ from models.actions import ACTIONS
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import Scope, within
-from tests.integration.actions import accounts, by_workers, conversations, erasure, memory, operations, queue, reflection, stores, tiers
+from tests.integration.actions import (
+    accounts,
+    by_workers,
+    conversations,
+    erasure,
+    growth_self,
+    growth_skills,
+    growth_times,
+    items,
+    memory,
+    operations,
+    queue,
+    reflection,
+    tiers,
+)
 from tests.integration.actions.calling import called, service
 from tests.integration.actions.cases import Case
 from tests.integration.conftest import SignIn
+from tests.integration.stores import cases as stores
 
 NOBODY = Scope()
-IN_WEB = tuple(
-    case for subject in (accounts, conversations, erasure, memory, operations, queue, reflection, stores, tiers) for case in subject.CASES
+SUBJECTS = (
+    accounts,
+    conversations,
+    erasure,
+    growth_self,
+    growth_skills,
+    growth_times,
+    items,
+    memory,
+    operations,
+    queue,
+    reflection,
+    stores,
+    tiers,
 )
+IN_WEB = tuple(case for subject in SUBJECTS for case in subject.CASES)
 CASES: tuple[Case, ...] = (*IN_WEB, *by_workers.CASES)
 #: Tried in a database of its own: ``operations/test_reembedding.py``.
 ELSEWHERE = {"reembedding.step", "viking_configure_embedding"}

@@ -1,22 +1,26 @@
-"""The client over both of its ways in: the same methods, answers and errors through the broker and over HTTP."""
+"""The client over both of its ways in, blocking and in asyncio: the same methods, answers and errors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
 from uuid import uuid4
 
 import httpx2
 import pytest
 from flask import Flask
 
-from jiyi import Client
+from jiyi import AsyncClient, Client
 from jiyi.accounts.api_keys import KeyScope
-from jiyi.client.transports.http import HttpTransport
+from jiyi.client.transports.http import AsyncHttpTransport, HttpTransport
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, NoAnswer, NotAllowed, NotFound, ServiceError
 from jiyi.settings import get_settings
 
 KeyMaker = Callable[..., str]
-WAYS = ("broker", "http")
+WAYS = ("broker", "http", "broker, async", "http, async")
 
 
 def over_http(web_app: Flask, key: str, group: str | None = None) -> Client:
@@ -25,10 +29,65 @@ def over_http(web_app: Flask, key: str, group: str | None = None) -> Client:
     return Client(group, settings=settings, transport=HttpTransport("http://localhost", settings, group, key, http))
 
 
-def client_of(way: str, web_app: Flask, api_key: KeyMaker, group: str, *scopes: KeyScope) -> Client:
+class Served(httpx2.AsyncBaseTransport):
+    """The web as it is served, for a client in asyncio."""
+
+    def __init__(self, app: Flask) -> None:
+        self._wsgi = httpx2.WSGITransport(app=app.wsgi_app)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        sent = httpx2.Request(request.method, request.url, headers=request.headers, content=await request.aread())
+        answer = await asyncio.to_thread(self._wsgi.handle_request, sent)
+        return httpx2.Response(answer.status_code, headers=answer.headers, content=answer.read())
+
+
+def over_http_async(web_app: Flask, key: str, group: str | None = None) -> AsyncClient:
+    settings = get_settings()
+    http = httpx2.AsyncClient(transport=Served(web_app))
+    return AsyncClient(group, settings=settings, transport=AsyncHttpTransport("http://localhost", settings, group, key, http))
+
+
+class Awaited:
+    """A client in asyncio, or one of its namespaces, as if it were blocking: every verb is awaited, every list gathered."""
+
+    def __init__(self, of: Any, runner: asyncio.Runner) -> None:
+        self._of, self._runner = of, runner
+
+    def __enter__(self) -> Awaited:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._runner.run(self._of.close())
+        self._runner.close()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._of, name)
+        return self._awaited(found) if callable(found) else Awaited(found, self._runner)
+
+    def _awaited(self, verb: Callable[..., Any]) -> Callable[..., Any]:
+        def perform(*args: Any, **kwargs: Any) -> Any:
+            made = verb(*args, **kwargs)
+            return self._runner.run(made if inspect.iscoroutine(made) else gathered(made))
+
+        return perform
+
+
+async def gathered(rows: AsyncIterator[Any]) -> list[Any]:
+    return [row async for row in rows]
+
+
+async def made(make: Callable[[], AsyncClient]) -> AsyncClient:
+    return make()
+
+
+def client_of(way: str, web_app: Flask, api_key: KeyMaker, group: str, *scopes: KeyScope) -> Any:
     """A client with a key of the group, by either way."""
     key = api_key(group, *scopes)
-    return Client(group, key=key) if way == "broker" else over_http(web_app, key)
+    if not way.endswith("async"):
+        return Client(group, key=key) if way == "broker" else over_http(web_app, key)
+    runner = asyncio.Runner()
+    over = (lambda: AsyncClient(group, key=key)) if way.startswith("broker") else (lambda: over_http_async(web_app, key))
+    return Awaited(runner.run(made(over)), runner)
 
 
 @pytest.fixture(params=WAYS)
@@ -58,6 +117,88 @@ def test_namespaces_ask_and_do(either: Client) -> None:
     assert [row["node_id"] for row in either.memory.nodes("anna").rows] == [str(told)]
     assert [state.state for state in either.memory.event_states([told])] == ["retrievable"]
     assert either.why(told).node_id == told
+
+
+def test_memories_are_listed_page_by_page_and_got(either: Client) -> None:
+    told = either.observe_many([{"agent_id": "klaus", "description": f"day {number}"} for number in range(7)], wait=True)
+    either.observe("anna", "Anna is somebody else", wait=True)
+    listed = list(either.list("klaus", page_size=3))
+    assert [memory.node_id for memory in listed] == told[::-1]
+    assert [memory.description for memory in either.list("klaus", words="day 4")] == ["day 4"]
+    assert len(list(either.list(page_size=3))) == 8
+    one = either.get(told[0])
+    assert (one.description, one.agent_id, one.superseded_at) == ("day 0", "klaus", None)
+    with pytest.raises(NotFound, match="no memory"):
+        either.get(uuid4())
+    with pytest.raises(NotFound, match="nobody"):
+        list(either.list("nobody"))
+
+
+def test_an_update_is_found_instead_of_what_it_replaces(either: Client) -> None:
+    first = either.observe("klaus", "Klaus lives in Kyoto", poignancy=6, keywords=["home"], wait=True)
+    since = datetime(2026, 3, 2, 7, 15, tzinfo=UTC)
+    event_id = uuid4()
+    second = either.update(first, "Klaus lives in Osaka", occurred_at=since, event_id=event_id, wait=True)
+    assert second == either.update(first, "Klaus lives in Osaka", occurred_at=since, event_id=event_id) == event_id
+    old, new = either.get(first), either.get(second)
+    assert (old.superseded_by, old.superseded_at) == (second, since)
+    assert (new.description, new.created_at, new.poignancy, new.superseded_at) == ("Klaus lives in Osaka", since, 6, None)
+    assert new.provenance["replaces"] == str(first)
+    assert [node.node_id for node in either.retrieve("klaus", "Where does Klaus live?").retrieved_nodes] == [second]
+    wide = either.retrieve("klaus", "Where does Klaus live?", filters={"include_superseded": True}).retrieved_nodes
+    assert {node.node_id for node in wide} == {first, second}
+    assert [memory.node_id for memory in either.list("klaus")] == [second]
+    assert len(list(either.list("klaus", include_superseded=True))) == 2
+    with pytest.raises(InvalidRequest, match="superseded by"):
+        either.update(first, "Klaus lives in Nara")
+    third = either.update(second, importance=9, wait=True)
+    assert (either.get(third).description, either.get(third).poignancy) == ("Klaus lives in Osaka", 9)
+
+
+def test_what_was_said_cannot_be_updated(either: Client) -> None:
+    said = either.add_turn("klaus", "user", "I moved to Osaka, my password is hunter2", "s1", wait=True)
+    assert "hunter2" not in either.get(said).description
+    assert either.get(said).kind == "session"
+    with pytest.raises(InvalidRequest, match="said in a conversation"):
+        either.update(said, "I moved to Nara")
+    with pytest.raises(NotFound):
+        either.update(uuid4(), "nothing")
+
+
+def test_a_context_keeps_to_its_budget(either: Client) -> None:
+    either.observe("klaus", "Klaus promised to bring the book back on Friday", importance=7, wait=True)
+    either.observe("klaus", "克劳斯在读一本关于城市的书", wait=True)
+    made = either.context("klaus", "What did Klaus promise?")
+    assert "promised to bring the book back" in made.text
+    assert len(made.memories) == len(made.text.splitlines()) == 2
+    assert 0 < made.tokens <= 2_000
+    short = either.context("klaus", "What did Klaus promise?", max_tokens=30)
+    assert short.tokens <= 30
+    assert len(short.memories) == 1
+    assert either.context("nobody", "What did Klaus promise?").text == ""
+
+
+def test_a_deleted_memory_is_gone(either: Client) -> None:
+    told = either.observe("klaus", "Klaus likes a thing that nobody shall know", wait=True)
+    erasure_id = either.delete(told)
+    assert either.erasure.wait_for(erasure_id, 60).state == "done"
+    with pytest.raises(NotFound):
+        either.get(told)
+    with pytest.raises(NotFound):
+        either.delete(told)
+
+
+def test_a_name_that_there_is_not_is_told_with_the_one_that_was_meant(either: Client) -> None:
+    with pytest.raises(InvalidRequest, match=r"^unknown option 'topk': did you mean top_k\?$"):
+        either.retrieve("klaus", "x", topk=3)
+    with pytest.raises(InvalidRequest, match=r"^unknown option 'filters.sesion_id': did you mean session_id\?$"):
+        either.retrieve("klaus", "x", filters={"sesion_id": "s"})
+    with pytest.raises(InvalidEvent, match=r"^unknown option 'poignency': did you mean poignancy\?$"):
+        either.observe("klaus", "x", poignency=3)
+    with pytest.raises(InvalidEvent, match=r"^unknown option 'recency_weight': did you mean recency_w\?$"):
+        either.configure("klaus", recency_weight=3)
+    with pytest.raises(InvalidEvent, match="give one of them"):
+        either.observe("klaus", "x", poignancy=3, importance=4)
 
 
 def test_an_agent_is_configured(either: Client) -> None:

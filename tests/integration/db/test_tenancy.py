@@ -75,6 +75,9 @@ FITTING = {
     "embedding": "[0.5,1]",
     "day": "2026-03-01",
     "position": None,
+    "file": "USER",
+    "urgency": "low",
+    "status": "ok",
 }
 OF_TYPE: dict[str, Callable[[], Any]] = {
     "uuid": lambda: str(uuid4()),
@@ -127,13 +130,14 @@ def groups(owner: psycopg.Connection[dict[str, Any]]) -> Iterator[tuple[str, str
 def tenants_tables(owner: psycopg.Connection[dict[str, Any]]) -> list[str]:
     """Tables with a ``group_id``, those that others refer to first."""
     found = [row["relname"] for row in owner.execute(_TABLES) if row["has_group"]]
-    first = ["groups", "agents", "events", "memory_nodes", "erasures"]
+    first = ["groups", "agents", "events", "memory_nodes", "erasures", "stores", "items", "artifacts", "pain_points", "proposals"]
     return sorted(found, key=lambda name: (first.index(name) if name in first else len(first), name))
 
 
 def fill(owner: psycopg.Connection[dict[str, Any]], group: str) -> None:
     """A row in every table, made up from the catalogue; a node of an agent ``klaus``. Its texts are the group's name."""
-    known = {"group_id": group, "agent_id": "klaus", "node_id": str(uuid4()), "erasure_id": str(uuid4())}
+    ids = ("node_id", "erasure_id", "store_id", "artifact_id", "pain_id", "proposal_id")
+    known = {"group_id": group, "agent_id": "klaus", **{name: str(uuid4()) for name in ids}}
     for table in tenants_tables(owner):
         insert(owner, table, made_up(owner, table, known))
 
@@ -148,6 +152,8 @@ def made_up(owner: psycopg.Connection[dict[str, Any]], table: str, known: dict[s
             row[name] = FITTING[name] if name in FITTING else known["group_id"] if kind == "text" else OF_TYPE[kind]()
     if table == "experiences":
         row["outcome"] = "partial"
+    if table == "schedules":
+        row["kind"] = "once"
     if table == "memory_nodes":
         row |= {"description": f"a secret of {known['group_id']}", "embedding": "[0.5,1]", "embedding_model": "m"}
     return row

@@ -118,22 +118,33 @@ def test_cn60_the_guard_and_the_fact_check_through_the_service(client: Client) -
     assert claim.entry_id not in {UUID(row.item_id) for row in client.tiers.working().rows}
 
 
+def test_cn60_a_fact_check_on_the_command_line(client: Client, jiyi: Callable[..., str]) -> None:
+    claim = client.ingest("Sales of glazed cups rose by [Specific Metric] in the spring, as the guild has told everybody.")
+    assert isinstance(claim, IngestState)
+    entry_id = str(claim.entry_id)
+    said = json.loads(jiyi("check", "true", entry_id, "--reason", "the guild's book", "--json"))
+    assert said == {"checked": [entry_id]}
+    assert client.tiers.screened(claim.entry_id).accepted
+    assert jiyi("check", "refuted", entry_id).split() == [entry_id]
+    assert client.tiers.screened(claim.entry_id).reason == "claim_refuted"
+
+
 def test_cn56_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut(client: Client, jiyi: Callable[..., str]) -> None:
     client.tiers.promote(text=VERDICT, kind="verdict")
     client.ingest(AGAINST, session_id="s1")
     until(lambda: _embedded(client), "the piece was not embedded")
     parts = {"system": "You sit on a council.", "persona": "你是林岚，只相信量过的东西。", "relevance_threshold": -1}
-    made = client.context("Shall we fire once?", **parts)
+    made = client.tiers.context("Shall we fire once?", **parts)
     assert made.text.split("\n\n---\n\n")[::3] == ["You sit on a council.", "Shall we fire once?"]
     assert {item.content for item in made.memories} == {VERDICT, AGAINST}
     assert all(item.content in made.text for item in made.memories)
     assert [part.name for part in made.parts] == ["system", "persona", "memories", "experiences", "proposal"]
     assert (made.status, made.cut, made.budget) == ("ok", [], 2_000)
-    assert [item.content for item in client.context("Shall we fire once?", include_verdicts=False, **parts).memories] == [AGAINST]
+    assert [item.content for item in client.tiers.context("Shall we fire once?", include_verdicts=False, **parts).memories] == [AGAINST]
 
     enough = made.tokens + len(made.parts)  # each part is rounded up
     for budget in (1, 7, 20, 40, 60, made.tokens - 1, enough):
-        short = client.context("Shall we fire once?", budget=budget, **parts)
+        short = client.tiers.context("Shall we fire once?", budget=budget, **parts)
         assert estimate_tokens(short.text) == short.tokens <= budget
         assert bool(short.cut) == (budget < made.tokens)
     shown = jiyi("context", "Shall we fire once?", "--persona", "You are 林岚.", "--budget", 300)
@@ -150,7 +161,7 @@ def test_cn56_a_context_over_rest_is_the_same(client: Client, web_app: Flask, ap
     answer = web_app.test_client().post("/api/v1/memory/context", json=body, headers=headers)
     assert answer.status_code == 200, answer.text
     options = {name: value for name, value in body.items() if name != "proposal"}
-    assert ContextAnswer.model_validate(answer.json).text == client.context(str(body["proposal"]), **options).text  # type: ignore[arg-type]
+    assert ContextAnswer.model_validate(answer.json).text == client.tiers.context(str(body["proposal"]), **options).text  # type: ignore[arg-type]
     refused = web_app.test_client().post("/api/v1/memory/context", json={"proposal": " ", "budget": 0}, headers=headers)
     assert (refused.status_code, "budget" in refused.text, "proposal" in refused.text) == (422, True, True)
     publisher = {"Authorization": f"Bearer {api_key(client.group, 'publish')}"}

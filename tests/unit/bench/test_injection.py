@@ -36,3 +36,9 @@ def test_a_turn_is_shown_if_a_line_has_most_of_it(line: str, *, expected: bool) 
 )
 def test_of_what_has_changed_the_new_one_stands_and_the_old_one_is_marked(lines: list[str], *, expected: bool) -> None:
     assert _changed_right(Asked("where?", ["I live in Lisbon"], ["I live in Porto"]), lines) is expected
+
+
+def test_the_changes_are_read_as_several_chats() -> None:
+    talks = read(chat.CHAT.with_name("changes.json"))
+    assert sum(bool(question.outdated) for talk in talks for question in talk.questions) >= 24
+    assert all(question.evidence for talk in talks for question in talk.questions)

@@ -614,7 +614,7 @@ def test_each_bad_line_is_told_with_its_number_and_field():
         "line 2: poignancy: Input should be less than or equal to 10 (got 11)",
         "line 3: not JSON: Expecting value: line 1 column 1 (char 0)",
         "line 5: agent_id: required, but missing",
-        "line 6: colour: no such field",
+        "line 6: unknown option 'colour': there is none of this name",
         "line 7: must be a JSON object",
     ]
     assert found.problems[6].startswith("line 8: event_id: ")
@@ -698,3 +698,16 @@ def test_messages_stay_within_both_limits():
     by_size = [events for events, _ in wire.messages(events, Settings(max_message_bytes=2_100))]
     assert [event for message in by_size for event in message] == events
     assert max(len(message) for message in by_size) == 2
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_a_table_that_does_not_fit_is_shown_row_below_row(columns: str, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    made = output.table("some", "id", "other", "when", "memory", grow=["memory"])
+    for number in range(2):
+        output.row(made, f"{number}" * 36, "x" * 30, "2026-03-02 07:15", "克劳斯在读一本关于城市的书 " * 4)
+    output.show(made)
+    shown = capsys.readouterr().out.splitlines()
+    assert all(cell_len(line.rstrip()) <= int(columns) for line in shown)
+    assert sum("2026-03-02 07:15" in line for line in shown) == 2
+    assert any(line.startswith("memory") for line in shown) == (columns == "80")

@@ -112,6 +112,25 @@ def test_a_change_of_a_known_fact_names_it() -> None:
     assert other.supersedes == []
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("I'm hoping to visit the Highlands in May.", "I've signed up for a pottery class now, it starts on Monday."),
+        ("I'm planning a trip to Norway with my sister.", "I sold my old bicycle to a colleague of mine."),
+        ("我答应小满，周末带她去动物园。", "小满的钢琴停了，她想学打鼓。"),
+        ("My sister sold her car.", "I sold the old table."),
+        ("I love road trips with friends.", "I love road cycling, too."),
+        ("我住的小区叫龙湖小区。", "龙湖小区环境挺好的，我住得很舒服。"),
+        ("我妈妈是做销售的。", "我妈妈在深圳上班。"),
+    ],
+)
+def test_what_changes_nothing(before: str, after: str) -> None:
+    known = [KnownFact(**one.model_dump(include={"content", "subject", "attribute", "single_valued"})) for one in told(before).memories]
+    assert [one.supersedes for one in told(after, known=known).memories] == [[]]
+    old, new = told(before, after).memories
+    assert not (new.single_valued and (old.subject, old.attribute) == (new.subject, new.attribute))
+
+
 def test_a_problem_is_kept_with_what_solved_it() -> None:
     found = told(
         "My app keeps crashing with a KeyError on startup.",

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.conversations.injection.choosing import Candidate, Price, choose
+from jiyi.conversations.injection.choosing import Candidate, Price, choose, newer_before_older
 from jiyi.conversations.injection.rendering import Style, render
 from jiyi.conversations.types import Kind
 from jiyi.text.budget import estimate_tokens
@@ -108,14 +108,28 @@ def test_what_was_superseded_is_shown_as_earlier_with_both_dates() -> None:
     lines = render([old, new], 500, Style()).text.splitlines()
     [line] = [line for line in lines if "Porto" in line]
     assert lines[lines.index(line) - 1] == "1 May 2026"
-    assert "no longer so since 31 May 2026" in line
+    assert "(earlier; no longer so since 31 May 2026)" in line
 
 
 @pytest.mark.parametrize("shown", ["turn", "memory"])
 def test_what_a_newer_memory_says_anew_is_marked_too(shown: str) -> None:
     said = turn("I live in Porto.", renewed_at=DAY + timedelta(days=30))
     ranked = [said] if shown == "turn" else [memory("User: I live in Porto.", turn_ids=(said.node_id,)), said]
-    assert "(said anew 31 May 2026)" in render(ranked, 500, Style()).text
+    assert "(earlier; newer 31 May 2026)" in render(ranked, 500, Style()).text
+
+
+def test_what_says_another_anew_stands_before_it() -> None:
+    new, other = turn("I live in Lisbon."), turn("I like tea.")
+    old = turn("I live in Porto.", renewed_by=new.node_id, renewed_at=DAY)
+    lost = turn("I lived in Faro.", renewed_by=uuid4(), renewed_at=DAY)
+    assert newer_before_older([other, old, lost, new]) == [other, new, old, lost]
+
+
+def test_a_context_that_its_marks_make_too_long_loses_its_worst_line_not_all() -> None:
+    ranked = [turn("记" * 20 + str(number), renewed_at=DAY) for number in range(40)]
+    made = render(ranked, 1_000, Style(language="zh", profile=("行业：陶艺",)))
+    assert len(made.shown) >= 10
+    assert made.tokens <= 1_000
 
 
 def test_marks_do_not_empty_a_context_that_is_nearly_full() -> None:

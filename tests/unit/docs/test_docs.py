@@ -78,6 +78,8 @@ def test_every_type_has_an_example_in_english_and_one_in_chinese() -> None:
         ("session.ended", [wire.Ending]),
         ("node.executed", [wire.Execution]),
         ("turn.recorded", [wire.Turn]),
+        ("turn.step", [wire.StepTaken]),
+        ("feedback.given", [wire.Vote]),
     ],
 )
 def test_the_tables_name_exactly_the_fields_there_are(heading: str, models: list[type[BaseModel]]) -> None:
@@ -91,7 +93,8 @@ def test_all_event_types_have_the_envelope_that_is_described() -> None:
 
 def test_required_fields_and_defaults_are_as_the_tables_say() -> None:
     text = read("events.md")
-    models = [wire.MemoryObserved, wire.Observation, wire.Configuration, wire.ImportedCounters, wire.Execution, wire.Turn]
+    payloads = [wire.Observation, wire.Configuration, wire.ImportedCounters, wire.Execution, wire.Turn, wire.StepTaken, wire.Vote]
+    models: list[type[BaseModel]] = [wire.MemoryObserved, *payloads]
     required = {name for model in models for name, field in model.model_fields.items() if field.is_required()} | {"type"}
     stated = {row.split("`")[1] for row in text.splitlines() if row.startswith("| `") and row.split("|")[4].strip() == "required"}
     assert stated == required

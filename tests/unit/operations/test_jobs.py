@@ -36,6 +36,8 @@ OFF = {
     "reflect_minutes": 0,
     "digest_hours": 0,
     "wm_expire_minutes": 0,
+    "expire_items_minutes": 0,
+    "due_scan_seconds": 0,
 }
 
 

@@ -596,7 +596,7 @@ def test_insights_rest_on_distinct_statements_in_order_and_differ_from_each_othe
 def test_there_is_a_rule_for_every_question() -> None:
     asked = [cls for cls in vars(ask).values() if isinstance(cls, type) and issubclass(cls, Question) and hasattr(cls, "prompt")]
     assert set(RULES) == set(asked)
-    assert len(asked) == 12
+    assert len(asked) == 16
 
 
 def test_a_question_without_a_rule_is_a_mistake_of_ours() -> None:

@@ -26,7 +26,7 @@ PAGES = (Page("running", lazy_gettext("Schedules"), "schedules.page", "operator"
 PURPOSES = {
     "reconcile": lazy_gettext("Wakes what is overdue, buries what used up its attempts, writes access buffers left behind."),
     "recompute_kw_strength": lazy_gettext("Counts keyword strengths anew from the memories, and repairs what differs."),
-    "prune": lazy_gettext("Deletes old events (if asked to), old closed dead letters and old runs of jobs."),
+    "prune": lazy_gettext("Deletes old events (if asked to), old steps of conversations, closed dead letters and runs of jobs."),
     "snapshot": lazy_gettext("Counts queues, pending work, dead letters and delays, for plots and for looking back."),
     "expire_thoughts": lazy_gettext("Archives memories past their expiry, as thoughts are after thirty days."),
     "archive": lazy_gettext("Archives memories that have faded: long not accessed, of little importance, nothing rests on them."),
@@ -34,7 +34,9 @@ PURPOSES = {
     "verify_backup": lazy_gettext("Looks whether there is a backup that is young enough and can be read."),
     "reflect": lazy_gettext("Lets agents reflect that have new events and have been left in peace for a while."),
     "digest": lazy_gettext("Digests what came into each group's quarantine: in clusters, with words for people."),
+    "expire_items": lazy_gettext("Deletes items past their time; nobody finds them any more before that."),
     "expire_working_memory": lazy_gettext("Takes out of working memory what has been there for its time."),
+    "due_scan": lazy_gettext("Finds schedules and heartbeats that are due, and delivers alerts whose quiet hours are over."),
     "warm": lazy_gettext("Has the indexes of the agents that were asked last brought up to date."),
 }
 #: Seconds that a dry run may take while the page waits.

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from urllib.parse import quote
 from uuid import UUID
 
+from jiyi.polling import poll
 from jiyi.protocol.event_bodies import EventsBody, SessionEnd, ShortEvent
-from jiyi.protocol.event_states import MAX_STATES_GET, Accepted, EventStates, StatesBody, StatesQuery, StoredEvent
+from jiyi.protocol.event_states import MAX_STATES_GET, Accepted, EventState, EventStates, StatesBody, StatesQuery, StoredEvent, WaitQuery
 from jiyi.protocol.events import Ending, Event, SessionEnded
 from models.memory import events as stored
 from models.memory.agents import key_of
@@ -15,7 +16,7 @@ from web.api.memory.storing import storers
 from web.api.problems import Refused
 from web.api.registry import PREFIX, operation
 from web.api.running import Asker, Reply
-from web.sources import from_database
+from web.sources import Unanswered, from_database
 
 
 @operation(
@@ -24,6 +25,7 @@ from web.sources import from_database
     id="observe",
     scope="publish",
     tag="events",
+    query=WaitQuery,
     body=EventsBody,
     answer=Accepted,
     status=202,
@@ -31,12 +33,13 @@ from web.sources import from_database
     flat=("agent_id", "description", "node_type", "poignancy", "session_id", "subject", "predicate", "object", "occurred_at", "event_id"),
     flat_body=ShortEvent,
 )
-def observe(asker: Asker, body: EventsBody) -> Reply:
+def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
     """Remember what happened.
 
     Stores one event, or several as {"events": […]}, in an agent's long-term memory. Call it after something
     worth remembering was seen, said, done or decided: one statement each, in any language, naming who did what. Answers as
-    soon as the events are stored durably (status 202); they can be retrieved a moment later. Several events are stored
+    soon as the events are stored durably (status 202); they can be retrieved a moment later. With wait (seconds) it answers
+    when they can be, or when the time is up; states says what has become of them. Several events are stored
     together or not at all, in the order given. Give an event_id of your own to make sending it again harmless; an
     event_id that another event has, with other content, is refused (409, code id_reused). Besides the short form
     there are the full events (memory.observed, agent.configured, session.ended, node.executed) with type and payload.
@@ -45,7 +48,7 @@ def observe(asker: Asker, body: EventsBody) -> Reply:
         events = body.as_events(asker.group_id)
     except ValueError as error:
         raise Refused(422, str(error)) from None
-    return accepted(events)
+    return accepted(events, query.wait)
 
 
 @operation("GET", "/events/status", id="event_states", scope="read", tag="events", query=StatesQuery, answer=EventStates)
@@ -112,12 +115,26 @@ def end_session(asker: Asker, session_id: str, body: SessionEnd) -> Reply:
     return accepted([event])
 
 
-def accepted(events: Sequence[Event]) -> Reply:
-    """Store events durably, each once, and tell so."""
+def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
+    """Store events durably, each once, and tell so; after up to ``wait`` seconds with what has become of them."""
     kept = storers().keep(events)
     ids = [event.event_id for event in events]
     url = status_url(ids)
-    return Reply(Accepted(event_ids=ids, accepted=kept.accepted, repeated=kept.repeated, status_url=url), {"Location": url})
+    states = _awaited(events[0].group_id, ids, wait) if wait else None
+    done = Accepted(event_ids=ids, accepted=kept.accepted, repeated=kept.repeated, status_url=url, states=states)
+    return Reply(done.model_dump(mode="json", exclude_none=True), {"Location": url})
+
+
+def _awaited(group_id: str, ids: Sequence[UUID], seconds: float) -> list[EventState] | None:
+    """The states when all are final, or when the time is up. They are stored: nothing that goes wrong here is told."""
+
+    def look() -> list[EventState]:
+        return from_database(lambda connection: stored.states(connection, group_id, ids))
+
+    try:
+        return poll(look, lambda found: all(state.final for state in found), seconds)
+    except Unanswered:
+        return None
 
 
 def status_url(ids: Sequence[UUID]) -> str:

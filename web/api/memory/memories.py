@@ -18,8 +18,9 @@ from jiyi.protocol.memory import (
     RelatedMemory,
     RelatedQuery,
 )
+from jiyi.protocol.recall import RecallRequest, UpdateBody
 from jiyi.protocol.reflection import EvidenceQuery
-from models.memory import agent_reads, reads
+from models.memory import actions, agent_reads, questions, reads
 from models.memory.search import MemoryFilter, search
 from models.reflection import actions as reflection
 from web import cursors
@@ -82,6 +83,8 @@ def get_memory(asker: Asker, node_id: UUID) -> MemoryDetail:
     return row
 
 
+expose(actions.update_memory, "PATCH", "/nodes/<uuid:node_id>", id="update_memory", tag="memories", body=UpdateBody)
+expose(questions.build_context, "POST", "/context", id="recall_context", tag="retrieval", body=RecallRequest, errors=(504,))
 expose(reflection.why, "GET", "/nodes/<uuid:node_id>/evidence", id="explain_memory", tag="memories", query=EvidenceQuery, flat=("depth",))
 
 

@@ -50,7 +50,7 @@ class Retriever:
         try:
             asked = MemoryQuery(query=query, group_id=group_id, **options)
         except ValidationError as error:
-            raise InvalidRequest(problems_of(error)) from None
+            raise InvalidRequest(problems_of(error, MemoryQuery)) from None
         try:
             return ask(asked, QUERY_SECONDS if timeout is None else min(timeout, MAX_TIMEOUT))
         except JiyiError:

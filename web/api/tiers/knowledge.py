@@ -107,7 +107,7 @@ def _listed(asker: Asker, query: KnowledgeParameters, session_id: str | None) ->
     try:
         wanted = KnowledgeFilter(layer=query.layer, session_id=session_id, q=query.q, limit=query.limit)
     except ValidationError as error:  # no session can be called so
-        raise InvalidRequest(problems_of(error)) from None
+        raise InvalidRequest(problems_of(error, KnowledgeFilter)) from None
     return _page(asker, wanted, layers, query.after)
 
 

@@ -12,6 +12,9 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from jiyi.conversations.types import CombinedExtraction
+from jiyi.growth.pains.types import FoundPains, ProposedSolution
+from jiyi.growth.reflections.types import SelfReflected
+from jiyi.growth.skills.drafting import draft
 from jiyi.providers.llms import questions as ask
 from jiyi.providers.llms.questions import A, Question
 from jiyi.providers.llms.rules import conversations, digests, insights, poignancy, triples
@@ -58,6 +61,24 @@ def _extraction(question: ask.Extraction) -> CombinedExtraction:
     return extract(question)
 
 
+def _pains(question: ask.Pains) -> FoundPains:
+    from jiyi.growth.pains.finding import find  # late, as above
+
+    return find(question.messages, question.since)
+
+
+def _solution(question: ask.Solution) -> ProposedSolution:
+    from jiyi.growth.pains.solving import propose  # late, as above
+
+    return propose(question.text, question.category, question.language, experiences=question.experiences, advice=question.advice)
+
+
+def _self_reflection(question: ask.SelfReflection) -> SelfReflected:
+    from jiyi.growth.reflections.looking import look  # late, as above
+
+    return look(question.agent_id, question.utterances)
+
+
 def _summary(question: ask.Summary) -> ask.Summarised:
     said = sentences(question.text) or [question.text]
     overview = cut_to_tokens(" ".join(map(str.strip, said[:SUMMARY_SENTENCES])), SUMMARY_TOKENS)[: ask.MAX_ANSWER_CHARS]
@@ -84,4 +105,8 @@ RULES: dict[type[BaseModel], Callable[[Any], BaseModel]] = {
     ask.Extraction: _extraction,
     ask.Summary: _summary,
     ask.Compaction: _compaction,
+    ask.SkillDraft: lambda question: draft(question.pattern),
+    ask.Pains: _pains,
+    ask.Solution: _solution,
+    ask.SelfReflection: _self_reflection,
 }

@@ -1,0 +1,1 @@
+"""Namespaces of the client whose verbs are commands of a subject: conversations, growth, items, stores."""

@@ -1,0 +1,61 @@
+"""``client.growth``: what agents learn from what worked, and what they do by themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from jiyi.client.calls import Id, Namespace, W, checked
+from jiyi.client.verbs.steps import Steps, verb
+from jiyi.errors import InvalidRequest
+from jiyi.growth.feedback.trust import Sentiment, Signal
+from jiyi.growth.skills.types import ArtifactKind
+from jiyi.protocol.growth.artifacts import GiveFeedback, GivenFeedback, Hint, HintQuery
+from jiyi.protocol.growth.catalogue import COMMANDS
+from jiyi.protocol.growth.schedules import CreatedSchedule
+
+
+class Growth(Namespace[W]):
+    """The group's agents' growth, schedules, heartbeats and alerts."""
+
+    @verb
+    def schedule(
+        self, agent_id: str, text: str, *, tz: str | None = None, session_id: str | None = None, timeout: float | None = None
+    ) -> Steps[CreatedSchedule]:
+        """Take down what a message asks for: "remind me tomorrow at 9", 每天早上9点提醒我查房."""
+        request, _, queue = COMMANDS["schedule_create"]
+        fields = checked(request, agent_id=agent_id, text=text, tz=tz, session_id=session_id)
+        return self._act("schedule_create", fields, CreatedSchedule, timeout, queue=queue)
+
+    @verb
+    def hint(self, agent_id: str, *, timeout: float | None = None) -> Steps[Hint]:
+        """The candidate that waits to be confirmed, as a line for a prompt; empty if none waits."""
+        return self._ask("evolution_hint", checked(HintQuery, agent_id=agent_id), Hint, timeout)
+
+    @verb
+    def feedback(
+        self,
+        artifact: ArtifactKind,
+        artifact_id: Id,
+        sentiment: Sentiment,
+        *,
+        signal: Signal = "explicit",
+        comment: str | None = None,
+        timeout: float | None = None,
+    ) -> Steps[GivenFeedback]:
+        """Vote on a skill, or on a workflow (``pipeline``); gives the trust that it comes to."""
+        request = checked(GiveFeedback, artifact=artifact, artifact_id=artifact_id, sentiment=sentiment, signal=signal, comment=comment)
+        return self._act("feedback_give", request, GivenFeedback, timeout)
+
+    @verb
+    def command(self, name: str, /, timeout: float | None = None, **fields: Any) -> Steps[BaseModel]:
+        """The result of one of the commands of ``docs/growth.md``, such as ``command("heartbeat_status", agent_id="companion")``.
+
+        Raises:
+            InvalidRequest: there is no such command, or with a sentence per wrong field.
+        """
+        if name not in COMMANDS:
+            raise InvalidRequest([f"name: no command {name!r}"])
+        request, result, queue = COMMANDS[name]
+        return self._act(name, checked(request, **fields), result, timeout, queue=queue)

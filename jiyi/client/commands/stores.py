@@ -1,0 +1,179 @@
+"""``client.stores``: stores that graphs declare (``docs/stores.md``)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from jiyi.client.calls import Namespace, W, checked
+from jiyi.client.verbs.steps import Steps, verb
+from jiyi.protocol.queries import DEFAULT_PAGE
+from jiyi.protocol.stores.asking import (
+    AppliedGraph,
+    ApplyGraph,
+    AttachmentBytes,
+    AttachmentQuery,
+    DeletedStore,
+    FilePage,
+    FilesQuery,
+    FoundItems,
+    ItemPage,
+    ItemsQuery,
+    LogOperation,
+    MapQuery,
+    OperationPage,
+    OperationsQuery,
+    ReindexedStore,
+    RetrieveItems,
+    SavedStore,
+    SchemaQuery,
+    StoreMap,
+    StoreName,
+    StorePage,
+    StoreSchema,
+    StoresQuery,
+    StoreState,
+    UpdateStore,
+    WrittenItem,
+)
+from jiyi.protocol.stores.items import Snapshot
+
+
+class Stores(Namespace[W]):
+    """The group's stores. ``run_id`` names the store of one run of a graph; without it, and if the run has none, it is the group's."""
+
+    @verb
+    def apply(
+        self, graph: str, memory: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]] = (), *, run_id: str = ""
+    ) -> Steps[AppliedGraph]:
+        """Declare a graph's stores and which of its nodes use them (:class:`jiyi.stores.graph.Graph` reads them from a file).
+
+        Raises:
+            ConfigError: with the path of what is wrong; nothing is changed.
+        """
+        request = checked(ApplyGraph, graph=graph, memory=list(memory), nodes=list(nodes), run_id=run_id)
+        return self._act("stores.apply", request, AppliedGraph)
+
+    @verb
+    def schema(self) -> Steps[dict[str, Any]]:
+        """The JSON Schema of declarations."""
+        found = yield from self._ask("stores.schema", SchemaQuery(), StoreSchema)
+        return found.document
+
+    @verb
+    def list(self, *, run_id: str | None = None, limit: int = DEFAULT_PAGE, after: UUID | None = None) -> Steps[StorePage]:
+        """A page of stores, newest first."""
+        return self._ask("stores.list", checked(StoresQuery, run_id=run_id, limit=limit, after=after), StorePage)
+
+    @verb
+    def show(self, name: str, *, run_id: str = "") -> Steps[StoreState]:
+        """A store, what is in it, and how far its index is."""
+        return self._ask("stores.show", checked(StoreName, name=name, run_id=run_id), StoreState)
+
+    @verb
+    def items(self, name: str, *, run_id: str = "", limit: int = DEFAULT_PAGE, before: int | None = None) -> Steps[ItemPage]:
+        """A page of a store's items, newest first."""
+        query = checked(ItemsQuery, name=name, run_id=run_id, limit=limit, before=before)
+        return self._ask("stores.items", query, ItemPage)
+
+    @verb
+    def files(
+        self, name: str, *, run_id: str = "", state: str | None = None, limit: int = DEFAULT_PAGE, after: UUID | None = None
+    ) -> Steps[FilePage]:
+        """A page of a store's files in the order of their paths: how far their indexes are, what is the matter with them."""
+        query = checked(FilesQuery, name=name, run_id=run_id, state=state, limit=limit, after=after)
+        return self._ask("stores.files", query, FilePage)
+
+    @verb
+    def attachment(self, name: str, attachment_id: str, *, run_id: str = "") -> Steps[bytes]:
+        """The bytes of an attachment, as they came."""
+        query = checked(AttachmentQuery, name=name, run_id=run_id, attachment_id=attachment_id)
+        found = yield from self._ask("stores.attachment", query, AttachmentBytes)
+        return base64.b64decode(found.data)
+
+    @verb
+    def load(self, name: str, *, run_id: str = "") -> Steps[StoreState]:
+        """Make a store ready; work that brings its index up to date is owed, and not waited for."""
+        return self._act("stores.load", checked(StoreName, name=name, run_id=run_id), StoreState)
+
+    @verb
+    def retrieve(
+        self,
+        name: str,
+        query: str,
+        *,
+        role: str = "",
+        top_k: int = 3,
+        similarity_threshold: float = -1,
+        search: str | None = None,
+        run_id: str = "",
+        timeout: float | None = None,
+    ) -> Steps[FoundItems]:
+        """The items of a store that fit a question best, with the parts of their scores.
+
+        ``search``: how a store of files is searched: ``hybrid``, ``dense`` or ``lexical``; as declared unless given.
+        """
+        request = checked(
+            RetrieveItems,
+            name=name,
+            run_id=run_id,
+            role=role,
+            query=query,
+            top_k=top_k,
+            similarity_threshold=similarity_threshold,
+            search=search,
+        )
+        return self._ask("stores.retrieve", request, FoundItems, timeout)
+
+    @verb
+    def update(
+        self,
+        name: str,
+        *,
+        role: str,
+        inputs_text: str = "",
+        input_snapshot: Snapshot | None = None,
+        output_snapshot: Snapshot | str | None = None,
+        run_id: str = "",
+    ) -> Steps[WrittenItem]:
+        """Store what a node said."""
+        output = Snapshot(text=output_snapshot) if isinstance(output_snapshot, str) else output_snapshot
+        request = checked(
+            UpdateStore, name=name, run_id=run_id, role=role, inputs_text=inputs_text, input_snapshot=input_snapshot, output_snapshot=output
+        )
+        return self._act("stores.update", request, WrittenItem)
+
+    @verb
+    def save(self, name: str, *, run_id: str = "") -> Steps[SavedStore]:
+        """Write a store to the file of its path, in the original's format."""
+        return self._act("stores.save", checked(StoreName, name=name, run_id=run_id), SavedStore)
+
+    @verb
+    def reindex(self, name: str, *, run_id: str = "") -> Steps[int]:
+        """Have a store's index made anew; how many items or files that are."""
+        found = yield from self._act("stores.reindex", checked(StoreName, name=name, run_id=run_id), ReindexedStore)
+        return found.owed
+
+    @verb
+    def delete(self, name: str, *, run_id: str = "") -> Steps[int]:
+        """Delete a store with all that it holds; how many items that were."""
+        found = yield from self._act("stores.delete", checked(StoreName, name=name, run_id=run_id), DeletedStore)
+        return found.items
+
+    @verb
+    def map(self, graph: str | None = None) -> Steps[StoreMap]:
+        """Which node uses which store."""
+        return self._ask("stores.map", checked(MapQuery, graph=graph), StoreMap)
+
+    @verb
+    def log(self, operation: LogOperation) -> Steps[None]:
+        """Note what a node did with its stores."""
+        yield from self._act("stores.log", operation, object)
+
+    @verb
+    def operations(self, graph: str | None = None, *, limit: int = DEFAULT_PAGE, before: UUID | None = None) -> Steps[OperationPage]:
+        """A page of what nodes did with stores, newest first."""
+        query = checked(OperationsQuery, graph=graph, limit=limit, before=before)
+        return self._ask("stores.operations", query, OperationPage)

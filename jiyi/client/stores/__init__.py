@@ -1,1 +1,0 @@
-"""``client.stores`` (``namespace``): stores that graphs of agents declare."""

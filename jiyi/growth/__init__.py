@@ -1,0 +1,1 @@
+"""What an agent grows of what it lived through, and the appointments it keeps: pure logic."""

@@ -1,0 +1,1 @@
+"""How far what was grown is trusted, and what became of it."""

@@ -1,0 +1,1 @@
+"""What an agent looks after by itself, and when it speaks up."""

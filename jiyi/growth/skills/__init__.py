@@ -1,0 +1,1 @@
+"""From experiences of one problem to a skill that somebody may confirm."""

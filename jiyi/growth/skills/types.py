@@ -1,0 +1,69 @@
+"""What grows: patterns, and the candidates of skills and workflows that come of them (ZC-66…ZC-68, ZC-71)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+#: What a pattern can become; a workflow is called pipeline where it is voted on (ZC-72).
+ArtifactKind = Literal["skill", "pipeline"]
+#: ``refused`` by the gate; ``pending`` until somebody decides; ``accepted``: registered, still to be enabled; ``declined``;
+#: ``archived``: once accepted, now out of use; ``deleted``: its texts are gone.
+Status = Literal["refused", "pending", "accepted", "declined", "archived", "deleted"]
+
+MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS, MAX_BODY_CHARS = 120, 500, 20_000
+MAX_TRIGGERS, MAX_TOOLS = 8, 20
+#: Evidence that a pattern names, the newest: all that one run looks at, so that an erasure finds it.
+MAX_EVIDENCE = 1_000
+
+Title = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
+Line = Annotated[str, Field(pattern=r"\S", max_length=MAX_DESCRIPTION_CHARS)]
+
+
+class Pattern(BaseModel):
+    """What experiences of one problem, or runs of one chain of tools, have in common."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: ArtifactKind
+    #: Known again by these, the oldest first (SHA-256).
+    hashes: list[bytes] = Field(min_length=1)
+    title: str
+    #: Different wordings of the same.
+    wordings: list[str]
+    common_steps: list[str]
+    tools_used: list[str] = []
+    industry_context: str | None = None
+    #: How often it was told or used again; of a chain: successful runs.
+    total_reuse: int
+    #: How many sessions it is known from; 0 where that is not counted.
+    sessions: int = 0
+    confidence: float
+    #: Memories, or trajectories, that it rests on, the oldest first.
+    evidence: list[UUID]
+
+
+class SkillCandidate(BaseModel):
+    """A skill as it is proposed; with the tools' chain as YAML for a body it is a workflow."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: Title
+    description: str = Field("", max_length=MAX_DESCRIPTION_CHARS)
+    triggers: list[Line] = Field([], max_length=MAX_TRIGGERS)
+    tools: list[Title] = Field([], max_length=MAX_TOOLS)
+    body: str = Field(max_length=MAX_BODY_CHARS)
+    #: 0 … 1; what is above is capped by the gate.
+    confidence: float = Field(ge=0)
+
+
+class GateReport(BaseModel):
+    """What the gate found; ``confidence`` is at most 1."""
+
+    model_config = ConfigDict(frozen=True)
+
+    passed: bool
+    issues: list[str] = []
+    confidence: float

@@ -1,0 +1,120 @@
+"""The verbs of one memory and of an agent's whole memory: get, list, update, and the text that goes into a prompt."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import AfterValidator, BaseModel, Field, model_validator
+from uuid6 import uuid7
+
+from jiyi.conversations.types import Kind
+from jiyi.memory.fields import MemoryBrief
+from jiyi.protocol.events import POIGNANCY, Description, Keyword, Moment, Name, NodeType, Part, few_enough_keywords, small_enough
+from jiyi.protocol.memory import MAX_SEARCH_CHARS, Memory
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+from jiyi.protocol.retrieval import FocalText
+
+#: Tokens of a context unless told otherwise, and at most.
+BUDGET, MAX_BUDGET = 2_000, 100_000
+MAX_PLACE_CHARS = 100
+
+AnyKind = Literal["memory", Kind]
+#: Memories as such, and everything that was taken from conversations but for the turns themselves, which repeat what is in it.
+CONTEXT_KINDS: tuple[AnyKind, ...] = ("memory", "preference", "knowledge", "experience")
+
+
+class MemoryRequest(Request):
+    """Which memory?"""
+
+    node_id: UUID = Field(description="Its id, which is also that of its event.")
+
+
+class ListMemories(Request):
+    """Memories, newest first; all that is given must hold."""
+
+    agent_id: Name | None = Field(None, description="Only this agent's; the whole group's unless given.")
+    types: list[NodeType] = Field([], description="Only these types.")
+    words: Annotated[str, Field(max_length=MAX_SEARCH_CHARS)] = Field("", description="Only with all of these words, or this text.")
+    keyword: Keyword | None = Field(None, description="Only with this keyword.")
+    session_id: Name | None = Field(None, description="Only of this session.")
+    created_after: Moment | None = Field(None, description="Only what happened at this time or later.")
+    created_before: Moment | None = Field(None, description="Only what happened before this time.")
+    include_superseded: bool = Field(False, description="Older versions of what was updated or contradicted, too.")
+    include_archived: bool = Field(False, description="Archived memories, too.")
+    after: Annotated[str, Field(max_length=MAX_PLACE_CHARS)] = Field("", description="`next` of the page before.")
+    limit: PageSize = Field(DEFAULT_PAGE, description="Most memories of the page.")
+
+
+class MemoryRows(BaseModel):
+    """A page of memories; ``next`` is what to give as ``after`` for the following one, None at the end."""
+
+    rows: list[Memory]
+    next: str | None = None
+
+
+class UpdateBody(Request):
+    """What a memory says from now on. What is not given stays as it was, but for keywords and triple of a description that changes."""
+
+    description: Description | None = Field(None, description="What is so instead.")
+    poignancy: float | None = Field(
+        None, ge=1, le=10, allow_inf_nan=False, validation_alias=POIGNANCY, description="How much it matters, 1 … 10."
+    )
+    keywords: Annotated[list[Keyword], AfterValidator(few_enough_keywords)] | None = Field(None, description="Words to be found by.")
+    subject: Part | None = None
+    predicate: Part | None = None
+    object: Part | None = None
+    expires_at: Moment | None = Field(None, description="When it is no longer to be remembered.")
+    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] | None = Field(None, description="Where it comes from.")
+    occurred_at: Moment | None = Field(None, description="Since when it is so; now unless given.")
+    event_id: UUID = Field(default_factory=uuid7, description="Id of the new version: the same update sent twice counts once.")
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if not self.model_fields_set - {"event_id", "occurred_at"}:
+            raise ValueError("description: give this, or another field that is to change")
+        return self
+
+
+class UpdateMemory(UpdateBody):
+    """An update, with the memory that it is of."""
+
+    node_id: UUID = Field(description="The memory that is to be replaced: its version in force.")
+
+
+class Updated(BaseModel):
+    """A newer version is in force; the older one stays, dated, and is found only when it is asked for."""
+
+    node_id: UUID = Field(description="The new version.")
+    supersedes: UUID
+    superseded_at: datetime
+
+
+class RecallRequest(Request):
+    """What of an agent's memory belongs into a prompt about something?"""
+
+    agent_id: Name
+    query: FocalText = Field(description="What the prompt is about: what the user says, or what goes on.")
+    max_tokens: int = Field(BUDGET, ge=1, le=MAX_BUDGET, description="Most tokens of the text.")
+    kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field(
+        [*CONTEXT_KINDS], description="Which memories: `memory` is what was observed, the others what was taken from conversations."
+    )
+    session_id: Name | None = Field(None, description="Only this session.")
+    now: Moment | None = Field(None, description="The agent's present, if it lives in simulated time.")
+    touch: bool = Field(True, description="Whether what is returned counts as accessed.")
+
+
+class RecalledMemory(MemoryBrief):
+    """A memory of the text."""
+
+    score: float
+    tokens: int = Field(description="Of its line.")
+
+
+class RecalledContext(BaseModel):
+    """The text, a dated line a memory, the most important first; empty if nothing was found or fits."""
+
+    text: str
+    tokens: int
+    memories: list[RecalledMemory]

@@ -1,0 +1,103 @@
+"""Which memories of a conversation a newer one says anew, by what the question asks about.
+
+Two statements about what is asked about ("Which phone do I use?": a Pixel, later an iPhone) contradict each other without a word
+in common, and more surely than two that only resemble each other. Pure, over the few best memories of one answer. What it
+finds is marked, not moved: both stand in the answer with their days.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.retrieval.ordering import MAY_SAY_SO, SAYS_SO, Shown, oldest_first, replaces, share_of, told_later
+from jiyi.retrieval.scoring import Floats
+from jiyi.text.people import may_be_of, people_in
+from jiyi.text.topics import is_of, topics_of
+from jiyi.text.words import language_of, words_of
+
+#: What likeness and a share of relevance have to add up to where both are of a topic of the question: with a word for something
+#: being no longer as it was, or perhaps, and without. Sensitivity: docs/tuning.md.
+ENOUGH_CHANGED, ENOUGH = 0.3, 0.43
+#: What as much relevance as the older one's counts beside likeness.
+RELEVANCE_SHARE = 0.25
+#: And each has to be at least so much: alike, and relevant above the ordinary.
+LEAST_ALIKE, LEAST_RELEVANT = 0.15, 0.15
+#: Topics of which there are several: what is said of a second cat takes nothing back of the first.
+LISTS = frozenset({"allergy", "pet"})
+#: Topics that many things have each: a door's password is not a suitcase's.
+OF_EACH = frozenset({"password", "number", "key"})
+
+#: The question asks how much or when: only what has an amount or a time answers it.
+_ASKS_AMOUNT = re.compile(
+    r"\bhow (?:much|many|often|old|long|far|big|tall)\b|\bwhen\b|\bwhat (?:time|day|date|year|rent|price|salary)\b|\bwhich day\b"
+    r"|\b(?:code|password|pin|number|budget)\b|多少|几|什么时候|何时|哪天|哪一天|密码|号码|预算",
+    re.IGNORECASE,
+)
+_AMOUNT = re.compile(
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|half|quarter|noon|midnight|once|twice"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|may|june|july|august|september|october|november"
+    r"|december|[a-z]{3,10}th)\b|[十百千万两]|[一二三四五六七八九](?:点|号|月|日|块|元|杯|次|天|周|年|岁|斤|公斤|只|倍|成)"
+    r"|[周期][一二三四五六日天末]"
+    r"|\b(?:none|no|not|never|stopped|quit|gave up|cancell?ed)\b|n't\b|不|没|戒|停|取消",  # or says that there is none any more
+    re.IGNORECASE,
+)
+#: What somebody says of how it was before.
+_PAST = re.compile(r"\b(?:used to|when i still)\b[^.!?;]{0,200}|(?:以前|原来|从前)[^，。！？；]{0,60}", re.IGNORECASE)
+
+
+def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Floats) -> dict[int, int]:
+    """For each position that a newer one says anew the position of that one.
+
+    Where the question is about a topic (:mod:`jiyi.text.topics`), the newer one has to be of it, and to speak of those who are
+    asked about; if the older one is of it, too, little likeness is enough. News is not replaced by what is none.
+
+    Args:
+        question: the text that was asked.
+        shown: the memories.
+        alike: how much each is about the same as each, ``(k, k)``.
+        relevance: theirs above the ordinary, ``(k,)``.
+    """
+    if not shown:
+        return {}
+    found = replaces(shown, alike, relevance)
+    topics = topics_of(question) - LISTS
+    if topics:
+        said = [_PAST.sub("", one.text) for one in shown]
+        of_topic = np.array([[is_of(text, topic) for text in said] for topic in sorted(topics)])
+        any_topic = np.asarray(of_topic.any(axis=0), dtype=bool)
+        found = (found & any_topic[:, None]) | _on_topic(shown, of_topic, alike, relevance)
+    found &= _may_answer(question, shown)[:, None]
+    if topics and topics <= OF_EACH:
+        found &= _names_thing(question, topics, shown)[:, None]
+    by: dict[int, int] = {}
+    for newer in oldest_first(shown):
+        by.update(dict.fromkeys(np.flatnonzero(found[newer]).tolist(), newer))
+    return by
+
+
+def _on_topic(shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
+    """Which (row) says anew what which (column) says of the same topic of the question."""
+    needed = np.array([one.needed for one in shown])
+    enough = np.where(needed <= MAY_SAY_SO, ENOUGH_CHANGED, ENOUGH)
+    both = np.einsum("ti,tj->ij", of_topic, of_topic)
+    news = (needed <= MAY_SAY_SO)[:, None] | (needed > SAYS_SO)[None, :]
+    near = (alike >= LEAST_ALIKE) & (alike + RELEVANCE_SHARE * np.minimum(share_of(relevance), 1) >= enough[:, None])
+    return np.asarray(both & news & near & (relevance >= LEAST_RELEVANT)[:, None] & told_later(shown), dtype=bool)
+
+
+def _may_answer(question: str, shown: Sequence[Shown]) -> NDArray[np.bool_]:
+    """Which may speak of those who are asked about, and of an amount where one is asked for."""
+    asked, amount = people_in(question), _ASKS_AMOUNT.search(question) is not None
+    return np.array([may_be_of(asked, one.text) and (not amount or _AMOUNT.search(one.text) is not None) for one in shown], dtype=bool)
+
+
+def _names_thing(question: str, topics: AbstractSet[str], shown: Sequence[Shown]) -> NDArray[np.bool_]:
+    """Which name, beside the topic, anything that the question does; in another language nobody can tell."""
+    language = language_of(question)
+    named = [word for word in words_of(question) if not any(is_of(word, topic) for topic in topics)]
+    return np.array([not named or language_of(one.text) != language or any(word in one.text.lower() for word in named) for one in shown])

@@ -1,0 +1,1 @@
+"""Erasure in what agents grow, and in what they do by themselves."""

@@ -1,0 +1,1 @@
+"""What is stored of growth: schedules, heartbeats and their alerts."""

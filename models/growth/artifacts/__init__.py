@@ -1,0 +1,1 @@
+"""Patterns, and the skills and workflows that come of them, with their trust, in the database."""

@@ -1,0 +1,96 @@
+"""What grew, as it is shown: patterns, artifacts with their trust, votes."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from jiyi.growth.skills.types import ArtifactKind, Status
+from jiyi.protocol.growth.artifacts import ArtifactState, PatternState, PendingHint, TrustState, VoteState
+from models.memory.agents import AgentName
+
+
+def artifact(
+    connection: Connection, group_id: str, kind: ArtifactKind, artifact_id: UUID, *, deleted: bool = False
+) -> ArtifactState | None:
+    """One artifact of the group; None if there is none, or (unless ``deleted``) it was deleted."""
+    row = connection.execute(_ONE, {"group": group_id, "artifact": kind, "id": artifact_id, "deleted": deleted}).mappings().one_or_none()
+    return None if row is None else ArtifactState.model_validate(dict(row))
+
+
+def artifacts(
+    connection: Connection,
+    group_id: str,
+    kind: ArtifactKind,
+    *,
+    agent_id: str | None = None,
+    status: Status | None = None,
+    before: UUID | None = None,
+    limit: int,
+) -> list[ArtifactState]:
+    """Artifacts of a kind, newest first."""
+    parameters = {"group": group_id, "artifact": kind, "agent": agent_id, "status": status, "before": before, "limit": limit}
+    return [ArtifactState.model_validate(dict(row)) for row in connection.execute(_ALL, parameters).mappings()]
+
+
+def patterns(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[PatternState]:
+    """The agent's patterns, the most used first."""
+    rows = connection.execute(_PATTERNS, {"group": group_id, "agent": agent_id, "limit": limit})
+    return [PatternState.model_validate(dict(row)) for row in rows.mappings()]
+
+
+def pending(connection: Connection, name: AgentName) -> PendingHint | None:
+    """The agent's candidate that waits for somebody's decision, the one with most evidence."""
+    row = connection.execute(_PENDING, {"group": name[0], "agent": name[1]}).mappings().one_or_none()
+    return None if row is None else PendingHint.model_validate(dict(row))
+
+
+def votes(connection: Connection, group_id: str, artifact_id: UUID, limit: int) -> list[VoteState]:
+    """Votes on an artifact, newest first."""
+    rows = connection.execute(_VOTES, {"group": group_id, "id": artifact_id, "limit": limit})
+    return [VoteState.model_validate(dict(row)) for row in rows.mappings()]
+
+
+def trust(connection: Connection, group_id: str, agent_id: str | None, limit: int) -> list[TrustState]:
+    """How far the group's artifacts are trusted, those with the most votes first."""
+    rows = connection.execute(_TRUST, {"group": group_id, "agent": agent_id, "limit": limit})
+    return [TrustState.model_validate(dict(row)) for row in rows.mappings()]
+
+
+_COLUMNS = """
+    a.artifact_id AS id, a.artifact, a.agent_id, a.name, a.description, a.triggers, a.tools, a.body, a.confidence, a.issues, a.status,
+    a.enabled, a.evidence, a.evidence_count, a.decided_by, a.decided_at, a.created_at, a.updated_at,
+    t.score AS trust_score, coalesce(t.positive + t.negative, 0) AS votes, t.recommendation
+"""
+_ONE = text(f"""
+    SELECT {_COLUMNS} FROM artifacts a LEFT JOIN trust t USING (artifact_id, group_id)
+    WHERE a.group_id = :group AND a.artifact = :artifact AND a.artifact_id = :id AND (:deleted OR a.status <> 'deleted')
+""")  # noqa: S608 – our own names; values are parameters
+_ALL = text(f"""
+    SELECT {_COLUMNS} FROM artifacts a LEFT JOIN trust t USING (artifact_id, group_id)
+    WHERE a.group_id = :group AND a.artifact = :artifact AND a.status <> 'deleted'
+      AND (CAST(:agent AS text) IS NULL OR a.agent_id = :agent) AND (CAST(:status AS text) IS NULL OR a.status = :status)
+      AND (CAST(:before AS uuid) IS NULL OR a.artifact_id < :before)
+    ORDER BY a.artifact_id DESC LIMIT :limit
+""")  # noqa: S608 – our own names; values are parameters
+_PATTERNS = text("""
+    SELECT p.artifact, encode(p.pattern_hash, 'hex') AS pattern_hash, p.title, p.wordings, p.common_steps, p.tools_used,
+        p.industry_context, p.total_reuse, p.sessions, p.confidence, p.evidence, p.updated_at
+    FROM patterns p WHERE p.group_id = :group AND p.agent_id = :agent ORDER BY p.total_reuse DESC, p.pattern_hash LIMIT :limit
+""")
+_PENDING = text("""
+    SELECT artifact_id AS id, artifact, name, description FROM artifacts
+    WHERE group_id = :group AND agent_id = :agent AND status = 'pending' ORDER BY evidence_count DESC, artifact_id LIMIT 1
+""")
+_VOTES = text("""
+    SELECT feedback_id AS id, artifact_id, signal, sentiment, comment, given_by, given_at FROM feedback
+    WHERE group_id = :group AND artifact_id = :id ORDER BY given_at DESC, feedback_id DESC LIMIT :limit
+""")
+_TRUST = text("""
+    SELECT t.artifact_id AS id, a.artifact, t.agent_id, a.name, t.positive, t.negative, t.neutral, t.positive + t.negative AS total,
+        t.score AS trust_score, t.recommendation, t.updated_at AS last_updated
+    FROM trust t JOIN artifacts a USING (artifact_id, group_id)
+    WHERE t.group_id = :group AND (CAST(:agent AS text) IS NULL OR t.agent_id = :agent)
+    ORDER BY t.positive + t.negative DESC, t.artifact_id LIMIT :limit
+""")

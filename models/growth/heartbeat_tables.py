@@ -1,0 +1,94 @@
+"""Tables of heartbeats, of their ticks, and of the alerts that wait until somebody acknowledges them."""
+
+from __future__ import annotations
+
+from datetime import datetime, time
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import CheckConstraint, Index, Text, Time, text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.db.base import EMPTY_OBJECT, HOT, NOW, Base, Timestamp
+from models.growth.schedule_tables import of_agent
+
+
+class Heartbeat(Base):
+    """How often an agent looks after itself, and how it speaks up (ZC-134)."""
+
+    __tablename__ = "heartbeats"
+    __table_args__ = (
+        of_agent(),
+        CheckConstraint("channel IN ('ui', 'desktop', 'all')", name="channel"),
+        CheckConstraint("proactivity IN ('silent', 'light', 'standard', 'autonomous')", name="proactivity"),
+        Index("heartbeats_due_idx", "next_tick_at", postgresql_where=text("enabled")),
+        HOT,
+    )
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_key: Mapped[UUID]
+    enabled: Mapped[bool] = mapped_column(server_default=text("true"))
+    interval_minutes: Mapped[int] = mapped_column(server_default=text("30"))
+    #: Both or neither: without them no hour is quiet.
+    quiet_from: Mapped[time | None] = mapped_column(Time, server_default=text("'22:00'"))
+    quiet_to: Mapped[time | None] = mapped_column(Time, server_default=text("'08:00'"))
+    tz: Mapped[str] = mapped_column(Text, server_default=text("'UTC'"))
+    channel: Mapped[str] = mapped_column(Text, server_default=text("'ui'"))
+    proactivity: Mapped[str] = mapped_column(Text, server_default=text("'standard'"))
+    max_alerts: Mapped[int] = mapped_column(server_default=text("5"))
+    next_tick_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    owed_for: Mapped[datetime | None] = mapped_column(Timestamp)
+    last_tick_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    last_interaction_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    #: Kind of correction → how often the user made it since it was last told.
+    corrections: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+    updated_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+
+
+class HeartbeatTick(Base):
+    """One tick, once for each time it was due (ZC-135); the latest of each agent are kept."""
+
+    __tablename__ = "heartbeat_ticks"
+    __table_args__ = (of_agent(), CheckConstraint("status IN ('ok', 'alert')", name="status"))
+
+    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    due_at: Mapped[datetime] = mapped_column(Timestamp, primary_key=True)
+    ran_at: Mapped[datetime] = mapped_column(Timestamp)
+    status: Mapped[str] = mapped_column(Text)
+    alerts: Mapped[int] = mapped_column(server_default=text("0"))
+    quiet: Mapped[bool] = mapped_column(server_default=text("false"))
+    #: Check → what it found.
+    checks: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
+
+
+class Alert(Base):
+    """Something that an agent tells its people: a reminder that was due, or what a heartbeat found. It stays until acknowledged."""
+
+    __tablename__ = "alerts"
+    __table_args__ = (
+        of_agent(),
+        CheckConstraint("urgency IN ('low', 'medium', 'high')", name="urgency"),
+        CheckConstraint("channel IN ('ui', 'desktop', 'all')", name="channel"),
+        Index(None, "group_id", "agent_id", "alert_id"),
+        Index("alerts_waiting_idx", "deliver_at", postgresql_where=text("delivered_at IS NULL")),
+    )
+
+    alert_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[str] = mapped_column(Text)
+    agent_id: Mapped[str] = mapped_column(Text)
+    #: ``schedule``, or the check that found it.
+    source: Mapped[str] = mapped_column(Text)
+    #: What tells it from others of its source: the same is not told twice in a day.
+    subject: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    title: Mapped[str] = mapped_column(Text)
+    content: Mapped[str] = mapped_column(Text)
+    urgency: Mapped[str] = mapped_column(Text)
+    channel: Mapped[str] = mapped_column(Text, server_default=text("'ui'"))
+    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    #: Not before: in quiet hours alerts wait.
+    deliver_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    delivered_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    acknowledged_at: Mapped[datetime | None] = mapped_column(Timestamp)

@@ -1,0 +1,1 @@
+"""Pain points, their evidence and the proposals against them."""

@@ -1,0 +1,1 @@
+"""When an agent looks at itself, and what came of it."""

@@ -1,0 +1,1 @@
+"""What grew, and what of it was used (ZC-11)."""

@@ -1,0 +1,32 @@
+"""Counting what an agent grew, and what of it was used, in the transaction of what is counted (ZC-11)."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, text
+
+from jiyi.protocol.growth.tracking import Tally
+from models.db.rows import fetch
+from models.memory.agents import AgentName
+
+
+def note(connection: Connection, name: AgentName, what: str, *, grown: int = 0, used: int = 0) -> None:
+    """Count it today. ``what`` is a word such as ``skill``; nothing happens where both numbers are 0, or the agent is not there."""
+    if grown or used:
+        connection.execute(_NOTE, {"group": name[0], "agent": name[1], "what": what, "grown": grown, "used": used})
+
+
+def of_agent(connection: Connection, name: AgentName, days: int) -> list[Tally]:
+    """What was counted on the last so many days, today included: the newest day first."""
+    return fetch(connection, Tally, _READ, group=name[0], agent=name[1], days=days)
+
+
+_TODAY = "(now() AT TIME ZONE 'UTC')::date"
+_NOTE = text(f"""
+    INSERT INTO growth_tallies AS t (group_id, agent_id, day, what, grown, used)
+    SELECT group_id, agent_id, {_TODAY}, :what, :grown, :used FROM agents WHERE group_id = :group AND agent_id = :agent
+    ON CONFLICT (group_id, agent_id, day, what) DO UPDATE SET grown = t.grown + excluded.grown, used = t.used + excluded.used
+""")  # noqa: S608 – our own names; values are parameters
+_READ = text(f"""
+    SELECT day, what, grown, used FROM growth_tallies
+    WHERE group_id = :group AND agent_id = :agent AND day > {_TODAY} - CAST(:days AS int) ORDER BY day DESC, what
+""")  # noqa: S608 – our own names; values are parameters

@@ -1,0 +1,87 @@
+"""Trajectories and raw steps, read (ZC-85, ZC-86)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from jiyi.errors import NotFound
+from jiyi.protocol.growth.trajectories import (
+    StepRows,
+    StepsQuery,
+    StepState,
+    TrajectoriesQuery,
+    TrajectoryId,
+    TrajectoryRows,
+    TrajectoryState,
+)
+from models.db.actions import Context, action
+from models.db.rows import fetch
+from models.growth.trajectories.storing import session_key
+
+
+@action("trajectory_list", scope="read", mutates=False)
+def list_trajectories(context: Context, request: TrajectoriesQuery) -> TrajectoryRows:
+    """List an agent's trajectories.
+
+    What sessions' steps were compressed to, newest first, page by page: request, tools, how it ended, and the chain of steps.
+    """
+    rows = page(context.connection, context.group_id, request.agent_id, request.session_id, request.before, request.limit)
+    return TrajectoryRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
+
+
+@action("trajectory_get", scope="read", mutates=False)
+def get(context: Context, request: TrajectoryId) -> TrajectoryState:
+    """Get one trajectory.
+
+    By its id, which patterns and workflows name as evidence.
+    """
+    row = context.connection.execute(_ONE, {"group": context.group_id, "id": request.id}).mappings().one_or_none()
+    if row is None:
+        raise NotFound(f"id: no trajectory {request.id} in the group {context.group_id!r}")
+    return TrajectoryState.model_validate(dict(row))
+
+
+@action("trajectory_steps", scope="read", mutates=False)
+def list_steps(context: Context, request: StepsQuery) -> StepRows:
+    """List a session's raw steps.
+
+    In their order, as far as they are still kept: they are deleted after seven days.
+    """
+    key = session_key(request.agent_id, request.session_id)
+    return StepRows(rows=fetch(context.connection, StepState, _STEPS, group=context.group_id, key=key, limit=request.limit))
+
+
+def page(
+    connection: Connection, group_id: str, agent_id: str, session_id: str | None, before: UUID | None, limit: int
+) -> list[TrajectoryState]:
+    """An agent's trajectories, newest first."""
+    parameters = {"group": group_id, "agent": agent_id, "session": session_id, "before": before, "limit": limit}
+    return [TrajectoryState.model_validate(dict(row)) for row in connection.execute(_PAGE, parameters).mappings()]
+
+
+def some(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[TrajectoryState]:
+    """Those of the trajectories that are there, newest first."""
+    rows = connection.execute(_SOME, {"group": group_id, "ids": list(ids)}).mappings()
+    return [TrajectoryState.model_validate(dict(row)) for row in rows]
+
+
+_COLUMNS = """
+    trajectory_id AS id, agent_id, session_id, request_type, request, tools_used, completion AS outcome, satisfaction, tokens, steps,
+    duration_ms, execution_chain, started_at, ended_at
+"""
+_PAGE = text(f"""
+    SELECT {_COLUMNS} FROM trajectories WHERE group_id = :group AND agent_id = :agent
+      AND (CAST(:session AS text) IS NULL OR session_id = :session) AND (CAST(:before AS uuid) IS NULL OR trajectory_id < :before)
+    ORDER BY trajectory_id DESC LIMIT :limit
+""")  # noqa: S608 – our own names; values are parameters
+_ONE = text(f"SELECT {_COLUMNS} FROM trajectories WHERE group_id = :group AND trajectory_id = :id")  # noqa: S608 – our own names; values are parameters
+_SOME = text(f"""
+    SELECT {_COLUMNS} FROM trajectories WHERE group_id = :group AND trajectory_id = ANY(:ids) ORDER BY trajectory_id DESC
+""")  # noqa: S608 – our own names; values are parameters
+_STEPS = text("""
+    SELECT event_id, step_index, step_type, tool, input_summary, output_summary, ok, tokens, duration_ms, occurred_at, trajectory_id
+    FROM trajectory_events WHERE group_id = :group AND session_key = :key ORDER BY step_index, occurred_at, event_id LIMIT :limit
+""")

@@ -1,0 +1,70 @@
+"""Actions on items: what programs such as LangGraph's stores keep for themselves (``docs/langgraph.md``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from jiyi.protocol.integrations.items import FoundItems, GetItems, ItemRows, ItemsWritten, ListNamespaces, Namespaces, PutItems, SearchItems
+from jiyi.protocol.queries import QUEUE
+from models.db.actions import Context, action, by_worker
+from models.db.connection import unit_of_work
+from models.items import storing
+from models.items.searching import EMBED_ITEMS
+
+search_items = by_worker(
+    "items.search",
+    SearchItems,
+    ItemRows,
+    scope="read",
+    queue=QUEUE,
+    mutates=False,
+    doc="""Search items.
+
+    Below a namespace, with fields that fulfil a filter; the most similar to a query first, or those updated last. What was
+    stored before is found. Needs a worker that answers.
+    """,
+)
+
+
+@action("items.put", scope="publish")
+def put_items(context: Context, request: PutItems) -> ItemsWritten:
+    """Store or delete items.
+
+    A JSON object under a namespace and a key, in place of what was there. All of a request are stored, or none.
+    """
+    last = {(*item.namespace, item.key): item for item in request.items}
+    gone = [item for item in last.values() if item.value is None]
+    deleted = storing.delete(context.connection, context.group_id, gone)
+    owing = storing.put(context.connection, context.group_id, [item for item in last.values() if item.value is not None])
+    context.owe(EMBED_ITEMS, [(item_id, context.group_id) for item_id in owing])
+    context.audit("items", stored=len(last) - len(gone), deleted=deleted)
+    return ItemsWritten(stored=len(last) - len(gone), deleted=deleted)
+
+
+@action("items.get", scope="read", mutates=False)
+def get_items(context: Context, request: GetItems) -> FoundItems:
+    """Get items.
+
+    By namespace and key, in the order asked; null where there is none. Their time begins anew unless the request says otherwise.
+    """
+    found = storing.get(context.connection, context.group_id, request.items)
+    read = [one[0] for one, asked in zip(found, request.items, strict=True) if one is not None and asked.refresh_ttl]
+    context.after_commit(lambda: refresh(context.group_id, read))
+    return FoundItems(items=[one and one[1] for one in found])
+
+
+@action("items.namespaces", scope="read", mutates=False)
+def list_namespaces(context: Context, request: ListNamespaces) -> Namespaces:
+    """List namespaces.
+
+    Those that have items, in alphabetical order; by what they begin or end with, or cut to a depth.
+    """
+    return Namespaces(namespaces=storing.namespaces(context.connection, context.group_id, request))
+
+
+def refresh(group_id: str, ids: Sequence[UUID]) -> None:
+    """Let the time of items begin anew that were read, beside the reading, which only reads."""
+    if ids:
+        with unit_of_work() as connection:
+            storing.refresh(connection, group_id, ids)

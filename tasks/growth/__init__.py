@@ -1,0 +1,1 @@
+"""Work of growth: appointments that are due, heartbeats."""

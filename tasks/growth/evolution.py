@@ -1,0 +1,162 @@
+"""Evolution: experiences become patterns and skills, trajectories become workflows, votes become trust (ZC-64…ZC-74)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection
+
+from jiyi.errors import BadReply
+from jiyi.growth.skills import drafting, gate
+from jiyi.growth.skills.gate import Known
+from jiyi.growth.skills.patterns import aggregate as aggregated
+from jiyi.growth.skills.patterns import is_due
+from jiyi.growth.skills.types import ArtifactKind, Pattern, SkillCandidate
+from jiyi.growth.workflows import compose as composing
+from jiyi.providers import llms
+from jiyi.providers.embedders import embedder
+from jiyi.providers.llms.questions import SkillDraft
+from jiyi.retrieval.thresholds import thresholds_of
+from jiyi.settings import get_settings
+from jiyi.text.words import language_of
+from models.db.connection import unit_of_work
+from models.growth.artifacts import growing, keeping, voting
+from models.growth.artifacts.growing import AGGREGATE, COMPOSE
+from models.growth.artifacts.keeping import Grown, KnownArtifact
+from models.growth.artifacts.voting import WEIGH
+from models.memory import agents
+from models.memory.agents import AgentName, lock_agents
+from tasks.framework.lease import LeaseRenewingLLM
+from tasks.framework.work import Batch, work_task
+
+log = logging.getLogger(__name__)
+
+#: Seconds; the claim is renewed meanwhile.
+TIME_LIMIT = 300
+WEIGH_BATCH = 50
+
+#: Patterns of an agent, each with the candidate that comes of it once it is due.
+Look = Callable[[Connection, AgentName], list[tuple[Pattern, SkillCandidate | None]]]
+
+
+@work_task(AGGREGATE, queue="growth", batch=1, time_limit=TIME_LIMIT)
+def aggregate(batch: Batch) -> None:
+    """Look for patterns in an agent's experiences, and propose skills for those that are due.
+
+    Safe to repeat because patterns and candidates follow from the experiences, are known by their problem, and are written with
+    the receipt by whoever finds the experiences as it saw them.
+    """
+    _grow(batch, "skill", _patterns_of_problems)
+
+
+@work_task(COMPOSE, queue="growth", batch=1, time_limit=TIME_LIMIT)
+def compose(batch: Batch) -> None:
+    """Look for chains of tools that worked in an agent's trajectories, and propose workflows.
+
+    Safe to repeat for the same reasons as :func:`aggregate`.
+    """
+    _grow(batch, "pipeline", _chains_of_tools)
+
+
+@work_task(WEIGH, queue="growth", batch=WEIGH_BATCH, time_limit=60)
+def weigh(batch: Batch) -> None:
+    """Count votes that came as events.
+
+    A vote on what is not there is noted as ignored. Safe to repeat because a vote is stored once, under its event's id, and trust
+    is counted anew from all votes.
+    """
+    with batch.finish() as (connection, owed):
+        for event_id in owed:
+            found = voting.of_event(connection, event_id)
+            if found is None:  # erased meanwhile
+                continue
+            name, vote, at = found
+            by = f"agent:{name[1]}"
+            owner = voting.owner_of(connection, name[0], vote)
+            if owner is None:
+                voting.ignore(connection, name, vote, by)
+            else:
+                voting.give(connection, owner, event_id, vote, by, at)
+
+
+def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
+    """What is asked of embedder and LLM is asked outside of any transaction; what is written is written under the agent's lock."""
+    settings = get_settings()
+    for agent_key in batch.subject_ids:
+        with unit_of_work() as connection:
+            name = agents.name_of(connection, agent_key)
+            found = [] if name is None else look(connection, name)
+            known = [] if name is None else keeping.known(connection, name, kind)
+        written = [(pattern, _written(batch, name, pattern, candidate, known)) for pattern, candidate in found]
+        grown = [_inspected(pattern, candidate, known, heading=kind == "skill") for pattern, candidate in written]
+        with batch.finish() as (connection, owed):
+            if name is None or not owed:
+                continue
+            lock_agents(connection, [name])
+            if look(connection, name) != found:  # told, or used, meanwhile: once more
+                batch.again.append(agent_key)
+            else:
+                keeping.keep(connection, name, kind, grown, datetime.now(UTC), auto_mode=settings.growth_auto_mode)
+
+
+def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
+    settings = get_settings()
+    return [
+        (
+            pattern,
+            drafting.draft(pattern)
+            if is_due(pattern, min_reuse=settings.growth_min_reuse, min_confidence=settings.growth_min_confidence)
+            else None,
+        )
+        for pattern in aggregated(growing.experiences(connection, name))
+    ]
+
+
+def _chains_of_tools(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
+    ran = growing.trajectories(connection, name)
+    return [(pattern, composing.draft(pattern, composing.runs_of(pattern, ran))) for pattern in composing.chains(ran)]
+
+
+def _written(
+    batch: Batch, name: AgentName | None, pattern: Pattern, candidate: SkillCandidate | None, known: Sequence[KnownArtifact]
+) -> SkillCandidate | None:
+    """The candidate as the LLM writes it, unless it is there already; the rules' where it answers something unusable."""
+    if candidate is None or name is None or pattern.kind == "pipeline":  # YAML follows from the runs
+        return candidate
+    there = keeping.known_of(pattern, known)
+    if there is not None and there.status in ("pending", "accepted", "archived"):
+        return candidate
+    language = language_of(pattern.title)
+    question = SkillDraft(agent_id=name[1], group_id=name[0], language=language, pattern=pattern)
+    try:
+        found = LeaseRenewingLLM(llms.llm(), batch).ask(question)
+    except BadReply as error:
+        log.warning("a skill is written by rules: %s", error)
+        return candidate
+    return found.model_copy(update={"confidence": min(found.confidence, pattern.confidence)})
+
+
+def _inspected(pattern: Pattern, candidate: SkillCandidate | None, known: Sequence[KnownArtifact], *, heading: bool) -> Grown:
+    if candidate is None:
+        return Grown(pattern)
+    own = keeping.known_of(pattern, known)
+    others = [one for one in known if one is not own and one.status in ("pending", "accepted")]
+    report = gate.inspect(
+        candidate,
+        _compared(candidate, others),
+        min_confidence=get_settings().growth_min_confidence,
+        near_duplicate=thresholds_of(embedder().model).near_duplicate if others else 1.0,
+        heading=heading,
+    )
+    return Grown(pattern, candidate, report)
+
+
+def _compared(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> list[Known]:
+    """The others with how like the candidate each is."""
+    if not others:
+        return []
+    texts = [f"{candidate.name}\n{candidate.description}", *(f"{one.name}\n{one.description}" for one in others)]
+    own, *vectors = embedder().passages(texts)
+    return [Known(one.name, one.triggers, one.body, float(own @ vector)) for one, vector in zip(others, vectors, strict=True)]

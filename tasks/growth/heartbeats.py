@@ -1,0 +1,38 @@
+"""Heartbeats that are due beat: agents look after themselves, and speak up if there is something to say (ZC-134 … ZC-137)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from models.growth import alerts, beating, heartbeats
+from models.growth.alerts import NewAlert
+from models.growth.due import HEARTBEAT
+from tasks.framework.work import Batch, work_task
+
+#: Agents that one transaction sees to.
+HEARTBEAT_BATCH = 50
+
+
+@work_task(HEARTBEAT, queue="growth", batch=HEARTBEAT_BATCH, time_limit=60)
+def heartbeat(batch: Batch) -> None:
+    """Let agents look after their reminders, memories, open problems and people.
+
+    Safe to repeat because a tick is a row of its agent and time, and that row, the alerts, the next time and the receipt are one
+    transaction, which holds the heartbeat's lock.
+    """
+    beat(batch, datetime.now(UTC))
+
+
+def beat(batch: Batch, now: datetime) -> None:
+    group_id = batch.scope.groups[0]
+    told: list[NewAlert] = []
+    with batch.finish() as (connection, owed):
+        for row in heartbeats.locked(connection, group_id, owed):
+            due_at = row.next_tick_at
+            if due_at is None or heartbeats.has_ticked(connection, (group_id, row.agent_id), due_at):
+                continue
+            if due_at > now:  # the clock was put back, or it was configured anew
+                batch.later[row.agent_key] = due_at
+                continue
+            told += beating.tick(connection, row, due_at, now)[1]
+    alerts.tell(group_id, told, now)

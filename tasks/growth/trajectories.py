@@ -1,0 +1,54 @@
+"""Compression: a session's steps become its trajectory (ZC-87)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+from jiyi.growth.satisfaction.detect import satisfaction
+from jiyi.growth.trajectories import compress as compressing
+from jiyi.growth.trajectories.compress import Satisfaction
+from jiyi.settings import get_settings
+from models.growth.artifacts.growing import COMPOSE
+from models.growth.trajectories import compressing as stored
+from models.growth.trajectories import storing
+from models.growth.trajectories.storing import COMPRESS
+from models.memory.agents import lock_agents
+from models.queue import pending_work
+from models.queue.wakeups import wake
+from tasks.framework.work import Batch, work_task
+
+BATCH = 20
+TIME_LIMIT = 60
+
+
+@work_task(COMPRESS, queue="growth", batch=BATCH, time_limit=TIME_LIMIT)
+def compress(batch: Batch) -> None:
+    """Compress what sessions did since their last trajectory, and owe a look for chains of tools.
+
+    Safe to repeat because a step is compressed once: its row names its trajectory in the transaction that stores that.
+    """
+    composed = False
+    silent_since = datetime.now(UTC) - timedelta(minutes=get_settings().trajectory_silence_minutes)
+    with batch.finish() as (connection, owed):
+        found = {key: session for key in owed if (session := stored.session_of(connection, key)) is not None}
+        agents = lock_agents(connection, [session.agent for session in found.values()])
+        for key, session in found.items():
+            steps = stored.steps_of(connection, session, key, silent_since)
+            made = compressing.compress(steps, judge)
+            if made is not None:
+                stored.keep(connection, session, steps, made)
+                if made.tools_used:
+                    pending_work.owe(connection, COMPOSE, [(agents[session.agent].agent_key, session.group_id)])
+                    composed = True
+            if (again := storing.due_at(connection, session.group_id, key)) is not None:
+                batch.later[key] = again
+    if composed:
+        wake(COMPOSE)
+
+
+def judge(messages: Sequence[str]) -> Satisfaction | None:
+    """How satisfied the user is, by the latest messages."""
+    found = satisfaction(messages)
+    return None if found is None else cast("Satisfaction", str(found))

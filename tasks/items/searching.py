@@ -1,0 +1,71 @@
+"""Items are searched, and their texts get their vectors."""
+
+from __future__ import annotations
+
+from jiyi.protocol.integrations.items import ItemRows, SearchItems
+from jiyi.providers.embedders.cache import query_vector
+from jiyi.settings import get_settings
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.items import actions, searching
+from models.items.searching import EMBED_ITEMS, Owed
+from models.operations import embedding_models
+from tasks.framework.rpc import implements
+from tasks.framework.work import Batch, work_task
+from tasks.memory.embedding import in_use
+
+#: Rounds of embedding that one search waits for: beyond that it finds what has been embedded so far.
+MOST_ROUNDS = 8
+
+
+@work_task(EMBED_ITEMS, queue="embedding", batch=get_settings().embed_batch, time_limit=90)
+def embed_items(batch: Batch) -> None:
+    """Embed the texts of items that have no vector of the model in use.
+
+    Safe to repeat because a text that has its vector is passed over, and one that has changed meanwhile is embedded again.
+    """
+    with unit_of_work() as connection:
+        engine, spec = in_use(connection)
+        wanted = searching.to_embed(connection, batch.subject_ids, engine.model)
+    made = engine.passages([content for _, content in wanted]) if wanted else None
+    with batch.finish() as (connection, owed):
+        if made is None:
+            return
+        embedding_models.hold(connection, engine.model, spec, made.shape[1])
+        mine = set(owed)
+        vectors = zip(wanted, made, strict=True)
+        searching.fill(connection, [(one, vector) for one, vector in vectors if one[0][0] in mine], engine.model)
+        batch.again.extend({place[0] for place, _ in searching.to_embed(connection, owed, engine.model)})
+
+
+@implements(actions.search_items)
+def search(actor: Actor, request: SearchItems) -> ItemRows:
+    """Safe to repeat because it changes nothing but what is made again: vectors, and the time of items that were read."""
+    if request.query is None:
+        with unit_of_work() as connection:
+            found = searching.search(connection, actor.group_id, request)
+    else:
+        with unit_of_work() as connection:
+            engine, spec = in_use(connection)
+        _complete(actor.group_id, request)
+        vector = query_vector(engine, request.query)
+        with unit_of_work() as connection:
+            embedding_models.hold(connection, engine.model, spec, len(vector))
+            found = searching.search(connection, actor.group_id, request, vector, engine.model)
+    if request.refresh_ttl:
+        actions.refresh(actor.group_id, [item_id for item_id, _ in found])
+    return ItemRows(items=[item for _, item in found])
+
+
+def _complete(group_id: str, request: SearchItems) -> None:
+    """See to the vectors that the items looked through still owe: whoever stores and then searches finds what they stored."""
+    for _ in range(MOST_ROUNDS):
+        with unit_of_work() as connection:
+            engine, spec = in_use(connection)
+            wanted: list[Owed] = searching.without_vectors(connection, group_id, request, engine.model, get_settings().embed_batch)
+        if not wanted:
+            return
+        made = engine.passages([content for _, content in wanted])
+        with unit_of_work() as connection:
+            embedding_models.hold(connection, engine.model, spec, made.shape[1])
+            searching.fill(connection, list(zip(wanted, made, strict=True)), engine.model)

@@ -1,0 +1,57 @@
+"""What belongs into a prompt: retrieved, and put into dated lines within a budget of tokens."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from jiyi.protocol.recall import RecalledContext, RecalledMemory, RecallRequest
+from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
+from jiyi.settings import get_settings
+from jiyi.text.budget import estimate_tokens
+from models.db.actions import Actor
+from models.memory.questions import build_context
+from tasks.framework.rpc import implements
+from tasks.memory import access
+from tasks.retrieval.retrieve import retrieve
+
+#: Tokens that a line has at least, as a rule: so many memories are looked at as may fit.
+USUAL_TOKENS = 20
+#: The least that are looked at: the best may be long, and shorter ones still fit.
+LEAST_LOOKED_AT = 30
+
+
+@implements(build_context)
+def build(actor: Actor, request: RecallRequest) -> RecalledContext:
+    """Safe to repeat because it changes nothing but access times, which only move forward."""
+    most = get_settings().max_top_k
+    now = request.now or datetime.now(UTC)
+    asked = RetrievalRequest.model_construct(  # unchecked: its own limits are those of clients
+        group_id=actor.group_id,
+        agent_id=request.agent_id,
+        focal_texts=[request.query],
+        top_k=min(most, max(LEAST_LOOKED_AT, request.max_tokens // USUAL_TOKENS)),
+        now=now,
+        touch=False,
+        filters=Filters(kinds=request.kinds, session_id=request.session_id, types=["event", "thought", "chat"]),
+    )
+    answer = retrieve(asked)
+    assert isinstance(answer, Answer)  # nothing is touched yet
+    made = within(answer.retrieved_nodes, request.max_tokens)
+    if request.touch and made.memories:
+        access.note(actor.group_id, request.agent_id, [one.node_id for one in made.memories], now.timestamp())
+    return made
+
+
+def within(ranked: list[RetrievedNode], budget: int) -> RecalledContext:
+    """The lines of those that fit, the best first: one that is too long leaves its room to shorter ones."""
+    lines, memories, left = [], [], budget
+    for node in ranked:
+        line = f"- {node.created_at:%Y-%m-%d}: {node.description}"
+        tokens = estimate_tokens(line)
+        if tokens <= left:
+            left -= tokens
+            lines.append(line)
+            fields = {name: getattr(node, name) for name in RecalledMemory.model_fields if name != "tokens"}
+            memories.append(RecalledMemory(**fields, tokens=tokens))
+    text = "\n".join(lines)
+    return RecalledContext(text=text, tokens=estimate_tokens(text), memories=memories)

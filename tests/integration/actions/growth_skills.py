@@ -1,0 +1,100 @@
+"""Cases of the actions on skills, workflows and votes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import text
+
+from jiyi.protocol.growth.artifacts import ArtifactId, Deciding, GiveFeedback
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.growth.artifacts import actions as shared
+from models.growth.skills import actions as skills
+from models.growth.workflows import actions as workflows
+from tests.integration.actions.cases import Case
+from tests.integration.growth.growing import chain, end, experienced, run, save
+
+
+def skill(group: str) -> str:
+    """The id of a pending skill."""
+    experienced(group)
+    run()
+    return one(group)
+
+
+def workflow(group: str) -> str:
+    """The id of a pending workflow."""
+    for session in ("s1", "s2", "s3"):
+        save([*chain(group, session, "search", "mail"), end(group, session)])
+    run()
+    return one(group)
+
+
+def one(group: str) -> str:
+    with unit_of_work() as connection:
+        return str(connection.execute(text("SELECT artifact_id FROM artifacts WHERE group_id = :g"), {"g": group}).scalar_one())
+
+
+def after(prepare: Callable[[str], str], action: Any, *then: Any) -> Callable[[str], str]:
+    """What there is when these were done."""
+
+    def prepared(group: str) -> str:
+        made = prepare(group)
+        for done in (action, *then):
+            done.perform(Actor(group, "test"), done.request(id=made))
+        return made
+
+    return prepared
+
+
+def grown(group: str, _made: Any) -> list[Any]:
+    with unit_of_work() as connection:
+        return list(map(tuple, connection.execute(_GROWN, {"group": group})))
+
+
+def trust(group: str, _made: Any) -> list[Any]:
+    with unit_of_work() as connection:
+        return list(map(tuple, connection.execute(_TRUST, {"group": group})))
+
+
+def _cases(noun: str, actions: Any, prepare: Callable[[str], str]) -> list[Case]:
+    accepted = after(prepare, actions.accept)
+    tried = (
+        ("accept", actions.accept, prepare, Deciding, {"reason": "helps"}),
+        ("decline", actions.decline, prepare, Deciding, {"reason": "too special"}),
+        ("enable", actions.enable, accepted, ArtifactId, {}),
+        ("disable", actions.disable, after(prepare, actions.accept, actions.enable), ArtifactId, {}),
+        ("archive", actions.archive, accepted, Deciding, {"reason": "old"}),
+        ("delete", actions.delete, prepare, ArtifactId, {}),
+    )
+    return [_case(noun, verb, action, made, request, fields) for verb, action, made, request, fields in tried]
+
+
+def _case(noun: str, verb: str, action: Any, prepare: Callable[[str], str], request: Any, fields: dict[str, str]) -> Case:
+    return Case(
+        action=action,
+        prepare=prepare,
+        request=lambda made: request(id=made, **fields),
+        effect=grown,
+        rest=lambda made: ("POST", f"/growth/{noun}_{verb}", {"id": made, **fields}),
+        admin=lambda made: (f"/growth/{noun}s/{made}/{verb}", fields),
+    )
+
+
+CASES = (
+    *_cases("skill", skills, skill),
+    *_cases("workflow", workflows, workflow),
+    Case(
+        action=shared.give,
+        prepare=skill,
+        request=lambda made: GiveFeedback(artifact="skill", artifact_id=made, sentiment="positive"),
+        effect=trust,
+        rest=lambda made: ("POST", "/growth/feedback_give", {"artifact": "skill", "artifact_id": made, "sentiment": "positive"}),
+        admin=lambda made: (f"/growth/skills/{made}/vote", {"sentiment": "positive"}),
+    ),
+)
+
+_GROWN = text("SELECT artifact, name, status, enabled, evidence_count FROM artifacts WHERE group_id = :group")
+_TRUST = text("SELECT positive, negative, neutral, score FROM trust WHERE group_id = :group")

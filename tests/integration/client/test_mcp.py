@@ -1,0 +1,219 @@
+"""``jiyi mcp`` through the official SDK's own client: over standard input and output, and over streamable HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+import pytest
+
+pytest.importorskip("mcp", reason="needs the package mcp (the extra `mcp`)")
+
+import uvicorn
+from mcp import Client as McpClient
+from mcp import MCPError, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from jiyi.integrations.mcp import http_app
+from workers import ephemeral
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+KeyMaker = Callable[..., str]
+#: Opens the SDK's client for a key.
+Opens = Callable[[str], AbstractAsyncContextManager[McpClient]]
+
+
+@pytest.fixture(scope="module")
+def address(database: Any, _workers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of the whole service over HTTP."""
+    with ephemeral.served(tmp_path_factory.mktemp("web")) as (port, _process):
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="module")
+def mcp_address(address: str) -> Iterator[str]:
+    """Of ``jiyi mcp --http``."""
+    server = uvicorn.Server(uvicorn.Config(http_app(address), host="127.0.0.1", port=0, log_level="warning", lifespan="on"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.02)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    yield f"http://127.0.0.1:{port}/mcp"
+    server.should_exit = True
+    thread.join(20)
+
+
+@pytest.fixture(params=["stdio", "http"])
+def opens(request: pytest.FixtureRequest, address: str, mcp_address: str) -> Opens:
+    return over_stdio(address) if request.param == "stdio" else over_http(mcp_address)
+
+
+def over_stdio(address: str) -> Opens:
+    @asynccontextmanager
+    async def opened(key: str) -> AsyncIterator[McpClient]:
+        env = {"JIYI_KEY": key, "JIYI_URL": address, "PYTHONPATH": str(CHECKOUT)}
+        command = StdioServerParameters(command=sys.executable, args=["-m", "jiyi", "mcp"], env=env)
+        async with McpClient(stdio_client(command)) as client:
+            yield client
+
+    return opened
+
+
+def over_http(address: str) -> Opens:
+    @asynccontextmanager
+    async def opened(key: str) -> AsyncIterator[McpClient]:
+        async with (
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=30) as http,
+            McpClient(streamable_http_client(address, http_client=http)) as client,
+        ):
+            yield client
+
+    return opened
+
+
+def talk(opens: Opens, key: str, say: Callable[[McpClient], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        async with opens(key) as client:
+            return await say(client)
+
+    return asyncio.run(run())
+
+
+def said(result: Any) -> Any:
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+def text_of(result: Any) -> str:
+    return "".join(part.text for part in result.content)
+
+
+async def names(client: McpClient) -> set[str]:
+    return {tool.name for tool in (await client.list_tools()).tools}
+
+
+def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: KeyMaker, group: str) -> None:
+    async def say(client: McpClient) -> None:
+        assert "Call `retrieve` before answering" in (client.instructions or "")
+        told = said(await client.call_tool("observe", {"agent_id": "mia", "description": "Mia is allergic to peanuts", "poignancy": 8}))
+        node_id = told["event_ids"][0]
+        await retrievable(client, node_id)
+        found = said(await client.call_tool("retrieve", {"agent_id": "mia", "focal_text": "What must Mia not eat?", "top_k": 3}))
+        assert [node["node_id"] for node in found["groups"][0]["retrieved_nodes"]] == [node_id]
+        listed = said(await client.call_tool("list", {"agent_id": "mia", "limit": 5}))
+        assert [node["description"] for node in listed["nodes"]] == ["Mia is allergic to peanuts"]
+        assert said(await client.call_tool("why", {"node_id": node_id, "depth": 1}))["node_id"] == node_id
+        changed = said(await client.call_tool("update", {"node_id": node_id, "description": "米娅对花生和虾过敏"}))
+        await retrievable(client, changed["node_id"])
+        again = said(await client.call_tool("context", {"agent_id": "mia", "query": "米娅不能吃什么？"}))
+        assert "花生和虾" in json.dumps(again, ensure_ascii=False)
+        erased = said(await client.call_tool("delete", {"node_id": changed["node_id"]}))
+        assert erased["erasure_id"]
+
+    async def retrievable(client: McpClient, node_id: str) -> None:
+        for _ in range(400):
+            if (await client.call_tool("get", {"node_id": node_id})).is_error is not True:
+                found = said(await client.call_tool("get", {"node_id": node_id}))
+                if found.get("embedding_model") is not None:
+                    return
+            await asyncio.sleep(0.05)
+        raise AssertionError("not retrievable")
+
+    talk(opens, api_key(group, "publish", "read", "admin"), say)
+
+
+def test_the_tiers_are_tools(opens: Opens, api_key: KeyMaker, group: str) -> None:
+    async def say(client: McpClient) -> None:
+        entry = {"content": "The kiln needs two hours to cool down after a firing.", "agent_id": "potter", "node_id": "n1", "wait": 10}
+        assert said(await client.call_tool("ingest", entry))
+        promoted = said(await client.call_tool("promote", {"text": "The kiln cools for two hours.", "kind": "statement"}))
+        assert promoted
+        known = said(await client.call_tool("query_knowledge", {"query": "The kiln cools for two hours."}))
+        assert any("kiln" in item["content"] for item in known["results"])
+
+    talk(opens, api_key(group, "publish", "read", "admin"), say)
+
+
+def test_a_key_bounds_its_tools_and_its_group(opens: Opens, api_key: KeyMaker, group: str) -> None:
+    async def reader(client: McpClient) -> None:
+        assert {"retrieve", "list", "why"} <= await names(client)
+        assert not {"observe", "delete", "promote"} & await names(client)
+        with pytest.raises(MCPError, match="there is no tool 'observe' that this key may use"):
+            await client.call_tool("observe", {"agent_id": "mia", "description": "x"})
+        assert said(await client.call_tool("list", {}))["nodes"] == []
+
+    async def writer(client: McpClient) -> None:
+        assert "observe" in await names(client)
+        assert "retrieve" not in await names(client)
+        said(await client.call_tool("observe", {"agent_id": "mia", "description": f"A secret of {group}"}))
+
+    talk(opens, api_key(group, "publish"), writer)
+    talk(opens, api_key(f"{group}-other", "read"), reader)
+
+
+def test_what_is_wrong_is_told_to_the_llm(opens: Opens, api_key: KeyMaker, group: str) -> None:
+    async def say(client: McpClient) -> None:
+        for tool, arguments, sentence in (
+            ("retrieve", {"agent_id": "mia"}, "focal"),
+            ("retrieve", {"agent_id": "mia", "focal_text": "x", "top_k": "many"}, "top_k"),
+            ("get", {}, "node_id"),
+            ("get", {"node_id": str(uuid4())}, "There is no memory"),
+            ("get", {"node_id": "../../stats"}, "no such address"),
+            ("get", {"node_id": str(uuid4()), "x": 1}, "unknown arguments: x"),
+        ):
+            result = await client.call_tool(tool, arguments)
+            assert result.is_error, (tool, arguments)
+            assert sentence in text_of(result), text_of(result)
+
+    talk(opens, api_key(group, "publish", "read"), say)
+
+
+def test_tools_say_what_an_llm_needs(mcp_address: str, api_key: KeyMaker, group: str) -> None:
+    async def say(client: McpClient) -> None:
+        for tool in (await client.list_tools()).tools:
+            assert len(tool.description or "") > 40, tool.name
+            assert "`" not in tool.name
+            for name, schema in tool.input_schema["properties"].items():
+                assert schema.get("description") or "$ref" in json.dumps(schema), (tool.name, name)
+            for other in ("retrieve_memories", "list_memories", "get_memory"):
+                assert other not in (tool.description or ""), (tool.name, other)
+        hints = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
+        assert hints["delete"].destructive_hint
+        assert hints["retrieve"].read_only_hint
+        assert not hints["observe"].read_only_hint
+
+    talk(over_http(mcp_address), api_key(group, "publish", "read", "admin"), say)
+
+
+def test_nobody_comes_in_without_a_key(mcp_address: str) -> None:
+    for headers in ({}, {"Authorization": "Bearer jiyi_wrong"}, {"Authorization": "Basic eA=="}):
+        answer = httpx2.post(mcp_address, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers)
+        assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+
+
+def test_a_page_of_another_site_cannot_use_it(mcp_address: str, api_key: KeyMaker, group: str) -> None:
+    """DNS rebinding: the name of another site that leads to this machine."""
+    headers = {"Authorization": f"Bearer {api_key(group, 'read')}", "Host": "evil.example", "Accept": "application/json, text/event-stream"}
+    answer = httpx2.post(mcp_address, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers)
+    assert answer.status_code == 421
+
+
+def test_the_command_says_what_it_needs(address: str) -> None:
+    import subprocess
+
+    env = {**os.environ, "JIYI_URL": address, "JIYI_KEY": ""}
+    done = subprocess.run([sys.executable, "-m", "jiyi", "mcp"], env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "JIYI_KEY: set it to an API key" in done.stderr

@@ -1,0 +1,78 @@
+"""The TypeScript example: its client is generated from the live service's document, compiled, and run; the document passes a linter."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workers import ephemeral
+
+SOURCE = Path(__file__).resolve().parents[3] / "examples" / "typescript"
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("node") is None or shutil.which("npm") is None, reason="needs node and npm"),
+    pytest.mark.timeout(600),  # of the registry's, mostly
+]
+
+
+@pytest.fixture(scope="module")
+def address(database: Any, _workers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with ephemeral.served(tmp_path_factory.mktemp("web")) as (port, _process):
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example beside its packages, in a folder of its own."""
+    folder = tmp_path_factory.mktemp("typescript")
+    for path in SOURCE.iterdir():
+        if path.is_file() and path.name != "jiyi.d.ts":
+            shutil.copy(path, folder)
+    run(folder, "npm", "ci", "--no-audit", "--no-fund")
+    return folder
+
+
+def run(folder: Path, *command: str, **env: str) -> str:
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_generated_client_is_compiled_and_does_what_it_says(
+    project: Path, address: str, api_key: Callable[..., str], group: str
+) -> None:
+    run(project, "npm", "run", "generate", JIYI_URL=address)
+    run(project, "npm", "run", "check")
+    said = run(project, "node", "quickstart.mjs", JIYI_URL=address, JIYI_KEY=api_key(group, "publish", "read"))
+    assert said.splitlines() == [
+        "told: 3 memories",
+        "What does Klaus read? → Klaus is reading a book on gentrification",
+        "论文什么时候交？ → 克劳斯答应周五之前把论文交给玛丽亚",
+    ]
+
+
+def test_what_is_wrong_is_said(project: Path, address: str) -> None:
+    for key, sentence in (("", "JIYI_KEY: set it to an API key"), ("jiyi_wrong", "401: ")):
+        done = subprocess.run(
+            ["node", "quickstart.mjs"],
+            cwd=project,
+            env={**os.environ, "JIYI_URL": address, "JIYI_KEY": key},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode != 0
+        assert sentence in done.stderr
+
+
+def test_the_document_passes_a_linter_without_a_warning(project: Path, address: str) -> None:
+    said = run(project, "npm", "run", "lint", JIYI_URL=address)
+    assert "Your API description is valid" in said
+    assert "warning" not in said.lower().replace("deprecation warning", ""), said

@@ -1,0 +1,75 @@
+"""What tests of an agent's growth by itself share: turns said, work done, what is there looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import text
+
+from jiyi.protocol.growth.pains import ListPains, PainDetail, PainId, PainPoint
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.growth.owing import FOLLOW_PROFILE, MERGE_PAINS, SOLVE_PAIN
+from models.growth.pains import actions
+from tasks.framework.work import Batch, run_until_idle
+from tasks.growth.identity import follow_profile
+from tasks.growth.pains import merge_pains, solve_pain
+from tests.integration.conversations import talk
+
+AGENT = "helper"
+#: Said before what matters: extraction waits for four turns.
+SMALL_TALK = ["Hello there.", "Nice weather.", "Well then."]
+#: Three turns that tell of the same trouble.
+TROUBLE = ["导出报表总是失败", "报表导出又失败了", "每次导出报表都报错"]
+WORK: tuple[tuple[str, Callable[[Batch], None]], ...] = (
+    (MERGE_PAINS, merge_pains),
+    (SOLVE_PAIN, solve_pain),
+    (FOLLOW_PROFILE, follow_profile),
+)
+_days = iter(range(1, 10_000))
+
+
+def say(group: str, *said: str | tuple[str, str], **fields: Any) -> list[Any]:
+    """Turns of a session, each call a day later than the one before; whatever follows from them is done."""
+    start = fields.pop("start", talk.START + timedelta(days=next(_days)))
+    ids = talk.say(group, *said, start=start, **fields)
+    grow()
+    return ids
+
+
+def grow() -> None:
+    """Do all that is owed of extraction and of growth, due or not."""
+    hurry()
+    talk.run()
+    for kind, handler in WORK:
+        run_until_idle(kind, handler)
+
+
+def hurry() -> None:
+    with unit_of_work() as connection:
+        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE due_at > now()"))
+
+
+def actor(group: str, name: str = "user:mia") -> Actor:
+    return Actor(group, name)
+
+
+def pains(group: str, **wanted: Any) -> list[PainPoint]:
+    return actions.list_pains.perform(actor(group), ListPains(**wanted)).pains
+
+
+def pain(group: str) -> PainDetail:
+    """The only pain point of the group."""
+    [found] = pains(group)
+    return actions.get_pain.perform(actor(group), PainId(pain_id=found.pain_id))
+
+
+def rows(statement: str, **parameters: Any) -> list[dict[str, Any]]:
+    with unit_of_work() as connection:
+        return [dict(row) for row in connection.execute(text(statement), parameters).mappings()]
+
+
+def later(days: int) -> datetime:
+    return talk.START + timedelta(days=days)

@@ -1,0 +1,70 @@
+"""The pages on skills and workflows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.conftest import SignIn
+from tests.integration.growth.growing import AGENT, STEPS, artifacts, chain, end, experienced, feedback, run, save
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+
+@pytest.fixture
+def grown(group: str) -> str:
+    experienced(group)
+    for session in ("s1", "s2", "s3"):
+        save([*chain(group, session, "search", "mail"), end(group, session)])
+    run()
+    save([feedback(group, artifacts(group)[0].id, comment="worked at once")])
+    run()
+    return group
+
+
+def test_the_list_shows_what_waits(grown: str, sign_in: SignIn) -> None:
+    browser = sign_in("viewer", groups=[grown])
+    page = browser.get("/growth", query_string={"group": grown})
+    assert page.status_code == 200
+    assert "printer" in page.text
+    found: Any = browser.get("/growth.json", query_string={"group": grown, "kind": "workflows", "status": "pending"}).json
+    assert [row["name"] for row in found["rows"]] == ["search → mail"]
+
+
+def test_the_page_of_one_shows_evidence_pattern_candidate_gate_and_trust(grown: str, sign_in: SignIn) -> None:
+    [skill] = artifacts(grown)
+    page = sign_in("admin", groups=[grown]).get(f"/growth/skills/{skill.id}", query_string={"group": grown})
+    assert page.status_code == 200
+    for text in (*STEPS, "worked at once", "proposed", "feedback_given", "Confirm", "Decline"):
+        assert text in page.text, text
+    [workflow] = artifacts(grown, "pipeline")
+    page = sign_in("viewer", groups=[grown]).get(f"/growth/workflows/{workflow.id}", query_string={"group": grown})
+    assert page.status_code == 200
+    assert "find the invoice" in page.text
+    assert "Decline" not in page.text
+
+
+def test_two_people_confirm_at_once(grown: str, sign_in: SignIn) -> None:
+    [skill] = artifacts(grown)
+    first, second = sign_in("admin", groups=[grown]), sign_in("admin", groups=[grown])
+    where = {"path": f"/growth/skills/{skill.id}/accept", "query_string": {"group": grown}, "data": {"reason": "good"}}
+    assert first.post(**where).status_code in (204, 303)
+    answer = second.post(**where)
+    assert answer.status_code == 409
+    assert "decided by" in answer.text
+
+
+def test_the_page_of_an_agent_shows_patterns_and_trajectories(grown: str, sign_in: SignIn) -> None:
+    page = sign_in("viewer", groups=[grown]).get(f"/growth/agents/{grown}/{AGENT}")
+    assert page.status_code == 200
+    assert "find the invoice" in page.text
+    assert sign_in("viewer", groups=[grown]).get(f"/growth/agents/{grown}/nobody").status_code == 404
+
+
+def test_another_groups_skill_is_not_found(grown: str, sign_in: SignIn) -> None:
+    [skill] = artifacts(grown)
+    stranger = sign_in("admin", groups=[f"{grown}-other"])
+    asked = {"group": f"{grown}-other"}
+    assert stranger.get(f"/growth/skills/{skill.id}", query_string=asked).status_code in (403, 404)
+    assert stranger.post(f"/growth/skills/{skill.id}/accept", query_string=asked).status_code in (403, 404)

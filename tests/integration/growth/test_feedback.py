@@ -1,0 +1,74 @@
+"""Votes, trust and recommendations."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from jiyi.errors import NotFound
+from jiyi.protocol.growth.artifacts import ArtifactId, EvolutionQuery, GiveFeedback, TrustQuery, TrustState, VotesQuery
+from models.db.actions import Actor
+from models.growth.artifacts import actions
+from models.growth.skills import actions as skills
+from tests.integration.growth.growing import artifacts, experienced, feedback, run, save
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+
+@pytest.fixture
+def skill(group: str) -> object:
+    experienced(group)
+    run()
+    return artifacts(group)[0].id
+
+
+def trust(group: str) -> TrustState:
+    [found] = actions.list_trust.perform(Actor(group, "test"), TrustQuery()).rows
+    return found
+
+
+def kinds(group: str) -> list[str]:
+    return [row.kind for row in actions.list_events.perform(Actor(group, "test"), EvolutionQuery()).rows][::-1]
+
+
+def test_votes_that_come_as_events_are_counted(group: str, skill: object) -> None:
+    save([feedback(group, skill), feedback(group, skill, "negative"), feedback(group, skill, "neutral")])
+    run()
+    assert (trust(group).trust_score, trust(group).total, trust(group).neutral) == (0.5, 2, 1)
+
+
+def test_the_same_vote_twice_counts_once(group: str, skill: object) -> None:
+    vote = feedback(group, skill)
+    save([vote])
+    save([vote])
+    run()
+    asked = GiveFeedback(artifact="skill", artifact_id=skill, sentiment="positive", id=vote.event_id)
+    actions.give.perform(Actor(group, "test"), asked)
+    assert trust(group).total == 1
+    assert kinds(group).count("feedback_given") == 1
+
+
+def test_five_votes_recommend_once_and_nothing_acts(group: str, skill: object) -> None:
+    save([feedback(group, skill) for _ in range(5)])
+    run()
+    assert trust(group).recommendation == "promote"
+    save([feedback(group, skill)])
+    run()
+    assert kinds(group).count("recommended") == 1
+    assert artifacts(group)[0].status == "pending"
+
+
+def test_a_vote_on_a_deleted_skill_is_refused_or_noted(group: str, skill: object) -> None:
+    skills.delete.perform(Actor(group, "test"), ArtifactId(id=skill))
+    with pytest.raises(NotFound, match="may have been deleted"):
+        actions.give.perform(Actor(group, "test"), GiveFeedback(artifact="skill", artifact_id=skill, sentiment="positive"))
+    save([feedback(group, skill)])
+    assert run() == 1
+    assert kinds(group)[-1] == "feedback_ignored"
+    assert actions.list_votes.perform(Actor(group, "test"), VotesQuery(id=skill)).rows == []
+
+
+def test_a_vote_on_nothing_is_refused(group: str) -> None:
+    with pytest.raises(NotFound):
+        actions.give.perform(Actor(group, "test"), GiveFeedback(artifact="pipeline", artifact_id=uuid4(), sentiment="positive"))

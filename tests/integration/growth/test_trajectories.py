@@ -1,0 +1,140 @@
+"""Steps as they come, and the trajectories and workflows that come of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import text
+
+from jiyi.protocol.growth.trajectories import StepsQuery, TrajectoriesQuery, TrajectoryState
+from jiyi.settings import get_settings
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.growth.trajectories import actions
+from models.growth.trajectories.storing import COMPRESS
+from models.operations import prune
+from tests.integration.growth.growing import AGENT, artifacts, chain, end, owed, run, save, step
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+
+def trajectories(group: str) -> list[TrajectoryState]:
+    """Oldest first."""
+    return actions.list_trajectories.perform(Actor(group, "test"), TrajectoriesQuery(agent_id=AGENT)).rows[::-1]
+
+
+def stored_steps(group: str, session_id: str = "s1") -> list[int]:
+    found = actions.list_steps.perform(Actor(group, "test"), StepsQuery(agent_id=AGENT, session_id=session_id))
+    return [one.step_index for one in found.rows]
+
+
+def test_steps_wait_for_silence(group: str) -> None:
+    save(chain(group, "s1", "search", "mail"))
+    [work] = owed(COMPRESS)
+    assert work["due_at"] > datetime.now(UTC) + timedelta(minutes=get_settings().trajectory_silence_minutes - 1)
+    assert run() == 0
+
+
+def test_the_end_of_a_session_compresses_it_at_once(group: str) -> None:
+    save([*chain(group, "s1", "search", "mail"), end(group)])
+    run()
+    [one] = trajectories(group)
+    assert (one.steps, one.tools_used, one.outcome, one.satisfaction) == (6, ["search", "mail"], "success", "neutral")
+    assert [link.tool for link in one.execution_chain] == [None, "search", "mail", None]
+    assert owed(COMPRESS) == []
+
+
+def test_silence_compresses(group: str) -> None:
+    save(chain(group, "s1", "search"))
+    age(group, minutes=31)
+    run()
+    assert len(trajectories(group)) == 1
+
+
+def test_compaction_compresses_what_came_before(group: str) -> None:
+    save(chain(group, "s1", "search"))
+    save([step(group, 10, "user_request", input="and now?", compacted=True)])
+    run()
+    [one] = trajectories(group)
+    assert one.steps == 4
+    assert len(owed(COMPRESS)) == 1  # the rest waits
+    save([step(group, 11, "generation", output="done"), end(group)])
+    run()
+    assert [one.steps for one in trajectories(group)] == [4, 2]
+
+
+def test_steps_out_of_order_are_put_in_order(group: str) -> None:
+    for one in reversed(chain(group, "s1", "search", "mail")):
+        save([one])
+    save([end(group)])
+    run()
+    [one] = trajectories(group)
+    assert [link.tool for link in one.execution_chain] == [None, "search", "mail", None]
+    assert stored_steps(group) == list(range(6))
+
+
+def test_steps_told_twice_count_once(group: str) -> None:
+    events = chain(group, "s1", "search")
+    save(events)
+    save(events)
+    again = [one.model_copy(update={"event_id": chain(group, "s1", "search")[0].event_id}) for one in events[:1]]
+    save([*again, end(group)])
+    run()
+    [one] = trajectories(group)
+    assert one.steps == 4
+
+
+def test_a_session_without_steps_has_no_trajectory(group: str) -> None:
+    save([end(group)])
+    assert owed(COMPRESS) == []
+    assert run() == 0
+
+
+def test_secrets_are_masked_before_they_are_stored(group: str) -> None:
+    save([step(group, 0, "user_request", input="my password is Hunter2!x " + "long " * 1_000)])
+    found = actions.list_steps.perform(Actor(group, "test"), StepsQuery(agent_id=AGENT, session_id="s1"))
+    assert "Hunter2" not in found.rows[0].input_summary
+    assert len(found.rows[0].input_summary) == 200
+    with unit_of_work() as connection:
+        assert "Hunter2" not in str(connection.execute(text("SELECT payload FROM events WHERE group_id = :g"), {"g": group}).all())
+
+
+def test_old_steps_are_pruned_and_their_trajectory_stays(group: str) -> None:
+    save([*chain(group, "s1", "search"), end(group)])
+    run()
+    age(group, minutes=8 * 24 * 60)
+    with unit_of_work() as connection:
+        assert prune.delete(connection, "trajectory_events", datetime.now(UTC) - timedelta(days=7), 1_000) >= 4
+    assert stored_steps(group) == []
+    assert len(trajectories(group)) == 1
+
+
+def test_three_runs_in_two_sessions_become_a_workflow(group: str) -> None:
+    save([*chain(group, "s1", "search", "mail"), end(group, "s1")])
+    run()
+    save([*chain(group, "s1", "search", "mail", start=10), end(group, "s1")])
+    run()
+    assert artifacts(group, "pipeline") == []
+    save([*chain(group, "s2", "search", "mail"), end(group, "s2")])
+    run()
+    [workflow] = artifacts(group, "pipeline")
+    assert (workflow.status, workflow.enabled, workflow.tools) == ("pending", False, ["search", "mail"])
+    assert set(workflow.evidence) == {one.id for one in trajectories(group)}
+
+
+def test_runs_that_failed_become_none(group: str) -> None:
+    for session in ("s1", "s2", "s3"):
+        save([*chain(group, session, "search", "mail", ok=False), end(group, session)])
+    run()
+    assert artifacts(group, "pipeline") == []
+
+
+def age(group: str, minutes: float) -> None:
+    """As if everything had come so much earlier."""
+    with unit_of_work() as connection:
+        connection.execute(
+            text("UPDATE trajectory_events SET received_at = received_at - make_interval(mins => :m) WHERE group_id = :g"),
+            {"m": minutes, "g": group},
+        )
+        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE group_id = :g"), {"g": group})

@@ -1,0 +1,349 @@
+"""``JiyiStore`` beside LangGraph's own ``PostgresStore``, on the same server with the same embedder: case by case the same answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+pytest.importorskip("langgraph.store.postgres", reason="needs langgraph and langgraph-checkpoint-postgres (the extra `dev`)")
+
+import psycopg
+from flask import Flask
+from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, Item, MatchCondition, PutOp, SearchOp
+from langgraph.store.base import ListNamespacesOp as ListOp
+from langgraph.store.memory import InMemoryStore
+from langgraph.store.postgres import PostgresStore
+
+from jiyi.errors import InvalidRequest
+from jiyi.integrations.langgraph import JiyiStore
+from jiyi.providers.embedders import embedder
+from tests.integration.client.test_ways import client_of
+from workers.embedded.stack import Stack
+
+Case = Callable[[BaseStore], Any]
+CASES: dict[str, Case] = {}
+DOCS = {
+    "tea": {"text": "Mia drinks oolong tea in the afternoon", "n": 9, "tags": ["drink", "mia"], "ok": True},
+    "kiln": {"text": "The kiln is fired on Fridays", "n": 10, "tags": [], "ok": False},
+    "乌龙": {"text": "米娅下午喝乌龙茶", "n": 2.5, "deep": {"a": 1}, "nothing": None},
+}
+
+
+def case(function: Case) -> Case:
+    CASES[function.__name__] = function
+    return function
+
+
+def told(found: Any) -> Any:
+    """An answer without its times; scores as far as two databases agree."""
+    if isinstance(found, list):
+        return [told(one) for one in found]
+    if isinstance(found, Item):
+        score = getattr(found, "score", None)
+        return type(found).__name__, found.namespace, found.key, found.value, None if score is None else round(score, 4)
+    return found
+
+
+def filled(store: BaseStore) -> BaseStore:
+    for key, value in DOCS.items():
+        store.put(("docs",), key, value)
+    store.put(("docs", "old"), "kiln", {"text": "The old kiln stands in the yard", "n": 1})
+    store.put(("docsother",), "x", {"text": "Elsewhere"})
+    return store
+
+
+def raised(do: Callable[[], Any]) -> str:
+    try:
+        do()
+    except (ValueError, TypeError) as error:
+        return "ValueError" if isinstance(error, ValueError) else "TypeError"
+    return "nothing"
+
+
+@case
+def what_is_put_is_got(store: BaseStore) -> Any:
+    return [told(filled(store).get(("docs",), key)) for key in (*DOCS, "not there")]
+
+
+@case
+def a_put_replaces_the_whole_value(store: BaseStore) -> Any:
+    store.put(("a",), "k", {"x": 1, "y": 2})
+    before = store.get(("a",), "k")
+    store.put(("a",), "k", {"x": 3})
+    after = store.get(("a",), "k")
+    assert before is not None
+    assert after is not None
+    return told(after), after.created_at == before.created_at, after.updated_at > before.updated_at
+
+
+@case
+def a_delete_and_a_put_of_nothing(store: BaseStore) -> Any:
+    filled(store).delete(("docs",), "tea")
+    store.delete(("docs",), "not there")
+    return sorted(item.key for item in store.search(("docs",)))
+
+
+@case
+def the_newest_first_without_a_query(store: BaseStore) -> Any:
+    return told(filled(store).search(("docs",)))
+
+
+@case
+def a_prefix_is_of_whole_labels(store: BaseStore) -> Any:
+    return [told(filled(store).search(prefix)) for prefix in [(), ("docs",), ("docs", "old"), ("doc",), ("docs_",)]]
+
+
+@case
+def pages(store: BaseStore) -> Any:
+    return [told(filled(store).search((), limit=2, offset=offset)) for offset in (0, 2, 4, 6)]
+
+
+@case
+def equal_filters(store: BaseStore) -> Any:
+    filters: list[dict[str, Any]] = [
+        {"n": 9},
+        {"n": 9.0},
+        {"n": "9"},
+        {"ok": True},
+        {"tags": ["drink", "mia"]},
+        {"nothing": None},
+        {"missing": None},
+        {"text": "米娅下午喝乌龙茶"},
+        {"n": {"$eq": 10}, "ok": False},
+        {"n": {"$ne": 10}},
+        {"deep": {"$eq": {"a": 1}}},
+        {"it's": 'a "quoted" name; --'},
+    ]
+    filled(store)
+    return [[item.key for item in store.search(("docs",), filter=one)] for one in filters]
+
+
+@case
+def compared_filters(store: BaseStore) -> Any:
+    for number in range(1, 8):
+        store.put(("n",), f"k{number}", {"n": number, "word": f"w{number}"})
+    filters = [{"n": {"$gt": 3}}, {"n": {"$gte": 3, "$lt": 6}}, {"n": {"$lte": 2}}, {"word": {"$gt": "w5"}}, {"word": {"$lt": "w2"}}]
+    return [[item.key for item in store.search(("n",), filter=one)] for one in filters]
+
+
+@case
+def an_unknown_operator(store: BaseStore) -> Any:
+    return raised(lambda: store.search(("a",), filter={"n": {"$regex": "x"}}))
+
+
+@case
+def the_most_similar_first(store: BaseStore) -> Any:
+    return [told(filled(store).search(("docs",), query=query)) for query in ("oolong tea for Mia", "the kiln")], told(
+        store.search(("docs",), query="乌龙茶")[:1]
+    )
+
+
+@case
+def a_query_with_a_filter_and_a_limit(store: BaseStore) -> Any:
+    filled(store)
+    return told(store.search(("docs",), query="kiln", filter={"n": {"$ne": 10}}, limit=2))
+
+
+@case
+def what_is_not_indexed_is_got_but_not_found(store: BaseStore) -> Any:
+    store.put(("a",), "seen", {"text": "tea"})
+    store.put(("a",), "hidden", {"text": "tea"}, index=False)
+    return told(store.get(("a",), "hidden")), told(store.search(("a",), query="tea")), len(store.search(("a",)))
+
+
+@case
+def paths_of_an_index(store: BaseStore) -> Any:
+    value = {"text": "nothing of this", "parts": [{"said": "oolong tea"}, {"said": "the kiln is hot"}], "meta": {"title": "Glaze"}}
+    store.put(("a",), "parts", value, index=["parts[*].said"])
+    store.put(("a",), "title", value, index=["meta.title"])
+    return told(store.search(("a",), query="oolong tea")), told(store.search(("a",), query="Glaze"))
+
+
+@case
+def a_value_that_changed_is_found_as_it_is(store: BaseStore) -> Any:
+    store.put(("a",), "one", {"text": "oolong tea"})
+    store.put(("a",), "two", {"text": "a yellow glaze"})
+    store.put(("a",), "one", {"text": "a red kiln"})
+    return told(store.search(("a",), query="oolong tea")), told(store.search(("a",), query="a red kiln"))
+
+
+@case
+def namespaces(store: BaseStore) -> Any:
+    for place in [("users", "mia", "notes"), ("users", "mia", "plans"), ("users", "tom", "notes"), ("docs",), ("用户", "米娅")]:
+        store.put(place, "k", {})
+    return [
+        sorted(store.list_namespaces()),
+        store.list_namespaces(prefix=("users",)),
+        store.list_namespaces(suffix=("notes",)),
+        store.list_namespaces(prefix=("users", "*", "notes")),
+        store.list_namespaces(prefix=("users",), max_depth=2),
+        store.list_namespaces(prefix=("users",), limit=1, offset=1),
+        store.list_namespaces(prefix=("user",)),
+        store.list_namespaces(prefix=("users",), suffix=("mia",)),
+        store.list_namespaces(prefix=("用户",)),
+    ]
+
+
+@case
+def a_batch_reads_before_it_writes(store: BaseStore) -> Any:
+    store.put(("a",), "k", {"n": 1})
+    ops = [
+        PutOp(("a",), "k", {"n": 2}),
+        GetOp(("a",), "k"),
+        SearchOp(("a",)),
+        PutOp(("a",), "k", {"n": 3}),
+        PutOp(("b",), "gone", None),
+        ListOp(match_conditions=(MatchCondition("prefix", ("a",)),)),
+    ]
+    return told(store.batch(ops)), told(store.get(("a",), "k"))
+
+
+@case
+def an_empty_batch(store: BaseStore) -> Any:
+    return store.batch([])
+
+
+@case
+def namespaces_that_are_refused(store: BaseStore) -> Any:
+    places: list[Any] = [(), ("a.b",), ("",), ("langgraph",), ("a", 3)]
+    return [raised(lambda place=place: store.put(place, "k", {})) for place in places]
+
+
+@case
+def odd_values(store: BaseStore) -> Any:
+    value = {"": "empty name", "'; DROP TABLE items; --": 1, "emoji": "🍵", "big": 10**15, "small": -1.5e-7, "list": [[], {}, None]}
+    store.put(("a_b", "%"), "key with spaces / ü", value)
+    return told(store.get(("a_b", "%"), "key with spaces / ü")), told(store.search(("a_b",))), told(store.search(("aXb",)))
+
+
+@case
+def time_that_has_come(store: BaseStore) -> Any:
+    store.put(("a",), "short", {"text": "tea"}, ttl=0.001)
+    store.put(("a",), "long", {"text": "tea"}, ttl=60)
+    time.sleep(0.2)
+    return told(store.get(("a",), "short", refresh_ttl=False)), told(store.search(("a",), refresh_ttl=False)), store.list_namespaces()
+
+
+@case
+def the_same_without_waiting(store: BaseStore) -> Any:
+    async def talk() -> Any:
+        await store.aput(("a",), "k", {"text": "tea"}, ttl=5)
+        found = await store.asearch(("a",), query="tea")
+        one = await store.aget(("a",), "k")
+        places = await store.alist_namespaces(prefix=("a",))
+        await store.adelete(("a",), "k")
+        return told(found), told(one), places, await store.aget(("a",), "k")
+
+    return asyncio.run(talk())
+
+
+# Both stores
+
+
+def vectors(texts: list[str]) -> list[list[float]]:
+    return [[float(number) for number in vector] for vector in embedder().passages(texts)]
+
+
+@pytest.fixture(scope="module")
+def address(database: Stack) -> Iterator[str]:
+    """Of a database of its own beside the service's."""
+    assert database.urls is not None
+    url = database.urls.database_url.replace("+psycopg", "")
+    name = f"langgraph_{uuid4().hex[:8]}"
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute(f"CREATE DATABASE {name}".encode())
+        own = psycopg.conninfo.make_conninfo(url, dbname=name)
+        yield own
+        owner.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture
+def theirs(address: str) -> Iterator[PostgresStore]:
+    index: Any = {"dims": len(vectors(["x"])[0]), "embed": vectors, "fields": ["text"]}
+    with PostgresStore.from_conn_string(address, index=index, ttl={"omit_expired": True}) as store:
+        store.setup()
+        store.conn.execute("TRUNCATE store CASCADE")
+        yield store
+
+
+@pytest.fixture(params=["broker", "http"])
+def ours(request: pytest.FixtureRequest, service: str, web_app: Flask, api_key: Callable[..., str]) -> Iterator[JiyiStore]:
+    with client_of(str(request.param), web_app, api_key, service, "publish", "read") as client:
+        yield JiyiStore(client, fields=["text"])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_store_does_what_langgraphs_does(name: str, ours: JiyiStore, theirs: PostgresStore) -> None:
+    assert CASES[name](ours) == CASES[name](theirs)
+
+
+#: Where LangGraph's own two stores do not agree, or what they do harms: what they say, and what we say.
+
+
+def test_numbers_are_compared_as_numbers_as_in_memory_not_as_texts(ours: JiyiStore, theirs: PostgresStore) -> None:
+    memory = InMemoryStore()
+    for store in (ours, theirs, memory):
+        store.put(("n",), "nine", {"n": 9})
+        store.put(("n",), "ten", {"n": 10})
+
+    def above(store: BaseStore) -> list[str]:
+        return [item.key for item in store.search(("n",), filter={"n": {"$gt": 9}})]
+
+    assert (above(ours), above(memory), above(theirs)) == (["ten"], ["ten"], [])
+
+
+def test_an_old_text_finds_no_item_that_is_no_longer_indexed(ours: JiyiStore, theirs: PostgresStore) -> None:
+    for store in (ours, theirs):
+        store.put(("a",), "k", {"text": "oolong tea"})
+        store.put(("a",), "k", {"text": "oolong tea"}, index=False)
+    assert ours.search(("a",), query="oolong tea") == []
+    assert len(theirs.search(("a",), query="oolong tea")) == 1  # by the vector of the value before
+
+
+def test_a_store_without_fields_ignores_queries(ours: JiyiStore) -> None:
+    store = JiyiStore(ours.client, fields=None)
+    store.put(("a",), "k", {"text": "tea"})
+    assert told(store.search(("a",), query="anything")) == [("SearchItem", ("a",), "k", {"text": "tea"}, None)]
+
+
+def test_a_default_time_counts_for_every_put(ours: JiyiStore) -> None:
+    store = JiyiStore(ours.client, ttl={"default_ttl": 0.001, "refresh_on_read": False})
+    store.put(("a",), "k", {})
+    store.put(("a",), "kept", {}, ttl=None)
+    time.sleep(0.2)
+    assert [item.key for item in store.search(("a",))] == ["kept"]
+
+
+def test_what_is_wrong_is_said_with_its_field(ours: JiyiStore) -> None:
+    with pytest.raises(InvalidRequest, match=r"filter: n: unknown operator '\$regex': use \$eq, \$ne"):
+        ours.search(("a",), filter={"n": {"$regex": "x"}})
+    with pytest.raises(InvalidRequest, match="value"):
+        ours.put(("a",), "k", {"it": object()})
+    with pytest.raises(InvalidNamespaceError, match="cannot contain periods"):
+        ours.batch([GetOp(("a.b",), "k")])
+    with pytest.raises(TypeError, match=r"a list of paths, such as \['text'\]"):
+        JiyiStore(ours.client, fields="text")
+
+
+def test_a_graph_keeps_what_its_nodes_put(ours: JiyiStore) -> None:
+    from langgraph.config import get_store
+    from langgraph.graph import END, START, StateGraph
+
+    def remember(state: dict[str, Any]) -> dict[str, Any]:
+        store = get_store()
+        known = [item.value["text"] for item in store.search(("users", "mia"), query=state["said"])]
+        store.put(("users", "mia"), uuid4().hex, {"text": state["said"]})
+        return {"said": state["said"], "known": known}
+
+    graph: Any = StateGraph(dict)
+    graph.add_node("remember", remember)
+    graph.add_edge(START, "remember")
+    graph.add_edge("remember", END)
+    run = graph.compile(store=ours)
+    run.invoke({"said": "I drink oolong tea"})
+    assert run.invoke({"said": "What tea?"})["known"] == ["I drink oolong tea"]

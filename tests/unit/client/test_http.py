@@ -1,0 +1,139 @@
+"""jiyi.client.transports.http without a service: what is sent, what is tried again, what is not loaded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import httpx2
+import pytest
+
+import jiyi
+from jiyi import AsyncClient, Client
+from jiyi.client.transports.http import AsyncHttpTransport, HttpTransport
+from jiyi.client.transports.requests import NewsReader
+from jiyi.errors import BrokerUnavailable, NoAnswer
+from jiyi.settings import Settings
+
+UNKNOWN = {"groups": [], "status": "unknown_agent"}
+ACCEPTED = {"event_ids": [], "accepted": 1, "repeated": 0, "status_url": ""}
+
+
+class Service:
+    """Answers after so many failures, and keeps what it was asked."""
+
+    def __init__(self, answer: Any, *failures: httpx2.Response | Exception) -> None:
+        self.answer, self.failures, self.asked = answer, list(failures), list[httpx2.Request]()
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        self.asked.append(request)
+        if not self.failures:
+            return httpx2.Response(200, json=self.answer)
+        failure = self.failures.pop(0)
+        if isinstance(failure, Exception):
+            raise failure
+        return failure
+
+
+def away() -> httpx2.Response:
+    return httpx2.Response(503, json={"title": "Not available now", "detail": "The database did not answer", "status": 503})
+
+
+def blocking(service: Service, verb: Callable[[Any], Any]) -> Any:
+    http = httpx2.Client(transport=httpx2.MockTransport(service))
+    with Client(transport=HttpTransport("http://service", Settings(), None, "", http)) as client:
+        return verb(client)
+
+
+def awaiting(service: Service, verb: Callable[[Any], Any]) -> Any:
+    async def ask() -> Any:
+        http = httpx2.AsyncClient(transport=httpx2.MockTransport(service))
+        async with AsyncClient(transport=AsyncHttpTransport("http://service", Settings(), None, "", http)) as client:
+            return await verb(client)
+
+    return asyncio.run(ask())
+
+
+BOTH = pytest.mark.parametrize("by", [blocking, awaiting])
+
+
+@BOTH
+def test_what_only_reads_is_asked_again(by: Callable[..., Any]) -> None:
+    service = Service(UNKNOWN, httpx2.ConnectError("refused"), away())
+    assert by(service, lambda client: client.retrieve("klaus", "tea")).status == "unknown_agent"
+    assert len(service.asked) == 3
+
+
+@BOTH
+def test_an_event_is_sent_again_under_its_id(by: Callable[..., Any]) -> None:
+    service = Service(ACCEPTED, httpx2.RemoteProtocolError("cut off"), away())
+    told = by(service, lambda client: client.observe("klaus", "Klaus reads"))
+    assert isinstance(told, UUID)
+    assert {json.loads(request.content)["event_id"] for request in service.asked} == {str(told)}
+    assert len(service.asked) == 3
+
+
+@BOTH
+def test_a_change_is_not_done_twice(by: Callable[..., Any]) -> None:
+    service = Service({}, httpx2.ReadError("cut off"))
+    with pytest.raises(BrokerUnavailable):
+        by(service, lambda client: client.reflect("klaus"))
+    assert len(service.asked) == 1
+
+
+@BOTH
+def test_in_the_end_it_is_given_up(by: Callable[..., Any]) -> None:
+    service = Service(UNKNOWN, *[away()] * 9)
+    with pytest.raises(BrokerUnavailable):
+        by(service, lambda client: client.retrieve("klaus", "tea"))
+    assert len(service.asked) == 3
+    slow = Service(UNKNOWN, httpx2.ReadTimeout("slow"))
+    with pytest.raises(NoAnswer):
+        by(slow, lambda client: client.retrieve("klaus", "tea", timeout=1))
+    assert len(slow.asked) == 1
+
+
+@BOTH
+def test_the_version_is_told(by: Callable[..., Any]) -> None:
+    service = Service(UNKNOWN)
+    by(service, lambda client: client.retrieve("klaus", "tea"))
+    assert service.asked[0].headers["User-Agent"].startswith(f"jiyi-python/{jiyi.__version__} Python/3.")
+
+
+def test_over_http_neither_celery_nor_kombu_is_loaded() -> None:
+    code = """
+import sys
+from jiyi import Client, JiyiError
+with Client(url="http://127.0.0.1:9", key="") as client:
+    try:
+        client.observe("klaus", "Klaus reads")
+    except JiyiError as error:
+        print(error.code)
+print([name for name in ("celery", "kombu", "redis", "amqp", "numpy") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines() == ["broker_unavailable", "[]"]
+
+
+def test_news_is_read_line_by_line() -> None:
+    lines = [
+        "retry: 2000",
+        "event: stream.opened",
+        'data: {"kept":1000}',
+        "",
+        ": a comment",
+        "",
+        "id: 1-0",
+        "event: a",
+        'data: {"b": 1}',
+        "",
+    ]
+    assert [(news.id, news.kind, news.data) for news in NewsReader().read_all(lines)] == [
+        ("", "stream.opened", {"kept": 1000}),
+        ("1-0", "a", {"b": 1}),
+    ]

@@ -1,0 +1,159 @@
+"""Times in words: the grammar of both languages, and who asks for what (ZC-90 … ZC-96, K-37)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from rich.console import Console
+
+from bench import schedule as bench
+from jiyi.growth.schedules.parse import READ_CHARS, has_schedule_intent, parse
+from jiyi.growth.schedules.types import Ambiguous, Exact, ParsedSchedule, Unclear
+
+SHANGHAI = "Asia/Shanghai"
+#: A Wednesday.
+NOW = datetime(2026, 3, 4, 10, tzinfo=ZoneInfo(SHANGHAI))
+
+
+def read(text: str, now: datetime = NOW, tz: str = SHANGHAI) -> ParsedSchedule:
+    found = parse(text, now, tz)
+    assert not isinstance(found, Unclear), found
+    return found.schedule if isinstance(found, Exact) else found.schedules[0]
+
+
+@pytest.mark.parametrize("text", bench.TABLE)
+def test_the_table_of_the_schedule_grammar(text: str) -> None:
+    certainty, crons = bench.TABLE[text]
+    sure, found = bench.readings(text, datetime.fromisoformat(bench.TABLE_NOW), bench.TABLE_TZ)
+    assert {one.cron for one in found[: None if certainty == "ambiguous" else 1]} == set(crons)
+    assert sure == certainty or not certainty
+
+
+def test_zc_91_exact_ambiguous_and_unclear() -> None:
+    assert isinstance(parse("每天早上9点提醒我查房", NOW, SHANGHAI), Exact)
+    assert isinstance(parse("每天3点提醒我", NOW, SHANGHAI), Ambiguous)
+    assert parse("每天25点提醒我", NOW, SHANGHAI) == Unclear("there is no 25:00", asked=True)
+
+
+def test_zc_92_what_a_parsed_schedule_holds() -> None:
+    found = read("每天早上9点提醒我查房")
+    assert (found.kind, found.cron, found.tz, found.description, found.task) == ("cron", "0 9 * * *", SHANGHAI, "每天早上9点", "查房")
+    assert found.target == "reminder"
+    assert 0 < found.confidence <= 1
+    assert read("每周日晚上10点备份").target == "agent"
+    assert read("Run the workflow cleanup every day at 3am").target == "workflow"
+
+
+@pytest.mark.parametrize(
+    ("words", "hour"), [("凌晨3点", 3), ("早上9点", 9), ("中午1点", 13), ("下午3点", 15), ("傍晚6点", 18), ("晚上8点", 20)]
+)
+def test_zc_94_parts_of_the_day(words: str, hour: int) -> None:
+    assert read(f"每天{words}提醒我").cron == f"0 {hour} * * *"
+
+
+def test_zc_95_intent_is_asking_not_naming() -> None:
+    assert has_schedule_intent("每天早上9点提醒我查房", NOW, SHANGHAI)
+    assert has_schedule_intent("每天25点提醒我", NOW, SHANGHAI)
+    for text in ("我每天早上6点起床", "The meeting is at 3pm tomorrow", "Remind me why we left last year", "医生提醒我每天吃药"):
+        assert not has_schedule_intent(text, NOW, SHANGHAI)
+
+
+@pytest.mark.parametrize("text", ["不用每天提醒我了", "Don't remind me tomorrow", "取消明天早上8点的提醒", "stop waking me at 6"])
+def test_declining_a_reminder_is_none(text: str) -> None:
+    assert not has_schedule_intent(text, NOW, SHANGHAI)
+
+
+@pytest.mark.parametrize(
+    ("text", "task"),
+    [
+        ("明天下午2点提醒我开会", "开会"),
+        ("remind me tomorrow at 9am to call Tom Hanks", "call Tom Hanks"),
+        ("Every day at 8pm, back up the database.", "back up the database"),
+    ],
+)
+def test_zc_96_the_task_is_the_text_without_the_time(text: str, task: str) -> None:
+    assert read(text).task == task
+
+
+def test_k_37_once_and_intervals_that_cron_cannot_say() -> None:
+    once = read("明天下午2点提醒我开会")
+    assert once.kind == "once"
+    assert once.at == datetime(2026, 3, 5, 14, tzinfo=ZoneInfo(SHANGHAI))
+    step = read("每45分钟提醒我喝水")
+    assert (step.kind, step.every_seconds, step.cron) == ("interval", 2_700, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("下周三早上9点提醒我", 11),
+        ("remind me next Wednesday at 9am", 11),
+        ("周三早上9点提醒我", 11),  # today's nine is over
+        ("周三晚上9点提醒我", 4),
+        ("这周日早上9点提醒我", 8),
+        ("今晚零点提醒我", 5),
+        ("remind me at midnight", 5),
+    ],
+)
+def test_weeks_begin_on_monday_and_midnight_is_the_next(text: str, day: int) -> None:
+    at = read(text).at
+    assert at is not None
+    assert at.day == day
+
+
+@pytest.mark.parametrize(
+    "text", ["2月30日提醒我", "4月31号早上8点提醒我", "每月32号提醒我", "明天9点75分叫我", "wake me at 7:75", "remind me on June 31"]
+)
+def test_bad_input_times_that_do_not_exist_are_unclear(text: str) -> None:
+    found = parse(text, NOW, SHANGHAI)
+    assert isinstance(found, Unclear)
+    assert found.asked
+
+
+def test_bad_input_the_31st_comes_only_in_months_that_have_one() -> None:
+    assert read("每月31号晚上8点提醒我").cron == "0 20 31 * *"
+
+
+def test_bad_input_leap_day() -> None:
+    at = read("2月29日早上9点提醒我").at
+    assert at is not None
+    assert (at.year, at.month, at.day) == (2028, 2, 29)
+
+
+def test_bad_input_a_time_that_a_clock_change_skips() -> None:
+    at = read("remind me tomorrow at 2:30 am", datetime(2026, 3, 7, 17, tzinfo=UTC), "America/New_York").at
+    assert at is not None
+    assert at.isoformat() == "2026-03-08T03:30:00-04:00"
+
+
+def test_bad_input_a_time_that_comes_twice_is_the_first() -> None:
+    at = read("remind me tomorrow at 1:30 am", datetime(2026, 10, 31, 16, tzinfo=UTC), "America/New_York").at
+    assert at is not None
+    assert at.isoformat() == "2026-11-01T01:30:00-04:00"
+
+
+@pytest.mark.parametrize("tz", ["Mars/Olympus", "", "../etc/passwd", "Asia/Shanghai\x00"])
+def test_bad_input_an_unknown_time_zone(tz: str) -> None:
+    with pytest.raises(ValueError, match="time zone"):
+        parse("每天早上9点提醒我", NOW, tz)
+
+
+@pytest.mark.parametrize("text", ["", "⏱", "\x00\x01", "点" * 9_000, "提醒我" * 3_000, "每" * 9_999, "remind me at " * 2_000, "😀" * 5_000])
+def test_strange_messages_are_no_request_and_no_error(text: str) -> None:
+    parse(text, NOW, SHANGHAI)
+    assert len(text[:READ_CHARS]) <= READ_CHARS
+
+
+def test_the_labelled_sentences_are_read_as_labelled() -> None:
+    found = bench.judged(bench.OWN, Console(quiet=True))
+    assert found["of"] >= 240
+    assert found["right"] >= 0.95
+
+
+def test_cron_is_compared_as_sets_of_values() -> None:
+    assert bench.fields("0 9 * * 1-5") == bench.fields("0 9 * * 1,2,3,4,5")
+    assert bench.fields("*/30 * * * 7") == bench.fields("0,30 * * * 0")
+    assert bench.seconds_of("0 */2 * * *") == 7_200
+    assert bench.seconds_of("0 9 * * *") is None

@@ -1,0 +1,121 @@
+"""Workflows: chains that worked, as YAML, run with the caller's functions (ZC-71)."""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import Any
+from uuid import UUID
+
+import pytest
+import yaml
+
+from jiyi.errors import InvalidRequest
+from jiyi.growth.trajectories.compress import compress
+from jiyi.growth.workflows import pipelines
+from jiyi.growth.workflows.compose import Ran, chains, draft, runs_of, tools_of
+from jiyi.growth.workflows.yaml_text import Workflow, from_yaml
+from tests.unit.growth.steps import run as steps
+
+TEXT = "name: two\nsteps:\n- {tool: search, inputs: {q: x}}\n- {tool: mail, inputs: {text: $previous}, on_error: %s}\n"
+
+
+def ran(number: int, session: str, *tools: str, **fields: Any) -> Ran:
+    made = compress(steps(*tools, **fields), lambda _said: "neutral")
+    assert made is not None
+    return Ran(UUID(int=number + 1), session, made)
+
+
+def three(*tools: str) -> list[Ran]:
+    return [ran(n, f"s{n % 2}", *tools) for n in range(3)]
+
+
+def test_three_runs_of_two_sessions_are_a_pattern() -> None:
+    [found] = chains(three("search", "mail"))
+    assert (found.title, found.total_reuse, found.sessions, found.confidence) == ("search → mail", 3, 2, 0.8)
+
+
+def test_fewer_runs_one_session_one_step_or_failures_are_none() -> None:
+    assert chains(three("search", "mail")[:2]) == []
+    assert chains([ran(n, "s", "search", "mail") for n in range(3)]) == []
+    assert chains(three("search")) == []
+    assert chains([ran(n, f"s{n}", "search", "mail", ok=False) for n in range(3)]) == []
+
+
+def test_other_orders_are_other_chains() -> None:
+    assert len(chains([*three("search", "mail"), *three("mail", "search")])) == 2
+    assert tools_of(ran(0, "s", "a", "b", "a").trajectory) == ("a", "b", "a")
+
+
+def test_the_workflow_is_yaml_that_can_be_read() -> None:
+    runs = three("search", "mail")
+    [pattern] = chains(runs)
+    made = draft(pattern, runs_of(pattern, runs))
+    read = from_yaml(made.body)
+    assert [(step.tool, step.inputs, step.on_error) for step in read.steps] == [
+        ("search", {"input": "with search"}, "stop"),
+        ("mail", {"input": "with mail"}, "stop"),
+    ]
+    assert read.triggers == made.triggers == ["find the invoice"]
+    assert len(made.body) >= 100
+
+
+def test_chinese_and_quotes_survive() -> None:
+    runs = [ran(n, f"s{n}", "搜索", "发送: 'x'", request='找出: "发票"\n# 然后') for n in range(3)]
+    [pattern] = chains(runs)
+    assert Workflow.model_validate(yaml.safe_load(draft(pattern, runs).body)).steps[1].tool == "发送: 'x'"
+
+
+def test_a_run_passes_on_what_the_step_before_gave() -> None:
+    sent: list[str] = []
+    done = pipelines.run(
+        TEXT % "stop", {"search": lambda q: q.upper(), "mail": lambda text, to: sent.append(to + text)}, inputs={"mail": {"to": ">"}}
+    )
+    assert (done.completed, [step.state for step in done.steps], sent) == (True, ["done", "done"], [">X"])
+
+
+@pytest.mark.parametrize(
+    ("on_error", "completed", "state", "calls"), [("stop", False, "failed", 1), ("skip", True, "skipped", 1), ("retry", False, "failed", 2)]
+)
+def test_a_step_that_fails(on_error: str, completed: bool, state: str, calls: int) -> None:
+    tried: list[str] = []
+
+    def mail(text: str) -> None:
+        tried.append(text)
+        raise ValueError("no network")
+
+    done = pipelines.run(TEXT % on_error, {"search": lambda q: q, "mail": mail})
+    assert (done.completed, done.steps[1].state, len(tried)) == (completed, state, calls)
+    assert done.steps[1].error == "ValueError: no network"
+    assert done.output == "x"
+
+
+def test_a_step_that_hangs_is_left_behind() -> None:
+    forever = Event()
+    done = pipelines.run(TEXT % "retry", {"search": lambda q: forever.wait(30), "mail": lambda text: text}, step_seconds=0.05)
+    forever.set()
+    assert (done.completed, [step.state for step in done.steps]) == (False, ["timed_out"])
+
+
+@pytest.mark.parametrize(
+    ("text", "tools", "says"),
+    [
+        (TEXT % "stop", {"search": len}, "tools: 'mail' is missing"),
+        ("name: x\nsteps: []", {}, "steps"),
+        ("steps: [{tool: a}]", {}, "name"),
+        ("name: x\nsteps: [{tool: a, run: rm}]", {"a": len}, "run"),
+        ("{", {}, "cannot be read"),
+        ("- just\n- a list", {}, "value"),
+        ("!!python/object/apply:os.system ['true']", {}, "cannot be read"),
+        ("name: &a [x]\nsteps: *a", {}, "alias"),
+        ("x" * 200_000, {}, "shorten"),
+    ],
+)
+def test_what_is_no_workflow_is_refused_before_anything_runs(text: str, tools: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidRequest, match=says):
+        pipelines.run(text, tools)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 4_000])
+def test_times_have_bounds(seconds: float) -> None:
+    with pytest.raises(InvalidRequest, match="step_seconds"):
+        pipelines.run("name: x\nsteps: [{tool: a}]", {"a": lambda: 1}, step_seconds=seconds)

@@ -1,0 +1,72 @@
+"""jiyi.retrieval.renewal: of two statements about what is asked, the older is said anew, however differently they are worded."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from jiyi.retrieval.ordering import APART, Shown
+from jiyi.retrieval.renewal import ENOUGH, LEAST_ALIKE, LEAST_RELEVANT, renewed
+
+DAY = 86_400.0
+
+
+def by(question: str, *texts: str, alike: float = 0.25, relevance: tuple[float, ...] = (), apart: float = DAY) -> dict[int, int]:
+    """What is said anew of texts told one after the other, all as alike and as relevant."""
+    shown = [Shown(UUID(int=place + 1), f"Yue: {text}", place * apart, "Yue") for place, text in enumerate(texts)]
+    size = len(texts)
+    likeness = np.full((size, size), alike) + (1 - alike) * np.eye(size)
+    return renewed(question, shown, likeness, np.array(relevance or [0.6] * size))
+
+
+@pytest.mark.parametrize(
+    ("question", "old", "new"),
+    [
+        ("Which phone do I use?", "My Galaxy is dying on me.", "Ben surprised me with an iPhone, so the old one is my mum's."),
+        ("How much coffee do I drink?", "I'm on four espressos a day.", "I caved: one latte a day, no more."),
+        ("我现在住哪里？", "我们租在滨江。", "上周末搬完家了，现在住良渚。"),
+        ("What does my mum do?", "My mother works as a nurse.", "我妈退休了，在小区当保安。"),
+        ("我什么时候飞东京？", "The flight to Tokyo is on May 3.", "航班改到五月九号了。"),
+    ],
+)
+def test_statements_of_the_topic_asked_about_need_no_word_in_common(question: str, old: str, new: str) -> None:
+    assert by(question, old, new) == {0: 1}
+    assert by(question, new, old, apart=-DAY) == {1: 0}
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "later"),
+    [
+        pytest.param("Which phone do I use?", "My Galaxy is fine.", "妈妈的手机字体太小，我给她调大了。", id="of somebody else"),
+        pytest.param("Which phone do I use?", "I've bought a Galaxy.", "Daniel's phone is new now.", id="a thing of somebody else's"),
+        pytest.param("What rent do we pay per month?", "We pay 900 a month in rent.", "The rent stays as is, they said.", id="no amount"),
+        pytest.param("What car do I drive?", "I've sold the Polo for a Golf.", "Somebody scratched the car.", id="no news"),
+        pytest.param("我对什么过敏？", "我对青霉素过敏。", "体检查出来又对芒果过敏了。", id="a list grows"),
+        pytest.param("行李箱的密码是什么？", "行李箱的密码是0209。", "大门密码又换了，现在是0952。", id="another thing's"),
+        pytest.param("Where do I work?", "I work at the museum now.", "I've moved to Leith.", id="another topic"),
+        pytest.param("Where do I live?", "I live in Leith.", "I used to live in Hobart, but my job is here now.", id="how it was before"),
+    ],
+)
+def test_what_renews_nothing(question: str, answer: str, later: str) -> None:
+    assert by(question, answer, later) == {}
+
+
+def test_it_takes_some_likeness_some_relevance_and_some_time() -> None:
+    asked = ("Which phone do I use?", "My Galaxy is dying on me.", "I've got an iPhone now.")
+    assert by(*asked) == {0: 1}
+    assert by(*asked, alike=LEAST_ALIKE - 0.01) == {}
+    assert by(*asked, relevance=(0.6, LEAST_RELEVANT - 0.01)) == {}
+    assert by(*asked, apart=APART - 1) == {}
+    plain = ("Which phone do I use?", "My phone is a Galaxy.", "My phone is an iPhone.")
+    assert by(*plain, alike=ENOUGH - 0.25 + 0.01) == {0: 1}
+    assert by(*plain, alike=ENOUGH - 0.25 - 0.01) == {}
+
+
+def test_of_several_the_newest() -> None:
+    assert by("How much coffee do I drink?", "Three americanos a day.", "I quit coffee.", "One flat white a day now.") == {0: 2, 1: 2}
+
+
+def test_nothing_is_shown() -> None:
+    assert by("Which phone do I use?") == {}

@@ -1,0 +1,54 @@
+"""jiyi.text.topics and jiyi.text.people: what a text is about, and whom it speaks of, in either language."""
+
+from __future__ import annotations
+
+import pytest
+
+from jiyi.text.people import may_be_of, people_in
+from jiyi.text.topics import is_of, topics_of
+
+
+@pytest.mark.parametrize(
+    ("text", "topic"),
+    [
+        ("My Pixel is broken", "phone"),
+        ("我的iPhone手机坏了", "phone"),
+        ("I'm on four americanos a day", "coffee"),
+        ("一天两杯美式", "coffee"),
+        ("房租涨到六千了", "rent"),
+        ("I play the drums", "instrument"),
+        ("WiFi密码换了", "internet"),
+    ],
+)
+def test_topics(text: str, topic: str) -> None:
+    assert topic in topics_of(text)
+    assert is_of(text, topic)
+
+
+def test_a_narrower_topic_hides_the_wider_one_of_a_question() -> None:
+    assert topics_of("Which doctor does my fillings, the dentist?") == {"dentist"}
+    assert topics_of("Which doctor did I see?") == {"doctor"}
+
+
+@pytest.mark.parametrize("text", ["", "ok", "哈哈", "The weather is fine."])
+def test_of_no_topic(text: str) -> None:
+    assert topics_of(text) == frozenset()
+
+
+def test_relations_are_the_same_in_either_language() -> None:
+    assert people_in("我妈妈在成都") == people_in("my mum lives in Chengdu") - {"Chengdu"} == {"mother"}
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "expected"),
+    [
+        ("Where does my brother live?", "弟弟搬到新加坡了", True),
+        ("Where does my brother live?", "My sister lives in Oslo", False),
+        ("Where do I live?", "My brother lives in Oslo", False),
+        ("Where do I live?", "My brother helped me move to Oslo", True),
+        ("Which phone do I use?", "Daniel's own phone is a Nokia", False),
+        ("我住哪里？", "许航说下周搬过来", False),
+    ],
+)
+def test_whom_a_text_may_speak_of(question: str, text: str, *, expected: bool) -> None:
+    assert may_be_of(people_in(question), text) is expected

@@ -1,0 +1,1 @@
+"""Pages on growth: what agents learned, who they are, and what they do by themselves."""

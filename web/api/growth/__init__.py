@@ -1,0 +1,1 @@
+"""The commands on growth over REST: a module for each part."""

@@ -1,0 +1,12 @@
+"""Items: JSON values under a namespace and a key, for programs that keep something of their own."""
+
+from __future__ import annotations
+
+from jiyi.protocol.integrations.items import GetItems, ListNamespaces, PutItems, SearchItems
+from models.items import actions
+from web.api.registry import expose
+
+expose(actions.put_items, "POST", "/items", id="put_items", tag="items", body=PutItems)
+expose(actions.get_items, "POST", "/items/get", id="get_items", tag="items", body=GetItems)
+expose(actions.search_items, "POST", "/items/search", id="search_items", tag="items", body=SearchItems, errors=(504,))
+expose(actions.list_namespaces, "POST", "/items/namespaces", id="list_namespaces", tag="items", body=ListNamespaces)
