@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from jiyi.protocol.conversations.commands import AgentId
@@ -43,7 +45,7 @@ def test_appointments_with_their_next_runs(group: str, scheduled: str, sign_in: 
     assert page.status_code == 200
     for text in ("查房", "每天早上9点", scheduled):
         assert text in page.text, text
-    found = browser.get("/growth/schedules.json", query_string={"group": group}).json
+    found: Any = browser.get("/growth/schedules.json", query_string={"group": group}).json
     assert [len(row["next_runs"]) for row in found["schedules"]] == [3]
     one = browser.get(f"/growth/schedules/{scheduled}", query_string={"group": group})
     assert one.status_code == 200
@@ -56,7 +58,8 @@ def test_the_box_says_how_a_sentence_is_read_and_stores_nothing(group: str, sign
     assert page.status_code == 200
     for text in ("0 15 * * *", "0 3 * * *", "喝水", "ambiguous"):
         assert text in page.text, text
-    assert browser.get("/growth/schedules.json", query_string={"group": group}).json["schedules"] == []
+    found: Any = browser.get("/growth/schedules.json", query_string={"group": group}).json
+    assert found["schedules"] == []
     wrong = browser.get("/growth/schedules", query_string={"group": group, "text": "每天3点提醒我", "tz": "Mars/Olympus"})
     assert wrong.status_code == 400
 

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from jiyi.growth.schedules.next_runs import next_runs
 from jiyi.protocol.growth.schedules import MAX_TEXT_CHARS, ScheduleState
+from models.db.actions import Action
 from models.growth import schedule_actions, schedules
 from web.accounts.identity import need
 from web.admin import inputs
@@ -25,7 +26,7 @@ PAGES = (Page("memory", lazy_gettext("Appointments"), "appointments.page"),)
 PER_PAGE, NEXT_RUNS = 50, 3
 RUNS_SHOWN = 50
 NO_SCHEDULE = lazy_gettext("There is no schedule %(id)s in the group “%(group)s”.")
-_CHANGES = {
+_CHANGES: dict[str, Action[Any, Any]] = {
     "pause": schedule_actions.pause_schedule,
     "resume": schedule_actions.resume_schedule,
     "delete": schedule_actions.delete_schedule,

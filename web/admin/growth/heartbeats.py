@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from jiyi.growth.heartbeat.quiet import is_quiet
 from jiyi.growth.schedules.next_runs import zone_of
+from models.db.actions import Action
 from models.growth import alerts, heartbeat_actions, heartbeats
 from web.accounts.identity import need
 from web.admin.acting import chosen_ids, perform
@@ -51,7 +52,7 @@ def one(connection: Connection, group: str, agent: str) -> dict[str, Any] | None
 def change(agent: str, change: str) -> ResponseReturnValue:
     """Switch it on or off, or have it tick now."""
     need("admin")
-    action = {
+    action: Action[Any, Any] = {
         "enable": heartbeat_actions.enable_heartbeat,
         "disable": heartbeat_actions.disable_heartbeat,
         "tick": heartbeat_actions.tick_heartbeat,
