@@ -159,7 +159,7 @@ def remember(client: Client, talks: Sequence[Talk], console: Console) -> None:
 
 def _stored() -> int:
     with unit_of_work() as connection:
-        return int(connection.execute(text("SELECT count(*) FROM events WHERE type = 'turn.recorded'")).scalar_one())
+        return int(connection.execute(text("SELECT count(*) FROM events WHERE type IN ('turn.recorded', 'turn.step')")).scalar_one())
 
 
 def run(path: Path, limit: int | None, budgets: Sequence[int], console: Console) -> dict[str, dict[str, float]]:

@@ -112,7 +112,7 @@ def remember(client: Client, agents: Sequence[Agent], console: Console) -> dict[
 
 
 def settle() -> None:
-    """Return when nothing is owed any more: memories appraised, added up and thought about.
+    """Return when nothing is owed any more: memories appraised, added up and thought about. Steps of sessions that go on wait on.
 
     Raises:
         TimeoutError: something is still owed after ``SETTLING_SECONDS``.
@@ -120,7 +120,7 @@ def settle() -> None:
     deadline = time.monotonic() + SETTLING_SECONDS
     while time.monotonic() < deadline:
         with whole_service(), unit_of_work() as connection:
-            owed = connection.execute(text("SELECT count(*) FROM pending_work")).scalar_one()
+            owed = connection.execute(_OWED).scalar_one()
         if not owed:
             return
         time.sleep(SETTLING_PAUSE)
@@ -181,3 +181,6 @@ def _requests(agents: Sequence[Agent]) -> Iterator[tuple[str, list[Question]]]:
         for _, same_time in groupby(agent.questions, key=lambda question: question.now):
             for questions in chunks(same_time, TEXTS_A_REQUEST):
                 yield agent.agent_id, questions
+
+
+_OWED = text("SELECT count(*) FROM pending_work WHERE kind <> 'compress' OR due_at <= clock_timestamp()")

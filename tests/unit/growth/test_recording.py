@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from jiyi.conversations.chat.chain import Chain, Exchange
+from jiyi.errors import InvalidEvent
 from jiyi.growth.trajectories.recording import StepRecorder
 from jiyi.growth.trajectories.stage import TrajectoryStage
 from jiyi.protocol import events as wire
@@ -80,6 +83,20 @@ def test_a_megabyte_becomes_a_summary() -> None:
     found = recorder().step("a", "s", "tool_result", tool="read", output="x" * 1_000_000, ok=True)
     assert len(found["payload"]["output"]) == 200
     wire.build(found)
+
+
+@pytest.mark.parametrize("field", ["input", "output"])
+def test_a_megabyte_that_is_published_as_it_is_is_refused_with_its_field(field: str) -> None:
+    event = recorder().step("a", "s", "generation")
+    with pytest.raises(InvalidEvent, match=f"payload.{field}: .*20000 characters"):
+        wire.build({**event, "payload": {**event["payload"], field: "x" * 1_000_000}})
+
+
+@pytest.mark.parametrize("wrong", [{"index": -1}, {"index": "first"}, {"step_type": "thought"}, {"step_type": "tool_call"}, {"ms": -5}])
+def test_a_wrong_step_names_its_field(wrong: dict[str, Any]) -> None:
+    event = recorder().step("a", "s", "generation")
+    with pytest.raises(InvalidEvent, match="index|step_type|tool|ms"):
+        wire.build({**event, "payload": {**event["payload"], **wrong}})
 
 
 def test_compaction_is_told_with_the_next_step() -> None:
