@@ -36,8 +36,9 @@ from bench.support.ranking import DECIMALS, recall_at
 from jiyi.client.client import chunks
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders.local import LocalEmbedder
-from jiyi.retrieval import lexicon, relevance
-from jiyi.retrieval.relevance import Corpus
+from jiyi.retrieval import corpus as columns
+from jiyi.retrieval import lexicon, neighbours, relevance
+from jiyi.retrieval.corpus import Corpus, language_code
 from jiyi.retrieval.scoring import best
 from jiyi.text.tokens import tokens
 from jiyi.text.words import is_idle
@@ -70,7 +71,7 @@ def _scaled(name: str, off: tuple[str, Any] = ("off", 0.0), module: ModuleType =
 
 
 def _shares(factor: float) -> tuple[float, ...]:
-    return tuple(share * factor for share in relevance.NEIGHBOUR_SHARES)
+    return tuple(share * factor for share in neighbours.NEIGHBOUR_SHARES)
 
 
 def changes() -> list[Change]:
@@ -89,23 +90,23 @@ def changes() -> list[Change]:
         Change(relevance, "HOP_FROM", "doubled", 4),
         Change(relevance, "HOP_LEXICAL_SHARE", "less", 0.5),
         Change(relevance, "HOP_LEXICAL_SHARE", "words only", 1.0),
-        Change(relevance, "NEIGHBOUR_SHARES", "halved", _shares(0.5)),
-        Change(relevance, "NEIGHBOUR_SHARES", "doubled", _shares(2)),
-        Change(relevance, "NEIGHBOUR_SHARES", "off", _shares(0)),
-        *_scaled("NEIGHBOUR_FADES", ("off: never fade", math.inf)),
-        Change(relevance, "FLOW", "lower", (0.05, 0.15)),
-        Change(relevance, "FLOW", "higher", (0.15, 0.25)),
-        Change(relevance, "FLOW", "off: lend everything", (-2.0, -1.0)),
+        Change(neighbours, "NEIGHBOUR_SHARES", "halved", _shares(0.5)),
+        Change(neighbours, "NEIGHBOUR_SHARES", "doubled", _shares(2)),
+        Change(neighbours, "NEIGHBOUR_SHARES", "off", _shares(0)),
+        *_scaled("NEIGHBOUR_FADES", ("off: never fade", math.inf), neighbours),
+        Change(neighbours, "FLOW", "lower", (0.05, 0.15)),
+        Change(neighbours, "FLOW", "higher", (0.15, 0.25)),
+        Change(neighbours, "FLOW", "off: lend everything", (-2.0, -1.0)),
         *_scaled("EMPTY_MALUS"),
         *_scaled("ASSISTANT_MALUS"),
         *_scaled("SUBJECT_BONUS"),
         *_scaled("DAY_BONUS"),
         *_scaled("SENTENCE_WEIGHT"),
         *_scaled("SENTENCE_TRUST", ("off: all sentences alike", 0.0)),
-        Change(relevance, "FULL_CONTENT", "halved", 2),
-        Change(relevance, "FULL_CONTENT", "doubled", 8),
-        *_scaled("CENTRE_PRIOR", ("off: no centre", math.inf)),
-        Change(relevance, "CENTRE_PRIOR", "the plain mean", 0),
+        Change(neighbours, "FULL_CONTENT", "halved", 2),
+        Change(neighbours, "FULL_CONTENT", "doubled", 8),
+        *_scaled("CENTRE_PRIOR", ("off: no centre", math.inf), columns),
+        Change(columns, "CENTRE_PRIOR", "the plain mean", 0),
         *_scaled("K1", module=lexicon),
         Change(lexicon, "B", "halved", 0.25),
         Change(lexicon, "B", "doubled", 1.0),
@@ -193,7 +194,7 @@ def corpus_of(agent: Agent, vectors: Vectors) -> Corpus:
     return Corpus.of(
         table,
         words,
-        languages=[relevance.language_code(" ".join(tokens(memory.text))) for memory in memories],
+        languages=[language_code(" ".join(tokens(memory.text))) for memory in memories],
         sessions=[codes.setdefault(memory.session_id, len(codes)) if memory.session_id else -1 for memory in memories],
         created=[memory.occurred_at.timestamp() for memory in memories],
         subjects=[memory.subject for memory in memories],

@@ -101,7 +101,12 @@ def learn(client: Client) -> dict[str, Any]:
     [workflow] = grown(client, "workflow", "pending")
     client.growth.command("workflow_accept", id=workflow["id"])
     mailed: list[str] = []
-    tools: dict[str, Callable[..., Any]] = {"search": lambda **_: "invoice 31", "mail": lambda text="", **_: mailed.append(text) or "sent"}
+
+    def mail(text: str = "", **_: Any) -> str:
+        mailed.append(text)
+        return "sent"
+
+    tools: dict[str, Callable[..., Any]] = {"search": lambda **_: "invoice 31", "mail": mail}
     ran = pipelines.run(workflow["body"], tools, inputs={"mail": {"text": "$previous"}})
     patterns = client.growth.command("evolution_patterns", agent_id=AGENT).model_dump()["rows"]
     return {

@@ -10,8 +10,14 @@ from flask import Flask, Response, redirect, request
 
 from web import languages
 
+#: Whether times are shown in UTC instead of the reader's own zone, which only the browser knows.
+ZONE_COOKIE = "jiyi_zone"
 #: Cookie → parameter of the link that sets it → what it may be; ``auto`` forgets the choice.
-CHOICES = {languages.COOKIE: ("language", (*languages.LANGUAGES, "auto")), "jiyi_theme": ("theme", ("light", "dark", "auto"))}
+CHOICES = {
+    languages.COOKIE: ("language", (*languages.LANGUAGES, "auto")),
+    "jiyi_theme": ("theme", ("light", "dark", "auto")),
+    ZONE_COOKIE: ("zone", ("utc", "local")),
+}
 #: Seconds that a browser keeps a choice: a year.
 KEPT_SECONDS = 365 * 86_400
 
@@ -20,6 +26,11 @@ def theme() -> str | None:
     """``light`` or ``dark``; None: as the system has it."""
     chosen = request.cookies.get("jiyi_theme", "")
     return chosen if chosen in ("light", "dark") else None
+
+
+def zone() -> str:
+    """``utc`` or ``local``."""
+    return "utc" if request.cookies.get(ZONE_COOKIE) == "utc" else "local"
 
 
 def link(**choice: str) -> str:
@@ -32,7 +43,7 @@ def link(**choice: str) -> str:
 def register(app: Flask) -> None:
     app.before_request(_choose)
     app.context_processor(
-        lambda: {"language": languages.language(), "languages": languages.LANGUAGES, "theme": theme(), "preference": link}
+        lambda: {"language": languages.language(), "languages": languages.LANGUAGES, "theme": theme(), "zone": zone(), "preference": link}
     )
 
 

@@ -26,7 +26,7 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"jiyi {jiyi.__version__}\n")
         return
-    warnings.showwarning = _show  # type: ignore[assignment]  # what else it is given is of no use
+    warnings.showwarning = _show  # type: ignore[assignment]
     try:
         from jiyi.cli.app import app  # here, so that Ctrl-C while it loads is answered quietly too
 

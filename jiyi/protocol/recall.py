@@ -77,6 +77,21 @@ class UpdateBody(Request):
         return self
 
 
+class AddMemory(Request):
+    """A memory that somebody adds by hand."""
+
+    agent_id: Name = Field(description="Whose memory.")
+    description: Description = Field(description="What happened, or is so: one statement.")
+    poignancy: float | None = Field(None, ge=1, le=10, allow_inf_nan=False, description="How much it matters, 1 … 10.")
+    event_id: UUID = Field(default_factory=uuid7, description="Its id: the same addition sent twice counts once.")
+
+
+class AddedMemory(BaseModel):
+    """The memory that was added."""
+
+    node_id: UUID
+
+
 class UpdateMemory(UpdateBody):
     """An update, with the memory that it is of."""
 

@@ -5,7 +5,6 @@ Pure, over the few best memories of one answer, best first. The scores stay as t
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.retrieval.scoring import MIN_NORM, Floats, Order
+from jiyi.text.changes import PERHAPS, SAYS
 from jiyi.text.tokens import telling
 
 #: At least so many of the best are looked at, however few are asked for.
@@ -35,24 +35,6 @@ ORDINARY_PRIOR = 5
 MOST_WORDS = 30
 #: Seconds: what is said within one conversation adds to each other rather than that it replaces the other.
 APART = 1_800.0
-
-#: Words by which people say that something is no longer as it was. Alternatives of fixed words: linear in the text.
-_CHANGED = re.compile(
-    r"现在|改[成为到了在去期用]|更改|[又更]换|换[成了到个去]|搬|不再|不用再|已经|又[不没改回停裂]|停了|取消|推迟|提前到|退休|离职|辞[职了掉]|"
-    r"卖了|交给|其实|新[的家]|涨到|降到|回到|变成|原来|以后只|从今|戒[了掉烟酒]|分手|开始|拿到"
-    r"|\b(?:now|no longer|any ?more|instead|change[sd]?|changing|mov(?:ed|es|ing)|switch(?:ed|es|ing)?|quit|stopped|gave up|"
-    r"sold|new|again|turns out|turned out|actually|pushed|postponed|cancell?ed|used to|from now on|from here on|these days|"
-    r"finished|start(?:ed|s|ing)?|became|left|replaced|updated|caved|since)\b",
-    re.IGNORECASE,
-)
-
-#: A state that has changed, perhaps: 了 at the end of a clause says so of anything that happened.
-_MAY_HAVE_CHANGED = re.compile(
-    r"了(?=[。！!？?，,、；;～~\s]|\Z)|[升降涨跌减增]到"
-    r"|\b(?:(?:went|gone|back) (?:up|down|to)|rose|dropped|fell|raised|lowered|traded|swapped|bought|got|broke up|end(?:ed|s)|"
-    r"delayed|resigned|retired|rescheduled|divorced|married)\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +56,12 @@ class Shown:
 
 def says_change(text: str) -> bool:
     """Whether a text has words for something being no longer as it was (now, moved, 改, 不再)."""
-    return _CHANGED.search(text) is not None
+    return SAYS.search(text) is not None
 
 
 def may_say_change(text: str) -> bool:
     """Whether a text has words of a change of state, which most often is none of the attribute that is asked for."""
-    return _MAY_HAVE_CHANGED.search(text) is not None
+    return PERHAPS.search(text) is not None
 
 
 def needed(text: str) -> float:

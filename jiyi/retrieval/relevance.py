@@ -29,15 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.retrieval import likeness
+from jiyi.retrieval.corpus import Corpus, Rows, dense, language_code
 from jiyi.retrieval.lexicon import Lexicon
-from jiyi.retrieval.likeness import LANGUAGE_PRIOR, LANGUAGES, language_sums
+from jiyi.retrieval.likeness import LANGUAGE_PRIOR
+from jiyi.retrieval.neighbours import content
 from jiyi.retrieval.scoring import MIN_NORM, Floats
 from jiyi.text.dates import named_spans
 from jiyi.text.tokens import asked_tokens, tokens
-from jiyi.text.words import language_of, normalise
-
-Rows = NDArray[np.intp]
+from jiyi.text.words import normalise
 
 #: Share of words in the sum with cosine.
 LEXICAL_SHARE = 0.5
@@ -51,19 +50,6 @@ HOP_FROM = 2
 HOP_LEXICAL_SHARE = 0.75
 #: The second hop is worked out for this many of the best memories; for the rest of a large agent it is nothing.
 HOP_POOL = 1_000
-#: Share of a neighbour's score, by how far away it is in the session.
-NEIGHBOUR_SHARES = (0.6, 0.3)
-#: Before and after, at each distance.
-NEIGHBOURS = 2 * len(NEIGHBOUR_SHARES)
-#: Seconds after which a neighbour counts e times less: a conversation goes on, a diary does not.
-NEIGHBOUR_FADES = 900.0
-#: Likeness of turns that follow each other, beyond that of any two: below the first neighbours lend nothing, as in a chat about
-#: this and that (measured: .07 and .12), from the second on everything, as where people talk about something (.16 to .31).
-FLOW = (0.1, 0.18)
-#: Pairs of turns as many as which a conversation is taken to keep to its subject, and as many as are looked at.
-FLOW_PRIOR, FLOW_PAIRS = 10, 500
-#: Telling words from which on a turn is a full neighbour; one with fewer gains and gives in proportion.
-FULL_CONTENT = 4
 #: Standard scores that a memory without telling words loses, one with fewer than ``FULL_CONTENT`` in proportion: it answers nothing.
 EMPTY_MALUS = 1.0
 #: Standard scores that what an assistant said loses: advice, and echoes of what it was told. Not if the question asks for "you".
@@ -81,94 +67,12 @@ SENTENCE_TRUST = 0.125
 MAX_SENTENCES = 8
 #: Fewer tokens say too little to be looked for alone.
 MIN_SENTENCE_TOKENS = 3
-#: Memories beyond which the mean vector is trusted as much as none: few memories say little about their own mean.
-CENTRE_PRIOR = 25
 #: Subjects are looked up by runs of up to this many words, or characters of Chinese.
 MAX_SUBJECT_WORDS = 4
 MAX_SUBJECT_CHARS = 8
 
 _ADDRESSED = re.compile(r"\b(?:you|your|yours)\b|[你您]", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[。！？!?；;：\n]+|: |(?:另外|此外|还有|\balso\b|\band also\b)[，,]?")
-
-
-@dataclass(slots=True)
-class Corpus:
-    """An agent's memories as columns, ``n`` rows."""
-
-    #: ``(n, d)``; a row of zeros where there is no comparable vector.
-    vectors: Float32
-    #: Lengths of the rows, 0 where there is none.
-    lengths: Floats
-    #: Sums of the trusted vectors, each made one long, by language, ``(LANGUAGES, d)``, and of how many.
-    sums: Float32
-    counts: NDArray[np.int64]
-    #: Mean direction of the memories, shrunk towards nothing when they are few: ``(d,)``.
-    centre: Float32
-    #: ``unit row · centre``, and the length of ``unit row - centre``.
-    centre_dots: Floats
-    centred_lengths: Floats
-    lexicon: Lexicon
-    #: ``(n, NEIGHBOURS)``: rows close by in the same session, -1 where there is none, and the share of their scores.
-    #: A share is already multiplied by what both rows say (:func:`content`).
-    near: NDArray[np.int32]
-    shares: Floats
-    #: Code of each row's language, see :func:`language_code`.
-    languages: NDArray[np.int8]
-    #: When each was created, epoch seconds.
-    created: Floats
-    #: Row → code of its subject, -1 without; and the codes by normalised name.
-    subjects: NDArray[np.int32]
-    subject_codes: dict[str, int]
-    #: How far turns keep to the subject of those before, 0 … 1: that much neighbours lend.
-    flow: float
-
-    @classmethod
-    def of(
-        cls,
-        vectors: Float32,
-        lexicon: Lexicon,
-        languages: Sequence[int],
-        sessions: Sequence[int],
-        created: Sequence[float],
-        subjects: Sequence[str | None],
-        trusted: Rows | None = None,
-    ) -> Corpus:
-        """Of memories in the order in which they came; ``trusted`` ones make the centre, by default all with a vector."""
-        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-        mean_of = np.flatnonzero(lengths > MIN_NORM) if trusted is None else trusted
-        spoken = np.array(languages, dtype=np.int8)
-        sums, counts = language_sums(vectors, lengths, mean_of, spoken), np.bincount(spoken[mean_of], minlength=LANGUAGES)
-        centre = centre_of(sums, mean_of.size)
-        times = np.array(created, dtype=np.float64)
-        near, shares = neighbours_of(np.array(sessions, dtype=np.int32), times, np.arange(len(times)), lexicon.contents())
-        codes: dict[str, int] = {}
-        coded = [codes.setdefault(normalise(name), len(codes)) if name else -1 for name in subjects]
-        return cls(
-            vectors,
-            lengths,
-            sums,
-            counts,
-            centre,
-            *project_on_centroid(vectors, lengths, centre),
-            lexicon,
-            near,
-            shares,
-            spoken,
-            times,
-            np.array(coded, dtype=np.int32),
-            codes,
-            flow_of(vectors, lengths, sums, counts, near, shares),
-        )
-
-    def __len__(self) -> int:
-        return int(self.created.size)
-
-    def alike(self, rows: Rows) -> Floats:
-        """How much each of some rows is about the same as each, see :func:`jiyi.retrieval.likeness.alike`; 0 without a vector."""
-        has = self.lengths[rows] > MIN_NORM
-        unit = np.where(has[:, None], self.vectors[rows] / np.maximum(self.lengths[rows], MIN_NORM)[:, None], 0)
-        found = likeness.alike(unit.astype(np.float64), self.languages[rows], self.sums.astype(np.float64), self.counts)
-        return np.where(has[:, None] & has, found, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,78 +88,6 @@ class Relevance:
     second_hop: Floats | None
     neighbours: Floats | None
     named: Floats | None
-
-
-def centre_of(sums: Float32, count: int) -> Float32:
-    """The mean of so many vectors, each made one long, of which these are the sums; shrunk by ``count / (count + CENTRE_PRIOR)``: ``(d,)``.
-
-    Embeddings of one model share a large common direction; without it, what is left tells memories apart.
-    """
-    return np.asarray(sums.sum(axis=0) / (count + CENTRE_PRIOR) if count else sums[0], np.float32)
-
-
-def project_on_centroid(vectors: Float32, lengths: Floats, centre: Float32) -> tuple[Floats, Floats]:
-    """``unit row · centre`` and the length of ``unit row - centre``, of each row; 0 and what follows from it without one."""
-    dots = np.zeros(len(vectors), dtype=np.float64)
-    np.divide(vectors @ centre, lengths, out=dots, where=lengths > MIN_NORM)
-    return dots, np.sqrt(np.maximum(1 - 2 * dots + float(centre @ centre), 0))
-
-
-def content(telling: Sequence[int] | NDArray[np.int32]) -> Floats:
-    """What texts with so many telling words say, 0 (nothing: a greeting, "haha nice") … 1."""
-    return np.minimum(np.asarray(telling, dtype=np.float64) / FULL_CONTENT, 1.0)
-
-
-def neighbours_of(
-    sessions: NDArray[np.int32], created: Floats, node_count: NDArray[np.int64], contents: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], Floats]:
-    """For each row, which rows of the same session (below 0 is none) are close, and the share of their scores.
-
-    Returns two arrays of shape ``(n, NEIGHBOURS)``: for each distance the row before and the row after, -1 where
-    there is none; and their shares, faded by the time between and by how little either says, 0 where there is none.
-    ``contents`` are the numbers of telling words.
-    """
-    says = content(contents)
-    order = np.lexsort((node_count, created, sessions))
-    ordered = sessions[order]
-    near = np.full((sessions.size, NEIGHBOURS), -1, np.int32)
-    shares = np.zeros((sessions.size, NEIGHBOURS))
-    for distance, share in enumerate(NEIGHBOUR_SHARES, start=1):
-        same = (ordered[distance:] == ordered[:-distance]) & (ordered[distance:] >= 0)
-        first, second = order[:-distance][same], order[distance:][same]
-        faded = share * np.exp(-np.abs(created[second] - created[first]) / NEIGHBOUR_FADES) * says[first] * says[second]
-        near[second, 2 * distance - 2], near[first, 2 * distance - 1] = first, second
-        shares[second, 2 * distance - 2], shares[first, 2 * distance - 1] = faded, faded
-    return near, shares
-
-
-def flow_of(vectors: Float32, lengths: Floats, sums: Float32, counts: NDArray[np.int64], near: NDArray[np.int32], shares: Floats) -> float:
-    """How far turns keep to the subject of those before, 0 … 1: by how much more alike they are than any two memories.
-
-    A neighbour says what a turn is about where people talk about something; who says now this and now that has a
-    stranger for a neighbour.
-    """
-    rows = np.flatnonzero((shares[:, 1] > 0) & (lengths > MIN_NORM) & (lengths[near[:, 1]] > MIN_NORM))
-    total = int(counts.sum())
-    if not rows.size or total <= 1:
-        return 1.0
-    rows = rows[:: -(-rows.size // FLOW_PAIRS)]
-    after, weights = near[rows, 1], shares[rows, 1]
-    cosine = np.einsum("ij,ij->i", vectors[rows], vectors[after]) / (lengths[rows] * lengths[after])
-    whole = sums.sum(axis=0, dtype=np.float64)
-    common = min((float(whole @ whole) - total) / (total * (total - 1)), 1 - MIN_NORM)  # of any two, not of one with itself
-    alike = (float(weights @ (cosine - common)) / (1 - common) + FLOW_PRIOR * FLOW[1]) / (float(weights.sum()) + FLOW_PRIOR)
-    return float(np.clip((alike - FLOW[0]) / (FLOW[1] - FLOW[0]), 0, 1))
-
-
-def dense(corpus: Corpus, query: Float32) -> Floats:
-    """Cosine of each row with the query; 0 for rows without a vector."""
-    length = float(np.linalg.norm(query))
-    similarity = np.zeros(len(corpus), dtype=np.float64)
-    if length > MIN_NORM and corpus.vectors.shape[1]:
-        products = corpus.vectors @ query.astype(np.float32, copy=False)
-        np.divide(products, corpus.lengths * length, out=similarity, where=corpus.lengths > MIN_NORM)
-    return similarity
 
 
 def hybrid(
@@ -305,11 +137,6 @@ def standard(values: Floats) -> Floats:
     if deviation < MIN_NORM:
         return np.zeros_like(values)
     return np.asarray(apart / deviation, dtype=np.float64)
-
-
-def language_code(text: str) -> int:
-    """1 for Chinese, 0 for anything else."""
-    return int(language_of(text) == "zh")
 
 
 def standard_within(values: Floats, groups: NDArray[np.int8]) -> Floats:

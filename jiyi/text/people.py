@@ -30,9 +30,12 @@ _RELATIONS = {
     "colleague": r"colleague|coworker|co-worker|同事",
     "friend": r"friend|朋友|闺蜜|哥们",
     "roommate": r"roommate|flatmate|室友",
-    "neighbour": r"neighbou?rs?|邻居",
+    "neighbour": r"neighbour|neighbours|neighbor|neighbors|邻居",
 }
 _RELATION = {name: re.compile(_either(words.split("|"))) for name, words in _RELATIONS.items()}
+_ENGLISH = {word: name for name, words in _RELATIONS.items() for word in words.split("|") if word.isascii()}
+_CHINESE = [(word, name) for name, words in _RELATIONS.items() for word in words.split("|") if not word.isascii()]
+_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 #: A capital within a sentence, or with an 's: mostly a name.
 _NAME = re.compile(r"(?<=[a-z,;’'] )[A-Z][a-z]+|\b[A-Z][a-z]+(?=['’]s\b)")
 #: Somebody whom the text begins with, after its speaker, and whether a thing of theirs follows ("Daniel's phone", 妈妈的手机).
@@ -42,7 +45,6 @@ _MINE = re.compile(r"(?:my|our|我(?:们|家)?的?) ?")
 _FIRST_NAME = re.compile(r"[A-Z][a-z]+(?=['’]s |[\u3400-\u9fff])")
 _SAYS = re.compile(r"[\u4e00-\u9fff]{2,3}说(?!我)(?<![我们]说)")
 _OWN = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|we|we're|our|us)\b|[我咱]")
-_PRONOUN = re.compile(r"\b(?:he|she|his|her|him)\b|[他她](?!们)")
 
 
 def people_in(text: str) -> frozenset[str]:
@@ -53,17 +55,22 @@ def people_in(text: str) -> frozenset[str]:
 def relations_in(text: str) -> frozenset[str]:
     """The relations that a text speaks of."""
     lower = text[:READ_CHARS].lower()
-    return frozenset(name for name, pattern in _RELATION.items() if pattern.search(lower))
+    found = {_ENGLISH[word] for word in _WORD.findall(lower) if word in _ENGLISH}
+    if not lower.isascii():
+        found.update(name for word, name in _CHINESE if word in lower)
+    return frozenset(found)
 
 
 def may_be_of(asked: frozenset[str], text: str) -> bool:
     """Whether a text may speak of those whom a question is about: of the user themselves, where it names nobody."""
     said = _SPEAKER.sub("", text[:READ_CHARS], count=1)
-    relations = asked & _RELATION.keys()
+    relations = asked & _RELATIONS.keys()
     if not relations:
         return any(name in said for name in asked) or not _is_of_another(said)
-    found = people_in(said)
-    return not asked.isdisjoint(found) or (found.isdisjoint(_RELATION) and not _is_of_another(said))
+    found = relations_in(said)
+    if not found.isdisjoint(relations) or any(name in said for name in asked - relations):
+        return True
+    return not found and not _is_of_another(said)
 
 
 def _is_of_another(said: str) -> bool:

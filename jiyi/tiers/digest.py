@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.retrieval.corpus import language_code
 from jiyi.retrieval.lexicon import Lexicon
-from jiyi.retrieval.relevance import language_code
 from jiyi.retrieval.scoring import MIN_NORM, Floats
 from jiyi.text.tokens import tokens
 from jiyi.text.words import keywords_ranked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, text
 
 from models.accounts.tables import Group
 
@@ -10,6 +10,21 @@ from models.accounts.tables import Group
 MAX_GROUPS = 200
 
 
+def has_memories(connection: Connection, group_id: str) -> bool:
+    """Whether any agent of the group remembers anything."""
+    return connection.execute(_HAS_MEMORIES, {"group": group_id}).scalar_one_or_none() is not None
+
+
+def fullest_group(connection: Connection) -> str | None:
+    """The group with the most memories; None while there are none."""
+    found: str | None = connection.execute(_FULLEST).scalar_one_or_none()
+    return found
+
+
 def groups(connection: Connection) -> list[str]:
     """The names of the groups that may be seen, in order."""
     return list(connection.execute(select(Group.group_id).order_by(Group.group_id).limit(MAX_GROUPS)).scalars())
+
+
+_FULLEST = text("SELECT group_id FROM agents GROUP BY group_id ORDER BY sum(node_count) DESC, group_id LIMIT 1")
+_HAS_MEMORIES = text("SELECT 1 FROM agents WHERE group_id = :group AND node_count > 0 LIMIT 1")

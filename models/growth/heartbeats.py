@@ -170,7 +170,7 @@ _FACTS = text("""
         CAST(coalesce((SELECT extract(epoch FROM :now - min(w.stored_at)) FROM without_vector w), 0) AS float8) AS late,
         (SELECT created_at FROM turn) AS last_turn_at,
         (SELECT description FROM turn) AS last_turn,
-        (SELECT array_agg(pain_pattern) FROM (
-            SELECT pain_pattern FROM experiences WHERE group_id = :group AND agent_id = :agent AND outcome = 'failed'
-            ORDER BY updated_at DESC LIMIT :pains) AS latest) AS pains
+        (SELECT array_agg(summary) FROM (
+            SELECT summary FROM pain_points WHERE group_id = :group AND agent_id = :agent AND status IN ('open', 'proposed')
+            ORDER BY last_seen DESC LIMIT :pains) AS latest) AS pains
 """)

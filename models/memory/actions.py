@@ -11,11 +11,12 @@ from uuid import UUID
 import redis
 from uuid6 import uuid7
 
-from jiyi.errors import NotFound
+from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol import events as wire
 from jiyi.protocol.archive import MAX_RESTORED, Archived, ArchiveRequest, Restored, RestoreRequest
 from jiyi.protocol.events import AgentConfigured, Configuration
 from jiyi.protocol.memory import AgentState, ConfigureAgent
-from jiyi.protocol.recall import Updated, UpdateMemory
+from jiyi.protocol.recall import AddedMemory, AddMemory, Updated, UpdateMemory
 from models.conversations import versions
 from models.db.actions import Context, action
 from models.memory import archive as archiving
@@ -50,6 +51,23 @@ def configure(context: Context, request: ConfigureAgent) -> AgentState:
     after = agent(connection, group_id, agent_id)
     assert after is not None  # locked by this transaction
     return after
+
+
+@action("memory.add", scope="publish")
+def add_memory(context: Context, request: AddMemory) -> AddedMemory:
+    """Add a memory.
+
+    One statement, by hand; programs publish events instead. An agent that is not there yet begins with it.
+    """
+    payload = request.model_dump(include={"description", "poignancy"}, exclude_none=True)
+    envelope = {"event_id": request.event_id, "group_id": context.group_id, "agent_id": request.agent_id}
+    stored = inbox.store(context.connection, [wire.build({"type": "memory.observed", **envelope, "payload": payload})])
+    if stored.reused:
+        raise InvalidRequest([f"event_id: {request.event_id} is another event's; leave it out, or choose another"])
+    context.wake(*stored.owed)
+    context.audit(request.agent_id, node_id=str(request.event_id))
+    context.after_commit(lambda: news.stored(stored))
+    return AddedMemory(node_id=request.event_id)
 
 
 @action("memory.update", scope="publish")

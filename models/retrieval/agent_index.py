@@ -21,9 +21,10 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.retrieval.corpus import Corpus, language_code
 from jiyi.retrieval.lexicon import Codes, Lexicon, Statistics
+from jiyi.retrieval.neighbours import NEIGHBOURS
 from jiyi.retrieval.postings import Ragged
-from jiyi.retrieval.relevance import NEIGHBOURS, Corpus, language_code
 from jiyi.settings import Mode
 from jiyi.text.words import normalise
 from models.memory.agents import AgentRecord, Identity
@@ -61,7 +62,7 @@ _COLUMNS = {
     "embedded": np.bool_,
     "has_vector": np.bool_,
     "has_tokens": np.bool_,
-    # What relevance is worked out from, beside the vectors (``jiyi.retrieval.relevance.Corpus``).
+    # What relevance is worked out from, beside the vectors (``jiyi.retrieval.corpus.Corpus``).
     "vector": (np.float32, 0),
     "length": np.float64,
     "centre_dot": np.float64,

@@ -12,6 +12,7 @@ from jiyi.errors import ModelMismatch
 from jiyi.protocol.retrieval import Debug, RetrievalRequest
 from jiyi.protocol.wire.vectors import Float32, to_array
 from jiyi.retrieval import ordering, relevance, renewal
+from jiyi.retrieval.corpus import dense
 from jiyi.retrieval.ordering import Shown
 from jiyi.retrieval.ranking import Candidates, Ranked, diverse, rank_by, rank_in_turn
 from jiyi.retrieval.relevance import Relevance
@@ -98,9 +99,9 @@ def _measure(asked: ParsedQuestion, index: AgentIndex, text: str, query: Float32
     corpus = index.corpus()
     if asked.relevance == "lexical":
         lexical = corpus.lexicon.bm25(asked_tokens(text))
-        return Relevance(lexical, None, lexical, None, None, None), None if query is None else relevance.dense(corpus, query)
+        return Relevance(lexical, None, lexical, None, None, None), None if query is None else dense(corpus, query)
     if asked.relevance == "dense" and query is not None:
-        cosine = relevance.dense(corpus, query)
+        cosine = dense(corpus, query)
         return Relevance(cosine, cosine, None, None, None, None), cosine
     # Without the sentences' vectors the question as a whole will do.
     known = query is None or all(sentence in asked.vectors for sentence in counted_sentences(asked, text))

@@ -17,8 +17,8 @@ from flask import Flask
 from web.admin import conversations, erasure, frame, reflection, stores
 from web.admin.accounts import account, audit, keys, people
 from web.admin.growth import appointments, heartbeats, identity, pains, skills
-from web.admin.memory import agents, archive, events, memories
-from web.admin.operations import dead_letters, overview, pending_work, queues, schedules
+from web.admin.memory import agents, archive, events, memories, sessions
+from web.admin.operations import dead_letters, llm_use, overview, pending_work, queues, schedules
 from web.admin.retrieval import playground
 from web.admin.tiers import digests, knowledge, promotion, quarantine, recall, working
 from web.admin.tiers import overview as tiers_overview
@@ -28,9 +28,12 @@ MODULES: tuple[ModuleType, ...] = (
     overview,
     *(memories, playground, agents, conversations, stores, skills, pains, identity, appointments, heartbeats, reflection, archive, events),
     *(tiers_overview, quarantine, working, knowledge, promotion, digests, recall),
-    *(queues, pending_work, dead_letters, schedules),
+    *(queues, pending_work, dead_letters, schedules, llm_use),
     *(keys, people, erasure, audit, account),
 )
+
+
+assert sessions  # its routes are those of memories
 
 
 def register(app: Flask) -> None:

@@ -130,6 +130,8 @@ def _chosen(identity: Identity) -> str:
     if kept and "\x00" not in kept and identity.sees(kept):
         return kept
     configured, known = get_settings().group, groups()
+    if identity.groups is None and (fullest := current_app.extensions["jiyi.groups"].fullest()) is not None:
+        return str(fullest)
     return configured if configured in known or not known else known[0]
 
 
@@ -139,6 +141,12 @@ class _Groups:
     def __init__(self) -> None:
         self._names: list[str] = []
         self._asked_at = float("-inf")
+
+    def fullest(self) -> str | None:
+        """The group that an operator who has chosen none sees: the configured one, unless only others have memories."""
+        with whole_service():
+            found = attempt(lambda: from_database(_fullest_group, GROUPS_TIMEOUT))
+        return found.value
 
     def read(self) -> list[str]:
         if time.monotonic() - self._asked_at > GROUPS_KEPT:
@@ -150,6 +158,11 @@ class _Groups:
 
 def _all_groups(connection: Connection) -> list[str]:
     return reads.groups(connection)
+
+
+def _fullest_group(connection: Connection) -> str | None:
+    configured = get_settings().group
+    return configured if reads.has_memories(connection, configured) else reads.fullest_group(connection)
 
 
 def _leave(response: Response) -> Response:

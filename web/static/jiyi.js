@@ -48,3 +48,30 @@ document.addEventListener("htmx:responseError", (event) => {
 document.addEventListener("htmx:afterRequest", (event) => {
   if (event.detail.successful) trouble("");
 });
+
+// Times come in UTC, in the form that they are shown in; here they become the reader's own, unless they chose UTC.
+const pad = (number) => String(number).padStart(2, "0");
+const shown = (then, old) => {
+  const day = `${pad(then.getMonth() + 1)}-${pad(then.getDate())}`;
+  const clock = `${pad(then.getHours())}:${pad(then.getMinutes())}`;
+  if (/^\d{4}-\d\d-\d\d \d\d:\d\d$/.test(old)) return `${then.getFullYear()}-${day} ${clock}`;
+  if (/^\d\d-\d\d \d\d:\d\d$/.test(old)) return `${day} ${clock}`;
+  return null;
+};
+const localTimes = () => {
+  if (document.documentElement.dataset.zone === "utc") return;
+  for (const element of document.querySelectorAll("time[datetime]")) {
+    if (element.dataset.shown === element.textContent) continue; // done already
+    const then = new Date(element.getAttribute("datetime"));
+    const text = Number.isNaN(then.getTime()) ? null : shown(then, element.textContent.trim());
+    if (text === null) continue;
+    element.textContent = text;
+    element.dataset.shown = text;
+    if (element.title) element.title = text;
+  }
+  const note = document.getElementById("zone");
+  if (note) note.textContent = note.dataset.local.replace("ZONE", Intl.DateTimeFormat().resolvedOptions().timeZone);
+};
+document.addEventListener("DOMContentLoaded", localTimes);
+document.addEventListener("htmx:afterSettle", localTimes);
+document.addEventListener("htmx:sseMessage", localTimes);

@@ -10,9 +10,10 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 
-from jiyi.conversations.extraction.words import CALENDAR, EMPTY, NUMBERS, OVER
+from jiyi.conversations.extraction.words import CALENDAR, EMPTY, NUMBERS
 from jiyi.conversations.patterns import sections
 from jiyi.conversations.types import Category
+from jiyi.text.changes import OVER
 from jiyi.text.tokens import is_filler, telling
 from jiyi.text.words import normalise
 

@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from jiyi.conversations.extraction.attributes import attribute_of
-from jiyi.conversations.extraction.words import CALENDAR, CHANGE, EMPTY, ENDS, NUMBERS
+from jiyi.conversations.extraction.words import CALENDAR, EMPTY, NUMBERS
 from jiyi.conversations.types import ExtractedMemory, KnownFact
+from jiyi.text.changes import CHANGE, ENDS
 from jiyi.text.people import relations_in
 from jiyi.text.tokens import is_filler, stem, telling
 from jiyi.text.topics import topics_of

@@ -16,10 +16,11 @@ from jiyi.conversations.extraction.days import with_dates
 from jiyi.conversations.extraction.problems import experiences
 from jiyi.conversations.extraction.profile_signals import profile_signals
 from jiyi.conversations.extraction.statements import Statement, statements
-from jiyi.conversations.extraction.words import CHANGE, FIRST_PERSON
+from jiyi.conversations.extraction.words import FIRST_PERSON
 from jiyi.conversations.types import MAX_CONTENT_CHARS, MAX_EXPERIENCES, MAX_MEMORIES, CombinedExtraction, ExtractedMemory, Message
 from jiyi.providers.llms.questions import Extraction, Poignancy
 from jiyi.providers.llms.rules.poignancy import weigh
+from jiyi.text.changes import CHANGE
 from jiyi.text.words import keywords_ranked
 
 #: Keywords of a memory.

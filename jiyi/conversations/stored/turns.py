@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from jiyi.conversations.stored.uris import uri_of
-from jiyi.protocol.events import Event, MemoryObserved, Observation, TurnRecorded
+from jiyi.protocol.events import MemoryObserved, Observation, TurnRecorded
 from jiyi.providers.llms.questions import Poignancy
 from jiyi.providers.llms.rules import poignancy
 
@@ -27,8 +25,3 @@ def memory_of(event: MemoryObserved | TurnRecorded) -> MemoryObserved:
     )
     envelope = {name: getattr(event, name) for name in type(event).model_fields if name not in ("type", "payload")}
     return MemoryObserved.model_construct(**envelope, payload=payload)
-
-
-def memories_of(events: Iterable[Event]) -> list[MemoryObserved]:
-    """Those of the events that become memories, as such."""
-    return [memory_of(event) for event in events if isinstance(event, MemoryObserved | TurnRecorded)]

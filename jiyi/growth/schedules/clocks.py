@@ -48,6 +48,14 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """A part of the day that belongs to the time beside it."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Impossible:
     """A time or a day that there is none of."""
 
@@ -61,7 +69,7 @@ def _words(*parts: Part) -> str:
 
 
 # 早 and 晚 alone are other words, unless a day or an hour stands beside them.
-_SHORT = rf"(?<=[今明每后])[早晚夜](?![饭餐自安高班课读报睡归])|[早晚](?={ZH}[点:时])"
+_SHORT = rf"(?<=[今明每后])[早晚夜](?![饭餐自安高班课读报归])|[早晚](?={ZH}[点:时])"
 _WEEKDAY_SHORT = r"(?<=周[一二三四五六日天末])[早晚]|(?<=星期[一二三四五六日天])[早晚]"
 _PART = rf"(?:{_words()}|{_SHORT}|{_WEEKDAY_SHORT})"
 _ZH_MINUTE = r"\d\d|[二三四五]?十[一二三四五六七八九]?|[零〇][一二三四五六七八九]"
@@ -77,13 +85,17 @@ _A_BIT_BEFORE, _A_BIT_AFTER = frozenset("早晚快慢多少大小好高低差有
 _H = rf"(?:\d{{1,2}}|{'|'.join('twelve eleven ten nine eight seven six five four three two one'.split())})"
 _M = r"(?:thirty(?:[- ]five)?|fifteen|forty(?:[- ]five)?|twenty(?:[- ]five)?|ten|fifty(?:[- ]five)?|oh five|five)"
 _MERIDIEM = r"(?P<meridiem>[ap])\.? ?m\b\.?"
-_BEHIND = r"(?:,? (?:in the|this|tomorrow|every) (?P<part>morning|afternoon|evening)\b|,? at (?P<part2>night)\b)"
-_NO_TIME = r"(?! ?(?:%|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|people|percent|dollars|euros|pm|am|st|nd|rd|th|of|[a-z]+ street)\b|[\d%])"
+_BEHIND = r"(?:,? in the (?P<part>morning|afternoon|evening)\b|,? at (?P<part2>night)\b)"
+#: … which stand with a day, for others to find.
+_AHEAD = r"(?= (?:tonight|(?:this|tomorrow|every|each) (?:morning|afternoon|evening|night))\b)"
+#: Minutes that are said so, unlike "from 9 to 5".
+_ROUND = r"(?:five|ten|twenty(?:[- ]five)?|5|10|20|25)"
+_NO_TIME = r"(?! ?(?:%|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|people|percent|dollars|euros|pm|am|st|nd|rd|th|of|[a-z]+ street)\b|[\d%]|:\d)"
 _EN = [
     re.compile(rf"(?<![\d:.])\b(?P<hour>{_H})(?:[:.](?P<minute>\d\d)| (?P<minute_word>{_M}))? ?{_MERIDIEM}", re.IGNORECASE),
     re.compile(rf"(?<![\d:.])\b(?P<hour>{_H}) ?o'?clock\b{_BEHIND}?", re.IGNORECASE),
     re.compile(
-        rf"\b(?:(?P<half>half) past|(?:a )?(?P<quarter>quarter) (?P<way>past|to|after|before)|(?P<n>{EN})(?: minutes?)? (?P<way2>past|to)) "
+        rf"\b(?:(?P<half>half) past|(?:a )?(?P<quarter>quarter) (?P<way>past|to|after|before)|(?<!from )(?<!between )(?P<n>{_ROUND}|{EN}(?= minutes? ))(?: minutes?)? (?P<way2>past|to)) "
         rf"(?P<hour>{_H})\b(?: ?{_MERIDIEM}|{_BEHIND})?",
         re.IGNORECASE,
     ),
@@ -93,17 +105,20 @@ _EN = [
         re.IGNORECASE,
     ),
     re.compile(
-        rf"(?:\b(?:at|by|around|about|before)|@) ?(?:around |about |exactly )?(?P<hour>{_H})(?: (?P<minute_word>{_M}))?\b{_NO_TIME}{_BEHIND}?",
+        rf"(?:\b(?:at|by|around|about|before)|@) ?(?:around |about |exactly )?(?P<hour>{_H})(?:-?ish)?(?: (?P<minute_word>{_M}))?\b{_NO_TIME}{_BEHIND}?",
         re.IGNORECASE,
     ),
     re.compile(rf"\b(?P<hour>{_H})(?: (?P<minute_word>{_M}))?{_BEHIND}", re.IGNORECASE),
-    re.compile(rf"\b(?P<hour>{_H}) (?P<part>tonight)\b", re.IGNORECASE),
+    re.compile(rf"\b(?P<hour>{_H})\b{_AHEAD}", re.IGNORECASE),
     re.compile(rf"(?<=day )(?P<hour>\d{{1,2}})\b{_NO_TIME}(?!:)|(?<=morning )(?P<hour2>\d{{1,2}})\b{_NO_TIME}(?!:)", re.IGNORECASE),
     re.compile(
         r"(?<!good )(?<!all )\b(?:in the |this |at |by )?(?P<alone>tonight|mornings?|afternoons?|evenings?|nights?|noon|midday|lunchtime|midnight)\b",
         re.IGNORECASE,
     ),
 ]
+_FROM_TO = re.compile(
+    rf"\b(?:from|between) (?P<first>{_H}) ?(?:to|and|until|till|through|-|–) ?(?P<last>{_H})\b(?! ?[ap]\.?m|:|\d)", re.IGNORECASE
+)
 _SAME_TIME = re.compile(r"(?:这个|同一|相同|差不多)(?:时间|时候|时刻|点)|\b(?:at )?(?:this|the same) time\b", re.IGNORECASE)
 
 
@@ -113,6 +128,8 @@ def clocks(text: str, hour_now: int, minute_now: int) -> list[Clock | Impossible
     found += [alone(match.start(), match.end(), _part(match["part"])) for match in _ZH_PART.finditer(text)]
     for pattern in _EN:
         found += [_english(match) for match in pattern.finditer(text)]
+    for match in _FROM_TO.finditer(text):
+        found += [at(*match.span(name), number(match[name]), 0, None) for name in ("first", "last")]
     for match in _SAME_TIME.finditer(text):
         found.append(Clock(match.start(), match.end(), (hour_now,), minute_now, said=hour_now))
     return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from jiyi.growth.schedules.clocks import Impossible
-from jiyi.growth.schedules.numbers import ZH, number
+from jiyi.growth.schedules.numbers import EN, ZH, number
 
 WEEK = r"(?:周|星期|礼拜)"
 ZH_WEEKDAYS = "一二三四五六日"
@@ -62,8 +62,8 @@ class Day:
     certain: bool = True
     #: It is only told which part of it is meant by the time beside it (今, 明).
     today: bool = False
-    #: A month or a week of which no day was named.
-    whole: bool = False
+    #: A week, month or year of which no day was named.
+    whole: str = ""
 
 
 _ZH_NAMED = re.compile(r"(?<![昨每])(?P<which>大大后|大后|后|明|今)(?:[天日](?!气)|(?=[早晚夜]|上午|中午|下午|凌晨|傍晚))")
@@ -88,6 +88,7 @@ _EN_WEEK = re.compile(
     rf"(?<!last )(?<!every )(?<!each )\b(?:(?:on |by )?(?P<which>next|this coming|this|coming|the coming) |on |by )?(?P<day>{EN_WEEKDAY})\b(?!-)(?P<after>,? next week| after next| week\b)?",
     re.IGNORECASE,
 )
+_EN_WEEKS_FROM = re.compile(rf"\b(?P<n>{EN}) weeks? from (?:on )?(?P<day>{EN_WEEKDAY})\b", re.IGNORECASE)
 _EN_WEEKEND = re.compile(r"\b(?:(?:on |at |over )?(?P<which>next|this|the|this coming) )weekend\b", re.IGNORECASE)
 _EN_WHOLE = re.compile(r"\bnext (?P<unit>week|month|year)\b", re.IGNORECASE)
 _EN_DATE = re.compile(
@@ -134,6 +135,16 @@ def add_months(day: date, months: int) -> date:
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 
 
+def within_whole(whole: Day, day: Day) -> Day:
+    """A day of the week or month that stands beside it: "next week, on Tuesday"."""
+    first, one = whole.dates[0], day.dates[0]
+    if whole.whole == "week":
+        return Day(day.start, day.end, (first + timedelta(days=one.weekday()),), day.certain)
+    if whole.whole == "month" and one.day <= monthrange(first.year, first.month)[1]:
+        return Day(day.start, day.end, (first.replace(day=one.day),), day.certain)
+    return day
+
+
 def _chinese(text: str, today: date) -> Iterator[Day | Impossible]:
     for match in _ZH_NAMED.finditer(text):
         ahead = _ZH_DAYS[match["which"]]
@@ -171,6 +182,9 @@ def _english(text: str, today: date) -> Iterator[Day | Impossible]:
             continue  # "sat" and "sun" are words of their own
         week = 2 if "after next" in after else 1 if which == "next" or "next week" in after else 0 if which == "this" else None
         yield _of_week(match, today, weekday_index(match["day"]), week)
+    for match in _EN_WEEKS_FROM.finditer(text):
+        first = _of_week(match, today, weekday_index(match["day"]), None).dates[0]
+        yield Day(match.start(), match.end(), (first + timedelta(weeks=number(match["n"])),))
     for match in _EN_WEEKEND.finditer(text):
         yield _of_week(match, today, 5, 1 if match["which"].lower() == "next" else 0, certain=False)
     for match in _EN_WHOLE.finditer(text):
@@ -190,8 +204,11 @@ def _dates(text: str, today: date) -> Iterator[Day | Impossible]:
     for match in _ISO.finditer(text):
         yield _date(match, today, int(match["month"]), int(match["day"]), int(match["year"]))
     for match in _SLASH.finditer(text):
-        if int(match["month"]) <= 12:
-            yield _date(match, today, int(match["month"]), int(match["day"]), None)
+        month, day = int(match["month"]), int(match["day"])
+        if month > 12 >= day:  # day first
+            month, day = day, month
+        if month <= 12:
+            yield _date(match, today, month, day, None)
     for match in _ZH_DATE.finditer(text):
         year = number(match["year"]) if match["year"] else today.year + 1 if match["next_year"] else None
         yield _date(match, today, number(match["month"]), number(match["day"]), year)
@@ -220,7 +237,7 @@ def _whole(match: re.Match[str], today: date, unit: str) -> Day:
         "month": add_months(today.replace(day=1), 1),
         "year": date(today.year + 1, 1, 1),
     }
-    return Day(match.start(), match.end(), (ahead[unit],), certain=False, whole=True)
+    return Day(match.start(), match.end(), (ahead[unit],), certain=False, whole=unit)
 
 
 def _date(match: re.Match[str], today: date, month: int, day: int, year: int | None) -> Day | Impossible:

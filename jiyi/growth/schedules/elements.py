@@ -6,12 +6,12 @@ import re
 from datetime import datetime
 from itertools import pairwise
 
-from jiyi.growth.schedules.clocks import Clock, Impossible, clocks, within
+from jiyi.growth.schedules.clocks import Beside, Clock, Impossible, clocks, within
 from jiyi.growth.schedules.days import Day, days
 from jiyi.growth.schedules.offsets import Lead, Offset, offsets
 from jiyi.growth.schedules.recurring import Every, recurrences
 
-Element = Clock | Day | Every | Offset | Lead | Impossible
+Element = Clock | Beside | Day | Every | Offset | Lead | Impossible
 #: What may stand between two words of one time.
 _BETWEEN = re.compile(
     r"[\s,、的]{0,3}(?:在|于|到|至|和|跟|或|都|就|那天|当天|开始|起|at|on|of|the|in|from|by|and|for|to|until|till|between|through|both|starting|beginning|around|about|@|-|–|~|—|&|:)?[\s,的]{0,3}(?:at|on|the|from|in|around|about|between)?[\s,]{0,2}",
@@ -110,8 +110,8 @@ def _with_parts(found: list[Element]) -> list[Element]:
     kept: list[Element] = []
     for one in found:
         if one in parts and (one.part not in ("noon", "midnight") or len(said) == 1):
-            continue
-        if isinstance(one, Clock) and one.said is not None:
+            kept.append(Beside(one.start, one.end))
+        elif isinstance(one, Clock) and one.said is not None:
             part = next((part.part for part in reversed(parts) if part.start < one.start), parts[0].part)
             kept.append(within(one, part) if part is not None else one)
         else:

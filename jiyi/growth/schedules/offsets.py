@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from jiyi.growth.schedules.numbers import EN, ZH, number
@@ -46,6 +46,8 @@ class Offset:
     #: Days, weeks, months: the time of day is open.
     in_days: bool = False
     certain: bool = True
+    #: A timer, which asks by itself.
+    timer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,9 @@ _EN_IN = re.compile(
     rf"\b(?:in(?: about| exactly)?|after) (?:{_EN_SPAN}|{_EN_SHORT})(?: time\b| from now\b)?|\b{_EN_SPAN.replace('?P<', '?P<b_')} (?:from now|later)\b",
     re.IGNORECASE,
 )
-_EN_TIMER = re.compile(rf"\btimer for {_EN_SPAN}|\b(?P<b_n>{EN})[- ](?P<b_unit>minute|min|hour)s? (?:timer|countdown)\b", re.IGNORECASE)
+_EN_TIMER = re.compile(
+    rf"\b(?:timer|countdown)(?: for)? {_EN_SPAN}|\b(?P<b_n>{EN})[- ](?P<b_unit>minute|min|hour)s? (?:timer|countdown)\b", re.IGNORECASE
+)
 _EN_FROM = re.compile(rf"\b(?P<n>{EN}) (?P<unit>day|week)s? from (?:today|(?P<tomorrow>tomorrow))\b", re.IGNORECASE)
 _EN_LEAD = re.compile(rf"\b{_EN_SPAN} (?:before(?:hand)?|prior(?: to)?|ahead(?: of)?|early|earlier)\b", re.IGNORECASE)
 
@@ -83,20 +87,22 @@ _EN_LEAD = re.compile(rf"\b{_EN_SPAN} (?:before(?:hand)?|prior(?: to)?|ahead(?: 
 def offsets(text: str) -> list[Offset | Lead]:
     """Every span from now, or before something, in a text."""
     found: list[Offset | Lead] = []
-    for pattern in (_ZH_AFTER, _ZH_TIMER, _EN_IN, _EN_TIMER):
-        found += [offset for match in pattern.finditer(text) if (offset := _offset(match)) is not None]
+    for pattern in (_ZH_AFTER, _EN_IN):
+        found += [_offset(match) for match in pattern.finditer(text)]
+    for pattern in (_ZH_TIMER, _EN_TIMER):
+        found += [replace(_offset(match), timer=True) for match in pattern.finditer(text)]
     for match in _EN_FROM.finditer(text):
         by = timedelta(seconds=number(match["n"]) * UNITS[match["unit"].lower()]) + timedelta(days=match["tomorrow"] is not None)
         found.append(Offset(match.start(), match.end(), by, in_days=True))
     for pattern in (_ZH_LEAD, _EN_LEAD):
         for match in pattern.finditer(text):
             offset = _offset(match)
-            if offset is not None and not offset.months:
+            if not offset.months:
                 found.append(Lead(match.start(), match.end(), offset.by))
     return found
 
 
-def _offset(match: re.Match[str]) -> Offset | None:
+def _offset(match: re.Match[str]) -> Offset:
     named = {name.removeprefix("b_"): value for name, value in match.groupdict().items() if value is not None}
     word, unit = named.get("n") or named.get("s_n"), (named.get("unit") or named.get("s_unit") or "").lower()
     unit = {"h": "hour", "hrs": "hour", "m": "minute", "mins": "minute", "d": "day"}.get(unit, unit)

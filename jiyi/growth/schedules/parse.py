@@ -12,6 +12,7 @@ from jiyi.growth.schedules import readings, requests
 from jiyi.growth.schedules.clocks import Impossible
 from jiyi.growth.schedules.elements import Element, chosen, elements, window, without_end
 from jiyi.growth.schedules.next_runs import zone_of
+from jiyi.growth.schedules.offsets import Offset
 from jiyi.growth.schedules.recurring import Every, excepted
 from jiyi.growth.schedules.types import Ambiguous, Exact, Parsed, ParsedSchedule, Unclear
 from jiyi.text.words import CJK, nfkc
@@ -19,7 +20,7 @@ from jiyi.text.words import CJK, nfkc
 #: Characters of a message that are read.
 READ_CHARS = 1_000
 #: Characters beside its time of a sentence that only says when.
-LOOSE_CHARS = 6
+LOOSE_CHARS = 8
 #: Characters of a task.
 TASK_CHARS = 500
 
@@ -81,6 +82,9 @@ def _parse(sentence: str, now: datetime, tz: str) -> Parsed:
     found = elements(sentence, now)
     blanked = requests.blanked(sentence, [(one.start, one.end) for one in found if one.end > one.start])
     asked = requests.request(blanked, again=any(isinstance(one, Every) for one in found))
+    if asked is None and len(blanked.replace(requests.TIME, "").strip()) <= LOOSE_CHARS:
+        timer = next((one for one in found if isinstance(one, Offset) and one.timer), None)
+        asked = None if timer is None else requests.Request(timer.start, timer.end, "ask")
     if asked is None:
         return Unclear("nothing is asked for at a time")
     if not found:

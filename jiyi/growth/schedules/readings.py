@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from jiyi.growth.schedules.clocks import DEFAULT_HOUR, Clock
-from jiyi.growth.schedules.days import Day, add_months
+from jiyi.growth.schedules.days import Day, add_months, within_whole
 from jiyi.growth.schedules.elements import Element
 from jiyi.growth.schedules.next_runs import local
 from jiyi.growth.schedules.offsets import Lead, Offset
@@ -40,7 +41,9 @@ def read(found: list[Element], span: tuple[Clock, Clock] | None, left_out: set[i
     """What the words of one time mean; ``now`` in the time zone."""
     every = _merged([one for one in found if isinstance(one, Every)])
     clocks = [one for one in found if isinstance(one, Clock)]
-    day = next((one for one in found if isinstance(one, Day)), None)
+    named = [one for one in found if isinstance(one, Day)]
+    whole, day = next((one for one in named if one.whole), None), next((one for one in named if not one.whole), None)
+    day = whole if day is None else within_whole(whole, day) if whole is not None else day
     offset = next((one for one in found if isinstance(one, Offset)), None)
     lead = next((one for one in found if isinstance(one, Lead)), None)
     if every is not None:
@@ -178,7 +181,7 @@ def _once(day: Day | None, clocks: list[Clock], before: timedelta, now: datetime
     today = now.date()
     dates = day.dates if day is not None else (today, today + timedelta(days=1))
     if not clocks:
-        return _any_time(dates, now, zone)
+        return _any_time([one - before for one in dates], now, zone)
     clock = clocks[0]
     # The midnight of today is the one that comes.
     midnight = clock.part == "midnight" or (clock.said == 0 and clock.part is None)
@@ -196,7 +199,7 @@ def _once(day: Day | None, clocks: list[Clock], before: timedelta, now: datetime
     return Read(tuple(found), certain=clock.certain and (day is None or day.certain))
 
 
-def _any_time(dates: tuple[date, ...], now: datetime, zone: ZoneInfo) -> Read:
+def _any_time(dates: Sequence[date], now: datetime, zone: ZoneInfo) -> Read:
     """A day without a time: in the morning, or later today."""
     for one in dates:
         moment = local(one, time(DEFAULT_HOUR), zone)

@@ -49,10 +49,10 @@ _RULES: dict[str, str] = {
     "zh_yearly": rf"每(?:逢)?年的?(?:(?P<zh_month>{ZH})月的?(?P<zh_day>{ZH})[日号]?|(?P<zh_holiday>{'|'.join(name for name in HOLIDAYS if not name.isascii())}))",
     "zh_quarter": r"每(?:个)?季度的?(?P<zh_quarter>第一天|最后一天|初|末)?",
     "zh_months": rf"每(?:隔)?(?P<zh_months>{ZH})个月的?(?:(?P<zh_months_day>{ZH})[号日])?|每(?P<zh_half_year>半年)",
-    "zh_hour_minute": rf"每(?:个)?小时的?第?(?P<zh_minute>{ZH})分(?!钟)|每(?:到|逢|个)?(?P<zh_sharp>整点)",
+    "zh_hour_minute": rf"每(?:个)?小时的?第?(?P<zh_minute>{ZH})分(?!钟)|(?:每(?:到|逢|个)?|(?<![点前后在定赶到]))(?P<zh_sharp>整点)",
     "zh_skip": r"(?:每)?(?P<zh_skip>隔[一1]?个?(?:天|日|周|星期|礼拜|小时))(?![提醒]*后)",
     "zh_step": rf"每(?:隔|过)?(?P<zh_n>{ZH}|半)?个?(?P<zh_half>半)?(?P<zh_unit>秒钟?|分钟?(?!钱)|刻钟|小时|钟头|天|日|夜|周|星期|礼拜|月|年)(?P<zh_half2>半)?",
-    "zh_daily": r"天天|日日|每(?=[早晚夜])|每个?(?=早上|早晨|上午|中午|下午|傍晚|晚上|夜里|凌晨|深夜|半夜)|每天",
+    "zh_daily": r"(?<![今明后昨前每聊冬夏秋春])天天(?![气空]|向上)|日日|每(?=[早晚夜])|每个?(?=早上|早晨|上午|中午|下午|傍晚|晚上|夜里|凌晨|深夜|半夜)|每天",
     "en_range": rf"\b(?:every |each |from |on )?(?P<en_first>{EN_WEEKDAY})s? ?(?:to|through|thru|till|-|–) ?(?P<en_last>{EN_WEEKDAY})s?\b",
     "en_workdays": r"\b(?:(?:every|each|on|all) )?(?:week ?days?|work(?:ing)? ?days?|business days?)\b",
     "en_weekends": r"\b(?:(?:every|each) weekend|on weekends|weekends|all weekends)\b",
@@ -60,10 +60,11 @@ _RULES: dict[str, str] = {
     rf"\bevery month on the (?P<en_nth2>first|second|third|fourth|last|1st|2nd|3rd|4th) (?P<en_nth_day2>{EN_WEEKDAY})\b",
     "en_other": rf"\b(?:every|each) (?:other|second|2nd) (?P<en_other>{EN_WEEKDAY}|day|week|month|hour)\b|\bon alternate (?P<en_other2>day|week)s\b",
     "en_weekly": rf"\b(?:(?:every|each)(?: single| week on)? |weekly on |once a week on )(?P<en_days>{_EN_LIST})|\b(?:on )?(?P<en_plural>(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days(?:,? and |, ?| & )?){{1,7}})",
-    "en_month_days": rf"\b(?:on )?(?:the )?(?P<en_dom>{_DAYS_OF_MONTH})(?: day)? (?:of )?(?:every|each) month\b|\b(?:every|each) month,? (?:on )?(?:the )?(?P<en_dom2>{_DAYS_OF_MONTH})\b|\bmonthly,? on (?:the )?(?P<en_dom3>{_DAYS_OF_MONTH})\b|\b(?:on )?the (?P<en_dom4>{_DAYS_OF_MONTH}),? monthly\b|\bevery (?P<en_dom5>\d{{1,2}}(?:st|nd|rd|th)) of the month\b",
-    "en_month_end": r"\b(?:on |at )?the (?P<en_end>last|first|end)(?: day)? of (?:every|each) month\b|\b(?:every|each) month,? (?:on |at )?the (?P<en_end2>last|first|end)(?: day| of the month)\b|\b(?P<en_end3>month[- ]end|end of month)\b",
+    "en_month_days": rf"\b(?:on )?(?:the )?(?P<en_dom>{_DAYS_OF_MONTH})(?: day)? (?:of )?(?:every|each) month\b|\b(?:every|each) month,? (?:on )?(?:the )?(?P<en_dom2>{_DAYS_OF_MONTH})\b|\bmonthly,? on (?:the )?(?P<en_dom3>{_DAYS_OF_MONTH})\b|\b(?:on )?the (?P<en_dom4>{_DAYS_OF_MONTH}),? monthly\b|\b(?:on )?the (?P<en_dom6>\d{{1,2}}(?:st|nd|rd|th)(?:(?:,? and |, ?)(?:the )?\d{{1,2}}(?:st|nd|rd|th))+)(?! of)|\bevery (?P<en_dom5>\d{{1,2}}(?:st|nd|rd|th)) of the month\b",
+    "en_month_end": r"\b(?:on |at )?the (?P<en_end>last|first|end)(?: day)? of (?:every|each) month\b|\b(?:every|each) month,? (?:on |at )?the (?P<en_end2>last|first|end)(?: day| of the month)\b|\bevery (?P<en_end4>first|last)(?: day)? of (?:the|a) month\b|\b(?P<en_end3>month[- ]end|end of month)\b",
     "en_yearly": rf"\b(?:every|each) year,? (?:on )?(?:(?P<en_month>{EN_MONTH}) (?:the )?(?P<en_day>\d{{1,2}})(?:st|nd|rd|th)?|(?:the )?(?P<en_day2>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<en_month2>{EN_MONTH}))|\b(?:yearly|annually),? on (?P<en_month3>{EN_MONTH}) (?P<en_day3>\d{{1,2}})(?:st|nd|rd|th)?|"
     rf"\bevery (?P<en_month4>{EN_MONTH}) (?P<en_day4>\d{{1,2}})(?:st|nd|rd|th)?\b",
+    "en_quarter": r"\b(?:every|each) quarter,? on the (?P<en_quarter>first|last)(?: day)?\b",
     "en_hour_minute": rf"\b(?:every|each) hour,? at (?P<en_minute>\d{{1,2}}|quarter|half)(?: minutes?)?(?: past)?(?: the hour)?\b|\bat (?P<en_minute2>{EN}|quarter|half) (?:minutes )?past (?:every|each|the) hour\b|\b(?P<en_sharp>on the hour|at the top of (?:every|each|the) hour)\b",
     "en_step": rf"\b(?:every|each|once every|once an?|per) ?(?:(?P<en_n>{EN}) )?(?P<en_half>half[- ](?:an )?|quarter[- ](?:of an )?)?(?P<en_and_half>and a half )?(?P<en_unit>seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|fortnight|months?|quarters?|years?)\b(?P<en_half2> and a half)?",
     "en_short": r"\bevery (?P<en_short_n>\d{1,4}) ?(?P<en_short>m|min|mins|h|hrs?|s)\b",
@@ -143,13 +144,13 @@ def _every(name: str, match: re.Match[str]) -> Every | Impossible | None:  # noq
             nth = _ORDINAL[value("en_nth", "en_nth2").lower()]
             return every(dow=f"{_dow(value('en_nth_day', 'en_nth_day2'))}{'L' if nth == _LAST else f'#{nth}'}")
         case "zh_month_days" | "en_month_days":
-            said = value("zh_dom", "zh_dom_nth", "en_dom", "en_dom2", "en_dom3", "en_dom4", "en_dom5")
+            said = value("zh_dom", "zh_dom_nth", "en_dom", "en_dom2", "en_dom3", "en_dom4", "en_dom5", "en_dom6")
             days = {number(word) for word in re.findall(r"\d{1,2}|[一二三四五六七八九十]{1,3}", said)}
             if any(not 1 <= day <= 31 for day in days):
                 return Impossible(start, end, "no month has such a day")
             return every(dom=_list(days))
         case "zh_month_end" | "en_month_end":
-            said = value("zh_end", "zh_end2", "en_end", "en_end2", "en_end3").lower()
+            said = value("zh_end", "zh_end2", "en_end", "en_end2", "en_end3", "en_end4").lower()
             return every(dom="1" if "初" in said or "first" in said or "第一" in said else "15" if "中" in said else "L")
         case "zh_yearly" | "en_yearly":
             if "zh_holiday" in found:
@@ -169,6 +170,9 @@ def _every(name: str, match: re.Match[str]) -> Every | Impossible | None:  # noq
                 month="3,6,9,12" if "最后" in which or which == "末" else "1,4,7,10",
                 open=None if which else "quarter",
             )
+        case "en_quarter":
+            last = found["en_quarter"].lower() == "last"
+            return every(dom="L" if last else "1", month="3,6,9,12" if last else "1,4,7,10")
         case "zh_months":
             if "zh_half_year" in found:
                 return every(dom="1", month="*/6", open="half year")

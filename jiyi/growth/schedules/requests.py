@@ -25,7 +25,7 @@ def _union(*names: str) -> str:
 
 
 _BEFORE = rf"(?:\A|[,;:.\-–—]|\b(?:and|then|so|but|please)\b|{TIME})\W{{0,3}}(?:(?:{_union('before_en')})[\s,]{{0,3}}){{0,5}}"
-_ASK, _ACT, _DECLINE, _TOLD, _TENSE = (union(_FILE, name) for name in ("ask", "act", "decline", "told", "tense"))
+_ASK, _ACT, _DECLINE, _TOLD, _TENSE, _NOW = (union(_FILE, name) for name in ("ask", "act", "decline", "told", "tense", "now"))
 _ASK_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('ask_en')})", re.IGNORECASE)
 _ACT_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('act_en')})", re.IGNORECASE)
 _DECLINE_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('decline_en')})", re.IGNORECASE)
@@ -44,7 +44,7 @@ _FRAME = re.compile(
 )
 _EDGES = " \t\n,，.。、;；:：!！?？~-–—'\"“”" + TIME
 _LOOSE = re.compile(
-    r"\A(?:(?:请|麻烦|帮我|的|去|要|我要|我|一下|然后|就|都|和|at|on|to|for|by|and|in|from|that|please|can you|could you|about|,)(?:\b|(?<=[\u4e00-\u9fff]))[\s,]*){1,4}|(?:[\s,]*(?:\b(?:at|on|by|for|and|in|from|to|please|starting|thanks)|的|吧|哦|啊|呀|哈|好吗|好吧|行吗|谢谢|可以吗))+\Z",
+    r"\A(?:(?:请|麻烦|帮我|的|去|要|我要|我|你|您|能|可以|在|从|开始|以后|设定|定个|来个|创建|新建|设|定|一个|个|一下|然后|就|都|和|at|on|to|for|by|and|in|from|that|please|can you|could you|about|,)(?:\b|(?<=[\u4e00-\u9fff]))[\s,]{0,4}){1,4}|(?:[\s,]{{0,4}}(?:\b(?:at|on|by|for|and|in|from|to|please|starting|thanks)|的|吧|哦|啊|呀|哈|呗|吗|从|在|定个|一个|好吗|好吧|行吗|谢谢|可以吗)){{1,6}}\Z",
     re.IGNORECASE,
 )
 
@@ -77,6 +77,9 @@ def request(text: str, *, again: bool) -> Request | None:
     if found is None:
         return _bare(flat, places) if again else None
     if found.how == "act" and TIME not in flat:
+        return None
+    # "Tell me what is on tomorrow" asks now; "tomorrow at 8, tell me what is on" does not.
+    if not again and TIME not in flat[: found.start] and _NOW.search(flat):
         return None
     return Request(places[found.start], places[found.end], found.how)
 

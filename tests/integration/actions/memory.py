@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from jiyi.protocol.archive import ArchiveRequest, RestoreRequest
 from jiyi.protocol.memory import ConfigureAgent
-from jiyi.protocol.recall import UpdateMemory
+from jiyi.protocol.recall import AddMemory, UpdateMemory
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import actions
@@ -62,6 +62,10 @@ def versions(group: str, _made: Any) -> list[Any]:
     return rows("SELECT description, superseded_at, superseded_by IS NULL AS now FROM memory_nodes WHERE group_id = :g ORDER BY 1", g=group)
 
 
+def texts(group: str, _made: Any) -> list[Any]:
+    return rows("SELECT description, superseded_by IS NULL AS now FROM memory_nodes WHERE group_id = :g ORDER BY 1", g=group)
+
+
 def with_settings(name: str, given: dict[str, Any], typed: dict[str, str]) -> Case:
     return Case(
         name=name,
@@ -78,11 +82,26 @@ CASES = (
     with_settings("set", {"recency_w": 0.5}, {"mode": "elapsed", "recency_w": "0.5"}),
     with_settings("back to the default", {"mode": None}, {"mode": ""}),
     Case(
+        action=actions.add_memory,
+        prepare=lambda _group: None,
+        request=lambda _made: AddMemory(agent_id=AGENT, description="窑温一千三百度", poignancy=4),
+        effect=texts,
+        admin=lambda _made: ("/memories/add", {"agent": AGENT, "description": "窑温一千三百度", "poignancy": "4"}),
+    ),
+    Case(
         action=actions.update_memory,
         prepare=remembered,
         request=lambda made: UpdateMemory(node_id=made, description="窑温一千三百度", occurred_at=SINCE),
         effect=versions,
         rest=lambda made: ("PATCH", f"/nodes/{made}", {"description": "窑温一千三百度", "occurred_at": SINCE}),
+    ),
+    Case(
+        name="by hand",
+        action=actions.update_memory,
+        prepare=remembered,
+        request=lambda made: UpdateMemory(node_id=made, description="窑温一千三百度"),
+        effect=texts,
+        admin=lambda made: (f"/nodes/{{group}}/{made}/correct", {"description": "窑温一千三百度"}),
     ),
     Case(
         action=actions.archive,

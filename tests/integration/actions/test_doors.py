@@ -28,12 +28,12 @@ from tests.integration.actions import (
     operations,
     queue,
     reflection,
-    stores,
     tiers,
 )
 from tests.integration.actions.calling import called, service
 from tests.integration.actions.cases import Case
 from tests.integration.conftest import SignIn
+from tests.integration.stores import cases as stores
 
 NOBODY = Scope()
 SUBJECTS = (

@@ -20,8 +20,9 @@ from sqlalchemy import Connection, text
 from jiyi.protocol.events import Event
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.retrieval.corpus import Corpus, language_code
 from jiyi.retrieval.lexicon import Lexicon
-from jiyi.retrieval.relevance import Corpus, hybrid, language_code
+from jiyi.retrieval.relevance import hybrid
 from models.db.connection import engine, reading, unit_of_work
 from models.db.valkey import valkey
 from models.memory import nodes

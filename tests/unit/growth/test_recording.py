@@ -95,7 +95,7 @@ def test_a_megabyte_that_is_published_as_it_is_is_refused_with_its_field(field: 
 @pytest.mark.parametrize("wrong", [{"index": -1}, {"index": "first"}, {"step_type": "thought"}, {"step_type": "tool_call"}, {"ms": -5}])
 def test_a_wrong_step_names_its_field(wrong: dict[str, Any]) -> None:
     event = recorder().step("a", "s", "generation")
-    with pytest.raises(InvalidEvent, match="index|step_type|tool|ms"):
+    with pytest.raises(InvalidEvent, match=r"index|step_type|tool|ms"):
         wire.build({**event, "payload": {**event["payload"], **wrong}})
 
 

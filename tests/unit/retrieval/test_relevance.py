@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval import relevance
+from jiyi.retrieval.corpus import Corpus, centre_of, dense
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.likeness import language_sums
-from jiyi.retrieval.relevance import Corpus, hybrid, sentences_of
+from jiyi.retrieval.relevance import hybrid, sentences_of
 from jiyi.retrieval.scoring import Floats
 from jiyi.text.tokens import tokens
 
@@ -80,22 +81,22 @@ def embed_by_text(text: str) -> Float32:
 
 def test_dense_is_the_cosine_and_nothing_for_rows_without_a_vector() -> None:
     corpus = corpus_of(["a", "b", "c", "d"], [[1, 0], [3, 4], [0, 0], [-2, 0]])
-    assert relevance.dense(corpus, vector(2, 0)) == pytest.approx([1, 0.6, 0, -1])
+    assert dense(corpus, vector(2, 0)) == pytest.approx([1, 0.6, 0, -1])
 
 
 def test_a_query_without_direction_and_a_memory_without_vectors_are_like_nothing() -> None:
-    assert relevance.dense(corpus_of(["a", "b"], [[1, 0], [0, 1]]), vector(0, 0)).tolist() == [0, 0]
-    assert relevance.dense(corpus_of(["a", "b"]), vector(1, 0)).tolist() == [0, 0]
+    assert dense(corpus_of(["a", "b"], [[1, 0], [0, 1]]), vector(0, 0)).tolist() == [0, 0]
+    assert dense(corpus_of(["a", "b"]), vector(1, 0)).tolist() == [0, 0]
 
 
 def test_the_centre_is_the_mean_trusted_the_more_the_more_memories_there_are() -> None:
     unit = np.array([[1, 0], [0, 1]], dtype=np.float32)
     sums = language_sums(2 * unit, np.array([2.0, 2.0]), np.arange(2), np.array([0, 1], dtype=np.int8))
     assert sums.tolist() == unit.tolist()  # each row made one long, by its language
-    assert relevance.centre_of(sums, 2) == pytest.approx(np.array([0.5, 0.5]) * 2 / 27)
+    assert centre_of(sums, 2) == pytest.approx(np.array([0.5, 0.5]) * 2 / 27)
     for count, expected in ((25, 0.25), (50_000, 0.5)):  # 25 memories: half
-        assert relevance.centre_of((unit * count / 2).astype(np.float32), count) == pytest.approx(np.array([expected, expected]), abs=1e-3)
-    assert relevance.centre_of(np.zeros((2, 2), np.float32), 0).tolist() == [0, 0]
+        assert centre_of((unit * count / 2).astype(np.float32), count) == pytest.approx(np.array([expected, expected]), abs=1e-3)
+    assert centre_of(np.zeros((2, 2), np.float32), 0).tolist() == [0, 0]
 
 
 @given(st.integers(0, 10_000))
@@ -105,16 +106,16 @@ def test_centred_cosine_is_the_cosine_of_what_is_left_without_the_centre(seed: i
     rows = corpus.vectors[has] / corpus.lengths[has, None] - corpus.centre
     focal = query / np.linalg.norm(query) - corpus.centre
     expected = rows @ focal / np.linalg.norm(rows, axis=1) / np.linalg.norm(focal)
-    centred = relevance._centred(corpus, relevance.dense(corpus, query), query)
+    centred = relevance._centred(corpus, dense(corpus, query), query)
     assert centred[has] == pytest.approx(expected, abs=1e-5)
     assert not centred[~has].any()
 
 
 def test_the_common_direction_does_not_hide_what_tells_memories_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relevance, "CENTRE_PRIOR", 0)
+    monkeypatch.setattr("jiyi.retrieval.corpus.CENTRE_PRIOR", 0)
     corpus = corpus_of(["a", "b"], [[10, 1, 0], [10, -1, 0]])
     query = vector(10, 1, 0)
-    plain = relevance.dense(corpus, query)
+    plain = dense(corpus, query)
     centred = relevance._centred(corpus, plain, query)
     assert plain.min() > 0.97
     assert centred == pytest.approx([1, -1], abs=1e-2)
@@ -422,7 +423,7 @@ def test_a_memory_counts_with_its_best_sentence() -> None:
     texts = [question, *sentences_of(question)]
     words = [corpus.lexicon.bm25(tokens(text)) for text in texts]
     parts = [
-        np.sum(relevance._scored(corpus, relevance.dense(corpus, focal), focal, lexical, tokens(text)), axis=0)
+        np.sum(relevance._scored(corpus, dense(corpus, focal), focal, lexical, tokens(text)), axis=0)
         for text, focal, lexical in zip(texts, [query, *map(embed_by_text, texts[1:])], words, strict=True)
     ]
     assert len(parts) == 3

@@ -13,7 +13,7 @@ from models.memory import agent_reads
 from models.memory.search import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, Place, search
 from web.admin import frame, inputs
 from web.admin.frame import Page, asked
-from web.admin.memory import marking
+from web.admin.memory import changing, marking
 from web.admin.memory.node import add_routes
 from web.answers import answer
 from web.sources import Reading, attempt, from_database
@@ -22,6 +22,7 @@ blueprint = Blueprint("memories", __name__)
 PAGES = (Page("memory", lazy_gettext("Memories"), "memories.index"),)
 
 add_routes(blueprint)
+changing.add_routes(blueprint)
 
 PER_PAGE = 30
 #: Agents that the form offers; others can be typed.

@@ -43,6 +43,8 @@ DEFAULT_TOP_K, MOST_SHOWN = 15, 100
 SLIDER_WEIGHT = 5.0
 #: Left end of the decay's slider: below it only the last few memories are told apart.
 SLIDER_DECAY = 0.8
+#: What the other side begins with: two settings that are the same show nothing.
+OTHER_RELEVANCE = {"hybrid": "dense", "dense": "hybrid", "lexical": "hybrid"}
 FILTERS = ("type", "from", "to", "session", "keyword", "min_similarity", "archived", "expired", "now")
 AGENTS_OFFERED = 500
 
@@ -68,6 +70,8 @@ def answered(group: str) -> dict[str, Any]:
     defaults = _defaults(settings)
     sides = {side: {**defaults, **_given(side, defaults)} for side in SIDES}
     compare = asked("compare") is not None
+    if compare and sides["a"] == sides["b"]:
+        sides["b"] |= {"relevance": OTHER_RELEVANCE[sides["a"]["relevance"]]}
     shown = SIDES if compare else SIDES[:1]
     answers = _ask(group, agent, focal, {side: _asked_for(sides[side], defaults) for side in shown}) if agent and focal.strip() else {}
     lists = {side: ranking(one, side, sides[side]) for side, one in answers.items()}

@@ -1,0 +1,99 @@
+"""A worker that is killed while it keeps appointments, or while agents look after themselves, does each thing once."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import text
+
+from jiyi import Client
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups, whole_service
+from models.growth.due import FIRE, HEARTBEAT, owe_heartbeats, owe_schedules
+from models.queue.wakeups import wake
+from tests.smoke.conftest import Service
+from tests.smoke.nodes import ProcessNode
+from workers.procfile import commands
+
+pytestmark = [pytest.mark.smoke, pytest.mark.timeout(180)]
+
+SCHEDULES, AGENTS = 20, ("小伴", "helper", "maria")
+SECONDS = 60
+
+#: The worker as it is, but that it dies …
+START = (
+    "import os, sys; sys.argv[0] = 'celery'; import tasks.growth.schedules as s, tasks.growth.heartbeats as h; die = lambda: "
+    "os.kill(os.getpid(), 9); {fault}; from celery.__main__ import main; main()"
+)
+FAULTS = {
+    # … with all runs written and not committed,
+    "firing": "real = s.schedules.ran; s.schedules.ran = lambda *given: (real(*given), die())",
+    # … with one tick written and not committed,
+    "beating": "real = h.beating.tick; h.beating.tick = lambda *given: (real(*given), die())",
+    # … with all committed and nobody told.
+    "told": "s.alerts.tell = lambda group, told, now: die() if told else None",
+}
+
+
+@pytest.fixture
+def worker(running: Service) -> Iterator[ProcessNode]:
+    """The worker of the queue of growth, stopped."""
+    node = running.nodes["growth"]
+    node.kill("SIGTERM")
+    yield node
+    running.ensure_running()
+
+
+def test_a_worker_killed_anywhere_keeps_each_appointment_once(running: Service, client: Client, group: str, worker: ProcessNode) -> None:
+    for number in range(SCHEDULES):
+        client.growth.schedule(AGENTS[0], f"每天早上9点提醒我查房{number}", timeout=SECONDS)
+    for agent in AGENTS:
+        client.growth.command("heartbeat_configure", SECONDS, agent_id=agent, enabled=True, quiet_hours=None)
+        for _ in range(3):
+            client.growth.command("heartbeat_correct", SECONDS, agent_id=agent, kind="tone")
+    now = datetime.now(UTC)
+    with whole_service(), unit_of_work() as connection:
+        for statement in _ALL_DUE:
+            connection.execute(statement, {"group": group, "due": now - timedelta(seconds=1)})
+        owe_schedules(connection, now, SCHEDULES)
+        owe_heartbeats(connection, now, len(AGENTS))
+    for fault in FAULTS.values():
+        worker.start(command=[sys.executable, "-c", START.format(fault=fault), *commands()["growth"][3:]])
+        wake(FIRE, HEARTBEAT)
+        worker.wait_until_dead(SECONDS)
+    worker.start()
+    _nothing_due(group, worker)
+    with for_groups(group), unit_of_work() as connection:
+        found = connection.execute(_FOUND, {"group": group}).one()
+    assert (found.runs, found.reminders) == (SCHEDULES, SCHEDULES)
+    assert (found.ticks, found.told) == (len(AGENTS), len(AGENTS))
+    assert found.letters == 0
+
+
+def _nothing_due(group: str, worker: ProcessNode) -> None:
+    deadline = time.monotonic() + SECONDS
+    while True:
+        with for_groups(group), unit_of_work() as connection:
+            owed = connection.execute(_OWED, {"group": group}).scalars().all()
+        if not owed:
+            return
+        assert time.monotonic() < deadline, (owed, worker.logs())
+        time.sleep(0.2)
+
+
+_ALL_DUE = (
+    text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE group_id = :group"),
+    text("UPDATE heartbeats SET next_tick_at = :due, owed_for = NULL WHERE group_id = :group"),
+)
+_OWED = text("SELECT kind FROM pending_work WHERE group_id = :group AND kind IN ('fire_schedule', 'heartbeat')")
+_FOUND = text("""
+    SELECT (SELECT count(*) FROM schedule_runs WHERE group_id = :group) AS runs,
+        (SELECT count(*) FROM alerts WHERE group_id = :group AND source = 'schedule') AS reminders,
+        (SELECT count(*) FROM heartbeat_ticks WHERE group_id = :group) AS ticks,
+        (SELECT count(*) FROM alerts WHERE group_id = :group AND source = 'corrections') AS told,
+        (SELECT count(*) FROM dead_letters WHERE group_id = :group) AS letters
+""")

@@ -1,0 +1,31 @@
+"""What the group's questions to LLMs have used and cost, by prompt and model."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from flask import Blueprint
+from flask_babel import lazy_gettext
+from sqlalchemy import Connection
+
+from jiyi.settings import get_settings
+from models.operations import llm_usage
+from web.admin import inputs
+from web.admin.frame import Page
+from web.admin.pages import page, reads_database
+
+blueprint = Blueprint("llm_use", __name__)
+PAGES = (Page("running", lazy_gettext("LLM use"), "llm_use.page"),)
+
+DAYS, DEFAULT_DAYS = ("1", "7", "30", "365"), 30
+SUMMED = ("calls", "failures", "prompt_tokens", "completion_tokens", "cost")
+
+
+@page(blueprint, "/llm-use", "llm_use.html", choices=DAYS)
+@reads_database
+def used(connection: Connection, group: str) -> dict[str, Any]:
+    days = int(inputs.choice("days", DAYS) or DEFAULT_DAYS)
+    rows = llm_usage.since(connection, group, datetime.now(UTC).date() - timedelta(days=days - 1))
+    total = {name: sum(getattr(row, name) for row in rows) for name in SUMMED}
+    return {"days": days, "llm": get_settings().llm, "rows": rows, "total": total}
