@@ -26,6 +26,8 @@ TASK_CHARS = 500
 
 _SENTENCE = re.compile(r"[^。!?！？;；\n]+?(?:[。!?！？;；\n]+|(?<![ap]\.m)(?<!\d)\.(?=\s|\Z)|\Z)", re.IGNORECASE)
 _LOOSE = re.compile(rf"(?<=[{CJK}])[ \t]+(?=[{CJK}\d])|(?<=\d)[ \t]+(?=[{CJK}])")
+#: 早晚八点: twice a day.
+_MORNING_AND_EVENING = re.compile(r"早晚(?:各|都)?((?:\d{1,2}|[一二两三四五六七八九十]{1,2})点半?)")
 #: What asks without saying when, to be asked back.
 _LATER = re.compile(
     r"(?:过|等)(?:一会儿?|会儿?|几天|段时间|一阵子?|阵子?)|待会儿?|一会儿?(?=提醒|叫)|回头|改天|有空|晚点|稍后|迟点|哪天|过些(?:天|日子)|以后|到时候?|不久"
@@ -66,6 +68,10 @@ _NO_TIME = "it does not say when"
 
 
 def _read(text: str) -> str:
+    return _MORNING_AND_EVENING.sub(r"早上\1和晚上\1", _unspaced(text))
+
+
+def _unspaced(text: str) -> str:
     return _LOOSE.sub("", nfkc(text[:READ_CHARS])).replace("’", "'")
 
 
