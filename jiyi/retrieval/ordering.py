@@ -128,7 +128,11 @@ def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tup
         alike: how much each is about the same as each, ``(k, k)``.
         relevance: theirs, see :func:`above_ordinary`, ``(k,)``.
     """
-    found = replaces(shown, alike, relevance)
+    return in_order(shown, replaces(shown, alike, relevance))
+
+
+def in_order(shown: Sequence[Shown], found: NDArray[np.bool_]) -> tuple[Order, dict[int, int]]:
+    """As :func:`newer_first`, where it is known which memory (row) replaces which (column)."""
     place: Floats = np.arange(len(shown), dtype=np.float64)
     by: dict[int, int] = {}
     for newer in oldest_first(shown):

@@ -1,8 +1,7 @@
-"""Which memories of a conversation a newer one says anew, by what the question asks about.
+"""Which memories a newer one says anew, by what the question asks about.
 
 Two statements about what is asked about ("Which phone do I use?": a Pixel, later an iPhone) contradict each other without a word
-in common, and more surely than two that only resemble each other. Pure, over the few best memories of one answer. What it
-finds is marked, not moved: both stand in the answer with their days.
+in common, and more surely than two that only resemble each other. Pure, over the few best memories of one answer.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ _AMOUNT = re.compile(
 _PAST = re.compile(r"\b(?:used to|when i still)\b[^.!?;]{0,200}|(?:以前|原来|从前)[^，。！？；]{0,60}", re.IGNORECASE)
 
 
-def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Floats) -> dict[int, int]:
-    """For each position that a newer one says anew the position of that one.
+def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
+    """Which memory (row), the newest of several, says anew what which (column) says, ``(k, k)``.
 
     Where the question is about a topic (:mod:`jiyi.text.topics`), the newer one has to be of it, and to speak of those who are
     asked about; if the older one is of it, too, little likeness is enough. News is not replaced by what is none.
@@ -63,7 +62,7 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
         relevance: theirs above the ordinary, ``(k,)``.
     """
     if not shown:
-        return {}
+        return np.zeros((0, 0), dtype=bool)
     found = replaces(shown, alike, relevance)
     topics = topics_of(question) - LISTS
     if topics:
@@ -74,9 +73,9 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     found &= _may_answer(question, shown)[:, None]
     if topics and topics <= OF_EACH:
         found &= _names_thing(question, topics, shown)[:, None]
-    by: dict[int, int] = {}
-    for newer in oldest_first(shown):
-        by.update(dict.fromkeys(np.flatnonzero(found[newer]).tolist(), newer))
+    newest = {older: newer for newer in oldest_first(shown) for older in np.flatnonzero(found[newer]).tolist()}
+    by = np.zeros_like(found)
+    by[list(newest.values()), list(newest)] = True
     return by
 
 

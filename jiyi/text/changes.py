@@ -7,17 +7,13 @@ from importlib.resources import files
 
 from jiyi.text.sections import parsed
 
-_SECTIONS = parsed(files(__package__).joinpath("changes.txt").read_text(encoding="utf-8"))
-
-
-def _union(section: str) -> re.Pattern[str]:
-    return re.compile("|".join(_SECTIONS[section]), re.IGNORECASE)
-
+_LINES = parsed(files(__package__).joinpath("changes.txt").read_text(encoding="utf-8"))
+_WORDS = {section: re.compile("|".join(lines), re.IGNORECASE) for section, lines in _LINES.items()}
 
 #: In any memory: it says so (now, moved, 改, 不再), or perhaps (went up, 了 at the end of a clause).
-SAYS = _union("says")
-PERHAPS = _union("perhaps")
+SAYS = _WORDS["says"]
+PERHAPS = _WORDS["perhaps"]
 #: In a statement of the user's: something is otherwise, has ended or is another now, is only over.
-CHANGE = _union("change")
-ENDS = _union("ends")
-OVER = _union("over")
+CHANGE = _WORDS["change"]
+ENDS = _WORDS["ends"]
+OVER = _WORDS["over"]

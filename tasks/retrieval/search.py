@@ -166,11 +166,8 @@ def newer_first(asked: ParsedQuestion, text: str, found: SearchResult, index: Ag
     there = np.array([place for place, node_id in enumerate(found.node_ids) if node_id in described], dtype=np.intp)
     there, rest = there[: ordering.MOST_COMPARED], there[ordering.MOST_COMPARED :]
     shown = [described[found.node_ids[place]] for place in there]
-    relevant = ordering.above_ordinary(found.ranked.scores.relevance.normalised, found.ranked.best)
     alike = index.corpus().alike(found.best_rows[there])
-    order, by = ordering.newer_first(shown, alike, relevant[there])
-    if "session" in (request.filters.kinds or ()):  # in a conversation what is asked about tells more
-        by = renewal.renewed(text, shown, alike, relevant_beside_few(found.ranked)[there])
+    order, by = ordering.in_order(shown, renewal.renewed(text, shown, alike, _above_ordinary(found.ranked)[there]))
     order = order[ordering.behind_evidence([shown[place] for place in order])]
     kept = np.concatenate([there[order], rest])[: request.top_k]
     in_answer = {found.node_ids[place] for place in kept}
@@ -185,7 +182,7 @@ def newer_first(asked: ParsedQuestion, text: str, found: SearchResult, index: Ag
     )
 
 
-def relevant_beside_few(ranked: Ranked) -> Floats:
+def _above_ordinary(ranked: Ranked) -> Floats:
     """The relevance of the best above the ordinary, which is that of all but a few: of a short conversation all are looked at."""
     relevance = ranked.scores.relevance.normalised
     few = min(ordering.LOOKED_AT, relevance.size // 4)

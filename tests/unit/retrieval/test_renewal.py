@@ -7,7 +7,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from jiyi.retrieval.ordering import APART, Shown
+from jiyi.retrieval.ordering import APART, Shown, in_order
 from jiyi.retrieval.renewal import ENOUGH, LEAST_ALIKE, LEAST_RELEVANT, renewed
 
 DAY = 86_400.0
@@ -18,7 +18,7 @@ def by(question: str, *texts: str, alike: float = 0.25, relevance: tuple[float, 
     shown = [Shown(UUID(int=place + 1), f"Yue: {text}", place * apart, "Yue") for place, text in enumerate(texts)]
     size = len(texts)
     likeness = np.full((size, size), alike) + (1 - alike) * np.eye(size)
-    return renewed(question, shown, likeness, np.array(relevance or [0.6] * size))
+    return in_order(shown, renewed(question, shown, likeness, np.array(relevance or [0.6] * size)))[1]
 
 
 @pytest.mark.parametrize(
