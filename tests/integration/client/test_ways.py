@@ -304,3 +304,22 @@ def test_an_unknown_action_is_not_found(service: str, web_app: Flask, api_key: K
         "/api/v1/actions/agents.nothing", json={}, headers={"Authorization": f"Bearer {api_key(service, 'read')}"}
     )
     assert (answer.status_code, answer.json["detail"]) == (404, "There is no action 'agents.nothing'.")
+
+
+def test_a_request_may_wait_until_its_events_are_found(service: str, web_app: Flask, api_key: KeyMaker) -> None:
+    headers = {"Authorization": f"Bearer {api_key(service, 'publish', 'read')}"}
+    event = {"agent_id": "klaus", "description": "Klaus reads", "importance": 4}
+
+    def posted(query: str) -> Any:
+        answer = web_app.test_client().post(f"/api/v1/events{query}", json=event, headers=headers)
+        return answer.status_code, answer.json
+
+    status, told = posted("?wait=30")
+    assert (status, [state["state"] for state in told["states"]]) == (202, ["retrievable"])
+    assert "states" not in posted("")[1]
+    status, told = posted("?wiat=5")
+    assert (status, told["detail"]) == (422, "unknown option 'wiat': did you mean wait?")
+    assert told["errors"][0]["field"] == "wiat"
+    event["poignency"] = 4
+    status, told = posted("")
+    assert (status, told["errors"][0]["message"]) == (422, "unknown option 'poignency': did you mean poignancy?")
