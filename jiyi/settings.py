@@ -485,7 +485,7 @@ class Settings(BaseSettings):
     )
     store_roots: str = Field(
         "docs",
-        description="Folders, with `:` between them, that stores may read files from and write files to; relative ones are looked for where the service runs. `{group}` stands for the group's name. Relative paths of `memory_path` and `index_path` are the group's own, in `$JIYI_HOME/stores`. Empty: none.",
+        description="Folders, with `:` between them, that stores may read files from and write files to; relative ones are looked for where the service runs. `{group}` stands for the group's name. The default is only read. Relative paths of `memory_path` and `index_path` are the group's own, in `$JIYI_HOME/stores`. Empty: none.",
     )
     store_max_file_mb: int = Field(
         20, ge=1, le=1_024, description="Megabytes of a file that stores read; larger ones are left out, and said so."

@@ -214,6 +214,6 @@ def log(context: Context, request: LogOperation) -> LoggedOperation:
 def operation_log(context: Context, request: OperationsQuery) -> OperationPage:
     """List what nodes did with stores.
 
-    Newest first.
+    Each search and each update with its stage, counts, sizes and duration, and which stores failed; newest first.
     """
     return reads.operations(context.connection, context.group_id, request)

@@ -19,9 +19,14 @@ OWN_FOLDER = "stores"
 PSEUDO = tuple(Path(one) for one in ("/proc", "/sys", "/dev"))
 
 
-def roots(group_id: str) -> list[Path]:
-    """The folders that stores of the group may use, resolved; the group's own one first."""
+def roots(group_id: str, *, written: bool = False) -> list[Path]:
+    """The folders that stores of the group may use, resolved; the group's own one first.
+
+    ``written``: those that they may write to. The default of the setting, the service's own pages, is for reading.
+    """
     own = own_folder(group_id)
+    if written and "store_roots" not in get_settings().model_fields_set:
+        return [own.resolve()]
     given = [one.strip() for one in get_settings().store_roots.split(os.pathsep) if one.strip()]
     return [own.resolve(), *(Path(one.replace("{group}", _file_name(group_id))).resolve() for one in given)]
 
@@ -53,17 +58,17 @@ def kept_path(group_id: str, given: str, field: str) -> Path:
     """
     if Path(given).suffix.lower() != ".json":
         raise ConfigError([f"{field}: only .json files are loaded and saved; got {Path(given).name[:60]!r}"])
-    return _within(group_id, own_folder(group_id) / given, field)
+    return _within(group_id, own_folder(group_id) / given, field, written=True)
 
 
-def _within(group_id: str, path: Path, field: str) -> Path:
+def _within(group_id: str, path: Path, field: str, *, written: bool = False) -> Path:
     if "\0" in str(path):
         raise ConfigError([f"{field}: a path has no NUL character"])
     try:
         found = path.resolve()
     except (OSError, RuntimeError) as error:  # a loop of links, a name that is too long
         raise ConfigError([f"{field}: cannot be looked up: {type(error).__name__}"]) from None
-    if is_pseudo(found) or not any(found.is_relative_to(root) for root in roots(group_id)):
+    if is_pseudo(found) or not any(found.is_relative_to(root) for root in roots(group_id, written=written)):
         raise ConfigError([f"{field}: {str(path)[:200]!r} is in none of the folders that {SETTING} names"])
     return found
 

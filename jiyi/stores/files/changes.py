@@ -103,9 +103,9 @@ def _unchanged(found: Found, known: Known) -> bool:
 def _moved(new: Sequence[Found], gone: Sequence[Known], hash_of: Callable[[Found], bytes | None]) -> Mapping[Place, Known]:
     """For new files that are old ones at another place, which; each old one is taken once."""
     by_size: dict[int, list[Known]] = defaultdict(list)
-    for old in gone:
-        if old.file_hash is not None and old.current:
-            by_size[old.size].append(old)
+    for known in gone:
+        if known.file_hash is not None and known.current:
+            by_size[known.size].append(known)
     moved: dict[Place, Known] = {}
     for one in new:
         candidates = by_size.get(one.size)

@@ -22,6 +22,8 @@ from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import build
 from jiyi.protocol.growth.heartbeat import CorrectAgent
 from jiyi.protocol.growth.schedules import CreateSchedule
+from jiyi.protocol.stores.asking import ApplyGraph, UpdateStore
+from jiyi.protocol.stores.items import Snapshot
 from jiyi.protocol.tiers.knowledge import PromoteBody
 from jiyi.tiers.digest import Digest
 from models.actions import ACTIONS
@@ -34,6 +36,7 @@ from models.growth.alerts import NewAlert
 from models.memory.inbox import store
 from models.queue import dead_letters
 from models.reflection import reflections
+from models.stores import actions as stores
 from models.tiers import digests
 from models.tiers.actions import promote
 from tests.services import done_within
@@ -45,12 +48,15 @@ from web.api.registry import PREFIX, Operation
 SECRET = "Heilwasserquelle"
 EARLY = datetime(2026, 1, 1, tzinfo=UTC)
 URI = f"agent://agent-{SECRET}/knowledge/home"
+STORE = f"store-{SECRET}"
+DECLARED = {"name": STORE, "type": "simple", "config": {"memory_path": "notes.json"}}
 AGENT, SESSION, KEYWORD = f"agent-{SECRET}", f"session-{SECRET}", f"keyword-{SECRET}"
 
 #: Jobs and actions are the service's, and so are their names.
 NOT_OF_A_GROUP = {"job": "snapshot", "name": "agents.list"}
 #: What these answer is the service's own, and of no group.
 OF_NO_GROUP = {
+    "stores_schema",
     *("list_queues", "describe_memory_node", "extract_session_memories", "estimate_content_tokens", "embedding_create"),
     *("compactor_estimate_text_tokens", "compactor_estimate_messages_tokens", "compactor_check_threshold", "compactor_compact"),
     *("schedule_parse", "heartbeat_get", "health_snapshot"),
@@ -122,6 +128,9 @@ class Other:
                 "UPDATE quarantine_logs SET working_until = now() + interval '1 day' WHERE entry_id = %s", (said.event_id,)
             )
             _appointments(connection, group)
+            done_within(connection, stores.apply, Actor(group, "test"), ApplyGraph(graph=SECRET, memory=[DECLARED]))
+            said_in = UpdateStore(name=STORE, role=AGENT, output_snapshot=Snapshot(text=f"{SECRET} is what the store keeps."))
+            done_within(connection, stores.update, Actor(group, "test"), said_in)
             digest_id = digests.store(connection, group, EARLY, EARLY, 0, Digest(()), [], SECRET)
         self.ids = {
             "node_id": [seen.event_id, thought.event_id],
@@ -212,6 +221,17 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
     ],
     "digest_quarantine": lambda _: [{"days": 7}],
     "list_digests": lambda _: [{}],
+    "stores_apply": lambda _: [{"graph": SECRET}],
+    "stores_list": lambda _: [{}, {"run_id": ""}],
+    **dict.fromkeys(("stores_show", "stores_load", "stores_save", "stores_reindex", "stores_delete"), lambda _: [{"name": STORE}]),
+    "stores_items": lambda _: [{"name": STORE, "limit": 500}],
+    "stores_attachment": lambda _: [{"name": STORE, "attachment_id": "0" * 64}],
+    "stores_retrieve": lambda _: [{"name": STORE, "query": SECRET, "top_k": 1_000}],
+    "stores_update": lambda _: [{"name": STORE, "role": AGENT, "inputs_text": SECRET}],
+    "stores_map": lambda _: [{}, {"graph": SECRET}],
+    "stores_log": lambda _: [{"graph": "own", "node_id": "own", "operation_type": "UPDATE", "stage": "gen"}],
+    "stores_operations": lambda _: [{}, {"graph": SECRET}],
+    "stores_files": lambda _: [{"name": STORE}],
 }
 
 
@@ -310,6 +330,8 @@ def state_of(other: Other) -> Any:
             ("digests", "digest_id"),
             ("knowledge", "knowledge_id, demoted_at"),
             ("knowledge_history", "history_id"),
+            ("stores", "store_id, config"),
+            ("store_items", "item_id"),
             ("schedules", "schedule_id, state"),
             ("alerts", "alert_id, acknowledged_at"),
             ("heartbeats", "agent_id, enabled, corrections"),

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from flask import Flask
 
-from examples import plain_python, prompt
+from examples import graph, plain_python, prompt
 from jiyi import Client
 from jiyi.tiers.memory_node import MemoryRetrievalNode
 from jiyi.tiers.middleware import MemoryMiddleware
@@ -194,3 +194,18 @@ def test_without_jiyi_the_workflow_for_dify_has_an_empty_history() -> None:
     names: dict[str, Any] = {}
     exec(nodes["history"]["code"], names)
     assert names["main"](default["body"]) == {"history_context": ""}
+
+
+@pytest.mark.timeout(240)
+def test_three_agents_have_what_their_stores_are_declared_to_give(client: Client) -> None:
+    told = graph.play(client)
+    assert list(told) == ["researcher", "writer", "critic"]
+    [research] = told["researcher"]
+    assert {one["store"] for one in research["given"]} == {"project_docs"}
+    assert set(research["written"]) == {"board"}
+    [wrote] = told["writer"]
+    assert "board" in {one["store"] for one in wrote["given"]}
+    assert all(one["item"] for one in wrote["written"].values())
+    assert [row["stage"] for row in told["critic"]] == ["gen", "post_gen_thinking"]
+    assert set(told["critic"][-1]["written"]) == {"shared_notes"}
+    assert all(len(row["given"]) == len(row["scores"]) for rows in told.values() for row in rows)

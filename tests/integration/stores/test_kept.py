@@ -125,6 +125,11 @@ def test_da55_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatc
     for path in ("/proc/self/environ", "/etc/passwd", f"{root}/../outside/a.md", f"{root}/link/a.md", "\0", str(root) + "x"):
         with pytest.raises(ConfigError, match="memory"):
             source_path(kept.group, path, "memory[0].config.file_sources[0].path")
+    with monkeypatch.context() as patch:
+        patch.setattr("models.stores.paths.get_settings", get_settings)
+        assert source_path(kept.group, "docs/stores.md", "x").name == "stores.md"
+        with pytest.raises(ConfigError, match="x: "):
+            kept_path(kept.group, str(Path("docs/stores.json").resolve()), "x")
     assert source_path(kept.group, f"{root}/a.md", "x") == root.resolve() / "a.md"
     for path in ("../other/notes.json", "/etc/notes.json", f"{root}/link/notes.json", "notes.txt"):
         with pytest.raises(ConfigError, match="x: "):

@@ -10,8 +10,9 @@ from sqlalchemy import text
 
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.providers.embedders import embedder
+from jiyi.stores.scoring import likenesses
 from models.db.connection import unit_of_work
-from tasks.stores import embedders
+from tasks.stores import embedders, simple
 from tests.integration.stores.kept import SIMPLE, Kept, embed
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -139,6 +140,23 @@ def test_da32_the_threshold_is_on_the_cosine(kept: Kept) -> None:
     [hit] = kept.ask("The blue teapot broke on Tuesday evening.", top_k=5, threshold=0.9).hits
     assert hit.cosine is not None
     assert hit.cosine >= 0.9
+
+
+def test_da29_three_candidates_for_each_item_asked_for_are_compared_word_by_word(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(9):
+        kept.say(f"This is the note number {number} of all notes.")
+    embed()
+    compared: list[int] = []
+    monkeypatch.setattr(simple, "likenesses", lambda question, texts, fidelity: compared.append(len(texts)) or likenesses(question, texts))
+    assert [len(kept.ask("note", top_k=most).hits) for most in (1, 2, 9)] == [1, 2, 9]
+    assert compared == [3, 6, 9]
+
+
+def test_da37_so_many_characters_count(group: str) -> None:
+    kept = Kept(group)
+    kept.apply({"name": "notes", "type": "simple", "config": {"memory_path": "notes.json", "max_content_length": 150}})
+    kept.say("The kiln was hot. " * 50)
+    assert len(kept.items().items[0].content_summary) <= 150 + len("Input: \nOutput: ...")
 
 
 def test_an_update_writes_its_own_row_only(kept: Kept) -> None:

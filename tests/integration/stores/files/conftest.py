@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jiyi.protocol.wire.vectors import Float32
+from jiyi.providers.embedders.hashing import HashingEmbedder
 from jiyi.settings import get_settings
 from tests.integration.stores.files.folders import Folder, MakeFolder
 from workers.embedded.stack import Stack
@@ -36,3 +38,17 @@ def folder(database: Stack, nothing_owed: None, roots: Path, group: str) -> Make
         return Folder(group, path, **config)
 
     return make
+
+
+@pytest.fixture
+def embedded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that are embedded from here on."""
+    texts: list[str] = []
+    real = HashingEmbedder.passages
+
+    def noted(self: HashingEmbedder, some: Sequence[str]) -> Float32:
+        texts.extend(some)
+        return real(self, some)
+
+    monkeypatch.setattr(HashingEmbedder, "passages", noted)
+    return texts

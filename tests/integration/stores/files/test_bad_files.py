@@ -77,7 +77,7 @@ def test_a_file_that_grows_while_it_is_read_is_read_with_the_next_scan(folder: M
 
     docs.write("log.txt", "A page about ash")
     with monkeypatch.context() as patch:
-        patch.setattr(disk.os, "read", read_slowly)
+        patch.setattr(os, "read", read_slowly)
         docs.scan()
     assert docs.states()["log.txt"] == "unstable"
     assert docs.first("feldspar") == "A page about feldspar"  # what was found is found until then
@@ -133,7 +133,7 @@ def test_a_link_that_is_changed_while_it_is_opened_leads_nowhere(folder: MakeFol
         return real(target, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(disk.os, "open", swapped)
+        patch.setattr(os, "open", swapped)
         docs.scan()
     assert docs.states() == {"a.md": "outside"}
     assert docs.chunks() == []

@@ -9,13 +9,11 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.operations.jobs import JOBS
-from jiyi.providers.embedders.hashing import HashingEmbedder
 from models.db.connection import unit_of_work
-from models.stores.files.rows import write_outcome
+from models.stores.files import rows
 from models.stores.kinds.file import INDEX, SCAN
 from tasks.framework.jobs import perform
 from tasks.framework.work import run_until_idle
-from tasks.stores.files import indexing
 from tasks.stores.files.indexing import index_file
 from tasks.stores.files.scanning import scan_files
 from tests.integration.stores.files.folders import MakeFolder
@@ -23,15 +21,6 @@ from tests.integration.stores.files.folders import MakeFolder
 KILN = "The kiln reached 1,240 degrees on Monday."
 ORANGE = "林岚在院子里种了两棵橘子树。"
 LONG = "The tomatoes need water every day. " * 40
-
-
-@pytest.fixture
-def embedded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The texts that were embedded."""
-    texts: list[str] = []
-    real = HashingEmbedder.passages
-    monkeypatch.setattr(HashingEmbedder, "passages", lambda self, some: texts.extend(some) or real(self, some))
-    return texts
 
 
 def test_da38_files_are_found_by_meaning_and_by_words(folder: MakeFolder) -> None:
@@ -189,11 +178,10 @@ def test_whoever_dies_while_indexing_leaves_the_old_index(folder: MakeFolder, mo
     docs.owe_scan()
     run_until_idle(SCAN, scan_files)
     with monkeypatch.context() as patch:
-        patch.setattr(indexing.rows, "write_outcome", die)
+        patch.setattr(rows, "write_outcome", die)
         with pytest.raises(KeyboardInterrupt):
             run_until_idle(INDEX, index_file)
     assert docs.chunks() == undisturbed
-    assert indexing.rows.write_outcome is write_outcome
 
 
 def test_the_job_owes_a_look_through_every_store_of_files(folder: MakeFolder) -> None:

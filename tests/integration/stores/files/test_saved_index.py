@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.protocol.stores.asking import UpdateStore
-from jiyi.providers.embedders.hashing import HashingEmbedder
 from models.db.connection import unit_of_work
 from models.stores.kinds import file
 from tests.integration.stores.files.folders import Folder, MakeFolder
@@ -45,12 +44,10 @@ def test_da42_the_format_is_the_original_s(saved: Folder, roots: Path) -> None:
     assert all(len(one["embedding"]) == 256 for one in found["contents"])
 
 
-def test_da47_an_index_that_was_built_elsewhere_spares_its_vectors(saved: Folder, roots: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_da47_an_index_that_was_built_elsewhere_spares_its_vectors(saved: Folder, roots: Path, embedded: list[str]) -> None:
     forgotten(saved)
     saved.write("kiln.md", "Another kiln.")
-    embedded: list[str] = []
-    real = HashingEmbedder.passages
-    monkeypatch.setattr(HashingEmbedder, "passages", lambda self, some: embedded.extend(some) or real(self, some))
+    embedded.clear()
     saved.declare(index_path=str(roots / "index.json"))
     saved.perform(file.load)
     assert saved.ask("kiln").hits == []  # nothing counts that was not read
