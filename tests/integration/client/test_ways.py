@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
+import platform
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -18,8 +20,12 @@ from jiyi.accounts.api_keys import KeyScope
 from jiyi.client.transports.http import AsyncHttpTransport, HttpTransport
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, NoAnswer, NotAllowed, NotFound, ServiceError
 from jiyi.settings import get_settings
+from models.db import valkey_keys
+from models.db.valkey import valkey
 
 KeyMaker = Callable[..., str]
+#: Until an erasure is done, on a busy machine.
+PATIENCE_SECONDS = 100.0
 WAYS = ("broker", "http", "broker, async", "http, async")
 
 
@@ -179,9 +185,11 @@ def test_a_context_keeps_to_its_budget(either: Client) -> None:
 
 
 def test_a_deleted_memory_is_gone(either: Client) -> None:
+    # Tests that retrieve in this process have reported its indexes, and an erasure would wait for its answer.
+    valkey().delete(valkey_keys.indexes(f"{platform.node()}:{os.getpid()}"))
     told = either.observe("klaus", "Klaus likes a thing that nobody shall know", wait=True)
     erasure_id = either.delete(told)
-    assert either.erasure.wait_for(erasure_id, 60).state == "done"
+    assert either.erasure.wait_for(erasure_id, PATIENCE_SECONDS).state == "done"
     with pytest.raises(NotFound):
         either.get(told)
     with pytest.raises(NotFound):
@@ -304,3 +312,22 @@ def test_an_unknown_action_is_not_found(service: str, web_app: Flask, api_key: K
         "/api/v1/actions/agents.nothing", json={}, headers={"Authorization": f"Bearer {api_key(service, 'read')}"}
     )
     assert (answer.status_code, answer.json["detail"]) == (404, "There is no action 'agents.nothing'.")
+
+
+def test_a_request_may_wait_until_its_events_are_found(service: str, web_app: Flask, api_key: KeyMaker) -> None:
+    headers = {"Authorization": f"Bearer {api_key(service, 'publish', 'read')}"}
+    event = {"agent_id": "klaus", "description": "Klaus reads", "importance": 4}
+
+    def posted(query: str) -> Any:
+        answer = web_app.test_client().post(f"/api/v1/events{query}", json=event, headers=headers)
+        return answer.status_code, answer.json
+
+    status, told = posted("?wait=30")
+    assert (status, [state["state"] for state in told["states"]]) == (202, ["retrievable"])
+    assert "states" not in posted("")[1]
+    status, told = posted("?wiat=5")
+    assert (status, told["detail"]) == (422, "unknown option 'wiat': did you mean wait?")
+    assert told["errors"][0]["field"] == "wiat"
+    event["poignency"] = 4
+    status, told = posted("")
+    assert (status, told["errors"][0]["message"]) == (422, "unknown option 'poignency': did you mean poignancy?")
