@@ -35,6 +35,17 @@ def forgotten(docs: Folder) -> None:
         connection.execute(text("DELETE FROM stores WHERE store_id = :id"), {"id": docs.store_id})
 
 
+def test_da39_an_index_needs_no_file_to_be_kept(folder: MakeFolder, embedded: list[str]) -> None:
+    """Defect: without a path the original makes the whole index anew with every load."""
+    docs = folder()
+    docs.write("kiln.md", KILN)
+    for _ in range(2):
+        docs.perform(file.load)
+        docs.scan()
+    assert embedded == [KILN]
+    assert docs.perform(file.save).path is None
+
+
 def test_da42_the_format_is_the_original_s(saved: Folder, roots: Path) -> None:
     found = json.loads((roots / "index.json").read_text(encoding="utf-8"))
     assert found["config"].items() >= {"chunk_size": 500, "chunk_overlap": 50}.items()
