@@ -33,7 +33,7 @@ def run(agents: int) -> dict[str, Any]:
         half = agents // 2
         with unit_of_work() as connection:
             for statement in _FILL:
-                connection.execute(statement, {"many": half, "group": "bench"})
+                connection.execute(statement, {"many": half, "all": agents, "group": "bench"})
         with unit_of_work() as connection:
             began = time.perf_counter()
             connection.execute(_BARE)
@@ -72,7 +72,7 @@ _FILL = (
     text("INSERT INTO groups (group_id) VALUES (:group) ON CONFLICT DO NOTHING"),
     text("""
         INSERT INTO agents (group_id, agent_id, agent_key, importance_trigger_curr)
-        SELECT :group, 'agent-' || n, gen_random_uuid(), 0 FROM generate_series(1, :many) AS n
+        SELECT :group, 'agent-' || n, gen_random_uuid(), 0 FROM generate_series(1, :all) AS n
     """),
     text("""
         INSERT INTO schedules (schedule_id, group_id, agent_id, kind, cron, tz, task_description, next_run_at)
@@ -81,7 +81,8 @@ _FILL = (
     """),
     text("""
         INSERT INTO heartbeats (group_id, agent_id, agent_key, next_tick_at)
-        SELECT group_id, agent_id, agent_key, now() - interval '1 second' FROM agents WHERE group_id = :group AND agent_id LIKE 'agent-%'
+        SELECT group_id, agent_id, agent_key, now() - interval '1 second' FROM agents WHERE group_id = :group
+        ORDER BY agent_key LIMIT :many
     """),
 )
 _BARE = text("UPDATE agents SET importance_ele_n = importance_ele_n + 1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy import Connection, insert, select, text
@@ -15,6 +15,9 @@ from models.db.rows import columns, fetch
 from models.growth.heartbeat_tables import Alert
 from models.memory.agents import AgentName
 from models.queue import stream
+
+#: Alerts that were acknowledged are kept so long.
+SEEN_KEPT = timedelta(days=90)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,8 @@ def add(connection: Connection, group_id: str, alerts: Sequence[NewAlert], now: 
     ]
     if rows:
         connection.execute(insert(Alert), rows)
+        whose = sorted({one.agent_id for one in alerts})
+        connection.execute(_FORGET, {"group": group_id, "agents": whose, "before": now - SEEN_KEPT})
 
 
 def tell(group_id: str, alerts: Sequence[NewAlert], now: datetime) -> None:
@@ -103,6 +108,7 @@ _DELIVER = text("""
     UPDATE alerts a SET delivered_at = :now FROM due WHERE a.alert_id = due.alert_id
     RETURNING a.alert_id, a.group_id, a.agent_id, a.source, a.urgency
 """)
+_FORGET = text("DELETE FROM alerts WHERE group_id = :group AND agent_id = ANY(:agents) AND acknowledged_at < :before")
 _ACKNOWLEDGE = text("""
     UPDATE alerts SET acknowledged_at = :now, delivered_at = coalesce(delivered_at, :now)
     WHERE group_id = :group AND alert_id = ANY(:ids) AND acknowledged_at IS NULL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy import Connection, delete, func, insert, select, text, update
@@ -15,6 +15,9 @@ from jiyi.protocol.growth.schedules import ScheduleRunState, ScheduleState, Targ
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.schedule_tables import Schedule, ScheduleRun
 from models.memory.agents import AgentName
+
+#: Runs are kept so long, far longer than any is made good: one a minute would fill the disk.
+RUNS_KEPT = timedelta(days=30)
 
 _SHOWN = select(*columns(ScheduleState, Schedule, id=Schedule.schedule_id))
 
@@ -140,6 +143,7 @@ def ran(connection: Connection, group_id: str, done: Sequence[tuple[UUID, Firing
     ]
     connection.execute(_RAN, rows)
     connection.execute(_NEXT, rows)
+    connection.execute(_FORGET, {"group": group_id, "ids": [schedule_id for schedule_id, _, _ in done], "before": now - RUNS_KEPT})
 
 
 def known_runs(connection: Connection, group_id: str, schedule_ids: Sequence[UUID], since: datetime) -> set[tuple[UUID, datetime]]:
@@ -148,6 +152,7 @@ def known_runs(connection: Connection, group_id: str, schedule_ids: Sequence[UUI
     return {(row.schedule_id, row.due_at) for row in connection.execute(select(ScheduleRun.schedule_id, ScheduleRun.due_at).where(*which))}
 
 
+_FORGET = text("DELETE FROM schedule_runs WHERE group_id = :group AND schedule_id = ANY(:ids) AND due_at < :before")
 _RAN = text("""
     INSERT INTO schedule_runs (schedule_id, due_at, group_id, fired_at, missed, skipped, alert_id)
     VALUES (:id, :due, :group, :now, :missed, :skipped, :alert) ON CONFLICT DO NOTHING

@@ -203,7 +203,7 @@ def test_a_run_that_dies_before_its_commit_is_taken_over_and_done_once(group: st
         raise SystemExit
 
     with monkeypatch.context() as broken:
-        broken.setattr(firing.schedules, "ran", die)
+        broken.setattr("models.growth.schedules.ran", die)
         with pytest.raises(SystemExit):
             work.run_due(work.KINDS[FIRE], firing.fire_schedule)
     assert alerts(group) == []
@@ -212,6 +212,23 @@ def test_a_run_that_dies_before_its_commit_is_taken_over_and_done_once(group: st
     assert fire() == 1
     assert len(alerts(group)) == 1
     assert len(runs(group, schedule_id)) == 1
+
+
+def test_old_runs_and_alerts_that_were_seen_are_forgotten(group: str) -> None:
+    schedule_id = create(group)
+    due(schedule_id)
+    scan()
+    fire()
+    heartbeat_actions.acknowledge_alerts.perform(me(group), AcknowledgeAlerts(ids=[alerts(group)[0].id]))
+    with for_groups(group), unit_of_work() as connection:
+        for statement in _LONG_AGO:
+            connection.execute(statement, {"group": group})
+    due(schedule_id)
+    scan()
+    fire()
+    assert len(runs(group, schedule_id)) == 1
+    everything = heartbeat_actions.heartbeat_alerts.perform(me(group), ListAlerts(everything=True)).alerts
+    assert [one.acknowledged_at for one in everything] == [None]
 
 
 def test_a_paused_schedule_does_not_run_and_a_resumed_one_does(group: str) -> None:
@@ -275,6 +292,10 @@ def test_another_group_sees_and_changes_nothing(group: str) -> None:
             action.perform(stranger, ScheduleId(id=schedule_id))
 
 
+_LONG_AGO = (
+    text("UPDATE schedule_runs SET due_at = due_at - interval '31 days' WHERE group_id = :group"),
+    text("UPDATE alerts SET acknowledged_at = acknowledged_at - interval '91 days' WHERE group_id = :group"),
+)
 _DUE = text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE schedule_id = :id")
 _ALL_DUE = text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE schedule_id = ANY(:ids)")
 _OWE = text("INSERT INTO pending_work (kind, subject_id, group_id) VALUES ('fire_schedule', :id, :group) ON CONFLICT DO NOTHING")
