@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.errors import ConfigError, BY_CODE, InvalidEvent, InvalidRequest, JiyiError, ServiceError
+from jiyi.errors import BY_CODE, ConfigError, InvalidEvent, InvalidRequest, JiyiError, ServiceError
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievedNode, ScoreComponent
 from jiyi.protocol.wire.calls import open_reply, reply_key, reply_of, reply_of_error, retrieval_queue, retrieval_queues
 
