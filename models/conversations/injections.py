@@ -57,9 +57,9 @@ def note(
     what = {"session": session_id, "query": query[:MAX_QUERY_CHARS], "intent": intent, "tokens": tokens, "ids": list(node_ids)}
     connection.execute(_NOTE, {**whose, **what, "id": injection_id, "reasons": list(reasons)})
     connection.execute(_DROP, {**whose, "kept": KEPT})
-    tallies.note(connection, name, "memory", used=len(node_ids))
     if connection.execute(_REUSED, {**whose, "ids": list(node_ids)}).rowcount:
         connection.execute(_AGGREGATE, {**whose, "kind": AGGREGATE})
+    tallies.note(connection, name, "memory", used=len(node_ids))  # last: who holds the count waits for nothing else
     return injection_id
 
 

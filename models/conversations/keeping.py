@@ -48,12 +48,12 @@ def keep(
         for experience in one.found.experiences:
             stored.add(experiences.keep(connection, name, experience, one.source, now))
         profiles.update(connection, name, one.found.profile_signals, now)
-    tallies.note(connection, name, "memory", grown=len(stored.nodes))
     if turns:
         stored.owed.update(owing.after_extraction(connection, agents[name].agent_key, name))
     if any(one.found.experiences for one in found):
         pending_work.owe(connection, AGGREGATE, [(agents[name].agent_key, name[0])])
         stored.owed[AGGREGATE] += 1
+    tallies.note(connection, name, "memory", grown=len(stored.nodes))  # last: who holds the count waits for nothing else
     return stored
 
 

@@ -26,7 +26,16 @@ _NOTE = text(f"""
     SELECT group_id, agent_id, {_TODAY}, :what, :grown, :used FROM agents WHERE group_id = :group AND agent_id = :agent
     ON CONFLICT (group_id, agent_id, day, what) DO UPDATE SET grown = t.grown + excluded.grown, used = t.used + excluded.used
 """)  # noqa: S608 – our own names; values are parameters
+# Skills and workflows tell by themselves when they were accepted, and their votes when they were used.
 _READ = text(f"""
-    SELECT day, what, grown, used FROM growth_tallies
-    WHERE group_id = :group AND agent_id = :agent AND day > {_TODAY} - CAST(:days AS int) ORDER BY day DESC, what
+    SELECT day, what, CAST(sum(grown) AS int) AS grown, CAST(sum(used) AS int) AS used FROM (
+        SELECT day, what, grown, used FROM growth_tallies WHERE group_id = :group AND agent_id = :agent
+        UNION ALL
+        SELECT (decided_at AT TIME ZONE 'UTC')::date, artifact, 1, 0 FROM artifacts
+        WHERE group_id = :group AND agent_id = :agent AND status IN ('accepted', 'archived') AND decided_at IS NOT NULL
+        UNION ALL
+        SELECT (f.given_at AT TIME ZONE 'UTC')::date, a.artifact, 0, 1 FROM feedback f JOIN artifacts a USING (group_id, artifact_id)
+        WHERE f.group_id = :group AND f.agent_id = :agent AND f.signal IN ('implicit_usage', 'usage_count')
+    ) AS counted
+    WHERE day > {_TODAY} - CAST(:days AS int) GROUP BY day, what ORDER BY day DESC, what
 """)  # noqa: S608 – our own names; values are parameters

@@ -1,0 +1,90 @@
+"""What grew, and what of it was used, per agent and day (ZC-11)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+from pydantic import ValidationError
+
+from jiyi.errors import NotFound
+from jiyi.protocol.conversations.injection import ContextRequest
+from jiyi.protocol.growth.artifacts import Deciding
+from jiyi.protocol.growth.pains import ProposeSolution, ResolvePain
+from jiyi.protocol.growth.tracking import TallyQuery
+from models.db.connection import unit_of_work
+from models.growth.pains import actions as pains
+from models.growth.skills import actions as skills
+from models.growth.tracking import actions, tallies
+from tasks.conversations import injection
+from tests.integration.growth.growing import artifacts, experienced, feedback, save
+from tests.integration.growth.growing import run as aggregate
+from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, actor, pain, rows, say
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+
+def counted(group: str, days: int = 30) -> dict[str, tuple[int, int]]:
+    found = actions.list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT, days=days))
+    return {one.what: (one.grown, one.used) for one in found.tallies}
+
+
+def test_zc11_memories_and_how_often_they_were_injected(group: str) -> None:
+    say(group, *SMALL_TALK, "I live in Porto.")
+    assert counted(group)["memory"] == (1, 0)
+    injection.build(actor(group), ContextRequest(agent_id=AGENT, query="Where do I live?"))
+    assert counted(group)["memory"][1] >= 1
+
+
+def test_zc11_pains_proposals_and_experiences(group: str) -> None:
+    say(group, *SMALL_TALK, TROUBLE[0])
+    pain_id = pain(group).pain_id
+    pains.propose_solution.perform(actor(group), ProposeSolution(pain_id=pain_id, steps=["清空导出缓存"]))
+    pains.resolve_pain.perform(actor(group), ResolvePain(pain_id=pain_id, resolution="confirmed"))
+    found = counted(group)
+    assert (found["pain"], found["proposal"], found["experience"]) == ((1, 0), (1, 1), (1, 0))
+
+
+def test_zc11_skills_that_were_accepted_and_used(group: str) -> None:
+    experienced(group)
+    aggregate()
+    [skill] = artifacts(group)
+    assert "skill" not in counted(group)
+    skills.accept.perform(actor(group), Deciding(id=skill.id))
+    save([feedback(group, skill.id, signal="usage_count"), feedback(group, skill.id, signal="explicit")])
+    aggregate()
+    assert counted(group)["skill"] == (1, 1)
+
+
+def test_zc11_the_newest_day_first_and_only_the_days_asked_for(group: str) -> None:
+    say(group, *SMALL_TALK, "I live in Porto.")
+    with unit_of_work() as connection:
+        tallies.note(connection, (group, AGENT), "toy", grown=2)
+    rows("UPDATE growth_tallies SET day = day - 10 WHERE group_id = :g AND what = 'toy' RETURNING 1", g=group)
+    found = actions.list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT)).tallies
+    assert [one.what for one in found][-1] == "toy"
+    assert found[0].day == datetime.now(UTC).date()
+    assert "toy" not in counted(group, days=10)
+    assert counted(group, days=11)["toy"] == (2, 0)
+
+
+def test_nothing_is_counted_of_an_agent_that_is_not_there(group: str) -> None:
+    with unit_of_work() as connection:
+        tallies.note(connection, (group, "nobody"), "skill", grown=1)
+    assert rows("SELECT 1 FROM growth_tallies WHERE group_id = :g", g=group) == []
+    with pytest.raises(NotFound):
+        actions.list_tallies.perform(actor(group), TallyQuery(agent_id="nobody"))
+
+
+def test_another_groups_counts_are_not_seen(group: str) -> None:
+    say(group, *SMALL_TALK, "I live in Porto.")
+    other = f"other-{uuid4().hex[:8]}"
+    say(other, *SMALL_TALK, "Well.")
+    assert counted(other).get("memory", (0, 0)) == (0, 0)
+
+
+@pytest.mark.parametrize("days", [0, -1, 367])
+def test_days_have_bounds(days: int) -> None:
+    with pytest.raises(ValidationError):
+        TallyQuery(agent_id=AGENT, days=days)
