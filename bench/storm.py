@@ -32,6 +32,7 @@ from typing import Any
 
 from bench.support.faults import Fault, Faults
 from bench.support.lives import AGENTS, event, event_id, memory, settle, stored_ids
+from bench.support.rabbitmq import RabbitMQ, why_absent
 from bench.support.storm_load import Load, publish_until_accepted
 from jiyi import Client
 from jiyi.errors import JiyiError
@@ -75,18 +76,16 @@ def storm(minutes: float, seed: int, broker: str = "redis") -> dict[str, Any]:
 
 
 @contextmanager
-def _rabbitmq() -> Iterator[Any]:
-    from tests.smoke.rabbitmq import RabbitNode, why_absent  # the broker of the tests of faults
-
+def _rabbitmq() -> Iterator[RabbitMQ]:
     if reason := why_absent():
         sys.exit(reason)
     with tempfile.TemporaryDirectory(prefix="jiyi-rabbitmq-") as folder:
-        node = RabbitNode(Path(folder))
-        node.start()
+        server = RabbitMQ(Path(folder))
+        server.start()
         try:
-            yield node
+            yield server
         finally:
-            node.teardown()
+            server.stop()
 
 
 def _weather(faults: Faults, minutes: float, seed: int, alive: Callable[[], bool]) -> dict[str, Any]:

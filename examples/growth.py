@@ -101,7 +101,12 @@ def learn(client: Client) -> dict[str, Any]:
     [workflow] = grown(client, "workflow", "pending")
     client.growth.command("workflow_accept", id=workflow["id"])
     mailed: list[str] = []
-    tools: dict[str, Callable[..., Any]] = {"search": lambda **_: "invoice 31", "mail": lambda text="", **_: mailed.append(text) or "sent"}
+
+    def mail(text: str = "", **_: Any) -> str:
+        mailed.append(text)
+        return "sent"
+
+    tools: dict[str, Callable[..., Any]] = {"search": lambda **_: "invoice 31", "mail": mail}
     ran = pipelines.run(workflow["body"], tools, inputs={"mail": {"text": "$previous"}})
     patterns = client.growth.command("evolution_patterns", agent_id=AGENT).model_dump()["rows"]
     return {
@@ -114,6 +119,17 @@ def learn(client: Client) -> dict[str, Any]:
     }
 
 
+def proposed(client: Client, pain_id: str) -> dict[str, Any]:
+    """What the agent proposes against a pain once it is sure of it; waits until it has thought of something."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        found: list[dict[str, Any]] = client.growth.command("pain_get", pain_id=pain_id).model_dump()["proposals"]
+        if found:
+            return found[0]
+        time.sleep(PAUSE)
+    raise TimeoutError(f"nothing was proposed against {pain_id} within {PATIENCE:.0f} s")
+
+
 def mend(client: Client) -> dict[str, Any]:
     """A pain that comes again becomes a proposal, and once somebody confirms that it helped, an experience."""
     for _ in range(3):
@@ -121,11 +137,14 @@ def mend(client: Client) -> dict[str, Any]:
             "pain_report", agent_id=AGENT, summary="The weekly report is always late because figures come in late."
         )
     pain = told.model_dump()["pain"]
-    client.growth.command(
-        "pain_propose", pain_id=pain["pain_id"], title="Ask earlier", steps=["Ask for the figures on Thursday.", "Remind on Friday."]
-    )
-    done = client.growth.command("pain_resolve", pain_id=pain["pain_id"], resolution="confirmed").model_dump()
-    return {"pain": {"confidence": pain["confidence"], "status": done["pain"]["status"]}, "experience": done["experience"]}
+    proposal = proposed(client, pain["pain_id"])
+    decided = {"pain_id": pain["pain_id"], "proposal_id": proposal["proposal_id"], "resolution": "confirmed"}
+    done = client.growth.command("pain_resolve", **decided).model_dump()
+    return {
+        "pain": {"confidence": pain["confidence"], "status": done["pain"]["status"]},
+        "proposal": {"made_by": proposal["made_by"], "steps": proposal["steps"]},
+        "experience": done["experience"],
+    }
 
 
 def change_and_go_back(client: Client) -> dict[str, Any]:

@@ -9,8 +9,10 @@ Jiyi does not depend on LangGraph. A graph's node is a function from the state t
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any, TypedDict
 from uuid import uuid4
 
@@ -73,6 +75,8 @@ def build(retriever: MemoryRetriever, memory: MemoryMiddleware) -> Any:
 
 
 def main() -> None:
+    if find_spec("langgraph") is None:
+        sys.exit("This example needs LangGraph: pip install langgraph (examples/plain_python.py needs nothing)")
     with service(), Client(f"graph-{uuid4().hex[:8]}") as client, MemoryMiddleware(client) as memory:
         graph = build(client, memory)
         for topic in ("Why does the glaze crack?", "What is wrong with the glaze of the cups?"):

@@ -54,6 +54,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    op.execute("DELETE FROM pending_work WHERE kind = 'embed_items'")
+    op.execute("DELETE FROM pending_work WHERE kind = 'embed_values'")
     for table in reversed(TABLES):
         op.drop_table(table)

@@ -13,8 +13,11 @@ from typer.core import TyperGroup
 
 from jiyi.cli import output
 from jiyi.client.client import Client
-from jiyi.errors import JiyiError, SettingsError
+from jiyi.errors import JiyiError, SettingsError, unknown_option
 from jiyi.settings import get_settings
+
+#: Of wrong usage in general: typer has no public name for it.
+USAGE: Any = typer.BadParameter.__base__
 
 
 @dataclass(slots=True)
@@ -53,6 +56,8 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except JiyiError as error:
             tell(error, ctx.obj)
+        except USAGE as error:
+            raise _as_elsewhere(error) from None
         except typer.Abort:  # Ctrl-C at a question
             raise KeyboardInterrupt from None
         except BrokenPipeError:
@@ -61,6 +66,14 @@ class Commands(TyperGroup):
             where = f"{error.filename}: " if error.filename else ""
             tell(UnusableFile(f"{where}{error.strerror or error}"), ctx.obj)
         raise typer.Exit(1)
+
+
+def _as_elsewhere(error: Any) -> Exception:
+    """An option that there is not, in the words that every other door has for it; any other error as it is."""
+    if not hasattr(error, "possibilities") or error.ctx is None:
+        return error  # type: ignore[no-any-return]
+    known = {option for parameter in error.ctx.command.params for option in parameter.opts if option.startswith("--")}
+    return USAGE(unknown_option(error.option_name, known), ctx=error.ctx)  # type: ignore[no-any-return]
 
 
 def group_first(args: list[str]) -> list[str]:

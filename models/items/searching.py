@@ -18,7 +18,7 @@ from jiyi.protocol.wire.vectors import Float32
 from models.items.storing import COLUMNS, IN_FORCE, item_of
 
 #: The kind of work that items without vectors of the active model owe.
-EMBED_ITEMS = "embed_items"
+EMBED_VALUES = "embed_values"
 
 #: (item, number), and the text at that place.
 Owed = tuple[tuple[UUID, int], str]
@@ -62,7 +62,7 @@ def fill(connection: Connection, vectors: Sequence[tuple[Owed, Float32]], model:
 
 def owe_all(connection: Connection, model: str) -> int:
     """Owe vectors to every item without those of this model: after a move to it. In the scope of the whole service."""
-    return connection.execute(_OWE_ALL, {"kind": EMBED_ITEMS, "model": model}).rowcount
+    return connection.execute(_OWE_ALL, {"kind": EMBED_VALUES, "model": model}).rowcount
 
 
 def _conditions(group_id: str, asked: SearchItems) -> tuple[str, dict[str, Any]]:

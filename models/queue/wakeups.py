@@ -32,6 +32,7 @@ QUEUES: dict[str, str] = {
     "reflect_conversation": "reflection",
     "embed": "embedding",
     "embed_items": "embedding",
+    "embed_values": "embedding",
     "embed_knowledge": "embedding",
     "ingress": "embedding",
     "consistency": "reflection",

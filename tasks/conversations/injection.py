@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from jiyi.conversations.injection.choosing import Candidate, newer_before_older
+from jiyi.conversations.injection.choosing import Candidate
 from jiyi.conversations.injection.rendering import Rendered, Style, render
 from jiyi.conversations.query import intents
 from jiyi.conversations.stored import profiles
@@ -109,7 +109,7 @@ def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis
     nodes = [*best.retrieved_nodes, *(node for group in expanded for node in group.retrieved_nodes)]
     said = {node.node_id: node.created_at for node in nodes}
     earlier = [node for node in nodes if request.session_id is None or node.session_id != request.session_id]
-    return newer_before_older(_once(_candidate(node, said.get(node.replaced_by) if node.replaced_by else None) for node in earlier))
+    return [_candidate(node, said.get(node.replaced_by) if node.replaced_by else None) for node in earlier]
 
 
 def _candidate(node: RetrievedNode, renewed_at: datetime | None) -> Candidate:
@@ -126,7 +126,6 @@ def _candidate(node: RetrievedNode, renewed_at: datetime | None) -> Candidate:
         superseded_by=node.superseded_by,
         superseded_at=node.superseded_at,
         renewed_at=renewed_at,
-        renewed_by=node.replaced_by,
         session_id=node.session_id,
     )
 

@@ -44,7 +44,7 @@ def fire(batch: Batch, now: datetime) -> None:
             alert = None if run.skipped or (schedule_id, run.due_at) in known else _alert(schedule, run, now)
             if alert is not None:
                 told.append(alert)
-            done.append((schedule_id, run, alert.alert_id if alert else None))
+            done.append((schedule_id, run, None if alert is None else alert.alert_id))
         alerts.add(connection, group_id, told, now)
         schedules.ran(connection, group_id, done, now)
     alerts.tell(group_id, told, now)

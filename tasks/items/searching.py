@@ -8,7 +8,7 @@ from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.items import actions, searching
-from models.items.searching import EMBED_ITEMS, Owed
+from models.items.searching import EMBED_VALUES, Owed
 from models.operations import embedding_models
 from tasks.framework.rpc import implements
 from tasks.framework.work import Batch, work_task
@@ -18,8 +18,8 @@ from tasks.memory.embedding import in_use
 MOST_ROUNDS = 8
 
 
-@work_task(EMBED_ITEMS, queue="embedding", batch=get_settings().embed_batch, time_limit=90)
-def embed_items(batch: Batch) -> None:
+@work_task(EMBED_VALUES, queue="embedding", batch=get_settings().embed_batch, time_limit=90)
+def embed_values(batch: Batch) -> None:
     """Embed the texts of items that have no vector of the model in use.
 
     Safe to repeat because a text that has its vector is passed over, and one that has changed meanwhile is embedded again.

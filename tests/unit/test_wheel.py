@@ -20,6 +20,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 #: Need an extra (``service``): they reach providers over HTTP.
 OF_AN_EXTRA = {
+    "jiyi.integrations.langgraph",
+    "jiyi.integrations.mcp",
     "jiyi.providers.breakers",
     "jiyi.providers.embedders.overview",
     "jiyi.providers.embedders.remote",
@@ -27,6 +29,9 @@ OF_AN_EXTRA = {
     "jiyi.providers.guarded",
     "jiyi.providers.health",
     "jiyi.providers.llms.openai_compatible",
+    "jiyi.stores.files.formats.child",
+    "jiyi.stores.files.formats.html",
+    "jiyi.stores.files.formats.pdf",
     "jiyi.stores.scoring",
 }
 IMPORT_ALL = """

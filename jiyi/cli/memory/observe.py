@@ -28,7 +28,9 @@ def observe(
     agent: Agent,
     text: Annotated[str, typer.Argument(help="What happened, one statement; - reads one a line from stdin.")],
     node_type: Annotated[NodeType, typer.Option("--type", help="What it is.")] = "event",
-    poignancy: Annotated[float | None, typer.Option(help="1 mundane … 10 poignant.")] = None,
+    poignancy: Annotated[
+        float | None, typer.Option("--poignancy", "--importance", help="How much it matters: 1 mundane … 10 poignant.")
+    ] = None,
     keyword: Annotated[list[str] | None, typer.Option(help="Instead of those found in the text; may be repeated.")] = None,
     subject: Annotated[str | None, typer.Option(help="Of the statement.")] = None,
     predicate: Annotated[str | None, typer.Option(help="Of the statement.")] = None,

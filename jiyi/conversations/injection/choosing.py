@@ -46,7 +46,6 @@ class Candidate:
     superseded_at: datetime | None = None
     #: When a newer memory of the same answer says anew what this one said, as far as can be told without a model.
     renewed_at: datetime | None = None
-    renewed_by: UUID | None = None
     session_id: str | None = None
 
 
@@ -100,19 +99,6 @@ class _Budget:
 
 def _day(chosen: Chosen) -> tuple[Kind, date]:
     return chosen.candidate.kind, chosen.candidate.created_at.date()
-
-
-def newer_before_older(ranked: Sequence[Candidate]) -> list[Candidate]:
-    """With what says another anew before it, at the latest: who reads that there is something newer finds it there, too."""
-    there = {one.node_id: one for one in ranked}
-    found: dict[UUID, Candidate] = {}
-    for one in ranked:
-        newest = one
-        while newest.renewed_by is not None and newest.renewed_by in there:  # always a later one
-            newest = there[newest.renewed_by]
-        found.setdefault(newest.node_id, newest)
-        found.setdefault(one.node_id, one)
-    return list(found.values())
 
 
 def choose(ranked: Sequence[Candidate], budget: int, price: Price) -> list[Chosen]:

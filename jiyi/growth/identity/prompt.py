@@ -45,8 +45,9 @@ def _section(name: File, content: str, room: int) -> str:
     if name != "USER":
         return f"<{name}>\n{cut_to_tokens(content, room)}\n</{name}>"
     quoted: list[str] = []
-    for line in content.splitlines():
+    for line in filter(str.strip, content.splitlines()):
         said = json.dumps(line, ensure_ascii=False).replace("<", "\\u003c")
-        if line.strip() and estimate_tokens("\n".join([*quoted, said])) <= room:
+        if (cost := estimate_tokens(said)) <= room:
             quoted.append(said)
+            room -= cost
     return "\n".join([f"<{name}>", USER_NOTE, *quoted, f"</{name}>"]) if quoted else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from jiyi.conversations.chat.secrets import masked
@@ -45,7 +44,8 @@ _WORDS: dict[Language, dict[str, str]] = {
         "wished": "{agent}的用户希望以后：“{quote}”",
     },
 }
-_END = re.compile(r"[\s。！？.!?,，;；]+\Z")
+#: What a wish that is quoted does not end with.
+_ENDS = " \t\n。！？.!?,，;；"
 
 
 class _Groups:
@@ -81,7 +81,7 @@ def look(agent_id: str, utterances: Sequence[tuple[str, str]]) -> SelfReflected:
             if cue.IMAGINED.search(sentence):
                 continue
             if (wish := WISH.search(sentence)) is not None:
-                wished.add(line, _END.sub("", wish[0]))
+                wished.add(line, wish[0].rstrip(_ENDS))
             elif PRAISE.search(sentence) or helped(sentence):
                 praised.add(line, sentence)
             elif hurts(sentence):

@@ -119,6 +119,7 @@ _EN = [
 _FROM_TO = re.compile(
     rf"\b(?:from|between) (?P<first>{_H}) ?(?:to|and|until|till|through|-|–) ?(?P<last>{_H})\b(?! ?[ap]\.?m|:|\d)", re.IGNORECASE
 )
+_AT_AND = re.compile(rf"\bat (?P<first>{_H}) (?:and|&) (?:at )?(?P<last>{_H})\b(?! ?[ap]\.?m|:|\d| ?o'?clock| ?minutes)", re.IGNORECASE)
 _SAME_TIME = re.compile(r"(?:这个|同一|相同|差不多)(?:时间|时候|时刻|点)|\b(?:at )?(?:this|the same) time\b", re.IGNORECASE)
 
 
@@ -128,8 +129,9 @@ def clocks(text: str, hour_now: int, minute_now: int) -> list[Clock | Impossible
     found += [alone(match.start(), match.end(), _part(match["part"])) for match in _ZH_PART.finditer(text)]
     for pattern in _EN:
         found += [_english(match) for match in pattern.finditer(text)]
-    for match in _FROM_TO.finditer(text):
-        found += [at(*match.span(name), number(match[name]), 0, None) for name in ("first", "last")]
+    for pattern in (_FROM_TO, _AT_AND):
+        for match in pattern.finditer(text):
+            found += [at(*match.span(name), number(match[name]), 0, None) for name in ("first", "last")]
     for match in _SAME_TIME.finditer(text):
         found.append(Clock(match.start(), match.end(), (hour_now,), minute_now, said=hour_now))
     return found

@@ -66,7 +66,9 @@ class Day:
     whole: str = ""
 
 
-_ZH_NAMED = re.compile(r"(?<![昨每])(?P<which>大大后|大后|后|明|今)(?:[天日](?!气)|(?=[早晚夜]|上午|中午|下午|凌晨|傍晚))")
+_ZH_NAMED = re.compile(
+    r"(?<![昨每])(?P<which>大大后|大后|后|明|今)(?:[天日](?!气)|儿个?(?!子|女|童|媳|科)|(?=[早晚夜]|上午|中午|下午|凌晨|傍晚))"
+)
 _ZH_WEEK = re.compile(
     rf"(?<![上每早])(?P<which>下下个?|下个?|这个?|本)?{WEEK}(?P<day>[一二三四五六日天1-7])(?![个次天周年月小分])"
     rf"|(?<![上每])(?P<week_which>下下个?|下个?|这个?|本)?周末(?!作业)"
@@ -81,7 +83,7 @@ _ZH_MONTH_END = re.compile(r"(?P<which>下个?|这个?|本)?月(?P<where>底|末
 _ISO = re.compile(r"(?<![\d/.-])(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})(?![\d/-])")
 _SLASH = re.compile(r"(?<![\d/.:-])(?P<month>\d{1,2})/(?P<day>\d{1,2})(?![\d/-])")
 _EN_NAMED = re.compile(
-    r"\b(?:(?P<after>(?:the )?day after tomorrow)|(?P<tomorrow>tomorrow|tmrw|tmr)|(?P<today>today|tonight|this (?:morning|afternoon|evening)))\b",
+    r"\b(?:(?P<after>(?:the )?day after tomorrow)|(?P<tomorrow>tomorrow|tmrw|tmr|2morrow)|(?P<today>today|tonight|this (?:morning|afternoon|evening)))\b",
     re.IGNORECASE,
 )
 _EN_WEEK = re.compile(

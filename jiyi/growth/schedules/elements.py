@@ -14,7 +14,7 @@ from jiyi.growth.schedules.recurring import Every, recurrences
 Element = Clock | Beside | Day | Every | Offset | Lead | Impossible
 #: What may stand between two words of one time.
 _BETWEEN = re.compile(
-    r"[\s,、的]{0,3}(?:在|于|到|至|和|跟|或|都|就|那天|当天|开始|起|at|on|of|the|in|from|by|and|for|to|until|till|between|through|both|starting|beginning|around|about|@|-|–|~|—|&|:)?[\s,的]{0,3}(?:at|on|the|from|in|around|about|between)?[\s,]{0,2}",
+    r"[\s,、的]{0,3}(?:在|于|到|至|和|跟|或|都|就|那天|当天|开始|起|之间|期间|at|on|of|the|in|from|by|and|for|to|until|till|between|through|both|starting|beginning|around|about|@|-|–|~|—|&|:)?[\s,的]{0,3}(?:at|on|the|from|in|around|about|between)?[\s,]{0,2}",
     re.IGNORECASE,
 )
 #: An end of what comes again: what stands behind it is no day of it.

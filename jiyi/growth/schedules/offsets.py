@@ -30,6 +30,8 @@ UNITS = {
     "hr": 3_600,
     "day": 86_400,
     "week": 604_800,
+    "h": 3_600,
+    "mins": 60,
     "fortnight": 1_209_600,
 }
 DAY_SECONDS = 86_400
@@ -59,7 +61,7 @@ class Lead:
     by: timedelta
 
 
-_ZH_UNIT = r"秒钟?|分钟?|刻钟|小时|钟头|天|日|周|星期|礼拜"
+_ZH_UNIT = r"mins?|h|秒钟?|分钟?|刻钟|小时|钟头|天|日|周|星期|礼拜"
 _ZH_SPAN = (
     rf"(?P<n>{ZH}|半)个?(?P<half>半)?(?P<unit>{_ZH_UNIT}|月|年)(?P<half2>半(?!夜|天))?(?:零?(?P<more>{ZH})(?P<more_unit>分钟?|小时|天|秒))?"
 )
@@ -72,6 +74,7 @@ _ZH_TIMER = re.compile(
 _ZH_LEAD = re.compile(rf"提前{_ZH_SPAN}|{_ZH_SPAN.replace('?P<', '?P<b_')}(?:之|以)?前(?=提醒|叫|通知|喊)")
 _EN_UNIT = r"second|sec|minute|min|hour|hr|day|week|fortnight|month|year"
 _EN_SPAN = rf"(?:(?P<half>half an?|half) |(?P<n>{EN}) )(?P<and_half>and a half )?(?P<unit>{_EN_UNIT})s?\b(?P<half2> and a half)?(?:(?: and|,)? (?P<more>{EN}) (?P<more_unit>minute|min|hour)s?)?"
+_EN_QUARTERS = re.compile(r"\bin (?:a|(?P<three>three)) quarters? of an hour\b", re.IGNORECASE)
 _EN_SHORT = r"(?P<s_n>\d{1,3}) ?(?P<s_unit>h|m|min|mins|hrs?|d)\b"
 _EN_IN = re.compile(
     rf"\b(?:in(?: about| exactly)?|after) (?:{_EN_SPAN}|{_EN_SHORT})(?: time\b| from now\b)?|\b{_EN_SPAN.replace('?P<', '?P<b_')} (?:from now|later)\b",
@@ -91,6 +94,8 @@ def offsets(text: str) -> list[Offset | Lead]:
         found += [_offset(match) for match in pattern.finditer(text)]
     for pattern in (_ZH_TIMER, _EN_TIMER):
         found += [replace(_offset(match), timer=True) for match in pattern.finditer(text)]
+    for match in _EN_QUARTERS.finditer(text):
+        found.append(Offset(match.start(), match.end(), timedelta(minutes=45 if match["three"] else 15)))
     for match in _EN_FROM.finditer(text):
         by = timedelta(seconds=number(match["n"]) * UNITS[match["unit"].lower()]) + timedelta(days=match["tomorrow"] is not None)
         found.append(Offset(match.start(), match.end(), by, in_days=True))

@@ -95,7 +95,8 @@ def _parse(sentence: str, now: datetime, tz: str) -> Parsed:
     used = chosen(sentence, without_end(sentence, found), asked.start, asked.end)
     meant = readings.read(used, window(sentence, used), left_out, now, zone_of(tz))
     if not meant.readings:
-        return Unclear(meant.reason, asked=True)
+        # "Take a look at what I made this morning": what is over was no request to do something.
+        return Unclear(meant.reason, asked=asked.how != "act" or not meant.over)
     mine = requests.blanked(sentence, [(one.start, one.end) for one in used if one.end > one.start])
     task = requests.task_of(mine, sentence)[:TASK_CHARS]
     target = "workflow" if requests.is_workflow(task) else "reminder" if asked.how != "act" else "agent"

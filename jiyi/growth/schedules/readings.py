@@ -35,6 +35,8 @@ class Read:
     readings: tuple[Reading, ...] = ()
     certain: bool = False
     reason: str = ""
+    #: Its time has passed.
+    over: bool = False
 
 
 def read(found: list[Element], span: tuple[Clock, Clock] | None, left_out: set[int], now: datetime, zone: ZoneInfo) -> Read:
@@ -195,7 +197,7 @@ def _once(day: Day | None, clocks: list[Clock], before: timedelta, now: datetime
         if moment is not None:
             found.append(_moment(moment.astimezone(zone)))
     if not found:
-        return Read(reason="that time has passed")
+        return Read(reason="that time has passed", over=True)
     return Read(tuple(found), certain=clock.certain and (day is None or day.certain))
 
 
@@ -207,7 +209,7 @@ def _any_time(dates: Sequence[date], now: datetime, zone: ZoneInfo) -> Read:
             moment = (now + timedelta(hours=1)).replace(minute=0, second=0, microsecond=0)
         if moment > now and moment.date() == one:
             return Read((_moment(moment),), certain=False)
-    return Read(reason="that day has passed")
+    return Read(reason="that day has passed", over=True)
 
 
 def _moment(at: datetime) -> Reading:

@@ -41,8 +41,8 @@ _MONTHS_STEP = {"季度": 3, "quarter": 3}
 _RULES: dict[str, str] = {
     "zh_range": rf"(?:每(?:个|逢)?)?{_ZH_RANGE}(?:的?每天|每日|天天)?",
     "zh_workdays": r"(?:每(?:个|逢)?)?(?:工作日|上班日)(?:的?每天)?|平日(?=里|早|上|中|下|晚|\d)",
-    "zh_weekly": rf"(?:每(?:个|逢|到)?|逢)(?:{WEEK})(?:的)?(?:{WEEK})?(?P<zh_days>{_ZH_DAYS})(?:都)?",
-    "zh_weekends": r"(?:每(?:个|到|逢)?)周末(?:两天)?|周末每天",
+    "zh_weekly": rf"(?:每(?:个|逢|到)?|逢)(?:{WEEK})(?:的)?(?:{WEEK})?(?P<zh_days>{_ZH_DAYS})(?:都)?|(?<![上下这本个每]){WEEK}(?P<zh_days2>[一二三四五六日天](?:[、,和跟及]?(?:{WEEK})?[一二三四五六日天](?![个点号月十:])){{1,6}})",
+    "zh_weekends": r"(?:每(?:个|到|逢)?)周末(?:两天)?|周末(?:每天|两天|都)|双休日",
     "zh_nth": rf"每(?:个)?月的?(?:第(?P<zh_nth>[一二三四1-4])|(?P<zh_last>最后))一?个?{WEEK}(?P<zh_nth_day>[一二三四五六日天])",
     "zh_month_days": rf"(?:每(?:个)?月|每逢)的?(?P<zh_dom>{ZH}[号日]?(?:[、,和跟及]{ZH}[号日]?)*)(?<=[号日])|每(?:个)?月的?第(?P<zh_dom_nth>{ZH})天",
     "zh_month_end": r"每(?:个)?月的?(?P<zh_end>月底|月末|底|末|最后一天|最后一日|月初|初|第一天|月中|中旬?)|(?P<zh_end2>月底|月末|月初)(?=都|每次)",
@@ -50,7 +50,7 @@ _RULES: dict[str, str] = {
     "zh_quarter": r"每(?:个)?季度的?(?P<zh_quarter>第一天|最后一天|初|末)?",
     "zh_months": rf"每(?:隔)?(?P<zh_months>{ZH})个月的?(?:(?P<zh_months_day>{ZH})[号日])?|每(?P<zh_half_year>半年)",
     "zh_hour_minute": rf"每(?:个)?小时的?第?(?P<zh_minute>{ZH})分(?!钟)|(?:每(?:到|逢|个)?|(?<![点前后在定赶到]))(?P<zh_sharp>整点)",
-    "zh_skip": r"(?:每)?(?P<zh_skip>隔[一1]?个?(?:天|日|周|星期|礼拜|小时))(?![提醒]*后)",
+    "zh_skip": r"(?:每)?(?P<zh_skip>隔[一1]?个?(?:天|日|周|星期|礼拜))(?![提醒]*后)",
     "zh_step": rf"每(?:隔|过)?(?P<zh_n>{ZH}|半)?个?(?P<zh_half>半)?(?P<zh_unit>秒钟?|分钟?(?!钱)|刻钟|小时|钟头|天|日|夜|周|星期|礼拜|月|年)(?P<zh_half2>半)?",
     "zh_daily": r"(?<![今明后昨前每聊冬夏秋春])天天(?![气空]|向上)|日日|每(?=[早晚夜])|每个?(?=早上|早晨|上午|中午|下午|傍晚|晚上|夜里|凌晨|深夜|半夜)|每天",
     "en_range": rf"\b(?:every |each |from |on )?(?P<en_first>{EN_WEEKDAY})s? ?(?:to|through|thru|till|-|–) ?(?P<en_last>{EN_WEEKDAY})s?\b",
@@ -63,7 +63,7 @@ _RULES: dict[str, str] = {
     "en_month_days": rf"\b(?:on )?(?:the )?(?P<en_dom>{_DAYS_OF_MONTH})(?: day)? (?:of )?(?:every|each) month\b|\b(?:every|each) month,? (?:on )?(?:the )?(?P<en_dom2>{_DAYS_OF_MONTH})\b|\bmonthly,? on (?:the )?(?P<en_dom3>{_DAYS_OF_MONTH})\b|\b(?:on )?the (?P<en_dom4>{_DAYS_OF_MONTH}),? monthly\b|\b(?:on )?the (?P<en_dom6>\d{{1,2}}(?:st|nd|rd|th)(?:(?:,? and |, ?)(?:the )?\d{{1,2}}(?:st|nd|rd|th))+)(?! of)|\bevery (?P<en_dom5>\d{{1,2}}(?:st|nd|rd|th)) of the month\b",
     "en_month_end": r"\b(?:on |at )?the (?P<en_end>last|first|end)(?: day)? of (?:every|each) month\b|\b(?:every|each) month,? (?:on |at )?the (?P<en_end2>last|first|end)(?: day| of the month)\b|\bevery (?P<en_end4>first|last)(?: day)? of (?:the|a) month\b|\b(?P<en_end3>month[- ]end|end of month)\b",
     "en_yearly": rf"\b(?:every|each) year,? (?:on )?(?:(?P<en_month>{EN_MONTH}) (?:the )?(?P<en_day>\d{{1,2}})(?:st|nd|rd|th)?|(?:the )?(?P<en_day2>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<en_month2>{EN_MONTH}))|\b(?:yearly|annually),? on (?P<en_month3>{EN_MONTH}) (?P<en_day3>\d{{1,2}})(?:st|nd|rd|th)?|"
-    rf"\bevery (?P<en_month4>{EN_MONTH}) (?P<en_day4>\d{{1,2}})(?:st|nd|rd|th)?\b",
+    rf"\b(?:every|each) (?P<en_holiday>{'|'.join(sorted((name for name in HOLIDAYS if name.isascii()), key=len, reverse=True))})\b|\bevery (?P<en_month4>{EN_MONTH}) (?P<en_day4>\d{{1,2}})(?:st|nd|rd|th)?\b",
     "en_quarter": r"\b(?:every|each) quarter,? on the (?P<en_quarter>first|last)(?: day)?\b",
     "en_hour_minute": rf"\b(?:every|each) hour,? at (?P<en_minute>\d{{1,2}}|quarter|half)(?: minutes?)?(?: past)?(?: the hour)?\b|\bat (?P<en_minute2>{EN}|quarter|half) (?:minutes )?past (?:every|each|the) hour\b|\b(?P<en_sharp>on the hour|at the top of (?:every|each|the) hour)\b",
     "en_step": rf"\b(?:every|each|once every|once an?|per) ?(?:(?P<en_n>{EN}) )?(?P<en_half>half[- ](?:an )?|quarter[- ](?:of an )?)?(?P<en_and_half>and a half )?(?P<en_unit>seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|fortnight|months?|quarters?|years?)\b(?P<en_half2> and a half)?",
@@ -133,7 +133,7 @@ def _every(name: str, match: re.Match[str]) -> Every | Impossible | None:  # noq
         case "zh_weekends" | "en_weekends":
             return every(dow="0,6")
         case "zh_weekly":
-            words = re.findall(_ZH_DAY, found["zh_days"])
+            words = re.findall(_ZH_DAY, value("zh_days", "zh_days2"))
             return every(dow=_list({day for word in words for day in ((0, 6) if word == "末" else (_dow(word),))}))
         case "en_weekly":
             return every(dow=_list({_dow(word) for word in re.findall(EN_WEEKDAY, value("en_days", "en_plural"), re.IGNORECASE)}))
@@ -153,8 +153,8 @@ def _every(name: str, match: re.Match[str]) -> Every | Impossible | None:  # noq
             said = value("zh_end", "zh_end2", "en_end", "en_end2", "en_end3", "en_end4").lower()
             return every(dom="1" if "初" in said or "first" in said or "第一" in said else "15" if "中" in said else "L")
         case "zh_yearly" | "en_yearly":
-            if "zh_holiday" in found:
-                month, day = HOLIDAYS[found["zh_holiday"]]
+            if "zh_holiday" in found or "en_holiday" in found:
+                month, day = HOLIDAYS[value("zh_holiday", "en_holiday").lower()]
             elif "zh_month" in found:
                 month, day = number(found["zh_month"]), number(found["zh_day"])
             else:

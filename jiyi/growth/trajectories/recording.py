@@ -33,9 +33,8 @@ class _Session:
     index: int = 0
     #: By ``time.monotonic``: when the model was asked.
     asked_at: float | None = None
-    #: What was recorded of the answer that is told now, so that a repetition is no new step.
-    told: list[tuple[object, ...]] = field(default_factory=list)
-    request: str | None = None
+    #: Hashes of what was recorded of its messages, so that a repetition is no new step.
+    told: list[int] = field(default_factory=list)
     compacted: bool = False
 
 
@@ -51,29 +50,29 @@ class StepRecorder:
         """The user asked, and ``retrieved`` says what was found for it: the steps before an answer."""
         with self._lock:
             session = self._session(agent_id, session_id)
-            session.asked_at, session.told, session.request = self._clock(), [], user_input
+            session.asked_at = self._clock()
+            session.told.append(_hash(("user_request", None, user_input, "", None)))
             made = [self._event(agent_id, session_id, session, "user_request", input=user_input)]
             if retrieved:
                 made.append(self._event(agent_id, session_id, session, "retrieval", input=user_input, output=retrieved))
             return made
 
     def answered(self, agent_id: str, session_id: str, said: Sequence[Message], chat: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-        """The steps of an answer: calls of tools, their results, the text; and the request, if it was not told before.
+        """Requests, calls of tools, their results and answers that were not told before.
 
-        Takes the new messages or the whole conversation so far: what follows the last request is the answer.
+        Takes the new messages or the whole conversation so far.
         """
-        request, parts = _answer_of(said, chat)
+        parts = _parts_of(said, chat)
         with self._lock:
             session = self._session(agent_id, session_id)
+            hashes = list(map(_hash, parts))
+            new = len(parts) - _known(session.told, hashes)
+            whole = hashes[: len(session.told)] == session.told
+            session.told = hashes if whole else [*session.told, *hashes[len(hashes) - new :]]
             made = []
-            if request is not None and request != session.request:
-                session.told, session.request = [], request
-                made.append(self._event(agent_id, session_id, session, "user_request", input=request))
-            new = parts[len(session.told) :] if parts[: len(session.told)] == session.told else parts
-            for step_type, tool, given, gave, ok in new:
-                ms = self._ms(session) if step_type == "generation" else None
+            for place, (step_type, tool, given, gave, ok) in enumerate(parts[len(parts) - new :], 1):
+                ms = self._ms(session) if step_type == "generation" and place == new else None
                 made.append(self._event(agent_id, session_id, session, step_type, tool=tool, input=given, output=gave, ok=ok, ms=ms))
-            session.told = parts
             return made
 
     def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> dict[str, Any]:
@@ -124,26 +123,39 @@ class StepRecorder:
 _Part = tuple[StepType, str | None, str, str, bool | None]
 
 
-def _answer_of(said: Sequence[Message], chat: Sequence[ChatMessage]) -> tuple[str | None, list[Any]]:
-    """The last request, and the steps that follow it."""
+def _parts_of(said: Sequence[Message], chat: Sequence[ChatMessage]) -> list[_Part]:
+    """The steps that messages are, in their order; system prompts are none."""
     messages = list(chat) or [ChatMessage(role=message.role, content=message.text) for message in said]
-    place = max((number for number, message in enumerate(messages) if message.role == "user"), default=-1)
-    request = None if place < 0 else messages[place].content or ""
     names: dict[str, str] = {}
     parts: list[_Part] = []
-    for message in messages[place + 1 :]:
-        if message.role == "tool":
+    for message in messages:
+        text = message.content or ""
+        if message.role == "user" and text.strip():
+            parts.append(("user_request", None, text, "", None))
+        elif message.role == "tool":
             extra = message.model_extra or {}
             tool = names.get(message.tool_call_id or "") or str(extra.get("name") or "tool")
-            parts.append(("tool_result", tool, "", message.content or "", _worked(extra, message.content or "")))
+            parts.append(("tool_result", tool, "", text, _worked(extra, text)))
         elif message.role == "assistant":
             for call in message.tool_calls or []:
                 name, given = _call_of(call)
                 names[str(call.get("id", ""))] = name
                 parts.append(("tool_call", name, given, "", None))
-            if (message.content or "").strip():
-                parts.append(("generation", None, "", message.content or "", None))
-    return request, parts
+            if text.strip():
+                parts.append(("generation", None, "", text, None))
+    return parts
+
+
+def _hash(part: _Part) -> int:
+    step_type, tool, given, gave, _ = part
+    return hash((step_type, tool, given[:READ_CHARS], gave[:READ_CHARS]))
+
+
+def _known(told: list[int], parts: list[int]) -> int:
+    """How many of the first parts were told: all that was, or as many as the last ones of it."""
+    if parts[: len(told)] == told:
+        return len(told)
+    return next((count for count in range(min(len(told), len(parts)), 0, -1) if told[-count:] == parts[:count]), 0)
 
 
 def _call_of(call: Mapping[str, object]) -> tuple[str, str]:

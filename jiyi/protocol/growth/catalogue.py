@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from jiyi.protocol.growth import identity, pains, reflections, tracking
+from jiyi.protocol.growth import identity, pains, reflections, times, tracking
 from jiyi.protocol.growth.artifacts import (
     ArtifactId,
     ArtifactRows,
@@ -58,4 +58,5 @@ COMMANDS: dict[str, tuple[type[BaseModel], type[BaseModel], str]] = {
     **identity.COMMANDS,
     **reflections.COMMANDS,
     **tracking.COMMANDS,
+    **times.COMMANDS,
 }

@@ -14,8 +14,9 @@ from typing import Literal
 import numpy as np
 
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.retrieval.corpus import Corpus, Rows, dense, language_code
 from jiyi.retrieval.lexicon import Lexicon
-from jiyi.retrieval.relevance import Corpus, Rows, dense, hybrid, language_code, names_day
+from jiyi.retrieval.relevance import hybrid, names_day
 from jiyi.retrieval.scoring import MIN_NORM, Floats
 from jiyi.text.tokens import asked_tokens
 

@@ -15,23 +15,12 @@ from models.actions import ACTIONS
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import Scope, within
-from tests.integration.actions import (
-    accounts,
-    by_workers,
-    conversations,
-    erasure,
-    growth_self,
-    growth_skills,
-    growth_times,
-    items,
-    memory,
-    operations,
-    queue,
-    reflection,
-    tiers,
-)
+from tests.integration.actions import accounts, by_workers, conversations, erasure, items, memory, operations, queue, reflection, tiers
 from tests.integration.actions.calling import called, service
 from tests.integration.actions.cases import Case
+from tests.integration.actions.growth import myself as growth_self
+from tests.integration.actions.growth import skills as growth_skills
+from tests.integration.actions.growth import times as growth_times
 from tests.integration.conftest import SignIn
 from tests.integration.stores import cases as stores
 

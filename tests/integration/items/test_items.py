@@ -14,7 +14,7 @@ from jiyi.protocol.integrations.items import FoundItems, GetItems, Item, ItemRow
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.items import actions
-from models.items.searching import EMBED_ITEMS
+from models.items.searching import EMBED_VALUES
 from tests.integration.erasure.test_erasure import alone as alone  # noqa: PLC0414 - a fixture
 from tests.integration.erasure.test_erasure import erase, places
 from tests.integration.tiers.outputs import job, run, tasks
@@ -44,7 +44,7 @@ def keys(group: str, **asked: Any) -> list[str]:
 
 def owed(group: str) -> int:
     with unit_of_work() as connection:
-        return len(connection.execute(_OWED, {"group": group, "kind": EMBED_ITEMS}).all())
+        return len(connection.execute(_OWED, {"group": group, "kind": EMBED_VALUES}).all())
 
 
 def test_a_value_takes_the_place_of_what_was_there(group: str) -> None:
@@ -65,10 +65,10 @@ def test_what_was_stored_is_found_at_once_and_embedded_by_whoever_comes_first(gr
     put(group, ["a"], "silent", {})
     assert owed(group) == 2
     assert keys(group, query="oolong tea") == ["tea", "kiln"]
-    run(EMBED_ITEMS, "items.searching", "embed_items")
+    run(EMBED_VALUES, "items.searching", "embed_values")
     assert owed(group) == 0
     put(group, ["a"], "tea", {}, texts=["The garden has a pond."])
-    run(EMBED_ITEMS, "items.searching", "embed_items")
+    run(EMBED_VALUES, "items.searching", "embed_values")
     assert keys(group, query="a pond in the garden")[0] == "tea"
     put(group, ["a"], "tea", {})
     assert keys(group, query="a pond in the garden") == ["kiln"]

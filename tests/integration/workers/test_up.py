@@ -187,6 +187,8 @@ WITHOUT_A_ROW = {
     "/archive": "nothing was forgotten",
     "/keys": "no program has asked for one",
     "/conversations": "nobody has talked with an agent",
+    "/growth/schedules": "nobody has asked for anything at a time",
+    "/growth/heartbeats": "no agent was asked to look after itself",
 }
 
 

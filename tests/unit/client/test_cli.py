@@ -711,3 +711,9 @@ def test_a_table_that_does_not_fit_is_shown_row_below_row(columns: str, monkeypa
     assert all(cell_len(line.rstrip()) <= int(columns) for line in shown)
     assert sum("2026-03-02 07:15" in line for line in shown) == 2
     assert any(line.startswith("memory") for line in shown) == (columns == "80")
+
+
+def test_an_option_that_there_is_not_is_told_with_the_one_that_was_meant() -> None:
+    result = CliRunner().invoke(app, ["retrieve", "klaus", "tea", "--topk", "3"])
+    assert result.exit_code == 2
+    assert "unknown option '--topk': did you mean --top-k?" in " ".join(result.stderr.replace("│", " ").split())

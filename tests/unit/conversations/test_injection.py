@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.conversations.injection.choosing import Candidate, Price, choose, newer_before_older
+from jiyi.conversations.injection.choosing import Candidate, Price, choose
 from jiyi.conversations.injection.rendering import Style, render
 from jiyi.conversations.types import Kind
 from jiyi.text.budget import estimate_tokens
@@ -116,13 +116,6 @@ def test_what_a_newer_memory_says_anew_is_marked_too(shown: str) -> None:
     said = turn("I live in Porto.", renewed_at=DAY + timedelta(days=30))
     ranked = [said] if shown == "turn" else [memory("User: I live in Porto.", turn_ids=(said.node_id,)), said]
     assert "(earlier; newer 31 May 2026)" in render(ranked, 500, Style()).text
-
-
-def test_what_says_another_anew_stands_before_it() -> None:
-    new, other = turn("I live in Lisbon."), turn("I like tea.")
-    old = turn("I live in Porto.", renewed_by=new.node_id, renewed_at=DAY)
-    lost = turn("I lived in Faro.", renewed_by=uuid4(), renewed_at=DAY)
-    assert newer_before_older([other, old, lost, new]) == [other, new, old, lost]
 
 
 def test_a_context_that_its_marks_make_too_long_loses_its_worst_line_not_all() -> None:

@@ -50,6 +50,28 @@ def test_the_whole_conversation_each_time_adds_only_what_is_new() -> None:
     assert told(one.answered("a", "s", [], longer)) == [(4, "user_request", None), (5, "generation", None)]
 
 
+def test_a_whole_conversation_at_once_is_all_its_exchanges() -> None:
+    talk = [*CHAT, ChatMessage(role="user", content="and send it"), ChatMessage(role="assistant", content="Sent.")]
+    assert [step_type for _, step_type, _ in told(recorder().answered("a", "s", [], talk))].count("user_request") == 2
+
+
+def test_only_the_new_messages_each_time_are_told_once() -> None:
+    one = recorder()
+    one.answered("a", "s", [], CHAT)
+    one.asked("a", "s", "and send it")
+    new = [ChatMessage(role="user", content="and send it"), ChatMessage(role="assistant", content="Sent.")]
+    assert told(one.answered("a", "s", [], new)) == [(5, "generation", None)]
+    assert one.answered("a", "s", [], new) == []
+
+
+def test_what_is_asked_again_is_a_step_again() -> None:
+    one = recorder()
+    for _ in range(2):
+        one.asked("a", "s", "hi")
+        one.answered("a", "s", [], [ChatMessage(role="user", content="hi"), ChatMessage(role="assistant", content="ho")])
+    assert one.step("a", "s", "retrieval")["payload"]["index"] == 4
+
+
 def test_the_same_call_again_adds_nothing() -> None:
     one = recorder()
     one.answered("a", "s", [], CHAT)
@@ -95,7 +117,7 @@ def test_a_megabyte_that_is_published_as_it_is_is_refused_with_its_field(field: 
 @pytest.mark.parametrize("wrong", [{"index": -1}, {"index": "first"}, {"step_type": "thought"}, {"step_type": "tool_call"}, {"ms": -5}])
 def test_a_wrong_step_names_its_field(wrong: dict[str, Any]) -> None:
     event = recorder().step("a", "s", "generation")
-    with pytest.raises(InvalidEvent, match="index|step_type|tool|ms"):
+    with pytest.raises(InvalidEvent, match=r"index|step_type|tool|ms"):
         wire.build({**event, "payload": {**event["payload"], **wrong}})
 
 

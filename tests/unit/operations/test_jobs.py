@@ -38,6 +38,7 @@ OFF = {
     "wm_expire_minutes": 0,
     "expire_items_minutes": 0,
     "due_scan_seconds": 0,
+    "scan_stores_minutes": 0,
 }
 
 

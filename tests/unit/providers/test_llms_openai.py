@@ -42,6 +42,7 @@ def use(server: Vendor, configure: Callable[..., Settings], monkeypatch: pytest.
         return llm()
 
     monkeypatch.setattr("jiyi.providers.guarded.BACKOFF", lambda _: 0.01)
+    on_usage(None)  # whoever has imported the tasks notes it in the database
     yield make
     llm.cache_clear()
 

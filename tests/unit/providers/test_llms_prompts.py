@@ -169,8 +169,9 @@ def test_strict_schemas_name_all_fields_and_allow_no_others(cls: type[Question[A
             if schema.get("type") == "object":
                 assert schema["additionalProperties"] is False
                 assert set(schema["required"]) == set(schema["properties"])
-            for value in schema.values():
-                check(value)
+            for keyword, value in schema.items():
+                for part in value.values() if keyword in ("properties", "$defs") else [value]:
+                    check(part)
 
     check(strict_schema(cls.answer.model_json_schema()))
 

@@ -22,6 +22,11 @@ from web.admin.pages import page, reads_database, redirect_to, split_page
 blueprint = Blueprint("heartbeats", __name__)
 PAGES = (Page("memory", lazy_gettext("Heartbeats"), "heartbeats.page"),)
 
+_CHANGES: dict[str, Action[Any, Any]] = {
+    "enable": heartbeat_actions.enable_heartbeat,
+    "disable": heartbeat_actions.disable_heartbeat,
+    "tick": heartbeat_actions.tick_heartbeat,
+}
 AGENTS_PER_PAGE, ALERTS_SHOWN, TICKS_SHOWN = 50, 50, 50
 NO_HEARTBEAT = lazy_gettext("The agent “%(agent)s” of the group “%(group)s” has no heartbeat.")
 
@@ -52,12 +57,7 @@ def one(connection: Connection, group: str, agent: str) -> dict[str, Any] | None
 def change(agent: str, change: str) -> ResponseReturnValue:
     """Switch it on or off, or have it tick now."""
     need("admin")
-    actions: dict[str, Action[Any, Any]] = {
-        "enable": heartbeat_actions.enable_heartbeat,
-        "disable": heartbeat_actions.disable_heartbeat,
-        "tick": heartbeat_actions.tick_heartbeat,
-    }
-    perform(actions[change], agent_id=agent)
+    perform(_CHANGES[change], agent_id=agent)
     return redirect_to(url_for("heartbeats.one", group=group(), agent=agent))
 
 

@@ -23,7 +23,6 @@ _CLOSED_BY_OTHERS = frozenset(
     "area base br col embed hr img input link meta source track wbr p li dt dd td th tr thead tbody tfoot option".split()
 )
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9:-]{0,40})")
-_BLANK_LINES = re.compile(r"\n\s{0,1000}\n")
 
 
 def html_text(markup: str) -> str:
@@ -44,8 +43,8 @@ def html_text(markup: str) -> str:
     for node in page.css(", ".join(BLOCKS)):
         node.insert_before("\n")
         node.insert_after("\n")
-    body = "\n".join(" ".join(line.split()) for line in page.body.text().splitlines())
-    return _BLANK_LINES.sub("\n", f"{heading}\n{body}").strip()
+    lines = (" ".join(line.split()) for line in page.body.text().splitlines())
+    return "\n".join(filter(None, (heading, *lines)))
 
 
 def _depth(markup: str) -> int:
