@@ -148,7 +148,7 @@ def tenants_tables(owner: psycopg.Connection[dict[str, Any]]) -> list[str]:
 
 def fill(owner: psycopg.Connection[dict[str, Any]], group: str) -> None:
     """A row in every table, made up from the catalogue; a node of an agent ``klaus``. Its texts are the group's name."""
-    ids = ("node_id", "erasure_id", "artifact_id", "pain_id", "proposal_id", "schedule_id", "store_id")
+    ids = ("node_id", "erasure_id", "artifact_id", "pain_id", "proposal_id", "schedule_id", "store_id", "item_id")
     known = {"group_id": group, "agent_id": "klaus", **{name: str(uuid4()) for name in ids}}
     for table in tenants_tables(owner):
         insert(owner, table, made_up(owner, table, known))
