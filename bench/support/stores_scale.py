@@ -15,7 +15,8 @@ from bench.support.service import running
 from jiyi.text.digests import content_digest
 from jiyi.text.tokens import tokens
 from models.db.bulk_copy import Copy, copy_rows, packed_json, packed_texts
-from models.db.connection import driver, unit_of_work
+from models.db.connection import driver, reading_engine, unit_of_work
+from models.db.roles import as_owner
 from models.stores import rows
 from models.stores.tables import StoreItem
 
@@ -66,6 +67,8 @@ def _fill(group: str, name: str, size: int) -> np.ndarray[Any, np.dtype[np.float
                 told = (key.bytes, group, store.store_id.bytes, str(key), revision, text, content_digest(text))
                 made.append((*told, packed_json(b"{}"), packed_texts([]), " ".join(tokens(text)), matrix[number], f"hashing-{SIZE}"))
             copy_rows(driver(connection), [Copy(StoreItem, (*COLUMNS, "embedding", "embedding_model"), made)])
+    with reading_engine().connect() as connection, as_owner(connection):
+        connection.exec_driver_sql("ANALYZE store_items")  # as autovacuum does within a minute
     return matrix
 
 

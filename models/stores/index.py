@@ -55,12 +55,13 @@ class StoreIndex:
         state = raw.execute(_STATE, {"store": store_id}).fetchone()
         if state is None:
             return
-        revision, generation, first = state
+        revision, generation = state
         if generation != self.generation:
             self._forget()
         if revision == self.revision and generation == self.generation:
             return
-        self._drop_before(first)
+        first = raw.execute(_FIRST, {"store": store_id}).fetchone()
+        self._drop_before(None if first is None else first[0])
         with raw.cursor(binary=True) as cursor:
             cursor.execute(_CHANGED, {"store": store_id, "revision": self.revision})
             while found := cursor.fetchmany(FETCHED):
@@ -142,10 +143,11 @@ class _Indexes:
 
 INDEXES = _Indexes()
 
-_STATE = """
-    SELECT s.revision, s.generation,
-        (SELECT i.position FROM store_items i WHERE i.group_id = s.group_id AND i.store_id = s.store_id ORDER BY i.position LIMIT 1)
-    FROM stores s WHERE s.store_id = %(store)s
+_STATE = "SELECT revision, generation FROM stores WHERE store_id = %(store)s"
+_FIRST = """
+    SELECT i.position FROM stores s CROSS JOIN LATERAL (
+        SELECT position FROM store_items WHERE group_id = s.group_id AND store_id = s.store_id ORDER BY position LIMIT 1
+    ) i WHERE s.store_id = %(store)s
 """
 _CHANGED = """
     SELECT i.position, i.embedding_model, i.embedding FROM stores s

@@ -53,7 +53,7 @@ def test_nodes_share_the_graphs_stores_and_runs_the_groups(client: Client, tmp_p
         ("RETRIEVE", "critic", "r1"),
         ("UPDATE", "writer", "r1"),
     ]
-    poll(lambda: client.stores.show("notes"), lambda state: state.pending == 0, 30, lambda _: "no vector was made")
+    poll(lambda: client.stores.show("notes"), lambda state: state.pending == 0, 80, lambda _: "no vector was made")
     [hit] = client.stores.retrieve("notes", "what about the blue teapot?").hits
     assert hit.cosine is not None
 
