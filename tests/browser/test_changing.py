@@ -29,7 +29,7 @@ def test_a_memory_is_added_corrected_and_exported(page: Page, client: Client, gr
     expect(page.get_by_role("heading", level=1)).to_have_text("陶马斯周六开窑")
     page.goto(f"/memories?group={group}&agent=Tomas")
     with page.expect_download() as waiting:
-        page.get_by_role("link", name="Export").click()
+        page.get_by_role("button", name="Export").click()
     lines = [json.loads(line) for line in waiting.value.path().read_text(encoding="utf-8").splitlines()]
     assert [line["payload"]["description"] for line in lines] == ["Tomas mended the roof", "陶马斯周五开窑 <b>&", "陶马斯周六开窑"]
     assert waiting.value.suggested_filename == "jiyi-Tomas.jsonl"
