@@ -79,6 +79,8 @@ class Attribute:
     over: bool = False
     #: By which pattern of its section it is said: what is worded alike, with another value, contradicts.
     wording: int = 0
+    #: What the pattern found, such as "i live in": the value is in the rest.
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ def attribute_of(text: str, person: str | None = None) -> Attribute | None:
         for wording, pattern in enumerate(section.patterns):
             match = pattern.search(said)
             if match is not None and (found := _read(section, match, said, person)) is not None:
-                return replace(found, wording=wording)
+                return replace(found, wording=wording, said=match.group())
     return None
 
 

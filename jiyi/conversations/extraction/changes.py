@@ -60,7 +60,7 @@ def linked(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact]) -> l
 
 
 def _linked(memory: ExtractedMemory, earlier: list[ExtractedMemory], known: Sequence[KnownFact], common: frozenset[str]) -> ExtractedMemory:
-    memory = _unless_repeated(memory, [*earlier, *known])
+    memory = _unless_repeated(memory, earlier, known)
     if memory.supersedes or any(_contradict(memory, other) for other in earlier):
         return memory
     clauses = _ending(memory.content)
@@ -78,14 +78,20 @@ def _linked(memory: ExtractedMemory, earlier: list[ExtractedMemory], known: Sequ
     return memory
 
 
-def _unless_repeated(memory: ExtractedMemory, others: Sequence[ExtractedMemory | KnownFact]) -> ExtractedMemory:
+def _unless_repeated(memory: ExtractedMemory, earlier: Sequence[ExtractedMemory], known: Sequence[KnownFact]) -> ExtractedMemory:
     """Without a word of change, what says something else of the same attribute, or the same again, contradicts nothing."""
     if not (memory.single_valued and memory.attribute) or _is_news(memory.content):
         return memory
-    same = [other for other in others if (other.subject, other.attribute) == (memory.subject, memory.attribute)]
+    # A value that comes back is compared with what was said last.
+    same: Sequence[ExtractedMemory | KnownFact] = [other for other in earlier if _same_attribute(other, memory)][-1:]
+    same = same or [other for other in known if _same_attribute(other, memory)]
     if not same or (not memory.attribute.startswith("time:") and all(_another_value(memory, other) for other in same)):
         return memory
     return memory.model_copy(update={"single_valued": False, "supersedes": []})
+
+
+def _same_attribute(one: ExtractedMemory | KnownFact, other: ExtractedMemory) -> bool:
+    return (one.subject, one.attribute) == (other.subject, other.attribute)
 
 
 def _is_news(content: str) -> bool:
@@ -95,7 +101,11 @@ def _is_news(content: str) -> bool:
 def _another_value(memory: ExtractedMemory, other: ExtractedMemory | KnownFact) -> bool:
     """Whether two statements of one attribute are worded alike, with nothing in common beside."""
     mine, theirs = attribute_of(_said(memory.content)), attribute_of(_said(other.content))
-    return mine is not None and theirs is not None and mine.wording == theirs.wording and not _words(memory.content) & _words(other.content)
+    if mine is None or theirs is None or mine.wording != theirs.wording:
+        return False
+    if mine.name == "job" and mine.subject != "user":
+        return False  # of others one hears employer, place and title in turn
+    return not (_words(memory.content) - _words(mine.said)) & (_words(other.content) - _words(theirs.said))
 
 
 def _follows(memory: ExtractedMemory, other: ExtractedMemory) -> bool:
