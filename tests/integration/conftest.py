@@ -39,9 +39,9 @@ __all__ = ["PASSWORD", "SETTINGS", "_sees_everything", "_workers", "database", "
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of the running service come last, and on one worker: its workers would do what others leave undone."""
     for item in items:
-        if "service" in getattr(item, "fixturenames", ()):
+        if "_workers" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("service"))
-    items.sort(key=lambda item: "service" in getattr(item, "fixturenames", ()))
+    items.sort(key=lambda item: "_workers" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(autouse=True)

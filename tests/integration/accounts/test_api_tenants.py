@@ -57,7 +57,7 @@ NOT_OF_A_GROUP = {"job": "snapshot", "name": "agents.list"}
 #: What these answer is the service's own, and of no group.
 OF_NO_GROUP = {
     "stores_schema",
-    *("list_queues", "describe_memory_node", "extract_session_memories", "estimate_content_tokens", "embedding_create"),
+    *("list_tools", "list_queues", "describe_memory_node", "extract_session_memories", "estimate_content_tokens", "embedding_create"),
     *("compactor_estimate_text_tokens", "compactor_estimate_messages_tokens", "compactor_check_threshold", "compactor_compact"),
     *("schedule_parse", "heartbeat_get", "health_snapshot"),
 }
@@ -169,6 +169,7 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
     "event_states": lambda other: [{"id": [str(value) for value in other.ids["event_id"]]}],
     "event_states_of_many": lambda other: [{"ids": [str(value) for value in other.ids["event_id"]]}],
     "end_session": lambda _: [{"agent_id": AGENT}],
+    "recall_context": lambda _: [{"agent_id": AGENT, "query": SECRET}],
     "retrieve_memories": lambda _: [{"agent_id": AGENT, "focal_text": "What?", "timeout": 0.05}],
     "list_memories": lambda _: [
         {},
