@@ -26,6 +26,8 @@ ENOUGH_CHANGED, ENOUGH = 0.3, 0.43
 RELEVANCE_SHARE = 0.25
 #: And each has to be at least so much: alike, and relevant above the ordinary.
 LEAST_ALIKE, LEAST_RELEVANT = 0.15, 0.15
+#: Share of the older one's relevance that the newer one has to have: what hardly answers does not go before what does.
+LEAST_SHARE = 0.5
 #: Topics of which there are several: what is said of a second cat takes nothing back of the first.
 LISTS = frozenset({"allergy", "pet"})
 #: Topics that many things have each: a door's password is not a suitcase's.
@@ -86,7 +88,8 @@ def _on_topic(shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats
     both = np.einsum("ti,tj->ij", of_topic, of_topic)
     news = (needed <= MAY_SAY_SO)[:, None] | (needed > SAYS_SO)[None, :]
     near = (alike >= LEAST_ALIKE) & (alike + RELEVANCE_SHARE * np.minimum(share_of(relevance), 1) >= enough[:, None])
-    return np.asarray(both & news & near & (relevance >= LEAST_RELEVANT)[:, None] & told_later(shown), dtype=bool)
+    answers = (relevance >= LEAST_RELEVANT)[:, None] & (relevance[:, None] >= LEAST_SHARE * relevance)
+    return np.asarray(both & news & near & answers & told_later(shown), dtype=bool)
 
 
 def _may_answer(question: str, shown: Sequence[Shown]) -> NDArray[np.bool_]:

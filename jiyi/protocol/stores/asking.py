@@ -254,6 +254,10 @@ class StoreUse(BaseModel):
     error: Annotated[str, StringConstraints(max_length=500)] = ""
 
 
+#: Characters that a node can have been given or have said; fits a 32-bit integer.
+MAX_SIZE = 2_000_000_000
+
+
 class LogOperation(Request):
     """What a node did with its stores (DA-20)."""
 
@@ -264,8 +268,8 @@ class LogOperation(Request):
     stage: Annotated[str, StringConstraints(max_length=40)]
     item_count: int = Field(0, ge=0, le=1_000_000)
     attachment_count: int = Field(0, ge=0, le=1_000_000)
-    input_size: int = Field(0, ge=0, description="Characters.")
-    output_size: int = Field(0, ge=0, description="Characters.")
+    input_size: int = Field(0, ge=0, le=MAX_SIZE, description="Characters.")
+    output_size: int = Field(0, ge=0, le=MAX_SIZE, description="Characters.")
     duration_ms: float = Field(0, ge=0, le=86_400_000, allow_inf_nan=False)
     stores: list[StoreUse] = Field(default=[], max_length=100)
 

@@ -22,6 +22,7 @@ from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import build
 from jiyi.protocol.growth.heartbeat import CorrectAgent
 from jiyi.protocol.growth.schedules import CreateSchedule
+from jiyi.protocol.integrations.items import ItemWrite, PutItems
 from jiyi.protocol.stores.asking import ApplyGraph, UpdateStore
 from jiyi.protocol.stores.items import Snapshot
 from jiyi.protocol.tiers.knowledge import PromoteBody
@@ -33,6 +34,7 @@ from models.db.scope import for_groups
 from models.erasure.actions import request_erasure
 from models.growth import alerts, heartbeat_actions, schedule_actions
 from models.growth.alerts import NewAlert
+from models.items.actions import put_items
 from models.memory.inbox import store
 from models.queue import dead_letters
 from models.reflection import reflections
@@ -128,6 +130,8 @@ class Other:
                 "UPDATE quarantine_logs SET working_until = now() + interval '1 day' WHERE entry_id = %s", (said.event_id,)
             )
             _appointments(connection, group)
+            item = ItemWrite(namespace=[SECRET], key=KEYWORD, value={"text": SECRET})
+            done_within(connection, put_items, Actor(group, "test"), PutItems(items=[item]))
             done_within(connection, stores.apply, Actor(group, "test"), ApplyGraph(graph=SECRET, memory=[DECLARED]))
             said_in = UpdateStore(name=STORE, role=AGENT, output_snapshot=Snapshot(text=f"{SECRET} is what the store keeps."))
             done_within(connection, stores.update, Actor(group, "test"), said_in)
@@ -169,6 +173,11 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
     "event_states": lambda other: [{"id": [str(value) for value in other.ids["event_id"]]}],
     "event_states_of_many": lambda other: [{"ids": [str(value) for value in other.ids["event_id"]]}],
     "end_session": lambda _: [{"agent_id": AGENT}],
+    "update_memory": lambda _: [{"description": "x"}],
+    "put_items": lambda _: [{"items": [{"namespace": ["own"], "key": "own", "value": {"own": 1}}]}],
+    "get_items": lambda _: [{"items": [{"namespace": [SECRET], "key": KEYWORD}]}],
+    "search_items": lambda _: [{}, {"prefix": [SECRET], "limit": 500}, {"filter": {"text": SECRET}}],
+    "list_namespaces": lambda _: [{}, {"limit": 500}],
     "recall_context": lambda _: [{"agent_id": AGENT, "query": SECRET}],
     "retrieve_memories": lambda _: [{"agent_id": AGENT, "focal_text": "What?", "timeout": 0.05}],
     "list_memories": lambda _: [

@@ -187,6 +187,11 @@ WITHOUT_A_ROW = {
     "/archive": "nothing was forgotten",
     "/keys": "no program has asked for one",
     "/conversations": "nobody has talked with an agent",
+    "/stores": "no graph has declared any",
+    "/growth": "nothing worked often enough yet",
+    "/pains": "nothing hurts anybody yet",
+    "/identity": "nobody has said who an agent is",
+    "/llm-use": "the rules ask no LLM",
     "/growth/schedules": "nobody has asked for anything at a time",
     "/growth/heartbeats": "no agent was asked to look after itself",
 }

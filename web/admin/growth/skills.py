@@ -21,6 +21,7 @@ from models.growth.skills import actions as skills
 from models.growth.trajectories import actions as trajectories
 from models.growth.workflows import actions as workflows
 from models.memory import agent_reads
+from web.accounts.identity import need
 from web.admin import frame, inputs
 from web.admin.acting import perform
 from web.admin.frame import Page, asked
@@ -139,6 +140,7 @@ def decide(which: str, artifact_id: UUID, verb: str) -> ResponseReturnValue:
 @blueprint.post("/growth/<any(skills, workflows):which>/<uuid:artifact_id>/vote")
 def vote(which: str, artifact_id: UUID) -> ResponseReturnValue:
     """A vote; sent again it is another one."""
+    need("publish")
     sentiment = request.form.get("sentiment", "")
     if sentiment not in SENTIMENTS:
         abort(400, f"sentiment: must be one of {', '.join(SENTIMENTS)}.")
