@@ -63,8 +63,9 @@ OF_NO_GROUP = {
     *("compactor_estimate_text_tokens", "compactor_estimate_messages_tokens", "compactor_check_threshold", "compactor_compact"),
     *("schedule_parse", "heartbeat_get", "health_snapshot"),
 }
-#: Commands of conversations that write what they are given: under an agent of the asker's own, whom nothing else is asked of.
+#: Operations that write what they are given: under an agent of the asker's own, whom nothing else is asked of.
 WRITING = {
+    *("put_items", "stores_log"),
     *(
         "memory_store",
         "memory_import",
@@ -321,7 +322,7 @@ def is_empty(answer: Any) -> bool:
     if "events" in found and all(isinstance(one, dict) and one.get("state") == "unknown" for one in found["events"]):
         return True
     rows = [value for name, value in found.items() if isinstance(value, list) and name not in ("queues", "tiers")]
-    return not any(rows) and not any(found.get("counts", {}).values())
+    return not any(entry is not None for row in rows for entry in row) and not any(found.get("counts", {}).values())
 
 
 def state_of(other: Other) -> Any:

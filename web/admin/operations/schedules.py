@@ -36,6 +36,7 @@ PURPOSES = {
     "digest": lazy_gettext("Digests what came into each group's quarantine: in clusters, with words for people."),
     "expire_items": lazy_gettext("Deletes items past their time; nobody finds them any more before that."),
     "expire_working_memory": lazy_gettext("Takes out of working memory what has been there for its time."),
+    "scan_stores": lazy_gettext("Looks through the files of stores for what is new, changed or gone."),
     "due_scan": lazy_gettext("Finds schedules and heartbeats that are due, and delivers alerts whose quiet hours are over."),
     "warm": lazy_gettext("Has the indexes of the agents that were asked last brought up to date."),
 }
