@@ -10,6 +10,9 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import event
 
 from jiyi import Client
 from jiyi.errors import JiyiError
@@ -45,12 +48,18 @@ def environment(**settings: str) -> Iterator[None]:
 
 def forget() -> None:
     """Drop what this process keeps of its settings: they have changed."""
-    for pool in (*engine.made(), *reading_engine.made()):
-        pool.dispose()
+    for made in (*engine.made(), *reading_engine.made()):
+        event.listen(made.pool, "checkin", _close)  # what a thread still has comes back to a pool that nobody keeps
+        made.dispose()
     for client in valkey.made():
         client.close()
     for cached in (get_settings, engine, reading_engine, valkey, own_app, embedder, embedder_of):
         cached.cache_clear()
+
+
+def _close(connection: Any, _record: object) -> None:
+    if connection is not None:
+        connection.close()
 
 
 @contextmanager

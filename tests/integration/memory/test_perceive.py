@@ -102,7 +102,7 @@ class TestRetention:
         assert outcome(second) == ("duplicate", first.event_id)
 
 
-@pytest.mark.usefixtures("database")
+@pytest.mark.usefixtures("database", "nothing_owed")  # which would be appraised with the recording
 @pytest.mark.skipif(not (STANFORD / traces_perceive.TRACE).is_file(), reason=f"no recording in {STANFORD} (JIYI_SHARED_DATA)")
 def test_the_recorded_ticks_come_out_as_in_the_original() -> None:
     scenarios = traces_perceive.replay(STANFORD)
