@@ -19,7 +19,7 @@ def report(known: list[Known] | None = None, *, heading: bool = True, **fields: 
     return inspect(candidate, known or [], min_confidence=0.7, near_duplicate=0.9, heading=heading)
 
 
-def test_a_good_one_passes() -> None:
+def test_zc68_a_good_one_passes() -> None:
     assert report() == GateReport(passed=True, issues=[], confidence=0.9)
 
 

@@ -24,7 +24,7 @@ def read(text: str, now: datetime = NOW, tz: str = SHANGHAI) -> ParsedSchedule:
 
 
 @pytest.mark.parametrize("text", bench.TABLE)
-def test_the_table_of_the_schedule_grammar(text: str) -> None:
+def test_zc90_zc93_the_table_of_the_schedule_grammar(text: str) -> None:
     certainty, crons = bench.TABLE[text]
     sure, found = bench.readings(text, datetime.fromisoformat(bench.TABLE_NOW), bench.TABLE_TZ)
     assert {one.cron for one in found[: None if certainty == "ambiguous" else 1]} == set(crons)

@@ -29,7 +29,7 @@ def three(*tools: str) -> list[Ran]:
     return [ran(n, f"s{n % 2}", *tools) for n in range(3)]
 
 
-def test_three_runs_of_two_sessions_are_a_pattern() -> None:
+def test_zc71_three_runs_of_two_sessions_are_a_pattern() -> None:
     [found] = chains(three("search", "mail"))
     assert (found.title, found.total_reuse, found.sessions, found.confidence) == ("search → mail", 3, 2, 0.8)
 
