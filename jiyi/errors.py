@@ -222,10 +222,15 @@ def problems_of(error: ValidationError, model: Any = None) -> list[str]:
 
 
 def unknown_option(name: str, known: Collection[str], within: str = "") -> str:
-    """What is said of a name that is none of those known; ``within`` is the path to where it stands."""
+    """What is said of an option that is none of those known; ``within`` is the path to where it stands."""
+    return unknown(name, known, "option", within)
+
+
+def unknown(name: str, known: Collection[str], what: str, within: str = "") -> str:
+    """What is said of a name (of an option, a command) that is none of those known, with the one that was probably meant."""
     shown = readable_part(name)
     found = get_close_matches(shown, known, n=1, cutoff=LIKENESS) if known else []
-    told = f"unknown option '{within}{shown}'"
+    told = f"unknown {what} '{within}{shown}'"
     if found:
         return f"{told}: did you mean {found[0]}?"
     return f"{told}: known are {', '.join(sorted(known))}" if 0 < len(known) <= MAX_NAMES_SHOWN else f"{told}: there is none of this name"

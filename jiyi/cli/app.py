@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import jiyi
-from jiyi.cli import conversations, erasure, mcp, output, reflection, retrieval, stores, tiers
+from jiyi.cli import command, erasure, mcp, output, reflection, retrieval, stores, tiers
 from jiyi.cli.accounts import keys, users
 from jiyi.cli.memory import archive, export, importing, lists, observe
 from jiyi.cli.operations import dead_letters, doctor, embedders, jobs, llms, service, stats
@@ -63,7 +63,7 @@ for command, panel in (
     (mcp.mcp, RUNNING),
     (embedders.reembed, RUNNING),
     (jobs.run_job, RUNNING),
-    (conversations.command, TALKING),
+    (command.command, TALKING),
     (tiers.ingest, TALKING),
     (tiers.recall, TALKING),
     (tiers.context, TALKING),

@@ -1,0 +1,101 @@
+"""``jiyi command``: the commands on what is remembered of conversations, and on growth, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import typer
+from pydantic import BaseModel
+from pydantic_core import from_json
+from rich.text import Text
+
+from jiyi.cli import output
+from jiyi.cli.commands import Shown, shows
+from jiyi.client.client import Client
+from jiyi.errors import InvalidRequest, unknown
+from jiyi.protocol.conversations.catalogue import COMMANDS as CONVERSATIONS
+from jiyi.protocol.growth.catalogue import COMMANDS as GROWTH
+
+COMMANDS = {**CONVERSATIONS, **GROWTH}
+#: Cells by which what is inside of a field stands further right than its name.
+INDENT = 2
+
+
+@shows
+def command(
+    client: Client,
+    name: Annotated[str | None, typer.Argument(help="Such as viking_ls or schedule_create; without one, all are listed.")] = None,
+    request: Annotated[list[str] | None, typer.Argument(help="What it takes: field=value …, or one JSON object.")] = None,
+) -> Shown:
+    """Give a command on what is remembered of conversations, or on what agents do by themselves; or list these commands."""
+    if name is None:
+        known = [{"name": each, "takes": _fields(model)} for each, (model, *_) in COMMANDS.items()]
+        return Shown(known, lambda: _list(known))
+    if name not in COMMANDS:
+        raise InvalidRequest([f"name: {unknown(name, COMMANDS, 'command')} (`jiyi command` lists them)"])
+    fields = _request(COMMANDS[name][0], request or [])
+    found = client.growth.command(name, **fields) if name in GROWTH else client.conversations.command(name, **fields)
+    return Shown(found, lambda: output.stdout().print(Text("\n".join(_lines(found.model_dump(mode="json")))), soft_wrap=True))
+
+
+def _request(model: type[BaseModel], words: Sequence[str]) -> dict[str, Any]:
+    """What the words say: one JSON object, or fields with their values."""
+    if len(words) == 1 and words[0].lstrip().startswith(("{", "[")):
+        try:
+            fields = from_json(words[0])
+        except ValueError as error:
+            raise InvalidRequest([f"request: no JSON: {error}"]) from None
+        if not isinstance(fields, dict):
+            raise InvalidRequest(["request: must be a JSON object"])
+        return fields
+    if wrong := [word for word in words if not word.partition("=")[1]]:
+        raise InvalidRequest([f"request: {output.plain(word)!r} is neither field=value nor a JSON object" for word in wrong])
+    return {field: _value(model, field, said) for field, _, said in (word.partition("=") for word in words)}
+
+
+def _value(model: type[BaseModel], field: str, said: str) -> Any:
+    """Text where the field takes text; otherwise what it says in JSON, such as a number or a list."""
+    declared = model.model_fields.get(field)
+    if declared is not None and _takes_text(declared.annotation):
+        return said
+    try:
+        return from_json(said)
+    except ValueError:
+        return said  # such as a date, or one of several words: the request's check knows
+
+
+def _takes_text(annotation: Any) -> bool:
+    if get_origin(annotation) in (Union, UnionType):
+        return any(_takes_text(one) for one in get_args(annotation))
+    return annotation is str
+
+
+def _fields(model: type[BaseModel]) -> str:
+    """Its fields, the required ones first, the others in brackets."""
+    required = [name for name, field in model.model_fields.items() if field.is_required()]
+    return " ".join([*required, *(f"[{name}]" for name in model.model_fields if name not in required)])
+
+
+def _list(known: Sequence[Mapping[str, str]]) -> None:
+    made = output.table("", "command", "takes", grow=["takes"])
+    for each in known:
+        output.row(made, each["name"], each["takes"])
+    output.show(made)
+
+
+def _lines(content: Any, indent: int = 0) -> Iterator[str]:
+    """Fields with their values, what is inside of them below and further right; what is empty is left out."""
+    margin, inside = " " * indent, indent + INDENT
+    pairs = content.items() if isinstance(content, Mapping) else (("-", each) for each in content)
+    for name, value in pairs:
+        label = name if name == "-" else f"{name}:"
+        if isinstance(value, Mapping | list) and value:
+            lines = _lines(value, inside)
+            yield f"{margin}- {next(lines, '').lstrip()}".rstrip() if name == "-" else f"{margin}{label}"
+            yield from lines
+        elif value not in (None, "", [], {}):
+            head, *rest = output.block(str(value)).splitlines() or [""]
+            yield f"{margin}{label} {head}"
+            yield from (f"{' ' * inside}{more}" for more in rest)
