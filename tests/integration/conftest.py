@@ -29,7 +29,7 @@ from models.queue import stream
 from tasks.framework.renewal import LeaseKeeper
 from tests.integration.programs import Program
 from tests.services import PASSWORD, SETTINGS, _sees_everything, _workers, database, password_hash, somebody
-from web import calls, create_app
+from web import actions, calls, create_app, sources
 from web.accounts import sessions
 from web.sources import source
 from workers.embedded.stack import Stack
@@ -55,6 +55,15 @@ def _nothing_is_held_back() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stream, "_quiet_until", 0.0)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _patient_web() -> Iterator[None]:
+    """Pages wait for a database that works, however busy the machine is; tests of one that hangs have limits of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "STATEMENT_TIMEOUT", 30.0)
+        patch.setattr(actions, "STATEMENT_TIMEOUT_MS", 30_000)
         yield
 
 
