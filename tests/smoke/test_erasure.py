@@ -12,7 +12,7 @@ from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from tests.smoke.conftest import Service
 
-pytestmark = [pytest.mark.smoke, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.smoke, pytest.mark.timeout(600)]
 
 EVENTS = 3_000
 PATIENCE_SECONDS = 150.0
@@ -34,7 +34,7 @@ def test_a_worker_killed_in_the_middle(running: Service, client: Client, group: 
         for number in range(EVENTS)
     ]
     ids = client.observe_many(observations)
-    client.wait_for(ids[-1:], timeout=60)
+    client.wait_for(ids[-1:], timeout=120)
     left = "SELECT count(*) FROM memory_nodes WHERE group_id = :g AND description LIKE 'Maria%'"
     assert counted(left, group) == EVENTS / 2
     erasure_id = client.erasure.request(person="Maria Lopez")

@@ -19,10 +19,10 @@ from tests.smoke.conftest import Service
 from tests.smoke.nodes import ProcessNode
 from workers.procfile import commands
 
-pytestmark = [pytest.mark.smoke, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.smoke, pytest.mark.timeout(600)]
 
 SCHEDULES, AGENTS = 20, ("小伴", "helper", "maria")
-SECONDS = 60
+SECONDS = 120
 
 #: The worker as it is, but that it dies …
 START = (

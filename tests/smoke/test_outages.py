@@ -15,9 +15,9 @@ from tests.smoke.conftest import Service
 from tests.smoke.memory import EVENTS, life, messages, publish, settled
 from web import create_app
 
-pytestmark = [pytest.mark.smoke, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.smoke, pytest.mark.timeout(600)]
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 #: Long enough for a Celery worker to have met the error more than once.
 MEANWHILE_SECONDS = 6.0
 

@@ -18,13 +18,13 @@ from tests.smoke.conftest import Service
 from tests.smoke.nodes import ProcessNode
 from workers.procfile import commands
 
-pytestmark = [pytest.mark.smoke, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.smoke, pytest.mark.timeout(600)]
 
 AGENTS = ("klaus", "林岚", "maria")
 EVENTS = 12
 #: A chapter a day: how far they came is a thought.
 FIRST = datetime(2026, 3, 3, tzinfo=UTC)
-SECONDS = 60
+SECONDS = 120
 
 #: The worker as it is, but that it dies …
 START = "import os, sys; sys.argv[0] = 'celery'; import tasks.reflection.reflect as r; {fault}; from celery.__main__ import main; main()"

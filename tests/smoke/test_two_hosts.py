@@ -24,9 +24,9 @@ from workers.embedded.stack import Stack
 from workers.migrate import CHECKOUT
 from workers.procfile import commands
 
-pytestmark = [pytest.mark.smoke, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.smoke, pytest.mark.timeout(600)]
 
-START_SECONDS, PATIENCE_SECONDS = 60, 90
+START_SECONDS, PATIENCE_SECONDS = 180, 180
 #: The link is away for so long: more than a socket's time-out of 5 s, and than the lease of work.
 CUT_SECONDS = 8
 WORKERS = ("retrieval", "embedding", "upkeep", "reflection", "growth")

@@ -85,12 +85,12 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "jiyi", source / "jiyi", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(place), str(source)], check=True, timeout=110)
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(place), str(source)], check=True, timeout=280)
     (wheel,) = place.glob("jiyi-*.whl")
     venv.create(place / "env", with_pip=False)
     interpreter = place / "env" / "bin" / "python"
     into = [*pip, "--python", str(interpreter), "install", "--no-deps", "--no-index", "--ignore-installed", str(wheel)]
-    subprocess.run(into, check=True, timeout=60, env=alone())
+    subprocess.run(into, check=True, timeout=120, env=alone())
     base = place / "base"
     base.mkdir()
     for found in base_distributions():
@@ -108,7 +108,7 @@ def alone() -> dict[str, str]:
 
 
 def run(python: Path, code: str) -> str:
-    done = subprocess.run([python, "-I", "-c", code], cwd=python.parent, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run([python, "-I", "-c", code], cwd=python.parent, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -124,7 +124,7 @@ def test_a_client_is_light_and_says_that_nobody_is_there(python: Path) -> None:
 def test_the_command_line_says_what_needs_the_checkout(python: Path) -> None:
     def jiyi(*arguments: str) -> tuple[int, str, str]:
         command = [str(python.with_name("jiyi")), *arguments]
-        done = subprocess.run(command, cwd=python.parent, env=alone(), capture_output=True, text=True, check=False, timeout=100)
+        done = subprocess.run(command, cwd=python.parent, env=alone(), capture_output=True, text=True, check=False, timeout=200)
         return done.returncode, done.stdout, done.stderr
 
     code, _, told = jiyi("up")

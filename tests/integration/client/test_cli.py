@@ -21,9 +21,9 @@ from jiyi.settings import get_settings
 
 ROOT = Path(__file__).resolve().parents[3]
 DIARY = ROOT / "examples" / "diary" / "events.jsonl"
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 #: What an answer about a broker that is down may take, with Python's start; the ordinary case is about two seconds.
-FEW_SECONDS = 20.0
+FEW_SECONDS = 60.0
 
 
 @pytest.fixture

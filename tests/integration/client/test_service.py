@@ -28,7 +28,7 @@ from models.db.connection import unit_of_work
 from models.memory.inbox import store
 from tests.integration.memory.test_inbox import observed
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
 
 

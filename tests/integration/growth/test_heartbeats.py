@@ -22,7 +22,7 @@ from tasks.growth import heartbeats
 from tasks.growth.due_scan import due_scan
 from tests.integration.conversations.talk import say
 
-pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed", "nothing_due")
 
 AGENT = AgentId(agent_id="helper")
 

@@ -107,7 +107,7 @@ def test_of_two_who_approve_at_once_one_is_told_that_it_was_decided(agent: str) 
 
     def decide(by: str) -> None:
         with for_groups(agent):
-            ready.wait(10)
+            ready.wait(60)
             try:
                 approve(agent, made, by)
                 outcomes.append("approved")

@@ -96,7 +96,7 @@ def test_of_two_people_who_confirm_and_decline_at_once_one_decides(group: str) -
     together = Barrier(2)
 
     def decide(action: Any, who: str) -> str:
-        together.wait(10)
+        together.wait(60)
         try:
             return str(action.perform(Actor(group, who), Deciding(id=skill.id)).status)
         except Conflict as error:

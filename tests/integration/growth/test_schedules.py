@@ -25,7 +25,7 @@ from tasks.framework.work import Batch
 from tasks.growth import schedules as firing
 from tasks.growth.due_scan import due_scan
 
-pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed", "nothing_due")
 
 AGENT = "小伴"
 
@@ -169,7 +169,6 @@ def test_bad_input_a_clock_that_is_put_back_fires_nothing_twice(group: str) -> N
 def test_two_beats_and_500_schedules_due_each_once(group: str) -> None:
     ids = [create(group, f"每天早上9点提醒我查房{number}") for number in range(500)]
     with whole_service(), unit_of_work() as connection:
-        connection.execute(_NONE_DUE)  # of other tests, which left theirs
         connection.execute(_ALL_DUE, {"ids": ids, "due": datetime.now(UTC) - timedelta(seconds=2)})
     together = Barrier(2)
     found: list[int] = []
@@ -298,7 +297,6 @@ _LONG_AGO = (
     text("UPDATE alerts SET acknowledged_at = acknowledged_at - interval '91 days' WHERE group_id = :group"),
 )
 _DUE = text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE schedule_id = :id")
-_NONE_DUE = text("UPDATE schedules SET next_run_at = now() + interval '1 day' WHERE next_run_at <= now() + interval '1 hour'")
 _ALL_DUE = text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE schedule_id = ANY(:ids)")
 _OWE = text("INSERT INTO pending_work (kind, subject_id, group_id) VALUES ('fire_schedule', :id, :group) ON CONFLICT DO NOTHING")
 _COUNTED = text("""

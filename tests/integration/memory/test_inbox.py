@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
@@ -156,16 +157,24 @@ def test_concurrent_writers_of_many_agents_do_not_deadlock(group: str) -> None:
     assert len(nodes(group)) == 4 * 5 * len(agents)
 
 
+def _until_somebody_waits_for_another() -> None:
+    """For a lock that another transaction holds."""
+    deadline = time.monotonic() + 60
+    while not rows("SELECT pid FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_two_intakes_with_the_same_event_collide_and_one_repeats(group: str) -> None:
     event = observed(group)
     with unit_of_work() as first:
         store(first, [event])
         with Threads(1) as pool:
             second = pool.submit(save, event)
-            threading.Event().wait(0.2)
+            _until_somebody_waits_for_another()
             first.commit()
             with pytest.raises(CollisionError):
-                second.result(10)
+                second.result(60)
     assert save(event).events == 0
 
 

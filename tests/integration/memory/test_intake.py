@@ -37,7 +37,7 @@ from workers.intake.sources import Batch, KombuSource, RedisSource, open_source
 
 #: Apart from the queues of running workers, whose intake would look after the dead ones of a test.
 OWN_DATABASE = 7
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 SOON = 0.05
 
 
@@ -223,8 +223,9 @@ def test_two_intakes_share_a_queue_without_loss_or_overlap(settings: Settings, s
     barrier = threading.Barrier(2)
 
     def read(number: int) -> None:
-        barrier.wait()
         while (batch := readers[number].take(7, SOON)) is not None:
+            if not taken[number]:
+                barrier.wait(PATIENCE_SECONDS)  # each has some: neither empties the queue before the other has begun
             taken[number].extend(bodies(batch))
             readers[number].acknowledge(batch)
 

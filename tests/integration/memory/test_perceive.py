@@ -98,7 +98,7 @@ class TestRetention:
             threading.Event().wait(0.2)
             assert not other.done()
             connection.commit()
-            other.result(10)
+            other.result(60)
         assert outcome(second) == ("duplicate", first.event_id)
 
 

@@ -135,12 +135,12 @@ def test_a_job_is_not_begun_while_it_is_under_way_except_by_hand(a_job: Callable
 
     def slow(_run: Run) -> None:
         started.set()
-        go_on.wait(10)
+        go_on.wait(60)
 
     job = a_job(slow, setting="reconcile_seconds")
     with Threads(1) as pool:
         first = pool.submit(perform, job, NOW - timedelta(hours=1))
-        started.wait(10)
+        started.wait(60)
         go_on_later = perform(job)
         assert go_on_later is None
         go_on.set()
@@ -573,7 +573,7 @@ def test_what_is_counted_during_a_repair_stays_counted(group: str, database: Sta
         repair = pool.submit(run_in, group, maintenance.recompute_kw_strength)  # waits for the row
         time.sleep(0.3)
         other.commit()
-        repair.result(10)
+        repair.result(60)
     assert strengths(group) == {("event", "tea"): 2}
 
 

@@ -38,7 +38,7 @@ SAVED = ("klaus_step_3_9", "isabella_step_3_8", "klaus_step_1_12")
 HAND_MADE = ("one_node", "identical_key_and_poignancy", "idle_substring", "chat_only_newest", "decay_one")
 AGENT = "persona"
 MESSAGE = 500
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 def remember(group: str, name: str, *, made_up: bool = False) -> Memory:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from jiyi import Client
 from jiyi.protocol.wire.calls import retrieval_queue
 from models.db.valkey import valkey
@@ -20,7 +18,6 @@ SHARDS = 2
 AGENTS = [f"agent-{i}" for i in range(6)]
 
 
-@pytest.mark.xdist_group("service")
 def test_each_agent_is_answered_by_the_worker_of_its_shard_and_by_no_other(database: Stack, group: str, tmp_path: Path) -> None:
     assert database.urls is not None
     urls = {name: getattr(database.urls, name) for name in ("redis_url", "broker_url")}

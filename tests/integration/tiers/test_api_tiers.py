@@ -29,6 +29,12 @@ NOTHING = "redis://127.0.0.1:1/0"
 pytestmark = pytest.mark.usefixtures("own_caller")
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tier that answers is waited for, however busy the machine is."""
+    monkeypatch.setattr(asking, "DIRECT_SECONDS", 60.0)
+
+
 @pytest.fixture
 def no_database(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Call it, and the web's PostgreSQL is away."""

@@ -20,7 +20,6 @@ from workers.ephemeral import environment
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
-NOW = datetime.now(UTC)
 LOOP = "The plan is to fire the kiln again tomorrow, and then to fire the kiln again the day after that."
 CLAIM = "Sales of glazed cups rose by [Specific Metric] in the spring, as the guild has told everybody."
 
@@ -32,8 +31,9 @@ def running_away(group: str) -> list[RunningAway]:
 
 def said(group: str, *texts: str, session: str = "s", **fields: Any) -> list[dict[str, Any]]:
     """Rows of outputs of one session, a minute apart, screened together."""
+    now = datetime.now(UTC)  # not when this module was imported: what is an hour old counts no more
     events = [
-        output(group, text, session_id=session, occurred_at=NOW - timedelta(minutes=50 - number), **fields)
+        output(group, text, session_id=session, occurred_at=now - timedelta(minutes=50 - number), **fields)
         for number, text in enumerate(texts)
     ]
     save(*events)
@@ -67,7 +67,8 @@ def test_cn60_each_sign_keeps_an_output_out(group: str, texts: list[str], fields
 
 def test_cn60_a_flood_is_flagged_and_one_long_output_is_none(group: str) -> None:
     words = " ".join(f"{name}{number}" for number in range(900) for name in ("clay", "glaze", "kiln"))
-    events = [output(group, f"{number} {words}", session_id="s", occurred_at=NOW + timedelta(seconds=number)) for number in range(3)]
+    now = datetime.now(UTC)
+    events = [output(group, f"{number} {words}", session_id="s", occurred_at=now + timedelta(seconds=number)) for number in range(3)]
     save(*events)
     screen()
     assert ["token_rate" in entry(event.event_id)["flags"] for event in events] == [False, True, True]

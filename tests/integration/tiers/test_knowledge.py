@@ -208,7 +208,7 @@ def test_two_promotions_of_one_text_at_once_store_it_once(group: str) -> None:
 
     def one() -> None:
         try:
-            start.wait(10)
+            start.wait(60)
             done.append(promote(group, text=LONG))
         except BaseException as error:  # noqa: BLE001 – whatever it is, the caller goes on
             errors.append(error)

@@ -25,7 +25,7 @@ from tests.integration.tiers.outputs import long_ago
 FOR = "正方：应当先烧一次，因为新土收缩得慢，釉面不会开裂，而且能按期交货。"
 AGAINST = "Against: a second firing is needed, since the first one never reaches the heart of a thick cup."
 VERDICT = "裁决：用新土在一千二百度烧一次，按期交货；若仍开裂，下一批改釉，并且记录每一窑的温度。"
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

@@ -301,7 +301,7 @@ def test_two_screenings_at_once_let_the_same_text_in_once(group: str) -> None:
     def one(event: Any) -> None:
         try:
             with for_groups(group):
-                start.wait(10)
+                start.wait(60)
                 tiers_tasks.ingress(work.Batch("ingress", [event.event_id]))
         except BaseException as error:  # noqa: BLE001 – whatever it is, the caller goes on
             errors.append(error)

@@ -19,10 +19,12 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from jiyi.polling import poll
 from jiyi.settings import get_settings
 from web import calls, create_app
 from web.accounts import rate_limits
 from web.api import OPERATIONS
+from web.api.memory import events
 
 #: Requests of each operation and each of the two ways: with so many the whole takes less than a minute.
 EXAMPLES = {GenerationMode.POSITIVE: 15, GenerationMode.NEGATIVE: 15}
@@ -54,6 +56,7 @@ def document(service: str, api_key: Callable[..., str], monkeypatch: pytest.Monk
     found.key = {"Authorization": f"Bearer {api_key(None, 'operator')}", "Jiyi-Group": service}
     ask = calls.caller().call_for_json
     monkeypatch.setattr(calls.caller(), "call_for_json", lambda task, queue, request, timeout: ask(task, queue, request, PATIENCE))
+    monkeypatch.setattr(events, "poll", lambda look, final, seconds: poll(look, final, min(seconds, PATIENCE)))
     yield found
     for made in calls.caller.made():
         made.close()

@@ -22,7 +22,7 @@ from workers.supervision import restarts
 from workers.supervision.supervise import Supervisor, run
 
 __all__ = ["home", "place", "start"]
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 SERVERS = ("postgres", "valkey-server")
 
 

@@ -26,7 +26,7 @@ from workers.supervision.supervise import Supervisor, run
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-PATIENCE_SECONDS = 30.0  # a slow machine under load; the ordinary case takes about a second.
+PATIENCE_SECONDS = 60.0  # a slow machine under load; the ordinary case takes about a second.
 
 
 @pytest.fixture
@@ -322,10 +322,9 @@ def test_a_signal_ends_all_and_a_second_one_kills(tmp_path: Path, number: int, c
         supervisor.start()
         until(lambda log=log: (log / "p.log").stat().st_size > 0)  # type: ignore[misc]
         pressing = threading.Thread(target=press, args=(times,))
-        began = time.monotonic()
         pressing.start()
         assert supervisor.wait() == code
-        assert time.monotonic() - began < 5
+        assert "has not ended within" not in (log / "p.log").read_text()  # nobody has waited for it
         pressing.join()
 
 

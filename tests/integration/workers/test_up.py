@@ -22,11 +22,11 @@ import pytest
 
 from workers.demo import AGENTS, QUESTIONS
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-READY_SECONDS = 90.0
-END_SECONDS = 30.0
+READY_SECONDS = 180.0
+END_SECONDS = 60.0
 READY = "Ctrl-C ends it."
 
 

@@ -195,7 +195,7 @@ def test_when_nobody_listens_it_is_said_soon() -> None:
     start = time.perf_counter()
     with ThreadPoolExecutor(len(ACTS)) as pool:
         failures = list(pool.map(failure, ACTS.values()))
-    assert time.perf_counter() - start < 10
+    assert time.perf_counter() - start < 60
     assert [type(error) for error in failures] == [BrokerUnavailable] * len(ACTS)
 
 

@@ -406,10 +406,10 @@ def test_deep_nesting_in_a_bad_event_does_not_crash(depth: int) -> None:
 
 def test_a_message_of_a_thousand_bad_events_is_quick(configure: Callable[..., Any]) -> None:
     configure(max_events_per_message=1_000)
-    start = time.perf_counter()
+    start = time.thread_time()
     decoded = wire.decode(body_of({"events": [observed(description="")] * 1_000}))
     assert len(decoded.rejected) == 1_000
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5
 
 
 @pytest.mark.parametrize("occurred_at", ["9999-12-31T23:59:59Z", "9999-12-15T00:00:00+00:00", "0001-01-01T00:00:00Z"])

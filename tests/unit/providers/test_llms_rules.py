@@ -615,7 +615,7 @@ def test_nothing_is_asked_about_nothing(field: str) -> None:
 
 @pytest.mark.parametrize("text", ["记忆" * 10_000, "a " * 10_000, "not dead " * 2_200, "，" * 20_000, "The " * 5_000])
 def test_the_longest_text_takes_no_time_to_speak_of(text: str) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     for question in (
         Poignancy(agent_id="a", text=text),
         Triple(agent_id="a", text=text),
@@ -624,7 +624,7 @@ def test_the_longest_text_takes_no_time_to_speak_of(text: str) -> None:
         Memo(agent_id="a", utterances=[("a", text)]),
     ):
         RULE.ask(question)
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5
 
 
 # Word lists

@@ -284,9 +284,9 @@ def test_the_text_of_a_strange_error_stays_in_the_log() -> None:
 
 def test_a_tier_that_hangs_is_reported_and_not_waited_for() -> None:
     release = threading.Event()
-    gathered = gather({"working": lambda: [hot(0)], "longterm": lambda: [cold(0)][: release.wait(60) * 0]}, 0.3)
+    gathered = gather({"working": lambda: [hot(0)], "longterm": lambda: [cold(0)][: release.wait(60) * 0]}, 3)
     release.set()
-    assert gathered.tiers["longterm"].message == "no answer within 0.3 s"
+    assert gathered.tiers["longterm"].message == "no answer within 3 s"
     assert gathered.tiers["working"].state == "ok"
 
 

@@ -17,7 +17,7 @@ from workers.supervision import respawn, restarts
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-PATIENCE_SECONDS = 15.0  # a slow machine under load; the ordinary case takes a fraction of a second.
+PATIENCE_SECONDS = 60.0  # a slow machine under load; the ordinary case takes a fraction of a second.
 
 
 def start(tmp_path: Path, program: str, **constants: float) -> subprocess.Popen[str]:
