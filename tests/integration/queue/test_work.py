@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from uuid import UUID, uuid4
 
@@ -17,12 +18,14 @@ from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import inbox
+from models.memory import nodes as nodes_model
 from models.memory.inbox import ACCUMULATE, DEPTH, EMBED, STRENGTHEN
 from models.queue import actions, dead_letters, pending_work
 from tasks.framework import work as tasks
 from tasks.memory.embedding import embed
 from tasks.memory.upkeep import accumulate, settle_depth, strengthen
 from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
+from tests.integration.threads import Threads
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -326,6 +329,40 @@ def test_a_thought_that_came_before_its_evidence_gets_its_depth_when_that_arrive
         due_now(DEPTH)
         do(DEPTH, settle_depth)
     assert {subject for kind, subject in owed(group) if kind == DEPTH} == set()
+
+
+def test_depths_that_change_while_others_are_settled_are_not_missed(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several workers, each slow between what it has read and its receipt: what it rests on may change meanwhile."""
+    length, real = 12, nodes_model.settle_depth
+
+    def slow(connection: Connection, node_id: UUID) -> nodes_model.SettledDepths:
+        settled = real(connection, node_id)
+        time.sleep(0.01)
+        return settled
+
+    monkeypatch.setattr(nodes_model, "settle_depth", slow)
+    first = observed(group)
+    chain = [first]
+    for number in range(length):
+        chain.append(observed(group, f"thought {number}", node_type="thought", evidence=[chain[-1].event_id]))
+    with Threads(4) as pool:
+        for event in reversed(chain):  # evidence comes after what rests on it
+            save(event)
+            list(pool.map(lambda _: tasks.run_due(tasks.KINDS[DEPTH], settle_depth), range(4)))
+        while {kind for kind, _ in owed(group)} & {DEPTH}:
+            due_now(DEPTH)
+            list(pool.map(lambda _: do(DEPTH, settle_depth), range(4)))
+    found = {row["description"]: row["depth"] for row in nodes(group) if row["type"] == "thought"}
+    assert found == {f"thought {number}": number + 1 for number in range(length)}
+
+
+def test_thoughts_that_rest_on_each_other_end_somewhere(group: str) -> None:
+    ids = [uuid4() for _ in range(3)]
+    for number, event_id in enumerate(ids):
+        save(observed(group, f"thought {number}", event_id=event_id, node_type="thought", evidence=[ids[number - 1]]))
+    assert do(DEPTH, settle_depth) < 50
+    assert {subject for kind, subject in owed(group) if kind == DEPTH} == set()
+    assert {row["depth"] for row in nodes(group)} == {3}
 
 
 def test_evidence_that_never_comes_ends_as_a_dead_letter(group: str) -> None:
