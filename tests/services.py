@@ -6,7 +6,9 @@ A folder's conftest imports the fixtures that it offers.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TypeVar
 from uuid import uuid4
@@ -23,6 +25,7 @@ from models.accounts.users import User
 from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
+from tests import pgbouncer
 from workers import ephemeral
 from workers.embedded.stack import Stack
 
@@ -45,9 +48,19 @@ PASSWORD = "correct horse battery"
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """An embedded, migrated database and Valkey; ``JIYI_…`` point to them."""
-    with ephemeral.database(tmp_path_factory.mktemp("stack"), **SETTINGS) as stack:
+    with ephemeral.database(tmp_path_factory.mktemp("stack"), **SETTINGS) as stack, _pooled(stack.urls.database_url):
         importlib.import_module("workers.app")  # the Celery app reads the settings, so not before they are there
         yield stack
+
+
+@contextmanager
+def _pooled(database_url: str) -> Iterator[None]:
+    """With ``PGBOUNCER=1`` in the environment: all but what needs a session of its own goes through a PgBouncer that pools transactions."""
+    if "PGBOUNCER" not in os.environ:
+        yield
+        return
+    with pgbouncer.in_front_of(database_url) as address, ephemeral.environment(database_url=address, database_direct_url=database_url):
+        yield
 
 
 @pytest.fixture(autouse=True)

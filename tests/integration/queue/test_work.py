@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from concurrent.futures import wait
 from uuid import UUID, uuid4
 
 import numpy as np
@@ -331,29 +331,29 @@ def test_a_thought_that_came_before_its_evidence_gets_its_depth_when_that_arrive
     assert {subject for kind, subject in owed(group) if kind == DEPTH} == set()
 
 
-def test_depths_that_change_while_others_are_settled_are_not_missed(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several workers, each slow between what it has read and its receipt: what it rests on may change meanwhile."""
-    length, real = 12, nodes_model.settle_depth
+def test_a_depth_that_changes_while_what_rests_on_it_is_settled_is_not_missed(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between what a worker has read and its receipt, another settles the evidence: it may not, or has to owe it again."""
+    event = observed(group)
+    deep = observed(group, "deep", node_type="thought", evidence=[event.event_id])
+    low = observed(group, "low", node_type="thought", evidence=[deep.event_id])
+    high = observed(group, "high", node_type="thought", evidence=[low.event_id])
+    for one in (high, low, event, deep):
+        save(one)
+    real, others = nodes_model.settle_depth, []
+    with Threads(1) as pool:
 
-    def slow(connection: Connection, node_id: UUID) -> nodes_model.SettledDepths:
-        settled = real(connection, node_id)
-        time.sleep(0.01)
-        return settled
+        def overtaken(connection: Connection, node_id: UUID) -> nodes_model.SettledDepths:
+            settled = real(connection, node_id)
+            if node_id == high.event_id and not others:
+                others.append(pool.submit(tasks.run_due, tasks.KINDS[DEPTH], settle_depth))
+                wait(others, timeout=1)  # it waits for us, or is done before we are
+            return settled
 
-    monkeypatch.setattr(nodes_model, "settle_depth", slow)
-    first = observed(group)
-    chain = [first]
-    for number in range(length):
-        chain.append(observed(group, f"thought {number}", node_type="thought", evidence=[chain[-1].event_id]))
-    with Threads(4) as pool:
-        for event in reversed(chain):  # evidence comes after what rests on it
-            save(event)
-            list(pool.map(lambda _: tasks.run_due(tasks.KINDS[DEPTH], settle_depth), range(4)))
-        while {kind for kind, _ in owed(group)} & {DEPTH}:
-            due_now(DEPTH)
-            list(pool.map(lambda _: do(DEPTH, settle_depth), range(4)))
-    found = {row["description"]: row["depth"] for row in nodes(group) if row["type"] == "thought"}
-    assert found == {f"thought {number}": number + 1 for number in range(length)}
+        monkeypatch.setattr(nodes_model, "settle_depth", overtaken)
+        tasks.run_due(tasks.KINDS[DEPTH], settle_depth)
+        assert others[0].result(10) == 1
+    do(DEPTH, settle_depth)
+    assert {row["description"]: row["depth"] for row in nodes(group) if row["type"] == "thought"} == {"deep": 1, "low": 2, "high": 3}
 
 
 def test_thoughts_that_rest_on_each_other_end_somewhere(group: str) -> None:
