@@ -1,4 +1,4 @@
-"""How migrations run: on the service's own engine, under a lock time-out, one transaction each."""
+"""How migrations run: on an engine of the service's, under a lock time-out, one transaction each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from sqlalchemy import text
 
 from alembic import context
-from models.db.connection import engine
+from models.db.connection import session_engine
 from models.db.roles import as_owner
 from models.db.tables import Base
 
@@ -24,7 +24,7 @@ def run() -> None:
         with context.begin_transaction():
             context.run_migrations()
         return
-    with engine().connect() as connection, as_owner(connection):
+    with session_engine().connect() as connection, as_owner(connection):
         # An index of millions of rows takes minutes, and so does waiting for another copy that is making it.
         connection.execute(text("SET statement_timeout = 0"))
         # Not by waiting in PostgreSQL: the snapshot of a statement that waits would hold up CREATE INDEX CONCURRENTLY for ever.

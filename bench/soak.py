@@ -1,6 +1,6 @@
 """Hours in which nothing may grow but the memory itself: the service at half of its capacity, looked at again and again.
 
-    python -m bench.soak [--minutes N] [--rate EVENTS] [--plot FILE.svg] [--json]
+    python -m bench.soak [--minutes N] [--rate EVENTS] [--plot docs/soak.svg] [--json]
 
 Events come at a steady rate (``--rate``, a second), questions with them. Measured every few seconds: resident memory of each
 process, the lag of the intake, pending work, connections to PostgreSQL, keys in Valkey and their bytes, rows and bytes of the
@@ -137,6 +137,8 @@ def main() -> int:
     parser.add_argument("--plot", type=Path, help="an SVG file")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     options = parser.parse_args()
+    if options.plot is not None and options.plot.suffix != ".svg":
+        parser.error(f"--plot {options.plot}: the picture is an SVG: name a file that ends in .svg")
     figures = soak(options.minutes, options.rate, options.plot)
     print(json.dumps(figures, ensure_ascii=False, indent=None if options.json else 2))
     return 1 if figures["grows"] else 0

@@ -77,6 +77,10 @@ class Settings(BaseSettings):
         "",
         description="URL of PostgreSQL ≥ 16 with pgvector ≥ 0.8.5, e.g. `postgresql+psycopg://user:secret@host/jiyi`; `postgresql://` and `postgres://` mean the same. `DATABASE_URL` stands for it where it is not set.",
     )
+    database_direct_url: str = Field(
+        "",
+        description="PostgreSQL's own address where `JIYI_DATABASE_URL` is that of a PgBouncer with `pool_mode = transaction`: what needs a session of its own (migrations, indexes, backups, some locks) goes there, and everything else leaves nothing in its session ([deployment.md](deployment.md#pgbouncer)).",
+    )
     broker_url: str = Field(
         "", description="kombu URL of the broker: `redis://host:6379/0`, `redis+socket:///path`, or `amqp://…` for RabbitMQ."
     )
@@ -508,7 +512,7 @@ class Settings(BaseSettings):
         300, ge=0, le=86_400, description="How often queues, pending work and dead letters are counted; 0 switches it off."
     )
 
-    @field_validator("database_url")
+    @field_validator("database_url", "database_direct_url")
     @classmethod
     def _with_our_driver(cls, url: str) -> str:
         scheme, separator, rest = url.partition("://")

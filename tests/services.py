@@ -6,6 +6,7 @@ A folder's conftest imports the fixtures that it offers.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -24,6 +25,7 @@ from models.accounts.users import User
 from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
+from tests import pgbouncer
 from workers import ephemeral
 from workers.embedded import postgres, postgres_cluster
 from workers.embedded.stack import Stack
@@ -47,7 +49,8 @@ PASSWORD = "correct horse battery"
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """An embedded, migrated database and Valkey; ``JIYI_…`` point to them."""
-    with without_fsync() as as_usual, ephemeral.database(tmp_path_factory.mktemp("stack"), **SETTINGS) as stack:
+    folder = tmp_path_factory.mktemp("stack")
+    with without_fsync() as as_usual, ephemeral.database(folder, **SETTINGS) as stack, _pooled(stack.urls.database_url):
         as_usual()  # for servers that a test starts by itself
         importlib.import_module("workers.app")  # the Celery app reads the settings, so not before they are there
         yield stack
@@ -63,6 +66,16 @@ def without_fsync() -> Iterator[Callable[[], None]]:
         patch.setitem(postgres.SETTINGS, "fsync", "off")
         patch.setattr(postgres_cluster, "INITDB_OPTIONS", [*postgres_cluster.INITDB_OPTIONS, "--no-sync"])
         yield patch.undo
+
+
+@contextmanager
+def _pooled(database_url: str) -> Iterator[None]:
+    """With ``PGBOUNCER=1`` in the environment: all but what needs a session of its own goes through a PgBouncer that pools transactions."""
+    if "PGBOUNCER" not in os.environ:
+        yield
+        return
+    with pgbouncer.in_front_of(database_url) as address, ephemeral.environment(database_url=address, database_direct_url=database_url):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from jiyi.settings import get_settings
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import beat_schedule
 from tasks.operations import canaries
-from workers import gc_tuning, heartbeat, task_logging, task_meters, watchdog
+from workers import connecting, gc_tuning, heartbeat, task_logging, task_meters, watchdog
 
 settings = get_settings()
 choice.chosen(settings)  # an embedder that nobody knows is better said now than by each task
@@ -48,7 +48,7 @@ JOB_MODULES = [
     "tasks.stores.files.scanning",
 ]
 
-app = Celery("jiyi", broker=settings.need("broker_url"))
+app = Celery("jiyi", broker=settings.need("broker_url"), amqp=connecting.SoonAgain)
 app.set_default()  # for every thread: the current app is otherwise one thread's own
 for module in JOB_MODULES:
     import_module(module)

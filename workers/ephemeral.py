@@ -19,7 +19,7 @@ from jiyi.errors import JiyiError
 from jiyi.polling import poll
 from jiyi.providers.embedders import embedder, embedder_of
 from jiyi.settings import get_settings
-from models.db.connection import engine, reading_engine
+from models.db.connection import engine, reading_engine, session_engine
 from models.db.valkey import valkey
 from models.queue.wakeups import own_app
 from workers.embedded.stack import Stack
@@ -36,6 +36,8 @@ STOP_SECONDS = 15
 def environment(**settings: str) -> Iterator[None]:
     """``JIYI_…`` variables, by lower-case name, for this process and its children; undone afterwards."""
     before = dict(os.environ)
+    if "database_url" in settings:  # another database's own address is not this one's
+        settings = {"database_direct_url": "", **settings}
     os.environ.update({f"JIYI_{name.upper()}": value for name, value in settings.items()})
     forget()
     try:
@@ -49,12 +51,12 @@ def environment(**settings: str) -> Iterator[None]:
 
 def forget() -> None:
     """Drop what this process keeps of its settings: they have changed."""
-    for made in (*engine.made(), *reading_engine.made()):
+    for made in (*engine.made(), *reading_engine.made(), *session_engine.made()):
         event.listen(made.pool, "checkin", _close)  # what a thread still has comes back to a pool that nobody keeps
         made.dispose()
     for client in valkey.made():
         client.close()
-    for cached in (get_settings, engine, reading_engine, valkey, own_app, embedder, embedder_of):
+    for cached in (get_settings, engine, reading_engine, session_engine, valkey, own_app, embedder, embedder_of):
         cached.cache_clear()
 
 

@@ -19,6 +19,8 @@ from workers.embedded.stack import Stack
 PAUSE_SECONDS = 3.0
 #: Crashes of one target within its window: one more, and its supervisor would rightly give up.
 MOST_CRASHES, WINDOW_SECONDS = 3, 60.0
+#: What is done to a process or a server.
+DEEDS = ("kill", "pause", "stop", "restart")
 SERVERS = {"postgres": "postgres", "valkey": "valkey-server"}
 
 Fault = Callable[[], None]

@@ -10,20 +10,33 @@ from math import sqrt
 Points = Sequence[tuple[float, float]]
 
 HOUR = 3_600.0
+#: More than so much of a residual is never taken to be that of the one before: the error would have no bound.
+MOST_ALIKE = 0.95
 #: Of the plot, in pixels.
 WIDTH, ROW, LEFT = 900, 60, 220
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """``level`` is the mean; ``slope`` and its standard error are an hour."""
+    """``level`` is the mean; ``slope`` and its standard error are an hour.
+
+    The error is that of measurements which resemble the ones before them: memory goes in steps, and what is higher now is still higher a
+    moment later. It is made larger by sqrt((1 + r) / (1 - r)), r being how much one residual says of the next.
+    """
 
     level: float
     slope: float
     error: float
 
     def told(self) -> dict[str, float]:
-        return {"level": round(self.level, 2), "slope_an_hour": round(self.slope, 2), "error": round(self.error, 2)}
+        """With the slope in standard errors: between -2 and 2 it does not differ from 0."""
+        errors = self.slope / self.error if self.error else 0.0
+        return {
+            "level": round(self.level, 2),
+            "slope_an_hour": round(self.slope, 2),
+            "error": round(self.error, 2),
+            "errors": round(errors, 1),
+        }
 
 
 def fit(points: Points) -> Line:
@@ -35,8 +48,12 @@ def fit(points: Points) -> Line:
     middle = sum(at for at, _ in points) / count
     spread = sum((at - middle) ** 2 for at, _ in points)
     slope = sum((at - middle) * (value - level) for at, value in points) / spread
-    left = sum((value - level - slope * (at - middle)) ** 2 for at, value in points)
-    return Line(level, slope * HOUR, sqrt(left / (count - 2) / spread) * HOUR)
+    residuals = [value - level - slope * (at - middle) for at, value in points]
+    left = sum(residual**2 for residual in residuals)
+    alike = sum(one * other for one, other in zip(residuals, residuals[1:], strict=False)) / left if left else 0.0
+    alike = min(max(alike, 0.0), MOST_ALIKE)
+    error = sqrt(left / (count - 2) / spread * (1 + alike) / (1 - alike))
+    return Line(level, slope * HOUR, error * HOUR)
 
 
 def plot(series: Mapping[str, Points]) -> str:

@@ -2,6 +2,10 @@
 
 Connections run as the role ``jiyi_service``, which row-level security lets see the rows of the current scope alone
 (``models.db.scope``). The scope is told to PostgreSQL when a transaction begins, whoever begins it.
+
+Behind a PgBouncer that pools transactions (``JIYI_DATABASE_DIRECT_URL`` is set) nothing may belong to the session, which is
+somebody else's after the transaction: role, scope and time-outs are told at the beginning of each. What needs a session of its own
+has :func:`session_engine`.
 """
 
 from __future__ import annotations
@@ -42,45 +46,69 @@ KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count
 STATEMENT_TIMEOUT_MS = 60_000
 LOCK_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_MS = 60_000
+_LIMITS = {
+    "statement_timeout": str(STATEMENT_TIMEOUT_MS),
+    "lock_timeout": str(LOCK_TIMEOUT_MS),
+    "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
+    "timezone": "UTC",
+}
+#: How a session of our own is told of them: when it begins.
+_SESSION = {"options": " ".join(f"-c {name}={value}" for name, value in _LIMITS.items())}
 
 
 @once
 def engine() -> Engine:
     """This process's engine. Created on first use, so always after a fork."""
-    made = _engine()
-    event.listen(made, "begin", tell_scope)
-    return made
+    return _pooled_engine() if is_pooled() else _transactions(get_settings().need("database_url"))
+
+
+@once
+def session_engine() -> Engine:
+    """For what needs a session of its own: locks without a transaction, indexes made concurrently, migrations. Not for each request."""
+    return _transactions(get_settings().database_direct_url) if is_pooled() else engine()
 
 
 @once
 def reading_engine() -> Engine:
     """Like :func:`engine`, for connections that are in no transaction: to switch one back and forth takes time."""
-    made = _engine(isolation_level="AUTOCOMMIT")
+    made = _engine(get_settings().need("database_url"), _SESSION, isolation_level="AUTOCOMMIT")
+    event.listen(made, "checkout", _confine)
     event.listen(made, "engine_connect", _tell_session)
     return made
 
 
-def _engine(**options: Any) -> Engine:
+def is_pooled() -> bool:
+    """Whether sessions of PostgreSQL are shared by a PgBouncer that pools transactions."""
+    return bool(get_settings().database_direct_url)
+
+
+def _transactions(address: str) -> Engine:
+    made = _engine(address, _SESSION)
+    event.listen(made, "checkout", _confine)
+    event.listen(made, "begin", tell_scope)
+    return made
+
+
+def _pooled_engine() -> Engine:
+    # Statements that are prepared in one session are unknown in the next.
+    made = _engine(get_settings().need("database_url"), {"prepare_threshold": None})
+    event.listen(made, "begin", _tell_everything)
+    return made
+
+
+def _engine(address: str, session: dict[str, Any], **options: Any) -> Engine:
     made = create_engine(
-        get_settings().need("database_url"),
+        address,
         pool_size=POOL_SIZE,
         max_overflow=POOL_OVERFLOW,
         pool_timeout=POOL_TIMEOUT,
         hide_parameters=True,  # values of users have no place in tracebacks, which end up in logs
-        connect_args={
-            "connect_timeout": CONNECT_TIMEOUT,
-            **KEEPALIVES,
-            "options": (
-                f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c lock_timeout={LOCK_TIMEOUT_MS} "
-                f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_MS} -c timezone=UTC"
-            ),
-        },
+        connect_args={"connect_timeout": CONNECT_TIMEOUT, **KEEPALIVES, **session},
         **options,
     )
     event.listen(made, "connect", _prepare)
     event.listen(made, "checkin", _note_use)
     event.listen(made, "checkout", _check_alive)
-    event.listen(made, "checkout", _confine)
     return made
 
 
@@ -129,6 +157,17 @@ def tell_scope(connection: Connection) -> None:
     connection.exec_driver_sql(_TELL, {"groups": list(scope.groups), "whole": _switch(scope.whole_service), "local": True})
 
 
+def _tell_everything(connection: Connection) -> None:
+    """Of a session that was another's a moment ago: role, limits and scope of this transaction alone."""
+    settings = dict(_LIMITS)
+    if connection.info.get(_CONFINED) is None:
+        connection.info[_CONFINED] = roles.is_secured(driver(connection)) or None  # asked again until it is
+    if connection.info[_CONFINED]:
+        settings["role"] = roles.ROLE
+    connection.exec_driver_sql(_TELL_SETTINGS, {"names": list(settings), "values": list(settings.values())})
+    tell_scope(connection)
+
+
 def _tell_session(connection: Connection) -> None:
     """Outside of transactions a scope holds until another is told: the same one again costs no trip."""
     scope = current()
@@ -157,6 +196,10 @@ def reading() -> Iterator[Connection]:
 
     At our isolation level (read committed) each sees what is committed when it begins in a transaction, too.
     """
+    if is_pooled():  # what a session was told would be gone, or another's, with the next statement
+        with unit_of_work() as connection:
+            yield connection
+        return
     with reading_engine().connect() as connection:
         yield connection
 
@@ -173,4 +216,7 @@ _CONFINED, _TOLD, _USED_AT = "jiyi_confined", "jiyi_scope", "jiyi_used_at"
 _TELL = """
     SELECT set_config('jiyi.groups', %(groups)s::text[]::text, %(local)s),
         set_config('jiyi.whole_service', %(whole)s, %(local)s)
+"""
+_TELL_SETTINGS = """
+    SELECT set_config(name, value, true) FROM unnest(%(names)s::text[], %(values)s::text[]) AS s(name, value)
 """

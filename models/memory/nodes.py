@@ -69,9 +69,13 @@ def fill_tokens(connection: Connection, rows: Sequence[tuple[UUID, list[str]]]) 
 def settle_depth(connection: Connection, node_id: UUID) -> SettledDepths:
     """Set a thought's depth from the evidence that is there by now (GA-16): it may arrive after the thought.
 
-    Safe to repeat because the depth follows from the evidence alone.
+    Its agent is locked for the rest of the transaction, as by whoever stores something of it: evidence does not change its depth, and
+    no thought comes that rests on this one, between what is read here and its commit. Thoughts that rest on each other in a circle
+    end at the number of the agent's thoughts, which no chain of them exceeds. Safe to repeat because the depth follows from the
+    evidence alone.
     """
-    found = connection.execute(_EVIDENCE, {"id": node_id}).one()
+    thoughts = connection.execute(_LOCK_AGENT, {"id": node_id}).scalar_one()
+    found = connection.execute(_EVIDENCE, {"id": node_id, "most": thoughts}).one()
     changed = connection.execute(_SET_DEPTH, {"id": node_id, "depth": found.depth}).one_or_none()
     if changed is None:
         return SettledDepths(found.missing, [])
@@ -102,8 +106,12 @@ _COPY = text("""
     JOIN memory_nodes o ON o.node_id = pair.other_id
     WHERE n.node_id = pair.node_id AND n.embedding IS NULL
 """)
+_LOCK_AGENT = text("""
+    SELECT coalesce(CAST(a.type_counts ->> 'thought' AS int), 1) FROM agents a JOIN memory_nodes n USING (group_id, agent_id)
+    WHERE n.node_id = :id FOR NO KEY UPDATE OF a
+""")
 _EVIDENCE = text("""
-    SELECT 1 + coalesce(max(e.depth), 0) AS depth, count(*) FILTER (WHERE k.id IS NOT NULL AND e.node_id IS NULL) AS missing
+    SELECT least(1 + coalesce(max(e.depth), 0), :most) AS depth, count(*) FILTER (WHERE k.id IS NOT NULL AND e.node_id IS NULL) AS missing
     FROM memory_nodes n
     LEFT JOIN LATERAL jsonb_array_elements_text(n.filling) AS k(id) ON true
     LEFT JOIN memory_nodes e ON e.node_id = CAST(k.id AS uuid) AND e.group_id = n.group_id AND e.agent_id = n.agent_id

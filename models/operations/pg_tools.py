@@ -94,7 +94,8 @@ def run(command: Sequence[str | Path], environment: Mapping[str, str], seconds: 
 
 
 def _address() -> str:
-    return get_settings().need("database_url").replace("+psycopg", "", 1)
+    settings = get_settings()
+    return (settings.database_direct_url or settings.need("database_url")).replace("+psycopg", "", 1)
 
 
 def _candidates(name: str) -> Iterator[Path]:

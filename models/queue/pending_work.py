@@ -13,7 +13,7 @@ from uuid import UUID
 from sqlalchemy import Connection, Row, text
 from uuid6 import uuid7
 
-from models.db.connection import engine
+from models.db.connection import session_engine
 
 #: Texts kept of an error: enough to see the cause, bounded because providers put whole pages into theirs.
 MAX_ERROR_CHARS = 4_000
@@ -56,7 +56,7 @@ def claim(connection: Connection, kind: str, limit: int, lease_seconds: float) -
 @contextmanager
 def alone(kind: str) -> Iterator[bool]:
     """Whether nobody else, in any process, is within this block for the same kind of work."""
-    with engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+    with session_engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         got = bool(connection.execute(_LOCK_KIND, {"kind": kind}).scalar_one())
         try:
             yield got

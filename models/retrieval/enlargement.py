@@ -16,7 +16,7 @@ from uuid import UUID
 from psycopg import sql
 from sqlalchemy import Connection, text
 
-from models.db.connection import driver, engine
+from models.db.connection import driver, session_engine
 from models.db.roles import as_owner
 
 #: Values that pgvector's HNSW can index: as they are, and at half precision.
@@ -104,7 +104,7 @@ def build_index(model: str, dimensions: int) -> None:
     kind = indexed_type(dimensions)
     if kind is None:
         return  # searched one by one
-    with engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection, as_owner(connection):
+    with session_engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection, as_owner(connection):
         if connection.execute(_VALID, {"name": index_name(model)}).scalar_one_or_none():
             return
         name, operators = sql.Identifier(index_name(model)), sql.SQL(kind.partition("(")[0] + "_cosine_ops")

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 
 from jiyi.polling import poll
 from models.db import roles
-from models.db.connection import engine, unit_of_work
+from models.db.connection import session_engine, unit_of_work
 from models.erasure import caches, ledger, orders, proof
 from models.erasure.progress import Progress, finish, note_report, noted_ids, save, started_at
 from models.operations import backups
@@ -157,7 +157,7 @@ def _save(progress: Progress) -> None:
 
 def vacuum(tables: Collection[str]) -> None:
     """Take deleted rows out of tables and their indexes: until then they are only not shown."""
-    with engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+    with session_engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         with roles.as_owner(connection):
             connection.exec_driver_sql("SET statement_timeout = 0")
             connection.exec_driver_sql("SET lock_timeout = '5min'")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy import Connection
+
 from jiyi.errors import EvidenceMissing
 from jiyi.text.tokens import tokens
 from models.db.connection import unit_of_work
@@ -47,19 +52,28 @@ def settle_depth(batch: Batch) -> None:
     """Set the depth of a thought that came before its evidence, and see to the thoughts that rest on it (GA-16).
 
     Evidence that never comes ends as a dead letter; the thought itself stays. Safe to repeat because the depth
-    follows from the evidence alone.
+    follows from the evidence alone; what it rests on cannot change between the reading and the receipt, which are one transaction.
     """
+    try:
+        with batch.finish() as (connection, owed):
+            _settle_depths(connection, owed, complete=True)
+    except EvidenceMissing:
+        with unit_of_work() as connection:  # what is known by now counts; the rest stays owed
+            _settle_depths(connection, batch.subject_ids, complete=False)
+        raise
+    finally:
+        wake(DEPTH)
+
+
+def _settle_depths(connection: Connection, node_ids: Sequence[UUID], *, complete: bool) -> None:
+    """Raises EvidenceMissing if the evidence is to be complete, and is not."""
     missing = 0
-    with unit_of_work() as connection:
-        for node_id in batch.subject_ids:
-            settled = nodes.settle_depth(connection, node_id)
-            pending_work.owe(connection, DEPTH, settled.dependants)
-            missing += settled.missing
-    wake(DEPTH)
-    if missing:  # what is known by now counts; the rest stays owed
+    for node_id in node_ids:
+        settled = nodes.settle_depth(connection, node_id)
+        pending_work.owe(connection, DEPTH, settled.dependants)
+        missing += settled.missing
+    if missing and complete:
         raise EvidenceMissing(f"{missing} of the thought's evidence ids belong to no memory of its agent (yet)")
-    with batch.finish():
-        pass
 
 
 @work_task(TOKENIZE, queue="upkeep", batch=COUNTING_BATCH, time_limit=60)

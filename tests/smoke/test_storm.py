@@ -27,3 +27,4 @@ def test_a_minute_of_storm_leaves_what_a_calm_minute_leaves() -> None:
     assert wrong == {"lost": 0, "doubled": 0, "different": 0, "different_by_part": {}, "deaf": 0, "gave_up": []}, figures
     assert figures["faults"] >= LEAST_FAULTS
     assert figures["events"] > 0
+    assert figures["thoughts"] > 0

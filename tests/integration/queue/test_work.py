@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import wait
 from uuid import UUID, uuid4
 
 import numpy as np
@@ -17,12 +18,14 @@ from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import inbox
+from models.memory import nodes as nodes_model
 from models.memory.inbox import ACCUMULATE, DEPTH, EMBED, STRENGTHEN
 from models.queue import actions, dead_letters, pending_work
 from tasks.framework import work as tasks
 from tasks.memory.embedding import embed
 from tasks.memory.upkeep import accumulate, settle_depth, strengthen
 from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
+from tests.integration.threads import Threads
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -326,6 +329,40 @@ def test_a_thought_that_came_before_its_evidence_gets_its_depth_when_that_arrive
         due_now(DEPTH)
         do(DEPTH, settle_depth)
     assert {subject for kind, subject in owed(group) if kind == DEPTH} == set()
+
+
+def test_a_depth_that_changes_while_what_rests_on_it_is_settled_is_not_missed(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between what a worker has read and its receipt, another settles the evidence: it may not, or has to owe it again."""
+    event = observed(group)
+    deep = observed(group, "deep", node_type="thought", evidence=[event.event_id])
+    low = observed(group, "low", node_type="thought", evidence=[deep.event_id])
+    high = observed(group, "high", node_type="thought", evidence=[low.event_id])
+    for one in (high, low, event, deep):
+        save(one)
+    real, others = nodes_model.settle_depth, []
+    with Threads(1) as pool:
+
+        def overtaken(connection: Connection, node_id: UUID) -> nodes_model.SettledDepths:
+            settled = real(connection, node_id)
+            if node_id == high.event_id and not others:
+                others.append(pool.submit(tasks.run_due, tasks.KINDS[DEPTH], settle_depth))
+                wait(others, timeout=1)  # it waits for us, or is done before we are
+            return settled
+
+        monkeypatch.setattr(nodes_model, "settle_depth", overtaken)
+        tasks.run_due(tasks.KINDS[DEPTH], settle_depth)
+        assert others[0].result(10) == 1
+    do(DEPTH, settle_depth)
+    assert {row["description"]: row["depth"] for row in nodes(group) if row["type"] == "thought"} == {"deep": 1, "low": 2, "high": 3}
+
+
+def test_thoughts_that_rest_on_each_other_end_somewhere(group: str) -> None:
+    ids = [uuid4() for _ in range(3)]
+    for number, event_id in enumerate(ids):
+        save(observed(group, f"thought {number}", event_id=event_id, node_type="thought", evidence=[ids[number - 1]]))
+    assert do(DEPTH, settle_depth) < 50
+    assert {subject for kind, subject in owed(group) if kind == DEPTH} == set()
+    assert {row["depth"] for row in nodes(group)} == {3}
 
 
 def test_evidence_that_never_comes_ends_as_a_dead_letter(group: str) -> None:

@@ -22,6 +22,18 @@ def test_noise_is_within_its_error() -> None:
     assert abs(line.slope) < 3 * line.error
 
 
+def test_steps_are_no_trend_and_a_leak_beneath_them_is() -> None:
+    random, level, steps = Random(7), 0.0, []
+    for second in range(0, 1200, 5):
+        level = 0.9 * level + random.gauss(0, 1)
+        steps.append((float(second), 200 + level))
+    still = fit(steps)
+    assert abs(still.slope) < 3 * still.error
+    leaking = fit([(at, value + at * 0.02) for at, value in steps])
+    assert leaking.slope > 4 * leaking.error
+    assert leaking.told()["errors"] > 4
+
+
 def test_too_few_points_say_nothing() -> None:
     assert fit([]).slope == fit([(0.0, 1.0), (1.0, 2.0)]).slope == 0.0
 
