@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, count, islice
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.retrieval.postings import Ints, Postings, Ragged
-from jiyi.retrieval.scoring import Floats
-from jiyi.text.tokens import is_filler, is_pair
+from jiyi.retrieval.scoring import Floats, Order
+from jiyi.text.tokens import fillers, is_pair
 
 #: How soon further occurrences of a token in one text stop to matter.
 K1 = 1.2
@@ -21,6 +21,8 @@ K1 = 1.2
 B = 0.5
 #: Scores of single tokens are kept while nothing is added: so many in all, and for so many times the texts there are.
 KEPT, KEPT_TIMES = 50_000, 2
+#: Parts of scores up to which those of all tokens are added up in one go: to put more of them side by side takes longer than a go each.
+ADDED_AT_ONCE = 16_384
 
 #: The rows that a token is in, its part of each one's score, and its rarity.
 Scored = tuple[Ints, Floats, float]
@@ -38,12 +40,11 @@ class Statistics(Protocol):
         ...
 
 
-class Codes(dict[str, int]):
+class Codes(defaultdict[str, int]):
     """Strings numbered as they are met."""
 
-    def __missing__(self, name: str) -> int:
-        self[name] = code = len(self)
-        return code
+    def __init__(self) -> None:
+        super().__init__(count().__next__)
 
 
 class Lexicon:
@@ -98,9 +99,7 @@ class Lexicon:
         all_codes = np.fromiter(map(self._codes.__getitem__, chain.from_iterable(split)), np.int32, int(lengths.sum()))
         self._learn()
         all_rows = np.repeat(np.arange(len(split)), lengths)
-        _, first, counts = np.unique(all_rows * len(self._codes) + all_codes, return_index=True, return_counts=True)
-        in_order = np.argsort(first)
-        first, counts = first[in_order], counts[in_order].astype(np.int32)
+        first, counts = _first_of_each(all_rows * len(self._codes) + all_codes)
         codes, rows = all_codes[first], all_rows[first]
         self._texts.extend(codes, np.bincount(rows, minlength=len(split)).astype(np.int32))
         self._postings.extend(codes, (rows + len(self._lengths)).astype(np.int32), counts)
@@ -115,10 +114,13 @@ class Lexicon:
 
         A question's repetitions do not count: they are how people talk, not what they look for.
         """
+        found = list(self._scored(tokens).values()) if self._lengths else []
+        if 0 < sum(positions.size for positions, _, _ in found) <= ADDED_AT_ONCE:  # the same sums, in the same order
+            positions = np.concatenate([positions for positions, _, _ in found], dtype=np.intp)
+            return np.bincount(positions, np.concatenate([values for _, values, _ in found]), len(self._lengths))
         scores = np.zeros(len(self._lengths), dtype=np.float64)
-        if self._lengths:
-            for positions, values, _ in self._scored(tokens).values():
-                scores[positions] += values
+        for positions, values, _ in found:
+            scores[positions] += values
         return scores
 
     def information(self, tokens: Iterable[str]) -> float:
@@ -144,9 +146,9 @@ class Lexicon:
         new = len(self._codes) - len(self._tokens)
         if not new:
             return
-        latest = [token for token, _ in zip(reversed(self._codes), range(new), strict=False)][::-1]
+        latest = list(islice(reversed(self._codes), new))[::-1]
         self._tokens += latest
-        self._fillers.extend(map(is_filler, latest))
+        self._fillers.extend(fillers(latest))
         for token in latest:
             if not token.isascii() and is_pair(token):
                 for character in dict.fromkeys(token):
@@ -190,6 +192,19 @@ class Lexicon:
             average = self._total / len(self._lengths) if known is None else known.tokens / max(known.texts, 1)
             self._kept.discounts = K1 * (1 - B + B * lengths / max(average, 1.0))
         return self._kept.discounts
+
+
+def _first_of_each(keys: NDArray[np.int64]) -> tuple[Order, Ints]:
+    """Where each different key is first, in the order of their places, and how often it occurs; keys are from 0 on."""
+    if not keys.size:
+        return np.zeros(0, np.intp), np.zeros(0, np.int32)
+    # Keys and places in one number each: what sorts numbers is many times as fast as what sorts places by them.
+    in_order = np.sort(keys * keys.size + np.arange(keys.size))
+    begins = np.flatnonzero(np.diff(in_order // keys.size, prepend=-1))
+    counts = np.zeros(keys.size, np.int32)
+    counts[in_order[begins] % keys.size] = np.diff(begins, append=keys.size)
+    first = np.flatnonzero(counts)
+    return first, counts[first]
 
 
 class _KeptScores:

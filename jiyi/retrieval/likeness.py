@@ -34,21 +34,27 @@ def alike(unit: Floats, languages: NDArray[np.integer], sums: Floats, counts: ND
         sums: of all of the agent's vectors, each one long, by language, ``(LANGUAGES, d)``.
         counts: of how many, ``(LANGUAGES,)``.
     """
-    size, languages = len(unit), languages.astype(np.intp)
-    same = languages[:, None] == languages
-    own = 1 / (np.maximum(counts[languages][:, None] - 1 - same, 0) + LANGUAGE_PRIOR)
-    # A memory without its common part, in coordinates: how much of each of the memories, and of each language's sum.
-    within: Floats = np.zeros((size, size, size + LANGUAGES))
-    each, first, second = np.arange(size), *np.indices((size, size))
+    languages = languages.astype(np.intp)
+    kinds = languages[:1] if (languages == languages[:1]).all() else languages  # of one language all pairs weigh the same
+    same = kinds[:, None] == kinds
+    own = 1 / (np.maximum(counts[kinds][:, None] - 1 - same, 0) + LANGUAGE_PRIOR)
     every = LANGUAGE_PRIOR * own / max(int(counts.sum()) - 2, 1)
-    within[each, :, each] = 1 + own + every
-    within[first, second, second] += own * same + every
-    within[:, :, size:] = -every[:, :, None]
-    within[first, second, size + languages[:, None]] -= own
-    basis = np.concatenate([unit, sums])
-    products = within @ (basis @ basis.T)
-    lengths = np.sqrt(np.maximum(np.einsum("ijk,ijk->ij", products, within), 0))
+    # What a memory u is beside another one v, without its common part: mine·u + other·v - every·whole - own·spoken, where whole is
+    # the sum of all memories and spoken that of its language. Row and column stand for u and v.
+    mine, other = 1 + own + every, own * same + every
+    uv, sums_u, among_sums = unit @ unit.T, sums @ unit.T, sums @ sums.T
+    uu, u_whole = np.diagonal(uv)[:, None], sums_u.sum(axis=0)[:, None]
+    spoken_v, both_spoken = sums_u[languages], among_sums[languages][:, languages]
+    u_spoken, spoken_whole = np.diagonal(spoken_v)[:, None], among_sums.sum(axis=0)[languages, None]
+    # Its products with each of these, and with the sum of the other's language.
+    with_u = mine * uu + other * uv - every * u_whole - own * u_spoken
+    with_v = mine * uv + other * uu.T - every * u_whole.T - own * spoken_v
+    with_whole = mine * u_whole + other * u_whole.T - every * float(among_sums.sum()) - own * spoken_whole
+    with_spoken = mine * u_spoken + other * spoken_v - every * spoken_whole - own * np.diagonal(both_spoken)[:, None]
+    with_others = mine * spoken_v.T + other * u_spoken.T - every * spoken_whole.T - own * both_spoken
+    lengths = np.sqrt(np.maximum(mine * with_u + other * with_v - every * with_whole - own * with_spoken, 0))
+    products = mine.T * with_v + other.T * with_u - every.T * with_whole - own.T * with_others
     scale = lengths * lengths.T
-    found: Floats = np.zeros((size, size))
-    np.divide(np.einsum("ijk,jik->ij", products, within), scale, out=found, where=scale > MIN_NORM)
+    found: Floats = np.zeros(uv.shape)
+    np.divide(products, scale, out=found, where=scale > MIN_NORM)
     return found

@@ -133,6 +133,8 @@ def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tup
 
 def in_order(shown: Sequence[Shown], found: NDArray[np.bool_]) -> tuple[Order, dict[int, int]]:
     """As :func:`newer_first`, where it is known which memory (row) replaces which (column)."""
+    if not found.any():
+        return np.arange(len(shown)), {}
     place: Floats = np.arange(len(shown), dtype=np.float64)
     by: dict[int, int] = {}
     for newer in oldest_first(shown):
@@ -145,6 +147,8 @@ def in_order(shown: Sequence[Shown], found: NDArray[np.bool_]) -> tuple[Order, d
 
 def behind_evidence(shown: Sequence[Shown]) -> Order:
     """Positions in their new order: each thought behind all of its evidence that is there; without any, behind everything."""
+    if not any(one.evidence for one in shown):
+        return np.arange(len(shown))
     there = {one.node_id for one in shown}
     #: What each thought still waits for, and who waits for what.
     missing = {place: one.evidence & there for place, one in enumerate(shown) if one.evidence}

@@ -144,7 +144,8 @@ class Postings:
         parts = [(before, self._rows, self._counts), *self._late_as_part(), *self._parts]
         self._late, self._late_size, self._parts = {}, 0, []
         codes, rows, counts = (np.concatenate([part[place] for part in parts]) for place in range(3))
-        order = np.argsort(codes, kind="stable")  # so that each code's rows still ascend
+        # Each code's rows still ascend. Code and place in one number: that is sorted many times as fast as places by codes.
+        order = np.sort(codes.astype(np.int64) * codes.size + np.arange(codes.size)) % max(codes.size, 1)
         self._rows, self._counts = rows[order], counts[order]
         self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(codes))])
 

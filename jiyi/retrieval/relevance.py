@@ -241,23 +241,26 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Fl
     said = lexical / max(corpus.lexicon.information(asked), MIN_NORM)
     onward = np.zeros(pool.size, dtype=np.float64)
     by_vector = _centred_likeness(corpus, start, pool) if with_vectors else None
-    for place, row in enumerate(start):
-        others = pool != row
-        goes_on = _standard_of(_goes_on(corpus.lexicon, int(row), asked)[pool], others)
+    for place, row in enumerate(start.tolist()):
+        own = row if everyone else place
+        goes_on = _goes_on(corpus.lexicon, row, asked)
+        goes_on = standard(_without(goes_on if everyone else goes_on[pool], own))
         if by_vector is not None:
-            goes_on = (1 - HOP_LEXICAL_SHARE) * _standard_of(by_vector[place], others) + HOP_LEXICAL_SHARE * goes_on
-        onward += _standard_of(goes_on, others) * max(0.0, 1 - float(said[row])) / (place + 1)
+            goes_on = (1 - HOP_LEXICAL_SHARE) * standard(_without(by_vector[place], own)) + HOP_LEXICAL_SHARE * goes_on
+        gained = standard(goes_on) * max(0.0, 1 - float(said[row])) / (place + 1)
+        onward[:own] += gained[:own]
+        onward[own] += gained.max(initial=0)
+        onward[own + 1 :] += gained[own:]
+    if everyone:
+        return onward
     hop = np.zeros(len(corpus), dtype=np.float64)
     hop[pool] = onward
     return hop
 
 
-def _standard_of(values: Floats, others: NDArray[np.bool_]) -> Floats:
-    """Standard scores of all but one, which gets the highest of them, at least 0."""
-    found = np.zeros_like(values)
-    found[others] = standard(values[others])
-    found[~others] = found.max(initial=0)
-    return found
+def _without(values: Floats, place: int) -> Floats:
+    """All values but that of one place."""
+    return np.concatenate([values[:place], values[place + 1 :]])
 
 
 def _goes_on(lexicon: Lexicon, row: int, asked: Sequence[str]) -> Floats:

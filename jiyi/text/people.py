@@ -32,7 +32,7 @@ _RELATIONS = {
     "roommate": r"roommate|flatmate|室友",
     "neighbour": r"neighbour|neighbours|neighbor|neighbors|邻居",
 }
-_RELATION = {name: re.compile(_either(words.split("|"))) for name, words in _RELATIONS.items()}
+_RELATION = re.compile("|".join(_either(words.split("|")) for words in _RELATIONS.values()))
 _ENGLISH = {word: name for name, words in _RELATIONS.items() for word in words.split("|") if word.isascii()}
 _CHINESE = [(word, name) for name, words in _RELATIONS.items() for word in words.split("|") if not word.isascii()]
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
@@ -79,7 +79,7 @@ def _is_of_another(said: str) -> bool:
         return True
     lower = said.lower().replace("’", "'")
     start = match.end() if (match := _MINE.match(lower)) else 0
-    found = next((match for pattern in _RELATION.values() if (match := pattern.match(lower, start))), None) or _FIRST_NAME.match(said)
+    found = _RELATION.match(lower, start) or _FIRST_NAME.match(said)
     if found is None:
         return False
     rest = lower[found.end() :]

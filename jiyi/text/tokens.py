@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from operator import add
 
@@ -88,6 +89,11 @@ def is_filler(token: str) -> bool:
     if token.isascii():
         return token in _FILLER_STEMS
     return all(char in FILLER_CHARACTERS or unicodedata.category(char) == "So" for char in token)
+
+
+def fillers(words: Sequence[str]) -> Iterable[bool]:
+    """:func:`is_filler` of each token."""
+    return map(_FILLER_STEMS.__contains__ if all(map(str.isascii, words)) else is_filler, words)
 
 
 def _in_ascii(text: str, which: int) -> list[str]:

@@ -1,0 +1,90 @@
+"""What was made faster ranks as before, to the bit: the plain forms of before, beside those of now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.retrieval import lexicon, relevance
+from jiyi.retrieval.corpus import Corpus
+from jiyi.retrieval.lexicon import Lexicon
+from jiyi.retrieval.relevance import HOP_FROM, HOP_LEXICAL_SHARE, hybrid, standard
+from jiyi.retrieval.scoring import MIN_NORM, Floats
+from jiyi.text.tokens import asked_tokens
+from tests.unit.retrieval.test_relevance import NOW, random_corpus
+
+
+def added_up(texts: Lexicon, tokens: Sequence[str]) -> Floats:
+    """BM25, token by token."""
+    scores = np.zeros(len(texts), dtype=np.float64)
+    for positions, values, _ in texts._scored(tokens).values():
+        scores[positions] += values
+    return scores
+
+
+def standard_of(values: Floats, others: np.ndarray) -> Floats:
+    """Standard scores of all but one, which gets the highest of them, at least 0."""
+    found = np.zeros_like(values)
+    found[others] = standard(values[others])
+    found[~others] = found.max(initial=0)
+    return found
+
+
+def second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Floats, *, with_vectors: bool) -> Floats:
+    """The second hop, by masks over all rows of its pool."""
+    pool = relevance._highest(first, relevance.HOP_POOL)
+    if len(corpus) <= relevance.HOP_POOL:
+        pool = np.arange(len(corpus))
+    start = relevance._highest(first, HOP_FROM)
+    said = lexical / max(corpus.lexicon.information(asked), MIN_NORM)
+    onward = np.zeros(pool.size, dtype=np.float64)
+    by_vector = relevance._centred_likeness(corpus, start, pool) if with_vectors else None
+    for place, row in enumerate(start):
+        others = pool != row
+        goes_on = standard_of(relevance._goes_on(corpus.lexicon, int(row), asked)[pool], others)
+        if by_vector is not None:
+            goes_on = (1 - HOP_LEXICAL_SHARE) * standard_of(by_vector[place], others) + HOP_LEXICAL_SHARE * goes_on
+        onward += standard_of(goes_on, others) * max(0.0, 1 - float(said[row])) / (place + 1)
+    hop = np.zeros(len(corpus), dtype=np.float64)
+    hop[pool] = onward
+    return hop
+
+
+@given(st.integers(0, 10_000), st.integers(1, 60), st.sampled_from([5, 1_000]))
+def test_relevance(seed: int, size: int, pool: int) -> None:
+    corpus, question, vector = random_corpus(seed, size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relevance, "HOP_POOL", pool)
+        now = hybrid(corpus, question, vector, lambda _: vector, NOW)
+        patch.setattr(relevance, "_second_hop", second_hop)
+        patch.setattr(Lexicon, "bm25", added_up)
+        before = hybrid(corpus, question, vector, lambda _: vector, NOW)
+    for name in ("total", "dense", "lexical", "second_hop", "neighbours", "named"):
+        assert np.array_equal(getattr(now, name), getattr(before, name)), name
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0, 40, 10**6]))
+def test_words(seed: int, at_once: int) -> None:
+    corpus, question, _ = random_corpus(seed, 50)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lexicon, "ADDED_AT_ONCE", at_once)
+        for tokens in (asked_tokens(question), corpus.lexicon.text(3), ["nobody", "says", "this"], []):
+            assert np.array_equal(corpus.lexicon.bm25(tokens), added_up(corpus.lexicon, tokens))
+
+
+@given(st.lists(st.lists(st.sampled_from(["kiln", "tea", "陶瓷", "ok"]), max_size=6), max_size=20), st.integers(0, 20))
+def test_texts_taken_in_together(texts: list[list[str]], cut: int) -> None:
+    """The same as one by one: counts, lengths and the order of each text's tokens."""
+    together, one_by_one = Lexicon(), Lexicon()
+    for part in (texts[:cut], texts[cut:]):
+        together.extend([" ".join(text) for text in part])
+    for text in texts:
+        one_by_one.add(text)
+    assert [together.text(row) for row in range(len(texts))] == [one_by_one.text(row) for row in range(len(texts))]
+    for tokens in (["kiln"], ["tea", "ok"], ["陶瓷", "陶"]):
+        assert np.array_equal(together.bm25(tokens), one_by_one.bm25(tokens))
+    assert together.contents().tolist() == one_by_one.contents().tolist()
