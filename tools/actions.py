@@ -39,14 +39,24 @@ class Actions:
                 for call in self._calls_among(module, function.decorator_list, f"{MECHANISM}.action"):
                     declared[name] = Declared(_text(call), _keyword(call, "mutates", default=True), name)
             for target, call in _assigned_calls(module):
-                if module.dotted(call.func) == f"{MECHANISM}.by_worker":
-                    name = f"{module.name}.{target}"
+                name, function_name = f"{module.name}.{target}", module.dotted(call.func) or ""
+                if function_name == f"{MECHANISM}.by_worker":
                     declared[name] = Declared(_text(call), _keyword(call, "mutates", default=True), implemented.get(name))
+                elif (inner := self._made_by(function_name)) is not None:
+                    declared[name] = Declared(_text(call), _keyword(inner, "mutates", default=True), function_name)
         return declared
 
     @cached_property
     def functions(self) -> dict[str, tuple[Module, Function]]:
         return {name: (module, node) for module in self._below("models", "tasks") for name, node in module.functions()}
+
+    def _made_by(self, maker: str) -> ast.Call | None:
+        """The ``@action(…)`` within a function that makes actions of the names it is given."""
+        if maker not in self.functions:
+            return None
+        module, body = self.functions[maker]
+        inner = (node for node in body.body if isinstance(node, Function))
+        return next((call for node in inner for call in self._calls_among(module, node.decorator_list, f"{MECHANISM}.action")), None)
 
     def without_audit(self) -> list[str]:
         """Actions that change something, and whose code never reaches the audit log, however far one follows it."""
@@ -60,7 +70,7 @@ class Actions:
         """The names of the actions behind each door."""
         return {
             "rpc": {one.name for one in self.found.values() if one.function is not None},
-            "rest": self._given_to({"expose", "operation"}, "web.api"),
+            "rest": self._given_to({"expose", "expose_commands", "operation"}, "web.api"),
             "admin": self._given_to({"perform"}, "web.admin"),
             "cli": set(self._of_command_line()),
         }
@@ -94,13 +104,13 @@ class Actions:
         return False
 
     def _given_to(self, functions: set[str], folder: str) -> set[str]:
-        """Actions that are an argument of a call of one of these functions."""
+        """Actions that are an argument of a call of one of these functions, or whose module is."""
         names = set()
         for module in self._below(folder):
             for call in (node for node in ast.walk(module.tree) if isinstance(node, ast.Call)):
                 if (module.dotted(call.func) or "").rpartition(".")[2] in functions:
-                    given = [module.dotted(value) for value in (*call.args, *(keyword.value for keyword in call.keywords))]
-                    names |= {self.found[one].name for one in given if one in self.found}
+                    given = {module.dotted(value) for value in _arguments(call)}
+                    names |= {one.name for dotted, one in self.found.items() if given & {dotted, dotted.rpartition(".")[0]}}
         return names
 
     def _of_command_line(self) -> Iterator[str]:
@@ -135,6 +145,15 @@ def _assigned_calls(module: Module) -> Iterator[tuple[str, ast.Call]]:
             yield from ((ast.unparse(target), node.value) for target in node.targets)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call):
             yield ast.unparse(node.target), node.value
+
+
+def _arguments(call: ast.Call) -> Iterator[ast.expr]:
+    """What a call is given, a ``*(a, b)`` taken apart."""
+    for value in (*call.args, *(keyword.value for keyword in call.keywords)):
+        if isinstance(value, ast.Starred) and isinstance(value.value, ast.Tuple):
+            yield from value.value.elts
+        else:
+            yield value
 
 
 def _text(call: ast.Call) -> str:

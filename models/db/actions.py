@@ -137,8 +137,12 @@ def action(
     across_groups: bool = False,
     queue: str | None = None,
     formerly: str | None = None,
+    doc: str | None = None,
 ) -> Callable[[Callable[[Context, Q], R]], Action[Q, R]]:
-    """Make a function of a context and a request the action ``name``. Request and result models are those it is annotated with."""
+    """Make a function of a context and a request the action ``name``.
+
+    Request and result models are those it is annotated with; ``doc``: its words, unless they are its docstring.
+    """
 
     def register(function: Callable[[Context, Q], R]) -> Action[Q, R]:
         hints = get_type_hints(function)
@@ -148,7 +152,7 @@ def action(
             result=hints["return"],
             scope=scope,
             function=function,
-            doc=(function.__doc__ or "").strip(),
+            doc=(doc or function.__doc__ or "").strip(),
             mutates=mutates,
             whole_service=whole_service,
             across_groups=across_groups,

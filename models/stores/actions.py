@@ -41,20 +41,6 @@ from models.queue import news
 from models.stores import attachments, declarations, operations, reads, rows
 from models.stores.kinds.catalogue import KEPT
 
-retrieve = by_worker(
-    "stores.retrieve",
-    RetrieveItems,
-    FoundItems,
-    scope="read",
-    queue=QUEUE,
-    mutates=False,
-    doc="""Search a store.
-
-    Its items that fit the question best, with the parts of their scores; a blackboard's latest, oldest first. What has no
-    vector yet is found by its words. Needs a worker that answers.
-    """,
-)
-
 
 @action("stores.apply", scope="admin")
 def apply(context: Context, request: ApplyGraph) -> AppliedGraph:
@@ -136,6 +122,21 @@ def load(context: Context, request: StoreName) -> StoreState:
     rows.touch(context.connection, store.store_id)
     context.audit(store.name, run_id=store.run_id)
     return reads.state(context.connection, context.group_id, request.name, request.run_id)
+
+
+retrieve = by_worker(
+    "stores.retrieve",
+    RetrieveItems,
+    FoundItems,
+    scope="read",
+    queue=QUEUE,
+    mutates=False,
+    doc="""Search a store.
+
+    Its items that fit the question best, with the parts of their scores; a blackboard's latest, oldest first. What has no
+    vector yet is found by its words. Needs a worker that answers.
+    """,
+)
 
 
 @action("stores.update", scope="publish")

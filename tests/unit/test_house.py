@@ -38,6 +38,12 @@ SOURCE = {
         "@implements(actions.worked)\ndef work(actor, request): context.audit('x')\n"
     ),
     "web/api/x.py": "from models.x.actions import tell\nfrom web.api.registry import expose\nexpose(tell, 'POST', '/x')  # fmt: skip\n",
+    "models/y/making.py": (
+        "from models.db.actions import action\n"
+        "def make(name):\n    @action(name, scope='admin')\n    def do(context, request): context.audit('y')\n    return do\n"
+    ),
+    "models/y/actions.py": "from models.y.making import make\nmade = make('y.made')\n",
+    "web/api/y.py": "from models.x import actions as x\nfrom models.y import actions\nexpose_commands('y', actions, *(x.see, x.dive))\n",
     "web/admin/x.py": "from models.x import actions as a\nfrom web.admin.acting import perform\ndef page(): return perform(a.dive, 1)\n",
     "jiyi/client/client.py": (
         "from jiyi.client.things import Things\n"
@@ -64,8 +70,8 @@ def made_up(tmp_path: Path) -> Path:
 def test_the_actions_of_made_up_source(made_up: Path) -> None:
     actions = Actions(modules(made_up, LAYERS))
     assert actions.reached() == {
-        "rpc": {"x.told", "x.deep", "x.silent", "x.seen", "x.worked"},
-        "rest": {"x.told"},
+        "rpc": {"x.told", "x.deep", "x.silent", "x.seen", "x.worked", "y.made"},
+        "rest": {"x.told", "x.seen", "x.deep", "y.made"},
         "admin": {"x.deep"},
         "cli": {"x.told", "x.seen"},
     }
@@ -77,8 +83,8 @@ def test_the_figures_of_made_up_source(made_up: Path) -> None:
     assert (found["files"], found["python_lines"]) == (len(SOURCE), sum(text.count("\n") for text in SOURCE.values()))
     assert found["modules_by_folder"]["models/x"] == 2
     assert (found["fmt_skip"], found["untyped_dict_signatures"], found["import_cycles"]) == (1, 2, 0)
-    assert (found["actions"], found["actions_without_audit"]) == (6, 2)
-    assert found["doors"] == {"rpc": 5, "rest": 1, "admin": 1, "cli": 2}
+    assert (found["actions"], found["actions_without_audit"]) == (7, 2)
+    assert found["doors"] == {"rpc": 6, "rest": 4, "admin": 1, "cli": 2}
 
 
 def test_source_without_actions_has_no_figure_for_them(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.routing import BaseConverter
 
 from web.accounts.api_keys import identify_by_key
-from web.api import actions, conversations, docs, erasure, items, operations, retrieval, stores, tools
-from web.api.growth import evolution, identity, pains, reflections, times
+from web.api import actions, commands, docs, erasure, items, operations, retrieval, tools
 from web.api.memory import agents, events, memories
 from web.api.openapi import TAGS
 from web.api.problems import answer_to
@@ -25,27 +24,9 @@ from web.api.tiers import context, digests, knowledge, memory_node, query
 
 #: Their import is what registers their operations.
 MODULES = (
-    events,
-    retrieval,
-    memories,
-    agents,
-    query,
-    context,
-    memory_node,
-    knowledge,
-    digests,
-    conversations,
-    stores,
-    evolution,
-    pains,
-    identity,
-    reflections,
-    times,
-    items,
-    operations,
-    erasure,
-    actions,
-    tools,
+    *(events, retrieval, memories, agents),
+    *(query, context, memory_node, knowledge, digests),
+    *(commands, items, operations, erasure, actions, tools),
 )
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 

@@ -2,83 +2,14 @@
 
 from __future__ import annotations
 
-from jiyi.errors import NotFound
-from jiyi.protocol.growth.artifacts import ArtifactId, ArtifactRows, ArtifactsQuery, ArtifactState, Deciding
-from models.db.actions import Context, action
-from models.growth.artifacts import deciding, reads
+from models.growth.artifacts import deciding
+from models.growth.artifacts.lifecycle import decision, getting, listing, reasoned_decision
 
-
-@action("workflow_list", scope="read", mutates=False)
-def list_workflows(context: Context, request: ArtifactsQuery) -> ArtifactRows:
-    """List workflows.
-
-    Newest first, page by page, from candidates that the gate refused to those in use; with their trust.
-    """
-    rows = reads.artifacts(context.connection, context.group_id, "pipeline", **request.model_dump())
-    return ArtifactRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
-
-
-@action("workflow_get", scope="read", mutates=False)
-def get(context: Context, request: ArtifactId) -> ArtifactState:
-    """Get one workflow.
-
-    Its text, what it rests on, what the gate found, who decided about it, and how far it is trusted.
-    """
-    found = reads.artifact(context.connection, context.group_id, "pipeline", request.id)
-    if found is None:
-        raise NotFound(f"id: no workflow {request.id} in the group {context.group_id!r}")
-    return found
-
-
-@action("workflow_accept", scope="admin")
-def accept(context: Context, request: Deciding) -> ArtifactState:
-    """Confirm a candidate.
-
-    It is registered from now on, and still disabled. Refused for what is not pending: who comes second is told who came first.
-    """
-    return deciding.decide(context, "pipeline", request.id, deciding.ACCEPT, request.reason)
-
-
-@action("workflow_decline", scope="admin")
-def decline(context: Context, request: Deciding) -> ArtifactState:
-    """Decline a candidate.
-
-    It comes back when its evidence has doubled.
-    """
-    return deciding.decide(context, "pipeline", request.id, deciding.DECLINE, request.reason)
-
-
-@action("workflow_enable", scope="admin")
-def enable(context: Context, request: ArtifactId) -> ArtifactState:
-    """Enable a workflow.
-
-    Only one that was confirmed; agents' programs may use it from now on.
-    """
-    return deciding.decide(context, "pipeline", request.id, deciding.ENABLE)
-
-
-@action("workflow_disable", scope="admin")
-def disable(context: Context, request: ArtifactId) -> ArtifactState:
-    """Disable a workflow.
-
-    It stays registered, and can be enabled again.
-    """
-    return deciding.decide(context, "pipeline", request.id, deciding.DISABLE)
-
-
-@action("workflow_archive", scope="admin")
-def archive(context: Context, request: Deciding) -> ArtifactState:
-    """Archive a workflow.
-
-    One that was confirmed goes out of use for good; it stays to be read.
-    """
-    return deciding.decide(context, "pipeline", request.id, deciding.ARCHIVE, request.reason)
-
-
-@action("workflow_delete", scope="admin")
-def delete(context: Context, request: ArtifactId) -> ArtifactState:
-    """Delete a workflow.
-
-    Its texts, its votes and its trust go; it comes back when its evidence has doubled.
-    """
-    return deciding.decide(context, "pipeline", request.id, deciding.DELETE)
+list_workflows = listing("workflow_list", "pipeline")
+get = getting("workflow_get", "pipeline")
+accept = reasoned_decision("workflow_accept", "pipeline", deciding.ACCEPT)
+decline = reasoned_decision("workflow_decline", "pipeline", deciding.DECLINE)
+enable = decision("workflow_enable", "pipeline", deciding.ENABLE)
+disable = decision("workflow_disable", "pipeline", deciding.DISABLE)
+archive = reasoned_decision("workflow_archive", "pipeline", deciding.ARCHIVE)
+delete = decision("workflow_delete", "pipeline", deciding.DELETE)

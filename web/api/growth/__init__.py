@@ -1,1 +1,0 @@
-"""The commands on growth over REST: a module for each part."""
