@@ -481,6 +481,14 @@ class Settings(BaseSettings):
     prune_ticks_days: int = Field(
         30, ge=0, le=36_500, description="Runs of jobs older than this are deleted; 0 keeps the last 3,000 of each job."
     )
+    retrievals_kept: int = Field(
+        200,
+        ge=0,
+        le=10_000,
+        description="The latest retrievals of each agent that are kept for people to look at: the questions, who asked, and what "
+        "was returned; 0 notes none.",
+    )
+    retrievals_days: int = Field(7, ge=1, le=365, description="They are deleted after so many days: questions are personal data.")
     prune_runs_days: int = Field(
         7,
         ge=1,

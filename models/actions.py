@@ -26,6 +26,7 @@ from models.memory import questions as memory_questions
 from models.operations import actions as operations
 from models.queue import actions as queue
 from models.reflection import actions as reflection
+from models.retrieval import actions as retrieval
 from models.stores import actions as stores
 from models.tiers import actions as tiers
 from models.tiers import questions as tiers_questions
@@ -35,6 +36,6 @@ SUBJECTS = (
     *(accounts, conversations, commands, resources, erasure, memory, memory_questions),
     *(growth_artifacts, growth_skills, growth_trajectories, growth_workflows, schedule_actions, heartbeat_actions),
     *(identity, identity_questions, pains, self_reflections, tracking),
-    *(items, operations, queue, reflection, stores, tiers, tiers_questions),
+    *(items, operations, queue, reflection, retrieval, stores, tiers, tiers_questions),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED

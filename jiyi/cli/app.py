@@ -51,6 +51,7 @@ for command, panel in (
     (reflection.end_session, TALKING),
     (reflection.reflect, TALKING),
     (reflection.why, LOOKING),
+    (retrieval.retrievals, LOOKING),
     (lists.nodes, LOOKING),
     (lists.keywords, LOOKING),
     (lists.related, LOOKING),

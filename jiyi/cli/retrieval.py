@@ -1,9 +1,10 @@
-"""``jiyi retrieve``: what matters now, and why."""
+"""``jiyi retrieve`` and ``jiyi retrievals``: what matters now, and why; what was asked of late."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated
+from uuid import UUID
 
 import typer
 from rich.console import Group
@@ -15,6 +16,8 @@ from jiyi.cli.commands import Shown, shows
 from jiyi.cli.shell import NodeKind, given, moment
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
+from jiyi.protocol.queries import DEFAULT_PAGE
+from jiyi.protocol.records import RetrievalRecords
 from jiyi.protocol.retrieval import Answer, Filters, FocalAnswer, RetrievedNode
 from jiyi.settings import Mode
 
@@ -78,6 +81,31 @@ def retrieve(
     answer = client.retrieve(agent, focal, top_k=top_k, touch=not no_touch, filters=checked(Filters, **filters), **options)
     unknown = answer.status == "unknown_agent"
     return Shown(answer, lambda: _print_answer(answer), typer.Exit(1) if unknown else None)
+
+
+@shows
+def retrievals(
+    client: Client,
+    agent: Annotated[str | None, typer.Argument(help="Only of this agent.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Retrievals of the page.")] = DEFAULT_PAGE,
+    before: Annotated[UUID | None, typer.Option(help="Only before this one: the next page.", metavar="ID")] = None,
+) -> Shown:
+    """What was asked of late, by whom, and what was returned."""
+    page = client.memory.retrievals(agent, before=before, limit=limit)
+    return Shown(page, lambda: _print_records(page))
+
+
+def _print_records(page: RetrievalRecords) -> None:
+    made = output.table(
+        "", "asked", "agent", "question and best memory", "found", "ms", right=["found", "ms"], grow=["question and best memory"]
+    )
+    for row in page.rows:
+        for place, (text, found) in enumerate(zip(row.focal_texts, row.found, strict=True)):
+            best = row.results[place][0].description if row.results[place] else None
+            said = Text(output.plain(text)) if best is None else Text.assemble(output.plain(text), ("\n▸ " + output.plain(best), "dim"))
+            when = f"{output.local_time(row.asked_at)}\n{output.plain(row.asked_by)}"
+            output.row(made, *((when, row.agent_id) if not place else ("", "")), said, found, f"{row.ms:.1f}")
+    output.listing(made, page.next, "--before")
 
 
 def _print_answer(answer: Answer) -> None:

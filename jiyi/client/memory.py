@@ -11,6 +11,7 @@ from jiyi.protocol.event_states import EventState, EventStatesQuery
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import ExportQuery, KeywordsQuery, KeywordStrength, MemoryRow, NodesQuery, RelatedQuery
 from jiyi.protocol.queries import DEFAULT_PAGE, Page, Rows
+from jiyi.protocol.records import RetrievalRecords, RetrievalsQuery
 
 Found = dict[str, list[MemoryRow]]
 ALL_TYPES: tuple[NodeType, ...] = ("event", "thought", "chat")
@@ -53,6 +54,12 @@ class Memory(Namespace[W]):
         """Events of an agent or of all, in order of arrival, with what their memories have been given since."""
         query = checked(ExportQuery, agent_id=agent_id, after=after, with_vectors=with_vectors, limit=limit)
         return self._ask("memory.export", query, Page)
+
+    @verb
+    def retrievals(self, agent_id: str | None = None, *, before: UUID | None = None, limit: int = DEFAULT_PAGE) -> Steps[RetrievalRecords]:
+        """Retrievals of late, newest first, with what they returned: the group's, or an agent's."""
+        query = checked(RetrievalsQuery, agent_id=agent_id, before=before, limit=limit)
+        return self._ask("retrieval.list", query, RetrievalRecords)
 
     @verb
     def related(

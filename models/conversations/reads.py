@@ -35,6 +35,7 @@ class RememberedLine(BaseModel):
     abstract: str | None
     poignancy: float | None
     created_at: datetime
+    session_id: str | None
     superseded_by: UUID | None
     superseded_at: datetime | None
 
@@ -80,7 +81,7 @@ _AGENTS = text("""
     GROUP BY agent_id ORDER BY agent_id LIMIT :limit
 """)
 _LINE = """
-    SELECT node_id, kind, uri, coalesce(overview, description) AS line, abstract, poignancy, created_at, superseded_by, superseded_at
+    SELECT node_id, kind, uri, coalesce(overview, description) AS line, abstract, poignancy, created_at, session_id, superseded_by, superseded_at
     FROM memory_nodes WHERE group_id = :group AND agent_id = :agent
 """
 _REMEMBERED = text(f"{_LINE} AND kind = :kind AND (superseded_at IS NULL OR kind = 'session') ORDER BY node_count DESC LIMIT :limit")

@@ -12,6 +12,7 @@
 | ``jiyi:intake:hold:<queue>:<intake>:<0 or 1>`` | list, messages in hand | intake | until stored |
 | ``jiyi:intakes:<queue>`` | set, names of the queue's intakes | intake | – |
 | ``jiyi:intake:alive:<intake>`` | string | intake | ``JIYI_INTAKE_REDELIVERY_SECONDS`` |
+| ``jiyi:retrievals`` | list, JSON: retrievals that wait to be written (``models.retrieval.records``) | retrieval worker | until flushed |
 | ``jiyi:touched:<group>:<agent>`` | stream, recent accesses | retrieval workers | an hour after the last |
 | ``jiyi:indexes:<host>:<pid>`` | string, JSON | retrieval worker: what it holds | ``REPORT_LIVES`` (``models.retrieval.index_cache``) |
 | ``jiyi:breaker:<purpose>:<vendor>:<model>:pybreaker:*`` | strings, a circuit breaker | workers (``jiyi.providers``) | – |
@@ -105,6 +106,7 @@ def intake_alive(intake: str) -> str:
     return f"jiyi:intake:alive:{intake}"
 
 
+RETRIEVALS = "jiyi:retrievals"
 TOUCHED = "jiyi:touched:"
 METERS_TOTAL = "jiyi:meters:total"
 BEAT = "jiyi:canary:beat"

@@ -36,7 +36,7 @@ def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom
     The accesses of other memories are written to the database first: nobody is asked twice what was accessed when.
     """
     access.flush()
-    gone = {"access_buffer": 0, "touched": 0, "stream": 0, "replies": 0, "errors": 0, "searches": 0}
+    gone = {"access_buffer": 0, "touched": 0, "stream": 0, "replies": 0, "errors": 0, "searches": 0, "retrievals": 0}
     ids = list(node_ids)
     for start in range(0, len(ids), ELEMENTS):
         gone["access_buffer"] += _take_out([access.member(group_id, one) for one in ids[start : start + ELEMENTS]])
@@ -46,6 +46,7 @@ def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom
     gone["replies"] = _delete_found(REPLIES, set(ids), whom)
     gone["errors"] = _delete_found(BREAKERS, set(ids), whom)
     gone["searches"] = _delete_found(valkey_keys.SEARCH, set(ids), whom)
+    gone["retrievals"] = _take_notes_out(set(ids), whom)
     gone["working_memory"] = tiers.clear_valkey(group_id)
     return gone
 
@@ -69,6 +70,12 @@ def _clear_stream(group_id: str, ids: set[str], whom: Whom) -> int:
     if gone:
         valkey().xdel(key, *gone)
     return len(gone)
+
+
+def _take_notes_out(ids: set[str], whom: Whom) -> int:
+    """Of what was asked and waits to be written."""
+    noted = cast("list[bytes]", valkey().lrange(valkey_keys.RETRIEVALS, 0, -1))
+    return sum(cast("int", valkey().lrem(valkey_keys.RETRIEVALS, 0, one)) for one in noted if mentions(one, ids, whom))
 
 
 def _delete_found(pattern: str, ids: set[str], whom: Whom) -> int:

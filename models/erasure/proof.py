@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from psycopg import sql
+from pydantic_core import from_json
 from sqlalchemy import Connection
 
 from jiyi.erasure.names import Whom
@@ -136,6 +137,8 @@ def look_through_valkey(proof: Proof, group_id: str, whom: Whom, ids: set[str]) 
         held = contents(key)
         if name.startswith(valkey_keys.ACCESS):  # everybody's: another group may have a memory of the same id
             held = (one for one in held if one.endswith(b":" + group_id.encode()))
+        if name == valkey_keys.RETRIEVALS:  # everybody's, too
+            held = (one for one in held if from_json(one)["group_id"] == group_id)
         if any(name.endswith(one) for one in own) or whom.names_person(name) or any(mentions(one, ids, whom) for one in held):
             proof.found("valkey", ":".join(name.split(":")[:2]))
 

@@ -52,6 +52,11 @@ def names(connection: Connection, group_id: str, limit: int) -> list[str]:
     return list(connection.execute(wanted.order_by(Agent.agent_id).limit(limit)).scalars())
 
 
+def belongings(connection: Connection, group_id: str, agent_id: str) -> dict[str, bool]:
+    """Whether the agent has what has pages of its own, beside its memories."""
+    return dict(connection.execute(_BELONGINGS, {"group": group_id, "agent": agent_id}).mappings().one())
+
+
 def keywords(
     connection: Connection, group_id: str, agent_id: str, limit: int, *, offset: int = 0, after: tuple[int, str, str] | None = None
 ) -> list[KeywordStrength]:
@@ -89,3 +94,12 @@ _TIMELINE = text("""
     ) AS newest
     GROUP BY 1 ORDER BY 1
 """)
+_OF_AGENT = "group_id = :group AND agent_id = :agent"
+_BELONGINGS = text(f"""
+    SELECT EXISTS (SELECT FROM memory_nodes WHERE {_OF_AGENT} AND kind = 'session') AS conversations,
+        EXISTS (SELECT FROM artifacts WHERE {_OF_AGENT} AND status <> 'deleted') AS skills,
+        EXISTS (SELECT FROM pain_points WHERE {_OF_AGENT}) AS pains,
+        EXISTS (SELECT FROM identity_versions WHERE {_OF_AGENT}) AS identity,
+        EXISTS (SELECT FROM schedules WHERE {_OF_AGENT}) AS schedules,
+        EXISTS (SELECT FROM heartbeats WHERE {_OF_AGENT}) AS heartbeats
+""")  # noqa: S608 – our own names; values are parameters

@@ -32,6 +32,7 @@ _OLD = {
     # What they were compressed to stays; those of a session that goes on will be, at its next silence.
     "trajectory_events": "received_at < :before",
     "dead_letters": "state <> 'open' AND resolved_at < :before",
+    "retrievals": "asked_at < :before",
     "store_operations": "created_at < :before",
     # Stores of a graph's run, with all that they hold; the group's stay.
     "stores": "run_id <> '' AND used_at < :before",

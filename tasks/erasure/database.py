@@ -11,6 +11,7 @@ from jiyi.erasure.names import Names
 from models.erasure import deletion, matching, refusal, stores, tiers
 from models.erasure.progress import Progress, noted_ids
 from models.memory import strength
+from models.retrieval import records
 
 #: A step of one transaction; it gives whether it has ended.
 Step = Callable[[Connection, Progress], bool]
@@ -87,6 +88,7 @@ def _agents(connection: Connection, progress: Progress) -> bool:
 
 
 def _texts(connection: Connection, progress: Progress) -> bool:
+    records.flush()  # what was asked before is looked through, too
     ids = noted_ids(connection, progress.erasure_id)
     progress.count("scrubbed", **deletion.scrub(connection, progress.group_id, progress.whom, ids))
     return True

@@ -42,6 +42,7 @@ TOUCHED = (
     "knowledge",
     "knowledge_history",
     "digest_items",
+    "retrievals",
 )
 OWN_TABLES = ("erasures", "erasing_ids")
 

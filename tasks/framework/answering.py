@@ -18,6 +18,7 @@ from redis.client import Pipeline
 from jiyi.accounts.api_keys import KeyScope
 from jiyi.errors import InvalidRequest, JiyiError, NotAllowed, ServiceError, problems_of
 from jiyi.protocol.wire.calls import REPLY_SECONDS, reply_key, reply_of, reply_of_error
+from models.db.actions import Actor
 from models.db.outages import outage
 from models.db.scope import Scope, within
 from models.db.valkey import valkey
@@ -45,28 +46,28 @@ class Answered:
 
 
 def answers(
-    name: str, request_model: type[M], *, scope: KeyScope, tell: Callable[[Pipeline, M, Any, float], None] | None = None
+    name: str, request_model: type[M], *, scope: KeyScope, tell: Callable[[Pipeline, Actor, M, Any, float], None] | None = None
 ) -> Callable[[Callable[[M], Any]], Callable[[M], Any]]:
     """Make a function of a validated request, which names its group, the Celery task ``name``, which answers with its JSON value.
 
     It only reads, and who asks needs the right ``scope`` (:mod:`tasks.framework.callers`). A function that gives :class:`Answered`
-    has more to do than answer. ``tell`` is called with what goes to Valkey with the reply, the request, the value, and the seconds
-    that it took. The message is acknowledged early: an answer that a dead worker owes is of no use later, the caller asks again.
+    has more to do than answer. ``tell`` is called with what goes to Valkey with the reply, who asks, the request, the value, and the
+    seconds that it took. The message is acknowledged early: an answer that a dead worker owes is of no use later, the caller asks again.
     Safe to repeat because a function here only reads, or changes what can be changed twice (when memories were accessed).
     """
 
     def register(function: Callable[[M], Any]) -> Callable[[M], Any]:
         @shared_task(name=name, bind=True, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
-        def run(self: Any, request_id: str, request: dict[str, Any]) -> None:
+        def run(self: Any, request_id: str, request: dict[str, Any], actor: str | None = None) -> None:  # noqa: ARG001 – part of what is signed
             began = time.monotonic()
 
-            def parse() -> M:
+            def parse() -> tuple[Actor, M]:
                 asked = request_model.model_validate(request)
-                callers.caller(self.request, name, asked.group_id, scope, changes=False)  # type: ignore[attr-defined]  # every question has one
-                return asked
+                group_id = asked.group_id  # type: ignore[attr-defined]  # every question has one
+                return callers.caller(self.request, name, group_id, scope, changes=False), asked
 
-            def scoped(asked: Any) -> Any:
-                return _scoped(function, asked)
+            def scoped(asked: tuple[Actor, M]) -> Any:
+                return _scoped(function, asked[1])
 
             asked, value, reply = reply_to(name, request_id, parse, scoped, request_model)
             answered = value if isinstance(value, Answered) else None
@@ -74,7 +75,7 @@ def answers(
                 if answered is not None:
                     answered.tell(pipe)
                 if tell is not None and asked is not None:
-                    tell(pipe, asked, value if answered is None else answered.value, time.monotonic() - began)
+                    tell(pipe, *asked, value if answered is None else answered.value, time.monotonic() - began)
                 push(pipe, request_id, reply)
                 pipe.execute()
             if answered is not None:

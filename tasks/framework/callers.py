@@ -17,6 +17,7 @@ from jiyi.accounts.signatures import KEY_HEADER, SERVICE, SIGNATURE_HEADER
 from jiyi.accounts.signed_calls import AT_HEADER, call_signature, service_call_key
 from jiyi.errors import NotAllowed
 from jiyi.once import once
+from jiyi.protocol.wire.calls import NOBODY
 from jiyi.settings import get_settings
 from models.accounts.api_keys import ApiKey
 from models.accounts.audit import OPERATOR
@@ -52,7 +53,7 @@ def caller(request: Any, task: str, group_id: str, scope: KeyScope, *, changes: 
     if not key_id and not signature:
         if scope == "operator" or not get_settings().allow_unsigned_calls:
             raise NotAllowed(_NOT_SIGNED)
-        return Actor(group_id, UNSIGNED)
+        return Actor(group_id, NOBODY if options.get("actor") == NOBODY else UNSIGNED)
     key = None if key_id == SERVICE else _key(key_id)
     expected = call_signature(_secret() if key is None else key.signing_key, task, at, request.args or (), options)
     if not hmac.compare_digest(expected.encode(), signature.encode("ascii", "replace")):

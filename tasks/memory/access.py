@@ -9,7 +9,7 @@ from celery import current_app, shared_task
 
 from jiyi.settings import get_settings
 from models.memory import access
-from models.retrieval import touches
+from models.retrieval import records, touches
 
 
 def note(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
@@ -27,8 +27,9 @@ def buffer(group_id: str, node_ids: Sequence[UUID], at: float) -> None:
 
 @shared_task(name="access.flush", time_limit=60, ignore_result=True, expires=60)
 def flush() -> None:
-    """Write the buffered access times in one batch (GA-37, GA-38).
+    """Write the buffered access times, and what was asked, in one batch each (GA-37, GA-38).
 
     Safe to repeat because times only move forward, and an empty buffer is nothing to do.
     """
     access.flush()
+    records.flush()

@@ -15,6 +15,7 @@ from models.operations import prune as pruning
 from models.operations import snapshot
 from models.queue import news, pending_work, ticks
 from models.queue.wakeups import send, wake
+from models.retrieval import records
 from tasks.framework.jobs import LOOK_SECONDS, Run, job
 from tasks.framework.work import KINDS, summary
 
@@ -24,7 +25,7 @@ PRUNE_BATCH = 1_000
 
 @job("reconcile")
 def reconcile(run: Run) -> None:
-    """Wake what is overdue, make dead letters of what used up its attempts, write access buffers that were left behind.
+    """Wake what is overdue, make dead letters of what used up its attempts, write what was buffered and left behind.
 
     Safe to repeat because waking is harmless, and what became a dead letter or was written is no longer there.
     """
@@ -42,7 +43,7 @@ def reconcile(run: Run) -> None:
     for kind, groups in letters.items():
         news.opened(kind, groups)
     wake(*due)
-    run.count(accesses_recovered=access.recover().nodes)
+    run.count(accesses_recovered=access.recover().nodes, retrievals_written=records.flush())
 
 
 @job("recompute_kw_strength")
@@ -72,13 +73,13 @@ def recompute_kw_strength(run: Run) -> None:
 
 @job("prune")
 def prune(run: Run) -> None:
-    """Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of conversations.
+    """Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of conversations, what was asked.
 
     Safe to repeat because what is deleted is no longer found.
     """
     settings = get_settings()
     ages = {"events": settings.prune_events_days, "dead_letters": settings.prune_letters_days, "job_ticks": settings.prune_ticks_days}
-    ages |= {"trajectory_events": settings.trajectory_days}
+    ages |= {"trajectory_events": settings.trajectory_days, "retrievals": settings.retrievals_days}
     ages |= dict.fromkeys(("store_operations", "stores"), settings.prune_runs_days)
     for table, days in ages.items():
         if not days:

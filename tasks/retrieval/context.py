@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 from jiyi.protocol.recall import RecalledContext, RecalledMemory, RecallRequest
@@ -9,7 +10,9 @@ from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, Retrieved
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from models.db.actions import Actor
+from models.db.valkey import valkey
 from models.memory.questions import build_context
+from models.retrieval import records
 from tasks.framework.rpc import implements
 from tasks.memory import access
 from tasks.retrieval.retrieve import retrieve
@@ -23,6 +26,7 @@ LEAST_LOOKED_AT = 30
 @implements(build_context)
 def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     """Safe to repeat because it changes nothing but access times, which only move forward."""
+    began = time.monotonic()
     most = get_settings().max_top_k
     now = request.now or datetime.now(UTC)
     asked = RetrievalRequest.model_construct(  # unchecked: its own limits are those of clients
@@ -39,6 +43,12 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     made = within(answer.retrieved_nodes, request.max_tokens)
     if request.touch and made.memories:
         access.note(actor.group_id, request.agent_id, [one.node_id for one in made.memories], now.timestamp())
+    if answer.status != "unknown_agent":
+        with valkey().pipeline(transaction=False) as pipe:
+            returned = [[(one.node_id, one.score) for one in made.memories]]
+            options = {"max_tokens": request.max_tokens}
+            records.note(pipe, actor, request.agent_id, [request.query], options, returned, time.monotonic() - began)
+            pipe.execute()
     return made
 
 

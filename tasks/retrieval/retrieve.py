@@ -14,14 +14,16 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
+from jiyi.protocol.wire.calls import NOBODY
 from jiyi.protocol.wire.vectors import to_array
 from jiyi.text.tokens import tokens
+from models.db.actions import Actor
 from models.db.connection import reading
 from models.memory import agents
 from models.memory.agents import AgentRecord
 from models.operations import meters
 from models.queue import stream
-from models.retrieval import descriptions, index_cache, large_agents, touches
+from models.retrieval import descriptions, index_cache, large_agents, records, touches
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Answered, answers
@@ -31,12 +33,15 @@ from tasks.retrieval.question import ParsedQuestion, counted_sentences, embedded
 from tasks.retrieval.search import SearchResult, find, newer_first
 
 
-def _tell(pipe: Pipeline, request: RetrievalRequest, answer: dict[str, Any], seconds: float) -> None:
-    """Whoever watches the group learns of it; no trip of its own."""
+def _tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[str, Any], seconds: float) -> None:
+    """Whoever watches the group learns of it, and it is noted unless nobody asked; no trip of its own."""
     meters.retrieved(seconds)
     found = sum(len(group["retrieved_nodes"]) for group in answer["groups"])
     told = {"agent": request.agent_id, "found": found, "ms": round(seconds * 1_000, 1)}
     stream.publish_many(pipe, [(request.group_id, "retrieval.answered", told)])
+    if actor.name != NOBODY and answer["status"] != "unknown_agent":
+        returned = [[(node["node_id"], node["score"]) for node in group["retrieved_nodes"]] for group in answer["groups"]]
+        records.note(pipe, actor, request.agent_id, request.focal_texts, records.options_of(request), returned, seconds)
 
 
 def retrieve(request: RetrievalRequest) -> Answer | Answered:

@@ -6,7 +6,7 @@ from celery import current_app
 from uuid6 import uuid7
 
 from jiyi.protocol.retrieval import RetrievalRequest
-from jiyi.protocol.wire.calls import retrieval_queue
+from jiyi.protocol.wire.calls import NOBODY, retrieval_queue
 from jiyi.settings import get_settings
 from models.queue.wakeups import service_headers
 from models.retrieval import touches
@@ -32,12 +32,14 @@ def warm(run: Run) -> None:
         request = RetrievalRequest(
             group_id=group_id, agent_id=agent_id, focal_texts=[QUESTION], top_k=1, mode="recent", relevance="lexical", touch=False
         )
+        options = {"actor": NOBODY}
         args = [str(uuid7()), request.model_dump(mode="json", exclude_none=True)]
         current_app.send_task(
             "retrieval.retrieve",
             args=args,
+            kwargs=options,
             queue=retrieval_queue(group_id, agent_id, get_settings().retrieval_shards),
             expires=EXPIRES,
             retry=False,
-            headers=service_headers("retrieval.retrieve", args),
+            headers=service_headers("retrieval.retrieve", args, options),
         )

@@ -21,6 +21,7 @@ from jiyi.providers.llms.questions import Consistency
 from jiyi.text.digests import content_digest
 from jiyi.text.words import language_of
 from jiyi.tiers.screening import UNVERIFIED, VERIFIED, Candidate, KnownEntry, Verdict, screen
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import within
 from models.memory.inbox import INGRESS
@@ -234,7 +235,7 @@ def expire_working_memory(run: Run) -> None:
 # Answers
 
 
-def _tell(_pipe: Pipeline, _query: MemoryQuery, _answer: MemoryAnswer, seconds: float) -> None:
+def _tell(_pipe: Pipeline, _actor: Actor, _query: MemoryQuery, _answer: MemoryAnswer, seconds: float) -> None:
     meters.retrieved(seconds)
 
 

@@ -19,14 +19,29 @@ from web.admin.accounts import account, audit, keys, people
 from web.admin.growth import appointments, heartbeats, identity, pains, skills
 from web.admin.memory import agents, archive, events, memories, sessions
 from web.admin.operations import dead_letters, llm_use, overview, pending_work, queues, schedules
-from web.admin.retrieval import playground
+from web.admin.retrieval import playground, retrievals
 from web.admin.tiers import digests, knowledge, promotion, quarantine, recall, working
 from web.admin.tiers import overview as tiers_overview
 
 #: In the order of the navigation.
 MODULES: tuple[ModuleType, ...] = (
     overview,
-    *(memories, playground, agents, conversations, stores, skills, pains, identity, appointments, heartbeats, reflection, archive, events),
+    *(
+        memories,
+        playground,
+        retrievals,
+        agents,
+        conversations,
+        stores,
+        skills,
+        pains,
+        identity,
+        appointments,
+        heartbeats,
+        reflection,
+        archive,
+        events,
+    ),
     *(tiers_overview, quarantine, working, knowledge, promotion, digests, recall),
     *(queues, pending_work, dead_letters, schedules, llm_use),
     *(keys, people, erasure, audit, account),

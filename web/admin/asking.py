@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
-from jiyi.protocol.wire.calls import retrieval_queue
+from jiyi.protocol.wire.calls import NOBODY, retrieval_queue
 from jiyi.settings import get_settings
 from web.calls import caller
 from web.sources import source
@@ -22,6 +22,6 @@ def retrieving(request: RetrievalRequest) -> Callable[[], Answer]:
     queue = retrieval_queue(request.group_id, request.agent_id, get_settings().retrieval_shards)
 
     def ask() -> Answer:
-        return Answer.model_validate_json(caller().call_for_json("retrieval.retrieve", queue, request, RETRIEVAL_TIMEOUT))
+        return Answer.model_validate_json(caller().call_for_json("retrieval.retrieve", queue, request, RETRIEVAL_TIMEOUT, actor=NOBODY))
 
     return source("retrieval worker").begin(ask, RETRIEVAL_PATIENCE)

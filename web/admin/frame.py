@@ -28,6 +28,7 @@ from web.sources import attempt, from_database
 SECTIONS: dict[str, LazyString | None] = {
     "overview": None,
     "memory": lazy_gettext("Memory"),
+    "growth": lazy_gettext("Growth"),
     "tiers": lazy_gettext("Tiers"),
     "running": lazy_gettext("Running"),
     "access": lazy_gettext("Access"),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import redis
 
+from jiyi.protocol.records import RetrievalsQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrieveBody
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from models.queue import broker_queues
+from models.retrieval import actions
 from web.api.problems import RETRY_SECONDS, Refused
-from web.api.registry import operation
+from web.api.registry import expose, operation
 from web.api.running import Asker
 from web.calls import caller
 
@@ -39,7 +41,10 @@ def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     request = RetrievalRequest.model_construct(group_id=asker.group_id, **fields)
     queue = retrieval_queue(asker.group_id, body.agent_id, settings.retrieval_shards)
     shed_load(queue, settings.max_retrievals_waiting)
-    return caller().call_for_json("retrieval.retrieve", queue, request, body.timeout)
+    return caller().call_for_json("retrieval.retrieve", queue, request, body.timeout, actor=asker.actor)
+
+
+expose(actions.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", query=RetrievalsQuery)
 
 
 def shed_load(queue: str, most: int) -> None:

@@ -54,8 +54,11 @@ const pad = (number) => String(number).padStart(2, "0");
 const shown = (then, old) => {
   const day = `${pad(then.getMonth() + 1)}-${pad(then.getDate())}`;
   const clock = `${pad(then.getHours())}:${pad(then.getMinutes())}`;
+  const exact = `${clock}:${pad(then.getSeconds())}`;
   if (/^\d{4}-\d\d-\d\d \d\d:\d\d$/.test(old)) return `${then.getFullYear()}-${day} ${clock}`;
   if (/^\d\d-\d\d \d\d:\d\d$/.test(old)) return `${day} ${clock}`;
+  if (/^\d\d-\d\d \d\d:\d\d:\d\d$/.test(old)) return `${day} ${exact}`;
+  if (/^\d\d:\d\d:\d\d$/.test(old)) return exact;
   return null;
 };
 const localTimes = () => {
@@ -73,5 +76,8 @@ const localTimes = () => {
   if (note) note.textContent = note.dataset.local.replace("ZONE", Intl.DateTimeFormat().resolvedOptions().timeZone);
 };
 document.addEventListener("DOMContentLoaded", localTimes);
+document.addEventListener("DOMContentLoaded", () => {
+  for (const field of document.querySelectorAll("[data-own-zone]")) field.value ||= Intl.DateTimeFormat().resolvedOptions().timeZone;
+});
 document.addEventListener("htmx:afterSettle", localTimes);
 document.addEventListener("htmx:sseMessage", localTimes);

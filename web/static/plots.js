@@ -11,7 +11,8 @@
   const language = document.documentElement.lang;
   const short = new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 });
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--jiyi-${name}`).trim();
-  const clock = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 16); // UTC, as everywhere here
+  const utc = document.documentElement.dataset.zone === "utc";
+  const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: utc ? "UTC" : undefined });
   let minutes = 60;
   let timer = 0;
 

@@ -88,9 +88,9 @@ class Caller:
         """
         return open_reply(self._reply(task, queue, request, timeout))
 
-    def call_for_json(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> bytes:
-        """The reply's value as JSON, as the worker wrote it. Raises as :meth:`call` does."""
-        return json_of(self._reply(task, queue, request, timeout))
+    def call_for_json(self, task: str, queue: str, request: BaseModel, timeout: float | None = None, *, actor: str | None = None) -> bytes:
+        """The reply's value as JSON, as the worker wrote it. ``actor`` and what is raised: as :meth:`act` has it."""
+        return json_of(self._reply(task, queue, request, timeout, {} if actor is None else {"actor": actor}))
 
     def act(
         self, action: str, queue: str, group_id: str, request: BaseModel, timeout: float | None = None, *, actor: str | None = None
@@ -102,8 +102,10 @@ class Caller:
         body = {"group_id": group_id, **request.model_dump(mode="json", exclude_none=True)}
         return open_reply(self.send(f"rpc.{action}", queue, body, timeout, {} if actor is None else {"actor": actor}))
 
-    def _reply(self, task: str, queue: str, request: BaseModel, timeout: float | None) -> bytes | str:
-        return self.send(task, queue, request.model_dump(mode="json", exclude_none=True), timeout)
+    def _reply(
+        self, task: str, queue: str, request: BaseModel, timeout: float | None, options: dict[str, str] | None = None
+    ) -> bytes | str:
+        return self.send(task, queue, request.model_dump(mode="json", exclude_none=True), timeout, options)
 
     def send(
         self, task: str, queue: str, request: dict[str, Any], timeout: float | None, options: dict[str, str] | None = None

@@ -12,6 +12,8 @@ from pydantic_core import from_json, to_json
 
 from jiyi.errors import BY_CODE, JiyiError, ServiceError
 
+#: The ``actor`` of a retrieval that nobody asked for, such as a look from the admin: it is not noted (``models.retrieval.records``).
+NOBODY = ""
 REPLY_KEY = "jiyi:reply:"
 #: An answer that nobody fetches (a caller that gave up) is gone after this.
 REPLY_SECONDS = 30

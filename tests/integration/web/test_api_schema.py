@@ -55,7 +55,9 @@ def document(service: str, api_key: Callable[..., str], monkeypatch: pytest.Monk
     found = schemathesis.openapi.from_wsgi("/api/openapi.json", app)
     found.key = {"Authorization": f"Bearer {api_key(None, 'operator')}", "Jiyi-Group": service}
     ask = calls.caller().call_for_json
-    monkeypatch.setattr(calls.caller(), "call_for_json", lambda task, queue, request, timeout: ask(task, queue, request, PATIENCE))
+    monkeypatch.setattr(
+        calls.caller(), "call_for_json", lambda task, queue, request, _timeout, **by: ask(task, queue, request, PATIENCE, **by)
+    )
     monkeypatch.setattr(events, "poll", lambda look, final, seconds: poll(look, final, min(seconds, PATIENCE)))
     yield found
     for made in calls.caller.made():

@@ -21,7 +21,7 @@ from web.admin.frame import Page, asked, group
 from web.admin.pages import page, reads_database, redirect_to, split_page
 
 blueprint = Blueprint("appointments", __name__)
-PAGES = (Page("memory", lazy_gettext("Appointments"), "appointments.page"),)
+PAGES = (Page("growth", lazy_gettext("Appointments"), "appointments.page"),)
 
 PER_PAGE, NEXT_RUNS = 50, 3
 RUNS_SHOWN = 50
@@ -35,16 +35,16 @@ _CHANGES: dict[str, Action[Any, Any]] = {
 
 @page(blueprint, "/growth/schedules", "appointments.html")
 def listed(**_: Any) -> dict[str, Any]:
-    agent, said, tz = asked("agent"), asked("text", MAX_TEXT_CHARS), asked("tz") or "UTC"
+    agent, said, tz = asked("agent"), asked("text", MAX_TEXT_CHARS), asked("tz")
     rows, following = _rows(agent)
-    tried = perform(schedule_actions.parse_schedule, text=said, tz=tz) if said else None
+    tried = perform(schedule_actions.parse_schedule, text=said, tz=tz or "UTC") if said else None
     return {
         "agent": agent,
         "schedules": rows,
         "next": following,
         "text": said,
         "tz": tz,
-        "tried": None if tried is None else tried.model_dump(mode="json"),
+        "tried": tried,
     }
 
 

@@ -20,7 +20,7 @@ from web.admin.frame import Page, asked, group
 from web.admin.pages import page, reads_database, redirect_to, split_page
 
 blueprint = Blueprint("heartbeats", __name__)
-PAGES = (Page("memory", lazy_gettext("Heartbeats"), "heartbeats.page"),)
+PAGES = (Page("growth", lazy_gettext("Heartbeats"), "heartbeats.page"),)
 
 _CHANGES: dict[str, Action[Any, Any]] = {
     "enable": heartbeat_actions.enable_heartbeat,

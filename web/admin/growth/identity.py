@@ -24,7 +24,7 @@ from web.admin.frame import Page, asked
 from web.admin.pages import page, reads_database, redirect_to, split_page
 
 blueprint = Blueprint("identity", __name__)
-PAGES = (Page("memory", lazy_gettext("Identity"), "identity.page"),)
+PAGES = (Page("growth", lazy_gettext("Identity"), "identity.page"),)
 
 PER_PAGE, AGENTS_OFFERED = 20, 500
 #: Versions of a file, snapshots, and proposals that were decided on: the latest.

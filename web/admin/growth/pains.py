@@ -21,7 +21,7 @@ from web.admin.frame import Page, asked
 from web.admin.pages import page, reads_database, redirect_to, split_page
 
 blueprint = Blueprint("pains", __name__)
-PAGES = (Page("memory", lazy_gettext("Pain points"), "pains.page"),)
+PAGES = (Page("growth", lazy_gettext("Pain points"), "pains.page"),)
 
 PER_PAGE, AGENTS_OFFERED, EVIDENCE_SHOWN = 30, 500, 50
 STATUSES: tuple[Status, ...] = get_args(Status)

@@ -28,7 +28,7 @@ from web.admin.frame import Page, asked
 from web.admin.pages import page, reads_database, redirect_to, split_page
 
 blueprint = Blueprint("growth", __name__)
-PAGES = (Page("memory", lazy_gettext("Skills"), "growth.page"),)
+PAGES = (Page("growth", lazy_gettext("Skills"), "growth.page"),)
 
 PER_PAGE, AGENTS_OFFERED = 30, 500
 #: Of each kind of evidence, of votes, of what happened, and of an agent's patterns and trajectories: the newest.

@@ -16,6 +16,7 @@ from jiyi.protocol.memory import AgentState, ConfigureAgent
 from models.memory import actions, agent_reads
 from models.memory.search import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
+from models.retrieval import records
 from web.accounts.identity import need
 from web.admin import inputs
 from web.admin.acting import perform
@@ -29,7 +30,7 @@ from web.sources import from_database
 blueprint = Blueprint("agents", __name__)
 PAGES = (Page("memory", lazy_gettext("Agents"), "agents.index"),)
 
-AGENTS_PER_PAGE, NODES_PER_PAGE, KEYWORDS_PER_PAGE = 50, 20, 20
+AGENTS_PER_PAGE, NODES_PER_PAGE, KEYWORDS_PER_PAGE, QUESTIONS_SHOWN, THOUGHTS_SHOWN = 50, 20, 20, 10, 5
 #: Keywords that can be paged to; the weakest were met once each.
 MAX_KEYWORDS = 1_000_000
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
@@ -67,12 +68,19 @@ def one(connection: Connection, group: str, agent: str) -> dict[str, Any] | None
         agent_reads.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1), KEYWORDS_PER_PAGE, lambda _: KEYWORDS_PER_PAGE
     )
     span = agent_reads.span(connection, group, agent)
+    questions, more_questions = split_page(
+        records.listed(connection, group, agent, None, QUESTIONS_SHOWN + 1), QUESTIONS_SHOWN, lambda last: last.retrieval_id
+    )
     unit = unit_for(span)
     return {
         **memories,
         "agent": with_reflection(found),
         "keywords": keywords,
         "keywords_next": following,
+        "questions": questions,
+        "questions_next": more_questions,
+        "thoughts": search(connection, FoundMemory, group, MemoryFilter(agent_id=agent, types=["thought"]), None, THOUGHTS_SHOWN),
+        "has": agent_reads.belongings(connection, group, agent),
         "timeline": {"unit": unit, "spans": agent_reads.timeline(connection, group, agent, unit) if span else []},
     }
 

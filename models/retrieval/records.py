@@ -1,0 +1,145 @@
+"""Retrievals of late with what they returned: noted in Valkey with the reply, written in batches, read by people.
+
+Losing some is harmless: nothing rests on them. Questions are personal data, so few are kept, and not for long
+(``JIYI_RETRIEVALS_KEPT``, ``JIYI_RETRIEVALS_DAYS``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+from uuid import UUID
+
+from pydantic_core import to_json
+from redis.client import Pipeline
+from sqlalchemy import Connection, text
+from uuid6 import uuid7
+
+from jiyi.protocol.records import RetrievalRecord, ReturnedMemory
+from jiyi.protocol.retrieval import Question
+from jiyi.settings import get_settings
+from models.db import valkey_keys
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.db.scope import whole_service
+from models.db.valkey import valkey
+
+#: Memories of one focal text, and characters of a text, that are kept.
+RESULTS, CHARACTERS = 30, 2_000
+#: Characters of a memory that are shown with its rank.
+EXCERPT = 300
+#: Notes that wait to be written at most: without a worker that writes them the oldest go.
+WAITING = 5_000
+#: Notes written by one statement.
+BATCH = 500
+#: Of a question, what is no option, or told elsewhere.
+_NO_OPTIONS = {"group_id", "agent_id", "focal_texts", "vectors", "now", "touch"}
+
+
+#: Of one focal text: (memory, score), best first.
+Returned = Sequence[tuple[UUID, float]]
+
+
+def options_of(asked: Question) -> dict[str, Any]:
+    """What a question says beside its texts, as far as it differs from the defaults."""
+    return asked.model_dump(mode="json", exclude_defaults=True, exclude=_NO_OPTIONS)
+
+
+def note(
+    pipe: Pipeline,
+    actor: Actor,
+    agent_id: str,
+    focal_texts: Sequence[str],
+    options: dict[str, Any],
+    returned: Sequence[Returned],
+    seconds: float,
+) -> None:
+    """Note what an actor asked and what was returned for each focal text, on its way with whatever else the pipeline has to say."""
+    if not get_settings().retrievals_kept:
+        return
+    kept = [one[:RESULTS] for one in returned]
+    told = {
+        "retrieval_id": uuid7(),
+        "group_id": actor.group_id,
+        "agent_id": agent_id,
+        "asked_at": datetime.now(UTC),
+        "asked_by": actor.name,
+        "focal_texts": [one[:CHARACTERS] for one in focal_texts],
+        "options": options,
+        "ms": round(seconds * 1_000, 1),
+        "found": [len(one) for one in returned],
+        "node_ids": [node_id for one in kept for node_id, _ in one],
+        "scores": [score for one in kept for _, score in one],
+    }
+    pipe.rpush(valkey_keys.RETRIEVALS, to_json(told))
+    pipe.ltrim(valkey_keys.RETRIEVALS, -WAITING, -1)
+
+
+def flush() -> int:
+    """Write what was noted, and drop the oldest of each agent; returns how many were written.
+
+    Safe to repeat because notes are taken out before they are written; those of a flush that dies are lost, which is harmless.
+    """
+    written, kept = 0, get_settings().retrievals_kept
+    while waiting := cast("list[bytes] | None", valkey().lpop(valkey_keys.RETRIEVALS, BATCH)):
+        with whole_service(), unit_of_work() as connection:  # the notes are everybody's
+            agents = connection.execute(_WRITE, {"rows": f"[{b','.join(waiting).decode()}]"}).all()
+            connection.execute(
+                _DROP, {"groups": [one.group_id for one in agents], "agents": [one.agent_id for one in agents], "kept": kept}
+            )
+        written += len(agents)
+        if len(waiting) < BATCH:
+            break
+    return written
+
+
+def listed(connection: Connection, group_id: str, agent_id: str | None, before: UUID | None, limit: int) -> list[RetrievalRecord]:
+    """The group's retrievals, or an agent's, newest first; those before an id."""
+    rows = connection.execute(_LISTED, {"group": group_id, "agent": agent_id, "before": before, "limit": limit}).mappings().all()
+    ids = list({node_id for row in rows for node_id in row["node_ids"]})
+    excerpts = {one.node_id: one.excerpt for one in connection.execute(_EXCERPTS, {"group": group_id, "ids": ids, "length": EXCERPT})}
+    return [_record(dict(row), excerpts) for row in rows]
+
+
+def _record(row: dict[str, Any], excerpts: Mapping[UUID, str]) -> RetrievalRecord:
+    pairs = iter(zip(row.pop("node_ids"), row.pop("scores"), strict=True))
+    results = [
+        [
+            ReturnedMemory(node_id=node_id, score=score, description=excerpts.get(node_id))
+            for _, (node_id, score) in zip(range(min(count, RESULTS)), pairs, strict=False)
+        ]
+        for count in row["found"]
+    ]
+    return RetrievalRecord.model_construct(**row, results=results)
+
+
+# An agent, or a memory, that was erased since is not named again.
+_WRITE = text("""
+    INSERT INTO retrievals (retrieval_id, group_id, agent_id, asked_at, asked_by, focal_texts, options, ms, found, node_ids, scores)
+    SELECT r.* FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(retrieval_id uuid, group_id text, agent_id text, asked_at timestamptz,
+        asked_by text, focal_texts text[], options jsonb, ms float8, found int[], node_ids uuid[], scores float8[])
+    JOIN agents a ON a.group_id = r.group_id AND a.agent_id = r.agent_id
+    WHERE NOT EXISTS (
+        SELECT FROM unnest(r.node_ids) AS one(node_id)
+        WHERE NOT EXISTS (SELECT FROM memory_nodes n WHERE n.group_id = r.group_id AND n.node_id = one.node_id)
+    )
+    ON CONFLICT DO NOTHING RETURNING group_id, agent_id
+""")
+_DROP = text("""
+    DELETE FROM retrievals r USING (
+        SELECT group_id, agent_id, (
+            SELECT k.retrieval_id FROM retrievals k WHERE k.group_id = w.group_id AND k.agent_id = w.agent_id
+            ORDER BY k.retrieval_id DESC OFFSET :kept LIMIT 1
+        ) AS last FROM (SELECT DISTINCT * FROM unnest(CAST(:groups AS text[]), CAST(:agents AS text[])) AS u(group_id, agent_id)) w
+    ) d WHERE r.group_id = d.group_id AND r.agent_id = d.agent_id AND r.retrieval_id <= d.last
+""")
+_LISTED = text("""
+    SELECT retrieval_id, agent_id, asked_at, asked_by, focal_texts, options, ms, found, node_ids, scores FROM retrievals
+    WHERE group_id = :group AND (CAST(:agent AS text) IS NULL OR agent_id = :agent)
+        AND (CAST(:before AS uuid) IS NULL OR retrieval_id < :before)
+    ORDER BY retrieval_id DESC LIMIT :limit
+""")
+_EXCERPTS = text("""
+    SELECT node_id, left(description, :length) AS excerpt FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)
+""")
