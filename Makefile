@@ -6,6 +6,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Many processes are started, and each would compile all of the service from its source.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup run test test-long check translations bench lock clean
 
 setup: $(STAMP)
@@ -17,13 +20,16 @@ $(STAMP): pyproject.toml requirements.lock tools/install.py
 run: setup
 	@$(BIN)/python -m workers.up --demo $(if $(ONCE),--once) $(if $(VERBOSE),--verbose)
 
-# One layer after the other: unit tests want no service in their environment, integration tests share one, and the
-# smoke tests kill and restart processes and wait for time-outs, the browser tests look at the admin in Chromium.
+# One layer after the other: unit tests want no service in their environment, integration tests have one for each core.
+# The smoke tests kill and restart processes and mostly wait for them; meanwhile the browser tests look at the admin in
+# Chromium, whose output comes when both are done.
 test: setup
 	@$(BIN)/python -m pytest tests/unit -n auto $(ARGS)
 	@$(BIN)/python -m pytest tests/integration -n auto --dist loadgroup --no-loadscope-reorder $(ARGS)
-	@$(BIN)/python -m pytest tests/smoke -n 2 --ignore=tests/smoke/test_storm.py $(ARGS)
-	@$(BIN)/python -m pytest tests/browser -n 1 $(ARGS)
+	@said=$$(mktemp); $(BIN)/python -m pytest tests/browser -n 1 $(ARGS) >$$said 2>&1 & browser=$$!; \
+	trap 'kill $$browser 2>/dev/null' INT TERM; \
+	$(BIN)/python -m pytest tests/smoke -n 2 --ignore=tests/smoke/test_storm.py $(ARGS); smoke=$$?; \
+	wait $$browser; browser=$$?; cat $$said; rm $$said; exit $$((smoke ? smoke : browser))
 
 # What takes minutes more: the faults over RabbitMQ, where that is installed, and a minute of the storm.
 test-long: setup

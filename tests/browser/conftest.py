@@ -26,7 +26,7 @@ from workers.embedded.stack import Stack
 __all__ = ["_sees_everything", "_workers", "database"]
 
 #: Milliseconds that something may take to appear: for a machine that does much else.
-PATIENCE = 20_000
+PATIENCE = 60_000
 DESKTOP = {"width": 1280, "height": 900}
 #: The narrowest telephones that are still about.
 PHONE = {"width": 390, "height": 844}

@@ -28,9 +28,10 @@ from models.db.scope import whole_service
 from models.queue import stream
 from tasks.framework.renewal import LeaseKeeper
 from tests.integration.programs import Program
+from tests.integration.quick_web import share_templates, urls_built_late
 from tests.services import PASSWORD, SETTINGS, _sees_everything, _workers, database, password_hash, somebody
 from web import actions, calls, create_app, sources
-from web.accounts import sessions
+from web.accounts import rate_limits, sessions
 from web.sources import source
 from workers.embedded.stack import Stack
 
@@ -58,12 +59,19 @@ def _nothing_is_held_back() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _quick_web() -> Iterator[None]:
+    with urls_built_late():
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _patient_web() -> Iterator[None]:
-    """Pages wait for a database that works, however busy the machine is; tests of one that hangs have limits of their own."""
+    """Pages wait for a database that works, however busy the machine is; tests of limits have some of their own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sources, "STATEMENT_TIMEOUT", 30.0)
         patch.setattr(actions, "STATEMENT_TIMEOUT_MS", 30_000)
+        patch.setattr(rate_limits, "REFUSED", "100000/minute")  # counted in Valkey for all tests of a minute together
         yield
 
 
@@ -133,6 +141,7 @@ class Browser(FlaskClient):
 def web_app(database: Stack) -> Iterator[Flask]:
     """The web as it is served. Configure it before the first request."""
     app = create_app()
+    share_templates(app)
     app.config["PROPAGATE_EXCEPTIONS"] = False
     yield app
     source("notes")._threads.shutdown()  # what nobody waits for ends before the next test begins

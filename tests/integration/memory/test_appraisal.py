@@ -19,6 +19,7 @@ from jiyi.providers.llms.questions import Facts, KeywordList, Keywords, Poignanc
 from jiyi.settings import Settings, get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
+from models.db.scope import whole_service
 from models.memory.inbox import ACCUMULATE, APPRAISE, STRENGTHEN
 from models.queue import actions, dead_letters, pending_work
 from tasks.framework import renewal
@@ -381,13 +382,13 @@ def test_answers_that_take_longer_than_a_lease_are_waited_for(group: str, llm: S
     def slowly(_question: object) -> None:
         claimed, deadline = due(), time.monotonic() + 60
         while due() < claimed + timedelta(seconds=2):
-            with unit_of_work() as connection:
+            with whole_service(), unit_of_work() as connection:  # a thread of its own, which sees nothing by itself
                 taken.extend(pending_work.claim(connection, APPRAISE, 16, 1))
             assert time.monotonic() < deadline
             time.sleep(0.1)
 
     def due() -> datetime:
-        with unit_of_work() as connection:
+        with whole_service(), unit_of_work() as connection:
             statement = text("SELECT due_at FROM pending_work WHERE group_id = :g AND kind = 'appraise'")
             found: datetime = connection.execute(statement, {"g": group}).scalar_one()
         return found

@@ -20,11 +20,11 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from jiyi.polling import poll
-from jiyi.settings import get_settings
 from web import calls, create_app
 from web.accounts import rate_limits
 from web.api import OPERATIONS
 from web.api.memory import events
+from workers.ephemeral import environment
 
 #: Requests of each operation and each of the two ways: with so many the whole takes less than a minute.
 EXAMPLES = {GenerationMode.POSITIVE: 15, GenerationMode.NEGATIVE: 15}
@@ -44,26 +44,29 @@ TRIALS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def loaded(_workers: None) -> Iterator[Any]:
+    """The document of one app for all trials, without limits: else most answers would be 429."""
+    with environment(rate_limit=""), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rate_limits, "REFUSED", "100000/minute")  # made before any fixture of a single test
+        app = create_app()
+        app.config["PROPAGATE_EXCEPTIONS"] = False
+        yield schemathesis.openapi.from_wsgi("/api/openapi.json", app)
+        for made in calls.caller.made():
+            made.close()
+        calls.caller.cache_clear()
+
+
 @pytest.fixture
-def document(service: str, api_key: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def document(loaded: Any, service: str, api_key: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> Any:
     """The document, with an operator's key that speaks for a group of its own."""
-    monkeypatch.setenv("JIYI_RATE_LIMIT", "")  # else most answers would be 429
-    monkeypatch.setattr(rate_limits, "REFUSED", "100000/minute")
-    get_settings.cache_clear()
-    app = create_app()
-    app.config["PROPAGATE_EXCEPTIONS"] = False
-    found = schemathesis.openapi.from_wsgi("/api/openapi.json", app)
-    found.key = {"Authorization": f"Bearer {api_key(None, 'operator')}", "Jiyi-Group": service}
+    loaded.key = {"Authorization": f"Bearer {api_key(None, 'operator')}", "Jiyi-Group": service}
     ask = calls.caller().call_for_json
     monkeypatch.setattr(
         calls.caller(), "call_for_json", lambda task, queue, request, _timeout, **by: ask(task, queue, request, PATIENCE, **by)
     )
     monkeypatch.setattr(events, "poll", lambda look, final, seconds: poll(look, final, min(seconds, PATIENCE)))
-    yield found
-    for made in calls.caller.made():
-        made.close()
-    get_settings.cache_clear()
-    calls.caller.cache_clear()
+    return loaded
 
 
 def is_wrong_beside_its_headers(case: Any) -> bool:

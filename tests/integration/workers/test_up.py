@@ -236,7 +236,9 @@ def signed_in(up: Up) -> urllib.request.OpenerDirector:
     return browser
 
 
-def test_two_at_once_without_a_home_take_two_homes_and_two_ports(start: Callable[..., Up], place: Path) -> None:
+def test_two_at_once_without_a_home_take_two_homes_and_two_ports_and_one_beside_them_the_next(
+    start: Callable[..., Up], place: Path
+) -> None:
     both = [start(), start()]
     for up in both:
         up.ready()
@@ -247,16 +249,11 @@ def test_two_at_once_without_a_home_take_two_homes_and_two_ports(start: Callable
     assert both[0].admin != both[1].admin
     for up in both:
         until(lambda up=up: answers(up.admin), END_SECONDS)  # type: ignore[misc]
-
-
-def test_a_copy_beside_one_that_runs_already_takes_the_next_home_and_port(start: Callable[..., Up]) -> None:
-    first = start()
-    until(lambda: READY in first.output, READY_SECONDS)  # it has left its addresses by now
-    second = start("--once")
-    assert second.process.wait(READY_SECONDS) == 0, second.output
-    ports = [re.findall(r"http://127.0.0.1:(\d+)/", up.output)[-1] for up in (first, second)]
-    assert ports[0] != ports[1]
-    assert first.process.poll() is None
+    third = start("--once")
+    assert third.finished() == 0, third.output
+    assert len({re.findall(r"http://127.0.0.1:(\d+)/", up.output)[-1] for up in (*both, third)}) == 3
+    assert str(data / "jiyi-3") in third.output
+    assert [up.process.poll() for up in both] == [None, None]
 
 
 def test_a_port_that_was_asked_for_and_is_taken_is_named_in_one_line(start: Callable[..., Up], place: Path) -> None:
