@@ -5,8 +5,9 @@
 Events come at a steady rate (``--rate``, a second), questions with them. Measured every few seconds: resident memory of each
 process, the lag of the intake, pending work, connections to PostgreSQL, keys in Valkey and their bytes, rows and bytes of the
 tables. For each a line is fitted through the second half of the run; ``grows`` names those whose slope is more than noise: more
-than ``SIGMAS`` of its own standard errors, and more than ``LEAST_SHARE`` of the level an hour. Tables of memories grow with what is stored:
-they are told and not judged.
+than ``SIGMAS`` of its own standard errors, and more than ``LEAST_SHARE`` of the level an hour. What is
+meant to grow is told and not judged: the tables, and the indexes that the retrieval worker keeps in memory, which are taken off its own.
+Memory is what a process has for itself: pages that PostgreSQL's processes share would be counted once for each.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.db.valkey import valkey
+from models.retrieval import index_cache
 from workers import ephemeral
 from workers.procfile import commands
 from workers.supervision.supervise import Supervisor
@@ -45,7 +47,7 @@ RATE = 20.0
 MESSAGE = 10
 LOOK_SECONDS = 5.0
 SIGMAS, LEAST_SHARE = 4.0, 0.05
-#: Told, not judged: they hold the memories.
+#: Told, not judged: they hold memories, and runs of jobs until those are pruned.
 STORED = "stored "
 GROUP = "soak"
 
@@ -102,14 +104,23 @@ def _ask(stop: threading.Event, rate: float) -> None:
                 continue
 
 
+def _own_bytes(process: psutil.Process) -> int:
+    memory = process.memory_info()
+    return int(memory.rss - memory.shared)
+
+
 def _look() -> dict[str, float]:
     found: dict[str, float] = {}
     for name, process in programs().items():
         try:
             everything = [process, *process.children(recursive=True)]
-            found[f"MB of {name}"] = sum(one.memory_info().rss for one in everything) / 1e6
+            found[f"MB of {name}"] = sum(_own_bytes(one) for one in everything) / 1e6
         except psutil.NoSuchProcess:
             continue
+    indexes = sum(report["bytes"] for report in index_cache.reports().values()) / 1e6
+    found[f"{STORED}MB of indexes"] = indexes
+    if "MB of retrieval" in found:
+        found["MB of retrieval"] -= indexes
     with unit_of_work() as connection:
         for name, statement in _COUNTS.items():
             found[name] = float(connection.execute(text(statement)).scalar_one() or 0)
@@ -120,10 +131,10 @@ def _look() -> dict[str, float]:
 
 
 _COUNTS = {
-    "connections": "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'",
+    "connections": "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()",
     "work overdue": "SELECT count(*) FROM pending_work WHERE due_at < now() - interval '10 s'",
     "lag in seconds": "SELECT extract(epoch FROM now() - min(created_at)) FROM pending_work",
-    "rows of job_ticks": "SELECT count(*) FROM job_ticks",
+    f"{STORED}rows of job_ticks": "SELECT count(*) FROM job_ticks",
     "dead letters": "SELECT count(*) FROM dead_letters",
     f"{STORED}memories": "SELECT count(*) FROM memory_nodes",
     f"{STORED}MB of tables": "SELECT pg_database_size(current_database()) / 1e6",

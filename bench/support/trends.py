@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from math import sqrt
 
 Points = Sequence[tuple[float, float]]
@@ -31,12 +32,8 @@ class Line:
     def told(self) -> dict[str, float]:
         """With the slope in standard errors: between -2 and 2 it does not differ from 0."""
         errors = self.slope / self.error if self.error else 0.0
-        return {
-            "level": round(self.level, 2),
-            "slope_an_hour": round(self.slope, 2),
-            "error": round(self.error, 2),
-            "errors": round(errors, 1),
-        }
+        numbers = {"level": self.level, "slope_an_hour": self.slope, "error": self.error, "errors": errors}
+        return {name: round(number, 2) for name, number in numbers.items()}
 
 
 def fit(points: Points) -> Line:
@@ -50,7 +47,7 @@ def fit(points: Points) -> Line:
     slope = sum((at - middle) * (value - level) for at, value in points) / spread
     residuals = [value - level - slope * (at - middle) for at, value in points]
     left = sum(residual**2 for residual in residuals)
-    alike = sum(one * other for one, other in zip(residuals, residuals[1:], strict=False)) / left if left else 0.0
+    alike = sum(one * other for one, other in pairwise(residuals)) / left if left else 0.0
     alike = min(max(alike, 0.0), MOST_ALIKE)
     error = sqrt(left / (count - 2) / spread * (1 + alike) / (1 - alike))
     return Line(level, slope * HOUR, error * HOUR)

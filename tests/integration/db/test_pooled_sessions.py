@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from models.db.connection import driver, engine, is_pooled, reading, session_engine, unit_of_work
 from models.db.roles import ROLE
-from models.db.scope import for_groups
+from models.db.scope import Scope, for_groups, within
 from models.queue import pending_work
 from tests import pgbouncer
 from tests.integration.memory.test_inbox import observed, save
@@ -77,7 +77,7 @@ def test_groups_see_their_own_through_a_real_one_however_many_share_its_sessions
                     with open_one() as connection:
                         found.append(list(connection.execute(SEEN).scalars()))
             time.sleep(0.001)
-        with unit_of_work() as connection:  # nobody's
+        with within(Scope()), unit_of_work() as connection:  # nobody's
             found.append([*connection.execute(SEEN).scalars(), group])
         return found
 
