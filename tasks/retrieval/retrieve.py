@@ -121,6 +121,7 @@ def _index(connection: Connection, asked: ParsedQuestion, agent: AgentRecord) ->
         index.reset_if_stale(agent.identity)
         index.refresh(connection, agent)
         yield index
+    index_cache.used(index)
 
 
 def likely_best(connection: Connection, asked: ParsedQuestion, agent: AgentRecord) -> AgentIndex:
