@@ -130,3 +130,10 @@ def dense(corpus: Corpus, query: Float32) -> Floats:
 def language_code(text: str) -> int:
     """1 for Chinese, 0 for anything else."""
     return int(language_of(text) == "zh")
+
+
+def language_codes(texts: Sequence[str]) -> NDArray[np.int8]:
+    """:func:`language_code` of each text."""
+    if all(map(str.isascii, texts)):
+        return np.full(len(texts), language_code(""), np.int8)
+    return np.fromiter(map(language_code, texts), np.int8, len(texts))

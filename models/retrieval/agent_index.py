@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.retrieval.corpus import Corpus, language_code
+from jiyi.retrieval.corpus import Corpus, language_codes
 from jiyi.retrieval.lexicon import Codes, Lexicon, Statistics
 from jiyi.retrieval.neighbours import NEIGHBOURS
 from jiyi.retrieval.postings import Ragged
@@ -116,8 +116,8 @@ class AgentIndex:
         self._centre = Centre()
         self._corpus: Corpus | None = None
         self._order = AccessOrder()
-        #: What is shown of nodes that were retrieved lately, see ``models.retrieval.descriptions``.
-        self.described: OrderedDict[UUID, Described] = OrderedDict()
+        #: What is shown of rows that were retrieved lately, see ``models.retrieval.descriptions``.
+        self.described: OrderedDict[int, Described] = OrderedDict()
 
     def reset_if_stale(self, identity: Identity | None) -> None:
         """Start over unless this was built from the same agent, and nothing of it was erased since.
@@ -148,6 +148,10 @@ class AgentIndex:
 
     def node_id(self, row: int) -> UUID:
         return UUID(bytes=self._ids[row])
+
+    def row_of(self, node_id: UUID) -> int:
+        """Where a memory is that is here."""
+        return self._row_of[node_id.bytes]
 
     def keywords(self, row: int) -> frozenset[str]:
         """In lower case."""
@@ -267,6 +271,8 @@ class AgentIndex:
 
     def _positions(self, rows: IndexRows) -> Rows:
         """Where the rows are; -1 for those that are not here yet."""
+        if not self._row_of:
+            return np.full(len(rows), -1, np.intp)
         return np.fromiter((self._row_of.get(node_id, -1) for node_id in rows.ids), np.intp, len(rows))
 
     def _take(self, parts: Iterable[IndexRows]) -> None:
@@ -312,7 +318,7 @@ class AgentIndex:
         lengths = np.fromiter(map(len, rows.keywords), np.int32, len(rows))
         codes = map(self._keyword_codes.__getitem__, chain.from_iterable(rows.keywords))
         self._keywords.extend(np.fromiter(codes, np.int32, int(lengths.sum())), lengths)
-        self.columns["language"][added] = np.fromiter(map(language_code, tokens), np.int8, len(rows))
+        self.columns["language"][added] = language_codes(tokens)
         self.columns["last_accessed"][added] = rows.numbers["last_accessed"]
         self.columns["session"][added] = -1
         self._order.move(added.tolist())
@@ -326,7 +332,7 @@ class AgentIndex:
         columns["subject"][positions] = _coded(
             self._subject_of, rows.subjects, lambda name: self._subjects[normalise(name)] if name else -1
         )
-        columns["embedded"][positions] = np.fromiter((name is not None for name in rows.models), np.bool_, len(rows))
+        columns["embedded"][positions] = [name is not None for name in rows.models]
         columns["has_tokens"][positions] = rows.has_tokens
         self.models.update(name for name in set(rows.models) if name is not None)
 

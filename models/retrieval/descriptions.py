@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
 
 from psycopg import sql
 from psycopg.rows import dict_row
@@ -16,6 +14,7 @@ from jiyi.retrieval.ordering import Shown
 from models.db.connection import driver
 from models.db.rows import names
 from models.memory.tables import MemoryNode
+from models.retrieval.access_order import Rows
 from models.retrieval.agent_index import AgentIndex
 from models.retrieval.described import Described
 
@@ -23,23 +22,24 @@ from models.retrieval.described import Described
 CACHED = 1_000
 
 
-def describe(connection: Connection, index: AgentIndex, rows: Sequence[int]) -> tuple[dict[UUID, dict[str, Any]], dict[UUID, Shown]]:
-    """The fields of the index's rows, and what their places depend on, by node id. Call it under the index's lock."""
-    xids, accessed = index.columns["xid"], index.columns["last_accessed"]
-    wanted = {index.node_id(row): row for row in rows}
+def describe(connection: Connection, index: AgentIndex, rows: Rows) -> tuple[dict[int, dict[str, Any]], dict[int, Shown]]:
+    """The fields of the index's rows, and what their places depend on, by row. Call it under the index's lock."""
+    wanted, xids = rows.tolist(), index.columns["xid"][rows].tolist()
+    accessed = index.columns["last_accessed"][rows].tolist()
     known = index.described
-    new = [node_id for node_id, row in wanted.items() if node_id not in known or known[node_id].xid != xids[row]]
+    new = [index.node_id(row) for row, xid in dict(zip(wanted, xids, strict=True)).items() if row not in known or known[row].xid != xid]
     if new:
         with driver(connection).cursor(binary=True, row_factory=dict_row) as cursor:
             for found in cursor.execute(_DESCRIBE, {"group": index.key.group_id, "ids": new}):
-                known[found["node_id"]] = Described.of(found.pop("xid"), found)
+                known[index.row_of(found["node_id"])] = Described.of(found.pop("xid"), found)
     fields, shown = {}, {}
-    for node_id, row in wanted.items():
-        if node_id in known:  # not erased meanwhile
-            known.move_to_end(node_id)
+    for row, at in zip(wanted, accessed, strict=True):
+        described = known.get(row)
+        if described is not None:  # not erased meanwhile
+            known.move_to_end(row)
             # The database hears of accesses later than the index.
-            fields[node_id] = known[node_id].fields | {"last_accessed": datetime.fromtimestamp(accessed[row], UTC)}
-            shown[node_id] = known[node_id].shown
+            fields[row] = described.fields | {"last_accessed": datetime.fromtimestamp(at, UTC)}
+            shown[row] = described.shown
     while len(known) > CACHED:
         known.popitem(last=False)
     return fields, shown

@@ -24,6 +24,9 @@ from models.retrieval.agent_index import AgentIndex, IndexKey
 REPORT_EVERY, REPORT_LIVES = 5.0, 300
 
 _indexes: OrderedDict[IndexKey, AgentIndex] = OrderedDict()
+#: What each took when it was measured last, and those used since: of thousands only these are measured again.
+_bytes: dict[IndexKey, int] = {}
+_used: set[IndexKey] = set()
 _lock = Lock()
 _reported_at = 0.0
 #: When the model that was active at the last look became so.
@@ -38,7 +41,14 @@ def index_of(group_id: str, agent_id: str, model: str, *, archived: bool = False
         if index is None:
             index = _indexes[key] = AgentIndex(key)
         _indexes.move_to_end(key)
+        _used.add(key)
         return index
+
+
+def used(index: AgentIndex) -> None:
+    """It was read from, and may have grown by that."""
+    with _lock:
+        _used.add(index.key)
 
 
 def follow(model: str, since: datetime) -> None:
@@ -52,16 +62,19 @@ def follow(model: str, since: datetime) -> None:
         if _followed is None or since > _followed:
             _followed = since
             for key in [key for key in _indexes if key.model == model]:
-                del _indexes[key]
+                _drop(key)
 
 
 def make_room() -> None:
     """Drop the least recently used indexes until the rest fit. The most recent one stays, however large it is."""
     with _lock:
-        used = sum(index.bytes_used for index in _indexes.values())
-        while used > get_settings().index_max_bytes and len(_indexes) > 1:
-            _, oldest = _indexes.popitem(last=False)
-            used -= oldest.bytes_used
+        _bytes.update({key: _indexes[key].bytes_used for key in _used if key in _indexes})
+        _used.clear()
+        taken = sum(_bytes.values())
+        while taken > get_settings().index_max_bytes and len(_indexes) > 1:
+            oldest = next(iter(_indexes))
+            taken -= _bytes.get(oldest, 0)
+            _drop(oldest)
 
 
 def held() -> list[tuple[IndexKey, int, int]]:
@@ -96,10 +109,16 @@ def reports() -> dict[str, dict[str, int]]:
 def forget(group_id: str, agent_ids: Collection[str]) -> dict[str, int]:
     """Drop these agents' indexes, with the memories that they remember to show; returns how much."""
     with _lock:
-        dropped = [_indexes.pop(key) for key in list(_indexes) if key.group_id == group_id and key.agent_id in agent_ids]
+        dropped = [_drop(key) for key in list(_indexes) if key.group_id == group_id and key.agent_id in agent_ids]
     return {"indexes": len(dropped), "memories": sum(index.size for index in dropped)}
 
 
 def forget_all() -> None:
     with _lock:
-        _indexes.clear()
+        for key in list(_indexes):
+            _drop(key)
+
+
+def _drop(key: IndexKey) -> AgentIndex:
+    _bytes.pop(key, None)
+    return _indexes.pop(key)

@@ -25,7 +25,7 @@ TYPES = ("event", "thought", "chat")
 #: A memory that was not taken from a conversation has no kind.
 KINDS = ("memory", *get_args(Kind))
 #: Rows that are read at once: more take longer, because memory for so many vectors is got anew each time.
-AT_ONCE = 1_000
+AT_ONCE = 1_024
 
 #: Column → what is read of a memory, PostgreSQL's function that packs it, and the packed values' type.
 _PACKED = {

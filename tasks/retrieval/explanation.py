@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 
@@ -19,7 +18,7 @@ NO_CANDIDATES = "no candidate memories for this agent"
 _NO_PARTS: dict[str, float | None] = dict.fromkeys(RelevanceParts.model_fields)
 
 
-def focal_answer(text: str, found: SearchResult, described: dict[UUID, dict[str, Any]]) -> dict[str, Any]:
+def focal_answer(text: str, found: SearchResult, described: dict[int, dict[str, Any]]) -> dict[str, Any]:
     """The fields of a :class:`FocalAnswer`."""
     if not found.ranked.kept.size:
         return nothing_found(text, "no memory is as similar as asked", found.debug)
@@ -34,11 +33,11 @@ def focal_answer(text: str, found: SearchResult, described: dict[UUID, dict[str,
     }
 
 
-def _nodes(found: SearchResult, described: dict[UUID, dict[str, Any]]) -> list[dict[str, Any]]:
+def _nodes(found: SearchResult, described: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
     """The fields of each :class:`RetrievedNode`, best first."""
     best, scores = found.ranked.best, found.ranked.scores
     explained = zip(
-        found.node_ids,
+        found.best_rows.tolist(),
         scores.total[best].tolist(),
         _components(scores.recency, best),
         _components(scores.relevance, best),
@@ -48,16 +47,16 @@ def _nodes(found: SearchResult, described: dict[UUID, dict[str, Any]]) -> list[d
     )
     return [
         {
-            **described[node_id],
+            **described[row],
             "score": score,
             "recency": recency,
             "relevance": relevance,
             "importance": importance,
             "relevance_parts": parts,
-            "replaced_by": found.replaced.get(node_id),
+            "replaced_by": found.replaced.get(row),
         }
-        for node_id, score, recency, relevance, importance, parts in explained
-        if node_id in described  # erased meanwhile
+        for row, score, recency, relevance, importance, parts in explained
+        if row in described  # erased meanwhile
     ]
 
 

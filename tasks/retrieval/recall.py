@@ -88,7 +88,7 @@ def _asked(group_id: str, query: RecallRequest, agent: AgentRecord, text: str) -
 
 def _best(asked: ParsedQuestion, index: AgentIndex) -> list[UUID]:
     rows = index.select(asked.request.filters, mode=asked.weights.mode, now=asked.now)
-    return find(asked, index, rows)[0].node_ids if rows.size else []
+    return [index.node_id(row) for row in find(asked, index, rows)[0].best_rows.tolist()] if rows.size else []
 
 
 def _timed(action: Callable[[], T]) -> tuple[T, float]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 from redis.client import Pipeline
@@ -79,9 +78,9 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
             found, described = _search(connection, asked, agent)
     if isinstance(found, dict):
         return found
-    shown = {node_id for one in found for node_id in one.node_ids}
-    described = {node_id: fields for node_id, fields in described.items() if node_id in shown}
-    touched = list(described)
+    shown = {row for one in found for row in one.best_rows.tolist()}
+    described = {row: fields for row, fields in described.items() if row in shown}
+    touched = [fields["node_id"] for fields in described.values()]
     index_cache.make_room()
     index_cache.report()
     fields = whole_answer([focal_answer(text, one, described) for text, one in zip(request.focal_texts, found, strict=True)])
@@ -102,14 +101,14 @@ def _unknown_agent(connection: Connection, request: RetrievalRequest) -> dict[st
 
 def _search(
     connection: Connection, asked: ParsedQuestion, agent: AgentRecord
-) -> tuple[list[SearchResult] | dict[str, Any], dict[UUID, dict[str, Any]]]:
+) -> tuple[list[SearchResult] | dict[str, Any], dict[int, dict[str, Any]]]:
     """What is found for each focal text, and what is shown of it; or the answer that there are no candidates."""
     with _index(connection, asked, agent) as index:
         rows = index.select(asked.request.filters, mode=asked.weights.mode, now=asked.now)
         if not rows.size:  # before the focal vectors are looked at, as GA-34 has it
             return without_candidates(asked, index), {}
         found = find(asked, index, rows)
-        described, shown = descriptions.describe(connection, index, np.concatenate([one.best_rows for one in found]).tolist())
+        described, shown = descriptions.describe(connection, index, np.concatenate([one.best_rows for one in found]))
         texts = asked.request.focal_texts
         return [newer_first(asked, text, one, index, shown) for text, one in zip(texts, found, strict=True)], described
 
@@ -127,6 +126,7 @@ def _index(connection: Connection, asked: ParsedQuestion, agent: AgentRecord) ->
         index.reset_if_stale(agent.identity)
         index.refresh(connection, agent)
         yield index
+    index_cache.used(index)
 
 
 def likely_best(connection: Connection, asked: ParsedQuestion, agent: AgentRecord) -> AgentIndex:

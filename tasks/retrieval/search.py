@@ -33,12 +33,11 @@ class SearchResult:
 
     ranked: Ranked
     relevance: Relevance | None
-    node_ids: list[UUID]
-    #: Rows of the index that the best ones are, for the relevance's parts.
+    #: Rows of the index that the best ones are.
     best_rows: Rows
     debug: Debug
-    #: The newer memory of each that one says anew.
-    replaced: Mapping[UUID, UUID] = field(default_factory=dict)
+    #: Row → the newer memory that says it anew.
+    replaced: Mapping[int, UUID] = field(default_factory=dict)
 
 
 def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchResult]:
@@ -58,7 +57,7 @@ def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchRes
     if original:
         vectors = [query for query in queries if query is not None]
         ranked = rank_in_turn(pool, vectors, asked.weights, top_k=top_k, now=now, min_similarity=least)
-        return [_found(index, rows, one, None, debug) for one in ranked]
+        return [_found(rows, one, None, debug) for one in ranked]
     order = _within(index.access_order(), rows, index.size)
     results = []
     for text, query in zip(asked.request.focal_texts, queries, strict=True):
@@ -67,7 +66,7 @@ def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchRes
         ranked_one = rank_by(pool, measured.total[rows], kept, asked.weights, top_k=_pool_of(asked.request), now=now, order=order)
         ranked_one = _thinned(asked.request, ranked_one, index.vectors, rows)
         used = debug.model_copy(update={"relevance": "lexical"}) if query is None else debug
-        results.append(_found(index, rows, ranked_one, measured, used))
+        results.append(_found(rows, ranked_one, measured, used))
     return results
 
 
@@ -142,7 +141,7 @@ def _queries(asked: ParsedQuestion, index: AgentIndex) -> tuple[list[Float32 | N
     return list(queries), ""
 
 
-def _found(index: AgentIndex, rows: Rows, ranked: Ranked, measured: Relevance | None, debug: Debug) -> SearchResult:
+def _found(rows: Rows, ranked: Ranked, measured: Relevance | None, debug: Debug) -> SearchResult:
     best_rows = rows[ranked.kept[ranked.best]]
     total = ranked.scores.total
     if total.size:
@@ -154,28 +153,28 @@ def _found(index: AgentIndex, rows: Rows, ranked: Ranked, measured: Relevance | 
                 "max_score": float(total.max()),
             }
         )
-    return SearchResult(ranked, measured, [index.node_id(row) for row in best_rows.tolist()], best_rows, debug)
+    return SearchResult(ranked, measured, best_rows, debug)
 
 
-def newer_first(asked: ParsedQuestion, text: str, found: SearchResult, index: AgentIndex, described: Mapping[UUID, Shown]) -> SearchResult:
+def newer_first(asked: ParsedQuestion, text: str, found: SearchResult, index: AgentIndex, described: Mapping[int, Shown]) -> SearchResult:
     """The memories found for a focal text with the newer before the older and thoughts behind their evidence, cut to what was asked for."""
     request = asked.request
-    if asked.weights.mode == "stanford" or not request.newer_first or not found.node_ids:
+    if asked.weights.mode == "stanford" or not request.newer_first or not found.best_rows.size:
         return found
     # Erased meanwhile: not described, and nothing in the answer.
-    there = np.array([place for place, node_id in enumerate(found.node_ids) if node_id in described], dtype=np.intp)
+    there = np.array([place for place, row in enumerate(found.best_rows.tolist()) if row in described], dtype=np.intp)
     there, rest = there[: ordering.MOST_COMPARED], there[ordering.MOST_COMPARED :]
-    shown = [described[found.node_ids[place]] for place in there]
-    alike = index.corpus().alike(found.best_rows[there])
+    rows = found.best_rows[there]
+    shown = [described[row] for row in rows.tolist()]
+    alike = index.corpus().alike(rows)
     order, by = ordering.in_order(shown, renewal.renewed(text, shown, alike, _above_ordinary(found.ranked)[there]))
     order = order[ordering.behind_evidence([shown[place] for place in order])]
     kept = np.concatenate([there[order], rest])[: request.top_k]
-    in_answer = {found.node_ids[place] for place in kept}
-    replaced = {shown[older].node_id: shown[newer].node_id for older, newer in by.items() if shown[newer].node_id in in_answer}
+    in_answer = set(found.best_rows[kept].tolist())
+    replaced = {int(rows[older]): shown[newer].node_id for older, newer in by.items() if int(rows[newer]) in in_answer}
     return replace(
         found,
         ranked=replace(found.ranked, best=found.ranked.best[kept]),
-        node_ids=[found.node_ids[place] for place in kept],
         best_rows=found.best_rows[kept],
         replaced=replaced,
         debug=found.debug.model_copy(update={"retrieved_count": int(kept.size)}),
