@@ -556,14 +556,14 @@ class _HomeSecret(PydanticBaseSettingsSource):
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 – pydantic's interface
         return None, field_name, False
 
-    def __call__(self) -> dict[str, Any]:
+    def __call__(self) -> dict[str, object]:
         with suppress(OSError, UnicodeDecodeError):
             if found := (default_home() / SECRET_FILE).read_text(encoding="ascii").strip():
                 return {"secret_key": found}
         return {}
 
 
-def other_programs_addresses() -> dict[str, Any]:
+def other_programs_addresses() -> dict[str, object]:
     """``DATABASE_URL`` and ``REDIS_URL``, unless an embedded copy has its data in the home: it has addresses of its own when it
     runs, and whoever backs it up while it does not must not meet another program's database.
     """

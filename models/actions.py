@@ -10,12 +10,13 @@ from models.conversations import actions as conversations
 from models.conversations import commands, resources
 from models.db.actions import REGISTERED, Action
 from models.erasure import actions as erasure
-from models.growth import heartbeat_actions, schedule_actions
 from models.growth.artifacts import actions as growth_artifacts
+from models.growth.heartbeat import actions as heartbeat_actions
 from models.growth.identity import actions as identity
 from models.growth.identity import questions as identity_questions
 from models.growth.pains import actions as pains
 from models.growth.reflections import actions as self_reflections
+from models.growth.schedules import actions as schedule_actions
 from models.growth.skills import actions as growth_skills
 from models.growth.tracking import actions as tracking
 from models.growth.trajectories import actions as growth_trajectories

@@ -25,6 +25,8 @@ LAYERS = ("jiyi", "models", "tasks", "workers", "web")
 CHECKOUT = Path(__file__).resolve().parents[1]
 LARGEST = 10
 UNTYPED = "dict[str, Any]"
+#: Mappings whose values nobody uses without a check of their type: what a template shows, what becomes JSON.
+OPAQUE = ("dict[str, object]", "Mapping[str, object]")
 
 
 def figures(root: Path = CHECKOUT) -> dict[str, Any]:
@@ -42,7 +44,8 @@ def figures(root: Path = CHECKOUT) -> dict[str, Any]:
         "import_cycles": len(cycles(imports(known))),
         "modules_in_cycles": sum(map(len, cycles(imports(known)))),
         "fmt_skip": sum(module.text.count("# fmt: skip") for module in known.values()),
-        "untyped_dict_signatures": sum(map(untyped_signatures, known.values())),
+        "untyped_dict_signatures": sum(signatures_with(module, UNTYPED) for module in known.values()),
+        "opaque_dict_signatures": sum(signatures_with(module, *OPAQUE) for module in known.values()),
         "actions": None if actions is None else len(actions.found),
         "actions_without_audit": None if actions is None else len(actions.without_audit()),
         "doors": dict.fromkeys(("rpc", "rest", "admin", "cli")) if actions is None else actions.doors(),
@@ -55,9 +58,10 @@ def modules_by_folder(root: Path, known: dict[str, Module]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def untyped_signatures(module: Module) -> int:
-    """Functions that take or return a ``dict[str, Any]``."""
-    return sum(UNTYPED in ast.unparse(hint) for node in ast.walk(module.tree) if isinstance(node, Function) for hint in [_hints(node)])
+def signatures_with(module: Module, *types: str) -> int:
+    """Functions that take or give one of these types."""
+    hints = (ast.unparse(_hints(node)) for node in ast.walk(module.tree) if isinstance(node, Function))
+    return sum(any(one in hint for one in types) for hint in hints)
 
 
 def _hints(function: Function) -> ast.Tuple:

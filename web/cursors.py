@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from jiyi.errors import InvalidRequest
 from jiyi.protocol.events import unstorable
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 #: What PostgreSQL's ``integer`` holds.
 Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
@@ -27,6 +29,17 @@ KEYWORD: TypeAdapter[tuple[Number, str, str]] = TypeAdapter(tuple[Number, str, s
 
 def encode(*place: Any) -> str:
     return base64.urlsafe_b64encode(to_json(place)).decode().rstrip("=")
+
+
+def following(rows: Sequence[R], limit: int, place: Callable[[R], tuple[Any, ...]]) -> str | None:
+    """The cursor behind a page of rows; None if it was the last one."""
+    return encode(*place(rows[-1])) if len(rows) == limit else None
+
+
+def only(cursor: str, form: TypeAdapter[tuple[T]]) -> T | None:
+    """The place of a list that is ordered by one value. Raises as :func:`decode`."""
+    place = decode(cursor, form)
+    return None if place is None else place[0]
 
 
 def decode(cursor: str, form: TypeAdapter[T]) -> T | None:

@@ -41,7 +41,7 @@ LOOK_SECONDS = 1.0
 
 
 class _Task(WSGITask):  # type: ignore[misc]  # waitress has no types
-    def get_environment(self) -> dict[str, Any]:
+    def get_environment(self) -> dict[str, object]:
         environment: dict[str, Any] = super().get_environment()
         environment[CONNECTION] = self.channel
         return environment

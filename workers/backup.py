@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from jiyi.cli import output
 from jiyi.cli.shell import Session, tell
@@ -49,11 +48,11 @@ def main(arguments: list[str] | None = None) -> int:
     if options.json:
         output.document(done)
     else:
-        output.line(text)
+        output.line(str(text))
     return 0
 
 
-def back_up(path: Path | None) -> dict[str, Any]:
+def back_up(path: Path | None) -> dict[str, object]:
     """Without a path the oldest of too many backups go."""
     with database():
         made = backups.make(path, keep=get_settings().backup_keep if path is None else None)
@@ -66,7 +65,7 @@ def back_up(path: Path | None) -> dict[str, Any]:
     }
 
 
-def restore(path: Path, *, force: bool) -> dict[str, Any]:
+def restore(path: Path, *, force: bool) -> dict[str, object]:
     """The backup may be older than this code: what is restored is brought up to date."""
     backups.verify(path)  # before a database is started, or made
     if (made_by := backups.revision(path)) not in revisions():

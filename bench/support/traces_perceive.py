@@ -152,7 +152,7 @@ def _tick(group: str, trace: Mapping[str, Any], step: Mapping[str, Any], *, stan
     run_until_idle(STRENGTHEN, strengthen)
     run_until_idle(ACCUMULATE, accumulate)
     stored = {node["node_id"] for node in _nodes(group, step)}
-    return [item["event_id"] for item in made if item["event_id"] in stored and item.get("node_type") != "chat"]
+    return [UUID(str(item["event_id"])) for item in made if item["event_id"] in stored and item.get("node_type") != "chat"]
 
 
 def _differences(group: str, step: Mapping[str, Any], returned: list[UUID], asked: list[tuple[str, str]]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 import typer
@@ -16,7 +16,7 @@ from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError
 from jiyi.polling import poll
-from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureRows, ErasureState
+from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureReport, ErasureRows, ErasureState
 from jiyi.protocol.queries import DEFAULT_PAGE
 
 #: Seconds that the command waits: a worker that died is waited for until its last report expires.
@@ -130,7 +130,7 @@ def _print_state(state: ErasureState) -> None:
     output.line(f"{state.erasure_id} {state.state}, report sha256 {state.report['sha256']}")
 
 
-def report_table(report: dict[str, Any]) -> Table:
+def report_table(report: ErasureReport) -> Table:
     """Where something was erased, changed or looked through, and how much."""
     looked = report["looked_through"]
     columns = ["erased", "changed", "looked through", "left"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -23,6 +23,8 @@ T = TypeVar("T")
 W = TypeVar("W")
 
 Id = UUID | str
+#: Name → request, result, queue (``jiyi.protocol.*.catalogue``).
+Commands = Mapping[str, tuple[type[BaseModel], type[BaseModel], str]]
 
 
 class Calls:
@@ -86,6 +88,13 @@ class Namespace(Generic[W]):
         """The result of an action that only reads."""
         return self._of(call_of(self._group, action, request, timeout, queue, reads=True), result)
 
+    def _command(self, commands: Commands, name: str, timeout: float | None, fields: Mapping[str, Any]) -> Steps[BaseModel]:
+        """The result of one of a catalogue's commands. Raises :class:`InvalidRequest` if it has none of that name."""
+        if name not in commands:
+            raise InvalidRequest([f"name: no command {name!r}"])
+        request, result, queue = commands[name]
+        return self._act(name, checked(request, **fields), result, timeout, queue=queue)
+
     def _answer(self, task: str, queue: str, request: BaseModel, result: type[R], timeout: float | None) -> Steps[R]:
         """What a Celery task that replies answers to a request that names its group."""
         body = request.model_dump(mode="json", exclude_none=True)
@@ -121,7 +130,7 @@ def checked(model: type[M], **fields: Any) -> M:
         raise InvalidRequest(problems_of(error, model)) from None
 
 
-def _body(group: str, request: BaseModel) -> dict[str, Any]:
+def _body(group: str, request: BaseModel) -> dict[str, object]:
     return {"group_id": group, **request.model_dump(mode="json", exclude_none=True)}
 
 

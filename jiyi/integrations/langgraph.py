@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypedDict, TypeVar
 
 from langgraph.store.base import (
     BaseStore,
@@ -140,7 +141,7 @@ def _write(op: PutOp, fields: tuple[str, ...] | None) -> wire.ItemWrite:
     return checked(wire.ItemWrite, namespace=list(op.namespace), key=op.key, value=value, texts=texts, ttl_minutes=op.ttl)
 
 
-def _texts(value: dict[str, Any], index: Any, fields: tuple[str, ...] | None) -> list[str]:
+def _texts(value: Mapping[str, object], index: Any, fields: tuple[str, ...] | None) -> list[str]:
     """What an item is found by, cut to what the service takes."""
     if fields is None or index is False:
         return []
@@ -149,7 +150,17 @@ def _texts(value: dict[str, Any], index: Any, fields: tuple[str, ...] | None) ->
     return [text[: wire.MAX_TEXT_CHARS] for text in texts if text][: wire.MAX_TEXTS]
 
 
-def _told(item: wire.Item) -> dict[str, Any]:
+class _Kept(TypedDict):
+    """What LangGraph's items have."""
+
+    namespace: tuple[str, ...]
+    key: str
+    value: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+
+
+def _told(item: wire.Item) -> _Kept:
     return {
         "namespace": tuple(item.namespace),
         "key": item.key,

@@ -58,7 +58,7 @@ def observations(
     bandwidth: int = ATT_BANDWIDTH,
     retention: int = RETENTION,
     stanford: bool = False,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Arguments of ``Client.observe_many`` for what comes to attention.
 
     An event in which the agent itself (``subject`` is ``agent_id``) chats with somebody comes after the memory of the
@@ -77,7 +77,7 @@ def observations(
     return made
 
 
-def _event(agent_id: str, item: Seen, *, retention: int, stanford: bool) -> dict[str, Any]:
+def _event(agent_id: str, item: Seen, *, retention: int, stanford: bool) -> dict[str, object]:
     name = last_segment(item.subject)
     if item.predicate:
         predicate, object_, what = item.predicate, item.object or "", item.description or item.object or ""

@@ -114,7 +114,7 @@ def left_out(memory: Memory) -> list[str]:
     return what_fits(memory.nodes)[1]
 
 
-def _observation(node: Mapping[str, Any], memory: Memory, group_id: str, agent_id: str, embedding_model: str | None) -> dict[str, Any]:
+def _observation(node: Mapping[str, Any], memory: Memory, group_id: str, agent_id: str, embedding_model: str | None) -> dict[str, object]:
     key = node["embedding_key"]
     vector = memory.vectors.get(key)
     filling = node.get("filling") or []

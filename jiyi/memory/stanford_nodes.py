@@ -17,7 +17,7 @@ LEAST_POIGNANCY, MOST_POIGNANCY = 1, 10
 MAX_SHOWN_CHARS = 40
 
 
-def what_fits(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+def what_fits(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, object]], list[str]]:
     """The nodes as far as they can be stored, and a sentence for each value, or node, that is left out.
 
     What is missing or of another type than the original writes stays as it is, to be refused by name.
@@ -29,7 +29,7 @@ def what_fits(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]],
     return kept, left_out
 
 
-def _fitting(node: Mapping[str, Any], empty: set[str], left_out: list[str]) -> dict[str, Any]:
+def _fitting(node: Mapping[str, Any], empty: set[str], left_out: list[str]) -> dict[str, object]:
     made = dict(node)
 
     def note(what: str) -> None:

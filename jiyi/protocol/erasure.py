@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypedDict
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
@@ -83,6 +83,52 @@ class ErasuresQuery(Request):
 
     before: UUID | None = None
     limit: PageSize = DEFAULT_PAGE
+
+
+class LookedThrough(TypedDict):
+    """Rows by table, keys of Valkey, log files."""
+
+    tables: dict[str, int]
+    keys: int
+    log_files: int
+
+
+class BackupsLeft(TypedDict):
+    """Backups that still hold what was erased; hours until the last has gone by itself, None: it stays."""
+
+    folder: str
+    holding_it: int
+    gone_after_hours: int | None
+
+
+class ErasureReport(TypedDict, total=False):
+    """What proves an erasure: where something was erased, changed or looked through, and what is left."""
+
+    erasure_id: str
+    group_id: str
+    kind: str
+    #: Hashes of the names.
+    names: list[str]
+    #: Rows by table.
+    erased: dict[str, int]
+    scrubbed: dict[str, int]
+    #: Of each kind of key, lines of logs, backups.
+    valkey: dict[str, int]
+    logs: dict[str, int]
+    backups: dict[str, int]
+    agents: int
+    #: What each retrieval worker dropped.
+    workers: dict[str, dict[str, int]]
+    looked_through: LookedThrough
+    #: Table → why not.
+    not_looked_through: dict[str, str]
+    left: int
+    places: dict[str, list[str]]
+    backups_left: BackupsLeft
+    seconds: float
+    at: str
+    #: Of the report without it.
+    sha256: str
 
 
 class ErasureState(BaseModel):

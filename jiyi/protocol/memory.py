@@ -59,7 +59,7 @@ class ConfigureAgent(AgentSettings):
     agent_id: Name
 
     @model_serializer
-    def _as_given(self) -> dict[str, Any]:
+    def _as_given(self) -> dict[str, object]:
         """A null has to be sent, what was not given must not be."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 

@@ -14,12 +14,13 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import pybreaker
 import redis
 
 from jiyi.once import once_each
+from jiyi.protocol.providers import BreakerState
 from jiyi.settings import get_settings
 
 T = TypeVar("T")
@@ -79,12 +80,10 @@ def note_error(name: str, message: str) -> None:
         return  # only the display misses it
 
 
-def read_state(name: str, reset_seconds: float = RESET_SECONDS) -> dict[str, Any]:
-    """``state`` (``closed``, ``open``, ``half-open``, or ``unknown`` without Valkey), failures in a row, the time it
-    opens again, and the last error with its time. Changes nothing.
-    """
+def read_state(name: str, reset_seconds: float = RESET_SECONDS) -> BreakerState:
+    """How a breaker stands, and what failed last. Changes nothing."""
     client = _valkey()
-    unknown = {"state": "unknown", "failures": None, "until": None, "last_error": None, "last_error_at": None}
+    unknown = BreakerState(state="unknown")
     if client is None:
         return unknown
     prefix = _prefix(name)
@@ -97,13 +96,7 @@ def read_state(name: str, reset_seconds: float = RESET_SECONDS) -> dict[str, Any
     last = json.loads(error) if error else {}
     shown = state.decode() if isinstance(state, bytes) else CLOSED
     until = datetime.fromtimestamp(int(opened), UTC) + timedelta(seconds=reset_seconds) if opened and shown == "open" else None
-    return {
-        "state": shown,
-        "failures": int(failures or 0),
-        "until": None if until is None else until.isoformat(),
-        "last_error": last.get("error"),
-        "last_error_at": last.get("at"),
-    }
+    return BreakerState(state=shown, failures=int(failures or 0), until=until, last_error=last.get("error"), last_error_at=last.get("at"))
 
 
 def states() -> dict[str, str]:

@@ -55,7 +55,7 @@ class Provider:
         self._unavailable = unavailable
         self._reset_seconds = reset_seconds
 
-    def embeddings(self, body: Mapping[str, Any], patience: Patience) -> dict[str, Any]:
+    def embeddings(self, body: Mapping[str, Any], patience: Patience) -> dict[str, object]:
         """The JSON object that ``POST …/embeddings`` answers.
 
         Raises:
@@ -63,11 +63,11 @@ class Provider:
         """
         return self._post("/embeddings", body, patience)
 
-    def chat(self, body: Mapping[str, Any], patience: Patience) -> dict[str, Any]:
+    def chat(self, body: Mapping[str, Any], patience: Patience) -> dict[str, object]:
         """The JSON object that ``POST …/chat/completions`` answers. Raises as :meth:`embeddings`."""
         return self._post("/chat/completions", body, patience)
 
-    def _post(self, path: str, body: Mapping[str, Any], patience: Patience) -> dict[str, Any]:
+    def _post(self, path: str, body: Mapping[str, Any], patience: Patience) -> dict[str, object]:
         endpoint = self.endpoint
         if endpoint.api_key is None and endpoint.preset.needs_key:
             raise self._unavailable(f"{endpoint.spec.vendor} needs a key: set {endpoint.key_names}")
@@ -87,12 +87,12 @@ class Provider:
         breakers.note_error(endpoint.breaker, str(failure))
         raise failure
 
-    def _try(self, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    def _try(self, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, object]:
         return breakers.call(
             self.endpoint.breaker, lambda: self._ask(path, body, seconds), blameless=is_request_at_fault, reset_seconds=self._reset_seconds
         )
 
-    def _ask(self, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    def _ask(self, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, object]:
         key = self.endpoint.api_key
         client = _client(self.endpoint.base_url, NO_KEY if key is None else key.get_secret_value(), bool(self.endpoint.tenant))
         create = client.embeddings if path == "/embeddings" else client.chat.completions
@@ -114,7 +114,7 @@ class Provider:
 
     def _why_open(self) -> str:
         seen = breakers.read_state(self.endpoint.breaker, self._reset_seconds)
-        last = f"; the last: {seen['last_error']}" if seen["last_error"] else ""
+        last = f"; the last: {seen.last_error}" if seen.last_error else ""
         return f"{self.endpoint.spec.vendor} is not asked for {self._reset_seconds:g} s after {breakers.FAIL_MAX} failures in a row{last}"
 
 
@@ -133,7 +133,7 @@ def _client(base_url: str, api_key: str, public_only: bool) -> openai.OpenAI:
     return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client)
 
 
-def _json_object(content: bytes) -> dict[str, Any]:
+def _json_object(content: bytes) -> dict[str, object]:
     try:
         found = json.loads(content)
     except ValueError:  # includes bytes that are no text

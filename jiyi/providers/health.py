@@ -74,8 +74,8 @@ def _at(endpoint: Endpoint) -> tuple[ProviderState, str]:
 
 def _by(breaker: str, who: str) -> tuple[ProviderState, str]:
     known = breakers.read_state(breaker)
-    if known["state"] == "unknown":
+    if known.state == "unknown":
         return "unknown", f"{who}: Valkey is away"
-    if known["state"] != breakers.CLOSED or known["failures"]:
-        return "failing", f"{who}: {known['last_error'] or 'the last call failed'}"
+    if known.state != breakers.CLOSED or known.failures:
+        return "failing", f"{who}: {known.last_error or 'the last call failed'}"
     return "ok", who

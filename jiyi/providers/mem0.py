@@ -28,7 +28,7 @@ class Mem0:
     def _whose(self) -> dict[str, str]:
         return {name: value for name, value in (("user_id", self.user_id), ("agent_id", self.agent_id)) if value is not None}
 
-    def search(self, query: str, top_k: int, threshold: float) -> list[dict[str, Any]]:
+    def search(self, query: str, top_k: int, threshold: float) -> list[dict[str, object]]:
         """What it has that fits: of the user or of the agent. ``threshold`` below 0: no limit.
 
         Raises:

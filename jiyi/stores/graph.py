@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 from uuid import uuid4
 
 import yaml
@@ -37,7 +37,14 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def read_graph(text: str, variables: Mapping[str, str] | None = None) -> dict[str, Any]:
+class Declarations(TypedDict):
+    """What a graph's file declares; not checked yet."""
+
+    memory: list[Mapping[str, Any]]
+    nodes: list[Mapping[str, Any]]
+
+
+def read_graph(text: str, variables: Mapping[str, str] | None = None) -> Declarations:
     """A graph's file with ``${VAR}`` filled in from ``variables`` (the environment, unless given).
 
     Raises:
@@ -54,7 +61,7 @@ def read_graph(text: str, variables: Mapping[str, str] | None = None) -> dict[st
     inner = found.get("graph")
     whole = inner if isinstance(inner, dict) else found
     given = os.environ if variables is None else variables
-    return {key: _filled(whole.get(key) or [], given, key) for key in ("memory", "nodes")}
+    return Declarations(memory=_filled(whole.get("memory") or [], given, "memory"), nodes=_filled(whole.get("nodes") or [], given, "nodes"))
 
 
 def _filled(value: Any, variables: Mapping[str, str], path: str) -> Any:
@@ -76,7 +83,7 @@ def _filled(value: Any, variables: Mapping[str, str], path: str) -> Any:
     return value
 
 
-def _node(node: Mapping[str, Any]) -> dict[str, Any]:
+def _node(node: Mapping[str, Any]) -> dict[str, object]:
     config = node.get("config")
     kept = {key: node[key] for key in ("id", "memories", "memory") if key in node}
     if isinstance(config, Mapping):

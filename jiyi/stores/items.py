@@ -34,7 +34,7 @@ def said(inputs_text: str, given: Snapshot | None, output: Snapshot | None) -> s
     return next((text.strip() for text in texts if text.strip()), "")
 
 
-def metadata_of(role: str, inputs_text: str, attached: Sequence[AttachmentNote], content_length: int | None = None) -> dict[str, Any]:
+def metadata_of(role: str, inputs_text: str, attached: Sequence[AttachmentNote], content_length: int | None = None) -> dict[str, object]:
     """Who said it, the beginning of what went in, what was attached (DA-24)."""
     noted: dict[str, Any] = {"agent_role": role, "input_preview": inputs_text[:PREVIEW_CHARS]}
     if content_length is not None:

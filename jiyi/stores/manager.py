@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from jiyi.errors import JiyiError
 from jiyi.protocol.stores.asking import LogOperation, OperationType, StoreUse
@@ -32,6 +32,13 @@ class StoreFailed(JiyiError):  # noqa: N818 – named after what it is about
     code = "store_failed"
 
 
+class ForThinking(TypedDict):
+    """A text and the blocks that came with it."""
+
+    text: str
+    blocks: list[dict[str, Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class Retrieved:
     """What a node gets of its stores."""
@@ -48,7 +55,7 @@ class Retrieved:
         return [one.score for one in self.items]
 
     @property
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> ForThinking:
         """For thinking before or after an answer: the text, and the blocks that came with it, attachments included (DA-18)."""
         snapshots = [snapshot for one in self.items for snapshot in (one.hit.item.input_snapshot, one.hit.item.output_snapshot)]
         return {"text": self.text or "", "blocks": [block.model_dump() for one in snapshots if one is not None for block in one.blocks]}

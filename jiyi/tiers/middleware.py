@@ -94,7 +94,7 @@ class MemoryMiddleware:
 
 def event_of(
     node_id: str, output: Any, *, group_id: str, session_id: str | None = None, agent_id: str | None = None, **fields: Any
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """The ``node.executed`` event of an output; None if it has no text (CN-17).
 
     The node's id is in the event itself: the original adds it to the metadata after they are written (CN-18). A text is
@@ -126,7 +126,7 @@ def event_of(
     return event.model_dump(mode="json", exclude_none=True)
 
 
-def _confidence(metadata: dict[str, Any]) -> float | None:
+def _confidence(metadata: Mapping[str, object]) -> float | None:
     """Taken out of the metadata if it is one; 85 for 85 % stays there, and the output counts as unscored (K-14)."""
     for name in _CONFIDENCE:
         value = metadata.get(name)
@@ -136,7 +136,7 @@ def _confidence(metadata: dict[str, Any]) -> float | None:
     return None
 
 
-def _kept(metadata: dict[str, Any]) -> dict[str, Any]:
+def _kept(metadata: Mapping[str, object]) -> dict[str, object]:
     try:
         kept = small_enough(metadata)
         to_json(kept)

@@ -5,7 +5,7 @@ The table is the whole service's: use it within ``whole_service()``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -120,7 +120,7 @@ def record(connection: Connection, name: str | None, action: str, **details: Any
     audit.record(connection, group_id=None, actor=who, action=action, target=who, **details)
 
 
-def _user(connection: Connection, statement: TextClause, parameters: dict[str, Any]) -> User | None:
+def _user(connection: Connection, statement: TextClause, parameters: Mapping[str, object]) -> User | None:
     row = connection.execute(statement, parameters).one_or_none()
     if row is None:
         return None

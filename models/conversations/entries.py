@@ -8,7 +8,8 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-from sqlalchemy import Connection, text
+from sqlalchemy import Boolean, Connection, Uuid, any_, bindparam, func, or_, select, text
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DBAPIError
 from uuid6 import uuid7
 
@@ -20,6 +21,7 @@ from jiyi.text.budget import cut_to_tokens
 from jiyi.text.digests import content_digest
 from jiyi.text.words import keywords_ranked
 from models.memory.inbox import Stored, store
+from models.memory.tables import MemoryNode
 
 #: Tokens of what is made of a deeper level where one is missing; keywords of an abstract.
 OVERVIEW_TOKENS, ABSTRACT_WORDS = 200, 5
@@ -68,7 +70,7 @@ def page(connection: Connection, group_id: str, agent_id: str, after: int, limit
 
 def below(connection: Connection, group_id: str, uri: str, limit: int) -> list[MemoryEntry]:
     """What is in force at an address or below it, newest first."""
-    return _entries(connection.execute(_BELOW, {**_place(group_id, uri), "limit": limit}))
+    return _entries(connection.execute(_NEWEST, {**_place(group_id, uri), "limit": limit}))
 
 
 def ids_below(connection: Connection, group_id: str, uri: str) -> list[UUID]:
@@ -148,7 +150,7 @@ def _parts(uri: MemoryUri) -> tuple[str, ...]:
     return (uri.agent_id, *([] if uri.kind is None else [uri.kind]), *uri.path)
 
 
-def _place(group_id: str, uri: str) -> dict[str, Any]:
+def _place(group_id: str, uri: str) -> dict[str, object]:
     """What an address and all below it are found by; the agent is always named (ZC-26)."""
     place = parse_uri(uri)
     exact = uri_of(*_parts(place))
@@ -183,25 +185,29 @@ def _entries(rows: Any) -> list[MemoryEntry]:
     ]
 
 
-_COLUMNS = """
-    node_id, node_count, agent_id, kind, uri, description, keywords, poignancy, created_at, session_id, abstract, overview,
-    superseded_by, superseded_at, provenance
-"""
-_SELECT = f"SELECT {_COLUMNS} FROM memory_nodes WHERE group_id = :group AND kind IS NOT NULL"  # noqa: S608 – our own names; values are parameters
-_IN_FORCE = "superseded_at IS NULL AND archived_at IS NULL"
-_HERE = "agent_id = :agent AND (:all OR uri = :uri OR starts_with(uri, :prefix))"
-_ONE = text(f"{_SELECT} AND node_id = :id")
-_SOME = text(f"{_SELECT} AND node_id = ANY(:ids)")
-_PAGE = text(f"{_SELECT} AND agent_id = :agent AND node_count > :after ORDER BY node_count LIMIT :limit")
-_BELOW = text(f"{_SELECT} AND {_HERE} AND {_IN_FORCE} ORDER BY node_count DESC LIMIT :limit")
-_IDS_BELOW = text(f"SELECT node_id FROM memory_nodes WHERE group_id = :group AND kind IS NOT NULL AND {_HERE}")  # noqa: S608 – our own names; values are parameters
-_COUNT = text("SELECT count(*) FROM memory_nodes WHERE group_id = :group AND agent_id = :agent")
+_N = MemoryNode
+_COLUMNS = (
+    *(_N.node_id, _N.node_count, _N.agent_id, _N.kind, _N.uri, _N.description, _N.keywords, _N.poignancy, _N.created_at),
+    *(_N.session_id, _N.abstract, _N.overview, _N.superseded_by, _N.superseded_at, _N.provenance),
+)
+_OF_GROUP = (_N.group_id == bindparam("group"), _N.kind.is_not(None))
+_IN_FORCE = (_N.superseded_at.is_(None), _N.archived_at.is_(None))
+_HERE = (
+    _N.agent_id == bindparam("agent"),
+    or_(bindparam("all", type_=Boolean), _N.uri == bindparam("uri"), func.starts_with(_N.uri, bindparam("prefix"))),
+)
+_SELECT = select(*_COLUMNS).where(*_OF_GROUP)
+_NEWEST = _SELECT.where(*_HERE, *_IN_FORCE).order_by(_N.node_count.desc()).limit(bindparam("limit"))
+_ONE = _SELECT.where(_N.node_id == bindparam("id"))
+_SOME = _SELECT.where(_N.node_id == any_(bindparam("ids", type_=ARRAY(Uuid))))
+_PAGE = (
+    _SELECT.where(_N.agent_id == bindparam("agent"), _N.node_count > bindparam("after")).order_by(_N.node_count).limit(bindparam("limit"))
+)
+_IDS_BELOW = select(_N.node_id).where(*_OF_GROUP, *_HERE)
+_COUNT = select(func.count()).select_from(_N).where(_N.group_id == bindparam("group"), _N.agent_id == bindparam("agent"))
 _LIMIT = text("SELECT set_config('statement_timeout', :timeout, true)")
-_GREP = text(f"{_SELECT} AND {_HERE} AND {_IN_FORCE} AND description ~ :pattern ORDER BY node_count DESC LIMIT :limit")
-_COUNTS = text(f"""
-    SELECT uri, count(*) AS memories FROM memory_nodes
-    WHERE group_id = :group AND kind IS NOT NULL AND {_HERE} AND {_IN_FORCE} GROUP BY uri ORDER BY uri
-""")  # noqa: S608 – our own names; values are parameters
+_GREP = _NEWEST.where(_N.description.regexp_match(bindparam("pattern")))
+_COUNTS = select(_N.uri, func.count().label("memories")).where(*_OF_GROUP, *_HERE, *_IN_FORCE).group_by(_N.uri).order_by(_N.uri)
 _AT = text("""
     SELECT node_id FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND uri = :uri AND content_hash = :hash
       AND superseded_at IS NULL ORDER BY node_count LIMIT 1

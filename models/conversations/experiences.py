@@ -5,15 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import Connection, bindparam, select
 
 from jiyi.conversations.stored.experiences import StoredExperience, merged, pattern_hash, text_of
 from jiyi.conversations.stored.memories import Source, experience_event
 from jiyi.conversations.types import ExtractedExperience
 from models.conversations import extractions
+from models.conversations.tables import Experience
+from models.db.rows import columns, upsert
 from models.memory.agents import AgentName
 from models.memory.inbox import Stored, store
+from models.memory.tables import MemoryNode
 
 
 def keep(connection: Connection, name: AgentName, told: ExtractedExperience, source: Source, now: datetime) -> Stored:
@@ -31,7 +33,8 @@ def keep(connection: Connection, name: AgentName, told: ExtractedExperience, sou
     node_id = _in_force(connection, name, event.payload.uri, text_of(made)) or event.event_id
     if row is not None and row.node_id != node_id:
         extractions.supersede(connection, name, [row.node_id], node_id, turns=False)
-    connection.execute(_SAVE, _whose(name) | made.model_dump() | {"hash": key, "node": node_id, "now": now})
+    whose = {"group_id": name[0], "agent_id": name[1], "pattern_hash": key, "node_id": node_id}
+    connection.execute(_SAVE, {**whose, **made.model_dump(), "created_at": now, "updated_at": now})
     return stored
 
 
@@ -56,18 +59,16 @@ def _whose(name: AgentName) -> dict[str, object]:
     return {"group": name[0], "agent": name[1]}
 
 
-_COLUMNS = ", ".join(StoredExperience.model_fields)
-_VALUES = ", ".join(f":{name}" for name in StoredExperience.model_fields)
-_OF_AGENT = "group_id = :group AND agent_id = :agent"
-_FIND = text(f"SELECT node_id, {_COLUMNS} FROM experiences WHERE {_OF_AGENT} AND pattern_hash = :hash FOR UPDATE")  # noqa: S608 – our own names; values are parameters
-_ALL = text(f"SELECT {_COLUMNS} FROM experiences WHERE {_OF_AGENT} ORDER BY reuse_count DESC, updated_at DESC LIMIT :limit")  # noqa: S608 – our own names; values are parameters
-_AT = text(f"""
-    SELECT node_id FROM memory_nodes WHERE {_OF_AGENT} AND uri = :uri AND description = :content AND superseded_at IS NULL LIMIT 1
-""")  # noqa: S608 – our own names; values are parameters
-_TURNS = text(f"SELECT filling FROM memory_nodes WHERE {_OF_AGENT} AND node_id = :id")  # noqa: S608 – our own names; values are parameters
-_SAVE = text(f"""
-    INSERT INTO experiences (group_id, agent_id, pattern_hash, node_id, {_COLUMNS}, created_at, updated_at)
-    VALUES (:group, :agent, :hash, :node, {_VALUES}, :now, :now)
-    ON CONFLICT (group_id, agent_id, pattern_hash) DO UPDATE SET node_id = excluded.node_id, updated_at = excluded.updated_at,
-        {", ".join(f"{name} = excluded.{name}" for name in StoredExperience.model_fields)}
-""").bindparams(bindparam("solution_steps", type_=JSONB))  # noqa: S608 – our own names; values are parameters
+_FIELDS = columns(StoredExperience, Experience)
+_OF_AGENT = (Experience.group_id == bindparam("group"), Experience.agent_id == bindparam("agent"))
+_MEMORY_OF_AGENT = (MemoryNode.group_id == bindparam("group"), MemoryNode.agent_id == bindparam("agent"))
+_FIND = select(Experience.node_id, *_FIELDS).where(*_OF_AGENT, Experience.pattern_hash == bindparam("hash")).with_for_update()
+_ALL = select(*_FIELDS).where(*_OF_AGENT).order_by(Experience.reuse_count.desc(), Experience.updated_at.desc()).limit(bindparam("limit"))
+_AT = (
+    select(MemoryNode.node_id)
+    .where(*_MEMORY_OF_AGENT, MemoryNode.uri == bindparam("uri"), MemoryNode.description == bindparam("content"))
+    .where(MemoryNode.superseded_at.is_(None))
+    .limit(1)
+)
+_TURNS = select(MemoryNode.filling).where(*_MEMORY_OF_AGENT, MemoryNode.node_id == bindparam("id"))
+_SAVE = upsert(Experience, "node_id", "updated_at", *StoredExperience.model_fields)

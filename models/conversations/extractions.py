@@ -115,28 +115,28 @@ def sessions_of(turns: Sequence[StoredTurn]) -> dict[str, list[StoredTurn]]:
     return found
 
 
-_OF_AGENT = "n.group_id = :group AND n.agent_id = :agent"
-_TURN = "n.node_id, n.node_count, n.session_id, n.provenance ->> 'role', n.subject, n.description, n.created_at"
-_IS_TURN = "n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL"
-_FACT = "n.kind IN ('preference', 'knowledge') AND n.superseded_at IS NULL AND n.archived_at IS NULL"
-
 _CURSOR = text("SELECT extracted_to FROM extraction_cursors WHERE group_id = :group AND agent_id = :agent")
 _MOVE = text("""
     INSERT INTO extraction_cursors AS c (group_id, agent_id, extracted_to, last_run_at)
     VALUES (:group, :agent, :to, clock_timestamp())
     ON CONFLICT (group_id, agent_id) DO UPDATE SET extracted_to = :to, last_run_at = clock_timestamp() WHERE c.extracted_to = :seen
 """)
-_NEW = text(f"""
-    SELECT {_TURN} FROM memory_nodes n WHERE {_OF_AGENT} AND {_IS_TURN} AND n.node_count > :after ORDER BY n.node_count LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
-_CONTEXT = text(f"""
-    SELECT {_TURN} FROM memory_nodes n
-    WHERE {_OF_AGENT} AND {_IS_TURN} AND n.session_id = :session AND n.node_count < :before ORDER BY n.node_count DESC LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
-_KNOWN = text(f"""
+_NEW = text("""
+    SELECT n.node_id, n.node_count, n.session_id, n.provenance ->> 'role', n.subject, n.description, n.created_at FROM memory_nodes n
+    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
+      AND n.node_count > :after ORDER BY n.node_count LIMIT :limit
+""")
+_CONTEXT = text("""
+    SELECT n.node_id, n.node_count, n.session_id, n.provenance ->> 'role', n.subject, n.description, n.created_at FROM memory_nodes n
+    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
+      AND n.session_id = :session AND n.node_count < :before ORDER BY n.node_count DESC LIMIT :limit
+""")
+_KNOWN = text("""
     SELECT n.node_id, n.description, n.subject, n.predicate, coalesce((n.provenance ->> 'single_valued')::boolean, false) AS single
-    FROM memory_nodes n WHERE {_OF_AGENT} AND {_FACT} ORDER BY n.node_count DESC LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
+    FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent
+      AND n.kind IN ('preference', 'knowledge') AND n.superseded_at IS NULL AND n.archived_at IS NULL
+    ORDER BY n.node_count DESC LIMIT :limit
+""")
 _INJECTED = text("""
     SELECT DISTINCT n.description FROM (
         SELECT unnest(node_ids) AS node_id FROM injections
@@ -144,29 +144,31 @@ _INJECTED = text("""
     ) AS i JOIN memory_nodes n USING (node_id) WHERE n.group_id = :group AND n.kind IS DISTINCT FROM 'session'
 """)
 # Under the agent's lock. Of equally old ones the one that came last stays.
-_SAME_ATTRIBUTE = text(f"""
+_SAME_ATTRIBUTE = text("""
     WITH these AS (
         SELECT n.node_id, n.created_at, n.node_count,
             row_number() OVER (ORDER BY n.created_at > :now, n.created_at DESC, n.node_count DESC) AS place
         FROM memory_nodes n JOIN memory_nodes m
             ON m.group_id = n.group_id AND m.node_id = :node AND m.subject = n.subject AND m.predicate = n.predicate
-        WHERE {_OF_AGENT} AND {_FACT}
+        WHERE n.group_id = :group AND n.agent_id = :agent
+          AND n.kind IN ('preference', 'knowledge') AND n.superseded_at IS NULL AND n.archived_at IS NULL
     ), last AS (SELECT node_id, created_at FROM these WHERE place = 1)
     UPDATE memory_nodes o SET superseded_by = last.node_id, superseded_at = last.created_at, changed_xid = pg_current_xact_id()
     FROM these, last WHERE o.group_id = :group AND o.node_id = these.node_id AND these.place > 1
-""")  # noqa: S608 – our own names; values are parameters
-_SUPERSEDE = text(f"""
+""")
+_SUPERSEDE = text("""
     UPDATE memory_nodes n SET superseded_by = m.node_id, superseded_at = m.created_at, changed_xid = pg_current_xact_id()
-    FROM memory_nodes m WHERE {_OF_AGENT} AND n.node_id = ANY(:ids) AND m.group_id = n.group_id AND m.node_id = :by
+    FROM memory_nodes m WHERE n.group_id = :group AND n.agent_id = :agent
+      AND n.node_id = ANY(:ids) AND m.group_id = n.group_id AND m.node_id = :by
       AND n.kind <> 'session' AND n.superseded_at IS NULL
       AND (:whenever OR n.created_at <= m.created_at OR n.created_at > clock_timestamp())
-""")  # noqa: S608 – our own names; values are parameters
+""")
 # A turn that the newer memory rests on, too, says what holds.
-_TURNS_OF_SUPERSEDED = text(f"""
+_TURNS_OF_SUPERSEDED = text("""
     UPDATE memory_nodes n SET superseded_by = o.superseded_by, superseded_at = o.superseded_at, changed_xid = pg_current_xact_id()
     FROM memory_nodes o JOIN memory_nodes b ON b.group_id = o.group_id AND b.node_id = o.superseded_by
-    WHERE {_OF_AGENT} AND n.kind = 'session' AND n.superseded_at IS NULL
+    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.superseded_at IS NULL
       AND o.group_id = :group AND o.agent_id = :agent AND o.kind <> 'session'
       AND (o.superseded_by = ANY(:by) OR o.node_id = ANY(:by))
       AND o.filling ? n.node_id::text AND NOT b.filling ? n.node_id::text
-""")  # noqa: S608 – our own names; values are parameters
+""")

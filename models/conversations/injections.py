@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -49,7 +49,7 @@ def note(
     intent: str,
     tokens: int,
     node_ids: Sequence[UUID],
-    reasons: Sequence[dict[str, Any]],
+    reasons: Sequence[Mapping[str, object]],
 ) -> UUID:
     """Note what was injected, and that its experiences were used again; drops the oldest notes. Returns the note's id."""
     injection_id = uuid7()

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, select
 
 from jiyi.conversations.stored.profiles import Profile, merged
 from jiyi.conversations.types import ProfileSignals
+from models.conversations.tables import UserProfile
+from models.db.rows import columns, upsert
 from models.memory.agents import AgentName
 
 
 def find(connection: Connection, name: AgentName, user_id: str | None = None) -> Profile | None:
     """What is known about the user; the user is the agent unless named (K-17)."""
-    row = connection.execute(_FIND, _whose(name, user_id)).one_or_none()
+    row = connection.execute(_FIND, {"group": name[0], "agent": name[1], "user": user_id or name[1]}).one_or_none()
     return None if row is None else Profile.model_validate(row, from_attributes=True)
 
 
@@ -22,18 +24,11 @@ def update(connection: Connection, name: AgentName, signals: ProfileSignals, now
     if signals == ProfileSignals():
         return
     known = find(connection, name, user_id) or Profile()
-    connection.execute(_SAVE, {**_whose(name, user_id), **merged(known, signals).model_dump(exclude={"updated_at"}), "now": now})
+    whose = {"group_id": name[0], "agent_id": name[1], "user_id": user_id or name[1]}
+    connection.execute(_SAVE, {**whose, **merged(known, signals).model_dump(), "updated_at": now})
 
 
-def _whose(name: AgentName, user_id: str | None) -> dict[str, str]:
-    return {"group": name[0], "agent": name[1], "user": user_id or name[1]}
-
-
-_COLUMNS = ", ".join(name for name in Profile.model_fields if name != "updated_at")
-_FIND = text(f"SELECT {_COLUMNS}, updated_at FROM user_profiles WHERE group_id = :group AND agent_id = :agent AND user_id = :user")  # noqa: S608 – our own names; values are parameters
-_SAVE = text(f"""
-    INSERT INTO user_profiles (group_id, agent_id, user_id, {_COLUMNS}, updated_at)
-    VALUES (:group, :agent, :user, {", ".join(f":{name}" for name in Profile.model_fields if name != "updated_at")}, :now)
-    ON CONFLICT (group_id, agent_id, user_id) DO UPDATE SET updated_at = :now,
-        {", ".join(f"{name} = excluded.{name}" for name in Profile.model_fields if name != "updated_at")}
-""")  # noqa: S608 – our own names; values are parameters
+_FIND = select(*columns(Profile, UserProfile)).where(
+    UserProfile.group_id == bindparam("group"), UserProfile.agent_id == bindparam("agent"), UserProfile.user_id == bindparam("user")
+)
+_SAVE = upsert(UserProfile, *Profile.model_fields)

@@ -7,11 +7,12 @@ from typing import Any
 from uuid import UUID
 
 from pydantic import BaseModel
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, func, or_, select, text
 
 from jiyi.conversations.types import Kind
-from models.db.rows import fetch
+from models.db.rows import columns, fetch
 from models.memory.agents import AgentName
+from models.memory.tables import MemoryNode
 
 
 class TalkingAgent(BaseModel):
@@ -80,12 +81,19 @@ _AGENTS = text("""
     FROM memory_nodes WHERE group_id = :group AND agent_id > :after AND kind IS NOT NULL AND (superseded_at IS NULL OR kind = 'session')
     GROUP BY agent_id ORDER BY agent_id LIMIT :limit
 """)
-_LINE = """
-    SELECT node_id, kind, uri, coalesce(overview, description) AS line, abstract, poignancy, created_at, session_id, superseded_by, superseded_at
-    FROM memory_nodes WHERE group_id = :group AND agent_id = :agent
-"""
-_REMEMBERED = text(f"{_LINE} AND kind = :kind AND (superseded_at IS NULL OR kind = 'session') ORDER BY node_count DESC LIMIT :limit")
-_SUPERSEDED = text(f"{_LINE} AND kind <> 'session' AND superseded_at IS NOT NULL ORDER BY superseded_at DESC, node_count DESC LIMIT :limit")
+_LINES = select(*columns(RememberedLine, MemoryNode, line=func.coalesce(MemoryNode.overview, MemoryNode.description))).where(
+    MemoryNode.group_id == bindparam("group"), MemoryNode.agent_id == bindparam("agent")
+)
+_REMEMBERED = (
+    _LINES.where(MemoryNode.kind == bindparam("kind"), or_(MemoryNode.superseded_at.is_(None), MemoryNode.kind == "session"))
+    .order_by(MemoryNode.node_count.desc())
+    .limit(bindparam("limit"))
+)
+_SUPERSEDED = (
+    _LINES.where(MemoryNode.kind != "session", MemoryNode.superseded_at.is_not(None))
+    .order_by(MemoryNode.superseded_at.desc(), MemoryNode.node_count.desc())
+    .limit(bindparam("limit"))
+)
 _INJECTIONS = text("""
     SELECT injection_id, session_id, query, intent, tokens, node_ids, reasons, created_at FROM injections
     WHERE group_id = :group AND agent_id = :agent AND (CAST(:before AS uuid) IS NULL OR injection_id < :before)

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, Executable, SQLColumnExpression
+from sqlalchemy.dialects.postgresql import Insert, insert
 
 from models.db.base import Base
 
@@ -24,6 +25,13 @@ def columns(row: type[BaseModel], *tables: type[Base], **computed: SQLColumnExpr
 def names(row: type[BaseModel], table: type[Base]) -> list[str]:
     """The fields of ``row`` that are columns of the table."""
     return [name for name in row.model_fields if name in table.__table__.columns]
+
+
+def upsert(table: type[Base], *changed: str) -> Insert:
+    """An INSERT that changes these columns of the row of the same primary key, if there is one."""
+    stored = insert(table)
+    anew = {name: stored.excluded[name] for name in changed}
+    return stored.on_conflict_do_update(index_elements=list(table.__table__.primary_key), set_=anew)
 
 
 def fetch(connection: Connection, row: type[R], statement: Executable, **parameters: Any) -> list[R]:

@@ -6,11 +6,12 @@ from models.accounts import tables as accounts
 from models.conversations import tables as conversations
 from models.db.base import Base
 from models.erasure import tables as erasure
-from models.growth import heartbeat_tables, schedule_tables
 from models.growth.artifacts import tables as growth_artifacts
+from models.growth.heartbeat import tables as heartbeat_tables
 from models.growth.identity import tables as growth_identity
 from models.growth.pains import tables as growth_pains
 from models.growth.reflections import tables as growth_reflections
+from models.growth.schedules import tables as schedule_tables
 from models.growth.tracking import tables as growth_tracking
 from models.growth.trajectories import tables as growth_trajectories
 from models.items import tables as items

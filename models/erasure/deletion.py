@@ -12,10 +12,10 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, delete, select, text
 
 from jiyi.erasure.names import Whom
-from models.erasure import conversations, items, retrieval, stores, tiers
-from models.erasure.growth import artifacts, living, schedules
 from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
+from models.erasure.subjects import conversations, items, retrieval, stores, tiers
+from models.erasure.subjects.growth import artifacts, living, schedules
 from models.memory.agents import AgentName
 from models.memory.inbox import ACCUMULATE, APPRAISE
 from models.memory.tables import Agent, KeywordStrength

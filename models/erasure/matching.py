@@ -15,7 +15,9 @@ from sqlalchemy import Connection, bindparam, select, text, union
 
 from jiyi.erasure.names import Names, hash_of
 from jiyi.protocol.erasure import Erasure
-from models.erasure import noting, tiers
+from models.erasure import noting
+from models.erasure.progress import Stored
+from models.erasure.subjects import tiers
 from models.memory.tables import Agent, MemoryNode, StoredEvent
 from models.reflection.tables import Reflection
 from models.stores.tables import StoreItem
@@ -35,7 +37,7 @@ def known_nodes(connection: Connection, group_id: str, node_ids: Sequence[UUID])
     return list(connection.execute(_KNOWN_NODES, {"group": group_id, "ids": list(node_ids)}).scalars())
 
 
-def agents_of(connection: Connection, group_id: str, what: dict[str, Any], asked: Erasure | None) -> list[str]:
+def agents_of(connection: Connection, group_id: str, what: Stored, asked: Erasure | None) -> list[str]:
     """Agents that go as a whole: the one that is named, or those whose name has the person's in it."""
     everyone: list[str] = list(connection.execute(_AGENTS, {"group": group_id}).scalars())
     if asked is None:  # only the hash is known

@@ -10,7 +10,8 @@ from sqlalchemy import Connection, text
 
 from jiyi.erasure.names import Names
 from jiyi.protocol.erasure import EXAMPLES, Erasure, ErasurePreview, ExampleMemory
-from models.erasure import matching, tiers
+from models.erasure import matching
+from models.erasure.subjects import tiers
 
 
 def preview(connection: Connection, group_id: str, request: Erasure) -> ErasurePreview:

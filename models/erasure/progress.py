@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 from uuid import UUID
 
 from pydantic_core import to_jsonable_python
@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from jiyi.erasure.names import Whom, hash_of
-from jiyi.protocol.erasure import Erasure, Kind
+from jiyi.protocol.erasure import Erasure, ErasureReport, Kind
 from models.accounts import audit
 from models.queue import pending_work
 
@@ -27,6 +27,17 @@ STEPS = (
 )
 
 
+class Stored(TypedDict, total=False):
+    """What is stored of a request."""
+
+    #: The request itself, until it is done.
+    asked: dict[str, Any]
+    #: Hashes of the names.
+    names: list[str]
+    #: How many memories it names.
+    nodes: int
+
+
 @dataclass(slots=True)
 class Progress:
     """An erasure under way: its next step, and all that has to be known after a crash."""
@@ -34,7 +45,7 @@ class Progress:
     erasure_id: UUID
     group_id: str
     kind: Kind
-    what: dict[str, Any]
+    what: Stored
     state: str
     step: str
     place: dict[str, Any] = field(default_factory=dict)
@@ -80,7 +91,7 @@ class Progress:
         self.state, self.step = "incomplete", STEPS[0]
 
 
-def owe(connection: Connection, group_id: str, kind: Kind, what: dict[str, Any], actor: str) -> UUID:
+def owe(connection: Connection, group_id: str, kind: Kind, what: Stored, actor: str) -> UUID:
     """Have something erased by a worker, and audit who asked for it; wake ``ERASE`` after the commit."""
     erasure_id = uuid7()
     connection.execute(_INSERT, {"id": erasure_id, "group": group_id, "kind": kind, "what": what, "actor": actor})
@@ -90,9 +101,9 @@ def owe(connection: Connection, group_id: str, kind: Kind, what: dict[str, Any],
     return erasure_id
 
 
-def described(request: Erasure) -> dict[str, Any]:
+def described(request: Erasure) -> Stored:
     """What is stored of a request: itself until it is done, hashes and numbers for good."""
-    what: dict[str, Any] = {"asked": request.model_dump(mode="json", exclude_defaults=True)}
+    what: Stored = {"asked": request.model_dump(mode="json", exclude_defaults=True)}
     if request.names:
         what["names"] = [hash_of(name) for name in request.names]
     if request.node_ids:
@@ -115,7 +126,7 @@ def save(connection: Connection, progress: Progress) -> None:
     connection.execute(_SAVE, {"id": progress.erasure_id, "state": progress.state, "step": progress.step, "place": progress.place})
 
 
-def finish(connection: Connection, progress: Progress, report: dict[str, Any]) -> None:
+def finish(connection: Connection, progress: Progress, report: ErasureReport) -> None:
     """Done: what is left are hashes, numbers, and the report."""
     what = _without_names(progress.what)
     connection.execute(_DELETE_IDS, {"id": progress.erasure_id})
@@ -132,7 +143,7 @@ def finish(connection: Connection, progress: Progress, report: dict[str, Any]) -
     )
 
 
-def note_report(connection: Connection, progress: Progress, report: dict[str, Any]) -> None:
+def note_report(connection: Connection, progress: Progress, report: ErasureReport) -> None:
     """Something was left: for those who look, until the next attempt."""
     connection.execute(_NOTE, {"id": progress.erasure_id, "report": to_jsonable_python(report)})
 
@@ -147,7 +158,7 @@ def started_at(connection: Connection, erasure_id: UUID) -> datetime:
     return found
 
 
-def _without_names(what: dict[str, Any]) -> dict[str, Any]:
+def _without_names(what: Stored) -> dict[str, object]:
     return {name: value for name, value in what.items() if name != "asked"}
 
 

@@ -19,6 +19,7 @@ from pydantic_core import from_json
 from sqlalchemy import Connection
 
 from jiyi.erasure.names import Whom
+from jiyi.protocol.erasure import BackupsLeft
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.connection import driver
@@ -70,7 +71,7 @@ class Proof:
             places.append(place)
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         return {
             "looked_through": {"tables": dict(sorted(self.rows.items())), "keys": self.keys, "log_files": self.log_files},
             "not_looked_through": NOT_MEMORIES,
@@ -183,7 +184,7 @@ def backups_before(moment: datetime) -> list[Path]:
     return [path for path in backups.existing() if backups.made_at(path) <= moment]
 
 
-def backups_left(moment: datetime) -> dict[str, Any]:
+def backups_left(moment: datetime) -> BackupsLeft:
     """How many there are, and when the last of them will have gone by itself."""
     found = backups_before(moment)
     settings = get_settings()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypedDict
 from uuid import UUID
 
 from sqlalchemy import Connection, text
@@ -11,9 +11,18 @@ from sqlalchemy import Connection, text
 from jiyi.erasure.names import Names
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import Event, EventKey, MemoryObserved
+from models.erasure.progress import Stored
 
 #: Any number that no other advisory lock of ours uses. Held by all who store; alone by an erasure, for a moment.
 STORING = 7_461_904
+
+
+class _UnderWay(TypedDict):
+    """An erasure that goes on, as ``_LOOK`` gives it."""
+
+    group_id: str
+    what: Stored
+    agents: list[str]
 
 
 def refused(connection: Connection, events: Sequence[Event]) -> set[EventKey]:
@@ -41,7 +50,7 @@ def refused(connection: Connection, events: Sequence[Event]) -> set[EventKey]:
     return found
 
 
-def _about(row: dict[str, Any]) -> Any:
+def _about(row: _UnderWay) -> Callable[[Event], bool]:
     """A function that tells whether an event is about what this erasure erases."""
     what = Erasure.model_validate(row["what"]["asked"]) if "asked" in row["what"] else None
     agents = {*row["agents"], *([what.agent_id] if what is not None and what.agent_id is not None else [])}

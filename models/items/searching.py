@@ -65,7 +65,7 @@ def owe_all(connection: Connection, model: str) -> int:
     return connection.execute(_OWE_ALL, {"kind": EMBED_VALUES, "model": model}).rowcount
 
 
-def _conditions(group_id: str, asked: SearchItems) -> tuple[str, dict[str, Any]]:
+def _conditions(group_id: str, asked: SearchItems) -> tuple[str, dict[str, object]]:
     """What items have to fulfil: SQL of parameters, and these."""
     parts = [IN_FORCE]
     parameters: dict[str, Any] = {"group": group_id}

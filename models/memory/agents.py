@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, text
@@ -201,7 +200,7 @@ def reflected(connection: Connection, group_id: str, agent_id: str, seen: tuple[
     return is_due(after[0])
 
 
-def _select_locked(connection: Connection, parameters: dict[str, Any]) -> dict[AgentName, AgentRow]:
+def _select_locked(connection: Connection, parameters: Mapping[str, object]) -> dict[AgentName, AgentRow]:
     return {
         (row.group_id, row.agent_id): AgentRow(
             row.group_id,

@@ -132,11 +132,11 @@ def _record(connection: Connection, agent: AgentName, ids: list[UUID], reason: R
     return len(ids)
 
 
-def _named(agent: AgentName) -> dict[str, Any]:
+def _named(agent: AgentName) -> dict[str, object]:
     return {"group": agent[0], "agent": agent[1]}
 
 
-def _bound(agent: AgentName, rules: Rules) -> dict[str, Any]:
+def _bound(agent: AgentName, rules: Rules) -> dict[str, object]:
     return {
         **_named(agent),
         "clock": rules.clock,

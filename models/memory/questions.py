@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -119,7 +118,7 @@ def _page(rows: Sequence[BaseModel], limit: int, cursor: str) -> Page:
     return Page(rows=_dicts(rows), next=getattr(rows[-1], cursor) if len(rows) == limit else None)
 
 
-def _dicts(rows: Sequence[BaseModel]) -> list[dict[str, Any]]:
+def _dicts(rows: Sequence[BaseModel]) -> list[dict[str, object]]:
     return [row.model_dump() for row in rows]
 
 

@@ -13,11 +13,11 @@ import threading
 import time
 from collections import defaultdict
 from contextlib import suppress
-from typing import Any, cast
+from typing import cast
 
 from models.db import valkey_keys
 from models.db.valkey import valkey
-from models.operations.series import GREATEST, RETRIEVAL, SEPARATOR, TASK, counted, place_of
+from models.operations.series import GREATEST, RETRIEVAL, SEPARATOR, TASK, Series, counted, place_of
 
 log = logging.getLogger(__name__)
 
@@ -148,20 +148,11 @@ def has_failed() -> bool:
     return bool(getattr(_run, "failed", False))
 
 
-def series(minutes: int = 60, step: int = 1) -> dict[str, Any]:
+def series(minutes: int = 60, step: int = 1) -> Series:
     """What was done in the last ``minutes`` (at most a day), in steps of so many minutes, as columns for plots.
 
-    All lists are of the same length, oldest first. A count is 0 where nothing was done; a duration is None. The last step
-    is not over yet. Steps begin at whole multiples, so that a plot that is asked for again does not tremble; so the first
+    The last step is not over yet. Steps begin at whole multiples, so that a plot that is asked for again does not tremble; so the first
     may begin earlier than asked.
-
-    Returns:
-        ``step_seconds``; ``times`` (epoch seconds at which each step begins); ``events``, ``events_repeated``,
-        ``events_rejected`` (accepted by the intake or the API, known already, refused); ``retrievals`` and
-        ``retrieval_ms`` with ``mean``, ``p50``, ``p95`` (estimated from classes) and ``max``, measured in the worker;
-        ``tasks``: task name → ``done``, ``failed``, ``retried``, ``seconds`` (mean), ``seconds_max``, ``wait`` (mean
-        seconds from sending to beginning), ``wait_max``; ``done``, ``failed``, ``retried`` of all tasks together;
-        ``work``: kind → ``done`` and ``failed`` subjects.
     """
     return counted(minutes, step)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from typing import Any
+from typing import TypedDict
 
 from models.db import valkey_keys
 from models.db.valkey import valkey
@@ -20,12 +20,47 @@ TASK, WORK, RETRIEVAL = "task", "work", "retrieval"
 GREATEST = "max"
 
 
+class TaskSeries(TypedDict):
+    """Of one task: how its runs ended, seconds (mean and greatest) of a run, and of the wait before it."""
+
+    done: list[float]
+    failed: list[float]
+    retried: list[float]
+    seconds: list[float | None]
+    seconds_max: list[float | None]
+    wait: list[float | None]
+    wait_max: list[float | None]
+
+
+class Series(TypedDict):
+    """Columns of one length, oldest first: a count is 0 where nothing was done, a duration None."""
+
+    step_seconds: int
+    #: Epoch seconds at which each step begins.
+    times: list[int]
+    #: Accepted by the intake or the API; known already; refused.
+    events: list[float]
+    events_repeated: list[float]
+    events_rejected: list[float]
+    retrievals: list[float]
+    #: ``mean``, ``p50``, ``p95`` (estimated from classes) and ``max``, measured in the worker.
+    retrieval_ms: dict[str, list[float | None]]
+    #: Of all tasks together.
+    done: list[float]
+    failed: list[float]
+    retried: list[float]
+    #: By the task's name.
+    tasks: dict[str, TaskSeries]
+    #: Kind → subjects that were ``done`` and ``failed``.
+    work: dict[str, dict[str, list[float]]]
+
+
 def place_of(seconds: float) -> int:
     """The class of a duration."""
     return bisect_left(BOUNDS_MS, seconds * 1_000)
 
 
-def counted(minutes: int, step: int) -> dict[str, Any]:
+def counted(minutes: int, step: int) -> Series:
     """As :func:`models.operations.meters.series` says."""
     minutes, step = min(max(minutes, step), MAX_MINUTES), max(step, 1)
     last = int(time.time() // 60)
@@ -35,10 +70,11 @@ def counted(minutes: int, step: int) -> dict[str, Any]:
     tasks = sorted({name.split(SEPARATOR)[1] for name in names if name.startswith(TASK + SEPARATOR)})
     kinds = sorted({name.split(SEPARATOR)[1] for name in names if name.startswith(WORK + SEPARATOR)})
     each = {name: _of_task(steps, f"{TASK}|{name}|") for name in tasks}
-    together = {
-        outcome: [sum(row) for row in zip(*(one[outcome] for one in each.values()), strict=True)] or [0] * len(steps)
-        for outcome in ("done", "failed", "retried")
-    }
+    ends = [(one["done"], one["failed"], one["retried"]) for one in each.values()]
+
+    def together(end: int) -> list[float]:
+        return [sum(row) for row in zip(*(one[end] for one in ends), strict=True)] or [0] * len(steps)
+
     return {
         "step_seconds": step * 60,
         "times": [(first + place * step) * 60 for place in range(len(steps))],
@@ -47,7 +83,9 @@ def counted(minutes: int, step: int) -> dict[str, Any]:
         "events_rejected": _column(steps, "events|rejected"),
         "retrievals": _column(steps, f"{RETRIEVAL}|n"),
         "retrieval_ms": _of_retrievals(steps),
-        **together,
+        "done": together(0),
+        "failed": together(1),
+        "retried": together(2),
         "tasks": each,
         "work": {kind: {end: _column(steps, f"{WORK}|{kind}|{end}") for end in ("done", "failed")} for kind in kinds},
     }
@@ -91,11 +129,13 @@ def _durations(steps: list[dict[str, float]], total: str, counts: list[float], f
     return [one.get(total, 0.0) / count * factor if count else None for one, count in zip(steps, counts, strict=True)]
 
 
-def _of_task(steps: list[dict[str, float]], own: str) -> dict[str, Any]:
-    ends = {outcome: _column(steps, own + outcome) for outcome in ("done", "failed", "retried")}
-    runs = [sum(row) for row in zip(*ends.values(), strict=True)]
+def _of_task(steps: list[dict[str, float]], own: str) -> TaskSeries:
+    done, failed, retried = (_column(steps, own + outcome) for outcome in ("done", "failed", "retried"))
+    runs = [sum(row) for row in zip(done, failed, retried, strict=True)]
     return {
-        **ends,
+        "done": done,
+        "failed": failed,
+        "retried": retried,
         "seconds": _durations(steps, own + "s", runs),
         "seconds_max": [one.get(f"{own}s|{GREATEST}") for one in steps],
         "wait": _durations(steps, own + "wait", _column(steps, own + "waited")),

@@ -16,7 +16,7 @@ from models.operations import reads
 from models.queue import broker_queues
 
 
-def stored(connection: Connection) -> dict[str, Any]:
+def stored(connection: Connection) -> dict[str, object]:
     """What the database knows: pending work by kind, the longest delay in seconds, open dead letters."""
     work = [dict(row) for row in connection.execute(_WORK).mappings()]
     return {
@@ -28,7 +28,7 @@ def stored(connection: Connection) -> dict[str, Any]:
     }
 
 
-def queued() -> dict[str, Any]:
+def queued() -> dict[str, object]:
     """What broker and Valkey know; nothing where the broker is of another kind, or silent."""
     settings = get_settings()
     address = broker_queues.redis_address(settings.need("broker_url"))

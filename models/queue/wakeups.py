@@ -112,10 +112,10 @@ def send(task: str, queue: str, args: Sequence[Any], expires: float) -> None:
         raise BrokerUnavailable(f"the broker {sentence_of_valkey(error)}; nothing was sent") from error
 
 
-def service_headers(task: str, args: Sequence[Any], options: dict[str, str] | None = None) -> dict[str, Any]:
+def service_headers(task: str, args: Sequence[Any], options: dict[str, str] | None = None) -> dict[str, object]:
     """Of a message that the service sends itself, now: signed, where it has a secret."""
     signer = signer_of(get_settings())
-    return stamp() | ({} if signer is None else signer.headers(task, args, options or {}))
+    return {**stamp(), **({} if signer is None else signer.headers(task, args, options or {}))}
 
 
 def _asleep(kinds: list[str]) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, text
@@ -96,7 +95,7 @@ def quiet_agents(connection: Connection, group_id: str | None, quiet_seconds: fl
     return [(row.agent_key, row.group_id, row.agent_id) for row in rows]
 
 
-def _own(begun: StartedReflection) -> dict[str, Any]:
+def _own(begun: StartedReflection) -> dict[str, object]:
     return {"id": begun.reflection_id, "attempt": begun.attempt}
 
 

@@ -81,11 +81,6 @@ def _described(found: StoreState) -> StoreState:
     return found.model_copy(update={"summary": "" if known is None else known.summary})
 
 
-def known_graphs(connection: Connection, group_id: str) -> list[str]:
-    """Names of the graphs whose nodes are in the map."""
-    return list(connection.execute(_GRAPHS, {"group": group_id}).scalars())
-
-
 _FILES = text("""
     SELECT f.file_id, f.source, f.path, f.state, f.state_reason, f.size, f.chunks_count, f.indexed_at,
         (SELECT count(i.embedding) FROM store_items i WHERE i.group_id = f.group_id AND i.file_id = f.file_id) AS embedded
@@ -121,7 +116,6 @@ _MAP = text("""
     SELECT graph, node_id, store_name, store_type, retrieve_stage, top_k, similarity_threshold, read, write FROM store_nodes
     WHERE group_id = :group AND (CAST(:graph AS text) IS NULL OR graph = :graph) ORDER BY graph, node_id, number
 """)
-_GRAPHS = text("SELECT DISTINCT graph FROM store_nodes WHERE group_id = :group ORDER BY graph")
 _OPERATIONS = text("""
     SELECT operation_id, graph, run_id, node_id, operation_type, stage, item_count, attachment_count, input_size, output_size,
         duration_ms, stores, created_at

@@ -25,7 +25,7 @@ HIDDEN = "••••"
 _LABEL = b"jiyi secrets of stores 1"
 
 
-def part(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def part(config: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, object]]:
     """A configuration as declared in two: with secrets hidden, and the secrets alone by their path."""
     shown: dict[str, Any] = {}
     secret: dict[str, Any] = {}
@@ -41,7 +41,7 @@ def part(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return shown, secret
 
 
-def joined(shown: Mapping[str, Any], secret: Mapping[str, Any]) -> dict[str, Any]:
+def joined(shown: Mapping[str, Any], secret: Mapping[str, Any]) -> dict[str, object]:
     """The configuration as it was declared."""
     return {
         name: joined(value, secret.get(name, {})) if isinstance(value, Mapping) else secret.get(name, value)
@@ -54,7 +54,7 @@ def sealed(group_id: str, secret: Mapping[str, Any]) -> bytes | None:
     return _cipher(group_id).encrypt(json.dumps(secret).encode()) if secret else None
 
 
-def opened(group_id: str, stored: bytes | None) -> dict[str, Any]:
+def opened(group_id: str, stored: bytes | None) -> dict[str, object]:
     """Secrets as they were declared.
 
     Raises:

@@ -66,7 +66,7 @@ def owe_all(connection: Connection, model: str) -> int:
     return connection.execute(_OWE_ALL, {"kind": EMBED_KNOWLEDGE, "model": model}).rowcount
 
 
-def _filters(group_id: str, question: MemoryQuestion) -> dict[str, Any]:
+def _filters(group_id: str, question: MemoryQuestion) -> dict[str, object]:
     return {"group": group_id, "agent": question.agent_id, "session": question.session_id, "verdicts": question.include_verdicts}
 
 

@@ -6,10 +6,9 @@ writes here what it changed, so that the list in Valkey and these rows tell the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
@@ -158,7 +157,7 @@ def outcome(connection: Connection, group_id: str, entry_id: UUID) -> IngestStat
     )
 
 
-def sentence(reason: str, details: dict[str, Any]) -> str:
+def sentence(reason: str, details: Mapping[str, object]) -> str:
     """Why an entry was refused, in English; empty for a reason that this version does not know."""
     known = {str(name): said for name, said in SENTENCES.items()}
     try:

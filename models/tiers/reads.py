@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, RowMapping, text
 
 from jiyi.protocol.tiers.knowledge import Knowledge, KnowledgeFilter, KnowledgePage, Layer
 from jiyi.tiers.screening import VERIFIED
@@ -41,7 +40,7 @@ def entries(
     rows = connection.execute(_LISTED, parameters | only).mappings().all()
     more = len(rows) > wanted.limit
     return KnowledgePage(
-        rows=[_entry(dict(row)) for row in rows[: wanted.limit]],
+        rows=[_entry(row) for row in rows[: wanted.limit]],
         counts=counts(connection, group_id, wanted, now),
         next=wanted.offset + wanted.limit if more else None,
     )
@@ -60,7 +59,7 @@ def counts(connection: Connection, group_id: str, wanted: KnowledgeFilter | None
     return {layer: found.get(layer, 0) for layer in LAYERS}
 
 
-def _parameters(group_id: str, wanted: KnowledgeFilter, now: datetime | None) -> dict[str, Any]:
+def _parameters(group_id: str, wanted: KnowledgeFilter, now: datetime | None) -> dict[str, object]:
     return {
         "group": group_id,
         "layer": None if wanted.layer == "all" else wanted.layer,
@@ -71,7 +70,7 @@ def _parameters(group_id: str, wanted: KnowledgeFilter, now: datetime | None) ->
     }
 
 
-def _entry(row: dict[str, Any]) -> Knowledge:
+def _entry(row: RowMapping) -> Knowledge:
     verified = row["layer"] == "longterm" or VERIFIED in row["flags"]
     return Knowledge(**{**row, "entry_id": str(row["entry_id"]), "verified": verified})
 

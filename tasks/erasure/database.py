@@ -8,8 +8,9 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from jiyi.erasure.names import Names
-from models.erasure import deletion, matching, refusal, stores, tiers
+from models.erasure import deletion, matching, refusal
 from models.erasure.progress import Progress, noted_ids
+from models.erasure.subjects import stores, tiers
 from models.memory import strength
 from models.retrieval import records
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Connection, text
 
 from jiyi.polling import poll
+from jiyi.protocol.erasure import ErasureReport
 from models.db import roles
 from models.db.connection import session_engine, unit_of_work
 from models.erasure import caches, ledger, orders, proof
@@ -117,8 +118,8 @@ def _proof(progress: Progress) -> float | None:
     return min(TRY_AGAIN * 2.0 ** (tries - 1), TRY_AGAIN_MAX)
 
 
-def _report(connection: Connection, progress: Progress, found: proof.Proof, now: datetime) -> dict[str, Any]:
-    report = {
+def _report(connection: Connection, progress: Progress, found: proof.Proof, now: datetime) -> ErasureReport:
+    report: dict[str, Any] = {
         "erasure_id": str(progress.erasure_id),
         "group_id": progress.group_id,
         "kind": progress.kind,
@@ -131,10 +132,10 @@ def _report(connection: Connection, progress: Progress, found: proof.Proof, now:
         "seconds": round((now - started_at(connection, progress.erasure_id)).total_seconds(), 1),
         "at": now.isoformat(),
     }
-    return {**report, "sha256": report_digest(report)}
+    return cast("ErasureReport", {**report, "sha256": report_digest(report)})
 
 
-def report_digest(report: dict[str, Any]) -> str:
+def report_digest(report: Mapping[str, object]) -> str:
     """Of a report without its ``sha256``: whether it is still what was written."""
     return hashlib.sha256(json.dumps(report, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -58,7 +58,7 @@ def answers(
 
     def register(function: Callable[[M], Any]) -> Callable[[M], Any]:
         @shared_task(name=name, bind=True, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
-        def run(self: Any, request_id: str, request: dict[str, Any], actor: str | None = None) -> None:  # noqa: ARG001 – part of what is signed
+        def run(self: Any, request_id: str, request: Mapping[str, object], actor: str | None = None) -> None:  # noqa: ARG001 – part of what is signed
             began = time.monotonic()
 
             def parse() -> tuple[Actor, M]:

@@ -189,7 +189,7 @@ class _Held:
             ticks.renew(connection, self.tick, get_settings().work_lease_seconds)
 
 
-def rehearse(known: Job, group_id: str | None = None) -> dict[str, Any]:
+def rehearse(known: Job, group_id: str | None = None) -> dict[str, object]:
     """What a run would do now. Changes nothing, and no tick is written."""
     run = Run(known.name, datetime.now(UTC), dry=True, group_id=group_id, deadline=time.monotonic() + known.time_limit)
     with run.scope():
@@ -214,7 +214,7 @@ def _attempt(known: Job, run: Run) -> str | None:
     return None
 
 
-def beat_schedule(settings: Settings) -> dict[str, dict[str, Any]]:
+def beat_schedule(settings: Settings) -> dict[str, dict[str, object]]:
     """What beat sends: a look for each job that is switched on. Most find that their slot had its run."""
     schedules = {known: known.schedule(settings) for known in JOBS.values()}
     return {

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from models.growth import alerts, due
+from models.growth import due
+from models.growth.heartbeat import alerts
 from models.growth.reflections import rhythm
 from models.queue import stream
 from models.queue.wakeups import wake_at

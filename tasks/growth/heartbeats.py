@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from models.growth import alerts, beating, heartbeats
-from models.growth.alerts import NewAlert
 from models.growth.due import HEARTBEAT
+from models.growth.heartbeat import alerts, beating, heartbeats
+from models.growth.heartbeat.alerts import NewAlert
 from tasks.framework.work import Batch, work_task
 
 #: Agents that one transaction sees to.

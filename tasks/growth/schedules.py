@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 
 from jiyi.growth.schedules.firing import MAKE_GOOD, Firing, firing
 from jiyi.protocol.growth.schedules import ScheduleState
-from models.growth import alerts, schedules
-from models.growth.alerts import NewAlert
 from models.growth.due import FIRE
+from models.growth.heartbeat import alerts
+from models.growth.heartbeat.alerts import NewAlert
+from models.growth.schedules import schedules
 from tasks.framework.work import Batch, work_task
 
 #: Schedules that one transaction runs.

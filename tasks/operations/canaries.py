@@ -20,7 +20,7 @@ def canary(_task: Any, queue: str, sent_at: float | None = None) -> None:
     canaries.record_heartbeat(queue, time.time() if sent_at is None else sent_at)
 
 
-def beat_schedule() -> dict[str, dict[str, Any]]:
+def beat_schedule() -> dict[str, dict[str, object]]:
     """What beat sends, if it is due (``workers.beat``)."""
     return {
         f"{canaries.TASK} {queue}": {

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from jiyi.errors import SettingsError
 from jiyi.protocol.operations import LLMsRequest
-from jiyi.protocol.providers import ActiveLLM, BreakerState, LLMReport, LLMVendor
+from jiyi.protocol.providers import ActiveLLM, LLMReport, LLMVendor
 from jiyi.providers import breakers, llms
 from jiyi.providers.llms.usage import on_usage
 from jiyi.providers.presets import PRESETS
@@ -52,6 +52,6 @@ def _active() -> ActiveLLM:
     return ActiveLLM(
         vendor=endpoint.spec.vendor,
         model=str(endpoint.spec),
-        breaker=BreakerState.model_validate(breakers.read_state(endpoint.breaker)),
+        breaker=breakers.read_state(endpoint.breaker),
         problem=f"no key: set {endpoint.key_names}" if missing else None,
     )

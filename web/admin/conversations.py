@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
@@ -28,7 +26,7 @@ NO_AGENT = lazy_gettext("There is no agent “%(agent)s” in the group “%(gro
 
 @page(blueprint, "/conversations", "conversations.html", name="index")
 @reads_database
-def index(connection: Connection, group: str) -> dict[str, Any]:
+def index(connection: Connection, group: str) -> dict[str, object]:
     after = asked("after") or ""
     agents, following = split_page(reads.agents(connection, group, after, AGENTS_PER_PAGE + 1), AGENTS_PER_PAGE, lambda last: last.agent_id)
     return {"after": after or None, "agents": agents, "next": following}
@@ -36,7 +34,7 @@ def index(connection: Connection, group: str) -> dict[str, Any]:
 
 @page(blueprint, "/conversations/<name:group>/<name:agent>", "conversation.html", name="agent", missing=NO_AGENT, chars=LINE_CHARS)
 @reads_database
-def one(connection: Connection, group: str, agent: str) -> dict[str, Any] | None:
+def one(connection: Connection, group: str, agent: str) -> dict[str, object] | None:
     name = (group, agent)
     before = inputs.identifier("before")
     if agent_reads.agent(connection, group, agent) is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from flask import Blueprint, abort, render_template, request, url_for
@@ -29,7 +28,7 @@ MAX_NAMES_CHARS = 4_000
 
 @page(blueprint, "/erasure", "erasure.html", rows="_erasures.html")
 @reads_database
-def listed(connection: Connection, group: str) -> dict[str, Any]:
+def listed(connection: Connection, group: str) -> dict[str, object]:
     found = reads.page(connection, group, inputs.identifier("before"), PER_PAGE + 1)
     erasures, following = split_page(found, PER_PAGE, lambda last: last.erasure_id)
     return {"erasures": erasures, "next": following}
@@ -61,7 +60,7 @@ def begin() -> ResponseReturnValue:
     missing=lazy_gettext("There is no erasure %(id)s in the group “%(group)s”."),
 )
 @reads_database
-def one(connection: Connection, group: str, erasure_id: UUID) -> dict[str, Any] | None:
+def one(connection: Connection, group: str, erasure_id: UUID) -> dict[str, object] | None:
     """How far it is, and the report that proves it."""
     found = reads.one(connection, group, erasure_id)
     return None if found is None else {"erasure": found}

@@ -179,7 +179,7 @@ def _close_scope() -> None:
         scope.close()
 
 
-def _surroundings(pages: list[Page]) -> dict[str, Any]:
+def _surroundings(pages: list[Page]) -> dict[str, object]:
     known, chosen = identity(), g.get("group")
     around: dict[str, Any] = {"identity": known, "group": chosen, "groups": [], "navigation": []}
     if known is not None and not wants_fragment():
@@ -188,7 +188,7 @@ def _surroundings(pages: list[Page]) -> dict[str, Any]:
     return around
 
 
-def _navigation(identity: Identity, pages: list[Page], chosen: str | None) -> list[dict[str, Any]]:
+def _navigation(identity: Identity, pages: list[Page], chosen: str | None) -> list[dict[str, object]]:
     """The pages that this person may open, by section."""
     return [
         {

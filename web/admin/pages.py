@@ -9,7 +9,7 @@ Example::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -39,7 +39,7 @@ def page(
     live: str | None = None,
     missing: LazyString | None = None,
     **shown: Any,
-) -> Callable[[Gather], Callable[..., dict[str, Any]]]:
+) -> Callable[[Gather], Callable[..., dict[str, object]]]:
     """Make a function that gathers data a page with the endpoint ``name``; its JSON form is ``<name>_json``, at ``<path>.json``.
 
     The function gets the group and the path's parts by name. What comes of this is a function that gathers the same, with the group.
@@ -55,9 +55,9 @@ def page(
         shown: what else the template gets; a function is called with the data.
     """
 
-    def register(gather: Gather) -> Callable[..., dict[str, Any]]:
+    def register(gather: Gather) -> Callable[..., dict[str, object]]:
         @wraps(gather)
-        def data(**parts: Any) -> dict[str, Any]:
+        def data(**parts: Any) -> dict[str, object]:
             frame.storable(*(part for part in parts.values() if isinstance(part, str)))
             group = frame.group()
             found = gather(**{"group": group, **parts})
@@ -107,5 +107,5 @@ def redirect_to(address: str) -> ResponseReturnValue:
     return Response("", 204, {"HX-Redirect": address}) if frame.wants_fragment() else redirect(address, 303)
 
 
-def _fragment(template: str, data: Callable[..., dict[str, Any]]) -> Callable[..., str]:
+def _fragment(template: str, data: Callable[..., Mapping[str, object]]) -> Callable[..., str]:
     return lambda **parts: render_template(template, **data(**parts))

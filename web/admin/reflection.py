@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 from uuid import UUID
 
 from flask import Blueprint
@@ -27,7 +27,7 @@ AGENTS_OFFERED = 500
 
 @page(blueprint, "/reflections", "reflections.html", rows="_reflections.html", states=STATES, triggers=TRIGGERS)
 @reads_database
-def listed(connection: Connection, group: str) -> dict[str, Any]:
+def listed(connection: Connection, group: str) -> dict[str, object]:
     agent, state, trigger = asked("agent"), inputs.choice("state", STATES), inputs.choice("trigger", TRIGGERS)
     found = reads.reflections(connection, group, agent_id=agent, state=state, trigger=trigger, before=inputs.unpacked(), limit=PER_PAGE + 1)
     reflections, following = split_page(found, PER_PAGE, lambda last: inputs.packed(last.created_at, last.reflection_id))
@@ -48,6 +48,6 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
     missing=lazy_gettext("There is no reflection %(id)s in the group “%(group)s”."),
 )
 @reads_database
-def reflection(connection: Connection, group: str, reflection_id: UUID) -> dict[str, Any] | None:
+def reflection(connection: Connection, group: str, reflection_id: UUID) -> dict[str, object] | None:
     found = reads.reflection(connection, group, reflection_id)
     return None if found is None else {"reflection": found}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import lazy_gettext
@@ -29,7 +27,7 @@ NO_STORE = lazy_gettext("There is no store “%(name)s” in the group “%(grou
 
 @page(blueprint, "/stores", "stores.html", name="index", chars=LINE_CHARS)
 @reads_database
-def index(connection: Connection, group: str) -> dict[str, Any]:
+def index(connection: Connection, group: str) -> dict[str, object]:
     found = reads.listed(connection, group, StoresQuery(after=inputs.identifier("after"), limit=STORES_PER_PAGE))
     return {
         "stores": found.stores,
@@ -49,7 +47,7 @@ def index(connection: Connection, group: str) -> dict[str, Any]:
     query_chars=QUERY_CHARS,
     may_change=lambda _data: who().may("admin"),
 )
-def one(group: str, name: str) -> dict[str, Any] | None:
+def one(group: str, name: str) -> dict[str, object] | None:
     query, run_id = asked("query", QUERY_CHARS), asked("run") or ""
     found = _store(group, name, run_id)
     if found is not None and query:
@@ -58,7 +56,7 @@ def one(group: str, name: str) -> dict[str, Any] | None:
 
 
 @reads_database
-def _store(connection: Connection, group: str, name: str, run_id: str) -> dict[str, Any] | None:
+def _store(connection: Connection, group: str, name: str, run_id: str) -> dict[str, object] | None:
     try:
         store = reads.state(connection, group, name, run_id)
     except NotFound:

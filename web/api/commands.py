@@ -9,12 +9,13 @@ from typing import Any
 from models.conversations import actions as conversations
 from models.conversations import commands, resources
 from models.db.actions import Action
-from models.growth import heartbeat_actions, schedule_actions
 from models.growth.artifacts import actions as artifacts
+from models.growth.heartbeat import actions as heartbeat_actions
 from models.growth.identity import actions as identity
 from models.growth.identity import questions as identity_questions
 from models.growth.pains import actions as pains
 from models.growth.reflections import actions as reflections
+from models.growth.schedules import actions as schedule_actions
 from models.growth.skills import actions as skills
 from models.growth.tracking import actions as tracking
 from models.growth.trajectories import actions as trajectories

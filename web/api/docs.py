@@ -10,6 +10,7 @@ from flask import Blueprint, Response, abort, render_template, request
 from markupsafe import Markup, escape
 
 from web.api import dify, openapi, problems
+from web.api.openapi import Json
 from web.api.registry import OPERATIONS
 
 blueprint = Blueprint("api_docs", __name__)
@@ -45,7 +46,7 @@ def page() -> str:
     )
 
 
-def fields_of(schema: dict[str, Any], schemas: dict[str, Any]) -> list[dict[str, Any]]:
+def fields_of(schema: Json, schemas: Json) -> list[Json]:
     """The fields of a body, of its shortest form if it has several: name, type, whether required, text."""
     schema = _resolved(schema, schemas)
     while options := schema.get("oneOf") or schema.get("anyOf"):
@@ -61,7 +62,7 @@ def fields_of(schema: dict[str, Any], schemas: dict[str, Any]) -> list[dict[str,
     ]
 
 
-def type_of(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
+def type_of(schema: Json, schemas: Json) -> str:
     """A schema in a few words."""
     schema = _resolved(openapi.not_null(schema), schemas)
     if "enum" in schema:
@@ -80,14 +81,14 @@ def marked(text: str) -> Markup:
     )
 
 
-def _resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+def _resolved(schema: Json, schemas: Json) -> Json:
     while "$ref" in schema:
         schema = schemas[schema["$ref"].rpartition("/")[2]]
     return schema
 
 
 @lru_cache(maxsize=KEPT)
-def _document(root: str) -> dict[str, Any]:
+def _document(root: str) -> Json:
     return openapi.document(root)
 
 

@@ -57,11 +57,9 @@ def list_erasures(asker: Asker, query: Cursor) -> ErasurePage:
 
     Newest first, page by page. Names are not kept, only their hashes.
     """
-    place = cursors.decode(query.after, cursors.ID)
-    before = None if place is None else place[0]
+    before = cursors.only(query.after, cursors.ID)
     rows = from_database(lambda connection: reads.page(connection, asker.group_id, before, query.limit))
-    following = cursors.encode(rows[-1].erasure_id) if len(rows) == query.limit else None
-    return ErasurePage(erasures=rows, next=following)
+    return ErasurePage(erasures=rows, next=cursors.following(rows, query.limit, lambda last: (last.erasure_id,)))
 
 
 expose(actions.get_erasure, "GET", "/erasures/<uuid:erasure_id>", id="get_erasure", tag="erasure", answer=ErasureState)

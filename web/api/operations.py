@@ -56,8 +56,7 @@ def list_dead_letters(asker: Asker, query: LettersQuery) -> LetterPage:
 
     Refused events and failed work of the key's group, newest first, page by page, each with the reason.
     """
-    place = cursors.decode(query.after, cursors.ID)
-    before = None if place is None else place[0]
+    before = cursors.only(query.after, cursors.ID)
     wanted = LettersRequest(state=query.state, kind=query.kind, before=before, limit=query.limit)
     page = perform(actions.list_letters, asker.group_id, wanted)
     return LetterPage(letters=[_letter(row) for row in page.rows], next=None if page.next is None else cursors.encode(page.next))

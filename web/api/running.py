@@ -91,7 +91,7 @@ def _group_header() -> str | None:
     return named
 
 
-def _query(operation: Operation) -> dict[str, Any]:
+def _query(operation: Operation) -> dict[str, object]:
     """The parameters behind the question mark. One that there is not, or that comes twice, is refused."""
     model = operation.query
     given: dict[str, Any] = {}

@@ -6,10 +6,10 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import redis
 
@@ -103,8 +103,8 @@ class Client:
                 connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
 
     @classmethod
-    def of(cls, environ: dict[str, Any]) -> Client:
-        return cls(environ.get(CONNECTION))
+    def of(cls, environ: Mapping[str, object]) -> Client:
+        return cls(cast("Connection | None", environ.get(CONNECTION)))
 
     def takes(self) -> bool:
         """Whether what it was sent has left this process, at least soon; if not, the connection ends here."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, TextIO
 
 import typer
 
@@ -46,7 +46,7 @@ def jsonl(
     output.notice(f"{count:,} events exported")
 
 
-def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterator[dict[str, Any]]:
+def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterator[dict[str, object]]:
     """Every event in order of arrival, without the fields that say nothing."""
     limit = min(PAGE, client.settings.max_page)
     after: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid5
@@ -32,7 +32,7 @@ class Target(BaseModel):
     agent: str | None = None
     keep_ids: bool = False
 
-    def place(self, event: dict[str, Any]) -> dict[str, Any]:
+    def place(self, event: Mapping[str, object]) -> dict[str, object]:
         """The event, put in the target's group (and agent), under an id of its own there if it moved.
 
         Ids are unique in the whole service, and a known one changes nothing: a copy needs its own. It follows from
@@ -105,7 +105,7 @@ def event_of(text: bytes, target: Target) -> Event:
     return event
 
 
-def _renamed(event: dict[str, Any], place: str) -> dict[str, Any]:
+def _renamed(event: Mapping[str, object], place: str) -> dict[str, object]:
     renamed = dict(event)
     if "event_id" in event:
         renamed["event_id"] = _new_id(event["event_id"], place)

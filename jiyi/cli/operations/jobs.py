@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -71,7 +72,7 @@ def upcoming(at: datetime | None, now: datetime) -> str | None:
     return "due" if (now - at).total_seconds() < LATE_SECONDS else f"{output.age(at, now)} late"
 
 
-def brief(summary: dict[str, Any], *, zeros: bool = False) -> str:
+def brief(summary: Mapping[str, object], *, zeros: bool = False) -> str:
     """A summary in a line: numbers, and whatever else is short; nothing that is empty, nor (``zeros``) zero."""
     parts = []
     for name, value in summary.items():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from rich.console import Group
 from rich.table import Table
@@ -59,7 +59,7 @@ def _indexes(found: dict[str, dict[str, int]]) -> Table:
     return made
 
 
-def _counts(title: str, counts: dict[str, Any]) -> Table:
+def _counts(title: str, counts: Mapping[str, object]) -> Table:
     made = output.table(title, "what", "count", right=["count"])
     for name, value in counts.items():
         output.row(made, name, value)

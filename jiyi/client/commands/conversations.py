@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from jiyi.client.calls import Namespace, W, checked
 from jiyi.client.verbs.steps import Steps, verb
-from jiyi.errors import InvalidRequest
 from jiyi.protocol.conversations.catalogue import COMMANDS
 from jiyi.protocol.conversations.injection import BUDGET, ContextRequest, Format, InjectedContext, InjectRequest
 from jiyi.protocol.wire.calls import retrieval_queue
@@ -65,10 +64,7 @@ class Conversations(Namespace[W]):
         Raises:
             InvalidRequest: there is no such command, or with a sentence per wrong field.
         """
-        if name not in COMMANDS:
-            raise InvalidRequest([f"name: no command {name!r}"])
-        request, result, queue = COMMANDS[name]
-        return self._act(name, checked(request, **fields), result, timeout, queue=queue)
+        return self._command(COMMANDS, name, timeout, fields)
 
     def _inject(self, action: str, request: ContextRequest, timeout: float | None) -> Steps[InjectedContext]:
         """By the worker that has the agent's index."""

@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.verbs.steps import Steps, verb
-from jiyi.errors import InvalidRequest
 from jiyi.growth.feedback.trust import Sentiment, Signal
 from jiyi.growth.skills.types import ArtifactKind
 from jiyi.protocol.growth.artifacts import GiveFeedback, GivenFeedback, Hint, HintQuery
@@ -55,7 +54,4 @@ class Growth(Namespace[W]):
         Raises:
             InvalidRequest: there is no such command, or with a sentence per wrong field.
         """
-        if name not in COMMANDS:
-            raise InvalidRequest([f"name: no command {name!r}"])
-        request, result, queue = COMMANDS[name]
-        return self._act(name, checked(request, **fields), result, timeout, queue=queue)
+        return self._command(COMMANDS, name, timeout, fields)

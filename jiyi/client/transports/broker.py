@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from jiyi.accounts.api_keys import KeyText
 from jiyi.client.transports.caller import Caller
@@ -27,7 +26,7 @@ class BrokerTransport:
     def publish(self, body: bytes, routing_key: str) -> None:
         self.publisher.publish(body, routing_key)
 
-    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> bytes:
+    def call(self, name: str, queue: str, request: Mapping[str, object], timeout: float | None) -> bytes:
         return json_of(self.caller.send(name, queue, request, timeout))
 
     def watch(self, after: str | None) -> Iterator[News]:

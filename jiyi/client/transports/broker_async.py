@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -42,7 +42,7 @@ class AsyncBrokerTransport:
     async def publish(self, body: bytes, routing_key: str) -> None:
         await self._send(lambda: self.publisher.publish(body, routing_key))
 
-    async def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> bytes:
+    async def call(self, name: str, queue: str, request: Mapping[str, object], timeout: float | None) -> bytes:
         wait = self.caller.wait(timeout)
         with said_of_broker():
             key = await self._send(lambda: self.caller.post(name, queue, request, wait))

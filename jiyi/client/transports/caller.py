@@ -6,7 +6,7 @@ The answer does not travel through Celery's result backend: a list and ``BLPOP``
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -108,7 +108,7 @@ class Caller:
         return self.send(task, queue, request.model_dump(mode="json", exclude_none=True), timeout, options)
 
     def send(
-        self, task: str, queue: str, request: dict[str, Any], timeout: float | None, options: dict[str, str] | None = None
+        self, task: str, queue: str, request: Mapping[str, object], timeout: float | None, options: dict[str, str] | None = None
     ) -> bytes | str:
         """The reply to a request that is JSON already, as the worker wrote it: a value or an error."""
         wait = self.wait(timeout)
@@ -122,7 +122,7 @@ class Caller:
         """Seconds to wait: the given ones, or the deployment's request time-out."""
         return self._settings.request_timeout if timeout is None else timeout
 
-    def post(self, task: str, queue: str, request: dict[str, Any], wait: float, options: dict[str, str] | None = None) -> str:
+    def post(self, task: str, queue: str, request: Mapping[str, object], wait: float, options: dict[str, str] | None = None) -> str:
         """Send a request; the key of the list that its reply will be put on."""
         request_id = str(uuid7())
         args, options = [request_id, request], options or {}

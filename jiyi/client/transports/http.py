@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterator, Mapping
 
 import httpx2
 
@@ -24,7 +23,7 @@ class HttpTransport:
     def publish(self, body: bytes, routing_key: str) -> None:  # noqa: ARG002 – the events say what they are
         self._post(self.requests.events(body))
 
-    def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> bytes:  # noqa: ARG002 – Celery's
+    def call(self, name: str, queue: str, request: Mapping[str, object], timeout: float | None) -> bytes:  # noqa: ARG002 – Celery's
         return self._post(self.requests.call(name, request, timeout))
 
     def watch(self, after: str | None) -> Iterator[News]:
@@ -61,7 +60,7 @@ class AsyncHttpTransport:
     async def publish(self, body: bytes, routing_key: str) -> None:  # noqa: ARG002 – the events say what they are
         await self._post(self.requests.events(body))
 
-    async def call(self, name: str, queue: str, request: dict[str, Any], timeout: float | None) -> bytes:  # noqa: ARG002 – Celery's
+    async def call(self, name: str, queue: str, request: Mapping[str, object], timeout: float | None) -> bytes:  # noqa: ARG002 – Celery's
         return await self._post(self.requests.call(name, request, timeout))
 
     async def watch(self, after: str | None) -> AsyncIterator[News]:

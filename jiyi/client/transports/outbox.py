@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -30,7 +30,7 @@ CLOSE_SECONDS = 5.0
 class Publisher(Protocol):
     """Whoever publishes events; :class:`jiyi.Client` is one."""
 
-    def observe_many(self, observations: Iterable[dict[str, Any]], /) -> Sequence[object]:
+    def observe_many(self, observations: Iterable[Mapping[str, object]], /) -> Sequence[object]:
         """Publish all, or raise and have published none or some: they are published again under the same ids."""
         ...
 
@@ -85,7 +85,7 @@ class Outbox:
         if left:
             self.fail("lost", left, f"{left} {self._many} were not published before the end")
 
-    def put(self, event: dict[str, Any]) -> None:
+    def put(self, event: Mapping[str, object]) -> None:
         """Have an event published. Never raises, never waits."""
         with self._changed:
             room = not self._closed.is_set() and len(self._waiting) < MAX_WAITING
@@ -118,7 +118,7 @@ class Outbox:
             if left:
                 self._closed.wait(pause)
 
-    def _publish(self, batch: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _publish(self, batch: list[Mapping[str, object]]) -> list[dict[str, object]]:
         """Those that have to be tried again."""
         try:
             self._publisher.observe_many(batch)

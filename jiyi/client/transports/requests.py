@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from typing import Any
 
 import httpx2
 from pydantic_core import from_json, to_json
@@ -89,7 +88,7 @@ class Requests:
         """A message of events, which say what they are."""
         return self._sent("/events", body if self._group is not None else _without_group(body), self._settings.publish_timeout)
 
-    def call(self, name: str, request: dict[str, Any], timeout: float | None) -> Sent:
+    def call(self, name: str, request: Mapping[str, object], timeout: float | None) -> Sent:
         """An action or question by its name."""
         body = {field: value for field, value in request.items() if field != "group_id"}
         wait = self._settings.request_timeout if timeout is None else timeout

@@ -67,7 +67,7 @@ class Telling(Namespace[W]):
 
     @verb
     def observe_many(
-        self, observations: Iterable[dict[str, Any] | Event], /, *, wait: bool = False, timeout: float | None = None
+        self, observations: Iterable[Mapping[str, object] | Event], /, *, wait: bool = False, timeout: float | None = None
     ) -> Steps[list[UUID]]:
         """Publish many observations, up to ``JIYI_MAX_EVENTS_PER_MESSAGE`` in a message; returns their ids in order.
 
@@ -85,7 +85,7 @@ class Telling(Namespace[W]):
         session_id: str,
         *,
         name: str | None = None,
-        provenance: dict[str, Any] | None = None,
+        provenance: Mapping[str, object] | None = None,
         wait: bool = False,
         timeout: float | None = None,
         **fields: Unpack[EventArguments],

@@ -55,7 +55,7 @@ class Recorder:
         self._said: OrderedDict[tuple[str, str, str], list[bytes]] = OrderedDict()
         self._lock = Lock()
 
-    def events(self, group_id: str, agent_id: str, session_id: str, messages: Sequence[Message]) -> list[dict[str, Any]]:
+    def events(self, group_id: str, agent_id: str, session_id: str, messages: Sequence[Message]) -> list[dict[str, object]]:
         """Events of the messages of people and of the agent, oldest first.
 
         Raises:
@@ -101,7 +101,7 @@ def _digest(message: Message) -> bytes:
     return hashlib.sha256("\x00".join((message.role, message.name or "", at, message.text)).encode()).digest()
 
 
-def _event(group_id: str, agent_id: str, session_id: str, message: Message, digest: bytes, number: int, now: datetime) -> dict[str, Any]:
+def _event(group_id: str, agent_id: str, session_id: str, message: Message, digest: bytes, number: int, now: datetime) -> dict[str, object]:
     text = message.text
     limit = get_settings().max_description_chars - len(message.name or "") - 2
     payload: dict[str, Any] = {"role": message.role, "name": message.name, "text": text[:limit]}
@@ -127,7 +127,7 @@ def _event_id(group_id: str, agent_id: str, session_id: str, digest: bytes, numb
     return uuid5(TURNS, "\x00".join((group_id, agent_id, session_id, str(number), digest.hex())))
 
 
-def with_text(message: Mapping[str, Any]) -> dict[str, Any]:
+def with_text(message: Mapping[str, Any]) -> dict[str, object]:
     """The message with its ``text``: its ``content``, which may be parts some of which are texts."""
     fields = dict(message)
     content = fields.get("text", fields.get("content"))

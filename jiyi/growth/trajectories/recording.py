@@ -46,7 +46,7 @@ class StepRecorder:
         self._sessions: OrderedDict[tuple[str, str], _Session] = OrderedDict()
         self._lock = Lock()
 
-    def asked(self, agent_id: str, session_id: str, user_input: str, retrieved: str = "") -> list[dict[str, Any]]:
+    def asked(self, agent_id: str, session_id: str, user_input: str, retrieved: str = "") -> list[dict[str, object]]:
         """The user asked, and ``retrieved`` says what was found for it: the steps before an answer."""
         with self._lock:
             session = self._session(agent_id, session_id)
@@ -57,7 +57,7 @@ class StepRecorder:
                 made.append(self._event(agent_id, session_id, session, "retrieval", input=user_input, output=retrieved))
             return made
 
-    def answered(self, agent_id: str, session_id: str, said: Sequence[Message], chat: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    def answered(self, agent_id: str, session_id: str, said: Sequence[Message], chat: Sequence[ChatMessage]) -> list[dict[str, object]]:
         """Requests, calls of tools, their results and answers that were not told before.
 
         Takes the new messages or the whole conversation so far.
@@ -75,7 +75,7 @@ class StepRecorder:
                 made.append(self._event(agent_id, session_id, session, step_type, tool=tool, input=given, output=gave, ok=ok, ms=ms))
             return made
 
-    def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> dict[str, Any]:
+    def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> dict[str, object]:
         """One step that the program tells by itself: ``tool``, ``input``, ``output``, ``ok``, ``ms``, ``tokens``."""
         with self._lock:
             return self._event(agent_id, session_id, self._session(agent_id, session_id), step_type, **fields)
@@ -99,7 +99,7 @@ class StepRecorder:
         took, session.asked_at = self._clock() - session.asked_at, None
         return round(1_000 * took)
 
-    def _event(self, agent_id: str, session_id: str, session: _Session, step_type: StepType, **fields: Any) -> dict[str, Any]:
+    def _event(self, agent_id: str, session_id: str, session: _Session, step_type: StepType, **fields: Any) -> dict[str, object]:
         payload = {name: value for name, value in fields.items() if value is not None}
         for name in ("input", "output"):
             payload[name] = summary(storable(str(payload.get(name, ""))[:READ_CHARS]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jiyi.conversations.chat.chain import Exchange
@@ -21,7 +21,9 @@ class TrajectoryStage:
 
     name, priority = "trajectory", 650
 
-    def __init__(self, put: Callable[[dict[str, Any]], None] | None, group_id: str, *, retrieved: Callable[[], str] = lambda: "") -> None:
+    def __init__(
+        self, put: Callable[[Mapping[str, object]], None] | None, group_id: str, *, retrieved: Callable[[], str] = lambda: ""
+    ) -> None:
         self._put, self._retrieved = put, retrieved
         self._recorder = StepRecorder(group_id)
 
@@ -47,7 +49,7 @@ class TrajectoryStage:
         if exchange.session_id is not None:
             self._recorder.compacted(exchange.agent_id, exchange.session_id)
 
-    def _record(self, events: list[dict[str, Any]]) -> None:
+    def _record(self, events: list[Mapping[str, object]]) -> None:
         if self._put is None:
             return
         for event in events:

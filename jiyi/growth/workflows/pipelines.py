@@ -86,7 +86,7 @@ def run(
     return PipelineRun(workflow.name, completed=True, steps=done)
 
 
-def _attempt(step: WorkflowStep, tool: Tool, arguments: dict[str, Any], seconds: float) -> StepRun:
+def _attempt(step: WorkflowStep, tool: Tool, arguments: Mapping[str, object], seconds: float) -> StepRun:
     ran = _once(step.tool, tool, arguments, seconds)
     if ran.state == "failed" and step.on_error == "retry":  # one that hangs is not asked again: it may still be at it
         ran = _once(step.tool, tool, arguments, seconds)
@@ -95,7 +95,7 @@ def _attempt(step: WorkflowStep, tool: Tool, arguments: dict[str, Any], seconds:
     return ran
 
 
-def _once(name: str, tool: Tool, arguments: dict[str, Any], seconds: float) -> StepRun:
+def _once(name: str, tool: Tool, arguments: Mapping[str, object], seconds: float) -> StepRun:
     future: Future[Any] = Future()
 
     def work() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -36,7 +37,7 @@ class Workflow(BaseModel):
     steps: list[WorkflowStep] = Field(min_length=1, max_length=MAX_STEPS)
 
 
-def to_yaml(workflow: dict[str, Any]) -> str:
+def to_yaml(workflow: Mapping[str, object]) -> str:
     """A workflow as YAML, in the order of its fields."""
     written: str = yaml.safe_dump(workflow, allow_unicode=True, sort_keys=False, width=10_000)
     return written

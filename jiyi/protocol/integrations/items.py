@@ -29,14 +29,14 @@ DEFAULT_FOUND, DEFAULT_NAMESPACES = 10, 100
 OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 
 
-def _json_value(value: dict[str, Any]) -> dict[str, Any]:
+def _json_value(value: dict[str, object]) -> dict[str, object]:
     plain_json(value, MAX_DEPTH)
     if len(to_json(value)) > MAX_VALUE_BYTES:
         raise ValueError(f"larger than {MAX_VALUE_BYTES:,} bytes as JSON; keep large things elsewhere and their address here")
     return value
 
 
-def _known_operators(conditions: dict[str, Any]) -> dict[str, Any]:
+def _known_operators(conditions: dict[str, object]) -> dict[str, object]:
     plain_json(conditions, MAX_DEPTH)
     for name, wanted in conditions.items():
         for operator in wanted if isinstance(wanted, dict) else ():

@@ -13,7 +13,7 @@ from jiyi.tiers.memory_node import EventName, NodeProperties
 MAX_NODE_ID_CHARS = 128
 
 
-def _finite(value: dict[str, Any]) -> dict[str, Any]:
+def _finite(value: dict[str, object]) -> dict[str, object]:
     """Other numbers could not go back as JSON."""
     waiting: list[Any] = [value]
     while waiting:

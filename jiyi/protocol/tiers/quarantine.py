@@ -98,7 +98,7 @@ class WorkingState(BaseModel):
     rejections: dict[str, int] = {}
 
 
-def ingest_event(group_id: str, body: IngestBody) -> dict[str, Any]:
+def ingest_event(group_id: str, body: IngestBody) -> dict[str, object]:
     """The ``node.executed`` event that a text for the group's memory is (CN-54)."""
     return {
         "type": "node.executed",

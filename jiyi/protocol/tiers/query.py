@@ -5,7 +5,7 @@ Quarantine is no tier that can be asked (CN-13, CN-16). A tier that failed is re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
@@ -169,7 +169,7 @@ class MemoryAnswer(BaseModel):
 VERDICT_NODES = frozenset({"verdict", "vote", "judge", "adjudicator", "decision"})
 
 
-def kind_of(node_type: str | None, metadata: dict[str, Any]) -> Kind:
+def kind_of(node_type: str | None, metadata: Mapping[str, object]) -> Kind:
     """Whether an output is a verdict: it says so itself, or its node decides (CN-11, ``include_verdicts``)."""
     said = metadata.get("kind")
     if said in ("verdict", "statement"):

@@ -69,14 +69,14 @@ class _RepeatedKeyError(Exception):
     pass
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     made = dict(pairs)
     if len(made) != len(pairs):
         raise _RepeatedKeyError(_repeated(pairs))
     return made
 
 
-def _noted(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _noted(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     made = dict(pairs)
     if len(made) == len(pairs):
         return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from jiyi.errors import SettingsError
-from jiyi.protocol.providers import BreakerState, EmbedderVendor
+from jiyi.protocol.providers import EmbedderVendor
 from jiyi.providers import breakers
 from jiyi.providers.embedders.choice import LOCAL, complete, dimensions_of, endpoint, model_of
 from jiyi.providers.presets import PRESETS
@@ -43,7 +43,7 @@ def _row(name: str, chosen: Spec | None, settings: Settings) -> EmbedderVendor:
         return row
     row.key = at.api_key is not None
     row.ready = "key set" if row.key else f"key missing: set {at.key_names}" if at.preset.needs_key else "no key needed"
-    row.breaker = BreakerState.model_validate(breakers.read_state(at.breaker))
+    row.breaker = breakers.read_state(at.breaker)
     return row
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ class Dialect:
     #: Newer models of OpenAI want ``max_completion_tokens``.
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
 
-    def body(self, name: str, schema: dict[str, Any], max_tokens: int) -> dict[str, Any]:
+    def body(self, name: str, schema: Mapping[str, object], max_tokens: int) -> dict[str, object]:
         """The part of a request that depends on the dialect; ``schema`` is a strict one."""
         made: dict[str, Any] = {self.limit: max_tokens}
         if self.temperature:

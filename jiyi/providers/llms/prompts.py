@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -60,7 +61,7 @@ def _load(folder: str, file: str, name: str) -> Prompt:
     return Prompt(match["name"], match["version"], match["body"].strip())
 
 
-def messages(question: Question[Any], schema: dict[str, Any]) -> list[dict[str, str]]:
+def messages(question: Question[Any], schema: Mapping[str, object]) -> list[dict[str, str]]:
     """What is sent to a chat model; the data in it has at most ``JIYI_LLM_PROMPT_CHARS`` characters."""
     task, frame = prompt(question.prompt, question.language).body, prompt(FRAME, question.language).body
     return [

@@ -61,7 +61,7 @@ def _unwrapped(reply: str) -> str:
     return text.removesuffix(FENCE).partition("\n")[2]
 
 
-def schema_of(question: Question[Any]) -> dict[str, Any]:
+def schema_of(question: Question[Any]) -> dict[str, object]:
     """The JSON schema of a question's answer, limits included."""
     return question.answer.model_json_schema()
 

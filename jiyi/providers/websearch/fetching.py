@@ -110,7 +110,7 @@ def _once(
         return response.status_code, bytes(content), None
 
 
-def _pinned(address: Address, url: httpx2.URL) -> tuple[httpx2.URL, dict[str, str], dict[str, Any]]:
+def _pinned(address: Address, url: httpx2.URL) -> tuple[httpx2.URL, dict[str, str], dict[str, object]]:
     """The URL with the network address that was looked at in place of the name, which goes into the headers."""
     if address.trusted or _by_proxy(url):
         return url, {}, {}

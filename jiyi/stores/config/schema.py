@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from jiyi.stores.config.attachments import MemoryAttachmentConfig
 from jiyi.stores.config.registry import StoreType, store_types
 from jiyi.stores.config.stages import ALIASES, Stage
 
 
-def schema() -> dict[str, Any]:
+def schema() -> dict[str, object]:
     """A document for a graph's file: ``memory`` and ``nodes``."""
     types = store_types()
     attachment = MemoryAttachmentConfig.model_json_schema()
@@ -35,7 +35,7 @@ def schema() -> dict[str, Any]:
     }
 
 
-def _store(one: StoreType, definitions: dict[str, Any]) -> dict[str, Any]:
+def _store(one: StoreType, definitions: Mapping[str, object]) -> dict[str, object]:
     config = one.config_cls.model_json_schema()
     definitions.update(config.pop("$defs", {}))
     properties = {"name": {"type": "string", "maxLength": 200}, "type": {"const": one.name, "description": one.summary}, "config": config}

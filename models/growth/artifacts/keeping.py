@@ -119,7 +119,7 @@ def _save_pattern(connection: Connection, name: AgentName, pattern: Pattern, now
     connection.execute(_PATTERN, _whose(name) | values | {"artifact": pattern.kind, "hash": pattern.hashes[0], "now": now})
 
 
-def _whose(name: AgentName) -> dict[str, Any]:
+def _whose(name: AgentName) -> dict[str, object]:
     return {"group": name[0], "agent": name[1]}
 
 

@@ -122,11 +122,11 @@ def _owe(connection: Connection, name: AgentName, agent_key: UUID, trigger: Self
     pending_work.owe(connection, REFLECT, [(agent_key, name[0])])
 
 
-def _whose(name: AgentName) -> dict[str, Any]:
+def _whose(name: AgentName) -> dict[str, object]:
     return {"group": name[0], "agent": name[1]}
 
 
-def _defaults() -> dict[str, Any]:
+def _defaults() -> dict[str, object]:
     settings = get_settings()
     return {"conversations": settings.self_reflect_conversations, "hours": settings.self_reflect_hours}
 

@@ -32,3 +32,23 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.action.name}{self.name and '-' + self.name}"
+
+
+def command(
+    action: Action[Any, Any],
+    tag: str,
+    fields: Callable[[Any], dict[str, Any]],
+    *,
+    prepare: Callable[[str], Any],
+    effect: Callable[[str, Any], Any],
+    admin: Callable[[Any], tuple[str, dict[str, Any]]] | None = None,
+) -> Case:
+    """The case of an action that REST has under its name: the request and the body have the same ``fields(made)``."""
+    return Case(
+        action=action,
+        prepare=prepare,
+        request=lambda made: action.request.model_validate(fields(made)),
+        effect=effect,
+        rest=lambda made: ("POST", f"/{tag}/{action.name}", fields(made)),
+        admin=admin,
+    )

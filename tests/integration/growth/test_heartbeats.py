@@ -14,8 +14,8 @@ from jiyi.protocol.growth.heartbeat import ConfigureHeartbeat, CorrectAgent, Hea
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from models.growth import heartbeat_actions as actions
 from models.growth.due import HEARTBEAT
+from models.growth.heartbeat import actions
 from tasks.framework import work
 from tasks.framework.jobs import Run
 from tasks.growth import heartbeats

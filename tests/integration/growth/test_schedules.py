@@ -16,8 +16,9 @@ from jiyi.protocol.growth.schedules import CreateSchedule, ListRuns, ListSchedul
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
-from models.growth import heartbeat_actions, schedule_actions
 from models.growth.due import FIRE
+from models.growth.heartbeat import actions as heartbeat_actions
+from models.growth.schedules import actions as schedule_actions
 from models.queue import stream
 from tasks.framework import work
 from tasks.framework.jobs import Run
@@ -203,7 +204,7 @@ def test_a_run_that_dies_before_its_commit_is_taken_over_and_done_once(group: st
         raise SystemExit
 
     with monkeypatch.context() as broken:
-        broken.setattr("models.growth.schedules.ran", die)
+        broken.setattr("models.growth.schedules.schedules.ran", die)
         with pytest.raises(SystemExit):
             work.run_due(work.KINDS[FIRE], firing.fire_schedule)
     assert alerts(group) == []

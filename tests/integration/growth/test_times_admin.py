@@ -10,7 +10,8 @@ from jiyi.protocol.conversations.commands import AgentId
 from jiyi.protocol.growth.heartbeat import CorrectAgent
 from jiyi.protocol.growth.schedules import CreateSchedule
 from models.db.actions import Actor
-from models.growth import heartbeat_actions, schedule_actions
+from models.growth.heartbeat import actions as heartbeat_actions
+from models.growth.schedules import actions as schedule_actions
 from tests.integration.conftest import SignIn
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")

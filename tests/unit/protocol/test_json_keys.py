@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.protocol import events
+from jiyi.protocol.events import bodies
 from jiyi.protocol.wire.json_keys import gives_each_once, keys_in, load, repeated_in, repeated_key
 
 
@@ -90,6 +91,6 @@ def test_who_is_told_that_each_key_is_given_once_is_told_the_truth(value: Any, g
 def test_most_events_need_no_other_look(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"description": 'she said: "no"', "keywords": ["a", "b"], "provenance": {"from": {"page": [{"n": 1}]}}}
     made = [events.build({"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": given}) for _ in range(2)]
-    monkeypatch.setattr(events, "repeated_key", None)
+    monkeypatch.setattr(bodies, "repeated_key", None)
     for some in (made, made[:1]):
         assert events.decode(events.encode(some)).events == some

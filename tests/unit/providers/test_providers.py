@@ -290,7 +290,7 @@ def test_one_vendors_breaker_leaves_the_others_alone(vendor: bad.Vendor) -> None
 def test_a_valkey_that_is_away_does_not_stop_a_call(vendor: bad.Vendor, configure: Callable[..., Settings]) -> None:
     configure(redis_url="redis://127.0.0.1:1/0")
     assert provider(vendor).embeddings(BODY, PATIENCE)["data"]
-    assert breakers.read_state(endpoint(vendor).breaker)["state"] == "unknown"
+    assert breakers.read_state(endpoint(vendor).breaker).state == "unknown"
 
 
 def test_threads_call_side_by_side(vendor: bad.Vendor) -> None:

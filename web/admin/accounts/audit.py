@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
@@ -23,7 +21,7 @@ PER_PAGE = 50
 @page(blueprint, "/audit", "audit.html", rows="_audit.html")
 @across_groups()
 @reads_database
-def listed(connection: Connection, group: str) -> dict[str, Any]:
+def listed(connection: Connection, group: str) -> dict[str, object]:
     """An operator sees the whole service unless told otherwise, anybody else the chosen group."""
     everything = who().may("operator") and asked("only") != "group"
     whose = None if everything else group

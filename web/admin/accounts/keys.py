@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from flask import Blueprint, Response, abort, render_template, request
 from flask_babel import gettext as _
@@ -72,7 +71,7 @@ def _page(status: int = 200, made: KeyText | None = None, row: Key | None = None
     return answer("keys.html", status, data=_listed(), secret=None if made is None else str(made), made=row, scopes=OF_GROUP, days=DAYS)
 
 
-def _listed() -> dict[str, Any]:
+def _listed() -> dict[str, object]:
     """An operator sees the keys of all groups, and the service's own."""
     only = None if who().may("operator") else frame.group()
     with across_groups():

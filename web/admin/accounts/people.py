@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint, Response, render_template, request
 from flask_babel import lazy_gettext
 
@@ -62,7 +60,7 @@ def _page(status: int = 200, name: str | None = None, password: str | None = Non
     return answer("people.html", status, data=_listed(), password=password, added=name, roles=ROLES)
 
 
-def _listed() -> dict[str, Any]:
+def _listed() -> dict[str, object]:
     with across_groups():
         found = from_database(users.listed)
     return {"group": frame.group(), "people": found, "me": who().actor.removeprefix("user:")}

@@ -13,7 +13,8 @@ from sqlalchemy import Connection
 from jiyi.growth.schedules.next_runs import next_runs
 from jiyi.protocol.growth.schedules import MAX_TEXT_CHARS, ScheduleState
 from models.db.actions import Action
-from models.growth import schedule_actions, schedules
+from models.growth.schedules import actions as schedule_actions
+from models.growth.schedules import schedules
 from web.accounts.identity import need
 from web.admin import inputs
 from web.admin.acting import perform
@@ -34,7 +35,7 @@ _CHANGES: dict[str, Action[Any, Any]] = {
 
 
 @page(blueprint, "/growth/schedules", "appointments.html")
-def listed(**_: Any) -> dict[str, Any]:
+def listed(**_: Any) -> dict[str, object]:
     agent, said, tz = asked("agent"), asked("text", MAX_TEXT_CHARS), asked("tz")
     rows, following = _rows(agent)
     tried = perform(schedule_actions.parse_schedule, text=said, tz=tz or "UTC") if said else None
@@ -50,7 +51,7 @@ def listed(**_: Any) -> dict[str, Any]:
 
 @page(blueprint, "/growth/schedules/<uuid:schedule_id>", "appointment.html", name="one", missing=NO_SCHEDULE)
 @reads_database
-def one(connection: Connection, group: str, schedule_id: Any) -> dict[str, Any] | None:
+def one(connection: Connection, group: str, schedule_id: Any) -> dict[str, object] | None:
     found = schedules.find(connection, group, schedule_id)
     if found is None:
         return None
@@ -66,7 +67,7 @@ def change(schedule_id: Any, change: str) -> ResponseReturnValue:
 
 
 @reads_database
-def _rows(connection: Connection, agent: str | None) -> tuple[list[dict[str, Any]], Any]:
+def _rows(connection: Connection, agent: str | None) -> tuple[list[dict[str, object]], Any]:
     found = schedules.some(
         connection, group(), agent, inputs.choice("state", ("active", "paused", "ended")), inputs.identifier("after"), PER_PAGE + 1
     )
@@ -74,7 +75,7 @@ def _rows(connection: Connection, agent: str | None) -> tuple[list[dict[str, Any
     return [_shown(row) for row in shown], following
 
 
-def _shown(row: ScheduleState) -> dict[str, Any]:
+def _shown(row: ScheduleState) -> dict[str, object]:
     """With its next runs, in its own time zone for people."""
     timing = {"kind": row.kind, "cron": row.cron, "at": row.at, "every_seconds": row.every_seconds, "tz": row.tz}
     times = next_runs(**timing, after=datetime.now(UTC), count=NEXT_RUNS) if row.state == "active" else ()  # type: ignore[arg-type]

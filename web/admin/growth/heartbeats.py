@@ -13,7 +13,8 @@ from sqlalchemy import Connection
 from jiyi.growth.heartbeat.quiet import is_quiet
 from jiyi.growth.schedules.next_runs import zone_of
 from models.db.actions import Action
-from models.growth import alerts, heartbeat_actions, heartbeats
+from models.growth.heartbeat import actions as heartbeat_actions
+from models.growth.heartbeat import alerts, heartbeats
 from web.accounts.identity import need
 from web.admin.acting import chosen_ids, perform
 from web.admin.frame import Page, asked, group
@@ -33,7 +34,7 @@ NO_HEARTBEAT = lazy_gettext("The agent “%(agent)s” of the group “%(group)s
 
 @page(blueprint, "/growth/heartbeats", "heartbeats.html")
 @reads_database
-def listed(connection: Connection, group: str) -> dict[str, Any]:
+def listed(connection: Connection, group: str) -> dict[str, object]:
     rows, following = split_page(
         heartbeats.some(connection, group, asked("after") or "", AGENTS_PER_PAGE + 1), AGENTS_PER_PAGE, lambda last: last.agent_id
     )
@@ -44,7 +45,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
 
 @page(blueprint, "/growth/heartbeats/<name:agent>", "heartbeat.html", name="one", missing=NO_HEARTBEAT)
 @reads_database
-def one(connection: Connection, group: str, agent: str) -> dict[str, Any] | None:
+def one(connection: Connection, group: str, agent: str) -> dict[str, object] | None:
     row = heartbeats.find(connection, (group, agent))
     if row is None:
         return None
@@ -69,7 +70,7 @@ def acknowledge() -> ResponseReturnValue:
     return redirect_to(url_for("heartbeats.page", group=group()))
 
 
-def _shown(row: Any, now: datetime) -> dict[str, Any]:
+def _shown(row: Any, now: datetime) -> dict[str, object]:
     config = heartbeats.config_of(row)
     return {
         "agent_id": row.agent_id,

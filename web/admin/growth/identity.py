@@ -34,7 +34,7 @@ NO_AGENT = lazy_gettext("There is no agent “%(agent)s” in the group “%(gro
 
 @page(blueprint, "/identity", "identities.html")
 @reads_database
-def listed(connection: Connection, group: str) -> dict[str, Any]:
+def listed(connection: Connection, group: str) -> dict[str, object]:
     """Proposals that wait for somebody, the latest first; and the agents."""
     before = inputs.identifier("before")
     wanted = checked(ListProposals, agent_id=asked("agent"), status="pending", before=before, limit=PER_PAGE)
@@ -49,7 +49,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
 
 @page(blueprint, "/identity/<name:group>/<name:agent>", "identity.html", name="agent", missing=NO_AGENT, proposable=PROPOSABLE)
 @reads_database
-def of_agent(connection: Connection, group: str, agent: str) -> dict[str, Any] | None:
+def of_agent(connection: Connection, group: str, agent: str) -> dict[str, object] | None:
     """The four files with their versions, what is proposed, and snapshots to go back to."""
     if agent_reads.agent(connection, group, agent) is None:
         return None
@@ -111,7 +111,7 @@ def _given(*names: str) -> dict[str, str]:
     return {name: value for name in names if (value := request.form.get(name, "").strip())}
 
 
-def _shown(connection: Connection, group: str, proposal: IdentityProposal) -> dict[str, Any]:
+def _shown(connection: Connection, group: str, proposal: IdentityProposal) -> dict[str, object]:
     """A proposal with what would differ: from what is in force, or was when it was decided on."""
     current = proposal.current
     if proposal.status == "pending":

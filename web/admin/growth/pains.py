@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 from uuid import UUID
 
 from flask import Blueprint, request, url_for
@@ -29,7 +29,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 @page(blueprint, "/pains", "pains.html", statuses=STATUSES)
 @reads_database
-def listed(connection: Connection, group: str) -> dict[str, Any]:
+def listed(connection: Connection, group: str) -> dict[str, object]:
     """Those felt last first."""
     agent, status, before = asked("agent"), inputs.choice("status", STATUSES), inputs.identifier("before")
     found = reads.page(connection, group, checked(ListPains, agent_id=agent, status=status, before=before, limit=PER_PAGE))
@@ -51,7 +51,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
     missing=lazy_gettext("There is no pain point %(id)s in the group “%(group)s”."),
 )
 @reads_database
-def one(connection: Connection, group: str, pain_id: UUID) -> dict[str, Any] | None:
+def one(connection: Connection, group: str, pain_id: UUID) -> dict[str, object] | None:
     """One, with what told of it and every proposal."""
     found = pains.find(connection, group, pain_id)
     if found is None:

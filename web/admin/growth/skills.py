@@ -61,7 +61,7 @@ WITH_REASON = ("accept", "decline", "archive")
 
 @page(blueprint, "/growth", "growth.html", statuses=STATUSES, kinds=KINDS)
 @reads_database
-def listed(connection: Connection, group: str) -> dict[str, Any]:
+def listed(connection: Connection, group: str) -> dict[str, object]:
     """Skills, or workflows, newest first."""
     which, status, agent = inputs.choice("kind", tuple(KINDS)) or "skills", inputs.choice("status", STATUSES), asked("agent")
     before = inputs.identifier("before")
@@ -87,7 +87,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
     with_reason=WITH_REASON,
 )
 @reads_database
-def one(connection: Connection, group: str, which: str, artifact_id: UUID) -> dict[str, Any] | None:
+def one(connection: Connection, group: str, which: str, artifact_id: UUID) -> dict[str, object] | None:
     """One, with all that it rests on and all that happened to it."""
     kind = KINDS[which]
     found = reads.artifact(connection, group, kind, artifact_id)
@@ -115,7 +115,7 @@ def one(connection: Connection, group: str, which: str, artifact_id: UUID) -> di
     missing=lazy_gettext("There is no agent “%(agent)s” in the group “%(group)s”."),
 )
 @reads_database
-def of_agent(connection: Connection, group: str, agent: str) -> dict[str, Any] | None:
+def of_agent(connection: Connection, group: str, agent: str) -> dict[str, object] | None:
     """An agent's patterns and latest trajectories."""
     if agent_reads.agent(connection, group, agent) is None:
         return None

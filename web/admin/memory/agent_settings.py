@@ -33,7 +33,7 @@ FIELDS: dict[str, tuple[tuple[str, ...], Any, Any]] = {
 }
 
 
-def fields(settings: Mapping[str, Any], typed: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+def fields(settings: Mapping[str, Any], typed: Mapping[str, str] | None = None) -> list[dict[str, object]]:
     """One row a setting: the agent's own value or what was typed, and the deployment's, which holds without one."""
     deployment = AgentSettings().over(get_settings())
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -39,7 +39,7 @@ NO_AGENT = lazy_gettext("There is no agent “%(agent)s” in the group “%(gro
 
 @page(blueprint, "/agents", "agents.html", name="index")
 @reads_database
-def index(connection: Connection, group: str) -> dict[str, Any]:
+def index(connection: Connection, group: str) -> dict[str, object]:
     after = asked("after") or ""
     found = agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
     agents, following = split_page(found, AGENTS_PER_PAGE, lambda last: last.agent_id)
@@ -59,7 +59,7 @@ def index(connection: Connection, group: str) -> dict[str, Any]:
     saved=False,
 )
 @reads_database
-def one(connection: Connection, group: str, agent: str) -> dict[str, Any] | None:
+def one(connection: Connection, group: str, agent: str) -> dict[str, object] | None:
     memories = _nodes(connection, group, agent)  # first, so that wrong parameters are named whatever the agent
     found = agent_reads.agent(connection, group, agent)
     if found is None:
@@ -141,7 +141,7 @@ def _row(group: str, agent: str) -> AgentState:
     return found
 
 
-def _nodes(connection: Connection, group: str, agent: str) -> dict[str, Any]:
+def _nodes(connection: Connection, group: str, agent: str) -> dict[str, object]:
     """The agent's memories as the address asks for them, and what it asks for, to be passed on to the next page."""
     type_, before = inputs.choice("type", NODE_TYPES), inputs.whole("before")
     begin, end = inputs.moment("from"), inputs.moment("to", end=True)

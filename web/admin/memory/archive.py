@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint, abort, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext, lazy_gettext
@@ -27,7 +25,7 @@ REASONS = ("faded", "expired", "chosen")
 
 @page(blueprint, "/archive", "archive.html", rows="_archive.html", why=REASONS, most=MAX_RESTORED)
 @reads_database
-def listed(connection: Connection, group: str) -> dict[str, Any]:
+def listed(connection: Connection, group: str) -> dict[str, object]:
     agent, reason = asked("agent"), inputs.choice("reason", REASONS)
     found = reads.archived(connection, group, agent_id=agent, reason=reason, before=inputs.unpacked(), limit=PER_PAGE + 1)
     nodes, following = split_page(found, PER_PAGE, lambda last: inputs.packed(last.archived_at, last.node_id))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from flask import Blueprint, render_template
@@ -25,7 +24,7 @@ AGENTS_OFFERED = 500
 
 
 @page(blueprint, "/events", "events.html", most_news=MOST_NEWS)
-def listed(group: str) -> dict[str, Any]:
+def listed(group: str) -> dict[str, object]:
     return _data(group, inputs.whole("before", inputs.MAX_BIGINT), None, PER_PAGE)
 
 
@@ -40,7 +39,7 @@ def rows() -> str:
 
 
 @reads_database
-def _data(connection: Connection, group: str, before: int | None, after: int | None, limit: int) -> dict[str, Any]:
+def _data(connection: Connection, group: str, before: int | None, after: int | None, limit: int) -> dict[str, object]:
     agent = asked("agent")
     found = stored.events(connection, group, agent, before=before, after=after, limit=limit + 1)
     events, following = split_page(found, limit, lambda last: last.position)
@@ -56,7 +55,7 @@ def _data(connection: Connection, group: str, before: int | None, after: int | N
     missing=lazy_gettext("There is no event %(id)s in the group “%(group)s”."),
 )
 @reads_database
-def event(connection: Connection, group: str, event_id: UUID) -> dict[str, Any] | None:
+def event(connection: Connection, group: str, event_id: UUID) -> dict[str, object] | None:
     found = stored.event(connection, stored.EventRecord, group, event_id)
     owed, letters = stored.owed(connection, group, event_id), stored.letters(connection, group, event_id)
     return {"event_id": event_id, "event": found, "owed": owed, "letters": letters} if found or letters else None

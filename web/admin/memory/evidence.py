@@ -5,7 +5,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from jiyi.memory.fields import MemoryBrief
@@ -22,11 +21,11 @@ LEVELS = 3
 LINE_CHARS, LINES = 26, 2
 
 
-def tree(reasons: Reasons) -> dict[str, Any]:
+def tree(reasons: Reasons) -> dict[str, object]:
     """The memory with its evidence beneath; one that was shown before has nothing beneath it the second time."""
     shown: set[UUID] = set()
 
-    def branch(node_id: UUID) -> dict[str, Any]:
+    def branch(node_id: UUID) -> dict[str, object]:
         node = reasons.nodes.get(node_id)
         if node is None or node_id in shown:
             return {"node_id": node_id, "node": node, "again": node is not None, "beneath": []}
@@ -74,7 +73,7 @@ class Graph:
         if len(nodes) > len(shown):
             yield Box(x, top + len(shown) * (HEIGHT + ROW_GAP), [], None, len(nodes) - len(shown))
 
-    def _lines(self, reasons: Reasons, resting: Sequence[MemoryBrief]) -> Iterator[dict[str, Any]]:
+    def _lines(self, reasons: Reasons, resting: Sequence[MemoryBrief]) -> Iterator[dict[str, object]]:
         """A curve from each memory to each that it rests on, as SVG has it."""
         at = {box.node.node_id: box for box in self.boxes if box.node is not None}
         pairs = [(node.node_id, self.here) for node in resting]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 
 from flask import Blueprint, Response, render_template
 from flask_babel import lazy_gettext
@@ -65,7 +65,7 @@ def _find(wanted: MemoryFilter, before: Place | None) -> Reading[list[FoundMemor
     return attempt(lambda: from_database(question))
 
 
-def _page(found: Reading[list[FoundMemory]], wanted: MemoryFilter) -> dict[str, Any]:
+def _page(found: Reading[list[FoundMemory]], wanted: MemoryFilter) -> dict[str, object]:
     if found.value is None:
         return {"nodes": None, "why_unknown": found.reason, "next": None}
     nodes = [{**dict(node), "pieces": marking.pieces(node.description, wanted.words)} for node in found.value[:PER_PAGE]]
@@ -98,7 +98,7 @@ def _wanted() -> MemoryFilter:
     )
 
 
-def _filters() -> dict[str, Any]:
+def _filters() -> dict[str, object]:
     """As they stand in the address: to fill the form, and for the address of the next page."""
     types = inputs.choices("type", NODE_TYPES)
     return inputs.given(FILTERS) | ({"type": types} if types else {})

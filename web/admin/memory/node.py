@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -41,67 +42,67 @@ def add_routes(blueprint: Blueprint) -> None:
     blueprint.add_url_rule("/nodes/<name:group>/<uuid:node_id>/delete", "delete", delete, methods=["POST"])
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """What one look at the database gives of a memory."""
+
+    memory: reads.StoredMemory
+    reasons: Reasons
+    around: dict[str, object]
+
+
 def page(group: str, node_id: UUID) -> Response:
-    data = one(group, node_id)
-    if data is None:
-        abort(404, gettext("There is no memory %(id)s in the group “%(group)s”.", id=node_id, group=group))
-    graph = Graph(data["reasons"], data["resting"] or [])
-    return answer(
-        "node.html",
-        data=data,
-        focal=frame.asked("focal", MAX_FOCAL),
-        why_address=_why_address(data["node"]),
-        tree=tree(data["reasons"]),
-        graph=graph,
-    )
-
-
-def _why_address(node: dict[str, Any]) -> str:
-    """Where its components for the question that led here are to be had, with the settings it was asked with."""
-    given: dict[str, Any] = {name: values for name, values in request.args.lists() if name.startswith("a.") or name in ("focal", *FILTERS)}
-    given |= {"group": node["group_id"], "node_id": node["node_id"], "agent": node["agent_id"]}
-    return url_for("playground.one", **given)
-
-
-def one(group_id: str, node_id: UUID) -> dict[str, Any] | None:
-    """The memory with everything around it; None if there is none. What takes long is asked apart from the rest, and may
-    fail by itself.
-    """
-
-    def question(connection: Connection) -> dict[str, Any] | None:
-        node = reads.node(connection, reads.StoredMemory, group_id, node_id)
-        if node is None:
-            return None
-        said = [entry for entry in node.filling if isinstance(entry, list) and len(entry) == 2]
-        return {
-            "group": group_id,
-            "node": node.model_dump(exclude={"filling"}),
-            "utterances": [{"speaker": str(speaker), "text": str(text)} for speaker, text in said[:MAX_UTTERANCES]],
-            "utterance_count": len(said),
-            "reasons": why(connection, group_id, node_id, DEPTH, MOST_REASONS),
-            "session": reads.in_session(connection, group_id, node_id, BESIDE),
-            "event": events.event(connection, events.EventRecord, group_id, node_id),
-            "owed": events.owed(connection, group_id, node_id),
-            "letters": events.letters(connection, group_id, node_id),
-        }
-
-    found = from_database(question)
+    """The memory with everything around it. What takes long is asked apart from the rest, and may fail by itself."""
+    found = from_database(lambda connection: _stored(connection, group, node_id))
     if found is None:
-        return None
-    agent_id = found["node"]["agent_id"]
-    resting = attempt(lambda: from_database(lambda c: reads.resting_on(c, group_id, agent_id, node_id, MAX_RESTING)))
-    nearest = attempt(lambda: from_database(lambda c: reads.nearest(c, group_id, node_id, NEAREST)))
-    return {
-        **found,
-        **_evidence(found["reasons"], node_id),
+        abort(404, gettext("There is no memory %(id)s in the group “%(group)s”.", id=node_id, group=group))
+    resting = attempt(lambda: from_database(lambda c: reads.resting_on(c, group, found.memory.agent_id, node_id, MAX_RESTING)))
+    nearest = attempt(lambda: from_database(lambda c: reads.nearest(c, group, node_id, NEAREST)))
+    data = {
+        "group": group,
+        "node": found.memory.model_dump(exclude={"filling"}),
+        "reasons": found.reasons,
+        **found.around,
+        **_evidence(found.reasons, node_id),
         "resting": resting.value,
         "resting_unknown": resting.reason or None,
         "nearest": nearest.value,
         "nearest_unknown": nearest.reason or None,
     }
+    return answer(
+        "node.html",
+        data=data,
+        focal=frame.asked("focal", MAX_FOCAL),
+        why_address=_why_address(found.memory),
+        tree=tree(found.reasons),
+        graph=Graph(found.reasons, resting.value or []),
+    )
 
 
-def _evidence(found: Reasons, node_id: UUID) -> dict[str, Any]:
+def _why_address(node: reads.StoredMemory) -> str:
+    """Where its components for the question that led here are to be had, with the settings it was asked with."""
+    given: dict[str, Any] = {name: values for name, values in request.args.lists() if name.startswith("a.") or name in ("focal", *FILTERS)}
+    given |= {"group": node.group_id, "node_id": node.node_id, "agent": node.agent_id}
+    return url_for("playground.one", **given)
+
+
+def _stored(connection: Connection, group: str, node_id: UUID) -> _Stored | None:
+    node = reads.node(connection, reads.StoredMemory, group, node_id)
+    if node is None:
+        return None
+    said = [entry for entry in node.filling if isinstance(entry, list) and len(entry) == 2]
+    around: dict[str, object] = {
+        "utterances": [{"speaker": str(speaker), "text": str(text)} for speaker, text in said[:MAX_UTTERANCES]],
+        "utterance_count": len(said),
+        "session": reads.in_session(connection, group, node_id, BESIDE),
+        "event": events.event(connection, events.EventRecord, group, node_id),
+        "owed": events.owed(connection, group, node_id),
+        "letters": events.letters(connection, group, node_id),
+    }
+    return _Stored(node, why(connection, group, node_id, DEPTH, MOST_REASONS), around)
+
+
+def _evidence(found: Reasons, node_id: UUID) -> dict[str, object]:
     """What it rests on directly; counted with what is not there or not shown."""
     ids = found.nodes[node_id].evidence
     nodes = [found.nodes[id_] for id_ in ids if id_ in found.nodes]

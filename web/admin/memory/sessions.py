@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
@@ -26,7 +24,7 @@ NO_SESSION = lazy_gettext("The agent “%(agent)s” has no session “%(session
 
 @page(blueprint, "/sessions/<name:group>/<name:agent>/<name:session>", "session.html", name="session", missing=NO_SESSION)
 @reads_database
-def one(connection: Connection, group: str, agent: str, session: str) -> dict[str, Any] | None:
+def one(connection: Connection, group: str, agent: str, session: str) -> dict[str, object] | None:
     wanted = MemoryFilter(agent_id=agent, session_id=session, archived="with")
     before = inputs.whole("before")
     found = search(connection, Turn, group, wanted, before, PER_PAGE + 1)
@@ -41,6 +39,6 @@ def one(connection: Connection, group: str, agent: str, session: str) -> dict[st
     }
 
 
-def _turn(memory: Turn) -> dict[str, Any]:
+def _turn(memory: Turn) -> dict[str, object]:
     """A memory, and who speaks if it is something that was said."""
     return {**memory.model_dump(), "speaker": memory.subject if memory.kind == "session" else None}

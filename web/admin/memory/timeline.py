@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from models.memory.agent_reads import Span, TimelineSpan
 
@@ -46,7 +45,7 @@ class Timeline:
     def __bool__(self) -> bool:
         return bool(self.bars)
 
-    def _bar(self, place: int, start: datetime, row: TimelineSpan | None) -> dict[str, Any]:
+    def _bar(self, place: int, start: datetime, row: TimelineSpan | None) -> dict[str, object]:
         segments, y = [], float(HEIGHT)
         for type_ in TYPES if row else ():
             height = getattr(row, type_) / self.most * (HEIGHT - 2) if row else 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 from uuid import UUID
 
 from flask import Blueprint, abort, render_template, request
@@ -32,7 +32,7 @@ MAX_WORDS = 200
 @page(blueprint, "/dead", "letters.html", rows="_letters.html", states=STATES)
 @across_groups()
 @reads_database
-def listed(connection: Connection, group: str) -> dict[str, Any]:
+def listed(connection: Connection, group: str) -> dict[str, object]:
     """Whoever has just decided about some is shown the first page."""
     kind, words = asked("kind", 100), asked("words", MAX_WORDS)
     before = inputs.identifier("before") if request.method == "GET" else None
@@ -52,7 +52,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
 
 
 @page(blueprint, "/dead/<uuid:letter_id>", "letter.html", name="one")
-def one(group: str, letter_id: UUID) -> dict[str, Any]:  # noqa: ARG001 – the action's group is the page's
+def one(group: str, letter_id: UUID) -> dict[str, object]:  # noqa: ARG001 – the action's group is the page's
     return {"letter": perform(actions.get_letter, letter_id=letter_id)}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from flask_babel import gettext as _
 
@@ -64,13 +63,13 @@ def address_of(settings: Settings) -> str:
     return address
 
 
-def rows(settings: Settings, found: Liveness) -> list[dict[str, Any]]:
+def rows(settings: Settings, found: Liveness) -> list[dict[str, object]]:
     """By queue; None is what is not known. ``alive_seconds``: since the last sign of life of who reads it."""
     broker, workers = found.broker.value, found.workers.value
     return [_row(queue, broker, found, workers) for queue in [settings.intake_queue, *broker_queues.task_queues()]]
 
 
-def _row(queue: str, broker: Broker | None, found: Liveness, workers: list[Worker] | None) -> dict[str, Any]:
+def _row(queue: str, broker: Broker | None, found: Liveness, workers: list[Worker] | None) -> dict[str, object]:
     of_intake = queue not in broker_queues.task_queues()
     canary = found.signs.value.canaries.get(queue) if found.signs.value else None
     intakes = broker.intakes if broker else []

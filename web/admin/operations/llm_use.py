@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from flask import Blueprint
 from flask_babel import lazy_gettext
@@ -24,7 +23,7 @@ SUMMED = ("calls", "failures", "prompt_tokens", "completion_tokens", "cost")
 
 @page(blueprint, "/llm-use", "llm_use.html", choices=DAYS)
 @reads_database
-def used(connection: Connection, group: str) -> dict[str, Any]:
+def used(connection: Connection, group: str) -> dict[str, object]:
     days = int(inputs.choice("days", DAYS) or DEFAULT_DAYS)
     rows = llm_usage.since(connection, group, datetime.now(UTC).date() - timedelta(days=days - 1))
     total = {name: sum(getattr(row, name) for row in rows) for name in SUMMED}

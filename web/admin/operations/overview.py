@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from flask import Blueprint, Response, render_template
 from flask_babel import gettext as _
@@ -12,13 +12,15 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.memory import AgentState
+from jiyi.protocol.operations import Tick, WorkOwed
 from jiyi.providers.health import providers
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.memory import agent_reads
 from models.operations import reads
-from models.operations.embedding_models import active_model
+from models.operations.embedding_models import ActiveModel, active_model
+from models.operations.reads import Totals
 from models.queue import reads as pending
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
@@ -35,8 +37,6 @@ blueprint = Blueprint("overview", __name__)
 PAGES = (Page("overview", lazy_gettext("Overview"), "overview.page"),)
 
 AGENTS_PER_PAGE = 50
-#: What the database tells.
-STORED = ("totals", "agents", "agents_next", "work_owed", "open_dead_letters", "jobs")
 #: Minutes that can be plotted at most: a day.
 MAX_MINUTES = 1_440
 
@@ -63,7 +63,7 @@ def series() -> Response:
     return json_answer(source("Valkey").ask(lambda: plots.series(minutes)))
 
 
-def gather(group: str, after: str) -> dict[str, Any]:
+def gather(group: str, after: str) -> dict[str, object]:
     settings = get_settings()
     cache = source("Valkey").begin(lambda: {"access_buffered": valkey().zcard(valkey_keys.ACCESS)})
     alive, states = liveness.begin(settings), servers.begin()
@@ -72,21 +72,33 @@ def gather(group: str, after: str) -> dict[str, Any]:
     return _put_together(settings, stored, attempt(cache), alive(), states(), group)
 
 
-def _stored(connection: Connection, group: str, after: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Stored:
+    """What the database knows; all unknown if it does not answer."""
+
+    totals: Totals | None = None
+    agents: list[dict[str, object]] | None = None
+    agents_next: str | None = None
+    work_owed: list[WorkOwed] | None = None
+    open_dead_letters: int | None = None
+    jobs: dict[str, Tick] | None = None
+
+
+def _stored(connection: Connection, group: str, after: str) -> tuple[_Stored, ActiveModel | None]:
     found = agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
     agents, following = split_page(found, AGENTS_PER_PAGE, lambda last: last.agent_id)
-    return {
-        "totals": reads.totals(connection, group),
-        "agents": [with_reflection(one) for one in agents],
-        "agents_next": following,
-        "work_owed": pending.by_kind(connection),
-        "open_dead_letters": reads.open_letters(connection, group),
-        "jobs": reads.last_runs(connection),
-        "embedder": active_model(connection),
-    }
+    known = _Stored(
+        totals=reads.totals(connection, group),
+        agents=[with_reflection(one) for one in agents],
+        agents_next=following,
+        work_owed=pending.by_kind(connection),
+        open_dead_letters=reads.open_letters(connection, group),
+        jobs=reads.last_runs(connection),
+    )
+    return known, active_model(connection)
 
 
-def with_reflection(agent: AgentState) -> dict[str, Any]:
+def with_reflection(agent: AgentState) -> dict[str, object]:
     """The agent's row with how far it is on the way to its next reflection (GA-48)."""
     most = AgentSettings(**agent.settings).over(get_settings()).importance_trigger_max
     gathered = most - agent.importance_trigger_curr
@@ -95,14 +107,13 @@ def with_reflection(agent: AgentState) -> dict[str, Any]:
 
 def _put_together(
     settings: Settings,
-    stored: Reading[dict[str, Any]],
+    stored: Reading[tuple[_Stored, ActiveModel | None]],
     cached: Reading[dict[str, int]],
     alive: Liveness,
     states: dict[str, ServerState],
     group: str,
-) -> dict[str, Any]:
-    found = dict(stored.value or {})
-    embedder = found.pop("embedder", None)
+) -> dict[str, object]:
+    found, embedder = stored.value or (_Stored(), None)
     outside = attempt(source("providers").begin(lambda: providers(settings, embedder and embedder.spec)))
     not_read = _("the database did not answer")
     checks = [
@@ -113,9 +124,9 @@ def _put_together(
         health.server(_("Broker"), states["broker"], _("takes what is published")),
         health.intake(settings, alive.depths, alive.broker.value.intakes if alive.broker.value else None),
         health.workers(alive.workers, alive.signs.value.canaries if alive.signs.value else {}),
-        health.work(found.get("work_owed"), not_read),
-        health.schedule(settings, found.get("jobs"), not_read, alive.signs.value.beat_age if alive.signs.value else None),
-        health.dead_letters(found.get("open_dead_letters"), not_read),
+        health.work(found.work_owed, not_read),
+        health.schedule(settings, found.jobs, not_read, alive.signs.value.beat_age if alive.signs.value else None),
+        health.dead_letters(found.open_dead_letters, not_read),
         *map(health.provider, outside.value or []),
     ]
     depths, signs = alive.depths.value, alive.signs.value
@@ -129,5 +140,5 @@ def _put_together(
         "beat_seconds": signs and signs.beat_age,
         "access_buffered": cached.value and cached.value["access_buffered"],
         "group": group,
-        **(dict.fromkeys(STORED) | found),
+        **vars(found),
     }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint, render_template
 from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
@@ -25,14 +23,14 @@ PER_PAGE = 50
 @page(blueprint, "/work", "work.html", live="_work.html")
 @across_groups()
 @reads_database
-def kinds(connection: Connection, group: str) -> dict[str, Any]:
+def kinds(connection: Connection, group: str) -> dict[str, object]:
     return {"all_groups": _only(group) is None, "kinds": reads.by_kind(connection)}
 
 
 @page(blueprint, "/work/<name:kind>", "work_kind.html", name="kind", rows="_work_rows.html")
 @across_groups()
 @reads_database
-def of_kind(connection: Connection, group: str, kind: str) -> dict[str, Any]:
+def of_kind(connection: Connection, group: str, kind: str) -> dict[str, object]:
     """One kind, row by row, the longest pending first."""
     only = _only(group)
     found = reads.rows(connection, kind, only, unpacked("after"), PER_PAGE + 1)

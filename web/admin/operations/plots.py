@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask_babel import gettext as _
 
 from models.operations import meters
@@ -12,7 +10,7 @@ from models.operations import meters
 SPANS = {60: 1, 360: 5, 1_440: 15}
 
 
-def plots() -> list[dict[str, Any]]:
+def plots() -> list[dict[str, object]]:
     """``column`` is a path into what :func:`series` gives; with ``gaps`` there are steps without a value."""
     refused, longest = "unreachable", "thought"  # their colours
     return [
@@ -23,7 +21,7 @@ def plots() -> list[dict[str, Any]]:
     ]
 
 
-def _plot(title: str, unit: str, usual: tuple[str, str], other: tuple[str, str], colour: str) -> dict[str, Any]:
+def _plot(title: str, unit: str, usual: tuple[str, str], other: tuple[str, str], colour: str) -> dict[str, object]:
     """Durations have steps without a value, counts have none."""
     lines = ((*usual, "accent"), (*other, colour))
     gaps = {"gaps": True} if unit else {}
@@ -38,7 +36,7 @@ def spans() -> list[tuple[int, str]]:
     return [(60, _("1 hour")), (360, _("6 hours")), (1_440, _("1 day"))]
 
 
-def series(minutes: int) -> dict[str, Any]:
+def series(minutes: int) -> dict[str, object]:
     """Columns of one length, by the names used above. Counts become rates by the minute, whatever the step."""
     step = SPANS.get(minutes, max(1, minutes // 96))
     found = meters.series(minutes, step)

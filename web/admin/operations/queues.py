@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint
 from flask_babel import lazy_gettext
 
@@ -19,7 +17,7 @@ PAGES = (Page("running", lazy_gettext("Queues"), "queues.page", "operator", of_s
 
 
 @page(blueprint, "/queues", "queues.html", live="_queues.html")
-def listed(**_group: str) -> dict[str, Any]:
+def listed(**_group: str) -> dict[str, object]:
     settings = get_settings()
     found = liveness.begin(settings)()
     depths, signs = found.depths.value, found.signs.value
@@ -35,7 +33,7 @@ def listed(**_group: str) -> dict[str, Any]:
 @page(
     blueprint, "/queues/<name:queue>", "queue.html", name="one", live="_queue.html", missing=lazy_gettext("There is no queue “%(queue)s”.")
 )
-def inside(queue: str, **_group: str) -> dict[str, Any] | None:
+def inside(queue: str, **_group: str) -> dict[str, object] | None:
     """What waits in it. Of a message only its name, id, age and size are read, never what it says."""
     settings = get_settings()
     if queue not in (settings.intake_queue, *broker_queues.task_queues()):

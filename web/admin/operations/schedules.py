@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from flask import Blueprint, render_template, request
 from flask_babel import gettext as _
@@ -46,7 +45,7 @@ DRY_RUN_TIMEOUT = 25.0
 
 @page(blueprint, "/schedules", "schedules.html", live="_schedules.html")
 @reads_database
-def listed(connection: Connection, **_group: str) -> dict[str, Any]:
+def listed(connection: Connection, **_group: str) -> dict[str, object]:
     now = datetime.now(UTC)
     return {"jobs": [_shown(row, now) for row in reads.job_states(connection, get_settings(), now)]}
 
@@ -70,7 +69,7 @@ def progress(job: str) -> str:
     return render_template("_run.html", tick=perform(actions.get_tick, wanted) or Tick(job=job, slot=wanted.slot))
 
 
-def _shown(row: JobState, now: datetime) -> dict[str, Any]:
+def _shown(row: JobState, now: datetime) -> dict[str, object]:
     """In words for people, and how long it is until the next run."""
     return {
         **dict(row),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 from flask import Blueprint, abort, request, url_for
@@ -37,7 +36,7 @@ DIGEST_TIMEOUT = 60.0
 
 @page(blueprint, "/digests", "digests.html", rows="_digests.html", spans=SPANS, hours=lambda _data: get_settings().digest_hours)
 @reads_database
-def listed(connection: Connection, group: str) -> dict[str, Any]:
+def listed(connection: Connection, group: str) -> dict[str, object]:
     found = stored.listed(connection, group, before=inputs.identifier("before"), limit=PER_PAGE + 1)
     digests, following = split_page(found, PER_PAGE, lambda last: last.digest_id)
     return {"digests": digests, "next": following, "before": asked("before"), "may_change": who().may("admin")}
@@ -54,7 +53,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
     may_change=lambda _data: who().may("admin"),
 )
 @reads_database
-def one(connection: Connection, group: str, digest_id: UUID) -> dict[str, Any] | None:
+def one(connection: Connection, group: str, digest_id: UUID) -> dict[str, object] | None:
     found = stored.listed(connection, group, digest_id)
     if not found:
         return None

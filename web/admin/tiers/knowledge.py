@@ -47,7 +47,7 @@ class MarkedPiece(PieceRow):
 
 @page(blueprint, "/knowledge", "knowledge.html", rows="_knowledge.html", kinds=KINDS)
 @reads_database
-def listed(connection: Connection, group: str) -> dict[str, Any]:
+def listed(connection: Connection, group: str) -> dict[str, object]:
     wanted = _wanted()
     found = knowledge_reads.pieces(connection, group, wanted, inputs.unpacked(), PER_PAGE + 1)
     pieces, following = split_page(found, PER_PAGE, lambda last: inputs.packed(last.promoted_at, last.knowledge_id))
@@ -70,7 +70,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
     longest=MOST_SIZE,
 )
 @reads_database
-def one(connection: Connection, group: str, knowledge_id: UUID) -> dict[str, Any] | None:
+def one(connection: Connection, group: str, knowledge_id: UUID) -> dict[str, object] | None:
     found = knowledge_reads.find(connection, group, knowledge_id)
     if found is None:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,8 @@ from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
 from models.tiers import guards, quarantine, quarantine_reads
-from models.tiers.quarantine_reads import Counts
+from models.tiers.guards import RunningAway
+from models.tiers.quarantine_reads import Counts, Entry
 from web.admin import inputs
 from web.admin.frame import Page
 from web.admin.pages import page
@@ -31,27 +33,37 @@ WORKING_SHOWN, WAITING_SHOWN = 6, 5
 LATE_SECONDS = 60.0
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """What the database knows; all unknown if it does not answer."""
+
+    counts: Counts | None = None
+    screened: dict[str, int] | None = None
+    waiting: list[Entry] | None = None
+    running_away: list[RunningAway] | None = None
+
+
 @page(blueprint, "/tiers", "tiers.html", live="_tiers.html", spans=CHOICES)
-def gather(group: str) -> dict[str, Any]:
+def gather(group: str) -> dict[str, object]:
     """All at once, each allowed to be silent."""
     days = inputs.choice("days", CHOICES) or DEFAULT_SPAN
     since = None if days == "all" else datetime.now(UTC) - timedelta(days=int(days))
 
-    def question(connection: Connection) -> dict[str, Any]:
+    def question(connection: Connection) -> _Stored:
         waiting = quarantine_reads.WantedEntries(state="waiting")
-        return {
-            "counts": quarantine_reads.counts(connection, group),
-            "screened": quarantine_reads.outcomes(connection, group, since),
-            "waiting": quarantine_reads.entries(connection, group, waiting, None, WAITING_SHOWN),
-            "running_away": guards.running_away(connection, group, datetime.now(UTC)),
-        }
+        return _Stored(
+            counts=quarantine_reads.counts(connection, group),
+            screened=quarantine_reads.outcomes(connection, group, since),
+            waiting=quarantine_reads.entries(connection, group, waiting, None, WAITING_SHOWN),
+            running_away=guards.running_away(connection, group, datetime.now(UTC)),
+        )
 
     stored = attempt(lambda: from_database(question))
     try:
         hot: Reading[dict[str, Any]] = Reading(working.gather())
     except Unanswered as error:
         hot = Reading(None, error.reason)
-    found = stored.value or {"counts": None, "screened": None, "waiting": None, "running_away": None}
+    found = stored.value or _Stored()
     entries = hot.value["entries"] if hot.value else None
     return {
         "days": days,
@@ -61,23 +73,23 @@ def gather(group: str) -> dict[str, Any]:
         "notes": hot.value["notes"] if hot.value else [],
         "entries": None if entries is None else entries[:WORKING_SHOWN],
         "in_working": None if entries is None else len(entries),
-        "tiers": _states(stored, hot),
-        "outcomes": _outcomes(found["screened"]),
-        **found,
+        "tiers": _states(stored, hot.value and hot.value["notes"]),
+        "outcomes": _outcomes(found.screened),
+        **vars(found),
         "limits": {"entries": get_settings().wm_entries, "hours": get_settings().wm_hours},
     }
 
 
-def _states(stored: Reading[dict[str, Any]], hot: Reading[dict[str, Any]]) -> list[dict[str, str]]:
-    """How each tier fares, by what it lives on."""
+def _states(stored: Reading[_Stored], told: list[str] | None) -> list[dict[str, str]]:
+    """How each tier fares, by what it lives on; ``told``: the notes on working memory, None if nothing tells of it."""
     down = None if stored.value else _("The database does not answer: %(why)s", why=stored.reason)
-    counts: Counts | None = stored.value["counts"] if stored.value else None
+    counts = stored.value.counts if stored.value else None
     since = None if counts is None else counts.waiting_since
     late = since is not None and (datetime.now(UTC) - since).total_seconds() > LATE_SECONDS
-    notes = hot.value["notes"] if hot.value else [_("Neither Valkey nor the database answers.")]
+    notes = [_("Neither Valkey nor the database answers.")] if told is None else told
     return [
         _state("quarantine", down, _("The filters are behind: is a worker for the queue “embedding” running?") if late else ""),
-        _state("working", notes[0] if notes and not (hot.value and stored.reason) else None, notes[0] if notes else ""),
+        _state("working", notes[0] if notes and not (told is not None and stored.reason) else None, notes[0] if notes else ""),
         _state(
             "longterm",
             down,
@@ -90,7 +102,7 @@ def _state(tier: str, down: str | None, note: str) -> dict[str, str]:
     return {"tier": tier, "state": "unreachable" if down else "attention" if note else "ok", "note": down or note}
 
 
-def _outcomes(screened: dict[str, int] | None) -> list[dict[str, Any]]:
+def _outcomes(screened: dict[str, int] | None) -> list[dict[str, object]]:
     """Accepted first, then the filters in their order, each with its share of all; unknown reasons last."""
     if not screened:
         return []

@@ -37,7 +37,7 @@ AGENTS_OFFERED = 500
 
 
 @page(blueprint, "/promotion", "promotion.html", kinds=KINDS, size=SIZE, overlap=OVERLAP, longest_note=MAX_REASON_CHARS)
-def beginning(group: str) -> dict[str, Any]:
+def beginning(group: str) -> dict[str, object]:
     """Entries that were chosen (``entry``), a cluster of a digest (``digest`` and ``item``), knowledge that was demoted
     (``knowledge``), or a text that is still to be written.
     """
@@ -45,7 +45,7 @@ def beginning(group: str) -> dict[str, Any]:
     ids = ids_of(request.args.getlist("entry"), "entry", MAX_IDS)
     digest_id, number, again = inputs.identifier("digest"), inputs.whole("item"), inputs.identifier("knowledge")
 
-    def question(connection: Connection) -> dict[str, Any]:
+    def question(connection: Connection) -> dict[str, object]:
         begun = _of_digest(connection, group, digest_id, number) if digest_id else _again(connection, group, again)
         entries = _entries(connection, group, ids or begun.entry_ids)
         text = begun.text if begun.text or len(entries) != 1 else entries[0].content

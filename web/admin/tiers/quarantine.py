@@ -5,7 +5,7 @@ Nothing here is ever shown to an agent: it is for people who audit and promote.
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 from uuid import UUID
 
 from flask import Blueprint, abort, redirect, render_template, request, url_for
@@ -46,7 +46,7 @@ class MarkedEntry(Entry):
 
 @page(blueprint, "/quarantine", "quarantine.html", rows="_quarantine.html", states=STATES, reasons=words.REASONS)
 @reads_database
-def listed(connection: Connection, group: str) -> dict[str, Any]:
+def listed(connection: Connection, group: str) -> dict[str, object]:
     wanted = _wanted()
     found = quarantine_reads.entries(connection, group, wanted, inputs.unpacked(), PER_PAGE + 1)
     entries, following = split_page(found, PER_PAGE, lambda last: inputs.packed(last.created_at, last.entry_id))
@@ -69,7 +69,7 @@ def listed(connection: Connection, group: str) -> dict[str, Any]:
     like=lambda data: _like(data["entry"]),
 )
 @reads_database
-def one(connection: Connection, group: str, entry_id: UUID) -> dict[str, Any] | None:
+def one(connection: Connection, group: str, entry_id: UUID) -> dict[str, object] | None:
     found = quarantine_reads.some_entries(connection, group, [entry_id])
     return {"entry": found[0], "knowledge": knowledge_reads.pieces_of(connection, group, entry_id)} if found else None
 

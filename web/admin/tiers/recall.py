@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import TypedDict, get_args
 
 from flask import Blueprint, Response, render_template, request
 from flask_babel import lazy_gettext
@@ -44,7 +44,7 @@ MAX_DAYS = 36_500
     most_web=MAX_WEB_RESULTS,
     longest=lambda _data: get_settings().max_focal_chars,
 )
-def answered(group: str) -> dict[str, Any]:
+def answered(group: str) -> dict[str, object]:
     query, wanted = (asked("query", get_settings().max_focal_chars) or "").strip(), _wanted()
     got = _ask(group, query, wanted) if query else None
     text = format_history(got.value.results, wanted["language"]) if got and got.value else None
@@ -59,7 +59,19 @@ def found() -> Response:
     return Response(render_template("_recall.html", **answered()), headers={"HX-Replace-Url": address}, mimetype="text/html")
 
 
-def _wanted() -> dict[str, Any]:
+class _Wanted(TypedDict):
+    max_results: int
+    time_range_days: float | None
+    relevance_threshold: float | None
+    include_verdicts: bool
+    order: str
+    session_id: str | None
+    agent_id: str | None
+    web_results: int
+    language: Language
+
+
+def _wanted() -> _Wanted:
     """The node's properties, with its defaults; what is left empty in the form is not asked for."""
     defaults = NodeProperties()
     sent = asked("sent") is not None
@@ -77,7 +89,7 @@ def _wanted() -> dict[str, Any]:
     }
 
 
-def _ask(group: str, query: str, wanted: dict[str, Any]) -> Reading[MemoryAnswer]:
+def _ask(group: str, query: str, wanted: _Wanted) -> Reading[MemoryAnswer]:
     given = {name: value for name, value in wanted.items() if name != "language" and value is not None}
     if wanted["web_results"]:
         given["asking_session"] = wanted["session_id"] or who().actor

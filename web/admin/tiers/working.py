@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from flask import Blueprint
 from flask_babel import gettext as _
@@ -24,7 +23,7 @@ PAGES = (Page("tiers", lazy_gettext("Working memory"), "working.page"),)
 
 
 @page(blueprint, "/working", "working.html", live="_working.html")
-def gather(group: str) -> dict[str, Any]:
+def gather(group: str) -> dict[str, object]:
     """The list as agents get it, from Valkey, with what the database knows besides; each may be away."""
     settings = get_settings()
     cached = source("Valkey").begin(lambda: kept.read(group))

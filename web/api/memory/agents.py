@@ -22,11 +22,9 @@ def list_agents(asker: Asker, query: Cursor) -> AgentPage:
 
     Those who have a memory, in the order of their names, page by page. Use it to find the right agent_id.
     """
-    place = cursors.decode(query.after, cursors.NAME)
-    after = "" if place is None else place[0]
+    after = cursors.only(query.after, cursors.NAME) or ""
     rows = from_database(lambda connection: agent_reads.agents(connection, asker.group_id, after, query.limit))
-    following = cursors.encode(rows[-1].agent_id) if len(rows) == query.limit else None
-    return AgentPage(agents=rows, next=following)
+    return AgentPage(agents=rows, next=cursors.following(rows, query.limit, lambda last: (last.agent_id,)))
 
 
 @operation("GET", "/agents/<anything:agent_id>", id="get_agent", scope="read", tag="agents", answer=AgentState)
@@ -81,8 +79,8 @@ def list_reflections(asker: Asker, query: ReflectionsQuery) -> ReflectionPage:
             connection, asker.group_id, agent_id=query.agent_id, state=query.state, trigger=None, before=before, limit=query.limit
         )
     )
-    last = rows[-1] if len(rows) == query.limit else None
-    return ReflectionPage(reflections=rows, next=last and cursors.encode(last.created_at, last.reflection_id))
+    following = cursors.following(rows, query.limit, lambda last: (last.created_at, last.reflection_id))
+    return ReflectionPage(reflections=rows, next=following)
 
 
 expose(reflection.get, "GET", "/reflections/<uuid:reflection_id>", id="get_reflection", tag="reflections")

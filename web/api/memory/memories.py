@@ -60,14 +60,10 @@ def list_memories(asker: Asker, query: MemoriesQuery) -> MemoryPage:
     if query.agent_id is None:
         before: Any = cursors.decode(query.after, cursors.TIME_AND_ID)
     else:
-        place = cursors.decode(query.after, cursors.NUMBER)
-        before = None if place is None else place[0]
+        before = cursors.only(query.after, cursors.NUMBER)
     rows = from_database(lambda connection: search(connection, Memory, asker.group_id, wanted, before, query.limit))
-    following = None
-    if len(rows) == query.limit:
-        last = rows[-1]
-        by_number = query.agent_id is not None
-        following = cursors.encode(last.node_count) if by_number else cursors.encode(last.created_at, last.node_id)
+    by_number = query.agent_id is not None
+    following = cursors.following(rows, query.limit, lambda last: (last.node_count,) if by_number else (last.created_at, last.node_id))
     return MemoryPage.model_construct(nodes=rows, next=following)
 
 
@@ -97,8 +93,7 @@ def list_keywords(asker: Asker, query: KeywordsParameters) -> KeywordPage:
     """
     after = cursors.decode(query.after, cursors.KEYWORD)
     rows = from_database(lambda connection: agent_reads.keywords(connection, asker.group_id, query.agent_id, query.limit, after=after))
-    last = rows[-1] if len(rows) == query.limit else None
-    following = last and cursors.encode(last.strength, last.keyword, last.memory_type)
+    following = cursors.following(rows, query.limit, lambda last: (last.strength, last.keyword, last.memory_type))
     return KeywordPage(keywords=rows, next=following)
 
 

@@ -38,10 +38,9 @@ def list_digests(asker: Asker, query: Cursor) -> DigestRows:
     Newest first, page by page, each with its clusters: what they are about, in a few sentences, and the entries that
     promote_memory takes.
     """
-    place = cursors.decode(query.after, cursors.ID)
-    before = None if place is None else place[0]
+    before = cursors.only(query.after, cursors.ID)
     rows = from_database(lambda connection: digests.listed(connection, asker.group_id, None, before, query.limit))
-    return DigestRows(digests=rows, next=cursors.encode(rows[-1].digest_id) if len(rows) == query.limit else None)
+    return DigestRows(digests=rows, next=cursors.following(rows, query.limit, lambda last: (last.digest_id,)))
 
 
 @operation("GET", "/memory/digests/<uuid:digest_id>", id="get_digest", scope="admin", tag="tiers", answer=DigestState)

@@ -26,7 +26,7 @@ STATE_FIELDS = ("status", "context_length", "context_tokens", "skipped")
 
 
 @operation("POST", PATH, id="run_memory_node", scope="read", tag="tiers", body=NodeBody, answer=NodeRun)
-def run_memory_node(asker: Asker, body: NodeBody) -> dict[str, Any]:
+def run_memory_node(asker: Asker, body: NodeBody) -> dict[str, object]:
     """Run the memory-retrieval node.
 
     Looks for what the group knows about the topic (else the content, else the document) of the inputs, and gives the
@@ -50,7 +50,7 @@ def run_memory_node(asker: Asker, body: NodeBody) -> dict[str, Any]:
 
 
 @operation("GET", PATH, id="describe_memory_node", scope="read", tag="tiers", query=NodeDescriptionParameters, answer=NodeDescription)
-def describe_memory_node(_asker: Asker, query: NodeDescriptionParameters) -> dict[str, Any]:
+def describe_memory_node(_asker: Asker, query: NodeDescriptionParameters) -> dict[str, object]:
     """Describe the memory-retrieval node.
 
     Label, icon, colour, inputs and outputs, and a JSON schema of its properties: what an editor of workflows needs to
@@ -59,7 +59,7 @@ def describe_memory_node(_asker: Asker, query: NodeDescriptionParameters) -> dic
     return memory_node.description(query.language)
 
 
-def _news(event: NodeEvent, node_id: str, session_id: str | None) -> tuple[Kind, dict[str, Any]]:
+def _news(event: NodeEvent, node_id: str, session_id: str | None) -> tuple[Kind, dict[str, object]]:
     """The event as the stream tells it (CN-10): counts and names only, as what an error says may quote what was asked."""
     data, own = event["data"], {"node": node_id, "session": session_id}
     match event["event"]:

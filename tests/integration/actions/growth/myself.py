@@ -6,16 +6,15 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.growth.identity import DecideProposal, OfAgent, ProposeChange, Rollback, TakeSnapshot, UpdateUser
-from jiyi.protocol.growth.pains import ProposeSolution, ReportPain, ResolvePain
-from jiyi.protocol.growth.reflections import ConfigureSelf
+from jiyi.protocol.growth.identity import DecideProposal, ProposeChange
+from jiyi.protocol.growth.pains import ProposeSolution, ReportPain
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth.identity import actions as identity
 from models.growth.pains import actions as pains
 from models.growth.reflections import actions as reflections
 from models.memory.agents import lock_agents
-from tests.integration.actions.cases import Case
+from tests.integration.actions.cases import Case, command
 
 AGENT, PAIN, SOUL = "小伴", "导出报表总是失败", "你很耐心。"
 STEPS = ["把报表拆成每月一份", "再逐份导出"]
@@ -68,91 +67,72 @@ def looking(group: str, _made: Any) -> list[Any]:
 
 _CHANGE = {"agent_id": AGENT, "file": "SOUL", "suggested": SOUL, "reason": "agreed"}
 
+_OF_AGENT = {"agent_id": AGENT}
+
+
+def _case(action: Any, effect: Any, prepare: Any, fields: dict[str, Any], id_field: str = "", **admin: Any) -> Case:
+    """``id_field``: the field that names what was prepared."""
+    return command(action, "growth", lambda made: fields | ({id_field: made} if id_field else {}), prepare=prepare, effect=effect, **admin)
+
+
 CASES = (
-    Case(
-        action=pains.report_pain,
-        prepare=agent,
-        request=lambda _made: ReportPain(agent_id=AGENT, summary=PAIN),
-        effect=hurting,
-        rest=lambda _made: ("POST", "/growth/pain_report", {"agent_id": AGENT, "summary": PAIN}),
-    ),
-    Case(
-        action=pains.resolve_pain,
-        prepare=proposed,
-        request=lambda made: ResolvePain(pain_id=made, resolution="confirmed"),
-        effect=hurting,
-        rest=lambda made: ("POST", "/growth/pain_resolve", {"pain_id": made, "resolution": "confirmed"}),
+    _case(pains.report_pain, hurting, agent, {**_OF_AGENT, "summary": PAIN}),
+    _case(
+        pains.resolve_pain,
+        hurting,
+        proposed,
+        {"resolution": "confirmed"},
+        "pain_id",
         admin=lambda made: (f"/pains/{made}/resolve", {"resolution": "confirmed"}),
     ),
-    Case(
-        action=pains.propose_solution,
-        prepare=pain,
-        request=lambda made: ProposeSolution(pain_id=made, steps=STEPS),
-        effect=hurting,
-        rest=lambda made: ("POST", "/growth/pain_propose", {"pain_id": made, "steps": STEPS}),
+    _case(
+        pains.propose_solution,
+        hurting,
+        pain,
+        {"steps": STEPS},
+        "pain_id",
         admin=lambda made: (f"/pains/{made}/propose", {"steps": "\r\n".join(STEPS)}),
     ),
-    Case(
-        action=identity.propose,
-        prepare=agent,
-        request=lambda _made: ProposeChange(**_CHANGE),
-        effect=files,
-        rest=lambda _made: ("POST", "/growth/identity_propose", _CHANGE),
+    _case(
+        identity.propose,
+        files,
+        agent,
+        _CHANGE,
         admin=lambda _made: (f"/identity/{{group}}/{AGENT}/propose", {"file": "SOUL", "suggested": SOUL, "reason": "agreed"}),
     ),
-    Case(
-        action=identity.approve,
-        prepare=change,
-        request=lambda made: DecideProposal(proposal_id=made, note="yes"),
-        effect=files,
-        rest=lambda made: ("POST", "/growth/identity_approve", {"proposal_id": made, "note": "yes"}),
+    _case(
+        identity.approve,
+        files,
+        change,
+        {"note": "yes"},
+        "proposal_id",
         admin=lambda made: (f"/identity/proposals/{made}/approve", {"note": "yes"}),
     ),
-    Case(
-        action=identity.reject,
-        prepare=change,
-        request=lambda made: DecideProposal(proposal_id=made, note="no"),
-        effect=files,
-        rest=lambda made: ("POST", "/growth/identity_reject", {"proposal_id": made, "note": "no"}),
+    _case(
+        identity.reject,
+        files,
+        change,
+        {"note": "no"},
+        "proposal_id",
         admin=lambda made: (f"/identity/proposals/{made}/reject", {"note": "no"}),
     ),
-    Case(
-        action=identity.update_user,
-        prepare=agent,
-        request=lambda _made: UpdateUser(agent_id=AGENT, notes="叫他小林。"),
-        effect=files,
-        rest=lambda _made: ("POST", "/growth/identity_update_user", {"agent_id": AGENT, "notes": "叫他小林。"}),
-    ),
-    Case(
-        action=identity.snapshot,
-        prepare=changed,
-        request=lambda _made: TakeSnapshot(agent_id=AGENT, name="before"),
-        effect=files,
-        rest=lambda _made: ("POST", "/growth/identity_snapshot", {"agent_id": AGENT, "name": "before"}),
+    _case(identity.update_user, files, agent, {**_OF_AGENT, "notes": "叫他小林。"}),
+    _case(
+        identity.snapshot,
+        files,
+        changed,
+        {**_OF_AGENT, "name": "before"},
         admin=lambda _made: (f"/identity/{{group}}/{AGENT}/snapshot", {"name": "before"}),
     ),
-    Case(
-        action=identity.rollback,
-        prepare=changed,
-        request=lambda _made: Rollback(agent_id=AGENT, file="SOUL", version=0),
-        effect=files,
-        rest=lambda _made: ("POST", "/growth/identity_rollback", {"agent_id": AGENT, "file": "SOUL", "version": 0}),
+    _case(
+        identity.rollback,
+        files,
+        changed,
+        {**_OF_AGENT, "file": "SOUL", "version": 0},
         admin=lambda _made: (f"/identity/{{group}}/{AGENT}/rollback", {"file": "SOUL", "version": "0"}),
     ),
-    Case(
-        action=reflections.configure,
-        prepare=agent,
-        request=lambda _made: ConfigureSelf(agent_id=AGENT, conversations=3),
-        effect=looking,
-        rest=lambda _made: ("POST", "/growth/reflection_configure", {"agent_id": AGENT, "conversations": 3}),
-    ),
-    Case(
-        action=reflections.run,
-        prepare=agent,
-        request=lambda _made: OfAgent(agent_id=AGENT),
-        effect=looking,
-        rest=lambda _made: ("POST", "/growth/reflection_run", {"agent_id": AGENT}),
-    ),
+    _case(reflections.configure, looking, agent, {**_OF_AGENT, "conversations": 3}),
+    _case(reflections.run, looking, agent, _OF_AGENT),
 )
 
 _PAINS = (

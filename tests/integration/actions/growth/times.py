@@ -13,8 +13,10 @@ from jiyi.protocol.growth.heartbeat import AcknowledgeAlerts, ConfigureHeartbeat
 from jiyi.protocol.growth.schedules import CreateSchedule, ScheduleId
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth import alerts, heartbeat_actions, schedule_actions
-from models.growth.alerts import NewAlert
+from models.growth.heartbeat import actions as heartbeat_actions
+from models.growth.heartbeat import alerts
+from models.growth.heartbeat.alerts import NewAlert
+from models.growth.schedules import actions as schedule_actions
 from models.memory import agents
 from tests.integration.actions.cases import Case
 

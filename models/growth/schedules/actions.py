@@ -29,7 +29,8 @@ from jiyi.protocol.growth.schedules import (
 )
 from jiyi.settings import get_settings
 from models.db.actions import Context, action
-from models.growth import heartbeats, schedules
+from models.growth.heartbeat import heartbeats
+from models.growth.schedules import schedules
 from models.memory import agents
 
 #: Next runs that a schedule's details tell.

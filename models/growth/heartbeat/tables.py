@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.db.base import EMPTY_OBJECT, HOT, NOW, Base, Timestamp
-from models.growth.schedule_tables import of_agent
+from models.growth.schedules.tables import of_agent
 
 
 class Heartbeat(Base):

@@ -11,8 +11,8 @@ from jiyi.growth.heartbeat.checks import AGAIN_AFTER, findings, to_tell
 from jiyi.growth.heartbeat.quiet import is_quiet, loud_from
 from jiyi.growth.schedules.next_runs import zone_of
 from jiyi.protocol.growth.heartbeat import TickState
-from models.growth import alerts, heartbeats
-from models.growth.alerts import NewAlert
+from models.growth.heartbeat import alerts, heartbeats
+from models.growth.heartbeat.alerts import NewAlert
 
 
 def tick(connection: Connection, row: Row[Any], due_at: datetime, now: datetime) -> tuple[TickState, list[NewAlert]]:

@@ -28,7 +28,8 @@ from jiyi.protocol.growth.heartbeat import (
     Ticks,
 )
 from models.db.actions import Context, action
-from models.growth import alerts, beating, health, heartbeats
+from models.growth import health
+from models.growth.heartbeat import alerts, beating, heartbeats
 from models.memory import agents
 from models.memory.agents import AgentName, no_agent
 

@@ -1,0 +1,130 @@
+"""Messages: events as bytes. One event is a JSON object, several are ``{"events": […]}``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+from jiyi.errors import InvalidEvent
+from jiyi.protocol.events.fields import NUL_ESCAPE
+from jiyi.protocol.events.types import ONE, AgentConfigured, Event, MemoryObserved, build
+from jiyi.protocol.wire.json_keys import Repeating, gives_each_once, keys_in, load, repeated_in, repeated_key, sentence
+from jiyi.settings import Settings, get_settings
+
+#: What stands around the events of one message.
+MANY_OPEN, MANY_CLOSE = b'{"events":[', b"]}"
+FRAME_BYTES = len(MANY_OPEN) + len(MANY_CLOSE)
+
+_MANY: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="type")]])
+
+
+def encode(events: Sequence[Event]) -> bytes:
+    """The body of one message."""
+    return _framed([_encode_one(event) for event in events])
+
+
+def messages(events: Iterable[Event], settings: Settings) -> Iterator[tuple[list[Event], bytes]]:
+    """The events in as few messages as the intake's limits allow, in order, each with its body.
+
+    Raises:
+        InvalidEvent: an event by itself is larger than a message may be.
+    """
+    held: list[Event] = []
+    bodies: list[bytes] = []
+    size = FRAME_BYTES
+    for event in events:
+        body = _encode_one(event)
+        if len(body) + FRAME_BYTES > settings.max_message_bytes:
+            raise InvalidEvent([f"{len(body):,} bytes are more than a message may have, {settings.max_message_bytes:,}"])
+        if held and (len(held) == settings.max_events_per_message or size + len(body) > settings.max_message_bytes):
+            yield held, _framed(bodies)
+            held, bodies, size = [], [], FRAME_BYTES
+        held.append(event)
+        bodies.append(body)
+        size += len(body) + 1
+    if held:
+        yield held, _framed(bodies)
+
+
+def _encode_one(event: Event) -> bytes:
+    if isinstance(event, AgentConfigured):  # here None says "not set any more", and has to arrive
+        envelope = event.model_dump(mode="json", exclude_none=True, exclude={"payload"})
+        return to_json({**envelope, "payload": event.payload.model_dump(mode="json", exclude_unset=True)})
+    return ONE.dump_json(event, exclude_none=True)
+
+
+def _framed(bodies: Sequence[bytes]) -> bytes:
+    return bodies[0] if len(bodies) == 1 else MANY_OPEN + b",".join(bodies) + MANY_CLOSE
+
+
+class Decoded(BaseModel):
+    """What a message held: the good events, and for each bad one its JSON text and the reason."""
+
+    events: list[Event] = []
+    rejected: list[tuple[str, str]] = []
+
+
+def decode(body: bytes) -> Decoded:
+    """The events of a message body. Never raises: what cannot be read is in ``rejected``."""
+    if NUL_ESCAPE in body:
+        return _decode_one_by_one(body)
+    many = body.startswith(MANY_OPEN) and body.endswith(MANY_CLOSE)
+    try:
+        events = _MANY.validate_json(body[len(MANY_OPEN) - 1 : 1 - len(MANY_CLOSE)]) if many else [ONE.validate_json(body)]
+    except ValidationError:
+        return _decode_one_by_one(body)
+    if len(events) > get_settings().max_events_per_message or not all(map(_has_identity, events)):
+        return _decode_one_by_one(body)
+    if not gives_each_once(body, sum(map(_keys_of, events)) + many) and repeated_key(body) is not None:
+        return _decode_one_by_one(body)
+    return Decoded.model_construct(events=events, rejected=[])
+
+
+def _keys_of(event: Event) -> int:
+    """The keys that it was given with, if it is one of those that come in great numbers and has no more than we know."""
+    if not isinstance(event, MemoryObserved):
+        return 0
+    provenance = event.payload.provenance
+    return len(event.model_fields_set) + len(event.payload.model_fields_set) + (keys_in(provenance) if provenance else 0)
+
+
+def _has_identity(event: Event) -> bool:
+    """Without an id of its own a second delivery could not be told from a second event."""
+    return "event_id" in event.model_fields_set
+
+
+def _decode_one_by_one(body: bytes) -> Decoded:
+    """The slow way, for a message of which some part is wrong: one bad event must not take the others along."""
+    text = body.decode("utf-8", errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    try:
+        message = load(body)
+    except (ValueError, RecursionError) as error:
+        return Decoded.model_construct(events=[], rejected=[(text, f"not JSON: {error}")])
+    if isinstance(message, Repeating):
+        return Decoded.model_construct(events=[], rejected=[(text, sentence(message.repeated))])
+    items = message.get("events") if isinstance(message, dict) and "events" in message else [message]
+    if not isinstance(items, list):
+        return Decoded.model_construct(events=[], rejected=[(text, "events: must be a list of events")])
+    limit = get_settings().max_events_per_message
+    if len(items) > limit:
+        return Decoded.model_construct(events=[], rejected=[(text, f"events: {len(items):,} are more than {limit:,} in one message")])
+    decoded = Decoded.model_construct(events=[], rejected=[])
+    for item in items:
+        if (repeated := repeated_in(item)) is not None:
+            decoded.rejected.append((text if len(items) == 1 else json.dumps(item, ensure_ascii=True), sentence(repeated)))
+            continue
+        try:
+            event = build(item)
+        except InvalidEvent as error:
+            decoded.rejected.append((json.dumps(item, ensure_ascii=True), str(error)))
+            continue
+        if _has_identity(event):
+            decoded.events.append(event)
+        else:
+            reason = "event_id: required, but missing: without it a second delivery would be a second event"
+            decoded.rejected.append((json.dumps(item, ensure_ascii=True), reason))
+    return decoded

@@ -1,0 +1,223 @@
+"""What events tell: a payload for each type."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+from uuid import UUID
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from jiyi.conversations.stored.uris import MAX_URI_CHARS, parse_uri
+from jiyi.conversations.types import Kind, Role
+from jiyi.growth.feedback.trust import Sentiment, Signal
+from jiyi.growth.skills.types import ArtifactKind
+from jiyi.growth.trajectories.steps import StepType, summary
+from jiyi.protocol.agents import AgentSettings
+from jiyi.protocol.events.fields import (
+    MAX_ABSTRACT_CHARS,
+    MAX_COMMENT_CHARS,
+    MAX_DEPTH,
+    MAX_FLAGS,
+    MAX_MS,
+    MAX_OUTPUT_CHARS,
+    MAX_OVERVIEW_CHARS,
+    MAX_RETENTION,
+    MAX_STEP_CHARS,
+    MAX_STEPS,
+    MAX_TOKENS,
+    NOT_BLANK,
+    POIGNANCY,
+    Description,
+    Flag,
+    Keyword,
+    Moment,
+    Name,
+    NodeType,
+    Part,
+    Utterance,
+    few_enough_entries,
+    few_enough_keywords,
+    small_enough,
+)
+from jiyi.protocol.wire.vectors import Vector
+
+
+def refuse_anothers_address(agent_id: str, uri: str | None) -> None:
+    """Raises :class:`ValueError` for an address of another agent."""
+    if uri is not None and parse_uri(uri).agent_id != agent_id:
+        raise ValueError(f"uri: {uri!r} is an address of another agent than {agent_id!r}")
+
+
+class Observation(BaseModel):
+    """What was perceived, thought or said: the payload of ``memory.observed`` (GA-08, GA-09).
+
+    ``embedding_key`` is the text that is embedded; the description unless given (GA-12).
+    ``evidence`` names the events a thought rests on (or the conversation an event belongs to), and
+    ``utterances`` holds a conversation; the original keeps both in one field, ``filling``.
+    ``retention`` leaves out what equals, in subject, predicate and object, one of the agent's latest so many events.
+    ``historic`` memories were counted where they come from: they do not bring a reflection nearer (imports).
+    A ``vector`` of one's own (imports) needs the name of the model that made it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    node_type: NodeType = Field(
+        "event", description="What it is: an `event` that was perceived, a `thought`, or a `chat` (a whole conversation)."
+    )
+    description: Description = Field(description="What happened, in one statement that says who did what, in any language.")
+    embedding_key: Description | None = Field(None, description="The text to be found by, if not the description.")
+    subject: Part | None = Field(None, description="Who or what the statement is about.")
+    predicate: Part | None = Field(None, description="What is said of the subject: a verb, as a rule.")
+    object: Part | None = Field(None, description="Whom or what it concerns.")
+    keywords: Annotated[list[Keyword], AfterValidator(few_enough_keywords)] | None = Field(
+        None, description="Words to be found by; taken from the triple or the description unless given."
+    )
+    poignancy: float | None = Field(
+        None,
+        ge=1,
+        le=10,
+        allow_inf_nan=False,
+        validation_alias=POIGNANCY,
+        description="How much it matters: 1 mundane … 10 poignant. Found out by the service unless given.",
+    )  # (GA-49)
+    evidence: Annotated[list[UUID], AfterValidator(few_enough_entries)] = Field(
+        [], description="Ids of the memories that a thought rests on."
+    )
+    utterances: Annotated[list[Utterance], AfterValidator(few_enough_entries)] = Field(
+        [], description="What was said in a conversation: [speaker, text] pairs, in order."
+    )
+    retention: int | None = Field(
+        None, ge=1, le=MAX_RETENTION, description="Leave it out if it equals, in its triple, one of the agent's latest so many events."
+    )
+    expires_at: Moment | None = Field(None, description="When it is no longer to be remembered.")
+    historic: bool = Field(False, description="Brought from elsewhere: does not bring a reflection nearer.")
+    vector: Vector | None = Field(None, description="A vector of one's own; needs embedding_model.")
+    embedding_model: Name | None = Field(None, description="The model that made the vector.")
+    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = Field(
+        {}, description="Where it comes from: any small JSON object."
+    )
+    kind: Kind | None = Field(
+        None, description="Of what is remembered of conversations: `preference`, `knowledge`, `experience` or `session`. Needs uri."
+    )
+    uri: Annotated[str, Field(max_length=MAX_URI_CHARS)] | None = Field(
+        None, description="Its address, `agent://{agent}/{kind}/{category}`: the same content is stored there once. Needs kind."
+    )
+    abstract: Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS)] | None = Field(None, description="It in three to five keywords.")
+    overview: Annotated[str, Field(max_length=MAX_OVERVIEW_CHARS)] | None = Field(None, description="It in one or two sentences.")
+
+    @model_validator(mode="after")
+    def _kind_has_an_address(self) -> Self:
+        if (self.kind is None) != (self.uri is None):
+            raise ValueError("kind and uri belong together: give both or neither")
+        if self.uri is not None and parse_uri(self.uri).kind != self.kind:
+            raise ValueError(f"uri: {self.uri!r} is no address of the kind {self.kind}")
+        return self
+
+    @model_validator(mode="after")
+    def _vector_names_its_model(self) -> Self:
+        if (self.vector is None) != (self.embedding_model is None):
+            raise ValueError("vector and embedding_model belong together: give both or neither")
+        return self
+
+    @model_validator(mode="after")
+    def _retention_has_a_triple(self) -> Self:
+        if self.retention is not None and not (self.subject and self.predicate and self.object):
+            raise ValueError("retention compares subject, predicate and object: give all three with it")
+        return self
+
+
+class ImportedCounters(BaseModel):
+    """Reflection counters that an import continues (GA-48)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    importance_trigger_curr: float = Field(ge=-1_000_000, le=1_000_000)
+    importance_ele_n: int = Field(ge=0, le=1_000_000_000)
+
+
+class Configuration(AgentSettings):
+    """The payload of ``agent.configured``: fields that are given replace the agent's own."""
+
+    counters: ImportedCounters | None = None
+
+
+class Ending(BaseModel):
+    """Which conversation it was: all chats of the event's session, those with ``partner`` only, or those named."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    partner: Name | None = None
+    chat_ids: Annotated[list[UUID], AfterValidator(few_enough_entries)] = []
+
+
+class Execution(BaseModel):
+    """What a node of a workflow put out: the payload of ``node.executed`` (CN-16…CN-18).
+
+    ``metadata`` is the node's own, ``provenance`` what the program that publishes wants to find again. ``flags`` are set by
+    the fact check or the guard against loops (CN-60), see :mod:`jiyi.tiers.screening`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    node_id: Name
+    node_type: Name | None = None
+    node_name: Name | None = None
+    output: Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_OUTPUT_CHARS)]
+    confidence: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
+    flags: Annotated[list[Flag], Field(max_length=MAX_FLAGS)] = []
+    depth: int = Field(0, ge=0, le=MAX_DEPTH)
+    metadata: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
+    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
+
+
+class Turn(BaseModel):
+    """One message of a conversation: the payload of ``turn.recorded``."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    role: Role
+    text: Description
+    name: Name | None = None
+    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
+
+
+Told = Annotated[str, Field(max_length=MAX_STEP_CHARS), AfterValidator(summary)]
+
+
+class StepTaken(BaseModel):
+    """One step on the way to an answer: the payload of ``turn.step`` (ZC-84, ZC-85).
+
+    ``input`` and ``output`` are kept as summaries of at most 200 characters, with their secrets masked.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    index: int = Field(
+        ge=0, le=MAX_STEPS, description="Its number in the session, from 0. Steps are put in this order, whenever they come."
+    )
+    step_type: StepType = Field(description="What it is: a request, a retrieval, a tool's call or result, or a generated text.")
+    tool: Name | None = Field(None, description="Which tool; needed for tool_call and tool_result.")
+    input: Told = Field("", description="What it got.")
+    output: Told = Field("", description="What it gave.")
+    ok: bool | None = Field(None, description="Whether it worked, where that is known.")
+    tokens: int | None = Field(None, ge=0, le=MAX_TOKENS, description="Tokens that it took; estimated unless given.")
+    ms: int | None = Field(None, ge=0, le=MAX_MS, description="Milliseconds that it took.")
+    compacted: bool = Field(False, description="Before this step the conversation was compacted: what came before is compressed at once.")
+
+    @model_validator(mode="after")
+    def _tool_has_a_name(self) -> Self:
+        if self.step_type in ("tool_call", "tool_result") and self.tool is None:
+            raise ValueError(f"tool: required for a {self.step_type}: say which tool")
+        return self
+
+
+class Vote(BaseModel):
+    """What somebody thinks of a skill or a workflow: the payload of ``feedback.given`` (ZC-72)."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    artifact: ArtifactKind = Field(description="A `skill`, or a `pipeline`, which is a workflow.")
+    artifact_id: UUID = Field(description="Which one.")
+    sentiment: Sentiment = Field(description="Neutral ones are kept, and do not count.")
+    signal: Signal = Field("explicit", description="How it is known: said, seen in use, counted, or by how often it was completed.")
+    comment: Annotated[str, Field(max_length=MAX_COMMENT_CHARS)] | None = Field(None, description="Why.")

@@ -1,0 +1,1 @@
+"""What an erasure deletes and changes of each subject."""

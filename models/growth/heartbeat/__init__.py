@@ -1,0 +1,1 @@
+"""Heartbeats of agents and their alerts: tables, and what is done with them."""

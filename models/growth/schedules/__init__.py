@@ -1,0 +1,1 @@
+"""Schedules of agents: their tables, and what is done with them."""
