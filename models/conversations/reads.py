@@ -81,7 +81,8 @@ _AGENTS = text("""
     GROUP BY agent_id ORDER BY agent_id LIMIT :limit
 """)
 _LINE = """
-    SELECT node_id, kind, uri, coalesce(overview, description) AS line, abstract, poignancy, created_at, session_id, superseded_by, superseded_at
+    SELECT node_id, kind, uri, coalesce(overview, description) AS line, abstract, poignancy, created_at, session_id,
+        superseded_by, superseded_at
     FROM memory_nodes WHERE group_id = :group AND agent_id = :agent
 """
 _REMEMBERED = text(f"{_LINE} AND kind = :kind AND (superseded_at IS NULL OR kind = 'session') ORDER BY node_count DESC LIMIT :limit")
