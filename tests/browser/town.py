@@ -130,8 +130,8 @@ def build(group: str) -> Town:
 
 def live(client: Client) -> None:
     """What agents that talk and look after themselves have, and a store."""
-    for text in ("The kiln controller keeps failing at 900 degrees.", "我对花生过敏。"):
-        client.add_turn("Tomas", "user", text, "talk")
+    for said in ("The kiln controller keeps failing at 900 degrees.", "我对花生过敏。"):
+        client.add_turn("Tomas", "user", said, "talk")
     for _ in range(3):
         client.growth.command("pain_report", agent_id="Tomas", summary="The kiln controller keeps failing at 900 degrees.")
     client.growth.command("identity_propose", agent_id="Tomas", file="SOUL", suggested="I am a potter.", reason="said so often")
