@@ -44,6 +44,12 @@ NEWS = (
     ("Tomas", "The glaze on the last cup came out the colour of river ice"),
     ("林岚", "砚台在新到的书箱里睡着了"),
 )
+SOULS = (
+    "I am a potter by the river.\nI speak Chinese slowly, and to everybody.",
+    "I am a potter and a beekeeper by the river.\nI speak Chinese slowly, and to everybody.",
+    "I am a potter and a beekeeper by the river.\nI speak Chinese better every week, and to everybody.",
+)
+REASONS = ("He says so himself", "Four hives since April", "Teacher Xu hears it, too")
 #: Memories beneath the thought whose page is shown.
 EVIDENCE = 3
 #: What programs get wrong, as it comes to the exchange.
@@ -106,6 +112,10 @@ def take(pictures: Pictures) -> None:
         page.get_by_role("region", name="Answer A").locator("summary").first.click()
     with pictures.of("agent", f"/agents/{demo.GROUP}/林岚", height=1_000):
         pass
+    with pictures.of("retrievals", f"/retrievals?{group}", height=760) as page:
+        page.locator("ol.asked summary").first.click()
+    with pictures.of("identity", f"/identity/{demo.GROUP}/Tomas", height=760):
+        pass
     with pictures.of("dead-letters", f"/dead?{group}", height=700) as page:
         expect(page.locator("ol.letters > li")).to_have_count(len(BROKEN))
         page.get_by_role("checkbox", name="Choose this letter").first.check()
@@ -150,6 +160,15 @@ def live(minutes: float) -> None:
             time.sleep(STEP_SECONDS)
 
 
+def become_somebody() -> None:
+    """Who Tomas is: two versions, and a proposal that waits."""
+    with Client(demo.GROUP) as client:
+        for number, text in enumerate(SOULS):
+            proposed = client.growth.command("identity_propose", agent_id="Tomas", file="SOUL", suggested=text, reason=REASONS[number])
+            if text != SOULS[-1]:
+                client.growth.command("identity_approve", proposal_id=proposed.model_dump()["proposal_id"])
+
+
 def send_broken() -> None:
     settings = get_settings()
     with kombu.Connection(settings.need("broker_url")) as connection:
@@ -178,6 +197,7 @@ def main() -> int:
             live(options.minutes)
             demo.play(console)
             send_broken()
+            become_somebody()
             with ephemeral.served(home / "log") as (port, _process), sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
                 take(Pictures(browser, f"http://127.0.0.1:{port}", password, options.folder))

@@ -17,7 +17,7 @@ from jiyi.cli.shell import NodeKind, given, moment
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.protocol.queries import DEFAULT_PAGE
-from jiyi.protocol.records import RetrievalRecords
+from jiyi.protocol.recall import RetrievalRecords
 from jiyi.protocol.retrieval import Answer, Filters, FocalAnswer, RetrievedNode
 from jiyi.settings import Mode
 

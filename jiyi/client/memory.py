@@ -11,7 +11,7 @@ from jiyi.protocol.event_states import EventState, EventStatesQuery
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import ExportQuery, KeywordsQuery, KeywordStrength, MemoryRow, NodesQuery, RelatedQuery
 from jiyi.protocol.queries import DEFAULT_PAGE, Page, Rows
-from jiyi.protocol.records import RetrievalRecords, RetrievalsQuery
+from jiyi.protocol.recall import RetrievalRecords, RetrievalsQuery
 
 Found = dict[str, list[MemoryRow]]
 ALL_TYPES: tuple[NodeType, ...] = ("event", "thought", "chat")

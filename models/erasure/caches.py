@@ -75,7 +75,10 @@ def _clear_stream(group_id: str, ids: set[str], whom: Whom) -> int:
 def _take_notes_out(ids: set[str], whom: Whom) -> int:
     """Of what was asked and waits to be written."""
     noted = cast("list[bytes]", valkey().lrange(valkey_keys.RETRIEVALS, 0, -1))
-    return sum(cast("int", valkey().lrem(valkey_keys.RETRIEVALS, 0, one)) for one in noted if mentions(one, ids, whom))
+    gone = [one for one in noted if mentions(one, ids, whom)]
+    for one in gone:
+        valkey().lrem(valkey_keys.RETRIEVALS, 0, cast("str", one))
+    return len(gone)
 
 
 def _delete_found(pattern: str, ids: set[str], whom: Whom) -> int:

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, delete, select, text
 from jiyi.erasure.names import Whom
 from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
-from models.erasure.subjects import conversations, items, retrieval, stores, tiers
+from models.erasure.subjects import conversations, items, stores, tiers
 from models.erasure.subjects.growth import artifacts, living, schedules
 from models.memory.agents import AgentName
 from models.memory.inbox import ACCUMULATE, APPRAISE
@@ -48,7 +48,6 @@ def delete_noted(connection: Connection, erasure_id: UUID, group_id: str, after:
     connection.execute(_SUBTRACT_TERMS, these | {"all": ALL_TERMS})
     gone["next_vectors"] = connection.execute(_DELETE_NEXT, these).rowcount
     gone.update(conversations.delete(connection, group_id, ids))
-    gone.update(retrieval.delete(connection, group_id, ids))
     gone.update(artifacts.delete(connection, group_id, ids))
     gone.update(living.delete(connection, group_id, ids))
     gone["node_access"] = connection.execute(_DELETE_ACCESS, these).rowcount
@@ -223,7 +222,6 @@ _SCRUB = {
         ),
         ("knowledge_history", "history_id::text", "reason", "group_id = :group", "UPDATE knowledge_history SET reason = ''"),
         *conversations.SCRUBBED,
-        *retrieval.SCRUBBED,
         *stores.SCRUBBED,
         *schedules.SCRUBBED,
         *artifacts.SCRUBBED,

@@ -46,7 +46,7 @@ class ListedEvent(BaseModel):
     received_at: datetime
     outcome: str
     node_id: UUID | None
-    #: The beginning of its description, or of its payload.
+    #: The beginning of what it says, else of its payload.
     summary: str
     node_type: str
     state: str
@@ -186,7 +186,8 @@ def letters(connection: Connection, group_id: str, subject_id: UUID) -> list[Let
 def _select(row: type[BaseModel]) -> Select[tuple[Any, ...]]:
     """The row's fields, of events and their memories."""
     payload = StoredEvent.payload
-    summary = func.coalesce(func.left(payload["description"].astext, MAX_PAYLOAD_CHARS), func.left(cast(payload, Text), MAX_PAYLOAD_CHARS))
+    said = [payload[name].astext for name in ("description", "text", "output", "input")]
+    summary = func.left(func.coalesce(*said, func.nullif(cast(payload, Text), "{}"), ""), MAX_PAYLOAD_CHARS)
     computed = {
         "state": STATE,
         "reason": literal(""),

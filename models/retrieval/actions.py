@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jiyi.protocol.records import RetrievalRecords, RetrievalsQuery
+from jiyi.protocol.recall import RetrievalRecords, RetrievalsQuery
 from models.db.actions import Context, action
 from models.memory.agents import key_of, no_agent
 from models.retrieval import records

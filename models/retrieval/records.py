@@ -16,7 +16,7 @@ from redis.client import Pipeline
 from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
-from jiyi.protocol.records import RetrievalRecord, ReturnedMemory
+from jiyi.protocol.recall import RetrievalRecord, ReturnedMemory
 from jiyi.protocol.retrieval import Question
 from jiyi.settings import get_settings
 from models.db import valkey_keys

@@ -61,13 +61,16 @@ def answers(
         def run(self: Any, request_id: str, request: Mapping[str, object], actor: str | None = None) -> None:  # noqa: ARG001 – part of what is signed
             began = time.monotonic()
 
-            def parse() -> tuple[Actor, M]:
+            who: list[Actor] = []
+
+            def parse() -> M:
                 asked = request_model.model_validate(request)
                 group_id = asked.group_id  # type: ignore[attr-defined]  # every question has one
-                return callers.caller(self.request, name, group_id, scope, changes=False), asked
+                who.append(callers.caller(self.request, name, group_id, scope, changes=False))
+                return asked
 
-            def scoped(asked: tuple[Actor, M]) -> Any:
-                return _scoped(function, asked[1])
+            def scoped(asked: Any) -> Any:
+                return _scoped(function, asked)
 
             asked, value, reply = reply_to(name, request_id, parse, scoped, request_model)
             answered = value if isinstance(value, Answered) else None
@@ -75,7 +78,7 @@ def answers(
                 if answered is not None:
                     answered.tell(pipe)
                 if tell is not None and asked is not None:
-                    tell(pipe, *asked, value if answered is None else answered.value, time.monotonic() - began)
+                    tell(pipe, who[0], asked, value if answered is None else answered.value, time.monotonic() - began)
                 push(pipe, request_id, reply)
                 pipe.execute()
             if answered is not None:

@@ -133,7 +133,7 @@ def test_other_weights_bring_another_order_at_once_and_beside_the_first(page: Pa
     page.locator("fieldset[data-side=a]").get_by_role("slider", name=re.compile("^Weight of importance")).fill("5")
     expect(rows.first).to_contain_text("Lisbon")
     expect(page.locator("output[for=a-importance_w]")).to_have_text("5")
-    page.get_by_role("button", name="As the agent has it").first.click()
+    page.get_by_role("button", name="Reset").first.click()
     expect(rows.first).to_contain_text("kiln")
 
     page.get_by_label("Compare two settings").check()

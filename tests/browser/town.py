@@ -72,6 +72,12 @@ class Town:
             "nothing found": f"/memories?group={self.group}&q=qwertz",
             "discarded": f"/dead?group={self.group}&state=discarded",
             "account": f"/account?group={self.group}",
+            "conversation": f"/conversations/{self.group}/Tomas",
+            "session": f"/sessions/{self.group}/Tomas/talk",
+            "identity": f"/identity/{self.group}/Tomas",
+            "heartbeat": f"/growth/heartbeats/Tomas?group={self.group}",
+            "what grew": f"/growth/agents/{self.group}/Tomas",
+            "a sentence is tried": f"/growth/schedules?group={self.group}&text=每天早上9点提醒我喝水&tz=Asia/Shanghai",
             "refused": f"/nodes/{self.group}/{uuid4()}",
         }
 
@@ -107,6 +113,7 @@ def build(group: str) -> Town:
             "Tomas", "Mara and Tomas care for the same bees", node_type="thought", evidence=[ids[-1]], poignancy=6, wait=True
         )
         reflection = client.reflect("Tomas", timeout=WAIT_SECONDS)
+        live(client)
         found = client.retrieve("Tomas", "bees", top_k=1).groups[0].retrieved_nodes[0]
     letter = bury(group, "payload.description: must not be empty", traceback="Traceback (most recent call last):\n  …")
     discarded = bury(group, UNRULY)
@@ -119,6 +126,18 @@ def build(group: str) -> Town:
         )
     create_key.perform(Actor(group, "test"), CreateKey(key=NewKey.of(new_key()), name="crawler", scopes=["publish", "read"]))
     return Town(group, found.node_id, thought, ids[0], letter, reflection.reflection_id)
+
+
+def live(client: Client) -> None:
+    """What agents that talk and look after themselves have, and a store."""
+    for said in ("The kiln controller keeps failing at 900 degrees.", "我对花生过敏。"):
+        client.add_turn("Tomas", "user", said, "talk")
+    for _ in range(3):
+        client.growth.command("pain_report", agent_id="Tomas", summary="The kiln controller keeps failing at 900 degrees.")
+    client.growth.command("identity_propose", agent_id="Tomas", file="SOUL", suggested="I am a potter.", reason="said so often")
+    client.growth.command("schedule_create", agent_id="Tomas", text="每天早上9点提醒我开窑", tz="Asia/Shanghai")
+    client.growth.command("heartbeat_enable", agent_id="Tomas")
+    client.growth.command("heartbeat_tick", agent_id="Tomas")
 
 
 def bury(group: str, reason: str, event: dict[str, Any] | None = None, traceback: str | None = None) -> UUID:

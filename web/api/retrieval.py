@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import redis
 
-from jiyi.protocol.records import RetrievalsQuery
+from jiyi.protocol.recall import RetrievalsQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrieveBody
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings

@@ -39,6 +39,7 @@
     }
     for (const row of rows().slice(MOST_ROWS)) row.remove();
     document.getElementById("no-events").hidden = rows().length > 0;
+    document.dispatchEvent(new Event("jiyi:news"));
   };
 
   const fetchNews = async () => {

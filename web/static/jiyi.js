@@ -81,3 +81,4 @@ document.addEventListener("DOMContentLoaded", () => {
 });
 document.addEventListener("htmx:afterSettle", localTimes);
 document.addEventListener("htmx:sseMessage", localTimes);
+document.addEventListener("jiyi:news", localTimes);

@@ -1,4 +1,4 @@
-"""Erasure in what is kept of conversations beside the memories: experiences, profiles, notes of injections, words of a trade.
+"""Erasure in what is kept beside the memories: experiences, profiles, notes of injections and retrievals, words of a trade.
 
 What was told by an erased turn goes with it: memories name their turns. A profile does not; it goes if any turn of its agent does.
 """
@@ -14,6 +14,13 @@ from sqlalchemy import Connection, text
 #: Tables that are looked through for names: table, key, texts, whose rows, what becomes of those that are found.
 SCRUBBED = (
     ("injections", "injection_id::text", "query, session_id, reasons::text", "group_id = :group", "DELETE FROM injections"),
+    (
+        "retrievals",
+        "retrieval_id::text",
+        "array_to_string(focal_texts, ' '), options::text, asked_by",
+        "group_id = :group",
+        "DELETE FROM retrievals",
+    ),
     (
         "user_profiles",
         "agent_id || '/' || user_id",
@@ -36,6 +43,7 @@ def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counte
 _DELETE = {
     "experiences": text("DELETE FROM experiences WHERE group_id = :group AND node_id = ANY(:ids)"),
     "injections": text("DELETE FROM injections WHERE group_id = :group AND node_ids && CAST(:ids AS uuid[])"),
+    "retrievals": text("DELETE FROM retrievals WHERE group_id = :group AND node_ids && CAST(:ids AS uuid[])"),
     "user_profiles": text("""
         DELETE FROM user_profiles p USING memory_nodes n
         WHERE p.group_id = :group AND n.group_id = :group AND n.agent_id = p.agent_id AND n.kind = 'session' AND n.node_id = ANY(:ids)

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from jiyi.errors import NotFound
-from jiyi.protocol.records import RetrievalRecord, RetrievalsQuery
+from jiyi.protocol.recall import RetrievalRecord, RetrievalsQuery
 from jiyi.protocol.retrieval import RetrievalRequest
 from models.db import valkey_keys
 from models.db.actions import Actor

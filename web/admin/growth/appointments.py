@@ -39,14 +39,7 @@ def listed(**_: Any) -> dict[str, object]:
     agent, said, tz = asked("agent"), asked("text", MAX_TEXT_CHARS), asked("tz")
     rows, following = _rows(agent)
     tried = perform(schedule_actions.parse_schedule, text=said, tz=tz or "UTC") if said else None
-    return {
-        "agent": agent,
-        "schedules": rows,
-        "next": following,
-        "text": said,
-        "tz": tz,
-        "tried": tried,
-    }
+    return {"agent": agent, "schedules": rows, "next": following, "text": said, "tz": tz, "tried": tried}
 
 
 @page(blueprint, "/growth/schedules/<uuid:schedule_id>", "appointment.html", name="one", missing=NO_SCHEDULE)

@@ -1,0 +1,74 @@
+"""What one sees of an agent: its life in one look, what it was asked, and what looks after itself."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from jiyi import Client
+from jiyi.polling import poll
+from tests.browser.town import Town
+
+#: Seconds until what was asked is written.
+PATIENCE_SECONDS = 60
+
+
+def test_what_was_asked_is_listed_with_what_it_returned(page: Page, client: Client, group: str) -> None:
+    client.observe("Tomas", "The bees settled in the third hive", wait=True)
+    for question in ("Where are the bees?", "Who came?"):
+        client.retrieve("Tomas", question, top_k=3)
+        client.retrieve("Tomas", question)
+    poll(lambda: client.memory.retrievals("Tomas").rows, lambda found: len(found) == 4, PATIENCE_SECONDS)
+    page.goto(f"/retrievals?group={group}")
+    rows = page.locator("ol.asked > li")
+    expect(rows).to_have_count(4)
+    expect(rows.first).to_contain_text("Who came?")
+    rows.last.locator("summary").click()
+    expect(rows.last).to_contain_text("top k: 3")
+    rows.last.get_by_role("link", name="The bees settled in the third hive").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("The bees settled in the third hive")
+    page.goto(f"/agents/{group}/Tomas")
+    asked = page.locator("section").filter(has=page.get_by_role("heading", name="What it was asked"))
+    asked.locator("summary").first.click()
+    asked.get_by_role("link", name="Ask it again").first.click()
+    expect(page.get_by_role("searchbox", name="Question")).to_have_value("Who came?")
+
+
+def test_nothing_asked_yet_leads_to_a_question(page: Page, client: Client, group: str) -> None:
+    client.observe("Tomas", "The bees settled in the third hive", wait=True)
+    page.goto(f"/retrievals?group={group}")
+    page.get_by_role("link", name="Try a question").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Retrieval")
+
+
+def test_an_agents_page_leads_to_all_that_it_has(page: Page, town: Town) -> None:
+    for name in ("Conversations and profile", "Pain points", "Appointments", "Heartbeat"):
+        page.goto(f"/agents/{town.group}/Tomas")
+        page.locator("main .ways").get_by_role("link", name=name).click()
+        expect(page.locator("main")).to_contain_text("Tomas")
+    page.goto(f"/agents/{town.group}/Tomas")
+    expect(page.get_by_role("heading", name="Latest thoughts")).to_be_visible()
+
+
+def test_an_appointment_is_deleted_only_when_confirmed(page: Page, client: Client, group: str) -> None:
+    client.observe("Tomas", "The bees settled in the third hive", wait=True)
+    client.growth.command("schedule_create", agent_id="Tomas", text="every day at 9 remind me to feed the bees", tz="Europe/Berlin")
+    page.goto(f"/growth/schedules?group={group}")
+    page.locator("tbody tr td:nth-child(2) a").click()
+    page.once("dialog", lambda asking: asking.dismiss())
+    page.get_by_role("button", name="Delete").click()
+    expect(page).to_have_url(re.compile("/growth/schedules/"))
+    page.once("dialog", lambda asking: asking.accept())
+    page.get_by_role("button", name="Delete").click()
+    expect(page.locator("main")).to_contain_text("Nobody has asked for anything at a time yet.")
+
+
+def test_the_try_box_reads_a_sentence_in_the_readers_own_zone(page: Page, town: Town) -> None:
+    page.goto(f"/growth/schedules?group={town.group}")
+    expect(page.get_by_label("Time zone")).not_to_have_value("")
+    page.get_by_label("Try a sentence").fill("remind me every day at 9 to water the plants")
+    page.get_by_role("button", name="Read it").click()
+    said = page.locator("section[aria-live]")
+    expect(said).to_contain_text("water the plants")
+    expect(said.locator("time").first).to_be_visible()
