@@ -48,6 +48,9 @@ OTHER_LANGUAGE_SHARE = 0.75
 HOP_WEIGHT = 0.2
 HOP_FROM = 2
 HOP_LEXICAL_SHARE = 0.75
+#: Share of common words, of either's, from which on two memories say the same: nobody goes on from a turn to what was extracted from
+#: it. Looked for among those whose centred cosine is so high.
+SAME, NEAR = 0.75, 0.8
 #: The second hop is worked out for this many of the best memories; for the rest of a large agent it is nothing.
 HOP_POOL = 1_000
 #: Standard scores that a memory without telling words loses, one with fewer than ``FULL_CONTENT`` in proportion: it answers nothing.
@@ -232,8 +235,8 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Fl
     """How well each of the better memories goes on from the best ones, in standard scores; the best counts most.
 
     By words: what one of the best adds to the question, and what of the question it leaves open; a memory with both is
-    what is looked for. What is answered already leaves little to go on to. A memory does not go on from itself: it gets as
-    much as the one that does so best, and none passes it for that.
+    what is looked for. What is answered already leaves little to go on to. A memory does not go on from itself, nor from what
+    says the same: they get as much as the one that does so best, and none passes them for that.
     """
     everyone = len(corpus) <= HOP_POOL
     pool = np.arange(len(corpus)) if everyone else _highest(first, HOP_POOL)
@@ -243,6 +246,10 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Fl
     by_vector = _centred_likeness(corpus, start, pool) if with_vectors else None
     for place, row in enumerate(start):
         others = pool != row
+        if by_vector is not None:
+            others[[near for near in np.flatnonzero(by_vector[place] >= NEAR) if _says_same(corpus.lexicon, int(row), int(pool[near]))]] = (
+                False
+            )
         goes_on = _standard_of(_goes_on(corpus.lexicon, int(row), asked)[pool], others)
         if by_vector is not None:
             goes_on = (1 - HOP_LEXICAL_SHARE) * _standard_of(by_vector[place], others) + HOP_LEXICAL_SHARE * goes_on
@@ -252,8 +259,14 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Fl
     return hop
 
 
+def _says_same(lexicon: Lexicon, row: int, other: int) -> bool:
+    """Whether two texts consist of the same words, but for a few."""
+    first, second = set(lexicon.text(row)), set(lexicon.text(other))
+    return len(first & second) >= SAME * max(len(first), len(second))
+
+
 def _standard_of(values: Floats, others: NDArray[np.bool_]) -> Floats:
-    """Standard scores of all but one, which gets the highest of them, at least 0."""
+    """Standard scores of the others; the rest get the highest of them, at least 0."""
     found = np.zeros_like(values)
     found[others] = standard(values[others])
     found[~others] = found.max(initial=0)
