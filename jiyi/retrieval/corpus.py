@@ -12,7 +12,7 @@ from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval import likeness
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.likeness import LANGUAGES, language_sums
-from jiyi.retrieval.neighbours import flow_of, neighbours_of
+from jiyi.retrieval.neighbours import flow_of, neighbours_of, with_hours
 from jiyi.retrieval.scoring import MIN_NORM, Floats
 from jiyi.text.words import language_of, normalise
 
@@ -64,14 +64,15 @@ class Corpus:
         subjects: Sequence[str | None],
         trusted: Rows | None = None,
     ) -> Corpus:
-        """Of memories in the order in which they came; ``trusted`` ones make the centre, by default all with a vector."""
+        """Of memories told, in the order in which they came; ``trusted`` ones make the centre, by default all with a vector."""
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
         mean_of = np.flatnonzero(lengths > MIN_NORM) if trusted is None else trusted
         spoken = np.array(languages, dtype=np.int8)
         sums, counts = language_sums(vectors, lengths, mean_of, spoken), np.bincount(spoken[mean_of], minlength=LANGUAGES)
         centre = centre_of(sums, mean_of.size)
         times = np.array(created, dtype=np.float64)
-        near, shares = neighbours_of(np.array(sessions, dtype=np.int32), times, np.arange(len(times)), lexicon.contents())
+        talks = with_hours(np.array(sessions, dtype=np.int32), times)
+        near, shares = neighbours_of(talks, times, np.arange(len(times)), lexicon.contents())
         codes: dict[str, int] = {}
         coded = [codes.setdefault(normalise(name), len(codes)) if name else -1 for name in subjects]
         return cls(

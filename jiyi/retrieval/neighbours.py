@@ -16,6 +16,11 @@ NEIGHBOUR_SHARES = (0.6, 0.3)
 NEIGHBOURS = 2 * len(NEIGHBOUR_SHARES)
 #: Seconds after which a neighbour counts e times less: a conversation goes on, a diary does not.
 NEIGHBOUR_FADES = 900.0
+#: Session of what is in none: it has no neighbours.
+NO_SESSION = -1
+#: Seconds: what is told without a session is one conversation with what was told in the same hour of the clock; and the code of the
+#: first such hour, below any other's. Rare are the neighbours on both sides of the full hour, and a write concerns one hour only.
+HOUR, FIRST_HOUR, HOURS = 3_600.0, -10, 1 << 24
 #: Likeness of turns that follow each other, beyond that of any two: below the first neighbours lend nothing, as in a chat about
 #: this and that (measured: .07 and .12), from the second on everything, as where people talk about something (.16 to .31).
 FLOW = (0.1, 0.18)
@@ -30,10 +35,16 @@ def content(telling: Sequence[int] | NDArray[np.int32]) -> Floats:
     return np.minimum(np.asarray(telling, dtype=np.float64) / FULL_CONTENT, 1.0)
 
 
+def with_hours(sessions: NDArray[np.int32], created: Floats) -> NDArray[np.int32]:
+    """The sessions of what was told, below 0 none: that of its hour for what was told without one."""
+    hours = FIRST_HOUR - np.mod(np.floor(created / HOUR), HOURS)
+    return np.where(sessions >= 0, sessions, hours).astype(np.int32)
+
+
 def neighbours_of(
     sessions: NDArray[np.int32], created: Floats, node_count: NDArray[np.int64], contents: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], Floats]:
-    """For each row, which rows of the same session (below 0 is none) are close, and the share of their scores.
+    """For each row, which rows of the same session are close, and the share of their scores.
 
     Returns two arrays of shape ``(n, NEIGHBOURS)``: for each distance the row before and the row after, -1 where
     there is none; and their shares, faded by the time between and by how little either says, 0 where there is none.
@@ -45,7 +56,7 @@ def neighbours_of(
     near = np.full((sessions.size, NEIGHBOURS), -1, np.int32)
     shares = np.zeros((sessions.size, NEIGHBOURS))
     for distance, share in enumerate(NEIGHBOUR_SHARES, start=1):
-        same = (ordered[distance:] == ordered[:-distance]) & (ordered[distance:] >= 0)
+        same = (ordered[distance:] == ordered[:-distance]) & (ordered[distance:] != NO_SESSION)
         first, second = order[:-distance][same], order[distance:][same]
         faded = share * np.exp(-np.abs(created[second] - created[first]) / NEIGHBOUR_FADES) * says[first] * says[second]
         near[second, 2 * distance - 2], near[first, 2 * distance - 1] = first, second

@@ -48,6 +48,9 @@ OTHER_LANGUAGE_SHARE = 0.75
 HOP_WEIGHT = 0.2
 HOP_FROM = 2
 HOP_LEXICAL_SHARE = 0.75
+#: Share of common words, of either's, from which on two memories say the same: nobody goes on from a turn to what was extracted from
+#: it. Looked for among those whose centred cosine is so high.
+SAME, NEAR = 0.75, 0.8
 #: The second hop is worked out for this many of the best memories; for the rest of a large agent it is nothing.
 HOP_POOL = 1_000
 #: Standard scores that a memory without telling words loses, one with fewer than ``FULL_CONTENT`` in proportion: it answers nothing.
@@ -232,8 +235,8 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Fl
     """How well each of the better memories goes on from the best ones, in standard scores; the best counts most.
 
     By words: what one of the best adds to the question, and what of the question it leaves open; a memory with both is
-    what is looked for. What is answered already leaves little to go on to. A memory does not go on from itself: it gets as
-    much as the one that does so best, and none passes it for that.
+    what is looked for. What is answered already leaves little to go on to. A memory does not go on from itself, nor from what
+    says the same: they get as much as the one that does so best, and none passes them for that.
     """
     everyone = len(corpus) <= HOP_POOL
     pool = np.arange(len(corpus)) if everyone else _highest(first, HOP_POOL)
@@ -242,15 +245,18 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Fl
     onward = np.zeros(pool.size, dtype=np.float64)
     by_vector = _centred_likeness(corpus, start, pool) if with_vectors else None
     for place, row in enumerate(start.tolist()):
-        own = row if everyone else place
-        goes_on = _goes_on(corpus.lexicon, row, asked)
-        goes_on = standard(_without(goes_on if everyone else goes_on[pool], own))
+        others = np.ones(pool.size, dtype=bool)
+        others[row if everyone else place] = False
         if by_vector is not None:
-            goes_on = (1 - HOP_LEXICAL_SHARE) * standard(_without(by_vector[place], own)) + HOP_LEXICAL_SHARE * goes_on
+            near = np.flatnonzero(others & (by_vector[place] >= NEAR))
+            others[[at for at in near.tolist() if _says_same(corpus.lexicon, row, int(pool[at]))]] = False
+        goes_on = _goes_on(corpus.lexicon, row, asked)
+        goes_on = standard((goes_on if everyone else goes_on[pool])[others])
+        if by_vector is not None:
+            goes_on = (1 - HOP_LEXICAL_SHARE) * standard(by_vector[place][others]) + HOP_LEXICAL_SHARE * goes_on
         gained = standard(goes_on) * max(0.0, 1 - float(said[row])) / (place + 1)
-        onward[:own] += gained[:own]
-        onward[own] += gained.max(initial=0)
-        onward[own + 1 :] += gained[own:]
+        onward[others] += gained
+        onward[~others] += gained.max(initial=0)
     if everyone:
         return onward
     hop = np.zeros(len(corpus), dtype=np.float64)
@@ -258,9 +264,10 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Fl
     return hop
 
 
-def _without(values: Floats, place: int) -> Floats:
-    """All values but that of one place."""
-    return np.concatenate([values[:place], values[place + 1 :]])
+def _says_same(lexicon: Lexicon, row: int, other: int) -> bool:
+    """Whether two texts consist of the same words, but for a few."""
+    first, second = set(lexicon.text(row)), set(lexicon.text(other))
+    return len(first & second) >= SAME * max(len(first), len(second))
 
 
 def _goes_on(lexicon: Lexicon, row: int, asked: Sequence[str]) -> Floats:

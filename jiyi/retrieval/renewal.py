@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from jiyi.retrieval.ordering import MAY_SAY_SO, SAYS_SO, Shown, oldest_first, replaces, share_of, told_later
 from jiyi.retrieval.scoring import Floats
 from jiyi.text.people import may_be_of, people_in
+from jiyi.text.statements import stand_beside
 from jiyi.text.topics import is_of, topics_of
 from jiyi.text.words import language_of, words_of
 
@@ -27,7 +28,7 @@ RELEVANCE_SHARE = 0.25
 #: And each has to be at least so much: alike, and relevant above the ordinary.
 LEAST_ALIKE, LEAST_RELEVANT = 0.15, 0.15
 #: Share of the older one's relevance that the newer one has to have: what hardly answers does not go before what does.
-LEAST_SHARE = 0.5
+LEAST_SHARE = 0.4
 #: Topics of which there are several: what is said of a second cat takes nothing back of the first.
 LISTS = frozenset({"allergy", "pet"})
 #: Topics that many things have each: a door's password is not a suitcase's.
@@ -42,7 +43,7 @@ _ASKS_AMOUNT = re.compile(
 _AMOUNT = re.compile(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|half|quarter|noon|midnight|once|twice"
     r"|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|may|june|july|august|september|october|november"
-    r"|december|[a-z]{3,10}th)\b|[十百千万两]|[一二三四五六七八九](?:点|号|月|日|块|元|杯|次|天|周|年|岁|斤|公斤|只|倍|成)"
+    r"|december|[a-z]{3,10}th)\b|[十百千万两]|[一二三四五六七八九](?:[点号月日块元杯次天周年岁斤只倍成片粒颗遍位张台辆层楼分秒米条件瓶碗]|公斤|小时)"
     r"|[周期][一二三四五六日天末]"
     r"|\b(?:none|no|not|never|stopped|quit|gave up|cancell?ed)\b|n't\b|不|没|戒|停|取消",  # or says that there is none any more
     re.IGNORECASE,
@@ -69,16 +70,26 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     topics = topics_of(question) - LISTS
     if topics:
         said = [_PAST.sub("", one.text) for one in shown]
-        of_topic = np.array([[is_of(text, topic) for text in said] for topic in sorted(topics)])
-        any_topic = np.asarray(of_topic.any(axis=0), dtype=bool)
-        found = (found & any_topic[:, None]) | _on_topic(shown, of_topic, alike, relevance)
+        of_topic = np.array([[_is_of(text, topic) for text in said] for topic in sorted(topics)])
+        found = (found & _same_subject(of_topic, said)) | _on_topic(shown, of_topic, alike, relevance)
     found &= _may_answer(question, shown)[:, None]
     if topics and topics <= OF_EACH:
         found &= _names_thing(question, topics, shown)[:, None]
+    found &= ~_stand_beside(shown, found)
     newest = {older: newer for newer in oldest_first(shown) for older in np.flatnonzero(found[newer]).tolist()}
     by = np.zeros_like(found)
     by[list(newest.values()), list(newest)] = True
     return by
+
+
+def _same_subject(of_topic: NDArray[np.bool_], said: Sequence[str]) -> NDArray[np.bool_]:
+    """Which (row) may be about what the question or an older one (column) is about: of the question's topic, or of none that is known."""
+    asked = np.asarray(of_topic.any(axis=0), dtype=bool)
+    topics = [topics_of(text) for text in said]
+    unknown = np.array([not of for of in topics])
+    shared = np.array([[not one.isdisjoint(other) for other in topics] for one in topics])
+    both_unknown = unknown[:, None] & unknown[None, :]
+    return np.asarray(asked[:, None] | (asked[None, :] & unknown[:, None]) | (~asked[None, :] & (shared | both_unknown)), dtype=bool)
 
 
 def _on_topic(shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
@@ -90,6 +101,19 @@ def _on_topic(shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats
     near = (alike >= LEAST_ALIKE) & (alike + RELEVANCE_SHARE * np.minimum(share_of(relevance), 1) >= enough[:, None])
     answers = (relevance >= LEAST_RELEVANT)[:, None] & (relevance[:, None] >= LEAST_SHARE * relevance)
     return np.asarray(both & news & near & answers & told_later(shown), dtype=bool)
+
+
+def _is_of(text: str, topic: str) -> bool:
+    """Whether a text is of a topic; of what many things have each, not by that of another thing: the wifi's password."""
+    return topic in topics_of(text) if topic in OF_EACH else is_of(text, topic)
+
+
+def _stand_beside(shown: Sequence[Shown], found: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of the pairs found are statements of different things, and the newer has no word of change."""
+    beside = np.zeros_like(found)
+    for newer, older in np.argwhere(found).tolist():
+        beside[newer, older] = shown[newer].needed > MAY_SAY_SO and stand_beside(shown[newer].text, shown[older].text)
+    return beside
 
 
 def _may_answer(question: str, shown: Sequence[Shown]) -> NDArray[np.bool_]:

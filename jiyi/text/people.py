@@ -34,16 +34,21 @@ _RELATIONS = {
 }
 _RELATION = re.compile("|".join(_either(words.split("|")) for words in _RELATIONS.values()))
 _ENGLISH = {word: name for name, words in _RELATIONS.items() for word in words.split("|") if word.isascii()}
-_CHINESE = [(word, name) for name, words in _RELATIONS.items() for word in words.split("|") if not word.isascii()]
+_CHINESE = {word: name for name, words in _RELATIONS.items() for word in words.split("|") if not word.isascii()}
+#: The longest first: a 女朋友 is no 朋友.
+_CHINESE_WORD = re.compile("|".join(sorted(_CHINESE, key=len, reverse=True)))
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 #: A capital within a sentence, or with an 's: mostly a name.
-_NAME = re.compile(r"(?<=[a-z,;’'] )[A-Z][a-z]+|\b[A-Z][a-z]+(?=['’]s\b)")
+_NAME = re.compile(
+    r"(?<=[a-z,;’'] )[A-Z][a-z]+|\b[A-Z][a-z]+(?=['’]s\b)"
+    r"|(?<![A-Za-z])[A-Z][a-z]+(?=[\u3400-\u9fff])|(?<=[\u3400-\u9fff])[A-Z][a-z]+(?![A-Za-z])"  # or beside Chinese
+)
 #: Somebody whom the text begins with, after its speaker, and whether a thing of theirs follows ("Daniel's phone", 妈妈的手机).
 _SPEAKER = re.compile(r"\A[^:：\n]{1,40}[:：] ?")
 _POSSESSIVE = re.compile(r"'s (?!(?:been|got|not|a|an|the|\w+ing)\b)|的")
 _MINE = re.compile(r"(?:my|our|我(?:们|家)?的?) ?")
 _FIRST_NAME = re.compile(r"[A-Z][a-z]+(?=['’]s |[\u3400-\u9fff])")
-_SAYS = re.compile(r"[\u4e00-\u9fff]{2,3}说(?!我)(?<![我们]说)")
+_SAYS = re.compile(r"(?![跟和对我你听话据再就老])[\u4e00-\u9fff]{2,3}说(?!我)(?<![我们]说)")
 _OWN = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|we|we're|our|us)\b|[我咱]")
 
 
@@ -57,7 +62,7 @@ def relations_in(text: str) -> frozenset[str]:
     lower = text[:READ_CHARS].lower()
     found = {_ENGLISH[word] for word in _WORD.findall(lower) if word in _ENGLISH}
     if not lower.isascii():
-        found.update(name for word, name in _CHINESE if word in lower)
+        found.update(_CHINESE[word] for word in _CHINESE_WORD.findall(lower))
     return frozenset(found)
 
 

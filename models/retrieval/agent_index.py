@@ -23,7 +23,7 @@ from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.corpus import Corpus, language_codes
 from jiyi.retrieval.lexicon import Codes, Lexicon, Statistics
-from jiyi.retrieval.neighbours import NEIGHBOURS
+from jiyi.retrieval.neighbours import NEIGHBOURS, NO_SESSION, with_hours
 from jiyi.retrieval.postings import Ragged
 from jiyi.settings import Mode
 from jiyi.text.words import normalise
@@ -103,8 +103,7 @@ class AgentIndex:
         self._ids: list[bytes] = []
         self._row_of: dict[bytes, int] = {}
         self._keywords, self._keyword_codes = Ragged(), Codes()
-        #: -1 where there is none.
-        self._sessions: dict[str | None, int] = {None: -1}
+        self._sessions: dict[str | None, int] = {None: NO_SESSION}
         #: By normalised name; and the same by each name as it is written.
         self._subjects = Codes()
         self._subject_of: dict[str | None, int] = {None: -1}
@@ -320,7 +319,7 @@ class AgentIndex:
         self._keywords.extend(np.fromiter(codes, np.int32, int(lengths.sum())), lengths)
         self.columns["language"][added] = language_codes(tokens)
         self.columns["last_accessed"][added] = rows.numbers["last_accessed"]
-        self.columns["session"][added] = -1
+        self.columns["session"][added] = NO_SESSION
         self._order.move(added.tolist())
         return added
 
@@ -328,7 +327,9 @@ class AgentIndex:
         columns = self.columns
         for name in _KEPT:
             columns[name][positions] = rows.numbers[name]
-        columns["session"][positions] = _coded(self._sessions, rows.sessions, lambda _: len(self._sessions) - 1)
+        sessions = _coded(self._sessions, rows.sessions, lambda _: len(self._sessions) - 1)
+        told = (columns["type"][positions] != TYPES.index("thought")) & (columns["kind"][positions] == KINDS.index("memory"))
+        columns["session"][positions] = np.where(told, with_hours(sessions, columns["created"][positions]), sessions)
         columns["subject"][positions] = _coded(
             self._subject_of, rows.subjects, lambda name: self._subjects[normalise(name)] if name else -1
         )

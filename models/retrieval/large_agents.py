@@ -110,7 +110,7 @@ class _Search:
             return [row[0] for row in cursor.execute(_WITH_WORDS.format(self._where), parameters)]
 
     def around(self, node_ids: Sequence[UUID]) -> list[UUID]:
-        """What came right before and after in the same session."""
+        """What came right before and after in the same session, or without one."""
         furthest = len(NEIGHBOUR_SHARES)
         parameters = {"ids": list(node_ids), "distances": list(range(-furthest, furthest + 1)), **self._parameters}
         with self._raw.cursor(binary=True) as cursor:
@@ -222,7 +222,7 @@ _WITH_WORDS = sql.SQL("""
 _UNFILTERED: Parameters = {"after": None, "before": None, "session": None, "keywords": None, "now": None}
 _AROUND = sql.SQL("""
     SELECT n.node_id FROM memory_nodes o CROSS JOIN unnest(%(distances)s::int[]) AS away
-    JOIN memory_nodes n ON n.group_id = o.group_id AND n.agent_id = o.agent_id AND n.session_id = o.session_id
+    JOIN memory_nodes n ON n.group_id = o.group_id AND n.agent_id = o.agent_id AND n.session_id IS NOT DISTINCT FROM o.session_id
         AND n.node_count = o.node_count + away
     WHERE o.group_id = %(group)s AND o.node_id = ANY(%(ids)s) AND {}
 """)
