@@ -44,7 +44,7 @@ def root(
 
 
 TALKING, LOOKING, RUNNING = "Tell and ask", "Look inside", "Run and move"
-for command, panel in (
+for function, panel in (
     (observe.observe, TALKING),
     (retrieval.retrieve, TALKING),
     (observe.configure, TALKING),
@@ -81,7 +81,7 @@ for command, panel in (
     (service.backup, RUNNING),
     (service.restore, RUNNING),
 ):
-    app.command(rich_help_panel=panel)(command)
+    app.command(rich_help_panel=panel)(function)
 app.add_typer(dead_letters.app, name="dead", rich_help_panel=LOOKING)
 app.add_typer(doctor.app, name="doctor", rich_help_panel=LOOKING)
 app.add_typer(stores.app, name="stores", rich_help_panel=TALKING)
