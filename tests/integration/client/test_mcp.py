@@ -54,7 +54,7 @@ def mcp_address(address: str) -> Iterator[str]:
     port = server.servers[0].sockets[0].getsockname()[1]
     yield f"http://127.0.0.1:{port}/mcp"
     server.should_exit = True
-    thread.join(20)
+    thread.join(60)
 
 
 @pytest.fixture(params=["stdio", "http"])
@@ -216,6 +216,6 @@ def test_the_command_says_what_it_needs(address: str) -> None:
     import subprocess
 
     env = {**os.environ, "JIYI_URL": address, "JIYI_KEY": ""}
-    done = subprocess.run([sys.executable, "-m", "jiyi", "mcp"], env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-m", "jiyi", "mcp"], env=env, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode != 0
     assert "JIYI_KEY: set it to an API key" in done.stderr

@@ -66,7 +66,7 @@ def test_what_is_wrong_is_said(project: Path, address: str) -> None:
             env={**os.environ, "JIYI_URL": address, "JIYI_KEY": key},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=200,
             check=False,
         )
         assert done.returncode != 0
