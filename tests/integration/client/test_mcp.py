@@ -35,6 +35,9 @@ KeyMaker = Callable[..., str]
 Opens = Callable[[str], AbstractAsyncContextManager[McpClient]]
 
 
+pytestmark = pytest.mark.xdist_group("mcp")  # one web and one server for all
+
+
 @pytest.fixture(scope="module")
 def address(database: Any, _workers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of the whole service over HTTP."""
