@@ -96,7 +96,7 @@ def test_source_without_actions_has_no_figure_for_them(tmp_path: Path) -> None:
 
 def test_this_checkout_is_in_order() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tools.house", "--json"], cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=100
+        [sys.executable, "-m", "tools.house", "--json"], cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=200
     )
     found = json.loads(done.stdout)
     assert (found["import_cycles"], found["fmt_skip"], found["actions_without_audit"]) == (0, 0, 0)

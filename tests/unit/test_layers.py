@@ -147,7 +147,7 @@ def test_no_folder_is_full() -> None:
 
 def test_importing_jiyi_loads_no_database_no_provider_and_no_celery() -> None:
     code = f"import sys; from jiyi import Client; print([name for name in {HEAVY} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=200)
     assert done.stdout.strip() == "[]"
 
 
@@ -155,7 +155,7 @@ def test_importing_jiyi_reads_no_settings() -> None:
     code = (
         "import os; os.environ['JIYI_WEB_PORT'] = 'no'; import jiyi, jiyi.protocol.events, jiyi.protocol.retrieval, jiyi.protocol.queries"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=200)
 
 
 def test_the_folder_alembic_is_no_package() -> None:

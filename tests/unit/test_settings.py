@@ -170,7 +170,7 @@ def test_configuration_md_is_what_the_settings_say() -> None:
 
 def test_the_documentation_is_printed_whatever_is_set_here() -> None:
     environment = os.environ | {"JIYI_GROUP": "mine", "PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-m", "jiyi.settings"], env=environment, capture_output=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-m", "jiyi.settings"], env=environment, capture_output=True, check=True, timeout=200)
     assert done.stdout == documentation().encode()
 
 

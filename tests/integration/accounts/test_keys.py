@@ -608,7 +608,7 @@ def jiyi(*arguments: str, given: str | None = None, status: int = 0) -> tuple[An
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=200,
     )
     assert done.returncode == status, done.stderr
     return json.loads(done.stdout) if "--json" in arguments else done.stdout, done.stderr

@@ -27,7 +27,10 @@ from mcp.client.streamable_http import streamable_http_client
 from jiyi.integrations.mcp import http_app
 from workers import ephemeral
 
-pytestmark = pytest.mark.usefixtures("service")  # its workers are running: after the tests that do their work themselves
+pytestmark = [
+    pytest.mark.usefixtures("service"),  # its workers are running: after the tests that do their work themselves
+    pytest.mark.xdist_group("mcp"),  # one web and one server for all
+]
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 KeyMaker = Callable[..., str]
@@ -54,7 +57,7 @@ def mcp_address(address: str) -> Iterator[str]:
     port = server.servers[0].sockets[0].getsockname()[1]
     yield f"http://127.0.0.1:{port}/mcp"
     server.should_exit = True
-    thread.join(20)
+    thread.join(60)
 
 
 @pytest.fixture(params=["stdio", "http"])
@@ -216,6 +219,6 @@ def test_the_command_says_what_it_needs(address: str) -> None:
     import subprocess
 
     env = {**os.environ, "JIYI_URL": address, "JIYI_KEY": ""}
-    done = subprocess.run([sys.executable, "-m", "jiyi", "mcp"], env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-m", "jiyi", "mcp"], env=env, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode != 0
     assert "JIYI_KEY: set it to an API key" in done.stderr

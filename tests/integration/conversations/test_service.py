@@ -41,7 +41,7 @@ run_until_idle("extract", extract)
 @pytest.mark.usefixtures("database", "nothing_owed")
 def test_a_worker_killed_in_extraction_loses_and_doubles_nothing(group: str) -> None:
     say(group, *SMALL_TALK, "I live in Porto.")
-    done = subprocess.run([sys.executable, "-c", KILLED], cwd=CHECKOUT, check=False, timeout=120, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", KILLED], cwd=CHECKOUT, check=False, timeout=240, capture_output=True)
     assert done.returncode == -9, done.stderr
     assert nodes(group, "knowledge") == []
     [waiting] = owed()

@@ -31,7 +31,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 pytestmark = pytest.mark.xdist_group("snippets")
 #: Of this interpreter: ``jiyi`` and ``python`` of the snippets.
 BIN = Path(sys.executable).parent
-SECONDS = 100
+SECONDS = 200
 #: Of a terminal, unless somebody makes it wider.
 COLUMNS = 80
 #: Seconds after which a stream, which does not end by itself, is let go.

@@ -16,6 +16,7 @@ from workers import ephemeral
 SOURCE = Path(__file__).resolve().parents[3] / "examples" / "typescript"
 
 pytestmark = [
+    pytest.mark.xdist_group("typescript"),  # packages are fetched once
     pytest.mark.usefixtures("service"),  # its workers are running: after the tests that do their work themselves
     pytest.mark.skipif(shutil.which("node") is None or shutil.which("npm") is None, reason="needs node and npm"),
     pytest.mark.timeout(600),  # of the registry's, mostly
@@ -66,7 +67,7 @@ def test_what_is_wrong_is_said(project: Path, address: str) -> None:
             env={**os.environ, "JIYI_URL": address, "JIYI_KEY": key},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=200,
             check=False,
         )
         assert done.returncode != 0

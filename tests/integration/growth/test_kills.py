@@ -78,7 +78,7 @@ def test_a_worker_that_is_killed_loses_and_doubles_nothing(
     group: str, kind: str, module: str, name: str, prepare: Callable[[str], Any], table: str
 ) -> None:
     prepare(group)
-    done = subprocess.run([sys.executable, "-c", KILLED, kind, module, name], cwd=CHECKOUT, check=False, timeout=120, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", KILLED, kind, module, name], cwd=CHECKOUT, check=False, timeout=240, capture_output=True)
     assert done.returncode == -9, done.stderr
     assert count(group, table) == 0
     [waiting] = owed(kind)

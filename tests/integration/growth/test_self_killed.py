@@ -40,7 +40,7 @@ run_until_idle({kind!r}, {handler})
 
 def kill(kind: str, module: str, handler: str) -> None:
     code = KILLED.format(kind=kind, module=module, handler=handler)
-    done = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, check=False, timeout=120, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, check=False, timeout=240, capture_output=True)
     assert done.returncode == -9, done.stderr
 
 

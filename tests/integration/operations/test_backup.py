@@ -27,7 +27,7 @@ from workers.embedded.stack import Stack
 from workers.ephemeral import environment, forget
 from workers.migrate import CHECKOUT, upgrade
 
-COMMAND_SECONDS = 90
+COMMAND_SECONDS = 240
 
 
 @pytest.fixture(scope="module")

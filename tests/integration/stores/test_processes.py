@@ -30,7 +30,7 @@ def test_two_processes_and_a_thousand_updates_are_a_thousand_items(group: str) -
     command = [sys.executable, "-c", WRITE, group]
     running = [subprocess.Popen([*command, whose, str(UPDATES)], cwd=CHECKOUT) for whose in ("one", "two")]
     found_meanwhile = kept.found("note number 3 of process one")
-    assert [one.wait(100) for one in running] == [0, 0]
+    assert [one.wait(200) for one in running] == [0, 0]
     assert kept.state().items == 2 * UPDATES
     assert embed() == 2 * UPDATES
     assert len(found_meanwhile) <= 3
@@ -49,7 +49,7 @@ def test_a_writer_that_is_killed_leaves_whole_items(group: str) -> None:
     while kept.state().items < 20:
         assert writer.poll() is None
     writer.kill()
-    writer.wait(30)
+    writer.wait(120)
     count = kept.state().items
     assert embed() == count
     assert (kept.state().items, kept.state().pending) == (count, 0)

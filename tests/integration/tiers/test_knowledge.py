@@ -194,7 +194,7 @@ actions.promote.perform(Actor(group, "Lin"), PromoteBody(text=text))
 @pytest.mark.parametrize("after", [1, 3])
 def test_cn36_a_worker_killed_in_the_middle_of_a_promotion_leaves_no_half(group: str, after: int) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, group, LONG, str(after)], cwd=CHECKOUT, check=False, timeout=120, capture_output=True
+        [sys.executable, "-c", KILLED, group, LONG, str(after)], cwd=CHECKOUT, check=False, timeout=240, capture_output=True
     )
     assert done.returncode == -9, done.stderr
     assert (kept(group), history(group)) == ([], [])

@@ -98,7 +98,7 @@ def test_it_starts_from_nothing_and_keeps_its_data(home: Path) -> None:
         sql(urls, "CREATE EXTENSION vector")
         with broker(urls) as connection, connection.SimpleQueue("q") as queue:
             queue.put({"event": 1})
-            assert queue.get(timeout=5).payload == {"event": 1}
+            assert queue.get(timeout=60).payload == {"event": 1}
         assert listening_ports(home) == []
         assert home.stat().st_mode & 0o077 in (0, 0o011)
         assert (sockets(urls) / "postgres").stat().st_mode & 0o077 == 0

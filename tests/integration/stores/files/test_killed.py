@@ -60,7 +60,7 @@ def test_a_worker_that_is_killed_leaves_the_index_that_an_undisturbed_one_makes(
         connection.execute(text("DELETE FROM store_items WHERE store_id = :id"), {"id": docs.store_id})
     docs.perform(file.KEPT.reindex)
 
-    killed = subprocess.run([sys.executable, "-c", WORKER], env=os.environ, timeout=60, check=False, capture_output=True)
+    killed = subprocess.run([sys.executable, "-c", WORKER], env=os.environ, timeout=200, check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     chunks = Counter((row.metadata["file_path"], row.metadata["total_chunks"]) for row in docs.chunks())
     assert len(chunks) == KILLED_AT - 1  # each file in a transaction of its own,
