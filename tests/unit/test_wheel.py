@@ -20,6 +20,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 #: Need an extra (``service``): they reach providers over HTTP.
 OF_AN_EXTRA = {
+    "jiyi.providers.embedders.e5.engine",
     "jiyi.integrations.langgraph",
     "jiyi.integrations.mcp",
     "jiyi.providers.breakers",
