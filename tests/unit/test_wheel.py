@@ -20,10 +20,10 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 #: Need an extra (``service``): they reach providers over HTTP.
 OF_AN_EXTRA = {
-    "jiyi.providers.embedders.e5.engine",
     "jiyi.integrations.langgraph",
     "jiyi.integrations.mcp",
     "jiyi.providers.breakers",
+    "jiyi.providers.embedders.e5.engine",
     "jiyi.providers.embedders.overview",
     "jiyi.providers.embedders.remote",
     "jiyi.providers.failures",
