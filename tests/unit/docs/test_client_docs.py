@@ -20,7 +20,7 @@ def verbs(of: object) -> set[str]:
 
 def test_every_verb_of_the_client_is_in_the_table_of_its_namespace_and_no_other() -> None:
     client = Client("docs", transport=cast("Any", SimpleNamespace()))
-    spaces = {name: of for name, of in vars(client).items() if type(of).__module__.startswith("jiyi.client.")}
+    spaces = {name: of for name, of in vars(client).items() if not name.startswith("_") and type(of).__module__.startswith("jiyi.client.")}
     told: dict[str, set[str]] = {}
     for place, names in ROW.findall(PAGE.read_text(encoding="utf-8")):
         told.setdefault(place.strip("`"), set()).update(re.findall(r"\w+", names))
