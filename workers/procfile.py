@@ -10,12 +10,15 @@ import sys
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from jiyi.errors import JiyiError
+from jiyi.errors import JiyiError, SettingsError
 from jiyi.protocol.wire.calls import retrieval_queues
-from jiyi.settings import get_settings
+from jiyi.providers.embedders.choice import LOCAL, chosen
+from jiyi.settings import Settings, get_settings
 from models.db.connection import engine
 from workers import migrate
 
+#: Threads of the embedding worker that store vectors while as many calls as may be are open.
+BESIDES_CALLS = 2
 #: Chatter between workers that nobody listens to, and a look at every other worker at start.
 QUIET = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
 
@@ -28,8 +31,7 @@ def commands() -> dict[str, list[str]]:
         "intake": [sys.executable, "-m", "workers.intake"],
         "retrieval": _worker("retrieval", f"{first},inspection,actions", "threads", settings.retrieval_threads),
         **{queue.replace(".", "-"): _worker(queue, queue, "threads", settings.retrieval_threads) for queue in more},
-        # solo: one batch at a time is as fast as the model goes, and a process that used it must not fork.
-        "embedding": _worker("embedding", "embedding", "solo", 1),
+        "embedding": _worker("embedding", "embedding", *_embedding_pool(settings)),
         "upkeep": _worker("upkeep", "upkeep", "threads", settings.upkeep_threads),
         # Apart from upkeep, whose threads must not all wait for an LLM.
         "reflection": _worker("reflection", "reflection", "threads", settings.reflection_threads),
@@ -38,6 +40,16 @@ def commands() -> dict[str, list[str]]:
         "beat": [*_celery(), "beat", "--loglevel=INFO"],
         "web": [sys.executable, "-m", "web.serve"],
     }
+
+
+def _embedding_pool(settings: Settings) -> tuple[str, int]:
+    try:
+        spec = chosen(settings)
+    except SettingsError:  # told by the worker itself, and by `jiyi embedders`
+        return "solo", 1
+    if spec.vendor in LOCAL:
+        return "solo", 1  # one batch at a time is as fast as the model goes, and a process that used it must not fork
+    return "threads", settings.embedder_calls + BESIDES_CALLS
 
 
 def _celery() -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import BoundedSemaphore
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,8 @@ from jiyi.settings import Settings
 
 #: Seconds that all calls for one batch may take together: below the embedding task's limit.
 BATCH_SECONDS = 75.0
+#: What a call has at least that got its turn in the last moment.
+SHORTEST_SECONDS = 0.1
 #: Tokens of one call: OpenAI allows 300,000, and estimates are estimates.
 CALL_TOKENS = 200_000
 #: Tokens at most of a character, where the model's own tokenizer is not at hand: common Chinese characters are one
@@ -31,7 +35,10 @@ HARMLESS = "hello"
 
 
 class RemoteEmbedder:
-    """Texts go in as many calls as the vendor's limits need, one after the other; their order is kept."""
+    """Texts go in as many calls as the vendor's limits need, one after the other; their order is kept.
+
+    Several threads may embed at once, and ``JIYI_EMBEDDER_CALLS`` calls for passages are open at most. Questions do not wait for them.
+    """
 
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
         self.model = endpoint.spec.model_name
@@ -39,6 +46,7 @@ class RemoteEmbedder:
         self._provider = Provider(endpoint, EmbeddingUnavailable)
         self._size = dimensions_of(endpoint.spec)
         self._seconds = settings.embedder_timeout
+        self._calls = BoundedSemaphore(settings.embedder_calls)
         self._query_seconds = settings.embedder_query_timeout
         self._max_tokens = settings.embedder_max_tokens or endpoint.preset.max_tokens
 
@@ -50,13 +58,23 @@ class RemoteEmbedder:
         until = time.monotonic() + BATCH_SECONDS
         parts = []
         for chunk in self._chunks(texts):
-            left = until - time.monotonic()
-            if left <= 0:
-                raise EmbeddingUnavailable(
-                    f"{self._endpoint.spec.vendor} took more than {BATCH_SECONDS:g} s for {len(texts)} texts: lower JIYI_EMBED_BATCH"
-                )
-            parts.append(self._embed(chunk, Patience(min(self._seconds, left), total=left)))
+            with self._turn(until, len(texts)):
+                left = max(until - time.monotonic(), SHORTEST_SECONDS)
+                parts.append(self._embed(chunk, Patience(min(self._seconds, left), total=left)))
         return np.concatenate(parts) if parts else np.empty((0, self._size or 0), dtype=np.float32)
+
+    @contextmanager
+    def _turn(self, until: float, count: int) -> Iterator[None]:
+        """One of the calls that may be open at once, before ``until``, by ``time.monotonic``."""
+        left = until - time.monotonic()
+        if left <= 0 or not self._calls.acquire(timeout=left):
+            raise EmbeddingUnavailable(
+                f"{self._endpoint.spec.vendor} took more than {BATCH_SECONDS:g} s for {count} texts: lower JIYI_EMBED_BATCH"
+            )
+        try:
+            yield
+        finally:
+            self._calls.release()
 
     def query(self, text: str) -> Float32:
         vector: Float32 = self.queries([text])[0]

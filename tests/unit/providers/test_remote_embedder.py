@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Lock
 from typing import Any
 
 import numpy as np
@@ -72,6 +74,32 @@ def test_texts_go_in_calls_of_the_vendors_size_and_come_back_in_order(vendor: ba
 def test_no_texts_need_no_call(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
     assert remote.passages([]).shape == (0, 1_024)
     assert vendor.requests == []
+
+
+def test_no_more_calls_are_open_at_once_than_allowed(vendor: bad.Vendor, configure: Configure) -> None:
+    configure(embedder="dashscope", embedder_base_url=vendor.base_url, embedder_api_key="k", embedder_calls=2)
+    lock, now_open, most = Lock(), 0, 0
+
+    def answer(request: bad.Request) -> bad.Reply:
+        nonlocal now_open, most
+        with lock:
+            now_open += 1
+            most = max(most, now_open)
+        both.wait(timeout=10)  # two are: neither is answered before the other has come
+        with lock:
+            now_open -= 1
+        return bad.good(1_024)(request)
+
+    both = Barrier(2)
+    vendor.otherwise = answer
+    engine = embedder()
+    texts = [[f"text {number} of {thread}" for number in range(20)] for thread in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(engine.passages, texts))
+    assert most == 2
+    assert len(vendor.requests) == 8
+    expected = bad.vectors_of(texts[3], 1_024)
+    assert made[3] == pytest.approx(np.array(expected, dtype=np.float32), abs=1e-6)
 
 
 def test_vectors_are_brought_to_length_one(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:

@@ -38,10 +38,19 @@ class Blocks:
 
     def rows(self, chosen: Array | slice = slice(None)) -> Float32:
         """The chosen rows as they are computed with: ``(rows, values)``."""
-        packed = self.packed[chosen]
-        numbers = np.concatenate([packed & 15, packed >> 4], axis=-1).astype(np.float32) - OFFSET
-        made: Float32 = (numbers * self.scales[chosen].astype(np.float32)[..., None]).reshape(len(packed), -1)
+        numbers = _numbers(self.packed[chosen]).astype(np.float32) - OFFSET
+        made: Float32 = (numbers * self.scales[chosen].astype(np.float32)[..., None]).reshape(len(numbers), -1)
         return made
+
+    def pairs(self) -> Array:
+        """All numbers, packed as ONNX Runtime takes them: in a block's byte j its weight 2j, and above it the weight 2j + 1."""
+        numbers = _numbers(self.packed)
+        made: Array = numbers[..., ::2] | numbers[..., 1::2] << 4
+        return made
+
+
+def _numbers(packed: Array) -> Array:
+    return np.concatenate([packed & 15, packed >> 4], axis=-1)
 
 
 @dataclass(frozen=True, slots=True)

