@@ -27,12 +27,13 @@ import psutil
 from sqlalchemy import text
 
 from bench.support.faults import programs
-from bench.support.lives import event
+from bench.support.lives import AGENTS
 from bench.support.service import machine
 from bench.support.storm_load import publish_until_accepted
 from bench.support.trends import Line, fit, plot
 from jiyi import Client
 from jiyi.errors import JiyiError
+from jiyi.protocol.events import Event, build
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
@@ -50,6 +51,15 @@ SIGMAS, LEAST_SHARE = 4.0, 0.05
 #: Told, not judged: they hold memories, and runs of jobs until those are pruned.
 STORED = "stored "
 GROUP = "soak"
+#: 11 × 13 × 17 × 19 × 7 texts, one after the other.
+WORDS = [
+    "Klaus Maria Isabella 林岚 王强 Tom Ayesha 小雨 Giorgio Hailey Eddy".split(),
+    "reads writes sees finds loses 买了 卖了 画着 repairs borrows 想起 forgets washes".split(),
+    "book letter boat 自行车 钥匙 picture lamp 茶杯 coat map 收音机 basket ladder 雨伞 piano table 相机".split(),
+    "at home|in the park|on the bridge|在学校|在车站|at the café|in the library|by the river|在办公室|in the garden|on the train|在市场|"
+    "at the beach|in the kitchen|在楼上|near the church|at the office|在海边|in town".split("|"),
+    "with a friend|alone|和妹妹|in the rain|before breakfast|很晚的时候|once more".split("|"),
+]
 
 
 def soak(minutes: float, rate: float, plotted: Path | None) -> dict[str, Any]:
@@ -91,8 +101,18 @@ def _grows(line: Line) -> bool:
 def _publish(stop: threading.Event, rate: float) -> None:
     position = 0
     while not stop.wait(MESSAGE / rate):
-        publish_until_accepted(GROUP, [event(GROUP, n) for n in range(position, position + MESSAGE)])
+        publish_until_accepted(GROUP, [_event(n) for n in range(position, position + MESSAGE)])
         position += MESSAGE
+
+
+def _event(position: int) -> Event:
+    """Always another text, of words that come again: of words that are new each time, memory of words would fill up for hours."""
+    said, rest = [], position
+    for words in WORDS:
+        rest, place = divmod(rest, len(words))
+        said.append(words[place])
+    payload = {"description": " ".join(said), "poignancy": 1 + position % 4, "keywords": said[:2]}
+    return build({"type": "memory.observed", "group_id": GROUP, "agent_id": AGENTS[position % 3], "payload": payload})
 
 
 def _ask(stop: threading.Event, rate: float) -> None:

@@ -79,6 +79,7 @@ class Settings(BaseSettings):
     )
     database_direct_url: str = Field(
         "",
+        pattern=r"^(postgres(ql)?(\+[a-z0-9]{1,20})?://\S+)?$",
         description="PostgreSQL's own address where `JIYI_DATABASE_URL` is that of a PgBouncer with `pool_mode = transaction`: what needs a session of its own (migrations, indexes, backups, some locks) goes there, and everything else leaves nothing in its session ([deployment.md](deployment.md#pgbouncer)).",
     )
     broker_url: str = Field(

@@ -74,7 +74,9 @@ def settle_depth(connection: Connection, node_id: UUID) -> SettledDepths:
     end at the number of the agent's thoughts, which no chain of them exceeds. Safe to repeat because the depth follows from the
     evidence alone.
     """
-    thoughts = connection.execute(_LOCK_AGENT, {"id": node_id}).scalar_one()
+    thoughts = connection.execute(_LOCK_AGENT, {"id": node_id}).scalar_one_or_none()
+    if thoughts is None:  # it was erased meanwhile
+        return SettledDepths(0, [])
     found = connection.execute(_EVIDENCE, {"id": node_id, "most": thoughts}).one()
     changed = connection.execute(_SET_DEPTH, {"id": node_id, "depth": found.depth}).one_or_none()
     if changed is None:

@@ -356,6 +356,15 @@ def test_a_depth_that_changes_while_what_rests_on_it_is_settled_is_not_missed(gr
     assert {row["description"]: row["depth"] for row in nodes(group) if row["type"] == "thought"} == {"deep": 1, "low": 2, "high": 3}
 
 
+def test_the_depth_of_what_was_erased_meanwhile_is_owed_no_more(group: str) -> None:
+    thought = observed(group, "gone", node_type="thought", evidence=[uuid4()])
+    save(thought)
+    with unit_of_work() as connection:
+        connection.execute(text("DELETE FROM memory_nodes WHERE node_id = :id"), {"id": thought.event_id})
+    do(DEPTH, settle_depth)
+    assert {subject for kind, subject in owed(group) if kind == DEPTH} == set()
+
+
 def test_thoughts_that_rest_on_each_other_end_somewhere(group: str) -> None:
     ids = [uuid4() for _ in range(3)]
     for number, event_id in enumerate(ids):
