@@ -16,6 +16,7 @@ questions that were asked before: their vectors are cached, so that no embedder 
 * **CPU**: of all processes together, this one among them, for one retrieval.
 * **bytes a memory**: what the retrieval worker's memory grew by when it read the agent.
 * **a second**: retrievals of 32 callers at the same time, who ask again as soon as they have their answer.
+* **while told**: one after the other again, while 1,000 events a second come in for the same agent over the broker.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from itertools import cycle, islice, product
+from itertools import cycle, islice, product, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,8 @@ BATCH = 1_000
 PATIENCE = 60
 #: Callers at the same time, and for how many seconds.
 CALLERS, CALLING_SECONDS = 32, 4.0
+#: Events a second for an agent that is asked meanwhile, the messages a second that they come in, and for how many seconds.
+TOLD, MESSAGES, TOLD_SECONDS = 1_000, 10, 3
 SEED = 20260301
 #: What design §13 allows: size → milliseconds at the median.
 GOALS = {1_000: 5, 10_000: 8, 100_000: 25}
@@ -159,6 +162,8 @@ def measure(client: Client, size: int, count: int) -> dict[str, float]:
         with unit_of_work() as connection:
             store(connection, [event])
         after_write.append(ask(question))
+    told = list(made_up(random, agent_id, unit_vectors(random, TOLD * TOLD_SECONDS), model))
+    while_told, events_per_s = meanwhile(ask, questions, told)
     median = quantile(spent, 0.5)
     figures = {
         "p50_ms": median,
@@ -168,6 +173,8 @@ def measure(client: Client, size: int, count: int) -> dict[str, float]:
         "cpu_ms": used * 1000 / count,
         "bytes_per_memory": grown / size,
         "per_s": a_second,
+        "while_told_p50_ms": while_told,
+        "while_told_events_per_s": events_per_s,
         "numpy_p50_ms": reference,
         "ratio": median / reference,
     }
@@ -189,6 +196,23 @@ def at_once(ask: Callable[[str], float], questions: Sequence[str]) -> float:
 
     with ThreadPoolExecutor(CALLERS) as pool:
         return sum(pool.map(call, range(CALLERS))) / CALLING_SECONDS
+
+
+def meanwhile(ask: Callable[[str], float], questions: Sequence[str], told: Sequence[Event]) -> tuple[float, float]:
+    """Milliseconds at the median while the events are told to the agent that is asked, and how many of these a second were sent."""
+
+    def tell() -> float:
+        with Client(told[0].group_id) as client:
+            begun = time.perf_counter()
+            for number, batch in enumerate(chunks(told, TOLD // MESSAGES), start=1):
+                client.observe_many(batch)
+                time.sleep(max(0.0, begun + number / MESSAGES - time.perf_counter()))
+            return len(told) / (time.perf_counter() - begun)
+
+    with ThreadPoolExecutor(1) as pool:
+        telling = pool.submit(tell)
+        spent = [ask(question) for question in takewhile(lambda _: not telling.done(), cycle(questions))]
+        return quantile(spent, 0.5), telling.result()
 
 
 def empty_task(client: Client, count: int) -> float:
@@ -245,7 +269,20 @@ def plot(result: dict[str, Any], path: Path, console: Console) -> None:
 def table_of(result: dict[str, Any]) -> Table:
     title = f"Retrieval through the queue, ms · {result['retrievals']} each · {result['machine']}"
     table = Table(title=title, caption=f"an empty task: {result['empty_task_p50_ms']} ms")
-    for column in ("memories", "p50", "goal", "p95", "after a write", "cold", "CPU", "bytes a memory", "a second", "numpy p50", "ratio"):
+    for column in (
+        "memories",
+        "p50",
+        "goal",
+        "p95",
+        "after a write",
+        "cold",
+        "CPU",
+        "bytes a memory",
+        "a second",
+        "while told",
+        "numpy p50",
+        "ratio",
+    ):
         table.add_column(column, justify="right")
     for size in sorted(int(name) for name in result if name.isdigit()):
         row = result[str(size)]
@@ -259,6 +296,7 @@ def table_of(result: dict[str, Any]) -> Table:
             f"{row['cpu_ms']:.1f}",
             f"{row['bytes_per_memory']:,.0f}",
             f"{row['per_s']:.0f}",
+            f"{row['while_told_p50_ms']:.1f}",
             f"{row['numpy_p50_ms']:.2f}",
             f"{row['ratio']:.1f}",
         )

@@ -116,8 +116,8 @@ class Lexicon:
         """
         found = list(self._scored(tokens).values()) if self._lengths else []
         if 0 < sum(positions.size for positions, _, _ in found) <= ADDED_AT_ONCE:  # the same sums, in the same order
-            positions = np.concatenate([positions for positions, _, _ in found], dtype=np.intp)
-            return np.bincount(positions, np.concatenate([values for _, values, _ in found]), len(self._lengths))
+            rows = np.concatenate([positions for positions, _, _ in found], dtype=np.intp)
+            return np.asarray(np.bincount(rows, np.concatenate([values for _, values, _ in found]), len(self._lengths)), np.float64)
         scores = np.zeros(len(self._lengths), dtype=np.float64)
         for positions, values, _ in found:
             scores[positions] += values

@@ -79,14 +79,14 @@ def rank_by(
     ``order`` has the positions of all candidates by last access, the least recent first, where that is known.
     """
     everyone = kept.size == len(candidates)
-    last_accessed, node_count = candidates.last_accessed[kept], candidates.node_count[kept]
+    last_accessed = candidates.last_accessed if everyone else candidates.last_accessed[kept]
     if order is not None and everyone:
         pass
     elif weights.mode == "stanford":
-        order = scoring.access_order(last_accessed, candidates.is_thought[kept], node_count)
+        order = scoring.access_order(last_accessed, candidates.is_thought[kept], candidates.node_count[kept])
     else:
-        order = np.lexsort((node_count, last_accessed))
-    relevant = scoring.component(relevance[kept], weights.relevance * scoring.RELEVANCE_GAIN)
+        order = np.lexsort((candidates.node_count[kept], last_accessed))
+    relevant = scoring.component(relevance if everyone else relevance[kept], weights.relevance * scoring.RELEVANCE_GAIN)
     recent, important = _recency(last_accessed, order, weights, now), candidates.poignancy[kept]
     gains = scoring.RECENCY_GAIN, scoring.IMPORTANCE_GAIN
     if weights.mode != "stanford":

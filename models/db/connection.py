@@ -102,6 +102,7 @@ def _engine(address: str, session: dict[str, Any], **options: Any) -> Engine:
         pool_size=POOL_SIZE,
         max_overflow=POOL_OVERFLOW,
         pool_timeout=POOL_TIMEOUT,
+        pool_use_lifo=True,  # the one used last: its session has the statements prepared, and its server process is in the caches
         hide_parameters=True,  # values of users have no place in tracebacks, which end up in logs
         connect_args={"connect_timeout": CONNECT_TIMEOUT, **KEEPALIVES, **session},
         **options,

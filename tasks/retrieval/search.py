@@ -87,6 +87,8 @@ def _thinned(request: RetrievalRequest, ranked: Ranked, vectors: Float32, rows: 
 
 def _within(order: Rows, rows: Rows, size: int) -> Rows:
     """An order of all rows as positions in some of them."""
+    if rows.size == size:
+        return order
     position = np.full(size, -1, dtype=np.intp)
     position[rows] = np.arange(rows.size)
     found = position[order]

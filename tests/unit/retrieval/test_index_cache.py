@@ -57,7 +57,12 @@ def test_what_is_dropped_takes_nothing() -> None:
 
 def test_only_those_used_since_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[str] = []
-    monkeypatch.setattr(AgentIndex, "bytes_used", property(lambda index: measured.append(index.key.agent_id) or 1))
+
+    def measure(index: AgentIndex) -> int:
+        measured.append(index.key.agent_id)
+        return 1
+
+    monkeypatch.setattr(AgentIndex, "bytes_used", property(measure))
     for name in ("a", "b", "c"):
         of(name)
     index_cache.make_room()
