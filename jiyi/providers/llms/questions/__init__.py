@@ -6,7 +6,7 @@ nobody's: the ``rules`` provider answers from the data itself. Memories in a que
 
 from __future__ import annotations
 
-from jiyi.providers.llms.questions.base import MAX_ANSWER_CHARS, MAX_KEYWORDS, A, OneSentence, Question
+from jiyi.providers.llms.questions.base import MAX_ANSWER_CHARS, MAX_KEYWORDS, MAX_NAME_CHARS, A, OneSentence, Question
 from jiyi.providers.llms.questions.conversations import Compaction, Extraction, Summarised, Summary
 from jiyi.providers.llms.questions.growth import Pains, SelfReflection, SkillDraft, Solution
 from jiyi.providers.llms.questions.memory import Facts, KeywordList, Keywords, Poignancy, Poignant, Triple
@@ -17,6 +17,7 @@ from jiyi.text.words import Language
 __all__ = [
     "MAX_ANSWER_CHARS",
     "MAX_KEYWORDS",
+    "MAX_NAME_CHARS",
     "A",
     "Checked",
     "Compaction",
