@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -44,7 +43,7 @@ def waited(request: Any) -> float | None:
     return max(0.0, time.time() - due)  # two machines' clocks differ
 
 
-def stamp(headers: Mapping[str, object] | None = None, **_: Any) -> None:
+def stamp(headers: dict[str, object] | None = None, **_: Any) -> None:
     """A message says when it was sent."""
     if headers is not None:
         headers.setdefault(PUBLISHED_AT, time.time())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, cast
 from uuid import UUID
 
 import typer
@@ -119,7 +119,7 @@ def _print_state(state: ErasureState) -> None:
     if state.report is None:
         output.line(str(state.erasure_id))
         return
-    output.show(report_table(state.report))
+    output.show(report_table(cast("ErasureReport", state.report)))
     for place, where in state.report["places"].items():
         output.notice(f"left in {place}: {', '.join(where)}")
     left = state.report["backups_left"]

@@ -52,7 +52,7 @@ def into_prompt(memory: str | None, message: str) -> str:
     return message if memory is None else f"{memory}\n\n{message}"
 
 
-def into_messages(memory: str | None, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
+def into_messages(memory: str | None, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Messages with one of the user's more, before the last of the user's; unchanged if nothing was found (DA-17)."""
     found = [dict(message) for message in messages]
     if memory is None:

@@ -126,7 +126,7 @@ def event_of(
     return event.model_dump(mode="json", exclude_none=True)
 
 
-def _confidence(metadata: Mapping[str, object]) -> float | None:
+def _confidence(metadata: dict[str, object]) -> float | None:
     """Taken out of the metadata if it is one; 85 for 85 % stays there, and the output counts as unscored (K-14)."""
     for name in _CONFIDENCE:
         value = metadata.get(name)
@@ -136,7 +136,7 @@ def _confidence(metadata: Mapping[str, object]) -> float | None:
     return None
 
 
-def _kept(metadata: Mapping[str, object]) -> dict[str, object]:
+def _kept(metadata: dict[str, object]) -> dict[str, object]:
     try:
         kept = small_enough(metadata)
         to_json(kept)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from jiyi.errors import InvalidEvent
 
@@ -57,7 +57,7 @@ class Outbox:
     def __init__(self, publisher: Publisher, one: str, many: str, *, on_failure: Callable[[str], object] | None = None) -> None:
         self.counts = Counts()
         self._publisher, self._one, self._many, self._on_failure = publisher, one, many, on_failure
-        self._waiting: deque[dict[str, Any]] = deque()
+        self._waiting: deque[Mapping[str, object]] = deque()
         self._changed = threading.Condition()
         self._in_hand = 0
         self._closed = threading.Event()
@@ -118,7 +118,7 @@ class Outbox:
             if left:
                 self._closed.wait(pause)
 
-    def _publish(self, batch: list[Mapping[str, object]]) -> list[dict[str, object]]:
+    def _publish(self, batch: list[Mapping[str, object]]) -> list[Mapping[str, object]]:
         """Those that have to be tried again."""
         try:
             self._publisher.observe_many(batch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jiyi.conversations.chat.chain import Exchange
@@ -49,7 +49,7 @@ class TrajectoryStage:
         if exchange.session_id is not None:
             self._recorder.compacted(exchange.agent_id, exchange.session_id)
 
-    def _record(self, events: list[Mapping[str, object]]) -> None:
+    def _record(self, events: Sequence[Mapping[str, object]]) -> None:
         if self._put is None:
             return
         for event in events:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from jiyi.stores.config.attachments import MemoryAttachmentConfig
 from jiyi.stores.config.registry import StoreType, store_types
 from jiyi.stores.config.stages import ALIASES, Stage
@@ -35,7 +33,7 @@ def schema() -> dict[str, object]:
     }
 
 
-def _store(one: StoreType, definitions: Mapping[str, object]) -> dict[str, object]:
+def _store(one: StoreType, definitions: dict[str, object]) -> dict[str, object]:
     config = one.config_cls.model_json_schema()
     definitions.update(config.pop("$defs", {}))
     properties = {"name": {"type": "string", "maxLength": 200}, "type": {"const": one.name, "description": one.summary}, "config": config}

@@ -64,7 +64,7 @@ def _page(agent: str | None, after: int | None) -> Any:
     return perform(questions.export, ExportQuery(agent_id=agent, after=after, limit=EXPORTED_AT_ONCE))
 
 
-def _said() -> dict[str, str]:
+def _said() -> dict[str, Any]:
     """What a form says of a memory; an empty importance is none."""
     poignancy = request.form.get("poignancy", "").strip()
     return {"description": request.form.get("description", ""), **({"poignancy": poignancy} if poignancy else {})}

@@ -114,7 +114,7 @@ def _put_together(
     group: str,
 ) -> dict[str, object]:
     found, embedder = stored.value or (_Stored(), None)
-    outside = attempt(source("providers").begin(lambda: providers(settings, embedder and embedder.spec)))
+    outside = attempt(source("providers").begin(lambda: providers(settings, None if embedder is None else embedder.spec)))
     not_read = _("the database did not answer")
     checks = [
         health.reachable(_("Database"), stored, _("answers"))

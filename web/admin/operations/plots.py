@@ -45,11 +45,18 @@ def series(minutes: int) -> dict[str, object]:
     return {
         "step_seconds": found["step_seconds"],
         "times": found["times"],
-        **{name: [count / step for count in found[name]] for name in ("events", "events_rejected", "done", "failed")},
+        "events": _by_minute(found["events"], step),
+        "events_rejected": _by_minute(found["events_rejected"], step),
+        "done": _by_minute(found["done"], step),
+        "failed": _by_minute(found["failed"], step),
         "retrieval_ms": found["retrieval_ms"],
         "wait": [_mean([(wait[place], done[place]) for wait, _most, done in waits]) for place in places],
         "wait_max": [_greatest([most[place] for _mean_wait, most, _done in waits]) for place in places],
     }
+
+
+def _by_minute(counts: list[float], step: int) -> list[float]:
+    return [count / step for count in counts]
 
 
 def _mean(waits: list[tuple[float | None, float]]) -> float | None:

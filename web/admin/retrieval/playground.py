@@ -98,7 +98,7 @@ def answered(group: str) -> dict[str, Any]:
 def found() -> Response:
     """What was found, for the page that is there already; its address becomes that of the question."""
     data = answered()
-    return Response(render_template("_playground.html", **data), headers={"HX-Replace-Url": data["address"]}, mimetype="text/html")
+    return Response(render_template("_playground.html", **data), headers={"HX-Replace-Url": str(data["address"])}, mimetype="text/html")
 
 
 def _known(connection: Connection, group: str, agent: str | None) -> tuple[list[str], dict[str, Any] | None]:

@@ -73,7 +73,7 @@ def gather(group: str) -> dict[str, object]:
         "notes": hot.value["notes"] if hot.value else [],
         "entries": None if entries is None else entries[:WORKING_SHOWN],
         "in_working": None if entries is None else len(entries),
-        "tiers": _states(stored, hot.value and hot.value["notes"]),
+        "tiers": _states(stored, hot.value["notes"] if hot.value else None),
         "outcomes": _outcomes(found.screened),
         **vars(found),
         "limits": {"entries": get_settings().wm_entries, "hours": get_settings().wm_hours},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict, get_args
+from typing import TypedDict, cast, get_args
 
 from flask import Blueprint, Response, render_template, request
 from flask_babel import lazy_gettext
@@ -85,7 +85,7 @@ def _wanted() -> _Wanted:
         "session_id": asked("session"),
         "agent_id": asked("agent"),
         "web_results": int(inputs.decimal("web_results", 0, MAX_WEB_RESULTS) or 0),
-        "language": inputs.choice("headings", LANGUAGES) or defaults.language,  # `language` is the page's own
+        "language": cast("Language", inputs.choice("headings", LANGUAGES) or defaults.language),  # `language` is the page's own
     }
 
 
