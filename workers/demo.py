@@ -16,6 +16,7 @@ from jiyi.client.client import chunks
 from jiyi.polling import poll
 from jiyi.protocol.reflection import NewThought
 from workers.debate import debate
+from workers.helper import help_out
 from workers.migrate import CHECKOUT
 
 DIARY = CHECKOUT / "examples" / "diary" / "events.jsonl"
@@ -55,6 +56,7 @@ def play(console: Console) -> None:
             answer = client.retrieve(agent, question, top_k=SHOWN, now=now)
             console.print(f"\n[dim]{agent}[/dim]", focal_table(answer.groups[0], console.width), sep="\n")
         debate(client, console)
+        help_out(client)
         for agent in AGENTS:
             thoughts = thought_trees(reflect(client, agent), ids=False)
             console.print(f"\n[dim]{agent} reflects[/dim]", *(thoughts or [NO_THOUGHTS]), sep="\n")
