@@ -5,6 +5,7 @@ Pure, over the few best memories of one answer, best first. The scores stay as t
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,9 @@ ORDINARY_PRIOR = 5
 MOST_WORDS = 30
 #: Seconds: what is said within one conversation adds to each other rather than that it replaces the other.
 APART = 1_800.0
+
+
+_QUESTION = re.compile(r"[^.!?。！？\n]{0,300}[?？]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,8 @@ def needed(text: str) -> float:
     """What likeness and relevance have to add up to for a memory of this text to replace an older one."""
     if len(telling(text)) > MOST_WORDS:
         return SAYS_NOTHING
-    return SAYS_SO if says_change(text) else MAY_SAY_SO if may_say_change(text) else SAYS_NOTHING
+    stated = _QUESTION.sub("", text)  # who asks states nothing: "Anything new?"
+    return SAYS_SO if says_change(stated) else MAY_SAY_SO if may_say_change(stated) else SAYS_NOTHING
 
 
 def above_ordinary(relevance: Floats, best: Order) -> Floats:

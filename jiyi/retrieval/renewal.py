@@ -48,6 +48,12 @@ _AMOUNT = re.compile(
     r"|\b(?:none|no|not|never|stopped|quit|gave up|cancell?ed)\b|n't\b|不|没|戒|停|取消",  # or says that there is none any more
     re.IGNORECASE,
 )
+#: The question asks what has happened: what came later takes nothing of it back.
+_ASKS_PAST = re.compile(
+    r"\b(?:did|was|were|had)\b|\b(?:has|have) [\w' ]{1,40}(?:[a-z]{2}ed|been|gone|done|made|seen|taken|given|bought|won)\b"
+    r"|过(?!敏)|曾经|以前|当时|上次|第一次",
+    re.IGNORECASE,
+)
 #: What somebody says of how it was before.
 _PAST = re.compile(r"\b(?:used to|when i still)\b[^.!?;]{0,200}|(?:以前|原来|从前)[^，。！？；]{0,60}", re.IGNORECASE)
 
@@ -64,8 +70,8 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
         alike: how much each is about the same as each, ``(k, k)``.
         relevance: theirs above the ordinary, ``(k,)``.
     """
-    if not shown:
-        return np.zeros((0, 0), dtype=bool)
+    if not shown or _ASKS_PAST.search(question):
+        return np.zeros((len(shown), len(shown)), dtype=bool)
     found = replaces(shown, alike, relevance)
     topics = topics_of(question) - LISTS
     if topics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -14,9 +15,11 @@ from jiyi.text.tokens import tokens
 #: Shares of the budget that each kind gets first (500, 800 and 700 of 2,000); what it leaves goes to the best of any kind.
 FLOORS: Mapping[Kind, float] = {"preference": 0.25, "knowledge": 0.40, "experience": 0.35}
 #: Only among so many of the best a memory has a right to its kind's floor: a floor is no reason to show what is beside the point.
-FLOOR_PLACES = 10
+FLOOR_PLACES = 5
 #: A memory whose words are to this share in its turn adds nothing to it: the turn is shown in its place.
 SAID_IN_TURN = 0.7
+#: A day that was worked out for a memory is no word of it: the turn stands below its own day, from which "yesterday" follows.
+_WORKED_OUT = re.compile(r" ?\(\d{4}-\d{2}-\d{2}[^()]{0,20}\)")
 #: … unless the turn has more than so many times its tokens, and more than so many at all.
 LONGER, SHORT_TOKENS = 2.0, 80
 #: Share of the budget that one answer of the assistant, or any other turn, may have; and tokens that each may have anyhow.
@@ -145,7 +148,7 @@ def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate) ->
     others = tuple(turn.node_id for turn in sources)
     if memory.kind == "session" or ranked.superseded_at is not None:
         return memory.text, ()
-    words = set(tokens(memory.text))
+    words = set(tokens(_WORKED_OUT.sub("", memory.text)))
     for turn in sources:
         said = set(tokens(turn.text))
         short = estimate_tokens(turn.text) <= max(SHORT_TOKENS, LONGER * estimate_tokens(memory.text))
