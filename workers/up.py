@@ -33,7 +33,7 @@ from workers.supervision.supervise import run
 MAX_COPIES = 9
 #: Ports tried above the first, unless one is asked for.
 PORTS_TRIED = 50
-READY_SECONDS = 90
+READY_SECONDS = 180
 
 console = Console(highlight=False)
 

@@ -27,8 +27,6 @@ from workers.embedded.stack import Stack
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-#: On one worker of xdist: each would import the diary and start the web, and a snippet may need what one before it has stored.
-pytestmark = pytest.mark.xdist_group("snippets")
 #: Of this interpreter: ``jiyi`` and ``python`` of the snippets.
 BIN = Path(sys.executable).parent
 SECONDS = 200

@@ -16,7 +16,6 @@ from workers import ephemeral
 SOURCE = Path(__file__).resolve().parents[3] / "examples" / "typescript"
 
 pytestmark = [
-    pytest.mark.xdist_group("typescript"),  # packages are fetched once
     pytest.mark.usefixtures("service"),  # its workers are running: after the tests that do their work themselves
     pytest.mark.skipif(shutil.which("node") is None or shutil.which("npm") is None, reason="needs node and npm"),
     pytest.mark.timeout(600),  # of the registry's, mostly

@@ -25,7 +25,7 @@ from workers.demo import AGENTS, QUESTIONS
 pytestmark = pytest.mark.timeout(600)
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-READY_SECONDS = 180.0
+READY_SECONDS = 240.0
 END_SECONDS = 60.0
 READY = "Ctrl-C ends it."
 
