@@ -67,7 +67,6 @@ def test_without_onnx_runtime_the_engine_of_the_weights_computes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, slow: Any
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    monkeypatch.delitem(sys.modules, "jiyi.providers.embedders.e5.engine", raising=False)
     with caplog.at_level(logging.INFO, local.__name__):
         embedder = local.LocalEmbedder()
     assert type(embedder._engine) is type(slow)

