@@ -93,10 +93,18 @@ def _together(windows: list[tuple[int, list[int]]]) -> Iterator[list[tuple[int, 
         yield chosen
 
 
+def _threads() -> int:
+    """What ``OMP_NUM_THREADS`` says, as for other engines of this kind; else one for each core that this process may use."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if wanted.isdecimal() and int(wanted) > 0:
+        return int(wanted)
+    # Said in so many words: left to itself ONNX Runtime binds threads to cores that a container may not have.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _options(onnxruntime: Any) -> Any:
     options = onnxruntime.SessionOptions()
-    # As for other engines of this kind; 0 is a thread for each core.
-    options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
+    options.intra_op_num_threads = _threads()
     # Threads that spin while they wait take the processor from the other processes of a small machine.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # What one long text needed is given back.
