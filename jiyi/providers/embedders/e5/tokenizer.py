@@ -16,9 +16,10 @@ class Tokenizer:
 
     def __init__(self, model: Model) -> None:
         self._scores = model.scores
-        self._numbers = {
-            piece.decode(): number for number, piece in reversed(list(enumerate(model.pieces))) if piece and number != model.unknown
-        }
+        self._numbers: dict[str, int] = {}
+        for number, piece in enumerate(model.pieces()):
+            if piece and number != model.unknown:
+                self._numbers.setdefault(piece.decode(), number)
         self._longest = max(map(len, self._numbers))
         self._unknown = model.unknown
         self._unknown_score = min(model.scores) - _UNKNOWN_PENALTY

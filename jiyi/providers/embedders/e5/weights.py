@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -67,12 +69,18 @@ class Model:
     end: int
     padding: int
     unknown: int
-    pieces: list[bytes]
+    #: All pieces of the tokenizer, one after the other, and where each begins and ends.
+    text: bytes
+    starts: array[int]
     #: Logarithm of each piece's probability.
-    scores: list[float]
+    scores: array[float]
     #: What single characters are replaced by before they are looked up.
     replaced: dict[int, str]
     tensors: dict[str, Float32 | Blocks]
+
+    def pieces(self) -> Iterator[bytes]:
+        """The pieces in the order of their numbers, made as they are asked for: there are a quarter of a million."""
+        return (self.text[start:stop] for start, stop in pairwise(self.starts))
 
     def values(self, name: str) -> Float32:
         found = self.tensors[name]
@@ -102,9 +110,6 @@ class _Reader:
         self.at += count
         return found
 
-    def array(self, kind: str, count: int) -> Array:
-        return np.frombuffer(self.bytes(count * np.dtype(kind).itemsize), dtype=kind)
-
 
 def read(path: Path) -> Model:
     """The model in a file. Raises :class:`ValueError` if it is none, or of another version."""
@@ -115,12 +120,25 @@ def read(path: Path) -> Model:
     if block != BLOCK or width % BLOCK:
         raise ValueError(f"{path.name} has blocks of {block} weights, {BLOCK} are understood")
     count, begin, end, padding, unknown, length = reader.numbers("5iQ")
-    starts = reader.array("<u4", count + 1).tolist()
-    scores = reader.array("<f4", count).tolist()
+    starts, scores = array("I", reader.bytes(4 * (count + 1))), array("f", reader.bytes(4 * count))
     text = reader.bytes(length)
-    pieces = [text[start:stop] for start, stop in pairwise(starts)]
     replaced = _replaced(reader)
-    return Model(width, layers, heads, window, epsilon, begin, end, padding, unknown, pieces, scores, replaced, _tensors(reader, width))
+    return Model(
+        width=width,
+        layers=layers,
+        heads=heads,
+        window=window,
+        epsilon=epsilon,
+        begin=begin,
+        end=end,
+        padding=padding,
+        unknown=unknown,
+        text=text,
+        starts=starts,
+        scores=scores,
+        replaced=replaced,
+        tensors=_tensors(reader, width),
+    )
 
 
 def _replaced(reader: _Reader) -> dict[int, str]:
