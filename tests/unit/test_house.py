@@ -14,6 +14,8 @@ from tools.actions import Actions
 from tools.house import CHECKOUT, LAYERS, figures
 from tools.source import modules
 
+#: Signatures with ``dict[str, Any]``: for JSON that goes through to other people's programs, and answers of retrievals.
+MAX_UNTYPED = 60
 SOURCE = {
     "models/db/actions.py": "def action(name): ...\n",
     "models/accounts/audit.py": "def record(): ...\n",
@@ -100,6 +102,7 @@ def test_this_checkout_is_in_order() -> None:
     )
     found = json.loads(done.stdout)
     assert (found["import_cycles"], found["fmt_skip"], found["actions_without_audit"]) == (0, 0, 0)
+    assert found["untyped_dict_signatures"] <= MAX_UNTYPED
 
 
 def test_the_source_shows_the_actions_that_there_are() -> None:

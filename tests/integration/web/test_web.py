@@ -18,6 +18,7 @@ from sqlalchemy import Connection, create_engine, text
 
 from jiyi.errors import SettingsError
 from jiyi.protocol.events import build
+from jiyi.protocol.providers import BreakerState
 from jiyi.providers import breakers
 from jiyi.settings import get_settings
 from models.db import connection as base
@@ -389,7 +390,7 @@ def test_14_health_covers_embedder_llm_and_search(browser: FlaskClient, group: s
         assert [state_of(found, name) for name in ("Embedder", "LLM", "Web search")] == ["ok", "attention", "attention"]
         assert "DEEPSEEK_API_KEY" in next(check["detail"] for check in found["checks"] if check["name"] == "LLM")
     with ephemeral.environment(web_search="searxng", web_search_base_url="http://127.0.0.1:9"):
-        monkeypatch.setattr(breakers, "read_state", lambda _name: {"state": "open", "failures": 5, "last_error": "no answer"})
+        monkeypatch.setattr(breakers, "read_state", lambda _name: BreakerState(state="open", failures=5, last_error="no answer"))
         assert browser.get("/readyz").json["search"] == "failing"
         assert state_of(data(browser, "/overview.json", group=group), "Web search") == "attention"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jiyi.protocol.providers import BreakerState
 from jiyi.providers import breakers, health
 from jiyi.providers.embedders import choice, overview
 from jiyi.settings import Settings
@@ -30,8 +31,7 @@ def details(settings: Settings) -> dict[str, str]:
 
 def known(monkeypatch: pytest.MonkeyPatch, **told: Any) -> None:
     """What the breakers of all workers know."""
-    closed = {"state": breakers.CLOSED, "failures": 0, "last_error": None}
-    monkeypatch.setattr(breakers, "read_state", lambda _name: {**closed, **told})
+    monkeypatch.setattr(breakers, "read_state", lambda _name: BreakerState(**{"state": breakers.CLOSED, "failures": 0, **told}))
 
 
 def test_14_a_new_deployment_is_healthy(configure: Configure) -> None:
