@@ -48,7 +48,9 @@ def walk(page: Page) -> tuple[int, list[str]]:
     pytest.fail(f"no end after {MOST} stops")
 
 
-@pytest.mark.parametrize("path", ["/", "/memories", "/playground", "/retrievals", "/growth/schedules", "/identity", "/events", "/dead", "/keys", "/schedules"])
+@pytest.mark.parametrize(
+    "path", ["/", "/memories", "/playground", "/retrievals", "/growth/schedules", "/identity", "/events", "/dead", "/keys", "/schedules"]
+)
 def test_tab_comes_everywhere_is_seen_and_is_never_caught(page: Page, town: Town, path: str) -> None:
     page.goto(f"{path}?group={town.group}")
     if path == "/":
