@@ -36,7 +36,6 @@ BATCH = 500
 #: Of a question, what is no option, or told elsewhere.
 _NO_OPTIONS = {"group_id", "agent_id", "focal_texts", "vectors", "now", "touch"}
 
-
 #: Of one focal text: (memory, score), best first.
 Returned = Sequence[tuple[UUID, float]]
 
@@ -72,7 +71,7 @@ def note(
         "node_ids": [node_id for one in kept for node_id, _ in one],
         "scores": [score for one in kept for _, score in one],
     }
-    pipe.rpush(valkey_keys.RETRIEVALS, to_json(told))
+    pipe.rpush(valkey_keys.RETRIEVALS, to_json(told, inf_nan_mode="null"))
     pipe.ltrim(valkey_keys.RETRIEVALS, -WAITING, -1)
 
 

@@ -133,6 +133,10 @@ class Other:
                 "UPDATE quarantine_logs SET working_until = now() + interval '1 day' WHERE entry_id = %s", (said.event_id,)
             )
             _appointments(connection, group)
+            connection.exec_driver_sql(
+                "INSERT INTO retrievals VALUES (gen_random_uuid(), %s, %s, now(), 'test', ARRAY[%s], '{}', 1, '{0}', '{}', '{}')",
+                (group, AGENT, SECRET),
+            )
             item = ItemWrite(namespace=[SECRET], key=KEYWORD, value={"text": SECRET})
             done_within(connection, put_items, Actor(group, "test"), PutItems(items=[item]))
             done_within(connection, stores.apply, Actor(group, "test"), ApplyGraph(graph=SECRET, memory=[DECLARED]))
@@ -183,6 +187,7 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
     "list_namespaces": lambda _: [{}, {"limit": 500}],
     "recall_context": lambda _: [{"agent_id": AGENT, "query": SECRET}],
     "retrieve_memories": lambda _: [{"agent_id": AGENT, "focal_text": "What?", "timeout": 0.05}],
+    "list_retrievals": lambda _: [{}, {"agent_id": AGENT}, {"limit": 500}],
     "list_memories": lambda _: [
         {},
         {"agent_id": AGENT},

@@ -89,6 +89,9 @@ OF_TYPE: dict[str, Callable[[], Any]] = {
     "timestamp with time zone": T0.isoformat,
     "boolean": lambda: False,
     "text[]": lambda: ["x"],
+    "integer[]": lambda: [1],
+    "double precision[]": lambda: [1.0],
+    "uuid[]": lambda: [str(uuid4())],
     "date": lambda: "2026-03-01",
 }
 
