@@ -83,7 +83,7 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     if topics:
         said = [_PAST.sub("", one.text) for one in shown]
         of_topic = np.array([[_is_of(text, topic) for text in said] for topic in sorted(topics)])
-        found = (found & _same_subject(of_topic, shown)) | _on_topic(shown, of_topic, alike, relevance)
+        found = (found & _same_subject(question, of_topic, shown)) | _on_topic(shown, of_topic, alike, relevance)
     found &= _may_answer(question, shown)[:, None]
     if topics and topics <= OF_EACH:
         found &= _names_thing(question, topics, shown)[:, None]
@@ -94,14 +94,18 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     return by
 
 
-def _same_subject(of_topic: NDArray[np.bool_], shown: Sequence[Shown]) -> NDArray[np.bool_]:
-    """Which (row) may be about what the question or an older one (column) is about: of the question's topic, or of none that is known."""
+def _same_subject(question: str, of_topic: NDArray[np.bool_], shown: Sequence[Shown]) -> NDArray[np.bool_]:
+    """Which (row) may be about what an older one (column) is about: of the question's topic, or of none, but with a word of the question;
+    and what is beside the question of the same topic as what it replaces.
+    """
     asked = np.asarray(of_topic.any(axis=0), dtype=bool)
     topics = [topics_of(one.text) for one in shown]
     unknown = np.array([not of for of in topics])
     shared = np.array([[not one.isdisjoint(other) for other in topics] for one in topics])
     both_unknown = unknown[:, None] & unknown[None, :]
-    return np.asarray(asked[:, None] | (asked[None, :] & unknown[:, None]) | (~asked[None, :] & (shared | both_unknown)), dtype=bool)
+    words = words_of(question)
+    named = unknown & np.array([any(word in one.text.lower() for word in words) for one in shown])
+    return np.asarray(asked[:, None] | (asked[None, :] & named[:, None]) | (~asked[None, :] & (shared | both_unknown)), dtype=bool)
 
 
 def _on_topic(shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
