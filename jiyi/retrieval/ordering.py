@@ -5,6 +5,7 @@ Pure, over the few best memories of one answer, best first. The scores stay as t
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -73,6 +74,8 @@ def needed(text: str) -> float:
     if len(telling(text)) > MOST_WORDS:
         return SAYS_NOTHING
     stated = _QUESTION.sub("", text)  # who asks states nothing: "Anything new?"
+    if stated is not text and not telling(stated):
+        return math.inf
     return SAYS_SO if says_change(stated) else MAY_SAY_SO if may_say_change(stated) else SAYS_NOTHING
 
 

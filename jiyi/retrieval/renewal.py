@@ -54,6 +54,12 @@ _ASKS_PAST = re.compile(
     r"|过(?!敏)|曾经|以前|当时|上次|第一次",
     re.IGNORECASE,
 )
+#: … unless it asks for the latest of it.
+_ASKS_LATEST = re.compile(
+    r"\b(?:latest|most recent|current|now|still|these days|last (?!year|month|week|night|spring|summer|autumn|fall|winter|time))"
+    r"|最近|最新|现在|目前|还",
+    re.IGNORECASE,
+)
 #: What somebody says of how it was before.
 _PAST = re.compile(r"\b(?:used to|when i still)\b[^.!?;]{0,200}|(?:以前|原来|从前)[^，。！？；]{0,60}", re.IGNORECASE)
 
@@ -70,14 +76,14 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
         alike: how much each is about the same as each, ``(k, k)``.
         relevance: theirs above the ordinary, ``(k,)``.
     """
-    if not shown or _ASKS_PAST.search(question):
+    if not shown or (_ASKS_PAST.search(question) and not _ASKS_LATEST.search(question)):
         return np.zeros((len(shown), len(shown)), dtype=bool)
     found = replaces(shown, alike, relevance)
     topics = topics_of(question) - LISTS
     if topics:
         said = [_PAST.sub("", one.text) for one in shown]
         of_topic = np.array([[_is_of(text, topic) for text in said] for topic in sorted(topics)])
-        found = (found & _same_subject(of_topic, said)) | _on_topic(shown, of_topic, alike, relevance)
+        found = (found & _same_subject(question, of_topic, shown)) | _on_topic(shown, of_topic, alike, relevance)
     found &= _may_answer(question, shown)[:, None]
     if topics and topics <= OF_EACH:
         found &= _names_thing(question, topics, shown)[:, None]
@@ -88,14 +94,18 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     return by
 
 
-def _same_subject(of_topic: NDArray[np.bool_], said: Sequence[str]) -> NDArray[np.bool_]:
-    """Which (row) may be about what the question or an older one (column) is about: of the question's topic, or of none that is known."""
+def _same_subject(question: str, of_topic: NDArray[np.bool_], shown: Sequence[Shown]) -> NDArray[np.bool_]:
+    """Which (row) may be about what an older one (column) is about: of the question's topic, or of none, but with a word of the question;
+    and what is beside the question of the same topic as what it replaces.
+    """
     asked = np.asarray(of_topic.any(axis=0), dtype=bool)
-    topics = [topics_of(text) for text in said]
+    topics = [topics_of(one.text) for one in shown]
     unknown = np.array([not of for of in topics])
     shared = np.array([[not one.isdisjoint(other) for other in topics] for one in topics])
     both_unknown = unknown[:, None] & unknown[None, :]
-    return np.asarray(asked[:, None] | (asked[None, :] & unknown[:, None]) | (~asked[None, :] & (shared | both_unknown)), dtype=bool)
+    words = words_of(question)
+    named = unknown & np.array([any(word in one.text.lower() for word in words) for one in shown])
+    return np.asarray(asked[:, None] | (asked[None, :] & named[:, None]) | (~asked[None, :] & (shared | both_unknown)), dtype=bool)
 
 
 def _on_topic(shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
@@ -103,7 +113,7 @@ def _on_topic(shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats
     needed = np.array([one.needed for one in shown])
     enough = np.where(needed <= MAY_SAY_SO, ENOUGH_CHANGED, ENOUGH)
     both = np.einsum("ti,tj->ij", of_topic, of_topic)
-    news = (needed <= MAY_SAY_SO)[:, None] | (needed > SAYS_SO)[None, :]
+    news = np.isfinite(needed)[:, None] & ((needed <= MAY_SAY_SO)[:, None] | (needed > SAYS_SO)[None, :])
     near = (alike >= LEAST_ALIKE) & (alike + RELEVANCE_SHARE * np.minimum(share_of(relevance), 1) >= enough[:, None])
     answers = (relevance >= LEAST_RELEVANT)[:, None] & (relevance[:, None] >= LEAST_SHARE * relevance)
     return np.asarray(both & news & near & answers & told_later(shown), dtype=bool)

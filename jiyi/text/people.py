@@ -48,7 +48,8 @@ _SPEAKER = re.compile(r"\A[^:：\n]{1,40}[:：] ?")
 _POSSESSIVE = re.compile(r"'s (?!(?:been|got|not|a|an|the|\w+ing)\b)|的")
 _MINE = re.compile(r"(?:my|our|我(?:们|家)?的?) ?")
 _FIRST_NAME = re.compile(r"[A-Z][a-z]+(?=['’]s |[\u3400-\u9fff])")
-_SAYS = re.compile(r"(?![跟和对我你听话据再就老])[\u4e00-\u9fff]{2,3}说(?!我)(?<![我们]说)")
+#: Somebody is quoted: but what a doctor, a landlord or a school says concerns the user.
+_SAYS = re.compile(r"(?![跟和对我你听话据再就老]|[\u4e00-\u9fff]{0,2}[医师东板员生局司店校院]说)[\u4e00-\u9fff]{2,3}说(?!我)(?<![我们]说)")
 _OWN = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|we|we're|our|us)\b|[我咱]")
 
 

@@ -13,7 +13,7 @@ from jiyi.text.topics import topics_of
 #: Characters of a text that are looked at.
 READ_CHARS = 200
 
-_SPEAKER = re.compile(r"\A[^:：\n]{1,40}[:：] ?")
+_SPEAKER = re.compile(r"\A[^:：\n\d]{1,40}[:：] ?")
 _CHINESE = re.compile(
     r"(?:我们?家?的?|咱们?家?的?)?(?P<thing>[\w\u4e00-\u9fff]{2,16}?)"
     r"(?:的(?P<attribute>[\u4e00-\u9fff]{1,8}?)(?:是|在|为|叫)|在(?=[\w\u4e00-\u9fff]{2})|住在?|来自|喜欢)"
@@ -24,7 +24,7 @@ _ENGLISH = re.compile(
 )
 #: Who or when rather than what: nobody can tell whose these are.
 _NO_THING = re.compile(
-    r"[我你您他她它咱]|现在|目前|今|明|昨|最近|以前|原来|从前|后来|已经|一直|还|就|也|都|不|没|正|新|旧|老|[这那上下]"
+    r"[我你您他她它咱]|现在|目前|今|明|昨|最近|以前|原来|从前|后来|已经|一直|还|就|也|都|不|没|正|新|旧|老|[这那]|[上下]个?[周月半次回]"
     r"|(?:he|she|it|this|that|there|here|who|what|everyone|everything|now|new|old|last|next)\b",
     re.IGNORECASE,
 )

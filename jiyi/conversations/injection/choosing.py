@@ -15,7 +15,7 @@ from jiyi.text.tokens import tokens
 #: Shares of the budget that each kind gets first (500, 800 and 700 of 2,000); what it leaves goes to the best of any kind.
 FLOORS: Mapping[Kind, float] = {"preference": 0.25, "knowledge": 0.40, "experience": 0.35}
 #: Only among so many of the best a memory has a right to its kind's floor: a floor is no reason to show what is beside the point.
-FLOOR_PLACES = 5
+FLOOR_PLACES = 10
 #: A memory whose words are to this share in its turn adds nothing to it: the turn is shown in its place.
 SAID_IN_TURN = 0.7
 #: A day that was worked out for a memory is no word of it: the turn stands below its own day, from which "yesterday" follows.
@@ -109,10 +109,13 @@ def choose(ranked: Sequence[Candidate], budget: int, price: Price) -> list[Chose
     room = _Budget(budget, price)
     offered = _one_of_each(ranked, budget)
     taken: dict[UUID, Chosen] = {}
+    full: set[Kind] = set()  # a kind's best does not fit any more: what is worse goes before no other's better
     for one in offered[:FLOOR_PLACES]:
-        floor = FLOORS.get(one.candidate.kind, 0.0) * budget
-        cost = room.cost(one)
-        if room.taken.get(one.candidate.kind, 0) + cost <= floor and room.take(one, cost):
+        kind, cost = one.candidate.kind, room.cost(one)
+        floor = FLOORS.get(kind, 0.0) * budget
+        if kind in full or room.taken.get(kind, 0) + cost > floor or not room.take(one, cost):
+            full.add(kind)
+        else:
             taken[one.candidate.node_id] = replace(one, why=f"{one.why}, within the floor of its kind")
     for one in offered:
         if one.candidate.node_id not in taken and room.take(one, room.cost(one)):

@@ -118,7 +118,7 @@ def _line(one: Chosen, language: Language) -> str:
     if memory.superseded_at is not None:
         ends = f" ({EARLIER[language].format(day=_day(memory.superseded_at, language))})"
     elif memory.renewed_at is not None:
-        ends = f" ({RENEWED[language].format(day=_later_day(memory.created_at, memory.renewed_at, language))})"
+        ends = f" ({RENEWED[language].format(day=_day(memory.renewed_at, language))})"
     speaker = f"{memory.role}: " if memory.role is not None and one.text == memory.text and not memory.named else ""
     return f"{speaker}{quoted(one.text, len(one.text) * 2)}{ends}"
 
@@ -126,13 +126,6 @@ def _line(one: Chosen, language: Language) -> str:
 def _day(at: datetime, language: Language) -> str:
     """In English in words: a tokenizer counts each digit (8 May 2023 is two thirds of 2023-05-08)."""
     return f"{at.day} {at:%B %Y}" if language == "en" else f"{at:%Y-%m-%d}"
-
-
-def _later_day(first: datetime, at: datetime, language: Language) -> str:
-    """A day that is compared with that above the line: its year is said where it is another."""
-    if at.year != first.year:
-        return _day(at, language)
-    return f"{at.day} {at:%B}" if language == "en" else f"{at:%m-%d}"
 
 
 #: Tokens of a line's quotes and of the speaker of a turn without a name; and of a day above its lines, by format.

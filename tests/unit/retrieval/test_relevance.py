@@ -16,6 +16,7 @@ from jiyi.retrieval import relevance
 from jiyi.retrieval.corpus import Corpus, centre_of, dense
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.likeness import language_sums
+from jiyi.retrieval.neighbours import FIRST_HOUR, with_hours
 from jiyi.retrieval.relevance import hybrid, sentences_of
 from jiyi.retrieval.scoring import Floats
 from jiyi.text.tokens import tokens
@@ -168,8 +169,36 @@ def test_neighbours_are_of_the_same_session() -> None:
     corpus = corpus_of([TELLING] * 3, sessions=[0, 1, 0], created=[0, 1, 2])
     gained = relevance.neighbours(corpus, np.array([0, 8.0, 1]))
     assert gained == pytest.approx([0.6 * math.exp(-2 / 900), 0, 0])
-    alone = corpus_of(["a", "b", "c"], created=[0, 1, 2])
+    alone = corpus_of([TELLING] * 3, created=[0, 3_600, 7_200])
     assert relevance.neighbours(alone, np.ones(3)).tolist() == [0, 0, 0]
+
+
+def test_what_is_told_in_one_hour_without_a_session_is_one_conversation() -> None:
+    without = corpus_of([TELLING] * 3, created=[7_200, 7_260, 7_320])
+    within = corpus_of([TELLING] * 3, sessions=[0, 0, 0], created=[7_200, 7_260, 7_320])
+    score = np.array([8.0, 0, 1])
+    assert relevance.neighbours(without, score).tolist() == relevance.neighbours(within, score).tolist()
+    assert corpus_of([TELLING] * 2, sessions=[0, -1], created=[0, 1]).shares.sum() == 0
+    assert with_hours(np.array([-1, -1], np.int32), np.array([-1.0, 4e10])).max() <= FIRST_HOUR  # of any time
+
+
+def test_the_second_hop_does_not_go_on_to_what_says_the_same() -> None:
+    texts = [
+        "the kiln in the shed is from Anna",
+        "Anna lives in Leith",
+        "coffee is cheap there",
+        "rain again in the shed",
+        "the cat sleeps",
+    ]
+    vectors = [[1, 0, 0.1], [0.7, 0.7, 0.1], [0, 1, 0.1], [0.1, 0, 1], [0, 0.2, 1]]
+    once = hybrid(corpus_of(texts, vectors), "Who is the kiln from?", np.array([1, 0, 0], np.float32), None, NOW)
+    twice = hybrid(
+        corpus_of([*texts, texts[0]], [*vectors, vectors[0]]), "Who is the kiln from?", np.array([1, 0, 0], np.float32), None, NOW
+    )
+    assert once.second_hop is not None and twice.second_hop is not None
+    assert np.argmax(twice.second_hop[1:5]) == np.argmax(once.second_hop[1:5])
+    assert twice.second_hop[5] == twice.second_hop.max()
+    assert twice.second_hop[0] == pytest.approx(twice.second_hop[5])
 
 
 @pytest.mark.parametrize("nothing", ["ok ok", "haha nice", "嗯嗯", "好的好的", "Thank you!", "哈哈哈哈哈哈", "早上好！"])
@@ -307,12 +336,19 @@ ASKED = ["kiln", "ferri", "喝茶", "unknown"]
 
 
 def hop_by_hand(corpus: Corpus, first: Floats, pool: Sequence[int], shares: tuple[float, float]) -> Floats:
-    """The second hop with nothing saved: vectors centred one by one. Nothing goes on from itself."""
+    """The second hop with nothing saved: vectors centred one by one. Nothing goes on from itself, nor, by vectors, from its like."""
+
+    def same(row: int, start: int) -> bool:
+        one, other = set(corpus.lexicon.text(row)), set(corpus.lexicon.text(start))
+        like = (
+            shares[0] > 0 and rows[row] @ rows[start] >= relevance.NEAR and len(one & other) >= relevance.SAME * max(len(one), len(other))
+        )
+        return row == start or bool(like)
 
     def standard(values: Floats, start: int) -> Floats:
-        others = [value for row, value in zip(pool, values, strict=True) if row != start]
+        others = [value for row, value in zip(pool, values, strict=True) if not same(row, start)]
         scores = iter(relevance.standard(np.array(others)).tolist())
-        found = [next(scores) if row != start else -math.inf for row in pool]
+        found = [next(scores) if not same(row, start) else -math.inf for row in pool]
         return np.array([max([0.0, *found]) if value == -math.inf else value for value in found])
 
     lengths = np.maximum(corpus.lengths, 1e-9)[:, None]
