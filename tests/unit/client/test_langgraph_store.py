@@ -1,0 +1,116 @@
+"""``JiyiStore`` with an ``async_client``: awaited, its operations send and give what the blocking ones do, and take no thread."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx2
+import pytest
+
+pytest.importorskip("langgraph.store.base", reason="needs the extra `langgraph`")
+
+from langgraph.store.base import BaseStore, GetOp, MatchCondition, Op, PutOp, SearchOp
+from langgraph.store.base import ListNamespacesOp as ListOp
+
+from jiyi import AsyncClient, Client
+from jiyi.client.transports.http import AsyncHttpTransport, HttpTransport
+from jiyi.errors import InvalidRequest
+from jiyi.integrations.langgraph import JiyiStore
+from jiyi.settings import Settings
+
+AT = "2026-03-02T09:00:00Z"
+TEA = {"namespace": ["users", "米娅"], "key": "tea", "value": {"text": "oolong", "n": 3}, "created_at": AT, "updated_at": AT}
+ANSWERS = {
+    "items.put": {"stored": 1, "deleted": 0},
+    "items.get": {"items": [TEA, None]},
+    "items.search": {"items": [TEA | {"score": 0.75}]},
+    "items.namespaces": {"namespaces": [["users", "米娅"]]},
+}
+PLACE = ("users", "米娅")
+BATCHES: dict[str, list[Op]] = {
+    "get": [GetOp(PLACE, "tea"), GetOp(PLACE, "not there", refresh_ttl=False)],
+    "put": [PutOp(PLACE, "tea", {"text": "oolong", "n": 3}, ttl=5.0)],
+    "put without an index": [PutOp(PLACE, "tea", {"text": "oolong"}, index=False)],
+    "delete": [PutOp(PLACE, "tea", None)],
+    "search by meaning": [SearchOp(("users",), filter={"n": {"$gte": 2}}, limit=4, offset=2, query="茶")],
+    "search without a query": [SearchOp(())],
+    "search for nothing": [SearchOp((), limit=0)],
+    "namespaces": [ListOp(match_conditions=(MatchCondition("prefix", ("users", "*")),), max_depth=2, limit=7, offset=1)],
+    "reads before writes": [PutOp(PLACE, "tea", {"n": 4}), GetOp(PLACE, "tea"), GetOp(PLACE, "not there"), SearchOp(PLACE), ListOp()],
+    "of two writes the last": [PutOp(PLACE, "tea", {"n": 1}), PutOp(PLACE, "tea", {"n": 2})],
+    "nothing": [],
+}
+
+
+class Service:
+    """Gives each action its answer, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Any]] = []
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        name = request.url.path.rpartition("/")[2]
+        self.asked.append((name, json.loads(request.content)))
+        return httpx2.Response(200, json=ANSWERS[name])
+
+
+def blocking(service: Service) -> Client:
+    http = httpx2.Client(transport=httpx2.MockTransport(service))
+    return Client(transport=HttpTransport("http://service", Settings(), None, "", http))
+
+
+def awaiting(service: Service) -> AsyncClient:
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(service))
+    return AsyncClient(transport=AsyncHttpTransport("http://service", Settings(), None, "", http))
+
+
+def in_asyncio(service: Service, ops: list[Op], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    async def ask() -> list[Any]:
+        untouched = Service()
+        with blocking(untouched) as client:
+            async with awaiting(service) as async_client:
+                store = JiyiStore(client, fields=["text"], async_client=async_client)
+                monkeypatch.setattr(asyncio, "to_thread", None)  # whoever took a thread would fail
+                try:
+                    return list(await store.abatch(ops))
+                finally:
+                    monkeypatch.undo()
+                    assert untouched.asked == []
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_what_is_awaited_sends_and_gives_what_is_blocking(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = Service(), Service()
+    with blocking(first) as client:
+        expected = JiyiStore(client, fields=["text"]).batch(BATCHES[name])
+    assert in_asyncio(second, BATCHES[name], monkeypatch) == expected
+    assert second.asked == first.asked
+    assert bool(first.asked) == (name not in {"search for nothing", "nothing"})
+
+
+def test_what_is_wrong_is_said_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service()
+    with pytest.raises(InvalidRequest, match=r"filter: n: unknown operator '\$regex'"):
+        in_asyncio(service, [SearchOp((), filter={"n": {"$regex": "x"}})], monkeypatch)
+    assert service.asked == []
+
+
+@pytest.mark.parametrize("with_async_client", [True, False])
+def test_the_methods_of_a_store_are_awaited_with_either(with_async_client: bool) -> None:
+    async def talk() -> list[Any]:
+        service = Service()
+        with blocking(service) as client:
+            async with awaiting(service) as async_client:
+                store: BaseStore = JiyiStore(client, fields=["text"], async_client=async_client if with_async_client else None)
+                await store.aput(PLACE, "tea", {"text": "oolong"}, ttl=5)
+                found = await store.asearch(PLACE, query="tea")
+                places = await store.alist_namespaces(prefix=("users",))
+                await store.adelete(PLACE, "tea")
+        return [found[0].value, found[0].score, places, [name for name, _ in service.asked]]
+
+    names = ["items.put", "items.search", "items.namespaces", "items.put"]
+    assert asyncio.run(talk()) == [TEA["value"], 0.75, [PLACE], names]
