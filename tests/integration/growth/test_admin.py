@@ -36,7 +36,7 @@ def test_the_page_of_one_shows_evidence_pattern_candidate_gate_and_trust(grown: 
     [skill] = artifacts(grown)
     page = sign_in("admin", groups=[grown]).get(f"/growth/skills/{skill.id}", query_string={"group": grown})
     assert page.status_code == 200
-    for text in (*STEPS, "worked at once", "proposed", "feedback_given", "Confirm", "Decline"):
+    for text in (*STEPS, "worked at once", "proposed", "a vote was given", "Confirm", "Decline"):
         assert text in page.text, text
     [workflow] = artifacts(grown, "pipeline")
     page = sign_in("viewer", groups=[grown]).get(f"/growth/workflows/{workflow.id}", query_string={"group": grown})

@@ -417,7 +417,7 @@ def test_an_erasure_wants_the_name_typed_once_more(admin: Browser, group: str) -
 def test_unknown_things_are_not_found(operator: Browser) -> None:
     for path in ("/queues/celery", f"/dead/{uuid4()}", f"/erasure/{uuid4()}", "/dead?before=x", "/work?group=a%00b"):
         assert operator.get(path).status_code in (400, 404), path
-    assert "Nothing of this kind is owed." in html(operator, "/work/no-such-kind")
+    assert "No work of this kind is pending." in html(operator, "/work/no-such-kind")
 
 
 def test_letters_are_replayed_and_jobs_run_by_the_workers(sign_in: SignIn, service: str) -> None:
