@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -15,16 +14,15 @@ pytest.importorskip("langgraph.store.postgres", reason="needs langgraph and lang
 
 import psycopg
 from flask import Flask
-from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, Item, MatchCondition, Op, PutOp, Result, SearchOp
+from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, Item, MatchCondition, PutOp, SearchOp
 from langgraph.store.base import ListNamespacesOp as ListOp
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.postgres import PostgresStore
 
-from jiyi import AsyncClient, Client
 from jiyi.errors import InvalidRequest
 from jiyi.integrations.langgraph import JiyiStore
 from jiyi.providers.embedders import embedder
-from tests.integration.client.test_ways import client_of, over_http_async
+from tests.integration.client.test_ways import client_of
 from workers.embedded.stack import Stack
 
 Case = Callable[[BaseStore], Any]
@@ -279,54 +277,9 @@ def ours(request: pytest.FixtureRequest, service: str, web_app: Flask, api_key: 
         yield JiyiStore(client, fields=["text"])
 
 
-class InAsyncio(BaseStore):
-    """A :class:`JiyiStore` with an ``async_client``, of which only ``abatch`` is ever called, in the one event loop of its client."""
-
-    supports_ttl = True
-
-    def __init__(self, store: JiyiStore, loop: asyncio.AbstractEventLoop) -> None:
-        self.store, self.loop, self.ttl_config = store, loop, store.ttl_config
-
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        return asyncio.run_coroutine_threadsafe(self.store.abatch(ops), self.loop).result()
-
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.store.abatch(ops), self.loop))
-
-
-@pytest.fixture(params=["broker", "http"])
-def ours_in_asyncio(request: pytest.FixtureRequest, service: str, web_app: Flask, api_key: Callable[..., str]) -> Iterator[InAsyncio]:
-    key = api_key(service, "publish", "read")
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-
-    def run(doing: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(doing, loop).result()
-
-    async def made() -> AsyncClient:
-        return AsyncClient(service, key=key) if request.param == "broker" else over_http_async(web_app, key)
-
-    client = run(made())
-    nobody = Client(url="http://127.0.0.1:1", key=key)  # whatever would go through it fails
-    try:
-        yield InAsyncio(JiyiStore(nobody, fields=["text"], async_client=client), loop)
-    finally:
-        run(client.close())
-        nobody.close()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_the_store_does_what_langgraphs_does(name: str, ours: JiyiStore, theirs: PostgresStore) -> None:
     assert CASES[name](ours) == CASES[name](theirs)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_with_an_async_client_the_store_does_the_same(name: str, ours_in_asyncio: InAsyncio, theirs: PostgresStore) -> None:
-    assert CASES[name](ours_in_asyncio) == CASES[name](theirs)
 
 
 #: Where LangGraph's own two stores do not agree, or what they do harms: what they say, and what we say.
