@@ -22,6 +22,7 @@ NOBODY = Scope()
 WHOLE_SERVICE = {
     "models/db/actions.py": "actions that say so, such as the making of keys",
     "models/memory/access.py": "the buffer of accesses is everybody's",
+    "models/retrieval/records.py": "the buffer of past retrievals is everybody's",
     "models/operations/llm_usage.py": "what was asked of an LLM for no group",
     "tasks/operations/embedders.py": "counts of all vectors by model",
     "tasks/erasure/erase.py": "an erasure's claim and its report, beside the work for its group",

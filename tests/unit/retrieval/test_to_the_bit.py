@@ -27,7 +27,7 @@ def added_up(texts: Lexicon, tokens: Sequence[str]) -> Floats:
 
 
 def standard_of(values: Floats, others: np.ndarray) -> Floats:
-    """Standard scores of all but one, which gets the highest of them, at least 0."""
+    """Standard scores of the others; the rest get the highest of them, at least 0."""
     found = np.zeros_like(values)
     found[others] = standard(values[others])
     found[~others] = found.max(initial=0)
@@ -45,6 +45,9 @@ def second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Flo
     by_vector = relevance._centred_likeness(corpus, start, pool) if with_vectors else None
     for place, row in enumerate(start):
         others = pool != row
+        if by_vector is not None:
+            same = [relevance._says_same(corpus.lexicon, int(row), int(other)) for other in pool]
+            others &= (by_vector[place] < relevance.NEAR) | ~np.array(same)
         goes_on = standard_of(relevance._goes_on(corpus.lexicon, int(row), asked)[pool], others)
         if by_vector is not None:
             goes_on = (1 - HOP_LEXICAL_SHARE) * standard_of(by_vector[place], others) + HOP_LEXICAL_SHARE * goes_on
