@@ -115,7 +115,8 @@ def _on_topic(shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats
     both = np.einsum("ti,tj->ij", of_topic, of_topic)
     news = np.isfinite(needed)[:, None] & ((needed <= MAY_SAY_SO)[:, None] | (needed > SAYS_SO)[None, :])
     near = (alike >= LEAST_ALIKE) & (alike + RELEVANCE_SHARE * np.minimum(share_of(relevance), 1) >= enough[:, None])
-    answers = (relevance >= LEAST_RELEVANT)[:, None] & (relevance[:, None] >= LEAST_SHARE * relevance)
+    enough_of_it = (relevance[:, None] >= LEAST_SHARE * relevance) | (needed <= SAYS_SO)[:, None]
+    answers = (relevance >= LEAST_RELEVANT)[:, None] & enough_of_it
     return np.asarray(both & news & near & answers & told_later(shown), dtype=bool)
 
 

@@ -44,7 +44,7 @@ def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     return caller().call_for_json("retrieval.retrieve", queue, request, body.timeout, actor=asker.actor)
 
 
-expose(actions.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", query=RetrievalsQuery)
+expose(actions.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", query=RetrievalsQuery, errors=(404,))
 
 
 def shed_load(queue: str, most: int) -> None:

@@ -146,7 +146,7 @@ class ExportMemories(Request):
     """The next page of an agent's memories, or of all agents', in the order in which they came."""
 
     agent_id: Name
-    after: int = Field(0, ge=0)
+    after: int = Field(0, ge=0, le=2**63 - 1)  # what PostgreSQL takes as a number
     limit: PageSize = DEFAULT_PAGE
 
 

@@ -33,7 +33,7 @@ def jiyi(service: str) -> Run:
 def test_without_a_name_all_are_listed_with_what_they_take(jiyi: Run) -> None:
     listed = json.loads(jiyi("--json").stdout)
     assert [each["name"] for each in listed] == list(COMMANDS)
-    assert next(each["takes"] for each in listed if each["name"] == "schedule_create").startswith("agent_id text [")
+    assert next(each["takes"] for each in listed if each["name"] == "schedule_create").startswith("agent_id [")
     assert "schedule_create" in jiyi().stdout
 
 

@@ -264,8 +264,8 @@ def test_an_attempt_that_was_taken_for_dead_writes_nothing(group: str, llm: Scri
 
 
 def test_the_claim_is_renewed_while_the_llm_takes_its_time(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "KEEPER", LeaseKeeper())  # the process's own may just be asleep for a quarter of a longer lease
     live(group, 40)
+    monkeypatch.setattr(tasks, "KEEPER", LeaseKeeper())  # that of the work before may just be asleep for a quarter of a longer lease
     left = []
 
     def look(question: Question[Any]) -> None:
