@@ -201,7 +201,9 @@ _NEWEST = _SELECT.where(*_HERE, *_IN_FORCE).order_by(_N.node_count.desc()).limit
 _ONE = _SELECT.where(_N.node_id == bindparam("id"))
 _SOME = _SELECT.where(_N.node_id == any_(bindparam("ids", type_=ARRAY(Uuid))))
 _PAGE = (
-    _SELECT.where(_N.agent_id == bindparam("agent"), _N.node_count > bindparam("after", type_=BigInteger)).order_by(_N.node_count).limit(bindparam("limit"))
+    _SELECT.where(_N.agent_id == bindparam("agent"), _N.node_count > bindparam("after", type_=BigInteger))
+    .order_by(_N.node_count)
+    .limit(bindparam("limit"))
 )
 _IDS_BELOW = select(_N.node_id).where(*_OF_GROUP, *_HERE)
 _COUNT = select(func.count()).select_from(_N).where(_N.group_id == bindparam("group"), _N.agent_id == bindparam("agent"))
