@@ -27,7 +27,8 @@ ENOUGH_CHANGED, ENOUGH = 0.3, 0.43
 RELEVANCE_SHARE = 0.25
 #: And each has to be at least so much: alike, and relevant above the ordinary.
 LEAST_ALIKE, LEAST_RELEVANT = 0.15, 0.15
-#: Share of the older one's relevance that the newer one has to have: what hardly answers does not go before what does.
+#: Share of the older one's relevance that the newer one has to have: what hardly answers does not go before what does. A newer one of the
+#: same topic that says outright that something is no longer as it was needs none: it names what is new rather than what was asked about.
 LEAST_SHARE = 0.4
 #: Topics of which there are several: what is said of a second cat takes nothing back of the first.
 LISTS = frozenset({"allergy", "pet"})

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jiyi.retrieval.ordering import APART, Shown, in_order
-from jiyi.retrieval.renewal import ENOUGH, LEAST_ALIKE, LEAST_RELEVANT, renewed
+from jiyi.retrieval.renewal import ENOUGH, LEAST_ALIKE, LEAST_RELEVANT, LEAST_SHARE, renewed
 
 DAY = 86_400.0
 
@@ -70,6 +70,19 @@ def test_it_takes_some_likeness_some_relevance_and_some_time() -> None:
     plain = ("Which phone do I use?", "My phone is a Galaxy.", "My phone is an iPhone.")
     assert by(*plain, alike=ENOUGH - 0.25 + 0.01) == {0: 1}
     assert by(*plain, alike=ENOUGH - 0.25 - 0.01) == {}
+
+
+@pytest.mark.parametrize(
+    ("question", "old", "new", "renews"),
+    [
+        ("How much coffee do I drink?", "I'm on four espressos a day.", "I caved: one latte a day, no more.", True),
+        ("我还喝咖啡吗？", "我每天三杯美式咖啡。", "我把咖啡戒了，只喝茶。", True),
+        ("How much coffee do I drink?", "I'm on four espressos a day.", "One latte a day at the office.", False),
+    ],
+)
+def test_a_word_of_change_makes_up_for_what_answers_less(question: str, old: str, new: str, *, renews: bool) -> None:
+    less = 0.6 * LEAST_SHARE - 0.01
+    assert by(question, old, new, alike=0.4, relevance=(0.6, less)) == ({0: 1} if renews else {})
 
 
 def test_of_several_the_newest() -> None:
