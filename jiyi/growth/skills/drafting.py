@@ -12,7 +12,7 @@ _WORDS: dict[Language, dict[str, str]] = {
     "en": {
         "name": "Handle: {}",
         "does": "What helped with: {}",
-        "known": "Used {} times before, in {} wordings; confidence {:.2f}.",
+        "known": "Used {} times before; different wordings: {}; confidence {:.2f}.",
         "when": "When",
         "steps": "Steps",
         "tools": "Tools",
