@@ -75,9 +75,10 @@ def injected_lately(connection: Connection, name: AgentName) -> list[str]:
 
 
 def supersede_same_attribute(connection: Connection, name: AgentName, node_id: UUID, now: datetime) -> None:
-    """Of what is in force with the memory's subject and attribute the one that was said last stays.
+    """Of what is in force with the memory's subject and attribute, what is older than the last that has it as its one value goes.
 
-    What is dated ahead of ``now`` counts as said before everything that is not.
+    What says something else of the attribute (where somebody works, what as) has no one value: it takes nothing back. What is dated ahead
+    of ``now`` counts as said before everything that is not.
     """
     connection.execute(_SAME_ATTRIBUTE, {"group": name[0], "agent": name[1], "node": node_id, "now": now})
     connection.execute(_TURNS_OF_SUPERSEDED, {"group": name[0], "agent": name[1], "by": [node_id]})
@@ -147,14 +148,15 @@ _INJECTED = text("""
 _SAME_ATTRIBUTE = text("""
     WITH these AS (
         SELECT n.node_id, n.created_at, n.node_count,
+            coalesce((n.provenance ->> 'single_valued')::boolean, false) AS single,
             row_number() OVER (ORDER BY n.created_at > :now, n.created_at DESC, n.node_count DESC) AS place
         FROM memory_nodes n JOIN memory_nodes m
             ON m.group_id = n.group_id AND m.node_id = :node AND m.subject = n.subject AND m.predicate = n.predicate
         WHERE n.group_id = :group AND n.agent_id = :agent
           AND n.kind IN ('preference', 'knowledge') AND n.superseded_at IS NULL AND n.archived_at IS NULL
-    ), last AS (SELECT node_id, created_at FROM these WHERE place = 1)
+    ), last AS (SELECT node_id, created_at, place FROM these WHERE single ORDER BY place LIMIT 1)
     UPDATE memory_nodes o SET superseded_by = last.node_id, superseded_at = last.created_at, changed_xid = pg_current_xact_id()
-    FROM these, last WHERE o.group_id = :group AND o.node_id = these.node_id AND these.place > 1
+    FROM these, last WHERE o.group_id = :group AND o.node_id = these.node_id AND these.place > last.place
 """)
 _SUPERSEDE = text("""
     UPDATE memory_nodes n SET superseded_by = m.node_id, superseded_at = m.created_at, changed_xid = pg_current_xact_id()

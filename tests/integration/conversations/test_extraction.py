@@ -89,6 +89,14 @@ def test_the_newer_of_a_single_valued_attribute_supersedes_the_older_with_both_d
     assert superseded[second[3]] is None
 
 
+def test_what_says_something_else_of_the_same_attribute_takes_nothing_back(group: str) -> None:
+    """Looked through together: the first has a value of its attribute, the second another side of it."""
+    say(group, *SMALL_TALK, "我妈妈在深圳上班。", "今天天气不错啊。", "我妈妈是做销售代表的。")
+    hurry()
+    run()
+    assert sorted(facts(group)) == ["用户：我妈妈在深圳上班。", "用户：我妈妈是做销售代表的。"]
+
+
 def test_what_was_said_later_holds_whatever_comes_later(group: str) -> None:
     say(group, *SMALL_TALK, "I live in Lisbon.", start=START + timedelta(days=30), session_id="s2")
     run()
