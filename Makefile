@@ -28,13 +28,12 @@ test: setup
 	@$(BIN)/python -m pytest tests/integration -n auto --dist loadgroup --no-loadscope-reorder $(ARGS)
 	@said=$$(mktemp); $(BIN)/python -m pytest tests/browser -n 1 $(ARGS) >$$said 2>&1 & browser=$$!; \
 	trap 'kill $$browser 2>/dev/null' INT TERM; \
-	$(BIN)/python -m pytest tests/smoke -n 2 --ignore=tests/smoke/test_storm.py $(ARGS); smoke=$$?; \
+	$(BIN)/python -m pytest tests/smoke -n 2 $(ARGS); smoke=$$?; \
 	wait $$browser; browser=$$?; cat $$said; rm $$said; exit $$((smoke ? smoke : browser))
 
-# What takes minutes more: the faults over RabbitMQ, where that is installed, and a minute of the storm.
+# The faults once more over RabbitMQ, where that is installed: minutes.
 test-long: setup
 	@$(BIN)/python -m pytest tests/smoke/test_faults.py --broker=amqp $(ARGS)
-	@$(BIN)/python -m pytest tests/smoke/test_storm.py $(ARGS)
 
 check: setup
 	@$(BIN)/ruff check .

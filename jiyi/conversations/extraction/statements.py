@@ -20,7 +20,8 @@ from jiyi.text.words import CJK, Language, language_of
 
 #: What each thing in a sentence adds to the number of its telling words; "you" takes away: it answers somebody.
 FIRST_PERSON, THIRD_PERSON, PAST, NAME, NUMBER, TO_YOU, ANSWER = 1.5, 1.0, 0.5, 1.0, 1.0, -2.5, 1.0
-#: From here on a message has something to keep: of five long chats .59 of the turns, with .90 of those that questions rest on; of 3 it is .63 and .91.
+#: From here on a message has something to keep: of five long chats .59 of the turns, with .90 of those that questions rest on; from 3 on
+#: .63 and .91.
 STRONG = 3.5
 #: A statement about oneself in words that say little is carried along if it is as long as this.
 CARRIED, CARRIED_WORDS = 0.5, 3
