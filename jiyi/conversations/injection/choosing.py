@@ -18,8 +18,6 @@ FLOORS: Mapping[Kind, float] = {"preference": 0.25, "knowledge": 0.40, "experien
 FLOOR_PLACES = 10
 #: A memory whose words are to this share in its turn adds nothing to it: the turn is shown in its place.
 SAID_IN_TURN = 0.7
-#: A day that was worked out for a memory is no word of it: the turn stands below its own day, from which "yesterday" follows.
-_WORKED_OUT = re.compile(r" ?\(\d{4}-\d{2}-\d{2}[^()]{0,20}\)")
 #: … unless the turn has more than so many times its tokens, and more than so many at all.
 LONGER, SHORT_TOKENS = 2.0, 80
 #: Share of the budget that one answer of the assistant, or any other turn, may have; and tokens that each may have anyhow.
@@ -28,6 +26,8 @@ ANSWER_SHARE, TURN_SHARE, LEAST_TOKENS = 0.125, 0.4, 40
 MARK_TOKENS = 18
 #: Shorter rests of a text say nothing.
 WORTH_SHOWING = 12
+#: A day that was worked out for a memory is no word of it: the turn stands below its own day, from which "yesterday" follows.
+_WORKED_OUT = re.compile(r" ?\(\d{4}-\d{2}-\d{2}[^()]{0,20}\)")
 
 
 @dataclass(frozen=True, slots=True)
