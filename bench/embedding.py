@@ -16,9 +16,8 @@ import argparse
 import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from sqlalchemy import text
 
 from bench.ingest import SENTENCES
 from bench.latency import fill
+from bench.support.endpoint import listening
 from bench.support.service import machine, running
 from jiyi.polling import poll
 from jiyi.protocol import events
@@ -84,53 +84,18 @@ def bare(texts: Sequence[str], batch: int) -> float:
     return len(texts) / (time.perf_counter() - begun)
 
 
-class _SlowEndpoint(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
+def slow_endpoint() -> AbstractContextManager[str]:
+    """Its base address; it answers the same few vectors, for whatever texts."""
+    places = threading.BoundedSemaphore(AT_ONCE)
+    rows = np.random.default_rng(1).standard_normal((PRESETS[REMOTE_VENDOR].max_texts, SIZE)).round(4).tolist()
+    written = [json.dumps({"index": index, "embedding": row}).encode() for index, row in enumerate(rows)]
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.places = threading.BoundedSemaphore(AT_ONCE)
-        rows = np.random.default_rng(1).standard_normal((PRESETS[REMOTE_VENDOR].max_texts, SIZE)).round(4).tolist()
-        self.rows = [json.dumps({"index": index, "embedding": row}).encode() for index, row in enumerate(rows)]
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is no news."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1
-    server: _SlowEndpoint
-
-    def do_POST(self) -> None:
-        """``POST /v1/embeddings``: the same few vectors, for whatever texts."""
-        count = len(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"])
-        with self.server.places:
+    def answer(request: dict[str, Any]) -> bytes:
+        with places:
             time.sleep(CALL_SECONDS)
-        body = b'{"object": "list", "data": [' + b",".join(self.server.rows[:count]) + b"]}"
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        return b'{"object": "list", "data": [' + b",".join(written[: len(request["input"])]) + b"]}"
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 — the base class calls it so
-        """The benchmark's own output is enough."""
-
-
-@contextmanager
-def slow_endpoint() -> Iterator[str]:
-    """Its base address."""
-    server = _SlowEndpoint()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
-    finally:
-        server.shutdown()
-        server.server_close()
+    return listening(answer)
 
 
 def run_remote(count: int) -> dict[str, Any]:

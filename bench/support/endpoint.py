@@ -10,9 +10,9 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -29,15 +29,17 @@ def vectors(engine: Embedder, texts: list[str], questions: AbstractSet[str]) -> 
     return [engine.query(text) if text.strip() in questions else next(made) for text in texts]
 
 
+#: What an endpoint answers to the JSON of a request, as JSON.
+Answer = Callable[[dict[str, Any]], bytes]
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, questions: AbstractSet[str]) -> None:
+    def __init__(self, answer: Answer) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.questions = questions
-        self.engine = embedder()
-        self.one_at_a_time = threading.Lock()  # the engine uses every core by itself
+        self.answer = answer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hangs up is no news."""
@@ -52,19 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """``POST /v1/embeddings``."""
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        texts = [request["input"]] if isinstance(request["input"], str) else request["input"]
-        with self.server.one_at_a_time:
-            made = vectors(self.server.engine, texts, self.server.questions)
-        as_text = request.get("encoding_format") == "base64"
-        body = json.dumps(
-            {
-                "object": "list",
-                "model": self.server.engine.model,
-                "usage": {"prompt_tokens": 0, "total_tokens": 0},
-                "data": [{"object": "embedding", "index": i, "embedding": _form(v, as_text)} for i, v in enumerate(made)],
-            }
-        ).encode()
+        body = self.server.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -75,16 +65,10 @@ class _Handler(BaseHTTPRequestHandler):
         """The benchmark's own output is enough."""
 
 
-def _form(vector: Float32, as_text: bool) -> str | list[float]:
-    if as_text:
-        return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode()
-    return [float(value) for value in vector]
-
-
 @contextmanager
-def serving(questions: AbstractSet[str]) -> Iterator[str]:
-    """The base URL (``http://127.0.0.1:…/v1``) while it runs."""
-    with _Server({question.strip() for question in questions}) as server:
+def listening(answer: Answer) -> Iterator[str]:
+    """The base URL (``http://127.0.0.1:…/v1``) of an endpoint while it runs. ``answer`` is called by several threads at once."""
+    with _Server(answer) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
@@ -92,3 +76,31 @@ def serving(questions: AbstractSet[str]) -> Iterator[str]:
         finally:
             server.shutdown()
             thread.join()
+
+
+def serving(questions: AbstractSet[str]) -> AbstractContextManager[str]:
+    """The base URL of an endpoint that knows these questions, while it runs."""
+    engine, known = embedder(), {question.strip() for question in questions}
+    one_at_a_time = threading.Lock()  # the engine uses every core by itself
+
+    def answer(request: dict[str, Any]) -> bytes:
+        texts = [request["input"]] if isinstance(request["input"], str) else request["input"]
+        with one_at_a_time:
+            made = vectors(engine, texts, known)
+        as_text = request.get("encoding_format") == "base64"
+        return json.dumps(
+            {
+                "object": "list",
+                "model": engine.model,
+                "usage": {"prompt_tokens": 0, "total_tokens": 0},
+                "data": [{"object": "embedding", "index": i, "embedding": _form(v, as_text)} for i, v in enumerate(made)],
+            }
+        ).encode()
+
+    return listening(answer)
+
+
+def _form(vector: Float32, as_text: bool) -> str | list[float]:
+    if as_text:
+        return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode()
+    return [float(value) for value in vector]
