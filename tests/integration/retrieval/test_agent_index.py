@@ -117,8 +117,10 @@ def assert_same(index: AgentIndex, other: AgentIndex) -> None:
     mine, theirs = index.corpus(), other.corpus()
     place = {node_id: row for row, node_id in enumerate(ids_of(index))}
     order = [place[node_id] for node_id in ids_of(other)]
-    for name in ("lengths", "centre_dots", "centred_lengths", "shares", "created"):
+    for name in ("lengths", "centre_dots", "shares", "created"):
         assert getattr(mine, name)[order] == pytest.approx(getattr(theirs, name), abs=1e-6), name
+    # A root enlarges the rounding of float32 where it is small, so what it is taken of is compared.
+    assert mine.centred_lengths[order] ** 2 == pytest.approx(theirs.centred_lengths**2, abs=1e-6)
     assert mine.centre == pytest.approx(theirs.centre, abs=1e-6)
     for question in (["klaus"], ["read", "book"], ["书店"]):
         assert mine.lexicon.bm25(question)[order] == pytest.approx(theirs.lexicon.bm25(question))
