@@ -54,6 +54,21 @@ def test_bare_thanks_are_no_verdict(thanks: str) -> None:
     assert satisfaction(["wrong", thanks]) is NEGATIVE
 
 
+@pytest.mark.parametrize("text", ["my daughter went through enough", "an insight", "blame and flames", "laughing at sights"])
+def test_a_word_is_no_part_of_a_longer_one(text: str) -> None:
+    assert satisfaction([text]) is Satisfaction.NEUTRAL
+
+
+@pytest.mark.parametrize("text", ["我的车被撞坏了", "昨天的电影挺有意思", "The movie was awful", "I had a terrible day", "my dad was disappointed"])
+def test_what_is_said_of_something_else_is_no_verdict(text: str) -> None:
+    assert satisfaction([text]) is Satisfaction.NEUTRAL
+
+
+@pytest.mark.parametrize("text", ["孩子很喜欢这个故事", "My daughter loved the poem", "My boss was happy with the report"])
+def test_what_others_say_of_the_agents_work_is_one(text: str) -> None:
+    assert satisfaction([text]) is Satisfaction.POSITIVE
+
+
 @pytest.mark.parametrize("text", ["这样可以了吗？", "Does it work?", "如果成功了告诉我", "I hope it works", "请写一首很棒的诗"])
 def test_questions_conditions_and_requests_are_no_verdict(text: str) -> None:
     assert satisfaction([text]) is NEUTRAL
