@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from jiyi.conversations.extraction.attributes import attribute_of
-from jiyi.conversations.extraction.words import CALENDAR, EMPTY, NUMBERS
+from jiyi.conversations.extraction.words import CALENDAR, EMPTY, MOVED_TO, NUMBERS
 from jiyi.conversations.types import ExtractedMemory, KnownFact
 from jiyi.text.changes import CHANGE, ENDS
 from jiyi.text.people import relations_in
@@ -69,7 +69,7 @@ def _linked(memory: ExtractedMemory, earlier: list[ExtractedMemory], known: Sequ
         if other.turns != memory.turns and (word := _named(memory, clauses, other, frozenset())):
             earlier[place], memory = _joined(other, memory, f"{_kind(other.attribute) or _kind(memory.attribute) or 'state'}:{word}")
             return memory
-    if earlier and _IT.search(memory.content.lower()) and earlier[-1].turns != memory.turns and _follows(memory, earlier[-1]):
+    if earlier and _means_it(memory.content) and earlier[-1].turns != memory.turns and _follows(memory, earlier[-1]):
         earlier[-1], memory = _joined(earlier[-1], memory, f"state:{min(_words(earlier[-1].content), default='it')}")
         return memory
     for number in range(len(known) - 1, -1, -1):
@@ -106,6 +106,10 @@ def _another_value(memory: ExtractedMemory, other: ExtractedMemory | KnownFact) 
     if mine.name == "job" and mine.subject != "user":
         return False  # of others one hears employer, place and title in turn
     return not (_words(memory.content) - _words(mine.said)) & (_words(other.content) - _words(theirs.said))
+
+
+def _means_it(content: str) -> bool:
+    return _IT.search(content.lower()) is not None or MOVED_TO.search(_said(content)) is not None
 
 
 def _follows(memory: ExtractedMemory, other: ExtractedMemory) -> bool:

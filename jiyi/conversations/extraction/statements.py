@@ -85,7 +85,7 @@ def _acting(messages: Sequence[Message]) -> set[int]:
         said = message.text[:READ_CHARS]
         if left and (cue.ROLE_PLAY_END.search(said) or (began and message.at and message.at - began > ACTING_TIME)):
             left = 0
-        elif cue.ROLE_PLAY.search(said) and not cue.ROLE_PLAY_END.search(said):
+        elif cue.ROLE_PLAY.search(said) and cue.OWN_PART.search(said) and not cue.ROLE_PLAY_END.search(said):
             left, began = ACTING_MESSAGES, message.at
         if left:
             found.add(turn)
@@ -102,14 +102,16 @@ def _called(names: set[str]) -> re.Pattern[str] | None:
 
 
 def _question_before(messages: Sequence[Message], turn: int) -> str:
-    """The question that the message before ends with, if it is somebody else's."""
+    """The question that the message before ends with, if it is somebody else's and asks for a fact."""
     if turn == 0:
         return ""
     before = messages[turn - 1]
     if before.role == messages[turn].role and before.name == messages[turn].name:
         return ""
     last = sentences(before.text[-READ_CHARS:])[-1:]
-    return last[0].strip()[:MAX_ASKED_CHARS] if last and cue.QUESTION_MARK.search(last[0]) else ""
+    if not last or not cue.QUESTION_MARK.search(last[0]) or cue.OPINION_QUESTION.search(last[0]):
+        return ""
+    return last[0].strip()[:MAX_ASKED_CHARS]
 
 
 def _of_message(turn: int, message: Message, asked: str, called: re.Pattern[str] | None) -> Iterator[Statement]:
@@ -156,7 +158,7 @@ def _stated(sentence: str) -> Iterator[str]:
         return
     if cue.ROLE_PLAY.search(masked) or (cue.UNSURE.search(masked) and _count(masked, language_of(masked)) < ANSWER_WORDS):
         return
-    if cue.REPORTED.search(sentence) or cue.FICTION.search(masked):
+    if cue.REPORTED.search(sentence) or cue.FICTION.search(masked) or cue.PASSING.search(masked):
         return
     if cue.IMAGINED.search(masked):
         return
@@ -183,7 +185,7 @@ def strength_of(text: str, language: Language) -> float:
     name, number = _has_name(text), cue.NUMBER.search(text) is not None
     if count < 1 and not (name or number):
         return CARRIED if cue.FIRST_PERSON.search(text) and len(telling(text)) >= CARRIED_WORDS else 0.0
-    return (
+    told = (
         count
         + (FIRST_PERSON if cue.FIRST_PERSON.search(text) else THIRD_PERSON if cue.THIRD_PERSON.search(text) else 0.0)
         + (PAST if cue.PAST.search(text) else 0.0)
@@ -191,6 +193,7 @@ def strength_of(text: str, language: Language) -> float:
         + (NUMBER if number else 0.0)
         + (TO_YOU if cue.SECOND_PERSON.search(text) else 0.0)
     )
+    return max(told, STRONG) if number and cue.MOVED_TO.search(text) else told
 
 
 def _count(text: str, language: Language) -> float:

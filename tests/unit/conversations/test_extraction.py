@@ -185,3 +185,43 @@ def test_the_labelled_conversations_are_well_formed_and_found() -> None:
         named = {turn for memory in made.memories for turn in memory.turns} | {turn for lived in made.experiences for turn in lived.turns}
         found += sum(fact["turn"] in named for fact in one["facts"])
     assert found >= 0.9 * sum(len(one["facts"]) for one in conversations)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("> Why did you switch?", "Privacy mostly."),
+        ("> 新家怎么样？", "比原来大一点"),
+        ('My landlord said "I have two dogs", so funny',),
+        ("上完夜班真的好困啊",),
+        ("I'm so tired today",),
+    ],
+)
+def test_feelings_of_the_moment_and_short_opinions_are_not_kept(texts: tuple[str, ...]) -> None:
+    assert told(*texts).memories == []
+
+
+@pytest.mark.parametrize(("acting", "kept"), [("假设你是我的健身教练", True), ("你演店员，我演顾客", False), ("Act as my lawyer.", True)])
+def test_only_who_plays_a_part_is_acting(acting: str, kept: bool) -> None:
+    found = told(acting, "> Fine.", "我每周三和周五晚上打羽毛球", language="zh")
+    assert bool(found.memories) is kept
+
+
+def test_a_new_date_without_its_thing_belongs_to_what_was_said_before() -> None:
+    exam, moved = told("考试定在12月5号", "> 好的。", "改到明年1月了，12月那场没报上", language="zh").memories
+    assert moved.attribute == exam.attribute
+    assert moved.single_valued
+
+
+def test_what_took_the_trouble_away_is_kept_with_it() -> None:
+    (lived,) = told("服务一重启就报端口被占用", "> 查一下残留进程。", "把残留的nginx进程杀掉就好了", language="zh").experiences
+    assert lived.outcome == "success"
+    assert "nginx" in lived.solution_steps[0]
+
+
+@pytest.mark.parametrize("text", ["上周刚搬到无锡了", "I've decided to go vegan"])
+def test_a_move_and_a_diet_in_other_words(text: str) -> None:
+    found = attribute_of(text)
+    assert found is not None
+    assert found.name in {"home", "diet"}
+    assert found.single_valued

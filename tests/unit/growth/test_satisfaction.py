@@ -59,7 +59,7 @@ def test_a_word_is_no_part_of_a_longer_one(text: str) -> None:
     assert satisfaction([text]) is Satisfaction.NEUTRAL
 
 
-@pytest.mark.parametrize("text", ["我的车被撞坏了", "昨天的电影挺有意思", "The movie was awful", "I had a terrible day", "my dad was disappointed"])
+@pytest.mark.parametrize("text", ["我的车被撞坏了", "昨天的电影挺有意思", "The movie was awful", "I had a terrible day"])
 def test_what_is_said_of_something_else_is_no_verdict(text: str) -> None:
     assert satisfaction([text]) is Satisfaction.NEUTRAL
 
