@@ -87,9 +87,13 @@ def window(sentence: str, found: list[Element]) -> tuple[Clock, Clock] | None:
 
 
 def without_end(sentence: str, found: list[Element]) -> list[Element]:
-    """Without the days on which something that comes again ends."""
+    """Without the days, or the time of day, on which something that comes again ends."""
     match = _UNTIL.search(sentence)
-    return found if match is None else [one for one in found if not (isinstance(one, Day) and one.start >= match.start())]
+    if match is None:
+        return found
+    steps = window(sentence, found) is None and any(isinstance(one, Every) for one in found)
+    ends = (Day, Clock) if steps else (Day,)
+    return [one for one in found if not (isinstance(one, ends) and one.start >= match.start())]
 
 
 def _distance(sentence: str, group: list[Element], start: int, end: int) -> tuple[int, int]:
