@@ -76,9 +76,11 @@ class Service:
         return unacknowledged(valkey(), queue) + int(valkey().llen(queue))  # type: ignore[arg-type]
 
     def ensure_running(self) -> None:
-        for node in self.nodes.values():
-            if node.status != "running":
-                node.start()
+        ended = [node for node in self.nodes.values() if node.status != "running"]
+        for node in ended:
+            node.begin()
+        for node in ended:
+            node.ready()
 
 
 @pytest.fixture(scope="session")
