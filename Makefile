@@ -26,13 +26,13 @@ run: setup
 # and the browser's, whose output comes at the end.
 test: setup
 	@$(PYTEST) tests/unit -n auto $(ARGS)
-	@said=$$(mktemp); $(MAKE) --no-print-directory --keep-going test-smoke test-rabbitmq test-browser >$$said 2>&1 & beside=$$!; \
+	@said=$$(mktemp); $(MAKE) --no-print-directory --keep-going test-smoke test-browser test-rabbitmq >$$said 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null' INT TERM; \
 	$(PYTEST) tests/integration -n auto --dist loadgroup --no-loadscope-reorder $(ARGS); integration=$$?; \
 	wait $$beside; beside=$$?; cat $$said; rm $$said; exit $$((integration ? integration : beside))
 
 test-smoke: setup
-	@$(PYTEST) tests/smoke $(ARGS)
+	@$(PYTEST) tests/smoke -n 2 $(ARGS)
 
 # The faults that say most, once more over RabbitMQ where it is installed; `make test-long` has them all.
 test-rabbitmq: setup
