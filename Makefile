@@ -5,11 +5,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
 
 # Many processes are started, and each would compile all of the service from its source.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-long check translations bench lock clean
+.PHONY: setup run test test-smoke test-rabbitmq test-browser test-long check translations bench lock clean
 
 setup: $(STAMP)
 
@@ -20,20 +21,29 @@ $(STAMP): pyproject.toml requirements.lock tools/install.py
 run: setup
 	@$(BIN)/python -m workers.up --demo $(if $(ONCE),--once) $(if $(VERBOSE),--verbose)
 
-# One layer after the other: unit tests want no service in their environment, integration tests have one for each core.
-# The smoke tests kill and restart processes and mostly wait for them; meanwhile the browser tests look at the admin in
-# Chromium, whose output comes when both are done.
+# Unit tests first, which want no service in their environment and keep every core busy. Integration tests have a service for each
+# core, but wait for it; beside them go, one after the other, the tests that mostly wait for processes which they kill and restart,
+# and the browser's, whose output comes at the end.
 test: setup
-	@$(BIN)/python -m pytest tests/unit -n auto $(ARGS)
-	@$(BIN)/python -m pytest tests/integration -n auto --dist loadgroup --no-loadscope-reorder $(ARGS)
-	@said=$$(mktemp); $(BIN)/python -m pytest tests/browser -n 1 $(ARGS) >$$said 2>&1 & browser=$$!; \
-	trap 'kill $$browser 2>/dev/null' INT TERM; \
-	$(BIN)/python -m pytest tests/smoke -n 2 $(ARGS); smoke=$$?; \
-	wait $$browser; browser=$$?; cat $$said; rm $$said; exit $$((smoke ? smoke : browser))
+	@$(PYTEST) tests/unit -n auto $(ARGS)
+	@said=$$(mktemp); $(MAKE) --no-print-directory --keep-going test-smoke test-browser test-rabbitmq >$$said 2>&1 & beside=$$!; \
+	trap 'kill $$beside 2>/dev/null' INT TERM; \
+	$(PYTEST) tests/integration -n auto --dist loadgroup --no-loadscope-reorder $(ARGS); integration=$$?; \
+	wait $$beside; beside=$$?; cat $$said; rm $$said; exit $$((integration ? integration : beside))
 
-# The faults once more over RabbitMQ, where that is installed: minutes.
+test-smoke: setup
+	@$(PYTEST) tests/smoke -n 2 $(ARGS)
+
+# The faults that say most, once more over RabbitMQ where it is installed; `make test-long` has them all.
+test-rabbitmq: setup
+	@$(PYTEST) tests/smoke/test_faults.py --broker=amqp -m both_brokers $(ARGS)
+
+test-browser: setup
+	@$(PYTEST) tests/browser -n 1 $(ARGS)
+
+# All faults over RabbitMQ: minutes.
 test-long: setup
-	@$(BIN)/python -m pytest tests/smoke/test_faults.py --broker=amqp $(ARGS)
+	@$(PYTEST) tests/smoke/test_faults.py --broker=amqp $(ARGS)
 
 check: setup
 	@$(BIN)/ruff check .

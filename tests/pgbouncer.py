@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import make_url
 
@@ -23,6 +24,10 @@ PROGRAM = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
 START_SECONDS, STOP_SECONDS, POLL_SECONDS = 20, 10, 0.05
 #: Sessions of PostgreSQL for all clients together: fewer than the tests have connections, so that they are really shared.
 POOL = 12
+#: For tests of what no connection has that goes through a PgBouncer that pools transactions.
+own_sessions = pytest.mark.skipif(
+    "PGBOUNCER" in os.environ, reason="is about sessions of a connection's own; PgBouncer gives each transaction any session"
+)
 CONFIGURATION = """
 [databases]
 {name} = host={host} port={port} dbname={name} user={user}

@@ -56,6 +56,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--broker", choices=("redis", "amqp"), default="redis", help="which broker the service of the smoke tests has")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with a service of their own come first: they take longest, and nobody should wait for one of them at the end."""
+    items.sort(key=lambda item: "running" in getattr(item, "fixturenames", ()))
+
+
 class Service:
     """The nodes of one running service. ``stack`` holds PostgreSQL (and a Valkey that nobody uses)."""
 
@@ -76,9 +81,11 @@ class Service:
         return unacknowledged(valkey(), queue) + int(valkey().llen(queue))  # type: ignore[arg-type]
 
     def ensure_running(self) -> None:
-        for node in self.nodes.values():
-            if node.status != "running":
-                node.start()
+        ended = [node for node in self.nodes.values() if node.status != "running"]
+        for node in ended:
+            node.begin()
+        for node in ended:
+            node.ready()
 
 
 @pytest.fixture(scope="session")

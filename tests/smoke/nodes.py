@@ -48,12 +48,16 @@ class ProcessNode(CeleryTestContainer):
 
     def start(self, extra: Mapping[str, str] | None = None, command: Sequence[str] | None = None) -> None:
         """Start it afresh, with an empty log, and wait until it is ready."""
+        self.begin(extra, command)
+        self.ready()
+
+    def begin(self, extra: Mapping[str, str] | None = None, command: Sequence[str] | None = None) -> None:
+        """Start it, and do not wait: several become ready at the same time."""
         self._log.write_bytes(b"")
         with self._log.open("ab") as output:
             self._process = subprocess.Popen(
                 list(command or self._command), cwd=self._cwd, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **(extra or {})}
             )
-        self.ready()
 
     def ready(self) -> bool:
         deadline = time.monotonic() + START_SECONDS

@@ -49,6 +49,7 @@ def expected(running: Service, _undisturbed: dict[str, Any]) -> dict[str, Any]:
     return _undisturbed
 
 
+@pytest.mark.both_brokers
 def test_broker_restart(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
     for number, batch in enumerate(messages(group)):
         publish(client, batch)
@@ -57,13 +58,16 @@ def test_broker_restart(running: Service, client: Client, group: str, expected: 
     assert settled(group, running.ensure_running) == expected
 
 
+@pytest.mark.both_brokers
 def test_worker_killed_with_work_in_hand(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
     for number, batch in enumerate(messages(group)):
         publish(client, batch)
         if number in (8, 20, 32):
             for worker in running.workers:
                 worker.kill("SIGKILL")
-                worker.container.start()
+                worker.container.begin()
+            for worker in running.workers:
+                worker.container.ready()
     assert settled(group) == expected
 
 

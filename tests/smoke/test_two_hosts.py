@@ -41,13 +41,18 @@ class Host:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         logs.mkdir(parents=True)
 
-    def start(self, name: str, command: list[str], ready: str) -> None:
-        log = self._logs / f"{name}.log"
-        with log.open("wb") as output:
+    def begin(self, name: str, command: list[str]) -> None:
+        with self._log(name).open("wb") as output:
             self.running[name] = subprocess.Popen(
                 self._hosts.within(self._name, command), cwd=CHECKOUT, env=self._environment, stdout=output, stderr=subprocess.STDOUT
             )
-        poll(lambda: ready in log.read_text(errors="replace"), bool, START_SECONDS, lambda _: f"{name}: {log.read_text()}")
+
+    def ready(self, name: str, prompt: str) -> None:
+        log = self._log(name)
+        poll(lambda: prompt in log.read_text(errors="replace"), bool, START_SECONDS, lambda _: f"{name}: {log.read_text()}")
+
+    def _log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
 
     def run(self, *arguments: str) -> subprocess.Popen[str]:
         command = self._hosts.within(self._name, [sys.executable, "-m", *arguments])
@@ -80,12 +85,15 @@ def both(hosts: Hosts, tmp_path: Path) -> Iterator[tuple[Host, Host]]:
         service = Host(hosts, hosts.service, tmp_path / "service", {})
         other = Host(hosts, hosts.other, tmp_path / "other", _addresses())
         try:
-            service.start("forward", [sys.executable, "-m", "tests.smoke.hosts", *_sockets(stack)], "forwarding")
+            service.begin("forward", [sys.executable, "-m", "tests.smoke.hosts", *_sockets(stack)])
+            service.ready("forward", "forwarding")
             for name in ("intake", *WORKERS, "beat"):
-                service.start(name, commands()[name], PROMPTS[name])
+                service.begin(name, commands()[name])
             for name in WORKERS:
-                command = [argument.replace("@%h", "-elsewhere@%h") for argument in commands()[name]]
-                other.start(name, command, PROMPTS[name])
+                other.begin(name, [argument.replace("@%h", "-elsewhere@%h") for argument in commands()[name]])
+            for host in (service, other):
+                for name in host.running.keys() & PROMPTS:
+                    host.ready(name, PROMPTS[name])
             yield service, other
         finally:
             hosts.heal()

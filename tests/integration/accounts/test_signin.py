@@ -535,6 +535,7 @@ def test_the_last_operator_cannot_be_disabled(database: Any) -> None:
         transaction.rollback()
 
 
+@pytest.mark.usefixtures("clock")
 def test_guesses_at_the_old_password_are_counted_as_at_the_sign_in_page(signed_in: Browser) -> None:
     for status in [403] * 5 + [429] * 2:
         answer = signed_in.post("/account/password", data={"old": "wrong", "new": "a" * 12, "again": "a" * 12})

@@ -10,7 +10,10 @@ from sqlalchemy import Engine, text
 
 from models.db import connection as connections
 from models.db.connection import driver, engine, reading, reading_engine, unit_of_work
+from tests.pgbouncer import own_sessions
 from workers.embedded.stack import Stack
+
+pytestmark = own_sessions
 
 
 @pytest.fixture(params=[engine, reading_engine])

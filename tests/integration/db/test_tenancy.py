@@ -48,6 +48,7 @@ from tasks.framework import work as tasks_work
 from tests.integration.db.test_migrations import Database
 from tests.integration.db.test_migrations import empty as empty  # noqa: PLC0414 - a fixture
 from tests.integration.memory.test_inbox import observed
+from tests.pgbouncer import own_sessions
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 
@@ -505,6 +506,7 @@ def test_a_thread_has_no_scope_unless_it_says_one(groups: tuple[str, str]) -> No
         assert list(pool.map(look, asked)) == [set() if group is None else {group} for group in asked]
 
 
+@own_sessions
 def test_the_same_scope_again_costs_no_trip_outside_of_transactions(groups: tuple[str, str]) -> None:
     def seen(group: str) -> list[str]:
         with for_groups(group), reading() as connection:

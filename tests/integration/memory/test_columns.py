@@ -87,7 +87,7 @@ def test_three_edits_and_a_migration_bring_a_column_from_the_event_to_every_answ
     shutil.copy(CHECKOUT / "alembic.ini", tmp_path)
     recipe = (CHECKOUT / "docs/architecture.md").read_text(encoding="utf-8").split("## Adding a column to memory_nodes")[1]
     assert follow(recipe.split("\n## ")[0], tmp_path) == 3 + 1
-    environment = os.environ | {"JIYI_DATABASE_URL": empty.url, "PYTHONPATH": str(tmp_path)}
+    environment = os.environ | {"JIYI_DATABASE_URL": empty.url, "JIYI_DATABASE_DIRECT_URL": "", "PYTHONPATH": str(tmp_path)}
     run(tmp_path, environment, "-m", "alembic", "upgrade", "head")
     assert "No new upgrade operations detected" in run(tmp_path, environment, "-m", "alembic", "check")
     found = json.loads(run(tmp_path, environment, "-c", SCRIPT).splitlines()[-1])

@@ -186,7 +186,7 @@ def test_the_same_candidates_give_the_same_answer(group: str, question: str, rel
     assert found.accessed_ids == expected.accessed_ids
     assert (found.debug.exact, found.debug.total_candidates) == (False, expected.debug.total_candidates)
     for mine, theirs in zip(found.retrieved_nodes, expected.retrieved_nodes, strict=True):
-        assert mine.score == pytest.approx(theirs.score, abs=1e-6)
+        assert mine.score == pytest.approx(theirs.score, abs=1e-5)  # scaling to what the candidates span enlarges rounding
         assert mine.relevance_parts.model_dump() == pytest.approx(theirs.relevance_parts.model_dump(), abs=1e-4)
 
 

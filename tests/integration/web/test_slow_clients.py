@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -72,17 +71,26 @@ def healthz(port: int) -> float:
     return time.monotonic() - began
 
 
+@pytest.fixture(scope="module")
+def web(database: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of the web as in production."""
+    with ephemeral.served(tmp_path_factory.mktemp("web"), rate_limit="") as (port, _):
+        yield port
+
+
+@pytest.mark.xdist_group("500 slow clients")
 @pytest.mark.parametrize(("first", "piece"), [(HEAD, b"X-A: b\r\n"), (BODY, b" "), (b"", b"")], ids=["heads", "bodies", "silent"])
-def test_500_slow_sockets_keep_nobody_from_the_web(database: object, tmp_path: Path, first: bytes, piece: bytes) -> None:
-    with ephemeral.served(tmp_path) as (port, _), sockets(port, MANY, first) as many, dribbling(many, piece):
-        assert any(healthz(port) < ALIVE for _ in range(TRIES))
+def test_500_slow_sockets_keep_nobody_from_the_web(web: int, first: bytes, piece: bytes) -> None:
+    with sockets(web, MANY, first) as many, dribbling(many, piece):
+        assert any(healthz(web) < ALIVE for _ in range(TRIES))
 
 
-def test_500_open_streams_keep_nobody_from_the_web(database: object, tmp_path: Path, api_key: Callable[..., str], group: str) -> None:
+@pytest.mark.xdist_group("500 slow clients")
+def test_500_open_streams_keep_nobody_from_the_web(web: int, api_key: Callable[..., str], group: str) -> None:
     key = api_key(group, "read")
     ask = f"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n".encode()
-    with ephemeral.served(tmp_path, rate_limit="") as (port, _), sockets(port, MANY, ask):
-        assert any(healthz(port) < ALIVE for _ in range(TRIES))
+    with sockets(web, MANY, ask):
+        assert any(healthz(web) < ALIVE for _ in range(TRIES))
 
 
 # What is bounded, on a server of the test's own

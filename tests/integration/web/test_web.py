@@ -31,6 +31,7 @@ from models.queue.broker_queues import redis_address, task_queues
 from models.queue.pending_work import settle
 from tests.integration.memory.test_inbox import observed, save
 from tests.integration.web.markup import code_in_attributes
+from tests.pgbouncer import own_sessions
 from web import serve, show
 from web.operations import health
 from web.security import require_login_on_public_bind
@@ -341,6 +342,7 @@ def test_a_hanging_database_does_not_hold_the_page(browser: FlaskClient, group: 
         assert state_of(found, "Valkey") == "ok"
 
 
+@own_sessions
 def test_many_slow_questions_to_the_database_hold_up_no_short_one(browser: FlaskClient, group: str) -> None:
     """As many searches as there may be connections but one wait in the database, and pages are answered."""
     slow, gate = base.POOL_SIZE + base.POOL_OVERFLOW - 3, uuid4().int % 2**31
