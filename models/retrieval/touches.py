@@ -16,7 +16,7 @@ from models.db import valkey_keys
 from models.db.valkey import valkey
 
 #: Entries kept for an agent, and seconds for which each is kept: a reader that was away for longer catches up from the database.
-KEPT, KEPT_SECONDS = 1_000, 600
+KEPT, KEPT_SECONDS = 1_000, 300
 #: Seconds after which an agent that nobody asks is forgotten here.
 FORGOTTEN_AFTER = 3_600
 #: A new reader looks this far back, beyond what the database may not know yet. Seconds.
