@@ -6,7 +6,10 @@ Events come at a steady rate (``--rate``, a second), questions with them. Measur
 process, the lag of the intake, pending work, connections to PostgreSQL, keys in Valkey and their bytes, rows and bytes of the
 tables. For each a line is fitted through the second half of the run; ``grows`` names those whose slope is more than noise: more
 than ``SIGMAS`` of its own standard errors, and more than ``LEAST_SHARE`` of the level an hour. What is
-meant to grow is told and not judged: the tables, and the indexes that the retrieval worker keeps in memory, which are taken off its own.
+meant to grow is told and not judged: the tables; the indexes that the retrieval and the reflection worker keep in memory, up to
+``JIYI_INDEX_MAX_BYTES`` each, which are taken off the memory of the process that has them; and the meters, a key a minute for 25
+hours (1,500 keys, some 8 MB), which are taken off Valkey's. Twenty minutes are the least that says something: what is kept for five
+minutes or for a thousand questions is full by the middle.
 Memory is what a process has for itself: pages that PostgreSQL's processes share would be counted once for each.
 """
 
@@ -35,6 +38,7 @@ from jiyi import Client
 from jiyi.errors import JiyiError
 from jiyi.protocol.events import Event, build
 from jiyi.settings import get_settings
+from models.db import valkey_keys
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.db.valkey import valkey
@@ -48,7 +52,7 @@ RATE = 20.0
 MESSAGE = 10
 LOOK_SECONDS = 5.0
 SIGMAS, LEAST_SHARE = 4.0, 0.05
-#: Told, not judged: they hold memories, and runs of jobs until those are pruned.
+#: Told, not judged: they hold memories, and runs of jobs and minutes of meters until those are pruned.
 STORED = "stored "
 GROUP = "soak"
 #: 11 × 13 × 17 × 19 × 7 texts, one after the other.
@@ -131,22 +135,25 @@ def _own_bytes(process: psutil.Process) -> int:
 
 def _look() -> dict[str, float]:
     found: dict[str, float] = {}
+    indexes = {worker.rpartition(":")[2]: report["bytes"] / 1e6 for worker, report in index_cache.reports().items()}
     for name, process in programs().items():
         try:
             everything = [process, *process.children(recursive=True)]
-            found[f"MB of {name}"] = sum(_own_bytes(one) for one in everything) / 1e6
+            found[f"MB of {name}"] = sum(_own_bytes(one) for one in everything) / 1e6 - indexes.get(str(process.pid), 0.0)
         except psutil.NoSuchProcess:
             continue
-    indexes = sum(report["bytes"] for report in index_cache.reports().values()) / 1e6
-    found[f"{STORED}MB of indexes"] = indexes
-    if "MB of retrieval" in found:
-        found["MB of retrieval"] -= indexes
+    found[f"{STORED}MB of indexes"] = sum(indexes.values())
     with unit_of_work() as connection:
         for name, statement in _COUNTS.items():
             found[name] = float(connection.execute(text(statement)).scalar_one() or 0)
     found["messages that wait"] = float(valkey().llen(get_settings().intake_queue))
-    found["keys of Valkey"] = float(valkey().dbsize())
-    found["MB of Valkey's data"] = float(valkey().info("memory")["used_memory"]) / 1e6
+    minutes = [key for key in valkey().scan_iter(valkey_keys.meters("*"), count=1_000) if key != valkey_keys.METERS_TOTAL.encode()]
+    metered = sum(valkey().memory_usage(key) or 0 for key in minutes) / 1e6
+    found[f"{STORED}minutes of meters"] = float(len(minutes))
+    found["keys of Valkey"] = float(valkey().dbsize()) - len(minutes)
+    found["MB of Valkey's data"] = float(valkey().info("memory")["used_memory"]) / 1e6 - metered
+    if "MB of valkey" in found:
+        found["MB of valkey"] -= metered
     return found
 
 

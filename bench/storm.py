@@ -1,12 +1,13 @@
 """A bad day in minutes: everything is killed, paused, filled up and cut off while the service works; then nothing may be different.
 
-    python -m bench.storm [--minutes N] [--seed S] [--broker amqp] [--json]
+    python -m bench.storm [--minutes N] [--seed S] [--broker amqp] [--at-once N] [--append FILE] [--json]
 
 Producers publish events with known ids over the broker and over HTTP; others retrieve, reflect, fill working memory and
 erase. Meanwhile one fault after the other, chosen by the seed: processes and both servers are killed, stopped, paused;
 Valkey loses its bindings, its memory, its disk; PostgreSQL its connections. The processes and servers are started again by
 the service's own supervision. With ``--broker amqp`` the broker is a RabbitMQ, which is killed and started again, too. In the
-end the memory is compared with that of the same events in a group of their own, to which nothing happened.
+end the memory is compared with that of the same events in a group of their own, to which nothing happened. With ``--at-once N``
+up to N faults, each of another target, strike together; with ``--append FILE`` the figures of several goes add up in a file.
 
 * **lost**: events that were accepted and are not stored. **doubled**: memories that are there twice.
 * **different**: rows of memories, vectors, strengths, counters, thoughts, pending work and dead letters that are not the same.
@@ -25,7 +26,8 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -51,10 +53,12 @@ PROBE_SECONDS = 2.0
 SLOWEST = 8
 #: Seconds in which every queue's canary has to come back.
 CANARY_SECONDS = 120.0
+#: Figures that add up over several goes; of others a sum says nothing.
+SUMMED = ("faults", "events", "lost", "doubled", "different", "deaf")
 SETTINGS = {"embedder": "hashing", "importance_trigger_max": "1000000", "deaf_worker_seconds": "10", "intake_redelivery_seconds": "5"}
 
 
-def storm(minutes: float, seed: int, broker: str = "redis") -> dict[str, Any]:
+def storm(minutes: float, seed: int, broker: str = "redis", at_once: int = 1) -> dict[str, Any]:
     """Run it with the embedded Valkey as broker, or with ``broker="amqp"`` over Debian's RabbitMQ; the figures."""
     settings = {**SETTINGS, "web_port": str(ephemeral.free_port())}
     more: dict[str, Fault] = {}
@@ -71,7 +75,7 @@ def storm(minutes: float, seed: int, broker: str = "redis") -> dict[str, Any]:
         stack.watch(lambda _line: None, gave_up.append)
         try:
             ephemeral.await_answers()
-            figures = _weather(Faults(stack, list(commands()), more), minutes, seed, lambda: not (gave_up or supervisor.ending))
+            figures = _weather(Faults(stack, list(commands()), more), minutes, seed, at_once, lambda: not (gave_up or supervisor.ending))
         finally:
             ended_early = supervisor.ending
             supervisor.stop()
@@ -92,16 +96,18 @@ def _rabbitmq() -> Iterator[RabbitMQ]:
             server.stop()
 
 
-def _weather(faults: Faults, minutes: float, seed: int, alive: Callable[[], bool]) -> dict[str, Any]:
+def _weather(faults: Faults, minutes: float, seed: int, at_once: int, alive: Callable[[], bool]) -> dict[str, Any]:
     choose = random.Random(seed)
     took: list[tuple[float, str]] = []
     load = Load("storm", alive)
     load.start()
     end = time.monotonic() + minutes * 60
     while time.monotonic() < end and alive():
-        name = choose.choice([fault for fault in faults.all if faults.may(fault)])
-        faults.all[name]()
-        took.append((_recovered(alive), name))
+        names = several(choose, [fault for fault in faults.all if faults.may(fault)], at_once)
+        with ThreadPoolExecutor(at_once) as strike:
+            list(strike.map(lambda name: faults.all[name](), names))
+        recovered = _recovered(alive)
+        took += [(recovered, name) for name in names]
     events = load.stop()
     if not alive():
         return dict.fromkeys(("faults", "events", "lost", "doubled", "different", "deaf"), -1)
@@ -119,6 +125,19 @@ def _weather(faults: Faults, minutes: float, seed: int, alive: Callable[[], bool
         "slowest": [f"{name}: {seconds:.1f}" for seconds, name in sorted(took, reverse=True)[:SLOWEST]],
         "load": load.counts,
     }
+
+
+def several(choose: random.Random, faults: Sequence[str], at_once: int) -> list[str]:
+    """Up to ``at_once`` of the faults, each of another target: two of one could crash it more often than its supervisor bears."""
+    by_target = {fault.partition(" ")[2]: fault for fault in choose.sample(faults, min(at_once, len(faults)))}
+    return list(by_target.values())
+
+
+def in_all(lines: str) -> dict[str, int]:
+    """What several goes came to, each a line of JSON. One that could not be compared counts in ``gave_up`` alone."""
+    goes = [json.loads(line) for line in lines.splitlines() if line.strip()]
+    told = {name: sum(go[name] for go in goes if go[name] > 0) for name in SUMMED}
+    return {"goes": len(goes), **told, "gave_up": sum(bool(go["gave_up"]) for go in goes)}
 
 
 def _kind(fault: str) -> str:
@@ -188,9 +207,17 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--broker", choices=("redis", "amqp"), default="redis")
+    parser.add_argument("--at-once", type=int, default=1, help="faults that strike together")
+    parser.add_argument("--append", type=Path, help="a file of JSON lines, to which the figures are added; tells what all in it come to")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     options = parser.parse_args()
-    figures = storm(options.minutes, options.seed, options.broker)
+    if options.at_once < 1:
+        parser.error(f"--at-once {options.at_once}: at least 1")
+    figures = storm(options.minutes, options.seed, options.broker, options.at_once)
+    if options.append is not None:
+        with options.append.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(figures, ensure_ascii=False) + "\n")
+        figures["in_all"] = in_all(options.append.read_text(encoding="utf-8"))
     print(json.dumps(figures, ensure_ascii=False, indent=None if options.json else 2))
     wrong = figures["lost"] or figures["doubled"] or figures["different"] or figures["deaf"] or figures["gave_up"]
     return 1 if wrong else 0

@@ -1,25 +1,61 @@
-"""How often a process looks for cycles among its objects: seldom, for nearly all of them are in none.
+"""What a process does with memory that it does not use any more.
 
-In the intake, whose batches are many thousand small objects, the looking took a third of the time; in a retrieval
-worker, which reads a large agent, as well.
+Cycles among its objects are looked for seldom, for nearly all objects are in none. In the intake, whose batches are many thousand
+small objects, the looking took a third of the time; in a retrieval worker, which reads a large agent, as well. A process with little
+to do looks by the clock: before it has made as many objects an hour may pass, and its memory would grow for as long.
+
+What is free goes back to the system. glibc keeps it by default: a heap for each thread, and ever larger arrays within these heaps,
+once one as large was freed. The indexes of a retrieval worker, which grow with their agents, left as much behind as they took.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import threading
+import time
+from contextlib import suppress
 
 from celery import signals
 
 #: New objects between two looks; Python's own 700 come with every few events, or with one retrieval.
 GC_THRESHOLD = 50_000
+#: Seconds after which there is a look in any case, among the new objects and those that are not yet old.
+GC_SECONDS = 60.0
+YOUNG = 1
+
+#: Heaps for all threads together; they seldom compute at the same time.
+HEAPS = 2
+#: Bytes of an array that gets pages of its own, which go back when it goes: a column of an index, seldom what is worked out of it.
+OWN_PAGES = 1 << 20
+#: Free bytes at the end of a heap that are kept for the next task.
+KEPT_FREE = 8 << 20
+#: Of mallopt(3).
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 
 def tune_gc() -> None:
     """From now on; what is there already, modules above all, is never looked at again."""
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
+    threading.Thread(target=_look_by_the_clock, name="gc", daemon=True).start()
+
+
+def tune_malloc() -> None:
+    """To be called before the threads are made. Another C library than glibc is left as it is."""
+    with suppress(AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        for name, value in ((_M_ARENA_MAX, HEAPS), (_M_MMAP_THRESHOLD, OWN_PAGES), (_M_TRIM_THRESHOLD, KEPT_FREE)):
+            mallopt(name, value)
 
 
 def install() -> None:
-    """In every Celery worker, when it is ready to begin."""
+    """In every Celery worker: malloc when it begins, the rest when it is ready."""
+    signals.worker_init.connect(lambda **_: tune_malloc(), weak=False)
     signals.worker_ready.connect(lambda **_: tune_gc(), weak=False)
+
+
+def _look_by_the_clock() -> None:
+    while True:
+        time.sleep(GC_SECONDS)
+        gc.collect(YOUNG)

@@ -11,6 +11,7 @@ from uuid6 import uuid7
 
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Configuration, Ending, Event, Execution, Moment, Name, Observation, StepTaken, Turn, Vote
+from jiyi.protocol.events.types import KEEPS_NO_VALUES
 from jiyi.protocol.rest import FOREIGN_GROUP
 from jiyi.settings import get_settings
 
@@ -169,6 +170,8 @@ class EventList(BaseModel):
 
 class EventsBody(RootModel[Any]):
     """One event, or several as `{"events": […]}`."""
+
+    model_config = KEEPS_NO_VALUES
 
     root: Annotated[
         Annotated[EventList, Tag("several.events")] | Annotated[AnyEvent, Tag("one.event")],

@@ -37,7 +37,7 @@ def payload_json(event: Event) -> bytes:
 
 def content_of(event: Event) -> Content:
     """What it says, as plain values."""
-    return content(event.type, event.agent_id, event.session_id, from_json(payload_json(event)))
+    return content(event.type, event.agent_id, event.session_id, from_json(payload_json(event), cache_strings="keys"))
 
 
 def content(type_: str, agent_id: str, session_id: str | None, payload: Mapping[str, Any]) -> Content:

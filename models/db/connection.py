@@ -117,8 +117,13 @@ def _prepare(connection: psycopg.Connection, record: ConnectionPoolEntry) -> Non
     _note_use(connection, record)
     if psycopg.types.TypeInfo.fetch(connection, "vector") is not None:  # absent before the first migration
         register_vector(connection)
-    set_json_loads(from_json, connection)  # faster than json.loads, and all JSON that we store is shallow
+    set_json_loads(_json, connection)
     connection.rollback()
+
+
+def _json(text: str | bytes) -> Any:
+    """Faster than json.loads, and all JSON that we store is shallow. Of its strings none is kept but names of fields."""
+    return from_json(text, cache_strings="keys")
 
 
 def _note_use(_connection: psycopg.Connection | None, record: ConnectionPoolEntry) -> None:

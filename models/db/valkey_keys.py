@@ -13,7 +13,7 @@
 | ``jiyi:intakes:<queue>`` | set, names of the queue's intakes | intake | – |
 | ``jiyi:intake:alive:<intake>`` | string | intake | ``JIYI_INTAKE_REDELIVERY_SECONDS`` |
 | ``jiyi:retrievals`` | list, JSON: retrievals that wait to be written (``models.retrieval.records``) | retrieval worker | until flushed |
-| ``jiyi:touched:<group>:<agent>`` | stream, recent accesses | retrieval workers | an hour after the last |
+| ``jiyi:touched:<group>:<agent>`` | stream, accesses of the last five minutes | retrieval workers | an hour after the last |
 | ``jiyi:indexes:<host>:<pid>`` | string, JSON | retrieval worker: what it holds | ``REPORT_LIVES`` (``models.retrieval.index_cache``) |
 | ``jiyi:breaker:<purpose>:<vendor>:<model>:pybreaker:*`` | strings, a circuit breaker | workers (``jiyi.providers``) | – |
 | ``jiyi:breaker:<purpose>:<vendor>:<model>:error`` | string, JSON: a provider's last error | workers | a week |
@@ -123,8 +123,8 @@ def stream(group_id: str) -> str:
     return f"{STREAM_KEY}{group_id}"
 
 
-def meters(minute: int) -> str:
-    """``minute``: minutes since the epoch."""
+def meters(minute: int | str) -> str:
+    """``minute``: minutes since the epoch; ``*``: the pattern of all, to which ``METERS_TOTAL`` belongs, too."""
     return f"jiyi:meters:{minute}"
 
 

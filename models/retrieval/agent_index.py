@@ -168,13 +168,13 @@ class AgentIndex:
             self._read_changed(connection)
         else:
             self._horizon = seen.oldest_running
-        self._read_accesses()
+        self._read_accesses(connection)
 
     def load(self, connection: Connection, node_ids: Sequence[UUID]) -> None:
         """Take in some of the agent's rows, once, as they are now."""
         key = self.key
         self._take([index_rows.named_rows(connection, key.group_id, key.agent_id, key.model, node_ids)])
-        self._read_accesses()
+        self._read_accesses(connection)
 
     def _read_all(self, connection: Connection, expected: int) -> None:
         """From the beginning; about so many rows are ``expected``."""
@@ -196,8 +196,12 @@ class AgentIndex:
         wanted[here] = self.columns["xid"][known[here]] != rows.numbers["xid"][here]
         self._take([rows if wanted.all() else rows.only(wanted)])
 
-    def _read_accesses(self) -> None:
+    def _read_accesses(self, connection: Connection) -> None:
         accesses, early = self._touched.read(), self._early
+        if self._touched.missed:
+            node_ids, times = index_rows.access_times(connection, self.key.group_id, self.key.agent_id, archived=self.key.archived)
+            for node_id, at in zip(node_ids, times.tolist(), strict=True):
+                self.touch([node_id], at)
         # One may be of a memory that was stored after the look at the rows: the next look finds it.
         self._early = [one for one in accesses if not all(node_id in self._row_of for node_id in one.node_ids)]
         for one in (*early, *accesses):

@@ -136,6 +136,16 @@ def named_rows(connection: Connection, group: str, agent: str, model: str, node_
     return _read(connection, _NAMED, group, agent, model, ids=list(node_ids))
 
 
+def access_times(connection: Connection, group: str, agent: str, *, archived: bool) -> tuple[list[bytes], Floats]:
+    """The ids of an agent's memories, and when each was accessed last, as the database knows it. ``archived`` ones, too."""
+    with driver(connection).cursor(binary=True) as cursor:
+        found = cursor.execute(_ACCESS_TIMES, {"group": group, "agent": agent, "archived": archived}).fetchone()
+    assert found is not None  # an aggregate
+    (_, _, id_type), (_, _, time_type) = _PACKED["node_id"], _PACKED["last_accessed"]
+    node_ids, times = found
+    return np.frombuffer(node_ids or b"", id_type).tolist(), _seconds(np.frombuffer(times or b"", time_type))
+
+
 def _read(connection: Connection, query: sql.Composed, group: str, agent: str, model: str, **parameters: Any) -> IndexRows:
     with driver(connection).cursor(binary=True) as cursor:
         found = cursor.execute(query, {"group": group, "agent": agent, "model": model, **parameters}).fetchone()
@@ -208,5 +218,10 @@ _QUERY = sql.SQL(
     "{} ) n JOIN node_access a USING (node_id, group_id) ORDER BY n.node_count {} ) rows"
 )
 _ALL = _QUERY.format(sql.SQL("n.node_count > %(after)s AND (%(archived)s OR n.archived_at IS NULL)"), sql.SQL("LIMIT %(limit)s"))
+_ACCESS_TIMES = sql.SQL("""
+    SELECT string_agg(uuid_send(a.node_id), ''::bytea), string_agg(timestamptz_send(a.last_accessed), ''::bytea)
+    FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
+    WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND (%(archived)s OR n.archived_at IS NULL)
+""")
 _CHANGED = _QUERY.format(sql.SQL("n.changed_xid >= %(since)s::text::xid8"), sql.SQL(""))
 _NAMED = _QUERY.format(sql.SQL("n.node_id = ANY(%(ids)s)"), sql.SQL(""))

@@ -15,8 +15,8 @@ from redis.client import Pipeline
 from models.db import valkey_keys
 from models.db.valkey import valkey
 
-#: Entries kept for an agent: a worker that was away for longer catches up from the database.
-KEPT = 1_000
+#: Entries kept for an agent, and seconds for which each is kept: a reader that was away for longer catches up from the database.
+KEPT, KEPT_SECONDS = 1_000, 300
 #: Seconds after which an agent that nobody asks is forgotten here.
 FORGOTTEN_AFTER = 3_600
 #: A new reader looks this far back, beyond what the database may not know yet. Seconds.
@@ -37,6 +37,7 @@ def tell_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[U
     key = valkey_keys.touched(group_id, agent_id)
     entry = json.dumps({"at": at, "ids": [str(node_id) for node_id in node_ids]})
     pipe.xadd(key, {"touch": entry}, maxlen=KEPT, approximate=True)
+    pipe.xtrim(key, minid=_place(KEPT_SECONDS), approximate=True)
     pipe.expire(key, FORGOTTEN_AFTER)
 
 
@@ -62,18 +63,31 @@ class Access:
 
 
 class Cursor:
-    """One reader's place in an agent's accesses."""
+    """One reader's place in an agent's accesses.
+
+    ``missed``: it was away for so long that some may be gone which it has not read. They are in the database by now.
+    """
 
     def __init__(self, group_id: str, agent_id: str) -> None:
         self._key = valkey_keys.touched(group_id, agent_id)
-        self._place = f"{int((time.time() - LOOK_BACK) * 1000)}-0"
+        self._place = _place(LOOK_BACK)
+        self._read_at = time.monotonic()
+        self.missed = False
 
     def read(self) -> list[Access]:
         """What is new since the last call."""
         found: list[Access] = []
+        away, self._read_at = time.monotonic() - self._read_at, time.monotonic()
         news = cast("list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(self._key, min=f"({self._place}"))
         for place, fields in news:
             self._place = place.decode()
             entry = json.loads(fields[b"touch"])
             found.append(Access([bytes.fromhex(node_id.replace("-", "")) for node_id in entry["ids"]], entry["at"]))
+        # Entries bear the server's time, which may differ from a writer's by less than the look back.
+        self.missed = away > KEPT_SECONDS - LOOK_BACK or len(found) >= KEPT
         return found
+
+
+def _place(seconds: float) -> str:
+    """That of what was told so many seconds ago."""
+    return f"{int((time.time() - seconds) * 1000)}-0"

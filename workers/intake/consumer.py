@@ -145,6 +145,7 @@ def store(events: Sequence[Event], rejected: Sequence[Rejected], ready: Prepared
 
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    gc_tuning.tune_malloc()
     app.loader.import_default_modules()  # the kinds of work, so that it knows which queues to wake
     gc_tuning.tune_gc()
     sys.setswitchinterval(SWITCH_INTERVAL)

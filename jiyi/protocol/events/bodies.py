@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from jiyi.errors import InvalidEvent
 from jiyi.protocol.events.fields import NUL_ESCAPE
-from jiyi.protocol.events.types import ONE, AgentConfigured, Event, MemoryObserved, build
+from jiyi.protocol.events.types import KEEPS_NO_VALUES, ONE, AgentConfigured, Event, MemoryObserved, build
 from jiyi.protocol.wire.json_keys import Repeating, gives_each_once, keys_in, load, repeated_in, repeated_key, sentence
 from jiyi.settings import Settings, get_settings
 
@@ -19,7 +19,7 @@ from jiyi.settings import Settings, get_settings
 MANY_OPEN, MANY_CLOSE = b'{"events":[', b"]}"
 FRAME_BYTES = len(MANY_OPEN) + len(MANY_CLOSE)
 
-_MANY: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="type")]])
+_MANY: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="type")]], config=KEEPS_NO_VALUES)
 
 
 def encode(events: Sequence[Event]) -> bytes:

@@ -145,7 +145,11 @@ EVENT_TYPES = tuple(cls.model_fields["type"].default for cls in EVENT_CLASSES)
 
 Event = MemoryObserved | AgentConfigured | SessionEnded | NodeExecuted | TurnRecorded | StepRecorded | FeedbackGiven
 #: Reads and writes one event.
-ONE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
+#: pydantic keeps 16,384 short strings of the JSON that it reads, and what is erased would stay among them. Names of fields come
+#: again; ids and what was said do not.
+KEEPS_NO_VALUES = ConfigDict(cache_strings="keys")
+
+ONE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")], config=KEEPS_NO_VALUES)
 
 
 def build(event: Mapping[str, object]) -> Event:

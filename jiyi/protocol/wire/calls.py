@@ -55,7 +55,7 @@ def json_of(reply: bytes | str) -> bytes:
 
 def open_reply(reply: bytes | str) -> Any:
     """The value of a reply, or the error it carries, raised."""
-    content = from_json(reply)
+    content = from_json(reply, cache_strings="keys")
     if "value" in content:
         return content["value"]
     error = content["error"]

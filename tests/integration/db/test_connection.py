@@ -61,3 +61,10 @@ def test_whoever_asks_notices_nothing(pool: Engine) -> None:
         end([ended])
         with block() as connection:
             assert connection.execute(text("SELECT 1")).scalar_one() == 1
+
+
+def test_what_stored_json_says_is_not_kept_by_its_reader(pool: Engine) -> None:
+    with pool.connect() as connection:
+        said, again = (connection.execute(text("""SELECT '["Anna has asthma"]'::jsonb""")).scalar_one()[0] for _ in range(2))
+    assert said == again
+    assert said is not again

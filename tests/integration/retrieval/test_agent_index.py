@@ -23,8 +23,10 @@ from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.corpus import Corpus, language_code
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.relevance import hybrid
+from models.db import valkey_keys
 from models.db.connection import engine, reading, unit_of_work
 from models.db.valkey import valkey
+from models.memory import access as buffer
 from models.memory import nodes
 from models.memory.agents import AgentRecord, find_agents
 from models.memory.inbox import store
@@ -466,6 +468,30 @@ def test_a_new_index_knows_accesses_that_the_database_does_not_know_yet(group: s
     save(event)
     touches.tell(group, "klaus", [event.event_id], T0.timestamp() + 60)
     assert built_at_once(group).columns["last_accessed"].tolist() == [T0.timestamp() + 60]
+
+
+@pytest.mark.parametrize("bound", ["KEPT", "KEPT_SECONDS"])
+def test_a_reader_that_was_away_for_too_long_catches_up_from_the_database(group: str, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = made(group, "a"), made(group, "b")
+    save(old, new)
+    index = built_at_once(group)
+    buffer.touch(group, [old.event_id], T0.timestamp() + 60)
+    buffer.flush()
+    assert refreshed(index).columns["last_accessed"].tolist() == [T0.timestamp()] * 2  # what was told is gone; nobody was away, though
+    touches.tell(group, "klaus", [new.event_id], T0.timestamp() + 120)
+    monkeypatch.setattr(touches, bound, 1 if bound == "KEPT" else touches.LOOK_BACK - 1)
+    assert refreshed(index).columns["last_accessed"].tolist() == [T0.timestamp() + 60, T0.timestamp() + 120]
+
+
+def test_what_was_told_of_an_agent_is_kept_for_a_number_of_accesses_and_for_a_time(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = valkey_keys.touched(group, "klaus")
+    for _ in range(3 * touches.KEPT):
+        touches.tell(group, "klaus", [UUID(int=1)] * 30, T0.timestamp())
+    assert touches.KEPT <= valkey().xlen(key) <= touches.KEPT + 100  # Valkey drops whole blocks, of up to a hundred
+    assert 0 < valkey().ttl(key) <= touches.FORGOTTEN_AFTER
+    monkeypatch.setattr(touches, "KEPT_SECONDS", 0)
+    touches.tell(group, "klaus", [UUID(int=1)] * 30, T0.timestamp())
+    assert valkey().xlen(key) < 100
 
 
 def test_accesses_of_another_agent_or_group_or_of_unknown_memories_change_nothing(group: str) -> None:

@@ -511,3 +511,15 @@ def test_retention_needs_the_whole_triple_it_compares(missing: str) -> None:
     assert wire.build(observed(**triple, retention=5)).payload.retention == 5
     with pytest.raises(InvalidEvent, match="retention compares"):
         wire.build(observed(**{**triple, missing: ""}, retention=5))
+
+
+# Memory
+
+
+@pytest.mark.parametrize("events", [1, 2])
+def test_what_an_event_says_is_not_kept_by_the_reader_of_json(events: int) -> None:
+    body = wire.encode([wire.build(observed(description="Anna has asthma")) for _ in range(events)])
+    said, again = (wire.decode(body).events[0] for _ in range(2))
+    assert isinstance(said, wire.MemoryObserved) and isinstance(again, wire.MemoryObserved)
+    assert said.payload.description == again.payload.description
+    assert said.payload.description is not again.payload.description

@@ -1,0 +1,32 @@
+"""bench.storm: which faults strike together, and what several goes add up to."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+from bench.storm import SUMMED, in_all, several
+
+FAULTS = ["kill web", "pause web", "stop web", "kill beat", "pause beat", "Valkey full"]
+
+
+def test_faults_that_strike_together_are_of_different_targets() -> None:
+    for seed in range(50):
+        struck = several(Random(seed), FAULTS, 4)
+        assert struck and set(struck) <= set(FAULTS)
+        assert len({fault.partition(" ")[2] for fault in struck}) == len(struck)
+        assert len(several(Random(seed), FAULTS, 1)) == 1
+    assert several(Random(7), FAULTS[:1], 4) == FAULTS[:1]
+
+
+def test_one_at_a_time_is_the_same_storm_as_ever() -> None:
+    chosen, single = Random(7), Random(7)
+    assert [several(single, FAULTS, 1) for _ in range(50)] == [[chosen.choice(FAULTS)] for _ in range(50)]
+
+
+def test_goes_add_up_and_one_that_ended_early_hides_nothing() -> None:
+    good = {**dict.fromkeys(SUMMED, 0), "faults": 80, "events": 9_000, "gave_up": []}
+    wrong = {**good, "different": 2}
+    early = {**dict.fromkeys(SUMMED, -1), "gave_up": ["a process"]}
+    told = in_all("\n".join(map(json.dumps, [good, wrong, early])) + "\n")
+    assert told == {"goes": 3, "faults": 160, "events": 18_000, "lost": 0, "doubled": 0, "different": 2, "deaf": 0, "gave_up": 1}
