@@ -24,6 +24,8 @@ PROGRAM = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
 START_SECONDS, STOP_SECONDS, POLL_SECONDS = 20, 10, 0.05
 #: Sessions of PostgreSQL for all clients together: fewer than the tests have connections, so that they are really shared.
 POOL = 12
+#: Longer than a busy machine keeps all of them.
+PATIENCE_SECONDS = 120
 #: For tests of what no connection has that goes through a PgBouncer that pools transactions.
 own_sessions = pytest.mark.skipif(
     "PGBOUNCER" in os.environ, reason="is about sessions of a connection's own; PgBouncer gives each transaction any session"
@@ -40,6 +42,7 @@ auth_type = any
 pool_mode = transaction
 default_pool_size = {pool}
 max_client_conn = 1000
+query_wait_timeout = {patience}
 ignore_startup_parameters = extra_float_digits
 logfile = {log}
 """
@@ -51,8 +54,10 @@ def why_absent() -> str:
 
 
 @contextmanager
-def in_front_of(database_url: str) -> Iterator[str]:
+def in_front_of(database_url: str, pool: int = POOL, patience: int = PATIENCE_SECONDS) -> Iterator[str]:
     """The address of a PgBouncer in front of a database, until the end of the block.
+
+    ``pool`` sessions for all; who finds none free is told so after ``patience`` seconds.
 
     Raises:
         RuntimeError: it does not start; with its log.
@@ -64,7 +69,9 @@ def in_front_of(database_url: str) -> Iterator[str]:
         folder.chmod(0o777)  # it may run as another user than we do
         log = folder / "log"
         known = {key: str(behind.get(key) or default) for key, default in (("host", ""), ("port", "5432"), ("user", "jiyi"))}
-        (folder / "ini").write_text(CONFIGURATION.format(name=behind["dbname"], **known, listen=listen, pool=POOL, log=log))
+        (folder / "ini").write_text(
+            CONFIGURATION.format(name=behind["dbname"], **known, listen=listen, pool=pool, patience=patience, log=log)
+        )
         process = subprocess.Popen([PROGRAM, folder / "ini"], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, **_user(known["host"]))
         try:
             address = f"postgresql://{known['user']}@127.0.0.1:{listen}/{behind['dbname']}"

@@ -37,9 +37,8 @@ ORDINARY_PRIOR = 5
 MOST_WORDS = 30
 #: Seconds: what is said within one conversation adds to each other rather than that it replaces the other.
 APART = 1_800.0
-
-
-_QUESTION = re.compile(r"[^.!?。！？\n]{0,300}[?？]")
+#: From where a sentence begins, and no character of it is tried twice.
+_QUESTION = re.compile(r"(?<![^.!?。！？\n])[^.!?。！？\n]*+[?？]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,11 @@ OF_DATABASE: dict[State, str] = {
     "starting": "is starting, or recovering from a crash: it answers in a moment",
     "full": "has no memory left",
     "disk_full": "cannot write to its disk: nothing is stored until there is room on it",
-    "exhausted": "has no connection left: raise its max_connections, or run fewer processes",
+    "exhausted": "has no connection left: raise its max_connections (PgBouncer's default_pool_size), or run fewer processes",
     "read_only": "takes no writes: point JIYI_DATABASE_URL to the primary",
 }
+#: What PgBouncer says to who has waited for one of its sessions; its code is that of any breach of the protocol.
+PGBOUNCER_FULL = "query_wait_timeout"
 #: A statement that took too long, or was ended by hand: the server is there.
 _CANCELLED = "57014"
 
@@ -37,6 +39,8 @@ def state_of_database(error: BaseException) -> State | None:
         error = error.orig
     if not isinstance(error, psycopg.Error) or error.sqlstate == _CANCELLED:
         return "away" if invalidated else None
+    if PGBOUNCER_FULL in str(error):
+        return "exhausted"
     if error.sqlstate is not None:
         return _CODES.get(error.sqlstate) or _CLASSES.get(error.sqlstate[:2]) or ("away" if invalidated else None)
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):

@@ -8,8 +8,10 @@ from uuid import uuid4
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from models.db.connection import driver, engine, is_pooled, reading, session_engine, unit_of_work
+from models.db.outages import state_of_database
 from models.db.roles import ROLE
 from models.db.scope import Scope, for_groups, within
 from models.queue import pending_work
@@ -92,6 +94,21 @@ def test_what_is_done_alone_is_done_alone_through_a_real_one() -> None:
     with pending_work.alone("test"), Threads(1) as pool:
         assert pool.submit(_gets_it).result(10) is False
     assert _gets_it()
+
+
+def test_who_finds_no_session_free_is_told_so(database: Stack) -> None:
+    if reason := pgbouncer.why_absent():
+        pytest.skip(reason)
+    own = database.urls.database_url
+    with (
+        pgbouncer.in_front_of(own, pool=1, patience=1) as address,
+        ephemeral.environment(database_url=address, database_direct_url=own),
+        unit_of_work() as first,
+    ):
+        assert first.execute(text("SELECT 1")).scalar_one() == 1
+        with pytest.raises(DBAPIError) as told, unit_of_work():
+            pass
+        assert state_of_database(told.value) == "exhausted"
 
 
 def _gets_it() -> bool:
