@@ -22,8 +22,8 @@ import numpy as np
 from jiyi.errors import InvalidEvent, InvalidRequest
 from jiyi.memory.stanford_nodes import what_fits
 from jiyi.protocol import events as wire
-from jiyi.protocol.event_content import digest
 from jiyi.protocol.events import Event
+from jiyi.protocol.events.content import digest
 
 #: What the original embedded with.
 ORIGINAL_MODEL = "text-embedding-ada-002"

@@ -20,7 +20,7 @@ from jiyi.protocol.conversations.commands import GREP_SECONDS, Level, MemoryEntr
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.digests import content_digest
 from jiyi.text.words import keywords_ranked
-from models.memory.inbox import Stored, store
+from models.memory.ingestion.inbox import Stored, store
 from models.memory.tables import MemoryNode
 
 #: Tokens of what is made of a deeper level where one is missing; keywords of an abstract.

@@ -14,7 +14,7 @@ from jiyi.conversations.injection.choosing import Candidate
 from jiyi.conversations.types import Kind
 from models.growth.artifacts.growing import AGGREGATE
 from models.growth.tracking import tallies
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName
 
 #: Injections of an agent that are kept, the newest.
 KEPT = 200

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 
 from jiyi.conversations.stored.windows import Waiting, due_at
 from jiyi.settings import get_settings
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName
 
 #: Owed by an agent with turns that were not looked through.
 EXTRACT = "extract"

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from jiyi.protocol.integrations.items import Item, ItemReference, ItemWrite, ListNamespaces
-from models.memory.agents import make_groups
+from models.memory.agents.agents import make_groups
 
 
 def put(connection: Connection, group_id: str, items: Sequence[ItemWrite]) -> list[UUID]:

@@ -18,8 +18,8 @@ from sqlalchemy import Connection, text
 
 from jiyi.protocol.wire.vectors import Float32
 from models.items import searching
-from models.memory import nodes
-from models.memory.nodes import TextToEmbed
+from models.memory.nodes import nodes
+from models.memory.nodes.nodes import TextToEmbed
 from models.stores import vectors
 from models.tiers import knowledge
 

@@ -13,9 +13,9 @@ from jiyi.providers.embedders.choice import chosen
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import within
-from models.memory import nodes
-from models.memory.inbox import EMBED
-from models.memory.nodes import TextToEmbed
+from models.memory.ingestion.inbox import EMBED
+from models.memory.nodes import nodes
+from models.memory.nodes.nodes import TextToEmbed
 from models.operations import embedding_models
 from models.queue import news
 from tasks.framework.work import Batch, work_task

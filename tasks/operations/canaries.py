@@ -21,7 +21,7 @@ def canary(_task: Any, queue: str, sent_at: float | None = None) -> None:
 
 
 def beat_schedule() -> dict[str, dict[str, object]]:
-    """What beat sends, if it is due (``workers.beat``)."""
+    """What beat sends, if it is due (``workers.celery.beat``)."""
     return {
         f"{canaries.TASK} {queue}": {
             "task": canaries.TASK,

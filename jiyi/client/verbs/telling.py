@@ -17,9 +17,9 @@ from jiyi.conversations.types import Role
 from jiyi.errors import EventRejected, IdReused, join_problems
 from jiyi.memory.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
 from jiyi.protocol import events as wire
-from jiyi.protocol.event_content import digests_of
-from jiyi.protocol.event_states import EventState
 from jiyi.protocol.events import Event
+from jiyi.protocol.events.content import digests_of
+from jiyi.protocol.events.states import EventState
 from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
 
 #: Ids in one question about states.

@@ -8,7 +8,7 @@ from jiyi.conversations.stored.experiences import StoredExperience
 from jiyi.growth.skills.patterns import Lived
 from jiyi.growth.trajectories.compress import Trajectory
 from jiyi.growth.workflows.compose import Ran
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName
 
 #: Kinds of work, owed by an agent: its experiences, or its trajectories, have changed.
 AGGREGATE, COMPOSE = "aggregate", "compose"

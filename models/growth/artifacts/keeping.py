@@ -16,7 +16,7 @@ from jiyi.growth.feedback.evolution import EvolutionEvent, EvolutionKind
 from jiyi.growth.skills.deciding import Decided, next_status
 from jiyi.growth.skills.types import ArtifactKind, GateReport, Pattern, SkillCandidate, Status
 from models.growth.artifacts import evolution
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName
 
 #: Who does what nobody asked for by name, in the audit log.
 GROWTH = "growth"

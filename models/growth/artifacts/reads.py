@@ -8,7 +8,7 @@ from sqlalchemy import Connection, text
 
 from jiyi.growth.skills.types import ArtifactKind, Status
 from jiyi.protocol.growth.artifacts import ArtifactState, PatternState, PendingHint, TrustState, VoteState
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName
 
 
 def artifact(

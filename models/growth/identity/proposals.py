@@ -14,7 +14,7 @@ from jiyi.protocol.growth.identity import IdentityFile, IdentityProposal, ListPr
 from models.db.rows import fetch, fetch_one
 from models.growth.identity import versions
 from models.growth.tracking import tallies
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName
 
 
 def add(

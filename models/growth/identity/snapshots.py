@@ -11,7 +11,7 @@ from uuid6 import uuid7
 from jiyi.protocol.growth.identity import Snapshot
 from models.db.rows import fetch, fetch_one
 from models.growth.identity import versions
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName
 
 
 def take(connection: Connection, name: AgentName, called: str, author: str) -> Snapshot:

@@ -11,7 +11,7 @@ from jiyi.protocol.growth.identity import FileState, IdentityFile, VersionBrief
 from jiyi.settings import get_settings
 from models.db.rows import fetch, fetch_one
 from models.growth.tracking import tallies
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName
 
 
 def current(connection: Connection, name: AgentName, file: File) -> IdentityFile:

@@ -15,7 +15,7 @@ from jiyi.protocol.growth.pains import PainPoint
 from jiyi.settings import get_settings
 from models.db.rows import fetch, fetch_one
 from models.growth.tracking import tallies
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName
 
 
 class Told(BaseModel):

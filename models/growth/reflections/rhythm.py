@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 from jiyi.growth.reflections.due import Rhythm, SelfTrigger, due, due_at
 from jiyi.protocol.growth.reflections import SelfSettings, SelfState
 from jiyi.settings import get_settings
-from models.memory.agents import AgentName, AgentRow
+from models.memory.agents.agents import AgentName, AgentRow
 from models.queue import pending_work
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT

@@ -15,8 +15,8 @@ from jiyi.cli.retrieval import focal_table
 from jiyi.client.client import chunks
 from jiyi.polling import poll
 from jiyi.protocol.reflection import NewThought
-from workers.debate import debate
-from workers.helper import help_out
+from workers.demo.debate import debate
+from workers.demo.helper import help_out
 from workers.migrate import CHECKOUT
 
 DIARY = CHECKOUT / "examples" / "diary" / "events.jsonl"

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from models.memory.inbox import APPRAISE, STRENGTHEN
+from models.memory.ingestion.inbox import APPRAISE, STRENGTHEN
 
 #: Agents whose drift a summary names.
 MAX_SHOWN = 100
