@@ -6,14 +6,15 @@ from datetime import datetime
 from uuid import UUID
 
 from pydantic import BaseModel
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, select, text
 from uuid6 import uuid7
 
 from jiyi.growth.pains.merging import most_alike
 from jiyi.growth.pains.types import FoundPain, Severity, confidence_of, graver
 from jiyi.protocol.growth.pains import PainPoint
 from jiyi.settings import get_settings
-from models.db.rows import fetch, fetch_one
+from models.db.rows import columns, fetch, fetch_one
+from models.growth.pains import tables
 from models.growth.tracking import tallies
 from models.memory.agents.agents import AgentName
 
@@ -89,11 +90,11 @@ def _whose(name: AgentName) -> dict[str, str]:
     return {"group": name[0], "agent": name[1]}
 
 
-_COLUMNS = ", ".join(PainPoint.model_fields)
-_ONE = text(f"SELECT {_COLUMNS} FROM pain_points WHERE group_id = :group AND pain_id = :pain")  # noqa: S608 – our own names; values are parameters
-_LATEST = text(f"""
-    SELECT {_COLUMNS} FROM pain_points WHERE group_id = :group AND agent_id = :agent ORDER BY last_seen DESC, pain_id DESC LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
+_P = tables.PainPoint
+_SHOWN = select(*columns(PainPoint, _P))
+_ONE = _SHOWN.where(_P.group_id == bindparam("group"), _P.pain_id == bindparam("pain"))
+_OF_AGENT = _SHOWN.where(_P.group_id == bindparam("group"), _P.agent_id == bindparam("agent"))
+_LATEST = _OF_AGENT.order_by(_P.last_seen.desc(), _P.pain_id.desc()).limit(bindparam("limit"))
 _QUOTES = text("""
     SELECT e.source_id, e.quote, e.said_at, e.session_id, p.user_id FROM pain_evidence e JOIN pain_points p USING (group_id, pain_id)
     WHERE e.group_id = :group AND e.pain_id = :pain ORDER BY e.said_at DESC, e.source_id DESC LIMIT :limit
