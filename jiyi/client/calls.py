@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from jiyi.client.transports import AsyncTransport, Transport
 from jiyi.client.verbs.steps import Call, Steps, run, run_async
-from jiyi.errors import InvalidRequest, problems_of
+from jiyi.errors import InvalidRequest, problems_of, unknown
 from jiyi.protocol.queries import CHANGES, QUEUE
 from jiyi.settings import Settings
 
@@ -91,7 +91,7 @@ class Namespace(Generic[W]):
     def _command(self, commands: Commands, name: str, timeout: float | None, fields: Mapping[str, Any]) -> Steps[BaseModel]:
         """The result of one of a catalogue's commands. Raises :class:`InvalidRequest` if it has none of that name."""
         if name not in commands:
-            raise InvalidRequest([f"name: no command {name!r}"])
+            raise InvalidRequest([f"name: {unknown(name, commands, 'command')}"])
         request, result, queue = commands[name]
         return self._act(name, checked(request, **fields), result, timeout, queue=queue)
 

@@ -19,12 +19,10 @@ from jiyi.protocol.integrations.items import Item, SearchItems
 from jiyi.protocol.wire.vectors import Float32
 from models.items.storing import COLUMNS, IN_FORCE, item_of
 from models.items.tables import ItemRow, ItemTextRow
+from models.operations.embedding_models import TextWithoutVector
 
 #: The kind of work that items without vectors of the active model owe.
 EMBED_VALUES = "embed_values"
-
-#: (item, number), and the text at that place.
-Owed = tuple[tuple[UUID, int], str]
 
 
 def search(
@@ -44,25 +42,24 @@ def search(
     return [(row.item_id, item_of(row, row.score)) for row in connection.execute(page, {"query": query})]
 
 
-def without_vectors(connection: Connection, group_id: str, asked: SearchItems, model: str, limit: int) -> list[Owed]:
+def without_vectors(connection: Connection, group_id: str, asked: SearchItems, model: str, limit: int) -> list[TextWithoutVector]:
     """Texts of the items looked through that have no vector of this model."""
     texts = select(_T.item_id, _T.number, _T.content).join_from(_T, _I, _I.item_id == _T.item_id)
     missing = texts.where(*_conditions(group_id, asked), _T.embedding_model.is_distinct_from(model))
     rows = connection.execute(missing.order_by(_T.item_id, _T.number).limit(limit))
-    return [((row.item_id, row.number), row.content) for row in rows]
+    return [TextWithoutVector(row.item_id, row.content, row.number) for row in rows]
 
 
-def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[Owed]:
+def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[TextWithoutVector]:
     """Texts of these items that have no vector of this model."""
     rows = connection.execute(_TO_EMBED, {"ids": list(ids), "model": model})
-    return [((row.item_id, row.number), row.content) for row in rows]
+    return [TextWithoutVector(row.item_id, row.content, row.number) for row in rows]
 
 
-def fill(connection: Connection, vectors: Sequence[tuple[Owed, Float32]], model: str) -> None:
+def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Float32]], model: str) -> None:
     """Store vectors. A text that has changed meanwhile keeps owing its own."""
     rows = [
-        {"id": item_id, "number": number, "content": content, "vector": vector, "model": model}
-        for ((item_id, number), content), vector in vectors
+        {"id": one.subject_id, "number": one.number, "content": one.content, "vector": vector, "model": model} for one, vector in vectors
     ]
     if rows:
         connection.execute(_FILL, rows)

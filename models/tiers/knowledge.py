@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, Double, Text, bindparam, cast, func, literal_column, or_, select, text, type_coerce
+from sqlalchemy import ColumnElement, Connection, Double, Text, bindparam, cast, func, or_, select, text, type_coerce
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import NullType
 
@@ -18,6 +18,7 @@ from jiyi.protocol.tiers.query import Item, MemoryQuestion
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.tokens import tokens
 from models.db.conditions import equal_if_given
+from models.operations.embedding_models import TextWithoutVector
 from models.tiers.tables import KnowledgeRow
 
 #: The kind of work that knowledge without a vector of the active model owes.
@@ -59,15 +60,15 @@ def by_words(connection: Connection, group_id: str, question: MemoryQuestion, mo
     return sorted(found, key=lambda item: -item.score), without
 
 
-def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[tuple[UUID, str]]:
+def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[TextWithoutVector]:
     """Those in force that have no vector of this model, with their texts."""
     rows = connection.execute(_TO_EMBED, {"ids": list(ids), "model": model})
-    return [(row.knowledge_id, row.content) for row in rows]
+    return [TextWithoutVector(row.knowledge_id, row.content) for row in rows]
 
 
-def fill(connection: Connection, vectors: Sequence[tuple[UUID, str, Float32]], model: str) -> None:
-    """(id, text, vector) each. A piece whose text has changed meanwhile keeps owing its vector to whoever changed it."""
-    rows = [{"id": one, "content": content, "vector": vector, "model": model} for one, content, vector in vectors]
+def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Float32]], model: str) -> None:
+    """Store vectors. A piece whose text has changed meanwhile keeps owing its vector to whoever changed it."""
+    rows = [{"id": one.subject_id, "content": one.content, "vector": vector, "model": model} for one, vector in vectors]
     if rows:
         connection.execute(_FILL, rows)
 
@@ -105,8 +106,7 @@ def _item(row: Any, score: float, similarity: float | None) -> Item:
 
 _K = KnowledgeRow
 _SHOWN = (_K.knowledge_id, _K.agent_id, _K.session_id, _K.kind, _K.content, _K.source_metadata.label("metadata"), _K.promoted_at)
-#: As the index on it has it.
-_TERMS = func.string_to_array(_K.tokens, literal_column("' '"))
+_TERMS = func.string_to_array(_K.tokens, " ")
 _TO_EMBED = text("""
     SELECT knowledge_id, content FROM knowledge
     WHERE knowledge_id = ANY(:ids) AND demoted_at IS NULL AND embedding_model IS DISTINCT FROM :model

@@ -8,34 +8,25 @@ from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.items import actions, searching
-from models.items.searching import EMBED_VALUES, Owed
+from models.items.searching import EMBED_VALUES
 from models.operations import embedding_models
+from tasks.framework.embedding import embed_now, embed_owed, in_use
 from tasks.framework.rpc import implements
 from tasks.framework.work import Batch, work_task
-from tasks.memory.embedding import in_use
 
+#: Texts that are embedded at once.
+BATCH = get_settings().embed_batch
 #: Rounds of embedding that one search waits for: beyond that it finds what has been embedded so far.
 MOST_ROUNDS = 8
 
 
-@work_task(EMBED_VALUES, queue="embedding", batch=get_settings().embed_batch, time_limit=90)
+@work_task(EMBED_VALUES, queue="embedding", batch=BATCH, time_limit=90)
 def embed_values(batch: Batch) -> None:
     """Embed the texts of items that have no vector of the model in use.
 
     Safe to repeat because a text that has its vector is passed over, and one that has changed meanwhile is embedded again.
     """
-    with unit_of_work() as connection:
-        engine, spec = in_use(connection)
-        wanted = searching.to_embed(connection, batch.subject_ids, engine.model)
-    made = engine.passages([content for _, content in wanted]) if wanted else None
-    with batch.finish() as (connection, owed):
-        if made is None:
-            return
-        embedding_models.hold(connection, engine.model, spec, made.shape[1])
-        mine = set(owed)
-        vectors = zip(wanted, made, strict=True)
-        searching.fill(connection, [(one, vector) for one, vector in vectors if one[0][0] in mine], engine.model)
-        batch.again.extend({place[0] for place, _ in searching.to_embed(connection, owed, engine.model)})
+    embed_owed(batch, searching)
 
 
 @implements(actions.search_items)
@@ -60,12 +51,5 @@ def search(actor: Actor, request: SearchItems) -> ItemRows:
 def _complete(group_id: str, request: SearchItems) -> None:
     """See to the vectors that the items looked through still owe: whoever stores and then searches finds what they stored."""
     for _ in range(MOST_ROUNDS):
-        with unit_of_work() as connection:
-            engine, spec = in_use(connection)
-            wanted: list[Owed] = searching.without_vectors(connection, group_id, request, engine.model, get_settings().embed_batch)
-        if not wanted:
+        if not embed_now(searching, lambda connection, model: searching.without_vectors(connection, group_id, request, model, BATCH)):
             return
-        made = engine.passages([content for _, content in wanted])
-        with unit_of_work() as connection:
-            embedding_models.hold(connection, engine.model, spec, made.shape[1])
-            searching.fill(connection, list(zip(wanted, made, strict=True)), engine.model)

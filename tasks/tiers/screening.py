@@ -34,10 +34,10 @@ from models.tiers import query as memory
 from models.tiers.quarantine import Output
 from models.tiers.working import Entry
 from tasks.framework.answering import answers
+from tasks.framework.embedding import in_use
 from tasks.framework.jobs import Run, job
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
-from tasks.memory.embedding import in_use
 
 #: The kind of work of an entry that the LLM is to be asked about (CN-25).
 CONSISTENCY = "consistency"
