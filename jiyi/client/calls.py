@@ -14,6 +14,7 @@ from jiyi.client.transports import AsyncTransport, Transport
 from jiyi.client.verbs.steps import Call, Steps, run, run_async
 from jiyi.errors import InvalidRequest, problems_of, unknown
 from jiyi.protocol.queries import CHANGES, QUEUE
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import Settings
 
 M = TypeVar("M", bound=BaseModel)
@@ -130,7 +131,7 @@ def checked(model: type[M], **fields: Any) -> M:
         raise InvalidRequest(problems_of(error, model)) from None
 
 
-def _body(group: str, request: BaseModel) -> dict[str, object]:
+def _body(group: str, request: BaseModel) -> JsonObject:
     return {"group_id": group, **request.model_dump(mode="json", exclude_none=True)}
 
 

@@ -150,7 +150,7 @@ def _parts(uri: MemoryUri) -> tuple[str, ...]:
     return (uri.agent_id, *([] if uri.kind is None else [uri.kind]), *uri.path)
 
 
-def _place(group_id: str, uri: str) -> dict[str, object]:
+def _place(group_id: str, uri: str) -> dict[str, str | bool]:
     """What an address and all below it are found by; the agent is always named (ZC-26)."""
     place = parse_uri(uri)
     exact = uri_of(*_parts(place))

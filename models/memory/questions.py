@@ -12,6 +12,7 @@ from jiyi.protocol.events.states import EventState, EventStatesQuery
 from jiyi.protocol.memory import AgentsQuery, ExportQuery, KeywordsQuery, MemoryDetail, MemoryRow, NodesQuery, RelatedQuery
 from jiyi.protocol.queries import QUEUE, Page
 from jiyi.protocol.recall import ListMemories, MemoryRequest, MemoryRows, RecalledContext, RecallRequest
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.protocol.wire.vectors import to_bytes, to_text
 from models.db.actions import Context, action, by_worker
 from models.memory import events, reads, search
@@ -119,7 +120,7 @@ def _page(rows: Sequence[BaseModel], limit: int, cursor: str) -> Page:
     return Page(rows=_dicts(rows), next=getattr(rows[-1], cursor) if len(rows) == limit else None)
 
 
-def _dicts(rows: Sequence[BaseModel]) -> list[dict[str, object]]:
+def _dicts(rows: Sequence[BaseModel]) -> list[JsonObject]:
     return [row.model_dump() for row in rows]
 
 

@@ -134,7 +134,7 @@ def fold(connection: Connection, model: str, limit: int) -> int:
     return len(ids)
 
 
-def _stale(move: Reembedding) -> dict[str, object]:
+def _stale(move: Reembedding) -> dict[str, str | bool]:
     return {"model": move.model, "replaces": move.replaces, "everything": move.everything}
 
 

@@ -121,7 +121,7 @@ def item_of(connection: Connection, row: Row[Any], *, whole: bool = True, vector
     )
 
 
-def _of(store: KeptStore) -> dict[str, object]:
+def _of(store: KeptStore) -> dict[str, str | UUID]:
     return {"group": store.group_id, "store": store.store_id}
 
 

@@ -64,7 +64,7 @@ def counts(connection: Connection, group_id: str, wanted: KnowledgeFilter | None
     return {layer: found.get(layer, 0) for layer in LAYERS}
 
 
-def _sources(group_id: str, now: datetime | None) -> dict[str, object]:
+def _sources(group_id: str, now: datetime | None) -> dict[str, str | datetime]:
     return {"group": group_id, "now": now or datetime.now(UTC)}
 
 

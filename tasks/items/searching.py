@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlalchemy import Connection
+
 from jiyi.protocol.integrations.items import ItemRows, SearchItems
 from jiyi.providers.embedders.cache import query_vector
 from jiyi.settings import get_settings
@@ -10,17 +12,16 @@ from models.db.connection import unit_of_work
 from models.items import actions, searching
 from models.items.searching import EMBED_VALUES
 from models.operations import embedding_models
+from models.operations.embedding_models import TextWithoutVector
 from tasks.framework.embedding import embed_now, embed_owed, in_use
 from tasks.framework.rpc import implements
 from tasks.framework.work import Batch, work_task
 
-#: Texts that are embedded at once.
-BATCH = get_settings().embed_batch
 #: Rounds of embedding that one search waits for: beyond that it finds what has been embedded so far.
 MOST_ROUNDS = 8
 
 
-@work_task(EMBED_VALUES, queue="embedding", batch=BATCH, time_limit=90)
+@work_task(EMBED_VALUES, queue="embedding", batch=get_settings().embed_batch, time_limit=90)
 def embed_values(batch: Batch) -> None:
     """Embed the texts of items that have no vector of the model in use.
 
@@ -50,6 +51,10 @@ def search(actor: Actor, request: SearchItems) -> ItemRows:
 
 def _complete(group_id: str, request: SearchItems) -> None:
     """See to the vectors that the items looked through still owe: whoever stores and then searches finds what they stored."""
+
+    def missing(connection: Connection, model: str) -> list[TextWithoutVector]:
+        return searching.without_vectors(connection, group_id, request, model, get_settings().embed_batch)
+
     for _ in range(MOST_ROUNDS):
-        if not embed_now(searching, lambda connection, model: searching.without_vectors(connection, group_id, request, model, BATCH)):
+        if not embed_now(searching, missing):
             return

@@ -112,21 +112,25 @@ _TEXTS = {
         ("knowledge_history", "history_id", "knowledge_id", "before, after"),
     )
 }
-_DERIVED = """
+_NOTE_RESTING = text("""
+    INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)
+    SELECT DISTINCT :erasure, k.knowledge_id, k.group_id, coalesce(k.agent_id, '')
     FROM knowledge k CROSS JOIN LATERAL (
         SELECT jsonb_array_elements_text(CASE jsonb_typeof(k.metadata -> 'entry_ids') WHEN 'array'
             THEN k.metadata -> 'entry_ids' ELSE '[]' END) AS id
         UNION ALL SELECT k.metadata ->> 'edited_from'
     ) AS source
-"""
-_NOTE_RESTING = text(f"""
-    INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)
-    SELECT DISTINCT :erasure, k.knowledge_id, k.group_id, coalesce(k.agent_id, '') {_DERIVED}
-        JOIN erasing_ids n ON n.erasure_id = :erasure AND n.subject_id::text = source.id
+    JOIN erasing_ids n ON n.erasure_id = :erasure AND n.subject_id::text = source.id
     WHERE k.group_id = :group ON CONFLICT DO NOTHING
 """)
-_RESTING_ON = text(f"""
-    SELECT DISTINCT k.knowledge_id {_DERIVED} WHERE k.group_id = :group AND source.id = ANY(CAST(:ids AS text[]))
+_RESTING_ON = text("""
+    SELECT DISTINCT k.knowledge_id
+    FROM knowledge k CROSS JOIN LATERAL (
+        SELECT jsonb_array_elements_text(CASE jsonb_typeof(k.metadata -> 'entry_ids') WHEN 'array'
+            THEN k.metadata -> 'entry_ids' ELSE '[]' END) AS id
+        UNION ALL SELECT k.metadata ->> 'edited_from'
+    ) AS source
+    WHERE k.group_id = :group AND source.id = ANY(CAST(:ids AS text[]))
 """)
 _DELETE = {
     "knowledge_history": text("DELETE FROM knowledge_history WHERE group_id = :group AND knowledge_id = ANY(:ids)"),

@@ -12,7 +12,7 @@ from jiyi.settings import get_settings
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.identity.tables import IdentityVersion
 from models.growth.tracking import tallies
-from models.memory.agents.agents import AgentName
+from models.memory.agents.agents import AgentName, bind_name
 
 
 def current(connection: Connection, name: AgentName, file: File) -> IdentityFile:
@@ -59,8 +59,8 @@ def write(
     return current(connection, name, file)
 
 
-def _of(name: AgentName, file: File) -> dict[str, object]:
-    return {"group": name[0], "agent": name[1], "file": file}
+def _of(name: AgentName, file: File) -> dict[str, str]:
+    return {**bind_name(name), "file": file}
 
 
 _V = IdentityVersion

@@ -16,7 +16,7 @@ from jiyi.settings import get_settings
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.pains import tables
 from models.growth.tracking import tallies
-from models.memory.agents.agents import AgentName
+from models.memory.agents.agents import AgentName, bind_name
 
 
 class Told(BaseModel):
@@ -41,13 +41,13 @@ def merge(connection: Connection, name: AgentName, found: FoundPain, told: Told)
     if place is None:
         pain_id: UUID = uuid7()
         fields = {"id": pain_id, "user": user, "at": told.said_at, **found.model_dump(include={"summary", "category", "severity"})}
-        connection.execute(_NEW, _whose(name) | fields)
+        connection.execute(_NEW, bind_name(name) | fields)
         tallies.note(connection, name, "pain", grown=1)
         severity = found.severity
     else:
         pain_id, severity = known[place].pain_id, graver(known[place].severity, found.severity)
     evidence = {"pain": pain_id, "source": told.source_id, "session": told.session_id, "quote": told.quote, "at": told.said_at}
-    if connection.execute(_EVIDENCE, _whose(name) | evidence).rowcount:
+    if connection.execute(_EVIDENCE, bind_name(name) | evidence).rowcount:
         _count(connection, name, pain_id, severity)
     changed = find(connection, name[0], pain_id)
     assert changed is not None  # it is locked by its agent
@@ -62,14 +62,14 @@ def recount(connection: Connection, name: AgentName, pain_id: UUID) -> None:
 
 
 def _count(connection: Connection, name: AgentName, pain_id: UUID, severity: Severity) -> None:
-    turns = connection.execute(_TURNS, _whose(name) | {"pain": pain_id}).scalar_one()
+    turns = connection.execute(_TURNS, bind_name(name) | {"pain": pain_id}).scalar_one()
     confidence = confidence_of(turns, get_settings().pain_confidence_step)
-    connection.execute(_COUNT, _whose(name) | {"pain": pain_id, "turns": turns, "confidence": confidence, "severity": severity})
+    connection.execute(_COUNT, bind_name(name) | {"pain": pain_id, "turns": turns, "confidence": confidence, "severity": severity})
 
 
 def set_status(connection: Connection, name: AgentName, pain_id: UUID, status: str) -> None:
     """Change the status; from the moment it is ``solved`` its evidence counts anew."""
-    connection.execute(_STATUS, _whose(name) | {"pain": pain_id, "status": status})
+    connection.execute(_STATUS, bind_name(name) | {"pain": pain_id, "status": status})
 
 
 def find(connection: Connection, group_id: str, pain_id: UUID) -> PainPoint | None:
@@ -78,16 +78,12 @@ def find(connection: Connection, group_id: str, pain_id: UUID) -> PainPoint | No
 
 def latest(connection: Connection, name: AgentName, limit: int) -> list[PainPoint]:
     """The agent's pain points, those felt last first."""
-    return fetch(connection, PainPoint, _LATEST, **_whose(name), limit=limit)
+    return fetch(connection, PainPoint, _LATEST, **bind_name(name), limit=limit)
 
 
 def quotes(connection: Connection, group_id: str, pain_id: UUID, limit: int) -> list[Told]:
     """What was told of it, the newest first."""
     return fetch(connection, Told, _QUOTES, group=group_id, pain=pain_id, limit=limit)
-
-
-def _whose(name: AgentName) -> dict[str, str]:
-    return {"group": name[0], "agent": name[1]}
 
 
 _P = tables.PainPoint

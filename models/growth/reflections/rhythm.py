@@ -16,7 +16,7 @@ from jiyi.protocol.growth.reflections import SelfSettings, SelfState
 from jiyi.settings import get_settings
 from models.db.base import Timestamp
 from models.growth.reflections.tables import SelfReflection
-from models.memory.agents.agents import AgentName, AgentRow
+from models.memory.agents.agents import AgentName, AgentRow, bind_name
 from models.memory.tables import Agent, MemoryNode
 from models.queue import pending_work
 from models.queue.tables import PendingWork
@@ -40,12 +40,12 @@ class Known:
 
 def begin(connection: Connection, name: AgentName) -> None:
     """From now on the agent's hours count; nothing happens if they do already."""
-    connection.execute(_BEGIN, _whose(name))
+    connection.execute(_BEGIN, bind_name(name))
 
 
 def find(connection: Connection, name: AgentName) -> Known:
     """As the deployment has it where the agent has nothing of its own."""
-    row = connection.execute(_FIND, _whose(name) | _defaults()).mappings().one_or_none()
+    row = connection.execute(_FIND, bind_name(name) | _defaults()).mappings().one_or_none()
     if row is None:
         now = datetime.now(UTC)
         settings = get_settings()
@@ -84,20 +84,20 @@ def configure(connection: Connection, name: AgentName, given: Mapping[str, Any])
     """Change the settings that are given. Call it under the agent's lock."""
     begin(connection, name)
     if given:
-        connection.execute(update(_S).where(*_OF_AGENT).values(**given), _whose(name))
+        connection.execute(update(_S).where(*_OF_AGENT).values(**given), bind_name(name))
 
 
 def ask(connection: Connection, name: AgentName) -> None:
     """The agent's next reflection is a look at itself. Call it under the agent's lock."""
     begin(connection, name)
-    connection.execute(_ASK, _whose(name))
+    connection.execute(_ASK, bind_name(name))
 
 
 def conversations_ended(connection: Connection, agents: Mapping[AgentName, AgentRow], ended: Iterable[AgentName]) -> int:
     """Count conversations that have ended, of agents that are locked; owe a reflection to those that are due, and say how many."""
     owing = 0
     for name, count in sorted(Counter(ended).items()):
-        row = connection.execute(_ENDED, _whose(name) | _defaults() | {"count": count}).one()
+        row = connection.execute(_ENDED, bind_name(name) | _defaults() | {"count": count}).one()
         if row.wanted and row.ended >= row.wanted:
             _owe(connection, name, agents[name].agent_key, "conversations")
             owing += 1
@@ -117,7 +117,7 @@ def owe_hours(connection: Connection, now: datetime, limit: int) -> list[datetim
 
 def looked(connection: Connection, name: AgentName, known: Known, seen_to: int) -> bool:
     """The look is over: what has happened since it began counts towards the next one. Whether that is due already."""
-    connection.execute(_LOOKED, _whose(name) | {"so_many": known.rhythm.ended, "seen": seen_to})
+    connection.execute(_LOOKED, bind_name(name) | {"so_many": known.rhythm.ended, "seen": seen_to})
     return find(connection, name).due is not None
 
 
@@ -126,11 +126,7 @@ def _owe(connection: Connection, name: AgentName, agent_key: UUID, trigger: Self
     pending_work.owe(connection, REFLECT, [(agent_key, name[0])])
 
 
-def _whose(name: AgentName) -> dict[str, object]:
-    return {"group": name[0], "agent": name[1]}
-
-
-def _defaults() -> dict[str, object]:
+def _defaults() -> dict[str, int]:
     settings = get_settings()
     return {"conversations": settings.self_reflect_conversations, "hours": settings.self_reflect_hours}
 
