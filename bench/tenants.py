@@ -35,7 +35,7 @@ from jiyi.protocol import events
 from jiyi.protocol.events import Event
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import unit_of_work
-from models.memory.inbox import store
+from models.memory.ingestion.inbox import store
 
 TENANTS = 200
 MEMORIES = 100

@@ -41,14 +41,14 @@ from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.accounts.api_keys import new_key
 from jiyi.protocol.accounts import CreateKey, NewKey
-from jiyi.protocol.event_bodies import EventsBody
+from jiyi.protocol.events.rest import EventsBody
 from jiyi.providers.embedders import embedder
 from jiyi.settings import get_settings
 from models.accounts.actions import create_key
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.memory.inbox import store
+from models.memory.ingestion.inbox import store
 from models.queue import news
 from models.queue.wakeups import wake
 from workers import ephemeral

@@ -26,7 +26,8 @@ from rich.console import Console
 from jiyi import Client
 from jiyi.settings import get_settings
 from models.db.scope import whole_service
-from workers import bootstrap, demo, ephemeral
+from workers import bootstrap, ephemeral
+from workers.demo import diary as demo
 from workers.migrate import CHECKOUT
 
 #: Nobody waits for a page with a larger one.
@@ -37,7 +38,7 @@ WAIT_SECONDS = 60
 MINUTES = 15.0
 #: Seconds between two looks at the agents' lives.
 STEP_SECONDS = 10.0
-#: So much importance never adds up: they reflect once, in the end (``workers.demo``).
+#: So much importance never adds up: they reflect once, in the end (``workers.demo.diary``).
 NEVER = "1000000"
 NEWS = (
     ("林岚", "小满从考场打来电话，说作文题目是渡船"),

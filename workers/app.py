@@ -13,7 +13,7 @@ from jiyi.settings import get_settings
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import beat_schedule
 from tasks.operations import canaries
-from workers import connecting, gc_tuning, heartbeat, task_logging, task_meters, watchdog
+from workers.celery import connecting, gc_tuning, heartbeat, task_logging, task_meters, watchdog
 
 settings = get_settings()
 choice.chosen(settings)  # an embedder that nobody knows is better said now than by each task
@@ -110,7 +110,7 @@ app.conf.update(
     broker_connection_max_retries=None,  # a broker may stay away for long; workers wait
     broker_transport_options=TRANSPORT_OPTIONS,
     timezone="UTC",
-    beat_scheduler="workers.beat:CanaryScheduler",  # ticks are rows in job_ticks, so no file has to survive
+    beat_scheduler="workers.celery.beat:CanaryScheduler",  # ticks are rows in job_ticks, so no file has to survive
     beat_schedule=beat_schedule(settings) | canaries.beat_schedule(),
 )
 

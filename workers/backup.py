@@ -16,6 +16,7 @@ from pathlib import Path
 from jiyi.cli import output
 from jiyi.cli.shell import Session, tell
 from jiyi.errors import JiyiError
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import EMBEDDED_DATA, get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
@@ -52,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def back_up(path: Path | None) -> dict[str, object]:
+def back_up(path: Path | None) -> JsonObject:
     """Without a path the oldest of too many backups go."""
     with database():
         made = backups.make(path, keep=get_settings().backup_keep if path is None else None)
@@ -65,7 +66,7 @@ def back_up(path: Path | None) -> dict[str, object]:
     }
 
 
-def restore(path: Path, *, force: bool) -> dict[str, object]:
+def restore(path: Path, *, force: bool) -> JsonObject:
     """The backup may be older than this code: what is restored is brought up to date."""
     backups.verify(path)  # before a database is started, or made
     if (made_by := backups.revision(path)) not in revisions():

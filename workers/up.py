@@ -23,7 +23,8 @@ from rich.console import Console
 from jiyi.errors import JiyiError, SettingsError
 from jiyi.providers.embedders.choice import chosen
 from jiyi.settings import RUN_ENV, default_home, get_settings
-from workers import bootstrap, demo, ephemeral
+from workers import bootstrap, ephemeral
+from workers.demo import diary as demo
 from workers.embedded.stack import HomeInUse, Stack, StackError
 from workers.migrate import upgrade
 from workers.procfile import commands

@@ -12,8 +12,9 @@ from pydantic_core import from_json
 
 from jiyi.client.transports import AsyncTransport, Transport
 from jiyi.client.verbs.steps import Call, Steps, run, run_async
-from jiyi.errors import InvalidRequest, problems_of
+from jiyi.errors import InvalidRequest, problems_of, unknown
 from jiyi.protocol.queries import CHANGES, QUEUE
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import Settings
 
 M = TypeVar("M", bound=BaseModel)
@@ -91,7 +92,7 @@ class Namespace(Generic[W]):
     def _command(self, commands: Commands, name: str, timeout: float | None, fields: Mapping[str, Any]) -> Steps[BaseModel]:
         """The result of one of a catalogue's commands. Raises :class:`InvalidRequest` if it has none of that name."""
         if name not in commands:
-            raise InvalidRequest([f"name: no command {name!r}"])
+            raise InvalidRequest([f"name: {unknown(name, commands, 'command')}"])
         request, result, queue = commands[name]
         return self._act(name, checked(request, **fields), result, timeout, queue=queue)
 
@@ -130,7 +131,7 @@ def checked(model: type[M], **fields: Any) -> M:
         raise InvalidRequest(problems_of(error, model)) from None
 
 
-def _body(group: str, request: BaseModel) -> dict[str, object]:
+def _body(group: str, request: BaseModel) -> JsonObject:
     return {"group_id": group, **request.model_dump(mode="json", exclude_none=True)}
 
 

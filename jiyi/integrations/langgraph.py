@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, TypedDict, TypeVar
 
@@ -28,6 +28,7 @@ from jiyi.client.client import AsyncClient, Client
 from jiyi.client.commands.items import Items
 from jiyi.client.verbs.steps import Steps, verb
 from jiyi.protocol.integrations import items as wire
+from jiyi.protocol.wire.json_values import JsonMapping
 
 T = TypeVar("T")
 
@@ -141,7 +142,7 @@ def _write(op: PutOp, fields: tuple[str, ...] | None) -> wire.ItemWrite:
     return checked(wire.ItemWrite, namespace=list(op.namespace), key=op.key, value=value, texts=texts, ttl_minutes=op.ttl)
 
 
-def _texts(value: Mapping[str, object], index: Any, fields: tuple[str, ...] | None) -> list[str]:
+def _texts(value: JsonMapping, index: Any, fields: tuple[str, ...] | None) -> list[str]:
     """What an item is found by, cut to what the service takes."""
     if fields is None or index is False:
         return []

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from uuid6 import uuid7
 
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.text.words import is_idle, language_of, last_segment
 
 #: How many of the things seen come to attention, and how many latest events they are compared with (``scratch.py``).
@@ -58,7 +59,7 @@ def observations(
     bandwidth: int = ATT_BANDWIDTH,
     retention: int = RETENTION,
     stanford: bool = False,
-) -> list[dict[str, object]]:
+) -> list[JsonObject]:
     """Arguments of ``Client.observe_many`` for what comes to attention.
 
     An event in which the agent itself (``subject`` is ``agent_id``) chats with somebody comes after the memory of the
@@ -77,7 +78,7 @@ def observations(
     return made
 
 
-def _event(agent_id: str, item: Seen, *, retention: int, stanford: bool) -> dict[str, object]:
+def _event(agent_id: str, item: Seen, *, retention: int, stanford: bool) -> JsonObject:
     name = last_segment(item.subject)
     if item.predicate:
         predicate, object_, what = item.predicate, item.object or "", item.description or item.object or ""

@@ -22,8 +22,9 @@ import numpy as np
 from jiyi.errors import InvalidEvent, InvalidRequest
 from jiyi.memory.stanford_nodes import what_fits
 from jiyi.protocol import events as wire
-from jiyi.protocol.event_content import digest
 from jiyi.protocol.events import Event
+from jiyi.protocol.events.content import digest
+from jiyi.protocol.wire.json_values import JsonObject
 
 #: What the original embedded with.
 ORIGINAL_MODEL = "text-embedding-ada-002"
@@ -114,7 +115,7 @@ def left_out(memory: Memory) -> list[str]:
     return what_fits(memory.nodes)[1]
 
 
-def _observation(node: Mapping[str, Any], memory: Memory, group_id: str, agent_id: str, embedding_model: str | None) -> dict[str, object]:
+def _observation(node: Mapping[str, Any], memory: Memory, group_id: str, agent_id: str, embedding_model: str | None) -> JsonObject:
     key = node["embedding_key"]
     vector = memory.vectors.get(key)
     filling = node.get("filling") or []

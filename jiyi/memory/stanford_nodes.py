@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jiyi.protocol.events import MAX_KEYWORD_CHARS, MAX_PART_CHARS
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import get_settings
 
 #: The scale of importance (GA-49); what is outside counts as unknown, which is 0.
@@ -17,7 +18,7 @@ LEAST_POIGNANCY, MOST_POIGNANCY = 1, 10
 MAX_SHOWN_CHARS = 40
 
 
-def what_fits(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, object]], list[str]]:
+def what_fits(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[JsonObject], list[str]]:
     """The nodes as far as they can be stored, and a sentence for each value, or node, that is left out.
 
     What is missing or of another type than the original writes stays as it is, to be refused by name.
@@ -29,7 +30,7 @@ def what_fits(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, object
     return kept, left_out
 
 
-def _fitting(node: Mapping[str, Any], empty: set[str], left_out: list[str]) -> dict[str, object]:
+def _fitting(node: Mapping[str, Any], empty: set[str], left_out: list[str]) -> JsonObject:
     made = dict(node)
 
     def note(what: str) -> None:

@@ -15,6 +15,7 @@ from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import Keyword, Moment, Name, NodeType
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
 from jiyi.protocol.rest import Cursor
+from jiyi.protocol.wire.json_values import JsonObject
 
 #: Characters that a text search may have.
 MAX_SEARCH_CHARS = 500
@@ -59,7 +60,7 @@ class ConfigureAgent(AgentSettings):
     agent_id: Name
 
     @model_serializer
-    def _as_given(self) -> dict[str, object]:
+    def _as_given(self) -> JsonObject:
         """A null has to be sent, what was not given must not be."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 

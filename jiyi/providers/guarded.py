@@ -19,6 +19,7 @@ from tenacity.wait import wait_random_exponential
 
 from jiyi.errors import ProviderUnavailable
 from jiyi.once import once_each
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.providers import breakers
 from jiyi.providers.failures import Unusable, explain, is_request_at_fault, is_transient, retry_after
 from jiyi.providers.public_addresses import PublicTransport
@@ -55,7 +56,7 @@ class Provider:
         self._unavailable = unavailable
         self._reset_seconds = reset_seconds
 
-    def embeddings(self, body: Mapping[str, Any], patience: Patience) -> dict[str, object]:
+    def embeddings(self, body: Mapping[str, Any], patience: Patience) -> JsonObject:
         """The JSON object that ``POST …/embeddings`` answers.
 
         Raises:
@@ -63,11 +64,11 @@ class Provider:
         """
         return self._post("/embeddings", body, patience)
 
-    def chat(self, body: Mapping[str, Any], patience: Patience) -> dict[str, object]:
+    def chat(self, body: Mapping[str, Any], patience: Patience) -> JsonObject:
         """The JSON object that ``POST …/chat/completions`` answers. Raises as :meth:`embeddings`."""
         return self._post("/chat/completions", body, patience)
 
-    def _post(self, path: str, body: Mapping[str, Any], patience: Patience) -> dict[str, object]:
+    def _post(self, path: str, body: Mapping[str, Any], patience: Patience) -> JsonObject:
         endpoint = self.endpoint
         if endpoint.api_key is None and endpoint.preset.needs_key:
             raise self._unavailable(f"{endpoint.spec.vendor} needs a key: set {endpoint.key_names}")
@@ -87,12 +88,12 @@ class Provider:
         breakers.note_error(endpoint.breaker, str(failure))
         raise failure
 
-    def _try(self, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, object]:
+    def _try(self, path: str, body: Mapping[str, Any], seconds: float) -> JsonObject:
         return breakers.call(
             self.endpoint.breaker, lambda: self._ask(path, body, seconds), blameless=is_request_at_fault, reset_seconds=self._reset_seconds
         )
 
-    def _ask(self, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, object]:
+    def _ask(self, path: str, body: Mapping[str, Any], seconds: float) -> JsonObject:
         key = self.endpoint.api_key
         client = _client(self.endpoint.base_url, NO_KEY if key is None else key.get_secret_value(), bool(self.endpoint.tenant))
         create = client.embeddings if path == "/embeddings" else client.chat.completions
@@ -133,7 +134,7 @@ def _client(base_url: str, api_key: str, public_only: bool) -> openai.OpenAI:
     return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client)
 
 
-def _json_object(content: bytes) -> dict[str, object]:
+def _json_object(content: bytes) -> JsonObject:
     try:
         found = json.loads(content)
     except ValueError:  # includes bytes that are no text

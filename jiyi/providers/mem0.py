@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from jiyi.errors import ProviderUnavailable, SearchUnavailable
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.providers.websearch.fetching import Address, fetch_json
 
 #: Seconds that one call may take.
@@ -28,7 +29,7 @@ class Mem0:
     def _whose(self) -> dict[str, str]:
         return {name: value for name, value in (("user_id", self.user_id), ("agent_id", self.agent_id)) if value is not None}
 
-    def search(self, query: str, top_k: int, threshold: float) -> list[dict[str, object]]:
+    def search(self, query: str, top_k: int, threshold: float) -> list[JsonObject]:
         """What it has that fits: of the user or of the agent. ``threshold`` below 0: no limit.
 
         Raises:

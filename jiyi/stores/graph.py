@@ -16,6 +16,7 @@ import yaml
 
 from jiyi.client.client import Client
 from jiyi.errors import ConfigError
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.stores.config.attachments import MemoryAttachmentConfig
 from jiyi.stores.config.graphs import GraphConfig, MemoryStoreConfig, parse_graph
 from jiyi.stores.kept_by_service import ServiceStore
@@ -83,7 +84,7 @@ def _filled(value: Any, variables: Mapping[str, str], path: str) -> Any:
     return value
 
 
-def _node(node: Mapping[str, Any]) -> dict[str, object]:
+def _node(node: Mapping[str, Any]) -> JsonObject:
     config = node.get("config")
     kept = {key: node[key] for key in ("id", "memories", "memory") if key in node}
     if isinstance(config, Mapping):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jiyi.protocol.stores.items import AttachmentNote, Snapshot
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.stores.config.types import Fidelity
 from jiyi.stores.query import key_content
 from jiyi.stores.snapshots import PREVIEW_CHARS
@@ -34,7 +35,7 @@ def said(inputs_text: str, given: Snapshot | None, output: Snapshot | None) -> s
     return next((text.strip() for text in texts if text.strip()), "")
 
 
-def metadata_of(role: str, inputs_text: str, attached: Sequence[AttachmentNote], content_length: int | None = None) -> dict[str, object]:
+def metadata_of(role: str, inputs_text: str, attached: Sequence[AttachmentNote], content_length: int | None = None) -> JsonObject:
     """Who said it, the beginning of what went in, what was attached (DA-24)."""
     noted: dict[str, Any] = {"agent_role": role, "input_preview": inputs_text[:PREVIEW_CHARS]}
     if content_length is not None:

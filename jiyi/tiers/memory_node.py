@@ -32,6 +32,7 @@ from jiyi.protocol.tiers.query import (
     SearchType,
     Threshold,
 )
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import get_settings
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.words import Language, storable
@@ -164,7 +165,7 @@ class MemoryRetrievalNode:
         """The same for asyncio; ``emit`` is called in another thread."""
         return await asyncio.to_thread(self.process, inputs, emit)
 
-    def _history(self, inputs: Mapping[str, Any], tell: _Teller) -> tuple[str, dict[str, object]]:
+    def _history(self, inputs: Mapping[str, Any], tell: _Teller) -> tuple[str, JsonObject]:
         query, group_id = query_of(inputs), _name(inputs.get("group_id"))
         if self.retriever is None or not query or not group_id:
             missing = "memory service" if self.retriever is None else "group_id" if query else "query"
@@ -225,7 +226,7 @@ def fitting_history(items: Sequence[Item], max_tokens: int | None, language: Lan
     return text if shown else "", len(items) - shown
 
 
-def description(language: Language = "en") -> dict[str, object]:
+def description(language: Language = "en") -> JsonObject:
     """What an editor needs to offer the node (CN-15)."""
     return {
         "type": NODE_TYPE,

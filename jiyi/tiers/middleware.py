@@ -21,6 +21,7 @@ from pydantic_core import to_json
 from jiyi.client.transports.outbox import CLOSE_SECONDS, Counts, Outbox, Publisher
 from jiyi.errors import InvalidEvent, problems_of, unknown_option
 from jiyi.protocol.events import MAX_OUTPUT_CHARS, Execution, NodeExecuted, small_enough, unstorable
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.text.words import storable
 
 log = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ class MemoryMiddleware:
 
 def event_of(
     node_id: str, output: Any, *, group_id: str, session_id: str | None = None, agent_id: str | None = None, **fields: Any
-) -> dict[str, object] | None:
+) -> JsonObject | None:
     """The ``node.executed`` event of an output; None if it has no text (CN-17).
 
     The node's id is in the event itself: the original adds it to the metadata after they are written (CN-18). A text is
@@ -126,7 +127,7 @@ def event_of(
     return event.model_dump(mode="json", exclude_none=True)
 
 
-def _confidence(metadata: dict[str, object]) -> float | None:
+def _confidence(metadata: JsonObject) -> float | None:
     """Taken out of the metadata if it is one; 85 for 85 % stays there, and the output counts as unscored (K-14)."""
     for name in _CONFIDENCE:
         value = metadata.get(name)
@@ -136,7 +137,7 @@ def _confidence(metadata: dict[str, object]) -> float | None:
     return None
 
 
-def _kept(metadata: dict[str, object]) -> dict[str, object]:
+def _kept(metadata: JsonObject) -> JsonObject:
     try:
         kept = small_enough(metadata)
         to_json(kept)

@@ -5,12 +5,12 @@ The table is the whole service's: use it within ``whole_service()``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, TextClause, select, text
+from sqlalchemy import Connection, Executable, select, text
 from sqlalchemy.dialects import postgresql
 from uuid6 import uuid7
 
@@ -60,11 +60,11 @@ def any_at_all(connection: Connection) -> bool:
 
 
 def by_id(connection: Connection, user_id: UUID) -> User | None:
-    return _user(connection, _BY_ID, {"id": user_id})
+    return _user(connection, _FULL.where(_U.user_id == user_id))
 
 
 def by_name(connection: Connection, name: str) -> User | None:
-    return _user(connection, _BY_NAME, {"name": name})
+    return _user(connection, _FULL.where(_U.name == name))
 
 
 def listed(connection: Connection) -> list[Person]:
@@ -120,8 +120,8 @@ def record(connection: Connection, name: str | None, action: str, **details: Any
     audit.record(connection, group_id=None, actor=who, action=action, target=who, **details)
 
 
-def _user(connection: Connection, statement: TextClause, parameters: Mapping[str, object]) -> User | None:
-    row = connection.execute(statement, parameters).one_or_none()
+def _user(connection: Connection, statement: Executable) -> User | None:
+    row = connection.execute(statement).one_or_none()
     if row is None:
         return None
     groups = None if row.groups is None else tuple(row.groups)
@@ -130,10 +130,8 @@ def _user(connection: Connection, statement: TextClause, parameters: Mapping[str
 
 _U = tables.User
 _SHOWN = select(*columns(Person, _U))
-_FULL = "SELECT user_id, name, password_hash, role, groups, epoch, disabled_at FROM users"
+_FULL = select(_U.user_id, _U.name, _U.password_hash, _U.role, _U.groups, _U.epoch, _U.disabled_at)
 _ANY = text("SELECT EXISTS (SELECT FROM users)")
-_BY_ID = text(f"{_FULL} WHERE user_id = :id")
-_BY_NAME = text(f"{_FULL} WHERE name = :name")
 _PASSWORD = text("UPDATE users SET password_hash = :hash, epoch = epoch + 1 WHERE name = :name")
 _DISABLE = text("UPDATE users SET disabled_at = coalesce(disabled_at, now()), epoch = epoch + 1 WHERE name = :name")
 _ENABLE = text("UPDATE users SET disabled_at = NULL, epoch = epoch + 1 WHERE name = :name")

@@ -20,7 +20,7 @@ from jiyi.protocol.conversations.commands import GREP_SECONDS, Level, MemoryEntr
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.digests import content_digest
 from jiyi.text.words import keywords_ranked
-from models.memory.inbox import Stored, store
+from models.memory.ingestion.inbox import Stored, store
 from models.memory.tables import MemoryNode
 
 #: Tokens of what is made of a deeper level where one is missing; keywords of an abstract.
@@ -150,7 +150,7 @@ def _parts(uri: MemoryUri) -> tuple[str, ...]:
     return (uri.agent_id, *([] if uri.kind is None else [uri.kind]), *uri.path)
 
 
-def _place(group_id: str, uri: str) -> dict[str, object]:
+def _place(group_id: str, uri: str) -> dict[str, str | bool]:
     """What an address and all below it are found by; the agent is always named (ZC-26)."""
     place = parse_uri(uri)
     exact = uri_of(*_parts(place))

@@ -13,8 +13,8 @@ from jiyi.conversations.types import ExtractedExperience
 from models.conversations import extractions
 from models.conversations.tables import Experience
 from models.db.rows import columns, upsert
-from models.memory.agents import AgentName
-from models.memory.inbox import Stored, store
+from models.memory.agents.agents import AgentName, bind_name
+from models.memory.ingestion.inbox import Stored, store
 from models.memory.tables import MemoryNode
 
 
@@ -24,7 +24,7 @@ def keep(connection: Connection, name: AgentName, told: ExtractedExperience, sou
     Call it under the agent's lock.
     """
     key = pattern_hash(told.pain_pattern)
-    row = connection.execute(_FIND, _whose(name) | {"hash": key}).one_or_none()
+    row = connection.execute(_FIND, bind_name(name) | {"hash": key}).one_or_none()
     known = None if row is None else StoredExperience.model_validate(row, from_attributes=True)
     made = merged(known, told)
     before = [] if row is None else _turns(connection, name, row.node_id)
@@ -40,23 +40,19 @@ def keep(connection: Connection, name: AgentName, told: ExtractedExperience, sou
 
 def of_agent(connection: Connection, name: AgentName, limit: int) -> list[StoredExperience]:
     """The agent's experiences, the most used first."""
-    rows = connection.execute(_ALL, _whose(name) | {"limit": limit})
+    rows = connection.execute(_ALL, bind_name(name) | {"limit": limit})
     return [StoredExperience.model_validate(row, from_attributes=True) for row in rows]
 
 
 def _turns(connection: Connection, name: AgentName, node_id: UUID) -> list[UUID]:
     """The turns that a memory rests on."""
-    found = connection.execute(_TURNS, _whose(name) | {"id": node_id}).scalar_one_or_none()
+    found = connection.execute(_TURNS, bind_name(name) | {"id": node_id}).scalar_one_or_none()
     return [UUID(turn) for turn in found or ()]
 
 
 def _in_force(connection: Connection, name: AgentName, uri: str | None, content: str) -> UUID | None:
-    found: UUID | None = connection.execute(_AT, _whose(name) | {"uri": uri, "content": content}).scalar_one_or_none()
+    found: UUID | None = connection.execute(_AT, bind_name(name) | {"uri": uri, "content": content}).scalar_one_or_none()
     return found
-
-
-def _whose(name: AgentName) -> dict[str, object]:
-    return {"group": name[0], "agent": name[1]}
 
 
 _FIELDS = columns(StoredExperience, Experience)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -12,9 +12,10 @@ from uuid6 import uuid7
 
 from jiyi.conversations.injection.choosing import Candidate
 from jiyi.conversations.types import Kind
+from jiyi.protocol.wire.json_values import JsonMapping
 from models.growth.artifacts.growing import AGGREGATE
 from models.growth.tracking import tallies
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName
 
 #: Injections of an agent that are kept, the newest.
 KEPT = 200
@@ -49,7 +50,7 @@ def note(
     intent: str,
     tokens: int,
     node_ids: Sequence[UUID],
-    reasons: Sequence[Mapping[str, object]],
+    reasons: Sequence[JsonMapping],
 ) -> UUID:
     """Note what was injected, and that its experiences were used again; drops the oldest notes. Returns the note's id."""
     injection_id = uuid7()

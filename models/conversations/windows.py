@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 
 from jiyi.conversations.stored.windows import Waiting, due_at
 from jiyi.settings import get_settings
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName, bind_name
 
 #: Owed by an agent with turns that were not looked through.
 EXTRACT = "extract"
@@ -41,8 +41,8 @@ def due_again(connection: Connection, name: AgentName) -> datetime | None:
     return due_at(Waiting(row.waiting, row.since, row.last_run_at), datetime.now(UTC), get_settings())
 
 
-def _parameters(name: AgentName) -> dict[str, object]:
-    return {"group": name[0], "agent": name[1], "enough": get_settings().extract_min_messages}
+def _parameters(name: AgentName) -> dict[str, str | int]:
+    return {**bind_name(name), "enough": get_settings().extract_min_messages}
 
 
 _WAITING = text("""

@@ -1,4 +1,4 @@
-"""Conditions on texts, for lists that people filter."""
+"""Conditions of lists that people filter."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ from sqlalchemy.orm import InstrumentedAttribute
 MAX_WORDS_CHARS, MAX_WORDS = 200, 20
 #: Characters of a text that a list carries; an entry's own page has all of it.
 MAX_LISTED_CHARS = 2_000
+
+
+def equal_if_given(*wanted: tuple[InstrumentedAttribute[Any], object]) -> Iterator[ColumnElement[bool]]:
+    """Each column has the value beside it; None asks for nothing."""
+    for column, value in wanted:
+        if value is not None:
+            yield column == value
 
 
 def has_words(column: InstrumentedAttribute[Any], words: str) -> Iterator[ColumnElement[bool]]:

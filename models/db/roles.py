@@ -139,7 +139,7 @@ _GRANTS = (
             EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO {ROLE}', found);
         END LOOP;
     END $$
-    """,  # noqa: S608 – our own names; values are parameters
+    """,  # noqa: S608 – no value, and no name but ROLE; a DO block takes no parameters
 )
 _REVOKES = (
     f"ALTER DEFAULT PRIVILEGES IN SCHEMA public REVOKE ALL ON TABLES FROM {ROLE}",

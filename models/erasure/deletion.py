@@ -9,16 +9,18 @@ from collections import Counter
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, delete, select, text
+from sqlalchemy import Connection, Uuid, any_, bindparam, case, delete, func, literal_column, select, table, text, update
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from jiyi.erasure.names import Whom
 from models.erasure.matching import UUIDS
 from models.erasure.progress import ERASE
 from models.erasure.subjects import conversations, items, stores, tiers
 from models.erasure.subjects.growth import artifacts, living, schedules
-from models.memory.agents import AgentName
-from models.memory.inbox import ACCUMULATE, APPRAISE
-from models.memory.tables import Agent, KeywordStrength
+from models.erasure.tables import ErasingId
+from models.memory.agents.agents import AgentName
+from models.memory.ingestion.inbox import ACCUMULATE, APPRAISE
+from models.memory.tables import Agent, KeywordStrength, StoredEvent
 from models.queue.tables import DeadLetter, PendingWork
 from models.reflection.tables import Reflection
 from models.retrieval.enlargement import ALL_TERMS
@@ -74,9 +76,9 @@ def delete_agent(connection: Connection, name: AgentName) -> Counter[str]:
     gone: Counter[str] = Counter()
     for work in (PendingWork, DeadLetter):
         gone[work.__tablename__] += connection.execute(delete(work).where(work.subject_id.in_(_KEY)), parameters).rowcount
-    for table in (KeywordStrength, TermFrequency, Reflection, Agent):  # the agent last: the others name it
-        whose = (table.group_id == bindparam("group"), table.agent_id == bindparam("agent"))
-        gone[table.__tablename__] += connection.execute(delete(table).where(*whose), parameters).rowcount
+    for rows in (KeywordStrength, TermFrequency, Reflection, Agent):  # the agent last: the others name it
+        whose = (rows.group_id == bindparam("group"), rows.agent_id == bindparam("agent"))
+        gone[rows.__tablename__] += connection.execute(delete(rows).where(*whose), parameters).rowcount
     return gone
 
 
@@ -96,12 +98,12 @@ def recount(connection: Connection, group_id: str, agent_id: str) -> None:
 def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> Counter[str]:
     """Go through the smaller tables for what still names whom it is about. Letters go, other rows lose their texts."""
     gone: Counter[str] = Counter()
-    for table, (look, change) in _SCRUB.items():
+    for name, (look, change) in _SCRUB.items():
         after: str = ""
         while rows := connection.execute(look, {"group": group_id, "after": after, "limit": PAGE}).all():
             found = [row.key for row in rows if whom.is_named_in(row.content) or not ids.isdisjoint(UUIDS.findall(row.content))]
             if found:
-                gone[table] += connection.execute(change, {"group": group_id, "keys": found}).rowcount
+                gone[name] += connection.execute(change, {"group": group_id, "keys": found}).rowcount
             after = rows[-1].key
     gone["attachments"] += stores.tidy(connection, group_id)
     return gone
@@ -149,26 +151,37 @@ _DELETE_ACCESS = text("""
 _DELETE_NODES = text("DELETE FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) RETURNING node_id")
 _DELETE_REFLECTIONS = text("DELETE FROM reflections WHERE group_id = :group AND reflection_id = ANY(:ids)")
 _DELETE_LETTERS = text("DELETE FROM dead_letters WHERE group_id = :group AND subject_id = ANY(:ids)")
-_BLANK = "outcome = 'erased', payload = '{}', agent_id = '', session_id = NULL, correlation_id = NULL, node_id = NULL"
-_ERASE_EVENTS = text(f"""
-    UPDATE events SET {_BLANK} WHERE group_id = :group AND event_id = ANY(:ids) AND outcome <> 'erased'
-""")  # noqa: S608 – our own names; values are parameters
+_E = StoredEvent
+#: An event without what it said: it only keeps its id from being used again.
+_BLANKED = (
+    update(_E)
+    .where(_E.group_id == bindparam("group"), _E.outcome != "erased")
+    .values(outcome="erased", payload={}, agent_id="", session_id=None, correlation_id=None, node_id=None)
+)
+_ERASE_EVENTS = _BLANKED.where(_E.event_id == any_(bindparam("ids", type_=ARRAY(Uuid))))
 # The event of an old node may have been pruned: from now on it has to be known again.
 _REMEMBER = text("""
     INSERT INTO events (event_id, type, version, group_id, agent_id, occurred_at, payload, outcome)
     SELECT id, 'memory.observed', 1, :group, '', now(), '{}', 'erased' FROM unnest(CAST(:ids AS uuid[])) AS n(id)
     ON CONFLICT DO NOTHING
 """)
-_ERASE_REPETITIONS = text(f"""
-    WITH page AS (
-        SELECT event_id, node_id, position FROM events WHERE group_id = :group AND position > :after
-        ORDER BY position LIMIT :limit
-    ), erased AS (
-        UPDATE events e SET {_BLANK} FROM page JOIN erasing_ids n ON n.erasure_id = :erasure AND n.subject_id = page.node_id
-        WHERE e.group_id = :group AND e.event_id = page.event_id AND e.outcome <> 'erased' RETURNING 1
-    )
-    SELECT CASE WHEN count(*) = :limit THEN max(position) END AS last, (SELECT count(*) FROM erased) AS erased FROM page
-""")  # noqa: S608 – our own names; values are parameters
+_PAGE = (
+    select(_E.event_id, _E.node_id, _E.position)
+    .where(_E.group_id == bindparam("group"), _E.position > bindparam("after"))
+    .order_by(_E.position)
+    .limit(bindparam("limit"))
+    .cte("page")
+)
+_REPETITIONS = (
+    _BLANKED.where(_E.event_id == _PAGE.c.event_id)
+    .where(ErasingId.erasure_id == bindparam("erasure"), ErasingId.subject_id == _PAGE.c.node_id)
+    .returning(_E.event_id)
+    .cte("erased")
+)
+_ERASE_REPETITIONS = select(
+    case((func.count() == bindparam("limit"), func.max(_PAGE.c.position))).label("last"),
+    select(func.count()).select_from(_REPETITIONS).scalar_subquery().label("erased"),
+).select_from(_PAGE)
 _DELETE_EMPTY_TERMS = text("DELETE FROM term_frequencies WHERE group_id = :group AND agent_id = :agent AND texts <= 0")
 _FEWER_EVENTS = text("""
     UPDATE agents a SET importance_ele_n = least(a.importance_ele_n, (
@@ -183,14 +196,15 @@ _LOCK_AGENT = text("SELECT FROM agents WHERE group_id = :group AND agent_id = :a
 _KEY = select(Agent.agent_key).where(Agent.group_id == bindparam("group"), Agent.agent_id == bindparam("agent"))
 #: Table → its rows as (key, content), and what becomes of those that are found. Keys as text: they only have to sort.
 _SCRUB = {
-    table: (
-        text(
-            f"SELECT {key} AS key, concat_ws(chr(1), {content}) AS content FROM {table} WHERE {whose} AND {key} > :after "  # noqa: S608 – our own names; values are parameters
-            f"ORDER BY 1 LIMIT :limit"
-        ),
+    name: (
+        select(literal_column(key).label("key"), func.concat_ws(func.chr(1), literal_column(content)).label("content"))
+        .select_from(table(name))
+        .where(text(whose), literal_column(key) > bindparam("after"))
+        .order_by(literal_column(key))
+        .limit(bindparam("limit")),
         text(f"{change} WHERE {whose} AND {key} = ANY(:keys)"),
     )
-    for table, key, content, whose, change in (
+    for name, key, content, whose, change in (
         (
             "dead_letters",
             "letter_id::text",

@@ -14,6 +14,7 @@ from uuid6 import uuid7
 
 from jiyi.erasure.names import Whom, hash_of
 from jiyi.protocol.erasure import Erasure, ErasureReport, Kind
+from jiyi.protocol.wire.json_values import JsonObject
 from models.accounts import audit
 from models.queue import pending_work
 
@@ -158,7 +159,7 @@ def started_at(connection: Connection, erasure_id: UUID) -> datetime:
     return found
 
 
-def _without_names(what: Stored) -> dict[str, object]:
+def _without_names(what: Stored) -> JsonObject:
     return {name: value for name, value in what.items() if name != "asked"}
 
 

@@ -20,6 +20,7 @@ from sqlalchemy import Connection
 
 from jiyi.erasure.names import Whom
 from jiyi.protocol.erasure import BackupsLeft
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.connection import driver
@@ -71,7 +72,7 @@ class Proof:
             places.append(place)
 
     @property
-    def document(self) -> dict[str, object]:
+    def document(self) -> JsonObject:
         return {
             "looked_through": {"tables": dict(sorted(self.rows.items())), "keys": self.keys, "log_files": self.log_files},
             "not_looked_through": NOT_MEMORIES,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, text
 
 from jiyi.protocol.growth.heartbeat import Health
+from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
 
 
 def of_group(connection: Connection, group_id: str, agent_id: str | None, now: datetime) -> Health:
@@ -17,14 +17,14 @@ def of_group(connection: Connection, group_id: str, agent_id: str | None, now: d
     return Health(at=now, **_parts(dict(row)))
 
 
-def of_service(connection: Connection, now: datetime) -> dict[str, object]:
+def of_service(connection: Connection, now: datetime) -> JsonObject:
     """Of the whole service, for the snapshot: heartbeats and growth; memory has its own numbers there."""
     row = connection.execute(_GROUP, {"group": None, "agent": None, "now": now}).mappings().one()
     parts = _parts(dict(row))
     return {"heartbeat": parts["heartbeat"], "growth": parts["growth"]}
 
 
-def _parts(numbers: Mapping[str, object]) -> dict[str, dict[str, object]]:
+def _parts(numbers: JsonMapping) -> dict[str, JsonObject]:
     """``memory_nodes`` → memory: nodes."""
     parts: dict[str, dict[str, Any]] = {"memory": {}, "heartbeat": {}, "growth": {}}
     for name, value in numbers.items():

@@ -6,55 +6,60 @@ that is filtered by tenant and namespace would lose results silently.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
 from pydantic_core import to_json
-from sqlalchemy import Connection, text
+from sqlalchemy import ColumnElement, Connection, Double, Text, and_, bindparam, cast, func, literal, select, text, type_coerce
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import NullType
 
 from jiyi.protocol.integrations.items import Item, SearchItems
 from jiyi.protocol.wire.vectors import Float32
 from models.items.storing import COLUMNS, IN_FORCE, item_of
+from models.items.tables import ItemRow, ItemTextRow
+from models.operations.embedding_models import TextWithoutVector
 
 #: The kind of work that items without vectors of the active model owe.
 EMBED_VALUES = "embed_values"
-
-#: (item, number), and the text at that place.
-Owed = tuple[tuple[UUID, int], str]
 
 
 def search(
     connection: Connection, group_id: str, asked: SearchItems, query: Float32 | None = None, model: str | None = None
 ) -> list[tuple[UUID, Item]]:
     """Items with their ids: those most like the query's vector first, or without one those updated last."""
-    where, parameters = _conditions(group_id, asked)
-    page = {**parameters, "limit": asked.limit, "offset": asked.offset}
+    conditions = list(_conditions(group_id, asked))
     if query is None:
-        rows = connection.execute(text(_LATEST.format(where=where)), page)
-        return [(row.item_id, item_of(row)) for row in rows]
-    rows = connection.execute(text(_NEAREST.format(where=where)), {**page, "query": query, "model": model})
-    return [(row.item_id, item_of(row, row.score)) for row in rows]
+        latest = select(*COLUMNS).where(*conditions).order_by(_I.updated_at.desc(), _I.item_id.desc())
+        return [(row.item_id, item_of(row)) for row in connection.execute(latest.limit(asked.limit).offset(asked.offset))]
+    # OFFSET 0 keeps vectors of other models, which may have another size, from being compared before they are filtered out.
+    vectors = select(_T.item_id, _T.embedding).where(_T.group_id == group_id, _T.embedding_model == model).offset(0).subquery()
+    distance = type_coerce(vectors.c.embedding, NullType()).op("<=>", return_type=Double)(bindparam("query", type_=NullType()))
+    scores = select(vectors.c.item_id, func.max(1 - distance).label("score")).group_by(vectors.c.item_id).subquery()
+    nearest = select(*COLUMNS, scores.c.score).join_from(_I, scores, scores.c.item_id == _I.item_id).where(*conditions)
+    page = nearest.order_by(scores.c.score.desc(), _I.item_id).limit(asked.limit).offset(asked.offset)
+    return [(row.item_id, item_of(row, row.score)) for row in connection.execute(page, {"query": query})]
 
 
-def without_vectors(connection: Connection, group_id: str, asked: SearchItems, model: str, limit: int) -> list[Owed]:
+def without_vectors(connection: Connection, group_id: str, asked: SearchItems, model: str, limit: int) -> list[TextWithoutVector]:
     """Texts of the items looked through that have no vector of this model."""
-    where, parameters = _conditions(group_id, asked)
-    rows = connection.execute(text(_WITHOUT.format(where=where)), {**parameters, "model": model, "limit": limit})
-    return [((row.item_id, row.number), row.content) for row in rows]
+    texts = select(_T.item_id, _T.number, _T.content).join_from(_T, _I, _I.item_id == _T.item_id)
+    missing = texts.where(*_conditions(group_id, asked), _T.embedding_model.is_distinct_from(model))
+    rows = connection.execute(missing.order_by(_T.item_id, _T.number).limit(limit))
+    return [TextWithoutVector(row.item_id, row.content, row.number) for row in rows]
 
 
-def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[Owed]:
+def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[TextWithoutVector]:
     """Texts of these items that have no vector of this model."""
     rows = connection.execute(_TO_EMBED, {"ids": list(ids), "model": model})
-    return [((row.item_id, row.number), row.content) for row in rows]
+    return [TextWithoutVector(row.item_id, row.content, row.number) for row in rows]
 
 
-def fill(connection: Connection, vectors: Sequence[tuple[Owed, Float32]], model: str) -> None:
+def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Float32]], model: str) -> None:
     """Store vectors. A text that has changed meanwhile keeps owing its own."""
     rows = [
-        {"id": item_id, "number": number, "content": content, "vector": vector, "model": model}
-        for ((item_id, number), content), vector in vectors
+        {"id": one.subject_id, "number": one.number, "content": one.content, "vector": vector, "model": model} for one, vector in vectors
     ]
     if rows:
         connection.execute(_FILL, rows)
@@ -65,40 +70,30 @@ def owe_all(connection: Connection, model: str) -> int:
     return connection.execute(_OWE_ALL, {"kind": EMBED_VALUES, "model": model}).rowcount
 
 
-def _conditions(group_id: str, asked: SearchItems) -> tuple[str, dict[str, object]]:
-    """What items have to fulfil: SQL of parameters, and these."""
-    parts = [IN_FORCE]
-    parameters: dict[str, Any] = {"group": group_id}
+def _conditions(group_id: str, asked: SearchItems) -> Iterator[ColumnElement[bool]]:
+    """What items have to fulfil."""
+    yield _I.group_id == group_id
+    yield IN_FORCE
     if asked.prefix:
-        parts.append("i.namespace[1:cardinality(CAST(:prefix AS text[]))] = CAST(:prefix AS text[])")
-        parameters["prefix"] = asked.prefix
+        yield _I.namespace[1 : len(asked.prefix)] == asked.prefix
     for name, wanted in asked.filter.items():
-        for operator, value in wanted.items() if isinstance(wanted, dict) else [("$eq", wanted)]:
-            at = len(parameters)
-            parts.append(_COMPARED[operator].format(field=f":field{at}", value=f"CAST(:value{at} AS jsonb)"))
-            parameters |= {f"field{at}": name, f"value{at}": to_json(value).decode()}
-    return " AND ".join(parts), parameters
+        for comparison, value in wanted.items() if isinstance(wanted, dict) else [("$eq", wanted)]:
+            yield _compared(name, comparison, value)
 
 
-_ORDERED = "(i.value -> {{field}} {sign} {{value}} AND jsonb_typeof(i.value -> {{field}}) = jsonb_typeof({{value}}))"
-#: Operator → its condition. A field that is not there is NULL, which fulfils none.
-_COMPARED = {"$eq": "i.value -> {field} = {value}", "$ne": "i.value -> {field} <> {value}"} | {
-    name: _ORDERED.format(sign=sign) for name, sign in (("$gt", ">"), ("$gte", ">="), ("$lt", "<"), ("$lte", "<="))
-}
-_LATEST = f"SELECT {COLUMNS} FROM items i WHERE {{where}} ORDER BY i.updated_at DESC, i.item_id DESC LIMIT :limit OFFSET :offset"  # noqa: S608
-# OFFSET 0 keeps vectors of other models, which may have another size, from being compared before they are filtered out.
-_NEAREST = f"""
-    SELECT {COLUMNS}, best.score FROM items i JOIN (
-        SELECT t.item_id, max(1 - (t.embedding <=> :query)) AS score FROM (
-            SELECT item_id, embedding FROM item_texts WHERE group_id = :group AND embedding_model = CAST(:model AS text) OFFSET 0
-        ) AS t GROUP BY t.item_id
-    ) AS best USING (item_id)
-    WHERE {{where}} ORDER BY best.score DESC, i.item_id LIMIT :limit OFFSET :offset
-"""  # noqa: S608 – our own names; values are parameters
-_WITHOUT = """
-    SELECT t.item_id, t.number, t.content FROM item_texts t JOIN items i USING (item_id)
-    WHERE {where} AND t.embedding_model IS DISTINCT FROM CAST(:model AS text) ORDER BY t.item_id, t.number LIMIT :limit
-"""
+def _compared(name: str, comparison: str, value: object) -> ColumnElement[bool]:
+    """A field with a value. A field that is not there is NULL, which fulfils nothing."""
+    field = _I.value.op("->", return_type=JSONB)(name)
+    wanted = cast(literal(to_json(value).decode(), Text), JSONB)
+    if comparison in _EQUAL:
+        return _EQUAL[comparison](field, wanted)
+    return and_(_ORDERED[comparison](field, wanted), func.jsonb_typeof(field) == func.jsonb_typeof(wanted))
+
+
+_I, _T = ItemRow, ItemTextRow
+_EQUAL: dict[str, Callable[..., ColumnElement[bool]]] = {"$eq": operator.eq, "$ne": operator.ne}
+#: Between values of one type only.
+_ORDERED: dict[str, Callable[..., ColumnElement[bool]]] = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
 _TO_EMBED = text("""
     SELECT item_id, number, content FROM item_texts
     WHERE item_id = ANY(:ids) AND embedding_model IS DISTINCT FROM CAST(:model AS text) ORDER BY item_id, number

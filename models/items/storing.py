@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection, bindparam, func, or_, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from jiyi.protocol.integrations.items import Item, ItemReference, ItemWrite, ListNamespaces
-from models.memory.agents import make_groups
+from models.items.tables import ItemRow
+from models.memory.agents.agents import make_groups
 
 
 def put(connection: Connection, group_id: str, items: Sequence[ItemWrite]) -> list[UUID]:
@@ -74,19 +75,19 @@ def item_of(row: Any, score: float | None = None) -> Item:
     return Item(namespace=row.namespace, key=row.key, value=row.value, created_at=row.created_at, updated_at=row.updated_at, score=score)
 
 
-COLUMNS = "i.item_id, i.namespace, i.key, i.value, i.created_at, i.updated_at"
-IN_FORCE = "i.group_id = :group AND (i.expires_at IS NULL OR i.expires_at > clock_timestamp())"
-_UNTIL = "clock_timestamp() + make_interval(secs => {minutes} * 60)"
+_I = ItemRow
+COLUMNS = (_I.item_id, _I.namespace, _I.key, _I.value, _I.created_at, _I.updated_at)
+IN_FORCE = or_(_I.expires_at.is_(None), _I.expires_at > func.clock_timestamp())
 # clock_timestamp(): two writes of one transaction are one after the other.
-_PUT = text(f"""
+_PUT = text("""
     INSERT INTO items AS i (item_id, group_id, namespace, key, value, created_at, updated_at, ttl_minutes, expires_at)
     VALUES (:id, :group, :namespace, :key, :value, clock_timestamp(), clock_timestamp(), CAST(:ttl AS float8),
-        {_UNTIL.format(minutes="CAST(:ttl AS float8)")})
+        clock_timestamp() + make_interval(secs => CAST(:ttl AS float8) * 60))
     ON CONFLICT (group_id, namespace, key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at,
         ttl_minutes = excluded.ttl_minutes, expires_at = excluded.expires_at,
         created_at = CASE WHEN i.expires_at <= clock_timestamp() THEN excluded.created_at ELSE i.created_at END
     RETURNING item_id
-""").bindparams(bindparam("value", type_=JSONB))  # noqa: S608 – our own names; values are parameters
+""").bindparams(bindparam("value", type_=JSONB))
 _DROP_TEXTS = text("DELETE FROM item_texts WHERE item_id = :id AND group_id = :group")
 _ADD_TEXT = text("INSERT INTO item_texts (item_id, number, group_id, content) VALUES (:id, :number, :group, :content)")
 _DELETE = text("""
@@ -95,15 +96,19 @@ _DELETE = text("""
     )
     SELECT 1 FROM gone WHERE expires_at IS NULL OR expires_at > clock_timestamp()
 """)
-_GET = text(f"SELECT {COLUMNS} FROM items i WHERE {IN_FORCE} AND i.namespace = CAST(:namespace AS text[]) AND i.key = :key")  # noqa: S608
-_REFRESH = text(f"""
-    UPDATE items SET expires_at = {_UNTIL.format(minutes="ttl_minutes")} WHERE item_id IN (
-        SELECT i.item_id FROM items i WHERE {IN_FORCE} AND i.item_id = ANY(:ids) AND i.ttl_minutes IS NOT NULL FOR UPDATE SKIP LOCKED
+_GET = select(*COLUMNS).where(
+    _I.group_id == bindparam("group"), IN_FORCE, _I.namespace == bindparam("namespace"), _I.key == bindparam("key")
+)
+_REFRESH = text("""
+    UPDATE items SET expires_at = clock_timestamp() + make_interval(secs => ttl_minutes * 60) WHERE item_id IN (
+        SELECT item_id FROM items
+        WHERE group_id = :group AND (expires_at IS NULL OR expires_at > clock_timestamp()) AND item_id = ANY(:ids)
+            AND ttl_minutes IS NOT NULL FOR UPDATE SKIP LOCKED
     ) AND group_id = :group
-""")  # noqa: S608 – our own names; values are parameters
-_NAMESPACES = text(f"""
+""")
+_NAMESPACES = text("""
     SELECT DISTINCT i.namespace[1:coalesce(CAST(:depth AS int), cardinality(i.namespace))] AS found FROM items i
-    WHERE {IN_FORCE} AND NOT EXISTS (
+    WHERE i.group_id = :group AND (i.expires_at IS NULL OR i.expires_at > clock_timestamp()) AND NOT EXISTS (
         SELECT FROM jsonb_to_recordset(:matches) AS m(kind text, length int, path jsonb)
         WHERE m.length > cardinality(i.namespace) OR EXISTS (
             SELECT FROM jsonb_array_elements_text(m.path) WITH ORDINALITY AS wanted(part, number)
@@ -113,7 +118,7 @@ _NAMESPACES = text(f"""
         )
     )
     ORDER BY found LIMIT :limit OFFSET :offset
-""").bindparams(bindparam("matches", type_=JSONB))  # noqa: S608 – our own names; values are parameters
+""").bindparams(bindparam("matches", type_=JSONB))
 _COUNT_EXPIRED = text("SELECT count(*) FROM items WHERE expires_at <= :now")
 _DELETE_EXPIRED = text("""
     DELETE FROM items WHERE item_id = ANY(ARRAY(

@@ -1,1 +1,1 @@
-"""Events, memory nodes, agents, keywords, access times and the archive."""
+"""Events, memory nodes and agents: tables, actions, reads. Below: ``ingestion`` (events become rows), ``nodes``, ``agents``."""

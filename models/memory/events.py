@@ -10,8 +10,8 @@ from uuid import UUID
 from pydantic import BaseModel
 from sqlalchemy import Connection, Select, Text, and_, case, cast, func, literal, select, text
 
-from jiyi.protocol.event_content import content, digest
-from jiyi.protocol.event_states import EventState
+from jiyi.protocol.events.content import content, digest
+from jiyi.protocol.events.states import EventState
 from models.db.rows import columns, fetch, fetch_one
 from models.memory.tables import MemoryNode, StoredEvent
 from models.queue.dead_letters import ID_REUSED
@@ -20,7 +20,7 @@ R = TypeVar("R", bound=BaseModel)
 
 #: Characters of an event's payload that a list carries.
 MAX_PAYLOAD_CHARS = 600
-#: Work that a memory may owe (``models.memory.inbox``), as the primary key of ``pending_work`` begins with the kind.
+#: Work that a memory may owe (``models.memory.ingestion.inbox``), as the primary key of ``pending_work`` begins with the kind.
 KINDS = ("embed", "strengthen", "accumulate", "depth", "appraise", "tokenize", "reflect_conversation")
 #: Dead letters about one thing that a page tells.
 MAX_LETTERS = 5

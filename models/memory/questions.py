@@ -8,14 +8,16 @@ from pydantic import BaseModel
 
 from jiyi.errors import NotFound
 from jiyi.protocol.archive import ArchivedQuery
-from jiyi.protocol.event_states import EventState, EventStatesQuery
+from jiyi.protocol.events.states import EventState, EventStatesQuery
 from jiyi.protocol.memory import AgentsQuery, ExportQuery, KeywordsQuery, MemoryDetail, MemoryRow, NodesQuery, RelatedQuery
 from jiyi.protocol.queries import QUEUE, Page
 from jiyi.protocol.recall import ListMemories, MemoryRequest, MemoryRows, RecalledContext, RecallRequest
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.protocol.wire.vectors import to_bytes, to_text
 from models.db.actions import Context, action, by_worker
-from models.memory import agent_reads, events, reads, search
-from models.memory.agents import key_of, no_agent
+from models.memory import events, reads, search
+from models.memory.agents import reads as agent_reads
+from models.memory.agents.agents import key_of, no_agent
 
 build_context = by_worker(
     "memory.context",
@@ -118,7 +120,7 @@ def _page(rows: Sequence[BaseModel], limit: int, cursor: str) -> Page:
     return Page(rows=_dicts(rows), next=getattr(rows[-1], cursor) if len(rows) == limit else None)
 
 
-def _dicts(rows: Sequence[BaseModel]) -> list[dict[str, object]]:
+def _dicts(rows: Sequence[BaseModel]) -> list[JsonObject]:
     return [row.model_dump() for row in rows]
 
 

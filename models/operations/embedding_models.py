@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from sqlalchemy import Connection, text
 
@@ -22,6 +23,15 @@ class ActiveModel:
     model: str
     spec: str
     since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TextWithoutVector:
+    """A text that has yet to be embedded: whose it is, and which of its texts."""
+
+    subject_id: UUID
+    content: str
+    number: int = 0
 
 
 def active_model(connection: Connection) -> ActiveModel | None:

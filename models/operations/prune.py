@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Delete, any_, bindparam, column, func, select, table, text
+from sqlalchemy import delete as delete_from
 
 
 def count(connection: Connection, table: str, before: datetime) -> int:
@@ -39,8 +40,14 @@ _OLD = {
     # What a job did last stays, however long ago it was.
     "job_ticks": "slot < :before AND EXISTS (SELECT FROM job_ticks later WHERE later.job = t.job AND later.slot > t.slot)",
 }
-_COUNT = {table: text(f"SELECT count(*) FROM {table} t WHERE {old}") for table, old in _OLD.items()}  # noqa: S608 – our own names; values are parameters
-_DELETE = {
-    table: text(f"DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT t.ctid FROM {table} t WHERE {old} LIMIT :limit FOR UPDATE))")  # noqa: S608 – our own names; values are parameters
-    for table, old in _OLD.items()
-}
+
+
+def _delete(name: str, old: str) -> Delete:
+    """ANY(ARRAY(…)): the rows are found once, and then by their places."""
+    rows = table(name, column("ctid")).alias("t")
+    some = select(rows.c.ctid).where(text(old)).limit(bindparam("limit")).with_for_update()
+    return delete_from(table(name)).where(column("ctid") == any_(func.array(some.scalar_subquery())))
+
+
+_COUNT = {name: select(func.count()).select_from(table(name).alias("t")).where(text(old)) for name, old in _OLD.items()}
+_DELETE = {name: _delete(name, old) for name, old in _OLD.items()}

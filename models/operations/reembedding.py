@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import BindParameter, Boolean, Connection, and_, bindparam, exists, func, or_, select, text
+from sqlalchemy.orm import aliased
 
 from jiyi.protocol.wire.vectors import Float32
 from models.items import searching
-from models.memory import nodes
-from models.memory.nodes import TextToEmbed
+from models.memory.nodes import nodes
+from models.memory.nodes.nodes import TextToEmbed
+from models.memory.tables import MemoryNode
+from models.operations.tables import NextVector
 from models.stores import vectors
 from models.tiers import knowledge
 
@@ -131,7 +134,7 @@ def fold(connection: Connection, model: str, limit: int) -> int:
     return len(ids)
 
 
-def _stale(move: Reembedding) -> dict[str, object]:
+def _stale(move: Reembedding) -> dict[str, str | bool]:
     return {"model": move.model, "replaces": move.replaces, "everything": move.everything}
 
 
@@ -151,19 +154,27 @@ _FORGET = text("DELETE FROM embedding_models WHERE model = :model AND state = 'f
 _SIZE = text("UPDATE embedding_models SET dimensions = :dimensions WHERE model = :model")
 _IS_WANTED = text("SELECT FROM embedding_models WHERE model = :model AND state <> 'retired' FOR SHARE")
 _POSITION = text("UPDATE embedding_models SET position = :position WHERE model = :model")
-_IS_STALE = """
-    n.embedding IS NOT NULL AND n.embedding_model <> :model AND (:everything OR n.embedding_model = :replaces)
-    AND NOT EXISTS (SELECT FROM next_vectors v WHERE v.node_id = n.node_id AND v.group_id = n.group_id AND v.model = :model)
-"""
-_LEFT = text(f"SELECT count(*) FROM memory_nodes n WHERE {_IS_STALE}")  # noqa: S608 – our own names; values are parameters
-_TO_EMBED = text(f"""
-    SELECT n.node_id, n.group_id, n.embedding_key, n.key_hash, (
-        SELECT v.node_id FROM memory_nodes o JOIN next_vectors v USING (node_id, group_id)
-        WHERE o.group_id = n.group_id AND o.key_hash = n.key_hash AND o.embedding IS NOT NULL AND v.model = :model LIMIT 1
-    ) AS reuse
-    FROM memory_nodes n WHERE n.node_id > :after AND {_IS_STALE}
-    ORDER BY n.node_id LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
+_MODEL: BindParameter[str] = bindparam("model")
+_N, _V = MemoryNode, NextVector
+_IS_STALE = and_(
+    *(_N.embedding.is_not(None), _N.embedding_model != _MODEL),
+    or_(bindparam("everything", type_=Boolean), _N.embedding_model == bindparam("replaces")),
+    ~exists().where(_V.node_id == _N.node_id, _V.group_id == _N.group_id, _V.model == _MODEL),
+)
+_LEFT = select(func.count()).select_from(_N).where(_IS_STALE)
+_ALIKE = aliased(_N)
+_REUSE = (
+    select(_V.node_id)
+    .join(_ALIKE, and_(_ALIKE.node_id == _V.node_id, _ALIKE.group_id == _V.group_id))
+    .where(_ALIKE.group_id == _N.group_id, _ALIKE.key_hash == _N.key_hash, _ALIKE.embedding.is_not(None), _V.model == _MODEL)
+    .limit(1)
+)
+_TO_EMBED = (
+    select(_N.node_id, _N.group_id, _N.embedding_key, _N.key_hash, _REUSE.scalar_subquery().label("reuse"))
+    .where(_N.node_id > bindparam("after"), _IS_STALE)
+    .order_by(_N.node_id)
+    .limit(bindparam("limit"))
+)
 # A vector of a move that was given up may still be there: it is replaced. FOR KEY SHARE: the node stays until then.
 _PUT = text("""
     INSERT INTO next_vectors (node_id, group_id, model, embedding)

@@ -8,6 +8,7 @@ from typing import Any
 import redis
 from sqlalchemy import Connection, text
 
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
@@ -16,7 +17,7 @@ from models.operations import reads
 from models.queue import broker_queues
 
 
-def stored(connection: Connection) -> dict[str, object]:
+def stored(connection: Connection) -> JsonObject:
     """What the database knows: pending work by kind, the longest delay in seconds, open dead letters."""
     work = [dict(row) for row in connection.execute(_WORK).mappings()]
     return {
@@ -28,7 +29,7 @@ def stored(connection: Connection) -> dict[str, object]:
     }
 
 
-def queued() -> dict[str, object]:
+def queued() -> JsonObject:
     """What broker and Valkey know; nothing where the broker is of another kind, or silent."""
     settings = get_settings()
     address = broker_queues.redis_address(settings.need("broker_url"))

@@ -13,6 +13,7 @@ from jiyi.accounts.signed_calls import signer_of
 from jiyi.errors import BrokerUnavailable
 from jiyi.once import once
 from jiyi.protocol.wire.broker import BROKER_ERRORS, CONNECT_RETRY, stamp
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.protocol.wire.outages import sentence_of_valkey
 from jiyi.settings import get_settings
 from models.db import valkey_keys
@@ -112,7 +113,7 @@ def send(task: str, queue: str, args: Sequence[Any], expires: float) -> None:
         raise BrokerUnavailable(f"the broker {sentence_of_valkey(error)}; nothing was sent") from error
 
 
-def service_headers(task: str, args: Sequence[Any], options: dict[str, str] | None = None) -> dict[str, object]:
+def service_headers(task: str, args: Sequence[Any], options: dict[str, str] | None = None) -> JsonObject:
     """Of a message that the service sends itself, now: signed, where it has a secret."""
     signer = signer_of(get_settings())
     return {**stamp(), **({} if signer is None else signer.headers(task, args, options or {}))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jiyi.errors import NotFound
 from jiyi.protocol.reflection import Reasons, ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest, WhyQuery
 from models.db.actions import Context, action
-from models.memory.agents import key_of, no_agent
+from models.memory.agents.agents import key_of, no_agent
 from models.reflection import reads, reflections
 from models.reflection.reflections import REFLECT
 

@@ -95,7 +95,7 @@ def quiet_agents(connection: Connection, group_id: str | None, quiet_seconds: fl
     return [(row.agent_key, row.group_id, row.agent_id) for row in rows]
 
 
-def _own(begun: StartedReflection) -> dict[str, object]:
+def _own(begun: StartedReflection) -> dict[str, UUID | int]:
     return {"id": begun.reflection_id, "attempt": begun.attempt}
 
 

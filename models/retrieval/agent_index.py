@@ -27,7 +27,7 @@ from jiyi.retrieval.neighbours import NEIGHBOURS, NO_SESSION, with_hours
 from jiyi.retrieval.postings import Ragged
 from jiyi.settings import Mode
 from jiyi.text.words import normalise
-from models.memory.agents import AgentRecord, Identity
+from models.memory.agents.agents import AgentRecord, Identity
 from models.retrieval import index_rows, touches
 from models.retrieval.access_order import AccessOrder, Rows
 from models.retrieval.columns import Columns

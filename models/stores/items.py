@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, bindparam, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import BigInteger, Connection, Row, any_, bindparam, select, text, type_coerce
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.types import NullType
 from uuid6 import uuid7
 
 from jiyi.protocol.stores.items import MemoryItem, Snapshot
@@ -18,6 +19,7 @@ from jiyi.text.digests import content_digest
 from jiyi.text.tokens import tokens
 from models.stores import attachments
 from models.stores.kinds.kept import KeptStore
+from models.stores.tables import StoreItem
 
 #: The kind of work that an item without a vector owes.
 EMBED_ITEMS = "embed_items"
@@ -86,20 +88,19 @@ def clear(connection: Connection, store: KeptStore) -> None:
 
 def latest(connection: Connection, store: KeptStore, most: int, before: int | None = None) -> list[Row[Any]]:
     """The newest items, newest first, from before a position."""
-    values = {"group": store.group_id, "store": store.store_id, "most": most, "before": before}
-    return list(connection.execute(_LATEST, values).all())
+    wanted = _ROWS if before is None else _ROWS.where(_I.position < before)
+    return list(connection.execute(wanted.order_by(_I.position.desc()).limit(most), _of(store)).all())
 
 
 def by_positions(connection: Connection, store: KeptStore, positions: Sequence[int]) -> dict[int, Row[Any]]:
     """Those of the items that are still there."""
-    values = {"group": store.group_id, "store": store.store_id, "positions": list(positions)}
-    return {row.position: row for row in connection.execute(_BY_POSITIONS, values)}
+    return {row.position: row for row in connection.execute(_BY_POSITIONS, {**_of(store), "positions": list(positions)})}
 
 
 def every(connection: Connection, store: KeptStore) -> Iterator[Row[Any]]:
     """All items with their vectors, oldest first."""
     after = -1
-    while rows := connection.execute(_EVERY, {"group": store.group_id, "store": store.store_id, "after": after, "limit": PAGE}).all():
+    while rows := connection.execute(_EVERY, {**_of(store), "after": after, "limit": PAGE}).all():
         yield from rows
         after = rows[-1].position
 
@@ -120,6 +121,10 @@ def item_of(connection: Connection, row: Row[Any], *, whole: bool = True, vector
     )
 
 
+def _of(store: KeptStore) -> dict[str, str | UUID]:
+    return {"group": store.group_id, "store": store.store_id}
+
+
 _INSERT = text("""
     INSERT INTO store_items (item_id, group_id, store_id, key, revision, content_summary, content_hash, dedupe_hash,
         input_snapshot, output_snapshot, metadata, attachments, tokens, created_at)
@@ -133,18 +138,16 @@ _TRIM = text("""
 """)
 COUNT = text("SELECT count(*) FROM store_items WHERE group_id = :group AND store_id = :store")
 _CLEAR = text("DELETE FROM store_items WHERE group_id = :group AND store_id = :store")
-_COLUMNS = """
-    store_id, item_id, key, position, content_summary, input_snapshot, output_snapshot, metadata, attachments, created_at, embedding_model
-"""
-_LATEST = text(f"""
-    SELECT {_COLUMNS} FROM store_items
-    WHERE group_id = :group AND store_id = :store AND (CAST(:before AS bigint) IS NULL OR position < :before)
-    ORDER BY position DESC LIMIT :most
-""")  # noqa: S608 – our own names; values are parameters
-_BY_POSITIONS = text(f"""
-    SELECT {_COLUMNS} FROM store_items WHERE group_id = :group AND store_id = :store AND position = ANY(:positions)
-""")  # noqa: S608 – our own names; values are parameters
-_EVERY = text(f"""
-    SELECT {_COLUMNS}, embedding FROM store_items WHERE group_id = :group AND store_id = :store AND position > :after
-    ORDER BY position LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
+_I = StoreItem
+_ROWS = select(
+    *(_I.store_id, _I.item_id, _I.key, _I.position, _I.content_summary, _I.input_snapshot, _I.output_snapshot),
+    *(_I.item_metadata.label("metadata"), _I.attachments, _I.created_at, _I.embedding_model),
+).where(_I.group_id == bindparam("group"), _I.store_id == bindparam("store"))
+_BY_POSITIONS = _ROWS.where(_I.position == any_(bindparam("positions", type_=ARRAY(BigInteger))))
+_EVERY = (
+    # As psycopg gives a vector.
+    _ROWS.add_columns(type_coerce(_I.embedding, NullType()).label("embedding"))
+    .where(_I.position > bindparam("after"))
+    .order_by(_I.position)
+    .limit(bindparam("limit"))
+)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, bindparam, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import Connection, Row, Uuid, any_, bindparam, or_, select, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from uuid6 import uuid7
 
 from jiyi.errors import NotFound
@@ -15,6 +15,7 @@ from jiyi.stores.config.checking import checked
 from jiyi.stores.config.registry import store_type
 from models.stores import secrets
 from models.stores.kinds.kept import KeptStore
+from models.stores.tables import StoreRow
 
 
 def find(connection: Connection, group_id: str, name: str, run_id: str = "") -> KeptStore | None:
@@ -103,11 +104,14 @@ def _kept(row: Row[Any]) -> KeptStore:
     )
 
 
-_COLUMNS = "store_id, group_id, run_id, name, type, config, secrets, revision, generation, state, state_reason, loaded_at"
-_FIND = text(f"""
-    SELECT {_COLUMNS} FROM stores WHERE group_id = :group AND name = :name AND run_id IN (:run, '') ORDER BY run_id DESC LIMIT 1
-""")  # noqa: S608 – our own names; values are parameters
-_BY_IDS = text(f"SELECT {_COLUMNS} FROM stores WHERE store_id = ANY(:ids)")  # noqa: S608 – our own names; values are parameters
+_S = StoreRow
+_ROWS = select(
+    *(_S.store_id, _S.group_id, _S.run_id, _S.name, _S.type, _S.config, _S.secrets),
+    *(_S.revision, _S.generation, _S.state, _S.state_reason, _S.loaded_at),
+)
+_IN_SIGHT = or_(_S.run_id == bindparam("run"), _S.run_id == "")
+_FIND = _ROWS.where(_S.group_id == bindparam("group"), _S.name == bindparam("name"), _IN_SIGHT).order_by(_S.run_id.desc()).limit(1)
+_BY_IDS = _ROWS.where(_S.store_id == any_(bindparam("ids", type_=ARRAY(Uuid))))
 _LOCK = text("""
     SELECT store_id, type, config, secrets FROM stores WHERE group_id = :group AND name = :name AND run_id = :run FOR UPDATE
 """)

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from jiyi.accounts.signatures import need_secret_key
 from jiyi.errors import EmbeddingUnavailable
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import get_settings
 
 #: Fields of a configuration that hold secrets, wherever they stand.
@@ -25,7 +26,7 @@ HIDDEN = "••••"
 _LABEL = b"jiyi secrets of stores 1"
 
 
-def part(config: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, object]]:
+def part(config: Mapping[str, Any]) -> tuple[JsonObject, JsonObject]:
     """A configuration as declared in two: with secrets hidden, and the secrets alone by their path."""
     shown: dict[str, Any] = {}
     secret: dict[str, Any] = {}
@@ -41,7 +42,7 @@ def part(config: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, object
     return shown, secret
 
 
-def joined(shown: Mapping[str, Any], secret: Mapping[str, Any]) -> dict[str, object]:
+def joined(shown: Mapping[str, Any], secret: Mapping[str, Any]) -> JsonObject:
     """The configuration as it was declared."""
     return {
         name: joined(value, secret.get(name, {})) if isinstance(value, Mapping) else secret.get(name, value)
@@ -54,7 +55,7 @@ def sealed(group_id: str, secret: Mapping[str, Any]) -> bytes | None:
     return _cipher(group_id).encrypt(json.dumps(secret).encode()) if secret else None
 
 
-def opened(group_id: str, stored: bytes | None) -> dict[str, object]:
+def opened(group_id: str, stored: bytes | None) -> JsonObject:
     """Secrets as they were declared.
 
     Raises:

@@ -6,15 +6,20 @@ are after a change of the embedding model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import ColumnElement, Connection, Double, Text, bindparam, cast, func, or_, select, text, type_coerce
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.types import NullType
 
 from jiyi.protocol.tiers.query import Item, MemoryQuestion
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.tokens import tokens
+from models.db.conditions import equal_if_given
+from models.operations.embedding_models import TextWithoutVector
+from models.tiers.tables import KnowledgeRow
 
 #: The kind of work that knowledge without a vector of the active model owes.
 EMBED_KNOWLEDGE = "embed_knowledge"
@@ -28,8 +33,13 @@ def nearest(connection: Connection, group_id: str, question: MemoryQuestion, que
     No approximate index: a group's knowledge is what people have promoted, thousands at most, and an index that is filtered
     by tenant loses results silently.
     """
-    rows = connection.execute(_NEAREST, {**_filters(group_id, question), "query": query, "model": model, "limit": limit})
-    return [_item(row, row.score, row.score) for row in rows]
+    # Materialised: the vectors that are compared are of one model, so of one size.
+    vectors = select(*_SHOWN, type_coerce(_K.embedding, NullType()).label("embedding"))
+    vectors = vectors.where(*_in_force(group_id, question), _K.embedding_model == model)
+    comparable = vectors.cte("comparable").prefix_with("MATERIALIZED")
+    distance = comparable.c.embedding.op("<=>", return_type=Double)(bindparam("query", type_=NullType()))
+    wanted = select(comparable, (1 - distance).label("score")).order_by(distance, comparable.c.knowledge_id).limit(limit)
+    return [_item(row, row.score, row.score) for row in connection.execute(wanted, {"query": query})]
 
 
 def by_words(connection: Connection, group_id: str, question: MemoryQuestion, model: str | None) -> tuple[list[Item], int]:
@@ -38,9 +48,11 @@ def by_words(connection: Connection, group_id: str, question: MemoryQuestion, mo
     An item's score is the share of the question's words that it has, those that are rare among these pieces counting more.
     """
     wanted = list(dict.fromkeys(tokens(question.query)))
-    parameters = {**_filters(group_id, question), "model": model, "limit": MAX_BY_WORDS, "terms": wanted}
-    without = int(connection.execute(_WITHOUT, parameters).scalar_one())
-    rows = connection.execute(_BY_WORDS, parameters).all() if without and wanted else []
+    not_comparable = [*_in_force(group_id, question), *([] if model is None else [_K.embedding_model.is_distinct_from(model)])]
+    without = int(connection.execute(select(func.count()).select_from(_K).where(*not_comparable)).scalar_one())
+    by_word = select(*_SHOWN, _K.tokens).where(*not_comparable, _TERMS.op("&&")(cast(wanted, ARRAY(Text))))
+    latest = by_word.order_by(_K.promoted_at.desc(), _K.knowledge_id).limit(MAX_BY_WORDS)
+    rows = connection.execute(latest).all() if without and wanted else []
     has = [set(row.tokens.split()) for row in rows]
     rarity = {term: 1 / (1 + sum(term in one for one in has)) for term in wanted}
     total = sum(rarity.values())
@@ -48,15 +60,15 @@ def by_words(connection: Connection, group_id: str, question: MemoryQuestion, mo
     return sorted(found, key=lambda item: -item.score), without
 
 
-def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[tuple[UUID, str]]:
+def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[TextWithoutVector]:
     """Those in force that have no vector of this model, with their texts."""
     rows = connection.execute(_TO_EMBED, {"ids": list(ids), "model": model})
-    return [(row.knowledge_id, row.content) for row in rows]
+    return [TextWithoutVector(row.knowledge_id, row.content) for row in rows]
 
 
-def fill(connection: Connection, vectors: Sequence[tuple[UUID, str, Float32]], model: str) -> None:
-    """(id, text, vector) each. A piece whose text has changed meanwhile keeps owing its vector to whoever changed it."""
-    rows = [{"id": one, "content": content, "vector": vector, "model": model} for one, content, vector in vectors]
+def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Float32]], model: str) -> None:
+    """Store vectors. A piece whose text has changed meanwhile keeps owing its vector to whoever changed it."""
+    rows = [{"id": one.subject_id, "content": one.content, "vector": vector, "model": model} for one, vector in vectors]
     if rows:
         connection.execute(_FILL, rows)
 
@@ -66,8 +78,14 @@ def owe_all(connection: Connection, model: str) -> int:
     return connection.execute(_OWE_ALL, {"kind": EMBED_KNOWLEDGE, "model": model}).rowcount
 
 
-def _filters(group_id: str, question: MemoryQuestion) -> dict[str, object]:
-    return {"group": group_id, "agent": question.agent_id, "session": question.session_id, "verdicts": question.include_verdicts}
+def _in_force(group_id: str, question: MemoryQuestion) -> Iterator[ColumnElement[bool]]:
+    """What the question may be answered from: the whole group's, and its own agent's."""
+    yield _K.group_id == group_id
+    yield _K.demoted_at.is_(None)
+    yield or_(_K.agent_id.is_(None), _K.agent_id == question.agent_id)
+    yield from equal_if_given((_K.session_id, question.session_id))
+    if not question.include_verdicts:
+        yield _K.kind != "verdict"
 
 
 def _item(row: Any, score: float, similarity: float | None) -> Item:
@@ -86,27 +104,9 @@ def _item(row: Any, score: float, similarity: float | None) -> Item:
     )
 
 
-_IN_FORCE = """
-    group_id = :group AND demoted_at IS NULL AND (agent_id IS NULL OR agent_id = CAST(:agent AS text))
-    AND (CAST(:session AS text) IS NULL OR session_id = :session)
-    AND (:verdicts OR kind <> 'verdict')
-"""
-_COLUMNS = "knowledge_id, agent_id, session_id, kind, content, metadata, promoted_at"
-# Materialised: the vectors that are compared are of one model, so of one size.
-_NEAREST = text(f"""
-    WITH comparable AS MATERIALIZED (
-        SELECT {_COLUMNS}, embedding FROM knowledge WHERE {_IN_FORCE} AND embedding_model = :model
-    )
-    SELECT {_COLUMNS}, 1 - (embedding <=> :query) AS score FROM comparable
-    ORDER BY embedding <=> :query, knowledge_id LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
-_NOT_COMPARABLE = f"{_IN_FORCE} AND (CAST(:model AS text) IS NULL OR embedding_model IS DISTINCT FROM :model)"
-_WITHOUT = text(f"SELECT count(*) FROM knowledge WHERE {_NOT_COMPARABLE}")  # noqa: S608 – our own names; values are parameters
-_BY_WORDS = text(f"""
-    SELECT {_COLUMNS}, tokens FROM knowledge
-    WHERE {_NOT_COMPARABLE} AND string_to_array(tokens, ' ') && CAST(:terms AS text[])
-    ORDER BY promoted_at DESC, knowledge_id LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
+_K = KnowledgeRow
+_SHOWN = (_K.knowledge_id, _K.agent_id, _K.session_id, _K.kind, _K.content, _K.source_metadata.label("metadata"), _K.promoted_at)
+_TERMS = func.string_to_array(_K.tokens, " ")
 _TO_EMBED = text("""
     SELECT knowledge_id, content FROM knowledge
     WHERE knowledge_id = ANY(:ids) AND demoted_at IS NULL AND embedding_model IS DISTINCT FROM :model

@@ -6,7 +6,7 @@ writes here what it changed, so that the list in Valkey and these rows tell the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from jiyi.protocol.tiers.quarantine import IngestState
 from jiyi.protocol.tiers.query import Kind
+from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from jiyi.tiers.guards import SIGNS
@@ -157,7 +158,7 @@ def outcome(connection: Connection, group_id: str, entry_id: UUID) -> IngestStat
     )
 
 
-def sentence(reason: str, details: Mapping[str, object]) -> str:
+def sentence(reason: str, details: JsonMapping) -> str:
     """Why an entry was refused, in English; empty for a reason that this version does not know."""
     known = {str(name): said for name, said in SENTENCES.items()}
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ from sqlalchemy import Connection, text
 
 from jiyi.polling import poll
 from jiyi.protocol.erasure import ErasureReport
+from jiyi.protocol.wire.json_values import JsonMapping
 from models.db import roles
 from models.db.connection import session_engine, unit_of_work
 from models.erasure import caches, ledger, orders, proof
@@ -135,7 +136,7 @@ def _report(connection: Connection, progress: Progress, found: proof.Proof, now:
     return cast("ErasureReport", {**report, "sha256": report_digest(report)})
 
 
-def report_digest(report: Mapping[str, object]) -> str:
+def report_digest(report: JsonMapping) -> str:
     """Of a report without its ``sha256``: whether it is still what was written."""
     return hashlib.sha256(json.dumps(report, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from redis.client import Pipeline
 from jiyi.accounts.api_keys import KeyScope
 from jiyi.errors import InvalidRequest, JiyiError, NotAllowed, ServiceError, problems_of
 from jiyi.protocol.wire.calls import REPLY_SECONDS, reply_key, reply_of, reply_of_error
+from jiyi.protocol.wire.json_values import JsonMapping
 from models.db.actions import Actor
 from models.db.outages import outage
 from models.db.scope import Scope, within
@@ -58,7 +59,7 @@ def answers(
 
     def register(function: Callable[[M], Any]) -> Callable[[M], Any]:
         @shared_task(name=name, bind=True, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
-        def run(self: Any, request_id: str, request: Mapping[str, object], actor: str | None = None) -> None:  # noqa: ARG001 – part of what is signed
+        def run(self: Any, request_id: str, request: JsonMapping, actor: str | None = None) -> None:  # noqa: ARG001 – part of what is signed
             began = time.monotonic()
 
             who: list[Actor] = []

@@ -16,18 +16,19 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from celery import shared_task
 from sqlalchemy import Connection, text
 
 from jiyi.errors import JiyiError, NotAllowed
 from jiyi.operations.jobs import JOBS, Job
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import Settings, get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
-from models.memory import agents
-from models.memory.agents import AgentName
+from models.memory.agents import agents
+from models.memory.agents.agents import AgentName
 from models.operations import meters
 from models.queue import ticks
 from models.queue.ticks import MORE, Attempt
@@ -44,6 +45,15 @@ GRACE = 75
 SOFT_GRACE = 30
 #: Agents read at once.
 AGENTS_PAGE = 500
+
+
+class BeatEntry(TypedDict):
+    """What Celery's beat sends, and every how many seconds."""
+
+    task: str
+    schedule: float
+    args: NotRequired[tuple[str, ...]]
+    options: dict[str, str | float | bool]
 
 
 @dataclass(slots=True)
@@ -189,7 +199,7 @@ class _Held:
             ticks.renew(connection, self.tick, get_settings().work_lease_seconds)
 
 
-def rehearse(known: Job, group_id: str | None = None) -> dict[str, object]:
+def rehearse(known: Job, group_id: str | None = None) -> JsonObject:
     """What a run would do now. Changes nothing, and no tick is written."""
     run = Run(known.name, datetime.now(UTC), dry=True, group_id=group_id, deadline=time.monotonic() + known.time_limit)
     with run.scope():
@@ -214,7 +224,7 @@ def _attempt(known: Job, run: Run) -> str | None:
     return None
 
 
-def beat_schedule(settings: Settings) -> dict[str, dict[str, object]]:
+def beat_schedule(settings: Settings) -> dict[str, BeatEntry]:
     """What beat sends: a look for each job that is switched on. Most find that their slot had its run."""
     schedules = {known: known.schedule(settings) for known in JOBS.values()}
     return {

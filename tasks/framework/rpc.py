@@ -7,7 +7,7 @@ early: an answer that a dead worker owes is of no use later, the caller asks aga
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from celery import shared_task
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from jiyi.accounts.api_keys import KeyScope
 from jiyi.protocol.events import Name
+from jiyi.protocol.wire.json_values import JsonMapping
 from models.actions import ACTIONS
 from models.db.actions import Action, Actor
 from models.db.scope import for_groups
@@ -81,7 +82,7 @@ def answer(task: str, model: type[Q], perform: Callable[[Actor, Q], R], *, scope
             return perform(actor, asked)
 
     @shared_task(name=task, bind=True, acks_late=False, ignore_result=True, time_limit=ANSWER_TIME_LIMIT)
-    def run(self: Any, request_id: str, request: Mapping[str, object], actor: str | None = None) -> None:  # noqa: ARG001 – part of what is signed
+    def run(self: Any, request_id: str, request: JsonMapping, actor: str | None = None) -> None:  # noqa: ARG001 – part of what is signed
         def parse() -> tuple[Actor, Q]:
             body = {name: value for name, value in request.items() if name != "group_id"}
             group_id = _Whose.model_validate(request).group_id

@@ -274,7 +274,7 @@ def run_until_idle(kind: str, handler: Callable[[Batch], None], limit: int = 1_0
     return total
 
 
-def summary(counts: dict[str, int]) -> dict[str, object]:
+def summary(counts: dict[str, int]) -> dict[str, dict[str, int]]:
     """Overdue work for which there is no task is said apart from the rest."""
     return {
         "due": {kind: count for kind, count in counts.items() if kind in KINDS},

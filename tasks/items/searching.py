@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from sqlalchemy import Connection
+
 from jiyi.protocol.integrations.items import ItemRows, SearchItems
 from jiyi.providers.embedders.cache import query_vector
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.items import actions, searching
-from models.items.searching import EMBED_VALUES, Owed
+from models.items.searching import EMBED_VALUES
 from models.operations import embedding_models
+from models.operations.embedding_models import TextWithoutVector
+from tasks.framework.embedding import embed_now, embed_owed, in_use
 from tasks.framework.rpc import implements
 from tasks.framework.work import Batch, work_task
-from tasks.memory.embedding import in_use
 
 #: Rounds of embedding that one search waits for: beyond that it finds what has been embedded so far.
 MOST_ROUNDS = 8
@@ -24,18 +27,7 @@ def embed_values(batch: Batch) -> None:
 
     Safe to repeat because a text that has its vector is passed over, and one that has changed meanwhile is embedded again.
     """
-    with unit_of_work() as connection:
-        engine, spec = in_use(connection)
-        wanted = searching.to_embed(connection, batch.subject_ids, engine.model)
-    made = engine.passages([content for _, content in wanted]) if wanted else None
-    with batch.finish() as (connection, owed):
-        if made is None:
-            return
-        embedding_models.hold(connection, engine.model, spec, made.shape[1])
-        mine = set(owed)
-        vectors = zip(wanted, made, strict=True)
-        searching.fill(connection, [(one, vector) for one, vector in vectors if one[0][0] in mine], engine.model)
-        batch.again.extend({place[0] for place, _ in searching.to_embed(connection, owed, engine.model)})
+    embed_owed(batch, searching)
 
 
 @implements(actions.search_items)
@@ -59,13 +51,10 @@ def search(actor: Actor, request: SearchItems) -> ItemRows:
 
 def _complete(group_id: str, request: SearchItems) -> None:
     """See to the vectors that the items looked through still owe: whoever stores and then searches finds what they stored."""
+
+    def missing(connection: Connection, model: str) -> list[TextWithoutVector]:
+        return searching.without_vectors(connection, group_id, request, model, get_settings().embed_batch)
+
     for _ in range(MOST_ROUNDS):
-        with unit_of_work() as connection:
-            engine, spec = in_use(connection)
-            wanted: list[Owed] = searching.without_vectors(connection, group_id, request, engine.model, get_settings().embed_batch)
-        if not wanted:
+        if not embed_now(searching, missing):
             return
-        made = engine.passages([content for _, content in wanted])
-        with unit_of_work() as connection:
-            embedding_models.hold(connection, engine.model, spec, made.shape[1])
-            searching.fill(connection, list(zip(wanted, made, strict=True)), engine.model)

@@ -8,7 +8,7 @@ from uuid import UUID
 from celery import current_app, shared_task
 
 from jiyi.settings import get_settings
-from models.memory import access
+from models.memory.nodes import access
 from models.retrieval import records, touches
 
 

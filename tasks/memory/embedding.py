@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection
-
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.embedders import Embedder, embedder, embedder_of
-from jiyi.providers.embedders.choice import chosen
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import within
-from models.memory import nodes
-from models.memory.inbox import EMBED
-from models.memory.nodes import TextToEmbed
+from models.memory.ingestion.inbox import EMBED
+from models.memory.nodes import nodes
+from models.memory.nodes.nodes import TextToEmbed
 from models.operations import embedding_models
 from models.queue import news
+from tasks.framework.embedding import in_use
 from tasks.framework.work import Batch, work_task
 
 
@@ -66,11 +63,3 @@ def embed(batch: Batch) -> None:
         ids = [item.node_id for item in new]
         nodes.fill_embeddings(connection, ids, [vectors[item.key_hash] for item in new], made.model)
     news.retrievable([(item.group_id, item.agent_id, item.node_id) for item in wanted if item.node_id in set(owed)])
-
-
-def in_use(connection: Connection) -> tuple[Embedder, str]:
-    """The deployment's embedder and its name: the one that its memories have, else the one that the settings name."""
-    used = embedding_models.active_model(connection)
-    if used is not None:
-        return embedder_of(used.spec), used.spec
-    return embedder(), str(chosen(get_settings()))

@@ -9,6 +9,7 @@ from celery import shared_task
 
 from models.operations import canaries
 from models.queue.broker_queues import task_queues
+from tasks.framework.jobs import BeatEntry
 
 #: Seconds; it takes a millisecond.
 TIME_LIMIT = 10
@@ -20,8 +21,8 @@ def canary(_task: Any, queue: str, sent_at: float | None = None) -> None:
     canaries.record_heartbeat(queue, time.time() if sent_at is None else sent_at)
 
 
-def beat_schedule() -> dict[str, dict[str, object]]:
-    """What beat sends, if it is due (``workers.beat``)."""
+def beat_schedule() -> dict[str, BeatEntry]:
+    """What beat sends, if it is due (``workers.celery.beat``)."""
     return {
         f"{canaries.TASK} {queue}": {
             "task": canaries.TASK,

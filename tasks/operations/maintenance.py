@@ -10,7 +10,8 @@ from jiyi.errors import BrokerUnavailable
 from jiyi.operations.jobs import JOBS
 from jiyi.settings import get_settings
 from models.accounts import audit
-from models.memory import access, strength
+from models.memory.agents import strength
+from models.memory.nodes import access
 from models.operations import prune as pruning
 from models.operations import snapshot
 from models.queue import news, pending_work, ticks

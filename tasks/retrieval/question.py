@@ -16,7 +16,7 @@ from jiyi.providers.embedders.choice import chosen, model_of
 from jiyi.retrieval import relevance
 from jiyi.retrieval.ranking import Weights
 from jiyi.settings import RelevanceMode, get_settings
-from models.memory.agents import AgentRecord
+from models.memory.agents.agents import AgentRecord
 from models.operations.embedding_models import ActiveModel
 from models.retrieval import index_cache
 

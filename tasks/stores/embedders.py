@@ -15,7 +15,7 @@ from jiyi.stores.config.embedding import EmbeddingConfig, EmbeddingParams
 from models.operations import embedding_models
 from models.stores.embedding import vendor
 from models.stores.kinds.kept import KeptStore
-from tasks.memory.embedding import in_use
+from tasks.framework.embedding import in_use
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from jiyi.tiers.screening import UNVERIFIED, VERIFIED, Candidate, KnownEntry, Ve
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import within
-from models.memory.inbox import INGRESS
+from models.memory.ingestion.inbox import INGRESS
 from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import news, pending_work
@@ -34,10 +34,10 @@ from models.tiers import query as memory
 from models.tiers.quarantine import Output
 from models.tiers.working import Entry
 from tasks.framework.answering import answers
+from tasks.framework.embedding import in_use
 from tasks.framework.jobs import Run, job
 from tasks.framework.lease import LeaseRenewingLLM
 from tasks.framework.work import Batch, work_task
-from tasks.memory.embedding import in_use
 
 #: The kind of work of an entry that the LLM is to be asked about (CN-25).
 CONSISTENCY = "consistency"

@@ -34,7 +34,7 @@ ROOMS = {
     "jiyi/cli": set[str](),
     "models": {"db", "queue"},
     "tasks": {"framework"},
-    "workers": {"intake", "embedded", "supervision"},
+    "workers": {"celery", "demo", "intake", "embedded", "supervision"},
     "web": {"api", "admin", "stream", "static", "templates", "translations"},
     "web/api": {"examples"},
     "web/admin": set[str](),

@@ -7,11 +7,12 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
 
+from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
 from workers.supervision.processes import end_processes, is_alive, session_members
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ class ProcessNotes:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._notes: list[dict[str, object]] = []
+        self._notes: list[JsonObject] = []
 
     def add(self, pid: int, role: str) -> None:
         """Note a session's leader; nothing happens if it has ended already."""
@@ -41,7 +42,7 @@ class ProcessNotes:
         unfinished.write_text(json.dumps(self._notes), encoding="utf-8")
         unfinished.replace(self._path)  # whole or not at all: a crash may come between
 
-    def read(self) -> list[dict[str, object]]:
+    def read(self) -> list[JsonObject]:
         """What an earlier copy has noted; nothing if a crash of the machine has damaged the file."""
         try:
             found = json.loads(self._path.read_text(encoding="utf-8"))
@@ -77,7 +78,7 @@ def end_servers(folders: Iterable[Path]) -> None:
     end_processes(servers, SERVER_STOP_SECONDS)
 
 
-def _session(note: Mapping[str, object]) -> dict[psutil.Process, int | None]:
+def _session(note: JsonMapping) -> dict[psutil.Process, int | None]:
     """What is left of a noted session; its leader, if alive, is asked to end, and ends its children."""
     pid, created = note.get("pid"), note.get("create_time")
     if not isinstance(pid, int) or not isinstance(created, float) or note.get("boot") != _boot_id():

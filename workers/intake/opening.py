@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
 from jiyi.settings import Settings
-from models.memory import inbox
-from models.memory.inbox import Prepared
-from models.memory.ingest import Rejected, identity
+from models.memory.ingestion import inbox
+from models.memory.ingestion.inbox import Prepared
+from models.memory.ingestion.ingest import Rejected, identity
 from workers.intake.signatures import Signatures
 from workers.intake.sources import Taken
 

@@ -14,6 +14,7 @@ import typer
 from jiyi.cli import output
 from jiyi.cli.shell import Json, connect
 from jiyi.client.client import Client
+from jiyi.protocol.wire.json_values import JsonObject
 
 app = typer.Typer(no_args_is_help=True, help="Write memories to files.")
 
@@ -46,7 +47,7 @@ def jsonl(
     output.notice(f"{count:,} events exported")
 
 
-def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterator[dict[str, object]]:
+def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterator[JsonObject]:
     """Every event in order of arrival, without the fields that say nothing."""
     limit = min(PAGE, client.settings.max_page)
     after: int | None = None

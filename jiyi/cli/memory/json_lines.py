@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid5
@@ -15,6 +15,7 @@ from jiyi.conversations.stored.uris import parse_uri, uri_of
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
+from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
 from jiyi.settings import get_settings
 
 #: Problems that are told one by one; of the others only the number.
@@ -32,7 +33,7 @@ class Target(BaseModel):
     agent: str | None = None
     keep_ids: bool = False
 
-    def place(self, event: Mapping[str, object]) -> dict[str, object]:
+    def place(self, event: JsonMapping) -> JsonObject:
         """The event, put in the target's group (and agent), under an id of its own there if it moved.
 
         Ids are unique in the whole service, and a known one changes nothing: a copy needs its own. It follows from
@@ -105,7 +106,7 @@ def event_of(text: bytes, target: Target) -> Event:
     return event
 
 
-def _renamed(event: Mapping[str, object], place: str) -> dict[str, object]:
+def _renamed(event: JsonMapping, place: str) -> JsonObject:
     renamed = dict(event)
     if "event_id" in event:
         renamed["event_id"] = _new_id(event["event_id"], place)

@@ -17,6 +17,7 @@ from jiyi.client.client import Client
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event, NodeType
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import Dedupe, Mode
 
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it has its effect.")]
@@ -86,7 +87,7 @@ def configure(
         _send(ctx, client, [event], wait=wait, as_json=as_json)
 
 
-def _build(event: dict[str, object], where: str) -> Event:
+def _build(event: JsonObject, where: str) -> Event:
     try:
         return wire.build(event)
     except InvalidEvent as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from jiyi.client.client import Client
 from jiyi.client.jobs import JOB_SECONDS
 from jiyi.errors import JiyiError
 from jiyi.protocol.operations import JobState, Tick
+from jiyi.protocol.wire.json_values import JsonMapping
 
 #: Beat looks once a minute: a job that is due for less is not late.
 LATE_SECONDS = 90
@@ -72,7 +72,7 @@ def upcoming(at: datetime | None, now: datetime) -> str | None:
     return "due" if (now - at).total_seconds() < LATE_SECONDS else f"{output.age(at, now)} late"
 
 
-def brief(summary: Mapping[str, object], *, zeros: bool = False) -> str:
+def brief(summary: JsonMapping, *, zeros: bool = False) -> str:
     """A summary in a line: numbers, and whatever else is short; nothing that is empty, nor (``zeros``) zero."""
     parts = []
     for name, value in summary.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from rich.console import Group
@@ -12,6 +11,7 @@ from jiyi.cli import output
 from jiyi.cli.commands import Shown, shows
 from jiyi.client.client import Client
 from jiyi.protocol.operations import ServiceStats
+from jiyi.protocol.wire.json_values import JsonMapping
 
 #: Counts of the group in the order shown; what a newer service adds comes after them.
 NAMES = {
@@ -59,7 +59,7 @@ def _indexes(found: dict[str, dict[str, int]]) -> Table:
     return made
 
 
-def _counts(title: str, counts: Mapping[str, object]) -> Table:
+def _counts(title: str, counts: JsonMapping) -> Table:
     made = output.table(title, "what", "count", right=["count"])
     for name, value in counts.items():
         output.row(made, name, value)

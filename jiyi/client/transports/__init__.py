@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from typing import Protocol
 
+from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.stream import News
 
 
@@ -21,7 +22,7 @@ class Transport(Protocol):
             BrokerUnavailable: nothing was published.
         """
 
-    def call(self, name: str, queue: str, request: Mapping[str, object], timeout: float | None) -> bytes:
+    def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:
         """The answer to a request, as JSON.
 
         Args:
@@ -55,7 +56,7 @@ class AsyncTransport(Protocol):
     async def publish(self, body: bytes, routing_key: str) -> None:
         """As :meth:`Transport.publish`."""
 
-    async def call(self, name: str, queue: str, request: Mapping[str, object], timeout: float | None) -> bytes:
+    async def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:
         """As :meth:`Transport.call`."""
 
     def watch(self, after: str | None) -> AsyncIterator[News]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from jiyi.accounts.api_keys import KeyText
 from jiyi.client.transports.caller import Caller
 from jiyi.client.transports.publishing import EventPublisher
 from jiyi.protocol.wire.calls import json_of
+from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.stream import News
 from jiyi.settings import Settings
 
@@ -26,7 +27,7 @@ class BrokerTransport:
     def publish(self, body: bytes, routing_key: str) -> None:
         self.publisher.publish(body, routing_key)
 
-    def call(self, name: str, queue: str, request: Mapping[str, object], timeout: float | None) -> bytes:
+    def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:
         return json_of(self.caller.send(name, queue, request, timeout))
 
     def watch(self, after: str | None) -> Iterator[News]:

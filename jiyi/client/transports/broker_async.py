@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from jiyi.accounts.api_keys import KeyText
 from jiyi.client.transports.caller import SOCKET_TIMEOUT, WAIT_SLICE, Caller, entries_of, newest_of, no_answer, said_of_broker
 from jiyi.client.transports.publishing import EventPublisher
 from jiyi.protocol.wire.calls import json_of
+from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.stream import STREAM_KEY, News
 from jiyi.settings import Settings
 
@@ -42,7 +43,7 @@ class AsyncBrokerTransport:
     async def publish(self, body: bytes, routing_key: str) -> None:
         await self._send(lambda: self.publisher.publish(body, routing_key))
 
-    async def call(self, name: str, queue: str, request: Mapping[str, object], timeout: float | None) -> bytes:
+    async def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:
         wait = self.caller.wait(timeout)
         with said_of_broker():
             key = await self._send(lambda: self.caller.post(name, queue, request, wait))

@@ -6,7 +6,7 @@ The answer does not travel through Celery's result backend: a list and ``BLPOP``
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from jiyi.accounts.signed_calls import signer_of
 from jiyi.errors import BrokerUnavailable, NoAnswer, SettingsError
 from jiyi.protocol.wire.broker import BROKER_ERRORS, CONNECT_RETRY, stamp
 from jiyi.protocol.wire.calls import json_of, open_reply, reply_key
+from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.outages import sentence_of_valkey, state_of_valkey
 from jiyi.protocol.wire.stream import STREAM_KEY, News
 from jiyi.settings import Settings
@@ -108,7 +109,7 @@ class Caller:
         return self.send(task, queue, request.model_dump(mode="json", exclude_none=True), timeout, options)
 
     def send(
-        self, task: str, queue: str, request: Mapping[str, object], timeout: float | None, options: dict[str, str] | None = None
+        self, task: str, queue: str, request: JsonMapping, timeout: float | None, options: dict[str, str] | None = None
     ) -> bytes | str:
         """The reply to a request that is JSON already, as the worker wrote it: a value or an error."""
         wait = self.wait(timeout)
@@ -122,7 +123,7 @@ class Caller:
         """Seconds to wait: the given ones, or the deployment's request time-out."""
         return self._settings.request_timeout if timeout is None else timeout
 
-    def post(self, task: str, queue: str, request: Mapping[str, object], wait: float, options: dict[str, str] | None = None) -> str:
+    def post(self, task: str, queue: str, request: JsonMapping, wait: float, options: dict[str, str] | None = None) -> str:
         """Send a request; the key of the list that its reply will be put on."""
         request_id = str(uuid7())
         args, options = [request_id, request], options or {}

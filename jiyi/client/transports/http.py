@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 
 import httpx2
 
 from jiyi.client.transports.requests import CONNECT_RETRIES, FAILURES, RETRIES, NewsReader, Requests, Sent, opened, problem
+from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.stream import News
 from jiyi.settings import Settings
 
@@ -23,7 +24,7 @@ class HttpTransport:
     def publish(self, body: bytes, routing_key: str) -> None:  # noqa: ARG002 – the events say what they are
         self._post(self.requests.events(body))
 
-    def call(self, name: str, queue: str, request: Mapping[str, object], timeout: float | None) -> bytes:  # noqa: ARG002 – Celery's
+    def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:  # noqa: ARG002 – Celery's
         return self._post(self.requests.call(name, request, timeout))
 
     def watch(self, after: str | None) -> Iterator[News]:
@@ -60,7 +61,7 @@ class AsyncHttpTransport:
     async def publish(self, body: bytes, routing_key: str) -> None:  # noqa: ARG002 – the events say what they are
         await self._post(self.requests.events(body))
 
-    async def call(self, name: str, queue: str, request: Mapping[str, object], timeout: float | None) -> bytes:  # noqa: ARG002 – Celery's
+    async def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:  # noqa: ARG002 – Celery's
         return await self._post(self.requests.call(name, request, timeout))
 
     async def watch(self, after: str | None) -> AsyncIterator[News]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
 from jiyi.errors import InvalidEvent
+from jiyi.protocol.wire.json_values import JsonMapping
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ CLOSE_SECONDS = 5.0
 class Publisher(Protocol):
     """Whoever publishes events; :class:`jiyi.Client` is one."""
 
-    def observe_many(self, observations: Iterable[Mapping[str, object]], /) -> Sequence[object]:
+    def observe_many(self, observations: Iterable[JsonMapping], /) -> Sequence[object]:
         """Publish all, or raise and have published none or some: they are published again under the same ids."""
         ...
 
@@ -57,7 +58,7 @@ class Outbox:
     def __init__(self, publisher: Publisher, one: str, many: str, *, on_failure: Callable[[str], object] | None = None) -> None:
         self.counts = Counts()
         self._publisher, self._one, self._many, self._on_failure = publisher, one, many, on_failure
-        self._waiting: deque[Mapping[str, object]] = deque()
+        self._waiting: deque[JsonMapping] = deque()
         self._changed = threading.Condition()
         self._in_hand = 0
         self._closed = threading.Event()
@@ -85,7 +86,7 @@ class Outbox:
         if left:
             self.fail("lost", left, f"{left} {self._many} were not published before the end")
 
-    def put(self, event: Mapping[str, object]) -> None:
+    def put(self, event: JsonMapping) -> None:
         """Have an event published. Never raises, never waits."""
         with self._changed:
             room = not self._closed.is_set() and len(self._waiting) < MAX_WAITING
@@ -118,7 +119,7 @@ class Outbox:
             if left:
                 self._closed.wait(pause)
 
-    def _publish(self, batch: list[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    def _publish(self, batch: list[JsonMapping]) -> list[JsonMapping]:
         """Those that have to be tried again."""
         try:
             self._publisher.observe_many(batch)

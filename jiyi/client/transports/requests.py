@@ -22,6 +22,7 @@ from jiyi.errors import (
     ServiceError,
     TooManyQuestions,
 )
+from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.stream import News
 from jiyi.settings import Settings
 
@@ -88,7 +89,7 @@ class Requests:
         """A message of events, which say what they are."""
         return self._sent("/events", body if self._group is not None else _without_group(body), self._settings.publish_timeout)
 
-    def call(self, name: str, request: Mapping[str, object], timeout: float | None) -> Sent:
+    def call(self, name: str, request: JsonMapping, timeout: float | None) -> Sent:
         """An action or question by its name."""
         body = {field: value for field, value in request.items() if field != "group_id"}
         wait = self._settings.request_timeout if timeout is None else timeout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from pydantic import BaseModel
@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from jiyi.errors import InvalidEvent, unknown_option
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
+from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
 
 #: What many call poignancy.
 IMPORTANCE = "importance"
@@ -22,7 +23,7 @@ PAYLOADS = {
 ENVELOPE_FIELDS = wire.MemoryObserved.model_fields.keys() - {"payload"}
 
 
-def observation(group: str, fields: Mapping[str, object]) -> Event:
+def observation(group: str, fields: JsonMapping) -> Event:
     """A ``memory.observed`` event of flat arguments, or whatever event a dict with a ``payload`` is.
 
     Raises:
@@ -36,7 +37,7 @@ def observation(group: str, fields: Mapping[str, object]) -> Event:
     return wire.build({"group_id": group, **full_form(fields)})
 
 
-def full_form(fields: Mapping[str, object]) -> dict[str, object]:
+def full_form(fields: JsonMapping) -> JsonObject:
     """A ``memory.observed`` event from its short form, in which the payload's fields stand beside the envelope's."""
     _refuse_unknown(fields, ENVELOPE_FIELDS | wire.Observation.model_fields.keys() | {IMPORTANCE})
     envelope, payload = split(fields)
@@ -48,15 +49,7 @@ def full_form(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def turn(
-    group: str,
-    agent_id: str,
-    role: str,
-    text: str,
-    session_id: str,
-    *,
-    name: str | None,
-    provenance: Mapping[str, object] | None,
-    **fields: Any,
+    group: str, agent_id: str, role: str, text: str, session_id: str, *, name: str | None, provenance: JsonMapping | None, **fields: Any
 ) -> Event:
     """A ``turn.recorded`` event; secrets in its text are masked. Raises as :func:`observation` does."""
     from jiyi.conversations.chat.secrets import masked  # here: it takes its time to load
@@ -67,20 +60,20 @@ def turn(
     return wire.build({"type": "turn.recorded", **envelope, "payload": said})
 
 
-def configuration(group: str, agent_id: str, settings: Mapping[str, object]) -> Event:
+def configuration(group: str, agent_id: str, settings: JsonMapping) -> Event:
     """An ``agent.configured`` event. Raises as :func:`observation` does."""
     _refuse_unknown(settings, wire.Configuration.model_fields.keys())
     return wire.build({"type": "agent.configured", "group_id": group, "agent_id": agent_id, "payload": settings})
 
 
-def ending(group: str, agent_id: str, fields: Mapping[str, object]) -> Event:
+def ending(group: str, agent_id: str, fields: JsonMapping) -> Event:
     """A ``session.ended`` event. Raises as :func:`observation` does."""
     _refuse_unknown(fields, ENVELOPE_FIELDS | wire.Ending.model_fields.keys())
     envelope, payload = split(fields)
     return wire.build({"type": "session.ended", "group_id": group, "agent_id": agent_id, **envelope, "payload": payload})
 
 
-def many(group: str, observations: Iterable[Mapping[str, object] | Event]) -> Iterator[Event]:
+def many(group: str, observations: Iterable[JsonMapping | Event]) -> Iterator[Event]:
     """Events of observations. Raises as :func:`observation` does; the field names begin with the position."""
     for position, one in enumerate(observations):
         if isinstance(one, wire.Event):
@@ -101,7 +94,7 @@ def _refuse_unknown(fields: Iterable[str], known: Collection[str]) -> None:
         raise InvalidEvent([unknown_option(name, known) for name in unknown])
 
 
-def split(fields: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+def split(fields: JsonMapping) -> tuple[JsonObject, JsonObject]:
     """Fields of the envelope, and the others."""
     envelope = {name: value for name, value in fields.items() if name in ENVELOPE_FIELDS}
     return envelope, {name: value for name, value in fields.items() if name not in envelope}

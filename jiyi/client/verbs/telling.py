@@ -17,10 +17,11 @@ from jiyi.conversations.types import Role
 from jiyi.errors import EventRejected, IdReused, join_problems
 from jiyi.memory.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
 from jiyi.protocol import events as wire
-from jiyi.protocol.event_content import digests_of
-from jiyi.protocol.event_states import EventState
 from jiyi.protocol.events import Event
+from jiyi.protocol.events.content import digests_of
+from jiyi.protocol.events.states import EventState
 from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
+from jiyi.protocol.wire.json_values import JsonMapping
 
 #: Ids in one question about states.
 STATES_A_CALL = 500
@@ -67,7 +68,7 @@ class Telling(Namespace[W]):
 
     @verb
     def observe_many(
-        self, observations: Iterable[Mapping[str, object] | Event], /, *, wait: bool = False, timeout: float | None = None
+        self, observations: Iterable[JsonMapping | Event], /, *, wait: bool = False, timeout: float | None = None
     ) -> Steps[list[UUID]]:
         """Publish many observations, up to ``JIYI_MAX_EVENTS_PER_MESSAGE`` in a message; returns their ids in order.
 
@@ -85,7 +86,7 @@ class Telling(Namespace[W]):
         session_id: str,
         *,
         name: str | None = None,
-        provenance: Mapping[str, object] | None = None,
+        provenance: JsonMapping | None = None,
         wait: bool = False,
         timeout: float | None = None,
         **fields: Unpack[EventArguments],

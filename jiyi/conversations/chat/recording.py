@@ -16,6 +16,7 @@ from jiyi.conversations.chat.secrets import masked
 from jiyi.conversations.types import Message
 from jiyi.errors import InvalidEvent, problems_of
 from jiyi.protocol.events import TurnRecorded
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import get_settings
 from jiyi.text.words import storable
 
@@ -55,7 +56,7 @@ class Recorder:
         self._said: OrderedDict[tuple[str, str, str], list[bytes]] = OrderedDict()
         self._lock = Lock()
 
-    def events(self, group_id: str, agent_id: str, session_id: str, messages: Sequence[Message]) -> list[dict[str, object]]:
+    def events(self, group_id: str, agent_id: str, session_id: str, messages: Sequence[Message]) -> list[JsonObject]:
         """Events of the messages of people and of the agent, oldest first.
 
         Raises:
@@ -101,7 +102,7 @@ def _digest(message: Message) -> bytes:
     return hashlib.sha256("\x00".join((message.role, message.name or "", at, message.text)).encode()).digest()
 
 
-def _event(group_id: str, agent_id: str, session_id: str, message: Message, digest: bytes, number: int, now: datetime) -> dict[str, object]:
+def _event(group_id: str, agent_id: str, session_id: str, message: Message, digest: bytes, number: int, now: datetime) -> JsonObject:
     text = message.text
     limit = get_settings().max_description_chars - len(message.name or "") - 2
     payload: dict[str, Any] = {"role": message.role, "name": message.name, "text": text[:limit]}
@@ -127,7 +128,7 @@ def _event_id(group_id: str, agent_id: str, session_id: str, digest: bytes, numb
     return uuid5(TURNS, "\x00".join((group_id, agent_id, session_id, str(number), digest.hex())))
 
 
-def with_text(message: Mapping[str, Any]) -> dict[str, object]:
+def with_text(message: Mapping[str, Any]) -> JsonObject:
     """The message with its ``text``: its ``content``, which may be parts some of which are texts."""
     fields = dict(message)
     content = fields.get("text", fields.get("content"))

@@ -15,6 +15,7 @@ from uuid import UUID, uuid5
 from jiyi.conversations.types import Message
 from jiyi.growth.trajectories.steps import StepType, summary
 from jiyi.protocol.conversations.compaction import ChatMessage
+from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
 from jiyi.text.words import storable
 
 #: Namespace of the ids of steps.
@@ -46,7 +47,7 @@ class StepRecorder:
         self._sessions: OrderedDict[tuple[str, str], _Session] = OrderedDict()
         self._lock = Lock()
 
-    def asked(self, agent_id: str, session_id: str, user_input: str, retrieved: str = "") -> list[dict[str, object]]:
+    def asked(self, agent_id: str, session_id: str, user_input: str, retrieved: str = "") -> list[JsonObject]:
         """The user asked, and ``retrieved`` says what was found for it: the steps before an answer."""
         with self._lock:
             session = self._session(agent_id, session_id)
@@ -57,7 +58,7 @@ class StepRecorder:
                 made.append(self._event(agent_id, session_id, session, "retrieval", input=user_input, output=retrieved))
             return made
 
-    def answered(self, agent_id: str, session_id: str, said: Sequence[Message], chat: Sequence[ChatMessage]) -> list[dict[str, object]]:
+    def answered(self, agent_id: str, session_id: str, said: Sequence[Message], chat: Sequence[ChatMessage]) -> list[JsonObject]:
         """Requests, calls of tools, their results and answers that were not told before.
 
         Takes the new messages or the whole conversation so far.
@@ -75,7 +76,7 @@ class StepRecorder:
                 made.append(self._event(agent_id, session_id, session, step_type, tool=tool, input=given, output=gave, ok=ok, ms=ms))
             return made
 
-    def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> dict[str, object]:
+    def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> JsonObject:
         """One step that the program tells by itself: ``tool``, ``input``, ``output``, ``ok``, ``ms``, ``tokens``."""
         with self._lock:
             return self._event(agent_id, session_id, self._session(agent_id, session_id), step_type, **fields)
@@ -99,7 +100,7 @@ class StepRecorder:
         took, session.asked_at = self._clock() - session.asked_at, None
         return round(1_000 * took)
 
-    def _event(self, agent_id: str, session_id: str, session: _Session, step_type: StepType, **fields: Any) -> dict[str, object]:
+    def _event(self, agent_id: str, session_id: str, session: _Session, step_type: StepType, **fields: Any) -> JsonObject:
         payload = {name: value for name, value in fields.items() if value is not None}
         for name in ("input", "output"):
             payload[name] = summary(storable(str(payload.get(name, ""))[:READ_CHARS]))
@@ -158,9 +159,9 @@ def _known(told: list[int], parts: list[int]) -> int:
     return next((count for count in range(min(len(told), len(parts)), 0, -1) if told[-count:] == parts[:count]), 0)
 
 
-def _call_of(call: Mapping[str, object]) -> tuple[str, str]:
+def _call_of(call: JsonMapping) -> tuple[str, str]:
     function = call.get("function")
-    told: Mapping[str, object] = function if isinstance(function, Mapping) else call
+    told: JsonMapping = function if isinstance(function, Mapping) else call
     given = told.get("arguments", "")
     return str(told.get("name") or "tool"), given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jiyi.conversations.chat.chain import Exchange
 from jiyi.growth.trajectories.recording import StepRecorder
 from jiyi.growth.trajectories.steps import StepType
+from jiyi.protocol.wire.json_values import JsonMapping
 
 
 class TrajectoryStage:
@@ -21,9 +22,7 @@ class TrajectoryStage:
 
     name, priority = "trajectory", 650
 
-    def __init__(
-        self, put: Callable[[Mapping[str, object]], None] | None, group_id: str, *, retrieved: Callable[[], str] = lambda: ""
-    ) -> None:
+    def __init__(self, put: Callable[[JsonMapping], None] | None, group_id: str, *, retrieved: Callable[[], str] = lambda: "") -> None:
         self._put, self._retrieved = put, retrieved
         self._recorder = StepRecorder(group_id)
 
@@ -49,7 +48,7 @@ class TrajectoryStage:
         if exchange.session_id is not None:
             self._recorder.compacted(exchange.agent_id, exchange.session_id)
 
-    def _record(self, events: Sequence[Mapping[str, object]]) -> None:
+    def _record(self, events: Sequence[JsonMapping]) -> None:
         if self._put is None:
             return
         for event in events:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from jiyi.errors import InvalidRequest
 from jiyi.growth.workflows.yaml_text import WorkflowStep, from_yaml
+from jiyi.protocol.wire.json_values import JsonMapping
 
 #: Seconds that one step may take, unless told otherwise; and the most that can be asked for.
 STEP_SECONDS, MAX_SECONDS = 30.0, 3_600.0
@@ -86,7 +87,7 @@ def run(
     return PipelineRun(workflow.name, completed=True, steps=done)
 
 
-def _attempt(step: WorkflowStep, tool: Tool, arguments: Mapping[str, object], seconds: float) -> StepRun:
+def _attempt(step: WorkflowStep, tool: Tool, arguments: JsonMapping, seconds: float) -> StepRun:
     ran = _once(step.tool, tool, arguments, seconds)
     if ran.state == "failed" and step.on_error == "retry":  # one that hangs is not asked again: it may still be at it
         ran = _once(step.tool, tool, arguments, seconds)
@@ -95,7 +96,7 @@ def _attempt(step: WorkflowStep, tool: Tool, arguments: Mapping[str, object], se
     return ran
 
 
-def _once(name: str, tool: Tool, arguments: Mapping[str, object], seconds: float) -> StepRun:
+def _once(name: str, tool: Tool, arguments: JsonMapping, seconds: float) -> StepRun:
     future: Future[Any] = Future()
 
     def work() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jiyi.errors import InvalidRequest, problems_of
+from jiyi.protocol.wire.json_values import JsonMapping
 
 #: Characters of a workflow, and steps.
 MAX_YAML_CHARS, MAX_STEPS = 100_000, 100
@@ -37,7 +37,7 @@ class Workflow(BaseModel):
     steps: list[WorkflowStep] = Field(min_length=1, max_length=MAX_STEPS)
 
 
-def to_yaml(workflow: Mapping[str, object]) -> str:
+def to_yaml(workflow: JsonMapping) -> str:
     """A workflow as YAML, in the order of its fields."""
     written: str = yaml.safe_dump(workflow, allow_unicode=True, sort_keys=False, width=10_000)
     return written

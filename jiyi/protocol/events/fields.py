@@ -11,6 +11,7 @@ from pydantic import AfterValidator, AliasChoices, AwareDatetime, Field
 from pydantic_core import to_json
 
 from jiyi.errors import readable_part
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import get_settings
 
 CONTENT_TYPE = "application/json"
@@ -66,7 +67,7 @@ def few_enough_entries(entries: list[Any]) -> list[Any]:
     return entries
 
 
-def small_enough(value: dict[str, object]) -> dict[str, object]:
+def small_enough(value: JsonObject) -> JsonObject:
     if value:
         plain_json(value, MAX_PROVENANCE_DEPTH)
         if len(to_json(value)) > MAX_PROVENANCE_BYTES:

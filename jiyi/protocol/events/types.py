@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Literal, Self
 from uuid import UUID
@@ -23,6 +22,7 @@ from jiyi.protocol.events.payloads import (
     Vote,
     refuse_anothers_address,
 )
+from jiyi.protocol.wire.json_values import JsonMapping
 
 #: (event_id, group_id).
 EventKey = tuple[UUID, str]
@@ -152,7 +152,7 @@ KEEPS_NO_VALUES = ConfigDict(cache_strings="keys")
 ONE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")], config=KEEPS_NO_VALUES)
 
 
-def build(event: Mapping[str, object]) -> Event:
+def build(event: JsonMapping) -> Event:
     """A validated event from plain data; raises :class:`InvalidEvent` with a sentence per wrong field."""
     try:
         built = ONE.validate_python(event)

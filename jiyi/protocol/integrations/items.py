@@ -10,6 +10,7 @@ from pydantic_core import to_json
 
 from jiyi.protocol.events import MAX_NAME_CHARS, plain_json
 from jiyi.protocol.queries import PageSize, Request
+from jiyi.protocol.wire.json_values import JsonObject
 
 #: Parts of a namespace, and characters of a key.
 MAX_LABELS, MAX_KEY_CHARS = 16, 500
@@ -29,14 +30,14 @@ DEFAULT_FOUND, DEFAULT_NAMESPACES = 10, 100
 OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 
 
-def _json_value(value: dict[str, object]) -> dict[str, object]:
+def _json_value(value: JsonObject) -> JsonObject:
     plain_json(value, MAX_DEPTH)
     if len(to_json(value)) > MAX_VALUE_BYTES:
         raise ValueError(f"larger than {MAX_VALUE_BYTES:,} bytes as JSON; keep large things elsewhere and their address here")
     return value
 
 
-def _known_operators(conditions: dict[str, object]) -> dict[str, object]:
+def _known_operators(conditions: JsonObject) -> JsonObject:
     plain_json(conditions, MAX_DEPTH)
     for name, wanted in conditions.items():
         for operator in wanted if isinstance(wanted, dict) else ():

@@ -8,12 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.tiers.memory_node import EventName, NodeProperties
 
 MAX_NODE_ID_CHARS = 128
 
 
-def _finite(value: dict[str, object]) -> dict[str, object]:
+def _finite(value: JsonObject) -> JsonObject:
     """Other numbers could not go back as JSON."""
     waiting: list[Any] = [value]
     while waiting:

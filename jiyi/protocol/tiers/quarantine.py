@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from jiyi.protocol.events import MAX_OUTPUT_CHARS, NOT_BLANK, Flag, Name, small_enough
 from jiyi.protocol.queries import Request
 from jiyi.protocol.tiers.query import Item
+from jiyi.protocol.wire.json_values import JsonObject
 
 #: Entries, or pieces of knowledge, that one request may name.
 MAX_IDS = 100
@@ -98,7 +99,7 @@ class WorkingState(BaseModel):
     rejections: dict[str, int] = {}
 
 
-def ingest_event(group_id: str, body: IngestBody) -> dict[str, object]:
+def ingest_event(group_id: str, body: IngestBody) -> JsonObject:
     """The ``node.executed`` event that a text for the group's memory is (CN-54)."""
     return {
         "type": "node.executed",

@@ -5,7 +5,7 @@ Quarantine is no tier that can be asked (CN-13, CN-16). A tier that failed is re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
@@ -13,6 +13,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstrai
 
 from jiyi.protocol.events import Name
 from jiyi.protocol.retrieval import FocalText, all_storable
+from jiyi.protocol.wire.json_values import JsonMapping
 
 #: As ``relevance_threshold``: nothing is left out (K-08).
 NO_THRESHOLD = -1.0
@@ -169,7 +170,7 @@ class MemoryAnswer(BaseModel):
 VERDICT_NODES = frozenset({"verdict", "vote", "judge", "adjudicator", "decision"})
 
 
-def kind_of(node_type: str | None, metadata: Mapping[str, object]) -> Kind:
+def kind_of(node_type: str | None, metadata: JsonMapping) -> Kind:
     """Whether an output is a verdict: it says so itself, or its node decides (CN-11, ``include_verdicts``)."""
     said = metadata.get("kind")
     if said in ("verdict", "statement"):

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from jiyi.errors import readable_part
+from jiyi.protocol.wire.json_values import JsonObject
 
 _COLON_APART = re.compile(rb'"\s+:')
 
@@ -69,14 +70,14 @@ class _RepeatedKeyError(Exception):
     pass
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, object]:
+def _once(pairs: list[tuple[str, Any]]) -> JsonObject:
     made = dict(pairs)
     if len(made) != len(pairs):
         raise _RepeatedKeyError(_repeated(pairs))
     return made
 
 
-def _noted(pairs: list[tuple[str, Any]]) -> dict[str, object]:
+def _noted(pairs: list[tuple[str, Any]]) -> JsonObject:
     made = dict(pairs)
     if len(made) == len(pairs):
         return made

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from jiyi.protocol.wire.json_values import JsonMapping, JsonObject
 
 #: The same question gets the same answer, as far as the vendor can do that.
 TEMPERATURE = 0.0
@@ -21,7 +22,7 @@ class Dialect:
     #: Newer models of OpenAI want ``max_completion_tokens``.
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
 
-    def body(self, name: str, schema: Mapping[str, object], max_tokens: int) -> dict[str, object]:
+    def body(self, name: str, schema: JsonMapping, max_tokens: int) -> JsonObject:
         """The part of a request that depends on the dialect; ``schema`` is a strict one."""
         made: dict[str, Any] = {self.limit: max_tokens}
         if self.temperature:

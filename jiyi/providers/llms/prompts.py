@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jiyi.errors import SettingsError
+from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.providers.llms.blocks import block_of
 from jiyi.providers.llms.questions import Question
 from jiyi.settings import get_settings
@@ -61,7 +61,7 @@ def _load(folder: str, file: str, name: str) -> Prompt:
     return Prompt(match["name"], match["version"], match["body"].strip())
 
 
-def messages(question: Question[Any], schema: Mapping[str, object]) -> list[dict[str, str]]:
+def messages(question: Question[Any], schema: JsonMapping) -> list[dict[str, str]]:
     """What is sent to a chat model; the data in it has at most ``JIYI_LLM_PROMPT_CHARS`` characters."""
     task, frame = prompt(question.prompt, question.language).body, prompt(FRAME, question.language).body
     return [

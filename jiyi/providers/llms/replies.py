@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from jiyi.errors import join_problems, problems_of
 from jiyi.protocol.events import unstorable
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.providers.llms.questions import A, Question
 
 #: The largest answer that fits a schema has some 20 sentences of 2,000 characters; what is longer is no answer.
@@ -61,7 +62,7 @@ def _unwrapped(reply: str) -> str:
     return text.removesuffix(FENCE).partition("\n")[2]
 
 
-def schema_of(question: Question[Any]) -> dict[str, object]:
+def schema_of(question: Question[Any]) -> JsonObject:
     """The JSON schema of a question's answer, limits included."""
     return question.answer.model_json_schema()
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.stores.config.attachments import MemoryAttachmentConfig
 from jiyi.stores.config.registry import StoreType, store_types
 from jiyi.stores.config.stages import ALIASES, Stage
 
 
-def schema() -> dict[str, object]:
+def schema() -> JsonObject:
     """A document for a graph's file: ``memory`` and ``nodes``."""
     types = store_types()
     attachment = MemoryAttachmentConfig.model_json_schema()
@@ -33,7 +34,7 @@ def schema() -> dict[str, object]:
     }
 
 
-def _store(one: StoreType, definitions: dict[str, object]) -> dict[str, object]:
+def _store(one: StoreType, definitions: JsonObject) -> JsonObject:
     config = one.config_cls.model_json_schema()
     definitions.update(config.pop("$defs", {}))
     properties = {"name": {"type": "string", "maxLength": 200}, "type": {"const": one.name, "description": one.summary}, "config": config}

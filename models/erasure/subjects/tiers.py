@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, bindparam, func, literal_column, select, table, text
 
 from jiyi.erasure.names import Names
 from models.erasure.noting import note_ids
@@ -67,8 +67,8 @@ def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counte
     """What of these is in the tiers. Working memory is made anew, from what is left, by whoever reads it next."""
     these = {"group": group_id, "ids": list(ids)}
     gone: Counter[str] = Counter()
-    for table, statement in _DELETE.items():
-        gone[table] += connection.execute(statement, these).rowcount
+    for name, statement in _DELETE.items():
+        gone[name] += connection.execute(statement, these).rowcount
     outputs = list(connection.execute(_DELETE_OUTPUTS, these).scalars())
     gone["quarantine_logs"] = len(outputs)
     # The event of an old output may have been pruned: from now on it has to be known again.
@@ -97,31 +97,40 @@ _OUTPUT = """
     metadata::text, provenance::text
 """
 _TEXTS = {
-    table: text(f"""
-        SELECT {key} AS key, {subject} AS subject, concat_ws(chr(1), {content}) AS content FROM {table}
-        WHERE group_id = :group AND {key} > :after ORDER BY {key} LIMIT :limit
-    """)  # noqa: S608 – our own names; values are parameters
-    for table, key, subject, content in (
+    name: select(
+        literal_column(key).label("key"),
+        literal_column(subject).label("subject"),
+        func.concat_ws(func.chr(1), literal_column(content)).label("content"),
+    )
+    .select_from(table(name))
+    .where(text("group_id = :group"), literal_column(key) > bindparam("after"))
+    .order_by(literal_column(key))
+    .limit(bindparam("limit"))
+    for name, key, subject, content in (
         ("quarantine_logs", "entry_id", "entry_id", _OUTPUT),
         ("knowledge", "knowledge_id", "knowledge_id", "agent_id, session_id, content, metadata::text"),
         ("knowledge_history", "history_id", "knowledge_id", "before, after"),
     )
 }
-_DERIVED = """
+_NOTE_RESTING = text("""
+    INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)
+    SELECT DISTINCT :erasure, k.knowledge_id, k.group_id, coalesce(k.agent_id, '')
     FROM knowledge k CROSS JOIN LATERAL (
         SELECT jsonb_array_elements_text(CASE jsonb_typeof(k.metadata -> 'entry_ids') WHEN 'array'
             THEN k.metadata -> 'entry_ids' ELSE '[]' END) AS id
         UNION ALL SELECT k.metadata ->> 'edited_from'
     ) AS source
-"""
-_NOTE_RESTING = text(f"""
-    INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)
-    SELECT DISTINCT :erasure, k.knowledge_id, k.group_id, coalesce(k.agent_id, '') {_DERIVED}
-        JOIN erasing_ids n ON n.erasure_id = :erasure AND n.subject_id::text = source.id
+    JOIN erasing_ids n ON n.erasure_id = :erasure AND n.subject_id::text = source.id
     WHERE k.group_id = :group ON CONFLICT DO NOTHING
 """)
-_RESTING_ON = text(f"""
-    SELECT DISTINCT k.knowledge_id {_DERIVED} WHERE k.group_id = :group AND source.id = ANY(CAST(:ids AS text[]))
+_RESTING_ON = text("""
+    SELECT DISTINCT k.knowledge_id
+    FROM knowledge k CROSS JOIN LATERAL (
+        SELECT jsonb_array_elements_text(CASE jsonb_typeof(k.metadata -> 'entry_ids') WHEN 'array'
+            THEN k.metadata -> 'entry_ids' ELSE '[]' END) AS id
+        UNION ALL SELECT k.metadata ->> 'edited_from'
+    ) AS source
+    WHERE k.group_id = :group AND source.id = ANY(CAST(:ids AS text[]))
 """)
 _DELETE = {
     "knowledge_history": text("DELETE FROM knowledge_history WHERE group_id = :group AND knowledge_id = ANY(:ids)"),

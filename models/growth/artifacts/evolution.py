@@ -9,6 +9,7 @@ from sqlalchemy import Connection, text
 
 from jiyi.growth.feedback.evolution import KINDS, PREFIX, EvolutionEvent
 from jiyi.protocol.growth.artifacts import EvolutionRow
+from jiyi.protocol.wire.json_values import JsonObject
 from models.accounts import audit
 
 
@@ -28,7 +29,7 @@ def events(
     return [_row(row.audit_id, row.at, row.actor, row.action, row.details) for row in rows if row.details]
 
 
-def _row(audit_id: UUID, at: datetime, actor: str, action: str, details: dict[str, object]) -> EvolutionRow:
+def _row(audit_id: UUID, at: datetime, actor: str, action: str, details: JsonObject) -> EvolutionRow:
     return EvolutionRow.model_validate({"id": audit_id, "at": at, "actor": actor, "kind": action.removeprefix(PREFIX), **details})
 
 

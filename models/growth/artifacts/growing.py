@@ -8,7 +8,7 @@ from jiyi.conversations.stored.experiences import StoredExperience
 from jiyi.growth.skills.patterns import Lived
 from jiyi.growth.trajectories.compress import Trajectory
 from jiyi.growth.workflows.compose import Ran
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName, bind_name
 
 #: Kinds of work, owed by an agent: its experiences, or its trajectories, have changed.
 AGGREGATE, COMPOSE = "aggregate", "compose"
@@ -18,18 +18,14 @@ MAX_EXPERIENCES, MAX_TRAJECTORIES = 500, 1_000
 
 def experiences(connection: Connection, name: AgentName) -> list[Lived]:
     """The agent's experiences with the memories that say them."""
-    rows = connection.execute(_EXPERIENCES, _whose(name) | {"limit": MAX_EXPERIENCES})
+    rows = connection.execute(_EXPERIENCES, bind_name(name) | {"limit": MAX_EXPERIENCES})
     return [Lived(row.node_id, row.created_at, StoredExperience.model_validate(row, from_attributes=True)) for row in rows]
 
 
 def trajectories(connection: Connection, name: AgentName) -> list[Ran]:
     """The agent's latest trajectories that used tools."""
-    rows = connection.execute(_TRAJECTORIES, _whose(name) | {"limit": MAX_TRAJECTORIES}).mappings()
+    rows = connection.execute(_TRAJECTORIES, bind_name(name) | {"limit": MAX_TRAJECTORIES}).mappings()
     return [Ran(row["trajectory_id"], row["session_id"], Trajectory.model_validate(dict(row))) for row in rows]
-
-
-def _whose(name: AgentName) -> dict[str, object]:
-    return {"group": name[0], "agent": name[1]}
 
 
 _EXPERIENCES = text("""

@@ -16,7 +16,7 @@ from jiyi.growth.feedback.evolution import EvolutionEvent, EvolutionKind
 from jiyi.growth.skills.deciding import Decided, next_status
 from jiyi.growth.skills.types import ArtifactKind, GateReport, Pattern, SkillCandidate, Status
 from models.growth.artifacts import evolution
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName, bind_name
 
 #: Who does what nobody asked for by name, in the audit log.
 GROWTH = "growth"
@@ -48,7 +48,7 @@ class KnownArtifact:
 
 def known(connection: Connection, name: AgentName, kind: ArtifactKind) -> list[KnownArtifact]:
     """The agent's artifacts of a kind, oldest first, with those that were declined or refused."""
-    return [KnownArtifact(**row) for row in connection.execute(_KNOWN, _whose(name) | {"artifact": kind}).mappings()]
+    return [KnownArtifact(**row) for row in connection.execute(_KNOWN, bind_name(name) | {"artifact": kind}).mappings()]
 
 
 def known_of(pattern: Pattern, artifacts: Sequence[KnownArtifact]) -> KnownArtifact | None:
@@ -62,7 +62,7 @@ def keep(connection: Connection, name: AgentName, kind: ArtifactKind, grown: Seq
     Call it under the agent's lock. What somebody accepted is never changed by it.
     """
     hashes = [one.pattern.hashes[0] for one in grown]
-    connection.execute(_FORGET, _whose(name) | {"artifact": kind, "hashes": hashes})
+    connection.execute(_FORGET, bind_name(name) | {"artifact": kind, "hashes": hashes})
     artifacts = known(connection, name, kind)
     changed = 0
     for one in grown:
@@ -93,7 +93,7 @@ def _save(
         connection.execute(_MORE_EVIDENCE, evidence)
         return False
     texts = candidate.model_dump() | {"confidence": report.confidence, "issues": report.issues}
-    parameters = _whose(name) | evidence | texts | {"artifact": one.pattern.kind, "hash": one.pattern.hashes[0], "status": status}
+    parameters = bind_name(name) | evidence | texts | {"artifact": one.pattern.kind, "hash": one.pattern.hashes[0], "status": status}
     connection.execute(_SAVE, parameters)
     if there is not None and status == there.status:
         return False
@@ -116,11 +116,7 @@ _HAPPENED: dict[Status, EvolutionKind] = {"pending": "proposed", "refused": "ref
 
 def _save_pattern(connection: Connection, name: AgentName, pattern: Pattern, now: datetime) -> None:
     values: dict[str, Any] = pattern.model_dump(exclude={"kind", "hashes"})
-    connection.execute(_PATTERN, _whose(name) | values | {"artifact": pattern.kind, "hash": pattern.hashes[0], "now": now})
-
-
-def _whose(name: AgentName) -> dict[str, object]:
-    return {"group": name[0], "agent": name[1]}
+    connection.execute(_PATTERN, bind_name(name) | values | {"artifact": pattern.kind, "hash": pattern.hashes[0], "now": now})
 
 
 _KNOWN = text("""

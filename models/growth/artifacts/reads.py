@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, and_, func, select, text
 
 from jiyi.growth.skills.types import ArtifactKind, Status
 from jiyi.protocol.growth.artifacts import ArtifactState, PatternState, PendingHint, TrustState, VoteState
-from models.memory.agents import AgentName
+from models.db.conditions import equal_if_given
+from models.db.rows import columns
+from models.growth.artifacts.tables import Artifact, TrustRow
+from models.memory.agents.agents import AgentName
 
 
 def artifact(
     connection: Connection, group_id: str, kind: ArtifactKind, artifact_id: UUID, *, deleted: bool = False
 ) -> ArtifactState | None:
     """One artifact of the group; None if there is none, or (unless ``deleted``) it was deleted."""
-    row = connection.execute(_ONE, {"group": group_id, "artifact": kind, "id": artifact_id, "deleted": deleted}).mappings().one_or_none()
+    wanted = _SHOWN.where(_A.group_id == group_id, _A.artifact == kind, _A.artifact_id == artifact_id)
+    row = connection.execute(wanted if deleted else wanted.where(_A.status != "deleted")).mappings().one_or_none()
     return None if row is None else ArtifactState.model_validate(dict(row))
 
 
@@ -30,8 +34,12 @@ def artifacts(
     limit: int,
 ) -> list[ArtifactState]:
     """Artifacts of a kind, newest first."""
-    parameters = {"group": group_id, "artifact": kind, "agent": agent_id, "status": status, "before": before, "limit": limit}
-    return [ArtifactState.model_validate(dict(row)) for row in connection.execute(_ALL, parameters).mappings()]
+    wanted = _SHOWN.where(_A.group_id == group_id, _A.artifact == kind, _A.status != "deleted")
+    wanted = wanted.where(*equal_if_given((_A.agent_id, agent_id), (_A.status, status)))
+    if before is not None:
+        wanted = wanted.where(_A.artifact_id < before)
+    rows = connection.execute(wanted.order_by(_A.artifact_id.desc()).limit(limit)).mappings()
+    return [ArtifactState.model_validate(dict(row)) for row in rows]
 
 
 def patterns(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[PatternState]:
@@ -58,22 +66,11 @@ def trust(connection: Connection, group_id: str, agent_id: str | None, limit: in
     return [TrustState.model_validate(dict(row)) for row in rows.mappings()]
 
 
-_COLUMNS = """
-    a.artifact_id AS id, a.artifact, a.agent_id, a.name, a.description, a.triggers, a.tools, a.body, a.confidence, a.issues, a.status,
-    a.enabled, a.evidence, a.evidence_count, a.decided_by, a.decided_at, a.created_at, a.updated_at,
-    t.score AS trust_score, coalesce(t.positive + t.negative, 0) AS votes, t.recommendation
-"""
-_ONE = text(f"""
-    SELECT {_COLUMNS} FROM artifacts a LEFT JOIN trust t USING (artifact_id, group_id)
-    WHERE a.group_id = :group AND a.artifact = :artifact AND a.artifact_id = :id AND (:deleted OR a.status <> 'deleted')
-""")  # noqa: S608 – our own names; values are parameters
-_ALL = text(f"""
-    SELECT {_COLUMNS} FROM artifacts a LEFT JOIN trust t USING (artifact_id, group_id)
-    WHERE a.group_id = :group AND a.artifact = :artifact AND a.status <> 'deleted'
-      AND (CAST(:agent AS text) IS NULL OR a.agent_id = :agent) AND (CAST(:status AS text) IS NULL OR a.status = :status)
-      AND (CAST(:before AS uuid) IS NULL OR a.artifact_id < :before)
-    ORDER BY a.artifact_id DESC LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
+_A, _T = Artifact, TrustRow
+_VOTES_COUNTED = func.coalesce(_T.positive + _T.negative, 0)
+_SHOWN = select(*columns(ArtifactState, _A, _T, id=_A.artifact_id, trust_score=_T.score, votes=_VOTES_COUNTED)).outerjoin_from(
+    _A, _T, and_(_T.artifact_id == _A.artifact_id, _T.group_id == _A.group_id)
+)
 _PATTERNS = text("""
     SELECT p.artifact, encode(p.pattern_hash, 'hex') AS pattern_hash, p.title, p.wordings, p.common_steps, p.tools_used,
         p.industry_context, p.total_reuse, p.sessions, p.confidence, p.evidence, p.updated_at

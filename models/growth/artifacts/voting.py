@@ -12,7 +12,7 @@ from jiyi.growth.feedback.evolution import EvolutionEvent
 from jiyi.growth.feedback.trust import Trust
 from jiyi.protocol.events import Vote
 from models.growth.artifacts import evolution
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName
 
 #: Owed by an event that brought a vote.
 WEIGH = "weigh"

@@ -27,11 +27,12 @@ from jiyi.protocol.growth.heartbeat import (
     TickResult,
     Ticks,
 )
+from jiyi.protocol.wire.json_values import JsonObject
 from models.db.actions import Context, action
 from models.growth import health
 from models.growth.heartbeat import alerts, beating, heartbeats
-from models.memory import agents
-from models.memory.agents import AgentName, no_agent
+from models.memory.agents import agents
+from models.memory.agents.agents import AgentName, no_agent
 
 #: Open alerts that a state counts at most.
 COUNTED = 500
@@ -173,7 +174,7 @@ def health_snapshot(context: Context, request: HealthRequest) -> Health:
     return health.of_group(context.connection, context.group_id, request.agent_id, datetime.now(UTC))
 
 
-def _configured(context: Context, agent_id: str, given: dict[str, object]) -> HeartbeatState:
+def _configured(context: Context, agent_id: str, given: JsonObject) -> HeartbeatState:
     name, now = (context.group_id, agent_id), datetime.now(UTC)
     agent_key = _key(context, name)
     row = heartbeats.find(context.connection, name, lock=True)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, and_, bindparam, func, select, text
 from uuid6 import uuid7
 
 from jiyi.errors import Conflict
 from jiyi.growth.identity.files import File
 from jiyi.protocol.growth.identity import IdentityFile, IdentityProposal, ListProposals
-from models.db.rows import fetch, fetch_one
-from models.growth.identity import versions
+from models.db.conditions import equal_if_given
+from models.db.rows import columns, fetch, fetch_one
+from models.growth.identity import tables, versions
 from models.growth.tracking import tallies
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName
 
 
 def add(
@@ -44,8 +45,11 @@ def find(connection: Connection, group_id: str, proposal_id: object) -> Identity
 
 def page(connection: Connection, group_id: str, request: ListProposals) -> list[IdentityProposal]:
     """One more than asked for, if there are more: the latest first."""
-    wanted = {"agent": request.agent_id, "file": request.file, "status": request.status, "before": request.before}
-    return fetch(connection, IdentityProposal, _PAGE, group=group_id, **wanted, limit=request.limit + 1)
+    given = equal_if_given((_P.agent_id, request.agent_id), (_P.file, request.file), (_P.status, request.status))
+    wanted = _SHOWN.where(_P.group_id == group_id, *given)
+    if request.before is not None:
+        wanted = wanted.where(_P.proposal_id < request.before)
+    return fetch(connection, IdentityProposal, wanted.order_by(_P.proposal_id.desc()).limit(request.limit + 1))
 
 
 def suggestions(connection: Connection, name: AgentName, file: File) -> list[str]:
@@ -86,20 +90,11 @@ def decide(connection: Connection, proposal: IdentityProposal, group_id: str, st
         raise Conflict(f"proposal_id: it was {was} already")
 
 
-_COLUMNS = ", ".join(f"p.{name}" for name in IdentityProposal.model_fields if name != "stale")
-_STALE = """
-    p.status = 'pending' AND p.base_version <> coalesce((
-        SELECT max(v.version) FROM identity_versions v WHERE v.group_id = p.group_id AND v.agent_id = p.agent_id AND v.file = p.file
-    ), 0) AS stale
-"""
-_ONE = text(f"SELECT {_COLUMNS}, {_STALE} FROM identity_proposals p WHERE p.group_id = :group AND p.proposal_id = :id")  # noqa: S608 – our own names; values are parameters
-_PAGE = text(f"""
-    SELECT {_COLUMNS}, {_STALE} FROM identity_proposals p
-    WHERE p.group_id = :group AND (CAST(:agent AS text) IS NULL OR p.agent_id = :agent)
-      AND (CAST(:file AS text) IS NULL OR p.file = :file) AND (CAST(:status AS text) IS NULL OR p.status = :status)
-      AND (CAST(:before AS uuid) IS NULL OR p.proposal_id < :before)
-    ORDER BY p.proposal_id DESC LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
+_P, _V = tables.IdentityProposal, tables.IdentityVersion
+_OF_ITS_FILE = (_V.group_id == _P.group_id, _V.agent_id == _P.agent_id, _V.file == _P.file)
+_IN_FORCE = func.coalesce(select(func.max(_V.version)).where(*_OF_ITS_FILE).scalar_subquery(), 0)
+_SHOWN = select(*columns(IdentityProposal, _P, stale=and_(_P.status == "pending", _P.base_version != _IN_FORCE)))
+_ONE = _SHOWN.where(_P.group_id == bindparam("group"), _P.proposal_id == bindparam("id"))
 _ADD = text("""
     INSERT INTO identity_proposals (proposal_id, group_id, agent_id, file, reason, base_version, current, suggested, author, evidence,
         reflection_id)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection, bindparam, select, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from jiyi.protocol.growth.identity import Snapshot
-from models.db.rows import fetch, fetch_one
+from models.db.rows import columns, fetch, fetch_one
 from models.growth.identity import versions
-from models.memory.agents import AgentName
+from models.growth.identity.tables import IdentitySnapshot
+from models.memory.agents.agents import AgentName
 
 
 def take(connection: Connection, name: AgentName, called: str, author: str) -> Snapshot:
@@ -31,16 +32,15 @@ def find(connection: Connection, name: AgentName, snapshot_id: UUID) -> Snapshot
 
 def page(connection: Connection, name: AgentName, before: UUID | None, limit: int) -> list[Snapshot]:
     """The agent's, the latest first."""
-    return fetch(connection, Snapshot, _PAGE, group=name[0], agent=name[1], before=before, limit=limit)
+    wanted = _SHOWN.where(_S.group_id == name[0], _S.agent_id == name[1])
+    if before is not None:
+        wanted = wanted.where(_S.snapshot_id < before)
+    return fetch(connection, Snapshot, wanted.order_by(_S.snapshot_id.desc()).limit(limit))
 
 
-_COLUMNS = ", ".join(Snapshot.model_fields)
-_ONE = text(f"SELECT {_COLUMNS} FROM identity_snapshots WHERE group_id = :group AND snapshot_id = :id")  # noqa: S608 – our own names; values are parameters
-_PAGE = text(f"""
-    SELECT {_COLUMNS} FROM identity_snapshots
-    WHERE group_id = :group AND agent_id = :agent AND (CAST(:before AS uuid) IS NULL OR snapshot_id < :before)
-    ORDER BY snapshot_id DESC LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
+_S = IdentitySnapshot
+_SHOWN = select(*columns(Snapshot, _S))
+_ONE = _SHOWN.where(_S.group_id == bindparam("group"), _S.snapshot_id == bindparam("id"))
 _TAKE = text("""
     INSERT INTO identity_snapshots (snapshot_id, group_id, agent_id, name, versions, author)
     VALUES (:id, :group, :agent, :name, :versions, :author)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, delete, func, select, text
 
 from jiyi.growth.identity.files import FILES, File
 from jiyi.protocol.growth.identity import FileState, IdentityFile, VersionBrief
 from jiyi.settings import get_settings
-from models.db.rows import fetch, fetch_one
+from models.db.rows import columns, fetch, fetch_one
+from models.growth.identity.tables import IdentityVersion
 from models.growth.tracking import tallies
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName, bind_name
 
 
 def current(connection: Connection, name: AgentName, file: File) -> IdentityFile:
@@ -39,7 +40,8 @@ def states(connection: Connection, name: AgentName) -> list[FileState]:
 
 def history(connection: Connection, name: AgentName, file: File, before: int | None, limit: int) -> list[VersionBrief]:
     """Versions without their texts, the newest first."""
-    return fetch(connection, VersionBrief, _HISTORY, **_of(name, file), before=before, limit=limit)
+    wanted = _HISTORY if before is None else _HISTORY.where(_V.version < before)
+    return fetch(connection, VersionBrief, wanted.limit(limit), **_of(name, file))
 
 
 def write(
@@ -57,14 +59,14 @@ def write(
     return current(connection, name, file)
 
 
-def _of(name: AgentName, file: File) -> dict[str, object]:
-    return {"group": name[0], "agent": name[1], "file": file}
+def _of(name: AgentName, file: File) -> dict[str, str]:
+    return {**bind_name(name), "file": file}
 
 
-_OF_FILE = "group_id = :group AND agent_id = :agent AND file = :file"
-_COLUMNS = ", ".join(IdentityFile.model_fields)
-_LATEST = text(f"SELECT {_COLUMNS} FROM identity_versions WHERE {_OF_FILE} ORDER BY version DESC LIMIT 1")  # noqa: S608 – our own names; values are parameters
-_VERSION = text(f"SELECT {_COLUMNS} FROM identity_versions WHERE {_OF_FILE} AND version = :version")  # noqa: S608 – our own names; values are parameters
+_V = IdentityVersion
+_OF_FILE = (_V.group_id == bindparam("group"), _V.agent_id == bindparam("agent"), _V.file == bindparam("file"))
+_LATEST = select(*columns(IdentityFile, _V)).where(*_OF_FILE).order_by(_V.version.desc()).limit(1)
+_VERSION = select(*columns(IdentityFile, _V)).where(*_OF_FILE, _V.version == bindparam("version"))
 _STATES = text("""
     SELECT f.file, coalesce(v.version, 0) AS version, coalesce(char_length(v.content), 0) AS characters, v.created_at AS updated_at,
         (SELECT count(*) FROM identity_proposals p
@@ -75,12 +77,9 @@ _STATES = text("""
         WHERE group_id = :group AND agent_id = :agent AND file = f.file ORDER BY version DESC LIMIT 1
     ) AS v ON true
 """)
-_HISTORY = text(f"""
-    SELECT version, reason, author, char_length(content) AS characters, proposal_id, created_at FROM identity_versions
-    WHERE {_OF_FILE} AND (CAST(:before AS int) IS NULL OR version < :before) ORDER BY version DESC LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
+_HISTORY = select(*columns(VersionBrief, _V, characters=func.char_length(_V.content))).where(*_OF_FILE).order_by(_V.version.desc())
 _WRITE = text("""
     INSERT INTO identity_versions (group_id, agent_id, file, version, content, reason, author, proposal_id, created_at)
     VALUES (:group, :agent, :file, :version, :content, :reason, :author, :proposal, clock_timestamp())
 """)
-_PRUNE = text(f"DELETE FROM identity_versions WHERE {_OF_FILE} AND version <= :oldest")  # noqa: S608 – our own names; values are parameters
+_PRUNE = delete(_V).where(*_OF_FILE, _V.version <= bindparam("oldest"))

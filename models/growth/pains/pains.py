@@ -6,16 +6,17 @@ from datetime import datetime
 from uuid import UUID
 
 from pydantic import BaseModel
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, select, text
 from uuid6 import uuid7
 
 from jiyi.growth.pains.merging import most_alike
 from jiyi.growth.pains.types import FoundPain, Severity, confidence_of, graver
 from jiyi.protocol.growth.pains import PainPoint
 from jiyi.settings import get_settings
-from models.db.rows import fetch, fetch_one
+from models.db.rows import columns, fetch, fetch_one
+from models.growth.pains import tables
 from models.growth.tracking import tallies
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName, bind_name
 
 
 class Told(BaseModel):
@@ -40,13 +41,13 @@ def merge(connection: Connection, name: AgentName, found: FoundPain, told: Told)
     if place is None:
         pain_id: UUID = uuid7()
         fields = {"id": pain_id, "user": user, "at": told.said_at, **found.model_dump(include={"summary", "category", "severity"})}
-        connection.execute(_NEW, _whose(name) | fields)
+        connection.execute(_NEW, bind_name(name) | fields)
         tallies.note(connection, name, "pain", grown=1)
         severity = found.severity
     else:
         pain_id, severity = known[place].pain_id, graver(known[place].severity, found.severity)
     evidence = {"pain": pain_id, "source": told.source_id, "session": told.session_id, "quote": told.quote, "at": told.said_at}
-    if connection.execute(_EVIDENCE, _whose(name) | evidence).rowcount:
+    if connection.execute(_EVIDENCE, bind_name(name) | evidence).rowcount:
         _count(connection, name, pain_id, severity)
     changed = find(connection, name[0], pain_id)
     assert changed is not None  # it is locked by its agent
@@ -61,14 +62,14 @@ def recount(connection: Connection, name: AgentName, pain_id: UUID) -> None:
 
 
 def _count(connection: Connection, name: AgentName, pain_id: UUID, severity: Severity) -> None:
-    turns = connection.execute(_TURNS, _whose(name) | {"pain": pain_id}).scalar_one()
+    turns = connection.execute(_TURNS, bind_name(name) | {"pain": pain_id}).scalar_one()
     confidence = confidence_of(turns, get_settings().pain_confidence_step)
-    connection.execute(_COUNT, _whose(name) | {"pain": pain_id, "turns": turns, "confidence": confidence, "severity": severity})
+    connection.execute(_COUNT, bind_name(name) | {"pain": pain_id, "turns": turns, "confidence": confidence, "severity": severity})
 
 
 def set_status(connection: Connection, name: AgentName, pain_id: UUID, status: str) -> None:
     """Change the status; from the moment it is ``solved`` its evidence counts anew."""
-    connection.execute(_STATUS, _whose(name) | {"pain": pain_id, "status": status})
+    connection.execute(_STATUS, bind_name(name) | {"pain": pain_id, "status": status})
 
 
 def find(connection: Connection, group_id: str, pain_id: UUID) -> PainPoint | None:
@@ -77,7 +78,7 @@ def find(connection: Connection, group_id: str, pain_id: UUID) -> PainPoint | No
 
 def latest(connection: Connection, name: AgentName, limit: int) -> list[PainPoint]:
     """The agent's pain points, those felt last first."""
-    return fetch(connection, PainPoint, _LATEST, **_whose(name), limit=limit)
+    return fetch(connection, PainPoint, _LATEST, **bind_name(name), limit=limit)
 
 
 def quotes(connection: Connection, group_id: str, pain_id: UUID, limit: int) -> list[Told]:
@@ -85,15 +86,11 @@ def quotes(connection: Connection, group_id: str, pain_id: UUID, limit: int) -> 
     return fetch(connection, Told, _QUOTES, group=group_id, pain=pain_id, limit=limit)
 
 
-def _whose(name: AgentName) -> dict[str, str]:
-    return {"group": name[0], "agent": name[1]}
-
-
-_COLUMNS = ", ".join(PainPoint.model_fields)
-_ONE = text(f"SELECT {_COLUMNS} FROM pain_points WHERE group_id = :group AND pain_id = :pain")  # noqa: S608 – our own names; values are parameters
-_LATEST = text(f"""
-    SELECT {_COLUMNS} FROM pain_points WHERE group_id = :group AND agent_id = :agent ORDER BY last_seen DESC, pain_id DESC LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
+_P = tables.PainPoint
+_SHOWN = select(*columns(PainPoint, _P))
+_ONE = _SHOWN.where(_P.group_id == bindparam("group"), _P.pain_id == bindparam("pain"))
+_OF_AGENT = _SHOWN.where(_P.group_id == bindparam("group"), _P.agent_id == bindparam("agent"))
+_LATEST = _OF_AGENT.order_by(_P.last_seen.desc(), _P.pain_id.desc()).limit(bindparam("limit"))
 _QUOTES = text("""
     SELECT e.source_id, e.quote, e.said_at, e.session_id, p.user_id FROM pain_evidence e JOIN pain_points p USING (group_id, pain_id)
     WHERE e.group_id = :group AND e.pain_id = :pain ORDER BY e.said_at DESC, e.source_id DESC LIMIT :limit

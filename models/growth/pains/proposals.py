@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, and_, bindparam, func, literal, select, text
+from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
 from uuid6 import uuid7
 
 from jiyi.conversations.stored.experiences import pattern_hash
@@ -18,13 +19,14 @@ from jiyi.growth.pains.types import ProposedSolution
 from jiyi.protocol.growth.pains import PainPoint, SolutionProposal
 from jiyi.settings import get_settings
 from models.conversations import experiences
-from models.db.rows import fetch, fetch_one
+from models.db.base import EMPTY_LIST
+from models.db.rows import columns, fetch, fetch_one
 from models.growth.artifacts.growing import AGGREGATE
-from models.growth.pains import pains
+from models.growth.pains import pains, tables
 from models.growth.tracking import tallies
-from models.memory import agents
-from models.memory.agents import AgentName
-from models.memory.inbox import Stored
+from models.memory.agents import agents
+from models.memory.agents.agents import AgentName
+from models.memory.ingestion.inbox import Stored
 from models.queue import pending_work
 
 #: Proposals of an agent that are looked at to see which of them helped, the latest.
@@ -109,21 +111,22 @@ def confirm(
     return stored, uri_of(name[1], "experience", pattern_hash(pain.summary).hex())
 
 
-_COLUMNS = "p.proposal_id, p.pain_id, p.title, p.status, p.made_by, p.created_at, p.decided_at, p.decided_by"
-_STEPS = """
-    coalesce((
-        SELECT jsonb_agg(s.step ORDER BY s.number) FROM proposal_steps s WHERE s.group_id = p.group_id AND s.proposal_id = p.proposal_id
-    ), '[]') AS steps
-"""
-_ONE = text(f"SELECT {_COLUMNS}, {_STEPS} FROM proposals p WHERE p.group_id = :group AND p.proposal_id = :id")  # noqa: S608 – our own names; values are parameters
-_OF_PAIN = text(f"""
-    SELECT {_COLUMNS}, {_STEPS} FROM proposals p
-    WHERE p.group_id = :group AND p.pain_id = :pain ORDER BY p.created_at DESC, p.proposal_id DESC
-""")  # noqa: S608 – our own names; values are parameters
-_OFFERS = text(f"""
-    SELECT p.proposal_id, q.summary, {_STEPS} FROM proposals p JOIN pain_points q USING (group_id, pain_id)
-    WHERE p.group_id = :group AND q.agent_id = :agent AND p.status = 'pending' ORDER BY p.created_at DESC LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
+_P, _Q, _STEP = tables.Proposal, tables.PainPoint, tables.ProposalStep
+_IN_ORDER = func.jsonb_agg(aggregate_order_by(_STEP.step, _STEP.number), type_=JSONB)
+_AGGREGATED = select(_IN_ORDER).where(_STEP.group_id == _P.group_id, _STEP.proposal_id == _P.proposal_id)
+_STEPS = func.coalesce(_AGGREGATED.scalar_subquery(), EMPTY_LIST, type_=JSONB).label("steps")
+_SHOWN = select(*columns(SolutionProposal, _P, steps=_STEPS))
+_ONE = _SHOWN.where(_P.group_id == bindparam("group"), _P.proposal_id == bindparam("id"))
+_OF_PAIN = _SHOWN.where(_P.group_id == bindparam("group"), _P.pain_id == bindparam("pain")).order_by(
+    _P.created_at.desc(), _P.proposal_id.desc()
+)
+_OFFERS = (
+    select(_P.proposal_id, _Q.summary, _STEPS)
+    .join(_Q, and_(_Q.group_id == _P.group_id, _Q.pain_id == _P.pain_id))
+    .where(_P.group_id == bindparam("group"), _Q.agent_id == bindparam("agent"), _P.status == literal("pending", literal_execute=True))
+    .order_by(_P.created_at.desc())
+    .limit(bindparam("limit"))
+)
 _ADD = text("""
     INSERT INTO proposals (proposal_id, group_id, pain_id, title, made_by, turns) VALUES (:id, :group, :pain, :title, :by, :turns)
     ON CONFLICT (group_id, pain_id) WHERE status = 'pending' DO NOTHING

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, tuple_
+from sqlalchemy.orm import aliased
 
 from jiyi.protocol.growth.pains import ListPains, PainPoint
-from models.db.rows import fetch
+from models.db.conditions import equal_if_given
+from models.db.rows import columns, fetch
+from models.growth.pains import tables
 
 
 def page(connection: Connection, group_id: str, request: ListPains) -> list[PainPoint]:
     """One more than asked for, if there are more: those felt last first."""
-    wanted = {"agent": request.agent_id, "status": request.status, "before": request.before, "limit": request.limit + 1}
-    return fetch(connection, PainPoint, _PAGE, group=group_id, **wanted)
+    found = _SHOWN.where(_P.group_id == group_id, *equal_if_given((_P.agent_id, request.agent_id), (_P.status, request.status)))
+    if request.before is not None:
+        last = aliased(_P)
+        place = select(last.last_seen, last.pain_id).where(last.group_id == group_id, last.pain_id == request.before)
+        found = found.where(tuple_(_P.last_seen, _P.pain_id) < place.scalar_subquery())
+    return fetch(connection, PainPoint, found.order_by(_P.last_seen.desc(), _P.pain_id.desc()).limit(request.limit + 1))
 
 
-_PAGE = text(f"""
-    SELECT {", ".join(PainPoint.model_fields)} FROM pain_points
-    WHERE group_id = :group AND (CAST(:agent AS text) IS NULL OR agent_id = :agent)
-      AND (CAST(:status AS text) IS NULL OR status = :status)
-      AND (CAST(:before AS uuid) IS NULL OR (last_seen, pain_id) < (
-          SELECT last_seen, pain_id FROM pain_points WHERE group_id = :group AND pain_id = :before
-      ))
-    ORDER BY last_seen DESC, pain_id DESC LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
+_P = tables.PainPoint
+_SHOWN = select(*columns(PainPoint, _P))

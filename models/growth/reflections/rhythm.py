@@ -9,13 +9,17 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, and_, bindparam, exists, false, func, select, text, true, update
 
 from jiyi.growth.reflections.due import Rhythm, SelfTrigger, due, due_at
 from jiyi.protocol.growth.reflections import SelfSettings, SelfState
 from jiyi.settings import get_settings
-from models.memory.agents import AgentName, AgentRow
+from models.db.base import Timestamp
+from models.growth.reflections.tables import SelfReflection
+from models.memory.agents.agents import AgentName, AgentRow, bind_name
+from models.memory.tables import Agent, MemoryNode
 from models.queue import pending_work
+from models.queue.tables import PendingWork
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
 
@@ -36,12 +40,12 @@ class Known:
 
 def begin(connection: Connection, name: AgentName) -> None:
     """From now on the agent's hours count; nothing happens if they do already."""
-    connection.execute(_BEGIN, _whose(name))
+    connection.execute(_BEGIN, bind_name(name))
 
 
 def find(connection: Connection, name: AgentName) -> Known:
     """As the deployment has it where the agent has nothing of its own."""
-    row = connection.execute(_FIND, _whose(name) | _defaults()).mappings().one_or_none()
+    row = connection.execute(_FIND, bind_name(name) | _defaults()).mappings().one_or_none()
     if row is None:
         now = datetime.now(UTC)
         settings = get_settings()
@@ -79,21 +83,21 @@ def state(connection: Connection, name: AgentName) -> SelfState:
 def configure(connection: Connection, name: AgentName, given: Mapping[str, Any]) -> None:
     """Change the settings that are given. Call it under the agent's lock."""
     begin(connection, name)
-    before = connection.execute(_OWN, _whose(name)).mappings().one()
-    connection.execute(_CONFIGURE, _whose(name) | {**before, **given})
+    if given:
+        connection.execute(update(_S).where(*_OF_AGENT).values(**given), bind_name(name))
 
 
 def ask(connection: Connection, name: AgentName) -> None:
     """The agent's next reflection is a look at itself. Call it under the agent's lock."""
     begin(connection, name)
-    connection.execute(_ASK, _whose(name))
+    connection.execute(_ASK, bind_name(name))
 
 
 def conversations_ended(connection: Connection, agents: Mapping[AgentName, AgentRow], ended: Iterable[AgentName]) -> int:
     """Count conversations that have ended, of agents that are locked; owe a reflection to those that are due, and say how many."""
     owing = 0
     for name, count in sorted(Counter(ended).items()):
-        row = connection.execute(_ENDED, _whose(name) | _defaults() | {"count": count}).one()
+        row = connection.execute(_ENDED, bind_name(name) | _defaults() | {"count": count}).one()
         if row.wanted and row.ended >= row.wanted:
             _owe(connection, name, agents[name].agent_key, "conversations")
             owing += 1
@@ -113,7 +117,7 @@ def owe_hours(connection: Connection, now: datetime, limit: int) -> list[datetim
 
 def looked(connection: Connection, name: AgentName, known: Known, seen_to: int) -> bool:
     """The look is over: what has happened since it began counts towards the next one. Whether that is due already."""
-    connection.execute(_LOOKED, _whose(name) | {"ended": known.rhythm.ended, "seen": seen_to})
+    connection.execute(_LOOKED, bind_name(name) | {"so_many": known.rhythm.ended, "seen": seen_to})
     return find(connection, name).due is not None
 
 
@@ -122,51 +126,49 @@ def _owe(connection: Connection, name: AgentName, agent_key: UUID, trigger: Self
     pending_work.owe(connection, REFLECT, [(agent_key, name[0])])
 
 
-def _whose(name: AgentName) -> dict[str, object]:
-    return {"group": name[0], "agent": name[1]}
-
-
-def _defaults() -> dict[str, object]:
+def _defaults() -> dict[str, int]:
     settings = get_settings()
     return {"conversations": settings.self_reflect_conversations, "hours": settings.self_reflect_hours}
 
 
-_OF_AGENT = "s.group_id = :group AND s.agent_id = :agent"
-_NEW = """
-    EXISTS (
-        SELECT FROM memory_nodes n WHERE n.group_id = s.group_id AND n.agent_id = s.agent_id AND n.kind = 'session'
-          AND n.node_count > s.seen_to
-    )
-"""
+_S = SelfReflection
+_OF_AGENT = (_S.group_id == bindparam("group"), _S.agent_id == bindparam("agent"))
+#: The agent's number, else the deployment's.
+_CONVERSATIONS = func.coalesce(_S.conversations, bindparam("conversations"))
+_EVERY_HOURS = func.coalesce(_S.hours, bindparam("hours"))
+_OWN_MEMORY = and_(MemoryNode.group_id == _S.group_id, MemoryNode.agent_id == _S.agent_id)
+_ANYTHING_NEW = exists().where(_OWN_MEMORY, MemoryNode.kind == "session", MemoryNode.node_count > _S.seen_to)
 _BEGIN = text("INSERT INTO self_reflections (group_id, agent_id) VALUES (:group, :agent) ON CONFLICT DO NOTHING")
-_FIND = text(f"""
-    SELECT coalesce(s.conversations, :conversations) AS conversations, coalesce(s.hours, :hours) AS hours, s.require_approval,
-        s.allow_soul_modification, s.use_llm, s.fallback, s.ended, s.seen_to, s.last_at, s.asked, {_NEW} AS anything_new
-    FROM self_reflections s WHERE {_OF_AGENT}
-""")  # noqa: S608 – our own names; values are parameters
-_OWN = text(f"""
-    SELECT conversations, hours, require_approval, allow_soul_modification, use_llm, fallback FROM self_reflections s WHERE {_OF_AGENT}
-""")  # noqa: S608 – our own names; values are parameters
-_CONFIGURE = text(f"""
-    UPDATE self_reflections s SET conversations = :conversations, hours = :hours, require_approval = :require_approval,
-        allow_soul_modification = :allow_soul_modification, use_llm = :use_llm, fallback = :fallback WHERE {_OF_AGENT}
-""")  # noqa: S608 – our own names; values are parameters
-_ASK = text(f"UPDATE self_reflections s SET asked = true WHERE {_OF_AGENT}")  # noqa: S608 – our own names; values are parameters
+_FIND = select(
+    _CONVERSATIONS.label("conversations"),
+    _EVERY_HOURS.label("hours"),
+    *(_S.require_approval, _S.allow_soul_modification, _S.use_llm, _S.fallback, _S.ended, _S.seen_to, _S.last_at, _S.asked),
+    _ANYTHING_NEW.label("anything_new"),
+).where(*_OF_AGENT)
+_ASK = update(_S).where(*_OF_AGENT).values(asked=true())
 _ENDED = text("""
     INSERT INTO self_reflections AS s (group_id, agent_id, ended) VALUES (:group, :agent, :count)
     ON CONFLICT (group_id, agent_id) DO UPDATE SET ended = s.ended + :count
     RETURNING ended, coalesce(conversations, :conversations) AS wanted
 """)
-_HOURS = text(f"""
-    SELECT a.agent_key, s.group_id, s.agent_id FROM self_reflections s JOIN agents a USING (group_id, agent_id)
-    WHERE coalesce(s.hours, :hours) > 0 AND {_NEW}
-      AND s.last_at <= CAST(:now AS timestamptz) - make_interval(hours => coalesce(s.hours, :hours))
-      AND NOT EXISTS (
-          SELECT FROM pending_work p WHERE p.kind = 'reflect' AND p.subject_id = a.agent_key AND p.group_id = s.group_id
-      )
-    ORDER BY s.last_at LIMIT :limit FOR UPDATE OF s SKIP LOCKED
-""")  # noqa: S608 – our own names; values are parameters
-_LOOKED = text(f"""
-    UPDATE self_reflections s SET ended = greatest(0, s.ended - :ended), seen_to = greatest(s.seen_to, :seen), last_at = clock_timestamp(),
-        asked = false WHERE {_OF_AGENT}
-""")  # noqa: S608 – our own names; values are parameters
+_OWING = exists().where(PendingWork.kind == REFLECT, PendingWork.subject_id == Agent.agent_key, PendingWork.group_id == _S.group_id)
+_HOURS = (
+    select(Agent.agent_key, _S.group_id, _S.agent_id)
+    .select_from(_S)
+    .join(Agent, and_(Agent.group_id == _S.group_id, Agent.agent_id == _S.agent_id))
+    .where(_EVERY_HOURS > 0, _ANYTHING_NEW, ~_OWING)
+    .where(_S.last_at <= bindparam("now", type_=Timestamp) - func.make_interval(0, 0, 0, 0, _EVERY_HOURS))
+    .order_by(_S.last_at)
+    .limit(bindparam("limit"))
+    .with_for_update(of=_S, skip_locked=True)
+)
+_LOOKED = (
+    update(_S)
+    .where(*_OF_AGENT)
+    .values(
+        ended=func.greatest(0, _S.ended - bindparam("so_many")),
+        seen_to=func.greatest(_S.seen_to, bindparam("seen")),
+        last_at=func.clock_timestamp(),
+        asked=false(),
+    )
+)

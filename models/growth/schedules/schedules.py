@@ -14,7 +14,7 @@ from jiyi.growth.schedules.types import ParsedSchedule
 from jiyi.protocol.growth.schedules import ScheduleRunState, ScheduleState, Target
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.schedules.tables import Schedule, ScheduleRun
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName
 
 #: Runs are kept so long, far longer than any is made good: one a minute would fill the disk.
 RUNS_KEPT = timedelta(days=30)

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, text
 
 from jiyi.protocol.growth.tracking import Tally
 from models.db.rows import fetch
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName
 
 
 def note(connection: Connection, name: AgentName, what: str, *, grown: int = 0, used: int = 0) -> None:
@@ -20,14 +20,14 @@ def of_agent(connection: Connection, name: AgentName, days: int) -> list[Tally]:
     return fetch(connection, Tally, _READ, group=name[0], agent=name[1], days=days)
 
 
-_TODAY = "(now() AT TIME ZONE 'UTC')::date"
-_NOTE = text(f"""
+_NOTE = text("""
     INSERT INTO growth_tallies AS t (group_id, agent_id, day, what, grown, used)
-    SELECT group_id, agent_id, {_TODAY}, :what, :grown, :used FROM agents WHERE group_id = :group AND agent_id = :agent
+    SELECT group_id, agent_id, (now() AT TIME ZONE 'UTC')::date, :what, :grown, :used FROM agents
+    WHERE group_id = :group AND agent_id = :agent
     ON CONFLICT (group_id, agent_id, day, what) DO UPDATE SET grown = t.grown + excluded.grown, used = t.used + excluded.used
-""")  # noqa: S608 – our own names; values are parameters
+""")
 # Skills and workflows tell by themselves when they were accepted, and their votes when they were used.
-_READ = text(f"""
+_READ = text("""
     SELECT day, what, CAST(sum(grown) AS int) AS grown, CAST(sum(used) AS int) AS used FROM (
         SELECT day, what, grown, used FROM growth_tallies WHERE group_id = :group AND agent_id = :agent
         UNION ALL
@@ -37,5 +37,5 @@ _READ = text(f"""
         SELECT (f.given_at AT TIME ZONE 'UTC')::date, a.artifact, 0, 1 FROM feedback f JOIN artifacts a USING (group_id, artifact_id)
         WHERE f.group_id = :group AND f.agent_id = :agent AND f.signal IN ('implicit_usage', 'usage_count')
     ) AS counted
-    WHERE day > {_TODAY} - CAST(:days AS int) GROUP BY day, what ORDER BY day DESC, what
-""")  # noqa: S608 – our own names; values are parameters
+    WHERE day > (now() AT TIME ZONE 'UTC')::date - CAST(:days AS int) GROUP BY day, what ORDER BY day DESC, what
+""")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Uuid, any_, bindparam, select, text
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from jiyi.errors import NotFound
 from jiyi.protocol.growth.trajectories import (
@@ -18,8 +19,10 @@ from jiyi.protocol.growth.trajectories import (
     TrajectoryState,
 )
 from models.db.actions import Context, action
-from models.db.rows import fetch
+from models.db.conditions import equal_if_given
+from models.db.rows import columns, fetch
 from models.growth.trajectories.storing import session_key
+from models.growth.trajectories.tables import TrajectoryRow
 
 
 @action("trajectory_list", scope="read", mutates=False)
@@ -58,8 +61,11 @@ def page(
     connection: Connection, group_id: str, agent_id: str, session_id: str | None, before: UUID | None, limit: int
 ) -> list[TrajectoryState]:
     """An agent's trajectories, newest first."""
-    parameters = {"group": group_id, "agent": agent_id, "session": session_id, "before": before, "limit": limit}
-    return [TrajectoryState.model_validate(dict(row)) for row in connection.execute(_PAGE, parameters).mappings()]
+    wanted = _SHOWN.where(_T.group_id == group_id, _T.agent_id == agent_id, *equal_if_given((_T.session_id, session_id)))
+    if before is not None:
+        wanted = wanted.where(_T.trajectory_id < before)
+    rows = connection.execute(wanted.order_by(_T.trajectory_id.desc()).limit(limit)).mappings()
+    return [TrajectoryState.model_validate(dict(row)) for row in rows]
 
 
 def some(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[TrajectoryState]:
@@ -68,19 +74,11 @@ def some(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[Tra
     return [TrajectoryState.model_validate(dict(row)) for row in rows]
 
 
-_COLUMNS = """
-    trajectory_id AS id, agent_id, session_id, request_type, request, tools_used, completion AS outcome, satisfaction, tokens, steps,
-    duration_ms, execution_chain, started_at, ended_at
-"""
-_PAGE = text(f"""
-    SELECT {_COLUMNS} FROM trajectories WHERE group_id = :group AND agent_id = :agent
-      AND (CAST(:session AS text) IS NULL OR session_id = :session) AND (CAST(:before AS uuid) IS NULL OR trajectory_id < :before)
-    ORDER BY trajectory_id DESC LIMIT :limit
-""")  # noqa: S608 – our own names; values are parameters
-_ONE = text(f"SELECT {_COLUMNS} FROM trajectories WHERE group_id = :group AND trajectory_id = :id")  # noqa: S608 – our own names; values are parameters
-_SOME = text(f"""
-    SELECT {_COLUMNS} FROM trajectories WHERE group_id = :group AND trajectory_id = ANY(:ids) ORDER BY trajectory_id DESC
-""")  # noqa: S608 – our own names; values are parameters
+_T = TrajectoryRow
+_SHOWN = select(*columns(TrajectoryState, _T, id=_T.trajectory_id, outcome=_T.completion))
+_ONE = _SHOWN.where(_T.group_id == bindparam("group"), _T.trajectory_id == bindparam("id"))
+_AMONG = _T.trajectory_id == any_(bindparam("ids", type_=ARRAY(Uuid)))
+_SOME = _SHOWN.where(_T.group_id == bindparam("group"), _AMONG).order_by(_T.trajectory_id.desc())
 _STEPS = text("""
     SELECT event_id, step_index, step_type, tool, input_summary, output_summary, ok, tokens, duration_ms, occurred_at, trajectory_id
     FROM trajectory_events WHERE group_id = :group AND session_key = :key ORDER BY step_index, occurred_at, event_id LIMIT :limit

@@ -101,16 +101,14 @@ def _read(connection: Connection, store: KeptStore, model: str) -> FileIndex:
 
 
 # A file that was only taken over from a saved index counts when it was read.
-_OF_STORE = """
+_SIZE = text("""
+    SELECT count(*), coalesce(mode() WITHIN GROUP (ORDER BY vector_dims(i.embedding)) FILTER (WHERE i.embedding_model = :model), 0)
     FROM store_items i JOIN store_files f ON f.group_id = i.group_id AND f.file_id = i.file_id
     WHERE i.group_id = :group AND i.store_id = :store AND f.state <> 'pending'
-"""
-_SIZE = text(f"""
-    SELECT count(*), coalesce(mode() WITHIN GROUP (ORDER BY vector_dims(i.embedding)) FILTER (WHERE i.embedding_model = :model), 0)
-    {_OF_STORE}
 """)
-_CHUNKS = text(f"""
+_CHUNKS = text("""
     SELECT i.position, i.file_id, i.tokens, i.metadata ->> 'file_day' AS file_day, i.embedding_model AS model,
         CASE WHEN i.embedding_model = :model THEN i.embedding END AS embedding
-    {_OF_STORE} ORDER BY i.file_id, i.chunk_index
+    FROM store_items i JOIN store_files f ON f.group_id = i.group_id AND f.file_id = i.file_id
+    WHERE i.group_id = :group AND i.store_id = :store AND f.state <> 'pending' ORDER BY i.file_id, i.chunk_index
 """)

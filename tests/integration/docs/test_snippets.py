@@ -22,7 +22,7 @@ from typer.main import get_command
 from jiyi import Client
 from jiyi.cli.app import app
 from workers import ephemeral
-from workers.demo import GROUP
+from workers.demo.diary import GROUP
 from workers.embedded.stack import Stack
 
 ROOT = Path(__file__).resolve().parents[3]

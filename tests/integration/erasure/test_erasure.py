@@ -32,7 +32,9 @@ from models.erasure import ledger, previews, proof, reads
 from models.erasure.actions import request_erasure
 from models.erasure.caches import contents
 from models.erasure.progress import ERASE, STEPS
-from models.memory import access, agents, events
+from models.memory import events
+from models.memory.agents import agents
+from models.memory.nodes import access
 from models.operations import backups, heartbeats, pg_tools
 from models.retrieval import enlargement, index_cache, touches
 from tasks.erasure import database as in_database
@@ -45,9 +47,9 @@ from tasks.memory import upkeep
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.client.test_service import publish_raw
 from tests.integration.memory.test_inbox import observed, rows, save
+from workers.celery.heartbeat import Heartbeat
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
-from workers.heartbeat import Heartbeat
 
 pytestmark = pytest.mark.usefixtures("database")
 

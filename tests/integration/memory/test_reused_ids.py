@@ -12,14 +12,14 @@ from flask import Flask
 
 from jiyi import Client
 from jiyi.errors import EventRejected, IdReused
-from jiyi.protocol.event_states import EventState
 from jiyi.protocol.events import Event, build
+from jiyi.protocol.events.states import EventState
 from jiyi.protocol.operations import ResolveBody, Resolved
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import events as stored_events
-from models.memory.inbox import Stored
-from models.memory.ingest import Ingestor, Part
+from models.memory.ingestion.inbox import Stored
+from models.memory.ingestion.ingest import Ingestor, Part
 from models.queue import actions
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
 

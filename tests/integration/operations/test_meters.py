@@ -21,7 +21,7 @@ from jiyi.protocol.wire.broker import PUBLISHED_AT, stamp
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
-from models.memory import access
+from models.memory.nodes import access
 from models.operations import canaries, meters, series
 from models.operations.canaries import Canary
 from models.operations.heartbeats import Worker
@@ -30,7 +30,8 @@ from models.queue import broker_queues
 from models.queue.broker_queues import redis_address, task_queues
 from web.operations import health
 from web.sources import Reading
-from workers import beat, ephemeral
+from workers import ephemeral
+from workers.celery import beat
 
 PATIENCE_SECONDS = 60.0
 DEAD = "redis://127.0.0.1:1/0"

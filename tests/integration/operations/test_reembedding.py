@@ -24,7 +24,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.roles import as_owner
 from models.db.valkey import valkey
-from models.memory.inbox import EMBED, store
+from models.memory.ingestion.inbox import EMBED, store
 from models.operations import embedding_models, reembedding
 from models.retrieval import index_cache
 from tasks.framework.work import run_until_idle

@@ -15,7 +15,7 @@ from jiyi.operations.jobs import JOBS
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
-from models.memory.inbox import EMBED
+from models.memory.ingestion.inbox import EMBED
 from models.queue import pending_work, ticks
 from tasks.framework import renewal, work
 from tasks.framework.work import Batch

@@ -97,7 +97,7 @@ def test_cn35_cn37_long_texts_become_pieces_that_are_embedded_in_one_call(group:
     assert all(len(piece.content) <= 500 for piece in done.pieces)
     calls: list[int] = []
     with unit_of_work() as connection:
-        engine, spec = tasks("memory.embedding").in_use(connection)
+        engine, spec = tasks("framework.embedding").in_use(connection)
 
     class Counting:
         model = engine.model
@@ -106,7 +106,7 @@ def test_cn35_cn37_long_texts_become_pieces_that_are_embedded_in_one_call(group:
             calls.append(len(texts))
             return engine.passages(texts)
 
-    monkeypatch.setattr(tasks("tiers.knowledge"), "in_use", lambda _connection: (Counting(), spec))
+    monkeypatch.setattr(tasks("framework.embedding"), "in_use", lambda _connection: (Counting(), spec))
     embed()
     assert calls == [len(done.pieces)]
 
@@ -341,7 +341,7 @@ def test_without_its_provider_the_vector_stays_owed(group: str, monkeypatch: pyt
     def away(_connection: object) -> None:
         raise EmbeddingUnavailable("the provider is away")
 
-    monkeypatch.setattr(tasks("tiers.knowledge"), "in_use", away)
+    monkeypatch.setattr(tasks("framework.embedding"), "in_use", away)
     embed()
     (owed,) = rows("SELECT attempts, last_error FROM pending_work WHERE group_id = :g", g=group)
     assert owed == {"attempts": 0, "last_error": "the provider is away"}

@@ -23,7 +23,7 @@ from jiyi.providers import breakers
 from jiyi.settings import get_settings
 from models.db import connection as base
 from models.db.connection import unit_of_work
-from models.memory.inbox import store
+from models.memory.ingestion.inbox import store
 from models.operations import heartbeats
 from models.operations.heartbeats import Worker
 from models.queue import dead_letters

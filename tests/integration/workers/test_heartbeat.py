@@ -1,4 +1,4 @@
-"""workers.heartbeat: workers say by themselves that they live, and carry out orders; nobody can order them by broadcast."""
+"""workers.celery.heartbeat: workers say by themselves that they live, and carry out orders; nobody can order them by broadcast."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from models.db.valkey import valkey
 from models.erasure import orders
 from models.operations import heartbeats
 from models.queue.broker_queues import task_queues
+from workers.celery.heartbeat import Heartbeat
 from workers.embedded.stack import Stack
-from workers.heartbeat import Heartbeat
 
 PATIENCE_SECONDS = 60.0
 

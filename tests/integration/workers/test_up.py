@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from workers.demo import AGENTS, QUESTIONS
+from workers.demo.diary import AGENTS, QUESTIONS
 
 pytestmark = pytest.mark.timeout(600)
 

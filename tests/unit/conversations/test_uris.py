@@ -13,7 +13,7 @@ from jiyi.cli.memory.json_lines import Target, address_of
 from jiyi.conversations.stored.uris import parse_uri, uri_of
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
-from jiyi.protocol.event_bodies import EventsBody
+from jiyi.protocol.events.rest import EventsBody
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda name: name.strip() != "")
 

@@ -8,7 +8,7 @@ from psycopg.types.json import Jsonb
 from pydantic_core import to_json
 
 from models.db.bulk_copy import packed_json, packed_texts
-from models.memory import event_rows
+from models.memory.ingestion import event_rows
 
 
 def by_psycopg(value: object) -> bytes:

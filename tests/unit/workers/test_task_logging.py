@@ -1,4 +1,4 @@
-"""workers.task_logging: workers that answer do not list each task, the others do."""
+"""workers.celery.task_logging: workers that answer do not list each task, the others do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from workers import task_logging
+from workers.celery import task_logging
 
 
 @pytest.fixture(autouse=True)

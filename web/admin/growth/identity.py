@@ -16,7 +16,7 @@ from jiyi.protocol.growth.identity import IdentityProposal, ListProposals
 from jiyi.settings import get_settings
 from models.db.actions import Action
 from models.growth.identity import actions, proposals, snapshots, versions
-from models.memory import agent_reads
+from models.memory.agents import reads as agent_reads
 from web.accounts.identity import need
 from web.admin import frame, inputs
 from web.admin.acting import checked, perform

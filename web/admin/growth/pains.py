@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from jiyi.growth.pains.types import Status
 from jiyi.protocol.growth.pains import ListPains
 from models.growth.pains import actions, pains, proposals, reads
-from models.memory import agent_reads
+from models.memory.agents import reads as agent_reads
 from web.accounts.identity import need
 from web.admin import frame, inputs
 from web.admin.acting import checked, perform

@@ -13,7 +13,8 @@ from sqlalchemy import Connection
 from jiyi.errors import problems_of
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import AgentState, ConfigureAgent
-from models.memory import actions, agent_reads
+from models.memory import actions
+from models.memory.agents import reads as agent_reads
 from models.memory.search import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
 from models.retrieval import records

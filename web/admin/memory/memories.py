@@ -9,7 +9,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.events import NodeType
-from models.memory import agent_reads
+from models.memory.agents import reads as agent_reads
 from models.memory.search import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, Place, search
 from web.admin import frame, inputs
 from web.admin.frame import Page, asked

@@ -17,7 +17,7 @@ from jiyi.providers.health import providers
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
-from models.memory import agent_reads
+from models.memory.agents import reads as agent_reads
 from models.operations import reads
 from models.operations.embedding_models import ActiveModel, active_model
 from models.operations.reads import Totals

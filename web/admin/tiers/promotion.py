@@ -17,7 +17,7 @@ from jiyi.protocol.tiers.knowledge import PromoteBody, Promoted
 from jiyi.protocol.tiers.quarantine import MAX_IDS, MAX_REASON_CHARS
 from jiyi.protocol.tiers.query import Kind
 from jiyi.text.splitting import OVERLAP, SIZE
-from models.memory import agent_reads
+from models.memory.agents import reads as agent_reads
 from models.tiers import actions, digests, knowledge_reads, quarantine_reads
 from models.tiers.quarantine_reads import EntryDetail
 from web.accounts.identity import need

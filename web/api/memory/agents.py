@@ -6,7 +6,8 @@ from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.memory import AgentPage, AgentState
 from jiyi.protocol.reflection import Asked, ReflectionAsked, ReflectionPage, ReflectionsQuery
 from jiyi.protocol.rest import Cursor
-from models.memory import actions, agent_reads
+from models.memory import actions
+from models.memory.agents import reads as agent_reads
 from models.reflection import actions as reflection
 from models.reflection import reads
 from web import cursors

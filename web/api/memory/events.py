@@ -7,11 +7,11 @@ from urllib.parse import quote
 from uuid import UUID
 
 from jiyi.polling import poll
-from jiyi.protocol.event_bodies import EventsBody, SessionEnd, ShortEvent
-from jiyi.protocol.event_states import MAX_STATES_GET, Accepted, EventState, EventStates, StatesBody, StatesQuery, StoredEvent, WaitQuery
 from jiyi.protocol.events import Ending, Event, SessionEnded
+from jiyi.protocol.events.rest import EventsBody, SessionEnd, ShortEvent
+from jiyi.protocol.events.states import MAX_STATES_GET, Accepted, EventState, EventStates, StatesBody, StatesQuery, StoredEvent, WaitQuery
 from models.memory import events as stored
-from models.memory.agents import key_of
+from models.memory.agents.agents import key_of
 from web.api.memory.storing import storers
 from web.api.problems import Refused
 from web.api.registry import PREFIX, operation

@@ -20,7 +20,8 @@ from jiyi.protocol.memory import (
 )
 from jiyi.protocol.recall import RecallRequest, UpdateBody
 from jiyi.protocol.reflection import EvidenceQuery
-from models.memory import actions, agent_reads, questions, reads
+from models.memory import actions, questions, reads
+from models.memory.agents import reads as agent_reads
 from models.memory.search import MemoryFilter, search
 from models.reflection import actions as reflection
 from web import cursors

@@ -19,9 +19,9 @@ from jiyi.once import once
 from jiyi.protocol.events import Event
 from jiyi.protocol.rest import FieldProblem
 from models.db import scope as tenancy
-from models.memory import inbox
-from models.memory.inbox import Prepared
-from models.memory.ingest import Ingestor, Part
+from models.memory.ingestion import inbox
+from models.memory.ingestion.inbox import Prepared
+from models.memory.ingestion.ingest import Ingestor, Part
 from models.queue.reused_ids import ReusedIds, reason_of
 from web.api.problems import Refused
 from web.sources import FAILURES, PATIENCE, Unanswered, one_line

@@ -1,4 +1,4 @@
-"""Reads of agents: their rows, their keywords, their memories over time. Their writes stand in ``models.memory.agents``."""
+"""Reads of agents: their rows, their keywords, their memories over time. Their writes stand in ``models.memory.agents.agents``."""
 
 from __future__ import annotations
 
@@ -94,12 +94,11 @@ _TIMELINE = text("""
     ) AS newest
     GROUP BY 1 ORDER BY 1
 """)
-_OF_AGENT = "group_id = :group AND agent_id = :agent"
-_BELONGINGS = text(f"""
-    SELECT EXISTS (SELECT FROM memory_nodes WHERE {_OF_AGENT} AND kind = 'session') AS conversations,
-        EXISTS (SELECT FROM artifacts WHERE {_OF_AGENT} AND status <> 'deleted') AS skills,
-        EXISTS (SELECT FROM pain_points WHERE {_OF_AGENT}) AS pains,
-        EXISTS (SELECT FROM identity_versions WHERE {_OF_AGENT}) AS identity,
-        EXISTS (SELECT FROM schedules WHERE {_OF_AGENT}) AS schedules,
-        EXISTS (SELECT FROM heartbeats WHERE {_OF_AGENT}) AS heartbeats
-""")  # noqa: S608 – our own names; values are parameters
+_BELONGINGS = text("""
+    SELECT EXISTS (SELECT FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND kind = 'session') AS conversations,
+        EXISTS (SELECT FROM artifacts WHERE group_id = :group AND agent_id = :agent AND status <> 'deleted') AS skills,
+        EXISTS (SELECT FROM pain_points WHERE group_id = :group AND agent_id = :agent) AS pains,
+        EXISTS (SELECT FROM identity_versions WHERE group_id = :group AND agent_id = :agent) AS identity,
+        EXISTS (SELECT FROM schedules WHERE group_id = :group AND agent_id = :agent) AS schedules,
+        EXISTS (SELECT FROM heartbeats WHERE group_id = :group AND agent_id = :agent) AS heartbeats
+""")

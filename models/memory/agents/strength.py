@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, column, func, select, text
+from sqlalchemy.dialects.postgresql import insert
 
-from models.memory.inbox import APPRAISE, STRENGTHEN
+from models.memory.ingestion.inbox import APPRAISE, STRENGTHEN
+from models.memory.tables import KeywordStrength
 
 #: Agents whose drift a summary names.
 MAX_SHOWN = 100
@@ -85,8 +87,9 @@ _LOCK = text("""
     SELECT pg_advisory_xact_lock(hashtextextended('jiyi:strength/' || CAST(:group AS text) || '/' || CAST(:agent AS text), 0))
 """)
 # One statement sees one state: a memory that is not yet counted in it still owes the work, or failed at it.
-_DIFFERENCE = """
-    counted AS (
+_DIFFERENCE = (
+    text("""
+    WITH counted AS (
         SELECT n.type AS memory_type, k.keyword, count(*) AS strength
         FROM memory_nodes n CROSS JOIN unnest(n.keywords_lower) AS k(keyword)
         WHERE n.group_id = :group AND n.agent_id = :agent AND n.type <> 'chat'
@@ -99,21 +102,25 @@ _DIFFERENCE = """
         GROUP BY 1, 2
     ), known AS (
         SELECT memory_type, keyword, strength FROM kw_strength WHERE group_id = :group AND agent_id = :agent
-    ), difference AS (
-        SELECT memory_type, keyword, coalesce(counted.strength, 0) - coalesce(known.strength, 0) AS missing
-        FROM counted FULL JOIN known USING (memory_type, keyword)
-        WHERE coalesce(counted.strength, 0) <> coalesce(known.strength, 0)
     )
-"""
-_TOTALS = "SELECT count(*) AS keywords, CAST(coalesce(sum(abs(missing)), 0) AS bigint) AS off_by FROM difference"
-_DRIFT = text(f"WITH {_DIFFERENCE} {_TOTALS}")
-_REPAIR = text(f"""
-    WITH {_DIFFERENCE}, repaired AS (
-        INSERT INTO kw_strength (group_id, agent_id, memory_type, keyword, strength)
-        SELECT :group, :agent, memory_type, keyword, missing FROM difference ORDER BY memory_type, keyword
-        ON CONFLICT (group_id, agent_id, memory_type, keyword) DO UPDATE
-            SET strength = kw_strength.strength + excluded.strength
-    )
-    {_TOTALS}
-""")  # noqa: S608 – our own names; values are parameters
+    SELECT memory_type, keyword, coalesce(counted.strength, 0) - coalesce(known.strength, 0) AS missing
+    FROM counted FULL JOIN known USING (memory_type, keyword)
+    WHERE coalesce(counted.strength, 0) <> coalesce(known.strength, 0)
+    """)
+    .columns(column("memory_type", Text), column("keyword", Text), column("missing", BigInteger))
+    .cte("difference")
+)
+_WRONG = _DIFFERENCE.c
+_DRIFT = select(func.count().label("keywords"), cast(func.coalesce(func.sum(func.abs(_WRONG.missing)), 0), BigInteger).label("off_by"))
+_ADDED = insert(KeywordStrength).from_select(
+    ["group_id", "agent_id", "memory_type", "keyword", "strength"],
+    select(bindparam("group", type_=Text), bindparam("agent", type_=Text), _WRONG.memory_type, _WRONG.keyword, _WRONG.missing).order_by(
+        _WRONG.memory_type, _WRONG.keyword
+    ),
+)
+_REPAIR = _DRIFT.add_cte(
+    _ADDED.on_conflict_do_update(
+        index_elements=list(KeywordStrength.__table__.primary_key), set_={"strength": KeywordStrength.strength + _ADDED.excluded.strength}
+    ).cte("repaired")
+)
 _DELETE_EMPTY = text("DELETE FROM kw_strength WHERE group_id = :group AND agent_id = :agent AND strength <= 0")

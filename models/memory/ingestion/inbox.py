@@ -37,9 +37,9 @@ from models.growth.reflections import rhythm
 from models.growth.trajectories import storing as steps
 from models.growth.trajectories.storing import COMPRESS, StepRow, step_row
 from models.growth.trajectories.tables import TrajectoryEvent
-from models.memory import batch_lookups as lookups
-from models.memory.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
-from models.memory.event_rows import (
+from models.memory.agents.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
+from models.memory.ingestion import batch_lookups as lookups
+from models.memory.ingestion.event_rows import (
     NODE_COLUMNS,
     AccessRow,
     EventRow,

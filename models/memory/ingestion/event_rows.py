@@ -11,8 +11,8 @@ from pydantic_core import to_json
 from sqlalchemy.dialects import postgresql
 
 from jiyi.memory.nodes import Derived
-from jiyi.protocol.event_content import payload_json
 from jiyi.protocol.events import Event, MemoryObserved, NodeExecuted, Observation
+from jiyi.protocol.events.content import payload_json
 from jiyi.protocol.tiers.query import kind_of
 from jiyi.protocol.wire.vectors import Float32, to_array
 from jiyi.text.digests import content_digest

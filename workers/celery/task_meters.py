@@ -9,6 +9,7 @@ from typing import Any
 from celery import signals
 
 from jiyi.protocol.wire.broker import PUBLISHED_AT
+from jiyi.protocol.wire.json_values import JsonObject
 from models.operations import meters
 from models.operations.canaries import TASK as CANARY
 
@@ -43,7 +44,7 @@ def waited(request: Any) -> float | None:
     return max(0.0, time.time() - due)  # two machines' clocks differ
 
 
-def stamp(headers: dict[str, object] | None = None, **_: Any) -> None:
+def stamp(headers: JsonObject | None = None, **_: Any) -> None:
     """A message says when it was sent."""
     if headers is not None:
         headers.setdefault(PUBLISHED_AT, time.time())

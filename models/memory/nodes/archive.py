@@ -16,8 +16,8 @@ from uuid import UUID
 from sqlalchemy import ARRAY, Connection, Select, Update, Uuid, and_, any_, bindparam, case, column, func, or_, select, text, update
 
 from models.accounts import audit
-from models.memory.access import RECENT
-from models.memory.agents import AgentName
+from models.memory.agents.agents import AgentName, bind_name
+from models.memory.nodes.access import RECENT
 from models.memory.tables import MemoryNode
 
 Reason = Literal["expired", "faded", "chosen"]
@@ -47,7 +47,7 @@ def clock(connection: Connection, agent: AgentName, now: datetime) -> datetime |
 
     Accesses do not move it: whoever asks an agent that lives in simulated time may forget to say which.
     """
-    newest: datetime | None = connection.execute(_NEWEST, _named(agent)).scalar_one()
+    newest: datetime | None = connection.execute(_NEWEST, bind_name(agent)).scalar_one()
     return None if newest is None else min(newest, now)
 
 
@@ -57,7 +57,7 @@ def with_expired(connection: Connection, group_id: str | None, now: datetime) ->
 
 
 def count_expired(connection: Connection, agent: AgentName, at: datetime) -> int:
-    return int(connection.execute(_COUNT_EXPIRED, {**_named(agent), "at": at}).scalar_one())
+    return int(connection.execute(_COUNT_EXPIRED, {**bind_name(agent), "at": at}).scalar_one())
 
 
 def archive_expired(connection: Connection, agent: AgentName, at: datetime, limit: int, actor: str) -> int:
@@ -65,7 +65,7 @@ def archive_expired(connection: Connection, agent: AgentName, at: datetime, limi
 
     Safe to repeat because what is archived is not found again.
     """
-    found = connection.execute(_EXPIRE, {**_named(agent), "at": at, "limit": limit}).scalars()
+    found = connection.execute(_EXPIRE, {**bind_name(agent), "at": at, "limit": limit}).scalars()
     return _record(connection, agent, list(found), "expired", actor, clock=at)
 
 
@@ -132,13 +132,9 @@ def _record(connection: Connection, agent: AgentName, ids: list[UUID], reason: R
     return len(ids)
 
 
-def _named(agent: AgentName) -> dict[str, object]:
-    return {"group": agent[0], "agent": agent[1]}
-
-
-def _bound(agent: AgentName, rules: Rules) -> dict[str, object]:
+def _bound(agent: AgentName, rules: Rules) -> dict[str, str | float | datetime | None]:
     return {
-        **_named(agent),
+        **bind_name(agent),
         "clock": rules.clock,
         "accessed_before": rules.accessed_before,
         "stored_before": rules.stored_before,
@@ -158,7 +154,7 @@ _IDS = bindparam("ids", type_=ARRAY(Uuid))
 
 
 def _locked(*which: Any) -> Select[Any]:
-    """Whoever locks many nodes does it in this order (``models.memory.nodes.lock``): nobody waits for somebody who waits for him."""
+    """Whoever locks many nodes does it in this order (``models.memory.nodes.nodes.lock``): nobody waits for somebody who waits for him."""
     return select(MemoryNode.node_id).where(_OF_GROUP, *which).order_by(MemoryNode.node_id).with_for_update(key_share=True)
 
 

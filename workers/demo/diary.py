@@ -15,8 +15,9 @@ from jiyi.cli.retrieval import focal_table
 from jiyi.client.client import chunks
 from jiyi.polling import poll
 from jiyi.protocol.reflection import NewThought
-from workers.debate import debate
-from workers.helper import help_out
+from jiyi.protocol.wire.json_values import JsonObject
+from workers.demo.debate import debate
+from workers.demo.helper import help_out
 from workers.migrate import CHECKOUT
 
 DIARY = CHECKOUT / "examples" / "diary" / "events.jsonl"
@@ -62,7 +63,7 @@ def play(console: Console) -> None:
             console.print(f"\n[dim]{agent} reflects[/dim]", *(thoughts or [NO_THOUGHTS]), sep="\n")
 
 
-def remember(client: Client, events: list[dict[str, object]], console: Console) -> None:
+def remember(client: Client, events: list[JsonObject], console: Console) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         published = progress.add_task("events published", total=len(events))
@@ -90,7 +91,7 @@ def await_counted(client: Client) -> None:
     poll(client.service.stats, lambda stats: not stats.work_owed, WAIT_SECONDS)
 
 
-def _patient(agent: str) -> dict[str, object]:
+def _patient(agent: str) -> JsonObject:
     return {
         "type": "agent.configured",
         "event_id": uuid5(NAMESPACE, f"{agent}/configured"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -22,6 +22,11 @@ from models.operations.embedding_models import ActiveModel
 AgentName = tuple[str, str]
 #: (agent_key, generation)
 Identity = tuple[UUID, int]
+
+
+def bind_name(name: AgentName) -> dict[str, str]:
+    """The parameters ``:group`` and ``:agent`` of a statement about one agent."""
+    return {"group": name[0], "agent": name[1]}
 
 
 @dataclass(slots=True)
@@ -76,11 +81,11 @@ def lock_agents(connection: Connection, names: Iterable[AgentName]) -> dict[Agen
         "keys": [uuid7() for _ in wanted],
         "trigger": get_settings().importance_trigger_max,
     }
-    found = _select_locked(connection, parameters)
+    found = _select_locked(connection, wanted)
     if len(found) < len(wanted):
         connection.execute(_INSERT_GROUPS, parameters)
         connection.execute(_INSERT_AGENTS, parameters)
-        found = _select_locked(connection, parameters)
+        found = _select_locked(connection, wanted)
     return found
 
 
@@ -186,7 +191,7 @@ def reflected(connection: Connection, group_id: str, agent_id: str, seen: tuple[
 
     True if another one is due already.
 
-    Under the agent's lock, which :func:`models.memory.strength.accumulate` takes before it owes a reflection: so one that
+    Under the agent's lock, which :func:`models.memory.agents.strength.accumulate` takes before it owes a reflection: so one that
     is called for meanwhile is either seen here or owed afterwards.
     """
     agent = lock_agents(connection, [(group_id, agent_id)])[group_id, agent_id]
@@ -200,7 +205,8 @@ def reflected(connection: Connection, group_id: str, agent_id: str, seen: tuple[
     return is_due(after[0])
 
 
-def _select_locked(connection: Connection, parameters: Mapping[str, object]) -> dict[AgentName, AgentRow]:
+def _select_locked(connection: Connection, names: Sequence[AgentName]) -> dict[AgentName, AgentRow]:
+    parameters = {"groups": [group_id for group_id, _ in names], "agents": [agent_id for _, agent_id in names]}
     return {
         (row.group_id, row.agent_id): AgentRow(
             row.group_id,

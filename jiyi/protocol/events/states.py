@@ -20,7 +20,7 @@ class EventStatesQuery(Request):
     """What became of these events?"""
 
     event_ids: Annotated[list[UUID], Field(min_length=1, max_length=1_000)]
-    #: What they say, by id (:func:`jiyi.protocol.event_content.digest`): an id that stands for something else is ``id_reused``.
+    #: What they say, by id (:func:`jiyi.protocol.events.content.digest`): an id that stands for something else is ``id_reused``.
     digests: dict[UUID, str] = Field({}, max_length=1_000)
 
 

@@ -1,0 +1,1 @@
+"""Agents: their rows and settings, reads of them, their keyword strengths."""

@@ -1,0 +1,87 @@
+"""Rows of any table whose texts get vectors: read, embedded outside of a transaction, stored if the model is still in use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from sqlalchemy import Connection
+
+from jiyi.protocol.wire.vectors import Float32
+from jiyi.providers.embedders import Embedder, embedder, embedder_of
+from jiyi.providers.embedders.choice import chosen
+from jiyi.settings import get_settings
+from models.db.connection import unit_of_work
+from models.operations import embedding_models
+from models.operations.embedding_models import TextWithoutVector
+from tasks.framework.work import Batch
+
+
+class Texts(Protocol):
+    """A module of ``models`` with the texts of a table (``models.tiers.knowledge``, ``models.items.searching``)."""
+
+    def to_embed(self, connection: Connection, ids: Sequence[UUID], model: str) -> list[TextWithoutVector]:
+        """Texts of these subjects that have no vector of this model."""
+
+    def fill(self, connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Float32]], model: str) -> None:
+        """Store vectors; a text that has changed meanwhile keeps owing its own."""
+
+
+#: What gives the texts that have no vector of a model.
+Missing = Callable[[Connection, str], list[TextWithoutVector]]
+
+
+def embed_owed(batch: Batch, texts: Texts) -> None:
+    """Embed the texts of a batch's subjects; those whose texts have changed meanwhile owe it again."""
+    made = _embed(lambda connection, model: texts.to_embed(connection, batch.subject_ids, model))
+    with batch.finish() as (connection, owed):
+        if made is None:
+            return
+        mine = set(owed)
+        made.store(connection, texts, [(one, vector) for one, vector in made.vectors if one.subject_id in mine])
+        batch.again.extend({one.subject_id for one in texts.to_embed(connection, owed, made.model)})
+
+
+def embed_now(texts: Texts, missing: Missing) -> bool:
+    """Embed what is missing and store it at once; False if nothing was."""
+    made = _embed(missing)
+    if made is None:
+        return False
+    with unit_of_work() as connection:
+        made.store(connection, texts, made.vectors)
+    return True
+
+
+def in_use(connection: Connection) -> tuple[Embedder, str]:
+    """The deployment's embedder and its name: the one that its memories have, else the one that the settings name."""
+    used = embedding_models.active_model(connection)
+    if used is not None:
+        return embedder_of(used.spec), used.spec
+    return embedder(), str(chosen(get_settings()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Embedded:
+    """Texts with the vectors that a model made of them."""
+
+    model: str
+    spec: str
+    vectors: list[tuple[TextWithoutVector, Float32]]
+
+    def store(self, connection: Connection, texts: Texts, vectors: Sequence[tuple[TextWithoutVector, Float32]]) -> None:
+        """Raises ``EmbeddingUnavailable`` if the deployment has moved to another model meanwhile."""
+        embedding_models.hold(connection, self.model, self.spec, len(self.vectors[0][1]))
+        texts.fill(connection, vectors, self.model)
+
+
+def _embed(missing: Missing) -> _Embedded | None:
+    """No transaction is open while the embedder works. None: nothing is missing."""
+    with unit_of_work() as connection:
+        engine, spec = in_use(connection)
+        wanted = missing(connection, engine.model)
+    if not wanted:
+        return None
+    vectors = engine.passages([one.content for one in wanted])
+    return _Embedded(engine.model, spec, list(zip(wanted, vectors, strict=True)))

@@ -1,0 +1,1 @@
+"""The demonstration: a diary, a debate, and a helper, for ``jiyi demo`` and ``jiyi up --demo``."""
