@@ -71,7 +71,8 @@ def session_engine() -> Engine:
 @once
 def reading_engine() -> Engine:
     """Like :func:`engine`, for connections that are in no transaction: to switch one back and forth takes time."""
-    made = _engine(get_settings().need("database_url"), _SESSION, isolation_level="AUTOCOMMIT")
+    # Nor is there anything to roll back when a connection comes back to the pool.
+    made = _engine(get_settings().need("database_url"), _SESSION, isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
     event.listen(made, "checkout", _confine)
     event.listen(made, "engine_connect", _tell_session)
     return made
