@@ -282,9 +282,10 @@ class AgentIndex:
 
     def _positions(self, rows: IndexRows) -> Rows:
         """Where the rows are; -1 for those that are not here yet."""
-        if not self._row_of:
+        ids = rows.ids
+        if self._row_of.keys().isdisjoint(ids):
             return np.full(len(rows), -1, np.intp)
-        return np.fromiter((self._row_of.get(node_id, -1) for node_id in rows.ids), np.intp, len(rows))
+        return np.fromiter((self._row_of.get(node_id, -1) for node_id in ids), np.intp, len(rows))
 
     def _take(self, parts: Iterable[IndexRows]) -> None:
         """Add or replace rows; what is worked out from all of them is worked out once."""
