@@ -79,7 +79,7 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     """
     if not shown or (_ASKS_PAST.search(question) and not _ASKS_LATEST.search(question)):
         return np.zeros((len(shown), len(shown)), dtype=bool)
-    found = replaces(shown, alike, relevance)
+    found: NDArray[np.bool_] = replaces(shown, alike, relevance)
     topics = topics_of(question) - LISTS
     if topics:
         said = [_PAST.sub("", one.text) for one in shown]
@@ -91,7 +91,7 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     _drop(found, shown, _may_answer(question))
     if topics and topics <= OF_EACH:
         _drop(found, shown, _names_thing(question, topics))
-    found &= ~_stand_beside(shown, found)
+    found = np.asarray(found & ~_stand_beside(shown, found), dtype=bool)
     news = found.any(axis=1).tolist()
     newest = {older: newer for newer in oldest_first(shown) if news[newer] for older in np.flatnonzero(found[newer]).tolist()}
     by[list(newest.values()), list(newest)] = True
