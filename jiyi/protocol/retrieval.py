@@ -87,6 +87,9 @@ class Filters(BaseModel):
         False, description="Memories past their expiry, too (GA-11). The `stanford` mode always has them, as the original does."
     )
 
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        return self  # frozen: all requests that give none share the default
+
 
 class Question(BaseModel):
     """What matters to this agent now? (GA-01, GA-07)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from jiyi.retrieval.scoring import MIN_NORM, Floats
 from jiyi.text.words import language_of, normalise
 
 Rows = NDArray[np.intp]
+T = TypeVar("T")
 
 #: Memories beyond which the mean vector is trusted as much as none: few memories say little about their own mean.
 CENTRE_PRIOR = 25
@@ -52,6 +54,8 @@ class Corpus:
     subject_codes: dict[str, int]
     #: How far turns keep to the subject of those before, 0 … 1: that much neighbours lend.
     flow: float
+    #: What was worked out from the rows alone (:meth:`kept`).
+    _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -95,6 +99,21 @@ class Corpus:
     def __len__(self) -> int:
         return int(self.created.size)
 
+    def kept(self, name: Hashable, make: Callable[[], T]) -> T:
+        """What is the same for every question, made by the first that needs it. Nobody writes into it."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        return cast("T", self._kept[name])
+
+    @property
+    def has_vector(self) -> NDArray[np.bool_]:
+        return self.kept("has_vector", lambda: self.lengths > MIN_NORM)
+
+    @property
+    def spoken(self) -> list[int]:
+        """The codes of the languages there are."""
+        return self.kept("spoken", lambda: np.flatnonzero(np.bincount(self.languages, minlength=1)).tolist())
+
     def alike(self, rows: Rows) -> Floats:
         """How much each of some rows is about the same as each, see :func:`jiyi.retrieval.likeness.alike`; 0 without a vector."""
         has = self.lengths[rows] > MIN_NORM
@@ -124,7 +143,7 @@ def dense(corpus: Corpus, query: Float32) -> Floats:
     similarity = np.zeros(len(corpus), dtype=np.float64)
     if length > MIN_NORM and corpus.vectors.shape[1]:
         products = corpus.vectors @ query.astype(np.float32, copy=False)
-        np.divide(products, corpus.lengths * length, out=similarity, where=corpus.lengths > MIN_NORM)
+        np.divide(products, corpus.lengths * length, out=similarity, where=corpus.has_vector)
     return similarity
 
 

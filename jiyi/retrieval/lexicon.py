@@ -149,6 +149,8 @@ class Lexicon:
         latest = list(islice(reversed(self._codes), new))[::-1]
         self._tokens += latest
         self._fillers.extend(fillers(latest))
+        if "".join(latest).isascii():
+            return
         for token in latest:
             if not token.isascii() and is_pair(token):
                 for character in dict.fromkeys(token):

@@ -92,7 +92,16 @@ def ordinary(others: Floats) -> float:
     """The relevance of the ordinary memory, by those of ``others``; of few it is low, of none -1."""
     if not others.size:
         return -1.0
-    return (others.size * float(np.median(others)) - ORDINARY_PRIOR) / (others.size + ORDINARY_PRIOR)
+    return (others.size * _median(others) - ORDINARY_PRIOR) / (others.size + ORDINARY_PRIOR)
+
+
+def _median(values: Floats) -> float:
+    """As ``numpy.median``, which takes several times as long to look at what it was given."""
+    half = values.size // 2
+    if values.size % 2:
+        return float(np.partition(values, half)[half])
+    middle = np.partition(values, (half - 1, half))
+    return float((middle[half - 1] + middle[half]) / 2)
 
 
 def replaces(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:

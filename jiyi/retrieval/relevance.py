@@ -149,9 +149,13 @@ def standard_within(values: Floats, groups: NDArray[np.int8]) -> Floats:
     Chinese memory than like the English one that answers it. Compared with others of their own language, memories that
     answer stand out in both.
     """
-    codes = np.flatnonzero(np.bincount(groups)) if groups.size else groups
-    if codes.size <= 1:
+    codes = np.flatnonzero(np.bincount(groups)).tolist() if groups.size else []
+    if len(codes) <= 1:
         return standard(values)
+    return _standard_within(values, groups, codes)
+
+
+def _standard_within(values: Floats, groups: NDArray[np.int8], codes: Sequence[int]) -> Floats:
     mean, variance = values.mean(), values.var()
     found = np.zeros_like(values)
     for code in codes:
@@ -166,21 +170,31 @@ def standard_within(values: Floats, groups: NDArray[np.int8]) -> Floats:
 
 def neighbours(corpus: Corpus, score: Floats) -> Floats:
     """What each row gains from those right before and after it in its session; what is not about it takes nothing away."""
+    if not corpus.flow:
+        return np.zeros(len(corpus))
     gains = np.maximum(score, 0)
     return np.asarray(corpus.flow * np.einsum("ij,ij->i", corpus.shares, gains[corpus.near]), dtype=np.float64)
 
 
 def malus(corpus: Corpus, text: str) -> Floats:
     """What rows lose that tell little: those of a few words, and replies of an assistant that the question does not ask for."""
-    lost = EMPTY_MALUS * (1 - content(corpus.lexicon.contents()))
-    if not _ADDRESSED.search(text):
+    addressed = _ADDRESSED.search(text) is not None
+    weights = EMPTY_MALUS, 0.0 if addressed else ASSISTANT_MALUS
+    return corpus.kept(("malus", weights), lambda: _malus(corpus, *weights))
+
+
+def _malus(corpus: Corpus, empty: float, assistant: float) -> Floats:
+    lost = empty * (1 - content(corpus.lexicon.contents()))
+    if assistant:
         codes = [corpus.subject_codes[name] for name in ASSISTANTS if name in corpus.subject_codes]
-        lost[np.isin(corpus.subjects, codes)] += ASSISTANT_MALUS
+        lost[np.isin(corpus.subjects, codes)] += assistant
     return lost
 
 
 def names_subject(corpus: Corpus, text: str) -> Floats:
     """1 for rows whose subject the question names, else 0."""
+    if not corpus.subject_codes:
+        return np.zeros(len(corpus))
     codes = {corpus.subject_codes[name] for name in _possible_names(normalise(text)) if name in corpus.subject_codes}
     if not codes:
         return np.zeros(len(corpus))
@@ -200,14 +214,19 @@ def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexica
     said = LEXICAL_SCALE * lexical / max(corpus.lexicon.information(asked), MIN_NORM)
     first = said
     if cosine is not None and query is not None:
-        own = corpus.languages == language_code(" ".join(asked))
-        share = np.where(own, 1 - LEXICAL_SHARE, OTHER_LANGUAGE_SHARE)
-        first = share * _dense_score(corpus, cosine, query) + LEXICAL_SHARE * said
+        first = _dense_share(corpus, language_code(" ".join(asked))) * _dense_score(corpus, cosine, query) + LEXICAL_SHARE * said
     return first, HOP_WEIGHT * _second_hop(corpus, first, asked, lexical, with_vectors=query is not None)
 
 
+def _dense_share(corpus: Corpus, language: int) -> Floats:
+    """What cosine counts in the sum, beside words of the question's language."""
+    shares = 1 - LEXICAL_SHARE, OTHER_LANGUAGE_SHARE
+    return corpus.kept(("dense share", language, shares), lambda: np.where(corpus.languages == language, *shares))
+
+
 def _dense_score(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
-    return standard_within(_centred(corpus, cosine, query), corpus.languages)
+    centred = _centred(corpus, cosine, query)
+    return standard(centred) if len(corpus.spoken) <= 1 else _standard_within(centred, corpus.languages, corpus.spoken)
 
 
 def _sentence(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | None) -> tuple[Floats, Floats, float]:
@@ -226,8 +245,9 @@ def _centred(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
     square = float(corpus.centre @ corpus.centre)
     length = float(np.linalg.norm(unit - corpus.centre))
     centred = np.zeros(len(corpus), dtype=np.float64)
-    has = (corpus.lengths > MIN_NORM) & (corpus.centred_lengths * length > MIN_NORM)
-    np.divide(cosine - corpus.centre_dots - across + square, corpus.centred_lengths * length, out=centred, where=has)
+    scale = corpus.centred_lengths * length
+    has = corpus.has_vector & (scale > MIN_NORM)
+    np.divide(cosine - corpus.centre_dots - across + square, scale, out=centred, where=has)
     return centred
 
 
@@ -281,12 +301,16 @@ def _goes_on(lexicon: Lexicon, row: int, asked: Sequence[str]) -> Floats:
 
 def _centred_likeness(corpus: Corpus, start: Rows, pool: Rows) -> Floats:
     """Centred cosine of each of ``start`` with each of ``pool``, shape ``(len(start), len(pool))``; 0 without a vector."""
-    lengths, dots, centred_lengths = corpus.lengths[pool], corpus.centre_dots[pool], corpus.centred_lengths[pool]
-    vectors = corpus.vectors if pool.size == len(corpus) else corpus.vectors[pool]  # a copy takes longer than the rest
+    columns = corpus.vectors, corpus.lengths, corpus.centre_dots, corpus.centred_lengths
+    if pool.size < len(corpus):  # a copy takes longer than the rest
+        columns = corpus.vectors[pool], corpus.lengths[pool], corpus.centre_dots[pool], corpus.centred_lengths[pool]
+    vectors, lengths, dots, centred_lengths = columns
     cosine = _quotient(corpus.vectors[start] @ vectors.T, np.outer(corpus.lengths[start], lengths))
     products = cosine - dots - corpus.centre_dots[start, None] + float(corpus.centre @ corpus.centre)
     centred = _quotient(products, np.outer(corpus.centred_lengths[start], centred_lengths))
-    centred[:, lengths <= MIN_NORM] = 0
+    without = np.flatnonzero(lengths <= MIN_NORM)
+    if without.size:
+        centred[:, without] = 0
     centred[corpus.lengths[start] <= MIN_NORM] = 0
     return centred
 

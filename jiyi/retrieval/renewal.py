@@ -7,7 +7,7 @@ in common, and more surely than two that only resemble each other. Pure, over th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
@@ -79,20 +79,29 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     """
     if not shown or (_ASKS_PAST.search(question) and not _ASKS_LATEST.search(question)):
         return np.zeros((len(shown), len(shown)), dtype=bool)
-    found = replaces(shown, alike, relevance)
+    found: NDArray[np.bool_] = replaces(shown, alike, relevance)
     topics = topics_of(question) - LISTS
     if topics:
         said = [_PAST.sub("", one.text) for one in shown]
         of_topic = np.array([[_is_of(text, topic) for text in said] for topic in sorted(topics)])
         found = (found & _same_subject(question, of_topic, shown)) | _on_topic(shown, of_topic, alike, relevance)
-    found &= _may_answer(question, shown)[:, None]
-    if topics and topics <= OF_EACH:
-        found &= _names_thing(question, topics, shown)[:, None]
-    found &= ~_stand_beside(shown, found)
-    newest = {older: newer for newer in oldest_first(shown) for older in np.flatnonzero(found[newer]).tolist()}
     by = np.zeros_like(found)
+    if not found.any():  # as most often: what follows only takes pairs away
+        return by
+    _drop(found, shown, _may_answer(question))
+    if topics and topics <= OF_EACH:
+        _drop(found, shown, _names_thing(question, topics))
+    found = np.asarray(found & ~_stand_beside(shown, found), dtype=bool)
+    news = found.any(axis=1).tolist()
+    newest = {older: newer for newer in oldest_first(shown) if news[newer] for older in np.flatnonzero(found[newer]).tolist()}
     by[list(newest.values()), list(newest)] = True
     return by
+
+
+def _drop(found: NDArray[np.bool_], shown: Sequence[Shown], fits: Callable[[str], bool]) -> None:
+    """Take away the pairs whose newer memory does not fit. Only those that are in a pair are read."""
+    for newer in np.flatnonzero(found.any(axis=1)).tolist():
+        found[newer] &= fits(shown[newer].text)
 
 
 def _same_subject(question: str, of_topic: NDArray[np.bool_], shown: Sequence[Shown]) -> NDArray[np.bool_]:
@@ -134,14 +143,14 @@ def _stand_beside(shown: Sequence[Shown], found: NDArray[np.bool_]) -> NDArray[n
     return beside
 
 
-def _may_answer(question: str, shown: Sequence[Shown]) -> NDArray[np.bool_]:
-    """Which may speak of those who are asked about, and of an amount where one is asked for."""
+def _may_answer(question: str) -> Callable[[str], bool]:
+    """Whether a text may speak of those who are asked about, and of an amount where one is asked for."""
     asked, amount = people_in(question), _ASKS_AMOUNT.search(question) is not None
-    return np.array([may_be_of(asked, one.text) and (not amount or _AMOUNT.search(one.text) is not None) for one in shown], dtype=bool)
+    return lambda text: may_be_of(asked, text) and (not amount or _AMOUNT.search(text) is not None)
 
 
-def _names_thing(question: str, topics: AbstractSet[str], shown: Sequence[Shown]) -> NDArray[np.bool_]:
-    """Which name, beside the topic, anything that the question does; in another language nobody can tell."""
+def _names_thing(question: str, topics: AbstractSet[str]) -> Callable[[str], bool]:
+    """Whether a text names, beside the topic, anything that the question does; in another language nobody can tell."""
     language = language_of(question)
     named = [word for word in words_of(question) if not any(is_of(word, topic) for topic in topics)]
-    return np.array([not named or language_of(one.text) != language or any(word in one.text.lower() for word in named) for one in shown])
+    return lambda text: not named or language_of(text) != language or any(word in text.lower() for word in named)

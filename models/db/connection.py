@@ -54,6 +54,9 @@ _LIMITS = {
 }
 #: How a session of our own is told of them: when it begins.
 _SESSION = {"options": " ".join(f"-c {name}={value}" for name, value in _LIMITS.items())}
+#: Of sessions that only read, a few rows of one agent at a time, from memory or a disk without a head that moves: by its defaults
+#: PostgreSQL rather reads all of a table, in two processes, than a thousand rows by an index. Both are costs, not orders.
+_READING = {"options": f"{_SESSION['options']} -c random_page_cost=1.1 -c max_parallel_workers_per_gather=0"}
 
 
 @once
@@ -71,7 +74,8 @@ def session_engine() -> Engine:
 @once
 def reading_engine() -> Engine:
     """Like :func:`engine`, for connections that are in no transaction: to switch one back and forth takes time."""
-    made = _engine(get_settings().need("database_url"), _SESSION, isolation_level="AUTOCOMMIT")
+    # Nor is there anything to roll back when a connection comes back to the pool.
+    made = _engine(get_settings().need("database_url"), _READING, isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
     event.listen(made, "checkout", _confine)
     event.listen(made, "engine_connect", _tell_session)
     return made

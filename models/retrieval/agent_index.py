@@ -8,7 +8,7 @@ time. So a row that is committed late, behind others with higher numbers, is not
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -39,6 +39,9 @@ from models.retrieval.index_rows import KINDS, TYPES, IndexRows
 ROW_BYTES = 170
 #: About what is kept of a node to show it.
 DESCRIBED_BYTES = 2_000
+
+#: Kinds of filters whose rows are kept.
+KEPT_FILTERS = 8
 
 #: Columns of the index that hold what is read as it is; all others are worked out from it.
 _KEPT = {
@@ -114,6 +117,7 @@ class AgentIndex:
         self._early: list[touches.Access] = []
         self._centre = Centre()
         self._corpus: Corpus | None = None
+        self._allowed_rows: dict[Hashable, NDArray[np.bool_]] = {}
         self._order = AccessOrder()
         #: What is shown of rows that were retrieved lately, see ``models.retrieval.descriptions``.
         self.described: OrderedDict[int, Described] = OrderedDict()
@@ -219,20 +223,9 @@ class AgentIndex:
     def select(self, filters: Filters, *, mode: Mode, now: datetime) -> Rows:
         """The rows that may be retrieved, in their order (GA-19 … GA-22)."""
         columns = self.columns
-        wanted_types = np.array([name in filters.types for name in TYPES])
-        wanted_kinds = np.array([name in filters.kinds for name in KINDS])
-        allowed = wanted_types[columns["type"]] & wanted_kinds[columns["kind"]]
-        if not filters.include_superseded:
-            allowed &= ~columns["superseded"]
-        if mode == "stanford":
-            # The original drops whatever contains "idle", expires nothing, and knows no node without a vector.
-            allowed &= ~columns["says_idle"] & columns["embedded"]
-        else:
-            allowed &= ~columns["is_idle"]
-            if not filters.include_expired:
-                allowed &= columns["expires"] > now.timestamp()
-        if not filters.include_archived:
-            allowed &= ~columns["archived"]
+        allowed = self._allowed(filters, original=mode == "stanford").copy()
+        if mode != "stanford" and not filters.include_expired:
+            allowed &= columns["expires"] > now.timestamp()
         if filters.created_after is not None:
             allowed &= columns["created"] >= filters.created_after.timestamp()
         if filters.created_before is not None:
@@ -244,6 +237,25 @@ class AgentIndex:
             wanted = [self._keyword_codes.get(keyword.lower(), -1) for keyword in filters.keywords]
             rows = rows[self._keywords.having_any(np.array(wanted, np.int32))[rows]]
         return rows
+
+    def _allowed(self, filters: Filters, *, original: bool) -> NDArray[np.bool_]:
+        """The rows that filters allow of which nearly all questions have the same: kept while no row changes."""
+        key = tuple(filters.types), tuple(filters.kinds), filters.include_superseded, filters.include_archived, original
+        if key not in self._allowed_rows:
+            columns = self.columns
+            wanted_types = np.array([name in filters.types for name in TYPES])
+            wanted_kinds = np.array([name in filters.kinds for name in KINDS])
+            allowed = wanted_types[columns["type"]] & wanted_kinds[columns["kind"]]
+            if not filters.include_superseded:
+                allowed &= ~columns["superseded"]
+            # The original drops whatever contains "idle", expires nothing, and knows no node without a vector.
+            allowed &= ~columns["says_idle"] & columns["embedded"] if original else ~columns["is_idle"]
+            if not filters.include_archived:
+                allowed &= ~columns["archived"]
+            if len(self._allowed_rows) >= KEPT_FILTERS:
+                self._allowed_rows.clear()
+            self._allowed_rows[key] = allowed
+        return self._allowed_rows[key]
 
     def access_order(self) -> Rows:
         """All rows, least recently accessed first, the older on ties."""
@@ -274,9 +286,10 @@ class AgentIndex:
 
     def _positions(self, rows: IndexRows) -> Rows:
         """Where the rows are; -1 for those that are not here yet."""
-        if not self._row_of:
+        ids = rows.ids
+        if self._row_of.keys().isdisjoint(ids):
             return np.full(len(rows), -1, np.intp)
-        return np.fromiter((self._row_of.get(node_id, -1) for node_id in rows.ids), np.intp, len(rows))
+        return np.fromiter((self._row_of.get(node_id, -1) for node_id in ids), np.intp, len(rows))
 
     def _take(self, parts: Iterable[IndexRows]) -> None:
         """Add or replace rows; what is worked out from all of them is worked out once."""
@@ -296,6 +309,7 @@ class AgentIndex:
                 update_neighbours(self.columns, np.unique(np.concatenate(sessions)), self._lexicon.contents())
                 self._centre.update_flow(self.columns)
                 self._corpus = None
+                self._allowed_rows.clear()
         except BaseException:
             self._reset()  # half of it is here, of which nobody would know which
             raise

@@ -7,11 +7,13 @@ nothing is done for each row. An agent of 100,000 memories is read in about a se
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, get_args
 from uuid import UUID
 
 import numpy as np
+import psycopg
 from numpy.typing import NDArray
 from psycopg import sql
 from sqlalchemy import Connection
@@ -19,7 +21,7 @@ from sqlalchemy import Connection
 from jiyi.conversations.types import Kind
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.scoring import Floats
-from models.db.connection import driver
+from models.db.connection import driver, is_pooled
 
 TYPES = ("event", "thought", "chat")
 #: A memory that was not taken from a conversation has no kind.
@@ -117,14 +119,22 @@ class IndexRows:
 
 
 def all_rows(connection: Connection, group: str, agent: str, model: str, *, archived: bool) -> Iterator[IndexRows]:
-    """All memories of an agent, ``AT_ONCE`` in each part; at least one part. ``archived`` ones, too."""
-    after = 0
-    while True:
-        rows = _read(connection, _ALL, group, agent, model, archived=archived, after=after, limit=AT_ONCE)
-        yield rows
-        if len(rows) < AT_ONCE:
-            return
-        after = int(rows.numbers["node_count"][-1])
+    """All memories of an agent, ``AT_ONCE`` in each part; at least one part. ``archived`` ones, too.
+
+    While a part is taken in, PostgreSQL gathers the next one. Nothing else may use the connection until the last.
+    """
+
+    def ask(after: int) -> psycopg.Cursor[Any]:
+        return _ask(connection, _ALL, group, agent, model, archived=archived, after=after, limit=AT_ONCE)
+
+    rows = _rows_of(ask(0))
+    if len(rows) == AT_ONCE:
+        with nullcontext() if is_pooled() else driver(connection).pipeline():  # not every PgBouncer knows how
+            while len(rows) == AT_ONCE:
+                following = ask(int(rows.numbers["node_count"][-1]))
+                yield rows
+                rows = _rows_of(following)
+    yield rows
 
 
 def changed_rows(connection: Connection, group: str, agent: str, model: str, since: int) -> IndexRows:
@@ -147,8 +157,17 @@ def access_times(connection: Connection, group: str, agent: str, *, archived: bo
 
 
 def _read(connection: Connection, query: sql.Composed, group: str, agent: str, model: str, **parameters: Any) -> IndexRows:
-    with driver(connection).cursor(binary=True) as cursor:
-        found = cursor.execute(query, {"group": group, "agent": agent, "model": model, **parameters}).fetchone()
+    return _rows_of(_ask(connection, query, group, agent, model, **parameters))
+
+
+def _ask(connection: Connection, query: sql.Composed, group: str, agent: str, model: str, **parameters: Any) -> psycopg.Cursor[Any]:
+    cursor = driver(connection).cursor(binary=True)
+    return cursor.execute(query, {"group": group, "agent": agent, "model": model, **parameters})
+
+
+def _rows_of(cursor: psycopg.Cursor[Any]) -> IndexRows:
+    found = cursor.fetchone()
+    cursor.close()
     assert found is not None  # an aggregate
     read = dict(zip(_NAMES, found, strict=True))
     numbers = {name: np.frombuffer(read[name] or b"", dtype) for name, (_, _, dtype) in _PACKED.items()}

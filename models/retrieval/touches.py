@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from itertools import islice
 from typing import cast
 from uuid import UUID
 
+from pydantic_core import from_json, to_json
 from redis.client import Pipeline
 
 from models.db import valkey_keys
@@ -35,7 +35,7 @@ def tell(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> N
 def tell_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
     """The same, on its way with whatever else the pipeline has to say."""
     key = valkey_keys.touched(group_id, agent_id)
-    entry = json.dumps({"at": at, "ids": [str(node_id) for node_id in node_ids]})
+    entry = to_json({"at": at, "ids": node_ids})
     pipe.xadd(key, {"touch": entry}, maxlen=KEPT, approximate=True)
     pipe.xtrim(key, minid=_place(KEPT_SECONDS), approximate=True)
     pipe.expire(key, FORGOTTEN_AFTER)
@@ -81,7 +81,7 @@ class Cursor:
         news = cast("list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(self._key, min=f"({self._place}"))
         for place, fields in news:
             self._place = place.decode()
-            entry = json.loads(fields[b"touch"])
+            entry = from_json(fields[b"touch"])
             found.append(Access([bytes.fromhex(node_id.replace("-", "")) for node_id in entry["ids"]], entry["at"]))
         # Entries bear the server's time, which may differ from a writer's by less than the look back.
         self.missed = away > KEPT_SECONDS - LOOK_BACK or len(found) >= KEPT

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jiyi.errors import ModelMismatch
 from jiyi.protocol.retrieval import Debug, RetrievalRequest
@@ -45,13 +47,17 @@ def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchRes
     queries, note = _queries(asked, index)
     debug = debug_of(asked, index, rows).model_copy(update={"note": note})
     now, top_k, least = asked.now.timestamp(), asked.request.top_k, asked.request.filters.min_similarity
-    columns = index.columns
+    everyone = rows.size == index.size
+
+    def column(name: str) -> NDArray[Any]:
+        return index.columns[name] if everyone else index.columns[name][rows]
+
     original = asked.weights.mode == "stanford"
     pool = Candidates(
-        node_count=columns["node_count"][rows],
-        is_thought=columns["type"][rows] == TYPES.index("thought"),
-        last_accessed=columns["last_accessed"][rows],
-        poignancy=columns["poignancy"][rows],
+        node_count=column("node_count"),
+        is_thought=column("type") == TYPES.index("thought"),
+        last_accessed=column("last_accessed"),
+        poignancy=column("poignancy"),
         vectors=index.vectors[rows] if original else index.vectors[:0],
     )
     if original:
@@ -63,7 +69,8 @@ def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchRes
     for text, query in zip(asked.request.focal_texts, queries, strict=True):
         measured, cosine = _measure(asked, index, text, query)
         kept = np.arange(rows.size) if least is None or cosine is None else np.flatnonzero(cosine[rows] >= least)
-        ranked_one = rank_by(pool, measured.total[rows], kept, asked.weights, top_k=_pool_of(asked.request), now=now, order=order)
+        total = measured.total if everyone else measured.total[rows]
+        ranked_one = rank_by(pool, total, kept, asked.weights, top_k=_pool_of(asked.request), now=now, order=order)
         ranked_one = _thinned(asked.request, ranked_one, index.vectors, rows)
         used = debug.model_copy(update={"relevance": "lexical"}) if query is None else debug
         results.append(_found(rows, ranked_one, measured, used))

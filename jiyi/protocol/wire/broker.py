@@ -12,7 +12,10 @@ from kombu.common import maybe_declare
 from kombu.exceptions import OperationalError
 from kombu.transport.virtual import Channel as VirtualChannel
 
+from jiyi.protocol.wire import redis_transport
 from jiyi.settings import Settings
+
+redis_transport.register()  # here, where everything comes by that speaks to a broker
 
 #: What a broker that is away raises, whichever it is: kombu wraps some of it, and not all.
 BROKER_ERRORS: tuple[type[Exception], ...] = (OperationalError, AMQPError, redis.RedisError, OSError)

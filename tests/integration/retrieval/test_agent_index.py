@@ -339,6 +339,13 @@ def seen(group: str, agent_id: str = "klaus") -> AgentRecord:
     return found
 
 
+def test_sessions_that_read_are_planned_for_few_rows_out_of_memory(group: str) -> None:
+    with reading() as connection, unit_of_work() as writing:
+        for name, value in (("random_page_cost", "1.1"), ("max_parallel_workers_per_gather", "0"), ("timezone", "UTC")):
+            assert connection.execute(text("SELECT current_setting(:name)"), {"name": name}).scalar_one() == value
+        assert writing.execute(text("SELECT source FROM pg_settings WHERE name = 'random_page_cost'")).scalar_one() != "client"
+
+
 def test_an_agent_that_has_not_changed_costs_no_look_at_its_memories(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     save(made(group, "one", vector=[1, 0, 0]), made(group, "two"))
     index = index_of(group)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.retrieval import lexicon, relevance
+from jiyi.retrieval import lexicon, ordering, relevance, renewal
 from jiyi.retrieval.corpus import Corpus
 from jiyi.retrieval.lexicon import Lexicon
+from jiyi.retrieval.ordering import Shown
 from jiyi.retrieval.relevance import HOP_FROM, HOP_LEXICAL_SHARE, hybrid, standard
 from jiyi.retrieval.scoring import MIN_NORM, Floats
 from jiyi.text.tokens import asked_tokens
@@ -91,3 +93,32 @@ def test_texts_taken_in_together(texts: list[list[str]], cut: int) -> None:
     for tokens in (["kiln"], ["tea", "ok"], ["陶瓷", "陶"]):
         assert np.array_equal(together.bm25(tokens), one_by_one.bm25(tokens))
     assert together.contents().tolist() == one_by_one.contents().tolist()
+
+
+@given(st.lists(st.floats(-100, 100), min_size=1, max_size=40))
+def test_the_median(values: list[float]) -> None:
+    assert ordering._median(np.array(values)) == np.median(values)
+
+
+SAID = [
+    "Anna lives in Rome.",
+    "Anna moved to Oslo, not Rome any more.",
+    "Ben pays 900 for the flat.",
+    "房租涨到1200了。",
+    "ok",
+    "My code is 4711.",
+]
+QUESTIONS = ["Where does Anna live now?", "How much is the rent?", "房租多少？", "What is my door code?", "Who came?"]
+
+
+@given(st.sampled_from(QUESTIONS), st.lists(st.sampled_from(SAID), max_size=6), st.integers(0, 10_000))
+def test_what_is_said_anew(question: str, texts: list[str], seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    size = len(texts)
+    times = chance.integers(0, 20_000, size).tolist()
+    shown = [Shown(UUID(int=place + 1), text, float(times[place]), None) for place, text in enumerate(texts)]
+    alike, relevance = chance.random((size, size)), chance.random(size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(renewal, "_drop", lambda pairs, among, fits: pairs.__iand__(np.array([fits(one.text) for one in among])[:, None]))
+        found = renewal.renewed(question, shown, alike, relevance)
+    assert np.array_equal(renewal.renewed(question, shown, alike, relevance), found)

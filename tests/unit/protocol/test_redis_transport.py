@@ -1,0 +1,32 @@
+"""jiyi.protocol.wire.redis_transport: kombu's transport with one client a channel."""
+
+from __future__ import annotations
+
+import kombu
+import pytest
+import redis
+
+from jiyi.protocol.wire import broker  # noqa: F401 – registers it
+from jiyi.protocol.wire.redis_transport import Channel, Transport
+
+
+@pytest.mark.parametrize("address", ["redis://localhost/0", "rediss://localhost/0", "redis+socket:///tmp/valkey.sock?virtual_host=0"])
+def test_redis_and_valkey_are_reached_by_it(address: str) -> None:
+    assert kombu.Connection(address).get_transport_cls() is Transport
+
+
+@pytest.mark.parametrize("address", ["amqp://localhost//", "sentinel://localhost:26379"])
+def test_other_brokers_are_not(address: str) -> None:
+    assert not issubclass(kombu.Connection(address).get_transport_cls(), Transport)
+
+
+def test_a_channel_has_one_client_as_long_as_its_connections_are_the_same() -> None:
+    channel = Channel.__new__(Channel)  # without a server to greet
+    channel.Client, channel._pool = redis.Redis, redis.ConnectionPool()
+    with channel.conn_or_acquire() as first, channel.conn_or_acquire() as second:
+        assert first is second
+    channel._pool = redis.ConnectionPool()  # as after an outage
+    with channel.conn_or_acquire() as third:
+        assert third is not first
+        assert third.connection_pool is channel._pool
+    channel._closed = True  # nothing to hang up
