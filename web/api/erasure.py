@@ -6,12 +6,10 @@ from uuid import UUID
 
 from jiyi.protocol.erasure import Erasure, ErasureRequested, ErasureState
 from jiyi.protocol.rest import Cursor, ErasureAsked, ErasurePage
-from models.erasure import actions, reads
-from web import cursors
+from models.erasure import actions
 from web.actions import perform
 from web.api.registry import PREFIX, expose, operation
 from web.api.running import Asker, Reply
-from web.sources import from_database
 
 
 def _asked(_asker: Asker, done: ErasureRequested) -> Reply:
@@ -51,15 +49,5 @@ expose(
 )
 
 
-@operation("GET", "/erasures", id="list_erasures", scope="admin", tag="erasure", query=Cursor, answer=ErasurePage)
-def list_erasures(asker: Asker, query: Cursor) -> ErasurePage:
-    """List erasures.
-
-    Newest first, page by page. Names are not kept, only their hashes.
-    """
-    before = cursors.only(query.after, cursors.ID)
-    rows = from_database(lambda connection: reads.page(connection, asker.group_id, before, query.limit))
-    return ErasurePage(erasures=rows, next=cursors.following(rows, query.limit, lambda last: (last.erasure_id,)))
-
-
+expose(actions.list_erasures, "GET", "/erasures", id="list_erasures", tag="erasure", query=Cursor, answer=ErasurePage)
 expose(actions.get_erasure, "GET", "/erasures/<uuid:erasure_id>", id="get_erasure", tag="erasure", answer=ErasureState)

@@ -28,8 +28,9 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from tests.integration.conftest import PASSWORD, Browser, SignIn, password_hash
 from tests.services import done_within, somebody
-from web import create_app, serve
+from web import create_app
 from web.accounts import password_checks, sessions, signin
+from workers.web import serve
 
 OPERATOR = Actor("group", "test", operator=True)
 WRONG = "The name or the password is wrong."

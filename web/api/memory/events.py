@@ -8,13 +8,14 @@ from uuid import UUID
 
 from jiyi.polling import poll
 from jiyi.protocol.event_bodies import EventsBody, SessionEnd, ShortEvent
-from jiyi.protocol.event_states import MAX_STATES_GET, Accepted, EventState, EventStates, StatesBody, StatesQuery, StoredEvent, WaitQuery
+from jiyi.protocol.event_states import MAX_STATES_GET, Accepted, EventState, EventStates, StatesBody, StatesQuery, WaitQuery
 from jiyi.protocol.events import Ending, Event, SessionEnded
 from models.memory import events as stored
+from models.memory import questions
 from models.memory.agents import key_of
-from web.api.memory.storing import storers
+from web.api.memory.storing import keep
 from web.api.problems import Refused
-from web.api.registry import PREFIX, operation
+from web.api.registry import PREFIX, expose, operation
 from web.api.running import Asker, Reply
 from web.sources import Unanswered, from_database
 
@@ -71,16 +72,14 @@ def event_states_of_many(asker: Asker, body: StatesBody) -> EventStates:
     return _states(asker, body.ids)
 
 
-@operation("GET", "/events/<uuid:event_id>", id="get_event", scope="read", tag="events", answer=StoredEvent)
-def get_event(asker: Asker, event_id: UUID) -> StoredEvent:
-    """Get one event.
-
-    The event as it was stored, with what became of it. An event that was refused is not here: see the dead letters.
-    """
-    found = from_database(lambda connection: stored.event(connection, StoredEvent, asker.group_id, event_id))
-    if found is None:
-        raise Refused(404, f"There is no event {event_id}. It may have been refused: see the dead letters.")
-    return found
+expose(
+    questions.get_event,
+    "GET",
+    "/events/<uuid:event_id>",
+    id="get_event",
+    tag="events",
+    missing="There is no event {event_id}. It may have been refused: see the dead letters.",
+)
 
 
 @operation(
@@ -117,7 +116,7 @@ def end_session(asker: Asker, session_id: str, body: SessionEnd) -> Reply:
 
 def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
     """Store events durably, each once, and tell so; after up to ``wait`` seconds with what has become of them."""
-    kept = storers().keep(events)
+    kept = keep(events)
     ids = [event.event_id for event in events]
     url = status_url(ids)
     states = _awaited(events[0].group_id, ids, wait) if wait else None

@@ -11,7 +11,7 @@ from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.protocol.tiers.rest import IngestQuery, QueryBody, WorkingMemory
 from models.tiers import quarantine, working
-from web.api.memory.storing import storers
+from web.api.memory.storing import keep
 from web.api.registry import operation
 from web.api.running import Asker
 from web.api.tiers.asking import ask
@@ -63,7 +63,7 @@ def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestS
     what the filters did. It does not become verified knowledge: for that somebody promotes it.
     """
     event = _event(asker.group_id, body)
-    storers().keep([event])
+    keep([event])
     found = _screened(asker.group_id, event.event_id, query.wait)
     if found is None:
         return IngestState(entry_id=event.event_id, accepted=None, message=NOT_SCREENED)

@@ -22,6 +22,8 @@ from waitress.parser import HTTPRequestParser
 from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, WSGITask
 
+from web.stream.sending import CONNECTION
+
 #: Seconds that a request's head may take, and a new connection until it begins with one.
 HEAD_SECONDS = 10.0
 #: Bytes a second that a body has to come at, on average, beyond those seconds: the slowest mobile networks are faster.
@@ -34,8 +36,6 @@ KEEPALIVE_SECONDS = 75.0
 MAX_CONNECTIONS = 4_000
 #: Bytes that an answer may be ahead of its client; then its thread waits.
 HIGH_WATERMARK = 1024 * 1024
-#: Key of a request's environment: its connection.
-CONNECTION = "jiyi.connection"
 #: Seconds of one wait for sockets, and between two looks at who is too slow.
 LOOK_SECONDS = 1.0
 

@@ -1,0 +1,1 @@
+"""The way in: batches of events, and the rows that they become."""
