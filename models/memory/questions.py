@@ -133,7 +133,7 @@ def keywords(context: Context, request: KeywordsQuery) -> Page:
 
 
 @read(scope="read")
-def strongest_keywords(context: Context, request: KeywordsWanted) -> Rows[KeywordStrength]:
+def list_keywords(context: Context, request: KeywordsWanted) -> Rows[KeywordStrength]:
     """List an agent's keywords.
 
     What the agent has met, with how many memories have it, strongest first, page by page. An agent that is not there has

@@ -111,6 +111,12 @@ def depths(address: str, queues: Sequence[str]) -> Depths:
     )
 
 
+def waiting(queue: str) -> int | None:
+    """Messages that wait in a queue; None where that is not cheap to know. Raises what Redis raises."""
+    address = redis_address(get_settings().need("broker_url"))
+    return None if address is None else cast("int", broker_client(address).llen(queue))
+
+
 def states() -> Queues:
     """How many messages wait in each queue of the service, and are in hand. Raises what the broker raises."""
     settings = get_settings()
@@ -120,8 +126,8 @@ def states() -> Queues:
         unknown = [QueueState(queue=name, waiting=None) for name in names]
         return Queues(queues=unknown, in_flight=None, note="only a Redis-like broker tells its queues' lengths here")
     found = depths(address, names)
-    waiting = [QueueState(queue=name, waiting=count) for name, count in found.waiting.items()]
-    return Queues(queues=waiting, in_flight={"intake": found.intake.count, "tasks": found.tasks.count})
+    known = [QueueState(queue=name, waiting=count) for name, count in found.waiting.items()]
+    return Queues(queues=known, in_flight={"intake": found.intake.count, "tasks": found.tasks.count})
 
 
 def contents(address: str, queue: str, shown: int = SHOWN) -> Contents:

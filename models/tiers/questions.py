@@ -20,7 +20,7 @@ def list_knowledge(context: Context, request: KnowledgeFilter) -> KnowledgePage:
 
 
 @read(scope="read")
-def look_around(context: Context, request: TiersWanted) -> TiersPage:
+def list_visible(context: Context, request: TiersWanted) -> TiersPage:
     """List what the group knows.
 
     Working and long-term memory, newest first, page by page; all filters given must hold. Use it to look around; to find
@@ -30,7 +30,7 @@ def look_around(context: Context, request: TiersWanted) -> TiersPage:
 
 
 @read(scope="read")
-def look_at_session(context: Context, request: TiersWanted) -> TiersPage:
+def list_session(context: Context, request: TiersWanted) -> TiersPage:
     """List what a session left.
 
     What was said in one conversation or run, tier by tier, newest first, page by page. Keys with the right `admin` see
@@ -45,7 +45,7 @@ def look_at_session(context: Context, request: TiersWanted) -> TiersPage:
 
 
 @read(scope="admin")
-def look_at_quarantine(context: Context, request: TiersWanted) -> TiersPage:
+def list_quarantine(context: Context, request: TiersWanted) -> TiersPage:
     """List quarantine.
 
     What agents said and nobody has promoted, apart from what is in working memory now; with the filter that kept it out,

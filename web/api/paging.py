@@ -5,7 +5,7 @@ A read of a list has a field ``before`` or ``after`` and answers with ``rows`` a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -21,11 +21,11 @@ from web import cursors
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """What differs from list to list: the request's field of the place and its form, and what the answer calls its rows."""
+    """What differs from list to list: the request's field of the place and its form, and the answer, whose first field is the rows."""
 
     place: str
     form: TypeAdapter[tuple[Any, ...]]
-    rows: str
+    answer: type[BaseModel]
 
     @classmethod
     def between(cls, query: type[BaseModel] | None, request: type[BaseModel], answer: type[BaseModel]) -> Paging | None:
@@ -36,16 +36,17 @@ class Paging:
         kind = request.model_fields[place].annotation
         kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
         forms = [one if get_origin(one) is tuple else tuple[one] for one in kinds if one is not NoneType]  # type: ignore[valid-type]
-        return cls(place, TypeAdapter(reduce(or_, forms)), next(iter(answer.model_fields)))
+        return cls(place, TypeAdapter(reduce(or_, forms)), answer)
 
-    def asked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The query's fields as the request has them. Raises :class:`jiyi.errors.InvalidRequest` if the cursor is not of this list."""
-        place = cursors.decode(given.get("after", ""), self.form)
-        rest = {name: value for name, value in given.items() if name != "after"}
-        return rest if place is None else {**rest, self.place: place if len(place) > 1 else place[0]}
+    def replace_cursor(self, given: MutableMapping[str, Any]) -> None:
+        """Put the place where the query's cursor was. Raises :class:`jiyi.errors.InvalidRequest` if the cursor is not of this list."""
+        place = cursors.decode(given.pop("after", ""), self.form)
+        if place is not None:
+            given[self.place] = place if len(place) > 1 else place[0]
 
-    def answer(self, page: Rows[Any], present: Callable[[Any], Any]) -> dict[str, Any]:
-        """The page as it is answered, each row as it is presented."""
-        beside = {name: getattr(page, name) for name in type(page).model_fields if name not in ("rows", "next")}
-        following = page.next if page.next is None or isinstance(page.next, tuple) else (page.next,)
-        return {self.rows: list(map(present, page.rows)), **beside, "next": following and cursors.encode(*following)}
+    def page(self, found: Rows[Any], present: Callable[[Any], Any]) -> BaseModel:
+        """The answer, each row as it is presented."""
+        beside = {name: getattr(found, name) for name in type(found).model_fields if name not in ("rows", "next")}
+        following = found.next if found.next is None or isinstance(found.next, tuple) else (found.next,)
+        rows = {next(iter(self.answer.model_fields)): list(map(present, found.rows))}
+        return self.answer.model_validate({**beside, **rows, "next": following and cursors.encode(*following)})

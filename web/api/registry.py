@@ -134,7 +134,7 @@ def expose(
         if query is not None:
             given |= {name: getattr(query, name) for name in query.model_fields_set}
         if paging is not None:
-            given = paging.asked(given)
+            paging.replace_cursor(given)
         try:
             request = action.request.model_validate({**given, **parts})
         except ValidationError as error:
@@ -144,7 +144,7 @@ def expose(
         except NotFound as error:
             raise Refused(404, missing.format(**parts)) if missing else error from None
         if paging is not None:
-            return paging.answer(result, lambda row: row if present is None else present(asker, row))
+            return paging.page(result, lambda row: row if present is None else present(asker, row))
         return result if present is None else present(asker, result)
 
     handler.__doc__ = doc or action.doc

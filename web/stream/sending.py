@@ -6,16 +6,19 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 import redis
 
 from jiyi.settings import get_settings
 from models.queue.stream import Entry, Place
 from web.stream.hub import Watcher
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
 
 #: Seconds without news after which a comment is sent, so that neither side, nor a proxy, takes the other for dead.
 HEARTBEAT = 15.0
@@ -117,8 +120,8 @@ class Client:
                 connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
 
     @classmethod
-    def of(cls, environ: Mapping[str, object]) -> Client:
-        return cls(cast("Connection | None", environ.get(CONNECTION)))
+    def of(cls, environ: WSGIEnvironment) -> Client:
+        return cls(environ.get(CONNECTION))
 
     def takes(self) -> bool:
         """Whether what it was sent has left this process, at least soon; if not, the connection ends here."""

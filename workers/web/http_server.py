@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from waitress import wasyncore
 from waitress.adjustments import Adjustments
@@ -23,6 +23,9 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, WSGITask
 
 from web.stream.sending import CONNECTION
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
 
 #: Seconds that a request's head may take, and a new connection until it begins with one.
 HEAD_SECONDS = 10.0
@@ -41,8 +44,8 @@ LOOK_SECONDS = 1.0
 
 
 class _Task(WSGITask):  # type: ignore[misc]  # waitress has no types
-    def get_environment(self) -> dict[str, object]:
-        environment: dict[str, Any] = super().get_environment()
+    def get_environment(self) -> WSGIEnvironment:
+        environment: WSGIEnvironment = super().get_environment()
         environment[CONNECTION] = self.channel
         return environment
 

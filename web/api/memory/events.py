@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import quote
 from uuid import UUID
 
-from jiyi.polling import poll
+from sqlalchemy import Connection
+
 from jiyi.protocol.event_bodies import EventsBody, SessionEnd, ShortEvent
 from jiyi.protocol.event_states import MAX_STATES_GET, Accepted, EventState, EventStates, StatesBody, StatesQuery, WaitQuery
 from jiyi.protocol.events import Ending, Event, SessionEnded
@@ -17,7 +18,7 @@ from web.api.memory.storing import keep
 from web.api.problems import Refused
 from web.api.registry import PREFIX, expose, operation
 from web.api.running import Asker, Reply
-from web.sources import Unanswered, from_database
+from web.sources import awaited, from_database
 
 
 @operation(
@@ -60,7 +61,7 @@ def event_states(asker: Asker, query: StatesQuery) -> EventStates:
     repeated the memory node_id. applied: settings, or the end of a session. erased: gone for good. dead: refused, with the
     reason. id_reused: another event came under this id, with other content, and was refused; the first one stays.
     """
-    return _states(asker, query.id)
+    return EventStates(events=from_database(_asked(asker.group_id, query.id)))
 
 
 @operation("POST", "/events/status", id="event_states_of_many", scope="read", tag="events", body=StatesBody, answer=EventStates)
@@ -69,7 +70,7 @@ def event_states_of_many(asker: Asker, body: StatesBody) -> EventStates:
 
     As event_states, for up to 500 ids, which are more than an address can hold. Changes nothing.
     """
-    return _states(asker, body.ids)
+    return EventStates(events=from_database(_asked(asker.group_id, body.ids)))
 
 
 expose(
@@ -119,21 +120,9 @@ def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
     kept = keep(events)
     ids = [event.event_id for event in events]
     url = status_url(ids)
-    states = _awaited(events[0].group_id, ids, wait) if wait else None
+    states = awaited(_asked(events[0].group_id, ids), lambda found: all(state.final for state in found), wait) if wait else None
     done = Accepted(event_ids=ids, accepted=kept.accepted, repeated=kept.repeated, status_url=url, states=states)
     return Reply(done.model_dump(mode="json", exclude_none=True), {"Location": url})
-
-
-def _awaited(group_id: str, ids: Sequence[UUID], seconds: float) -> list[EventState] | None:
-    """The states when all are final, or when the time is up. They are stored: nothing that goes wrong here is told."""
-
-    def look() -> list[EventState]:
-        return from_database(lambda connection: stored.states(connection, group_id, ids))
-
-    try:
-        return poll(look, lambda found: all(state.final for state in found), seconds)
-    except Unanswered:
-        return None
 
 
 def status_url(ids: Sequence[UUID]) -> str:
@@ -143,5 +132,5 @@ def status_url(ids: Sequence[UUID]) -> str:
     return address if len(unique) > MAX_STATES_GET else f"{address}?id={quote(','.join(map(str, unique)), safe=',')}"
 
 
-def _states(asker: Asker, ids: Sequence[UUID]) -> EventStates:
-    return EventStates(events=from_database(lambda connection: stored.states(connection, asker.group_id, ids)))
+def _asked(group_id: str, ids: Sequence[UUID]) -> Callable[[Connection], list[EventState]]:
+    return lambda connection: stored.states(connection, group_id, ids)

@@ -25,5 +25,5 @@ expose(
 expose(actions.update_memory, "PATCH", "/nodes/<uuid:node_id>", id="update_memory", tag="memories", body=UpdateBody)
 expose(questions.build_context, "POST", "/context", id="recall_context", tag="retrieval", body=RecallRequest, errors=(504,))
 expose(reflection.why, "GET", "/nodes/<uuid:node_id>/evidence", id="explain_memory", tag="memories", query=EvidenceQuery, flat=("depth",))
-expose(questions.strongest_keywords, "GET", "/keywords", id="list_keywords", tag="memories", query=KeywordsParameters, answer=KeywordPage)
+expose(questions.list_keywords, "GET", "/keywords", id="list_keywords", tag="memories", query=KeywordsParameters, answer=KeywordPage)
 expose(questions.related_memories, "GET", "/related", id="related_memories", tag="memories", query=RelatedQuery, answer=Related)

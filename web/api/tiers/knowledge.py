@@ -21,9 +21,9 @@ def _in_force(asker: Asker, done: CurrentVersion) -> KnowledgeDetail | None:
 expose(actions.promote, "POST", "/memory/promote", id="promote_memory", tag="tiers", body=PromoteBody, errors=(404,))
 expose(actions.check, "POST", "/memory/check", id="check_memory", tag="tiers", body=CheckBody)
 expose(actions.demote, "POST", "/memory/demote", id="demote_memory", tag="tiers", body=DemoteBody, errors=(404,))
-expose(questions.look_around, "GET", "/knowledge", id="list_knowledge", tag="tiers", query=GroupKnowledgeParameters, answer=KnowledgeRows)
+expose(questions.list_visible, "GET", "/knowledge", id="list_knowledge", tag="tiers", query=GroupKnowledgeParameters, answer=KnowledgeRows)
 expose(
-    questions.look_at_session,
+    questions.list_session,
     "GET",
     "/sessions/<anything:session_id>/knowledge",
     id="session_knowledge",
@@ -50,6 +50,4 @@ expose(
     answer=KnowledgeDetail,
     present=_in_force,
 )
-expose(
-    questions.look_at_quarantine, "GET", "/quarantine", id="list_quarantine", tag="tiers", query=QuarantineParameters, answer=KnowledgeRows
-)
+expose(questions.list_quarantine, "GET", "/quarantine", id="list_quarantine", tag="tiers", query=QuarantineParameters, answer=KnowledgeRows)
