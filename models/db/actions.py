@@ -116,10 +116,8 @@ class Action(Generic[Q, R]):
         everything = self.whole_service or (self.across_groups and actor.operator)
         with whole_service() if everything else narrowed_to(actor.group_id):
             with unit_of_work() as connection:
-                if timeout_ms is not None:
-                    connection.execute(_TIMEOUT, {"timeout": str(timeout_ms)})
-                if not self.mutates:
-                    connection.execute(_READ_ONLY)
+                if timeout_ms is not None or not self.mutates:
+                    connection.execute(_BOUNDS, {"timeout": timeout_ms, "read_only": not self.mutates})
                 context = Context(connection, actor, self.name)
                 result = self.function(context, request)
             context.committed()
@@ -205,5 +203,7 @@ def _register(made: Action[Q, R]) -> Action[Q, R]:
     return made
 
 
-_TIMEOUT = text("SELECT set_config('statement_timeout', :timeout, true)")
-_READ_ONLY = text("SELECT set_config('transaction_read_only', 'on', true)")
+_BOUNDS = text("""
+    SELECT set_config('statement_timeout', coalesce(CAST(:timeout AS text), current_setting('statement_timeout')), true),
+        set_config('transaction_read_only', CASE WHEN :read_only THEN 'on' ELSE current_setting('transaction_read_only') END, true)
+""")

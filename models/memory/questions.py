@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from jiyi.errors import NotFound
 from jiyi.protocol.archive import ArchivedQuery
-from jiyi.protocol.event_states import EventRequest, EventState, EventStatesQuery, StoredEvent
+from jiyi.protocol.event_states import EventRequest, EventState, EventStates, EventStatesQuery, StatesBody, StoredEvent
 from jiyi.protocol.memory import (
     AgentRequest,
     AgentsQuery,
@@ -52,6 +52,17 @@ build_context = by_worker(
 def event_states(context: Context, request: EventStatesQuery) -> list[EventState]:
     """Tell what became of events, in their order; also of those whose group could not be read."""
     return events.states(context.connection, context.group_id, request.event_ids, request.digests)
+
+
+@read(scope="read")
+def states_of_events(context: Context, request: StatesBody) -> EventStates:
+    """Tell what became of events.
+
+    unknown: not stored (yet). stored: a memory, not embedded yet. retrievable: it can be found. duplicate: it only
+    repeated the memory node_id. applied: settings, or the end of a session. erased: gone for good. dead: refused, with the
+    reason. id_reused: another event came under this id, with other content, and was refused; the first one stays.
+    """
+    return EventStates(events=events.states(context.connection, context.group_id, request.ids))
 
 
 @read(scope="read")

@@ -27,6 +27,8 @@ Tag = Literal[
     "events", "retrieval", "memories", "agents", "reflections", "service", "erasure", "tiers", "conversations", "stores", "growth", "items"
 ]
 Handler = Callable[..., Any]
+#: What an action is asked with, by the names of its request's fields.
+Given = Mapping[str, Any]
 
 #: ``<converter:name>`` of a route.
 _PART = re.compile(r"<(\w+):(\w+)>")
@@ -114,6 +116,7 @@ def expose(
     path: str,
     *,
     present: Callable[[Any, Any], Any] | None = None,
+    given: Callable[[Given], Given] | None = None,
     missing: str = "",
     doc: str = "",
     timeout: float = WORKER_SECONDS,
@@ -121,22 +124,20 @@ def expose(
 ) -> Operation:
     """Make an action, or a read, an operation: its scope, its words (unless ``doc`` has others) and its behaviour are the action's.
 
-    The body's or the query's fields and the path's parts together are the action's request; of a query with a cursor see
-    :mod:`web.api.paging`. ``present`` makes the answer of an :class:`web.api.running.Asker` and the result, in lists of each row;
-    without it the result is the answer. ``missing``: what a 404 says, with the path's parts in braces.
+    The body's or the query's fields and the path's parts together are the action's request, or what ``given`` makes of them; of a
+    query with a cursor see :mod:`web.api.paging`. ``present`` makes the answer of an :class:`web.api.running.Asker` and the result,
+    in lists of each row; without it the result is the answer. ``missing``: what a 404 says, with the path's parts in braces.
     """
     told.setdefault("answer", action.result)
     paging = Paging.between(told.get("query"), action.request, told["answer"])
     statement_ms = READ_TIMEOUT_MS if method == "GET" else STATEMENT_TIMEOUT_MS
 
     def handler(asker: Any, body: BaseModel | None = None, query: BaseModel | None = None, **parts: Any) -> Any:
-        given = {} if body is None else {name: getattr(body, name) for name in body.model_fields_set}
-        if query is not None:
-            given |= {name: getattr(query, name) for name in query.model_fields_set}
+        fields = {name: getattr(one, name) for one in (body, query) if one is not None for name in one.model_fields_set} | parts
         if paging is not None:
-            paging.replace_cursor(given)
+            paging.replace_cursor(fields)
         try:
-            request = action.request.model_validate({**given, **parts})
+            request = action.request.model_validate(fields if given is None else given(fields))
         except ValidationError as error:
             raise InvalidRequest(problems_of(error, action.request)) from None
         try:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from urllib.parse import quote
 from uuid import UUID
 
 from sqlalchemy import Connection
 
 from jiyi.protocol.event_bodies import EventsBody, SessionEnd, ShortEvent
-from jiyi.protocol.event_states import MAX_STATES_GET, Accepted, EventState, EventStates, StatesBody, StatesQuery, WaitQuery
+from jiyi.protocol.event_states import MAX_STATES_GET, Accepted, EventState, StatesBody, StatesQuery, WaitQuery
 from jiyi.protocol.events import Ending, Event, SessionEnded
 from models.memory import events as stored
 from models.memory import questions
@@ -53,26 +53,27 @@ def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
     return accepted(events, query.wait)
 
 
-@operation("GET", "/events/status", id="event_states", scope="read", tag="events", query=StatesQuery, answer=EventStates)
-def event_states(asker: Asker, query: StatesQuery) -> EventStates:
-    """Tell what became of events.
-
-    unknown: not stored (yet). stored: a memory, not embedded yet. retrievable: it can be found. duplicate: it only
-    repeated the memory node_id. applied: settings, or the end of a session. erased: gone for good. dead: refused, with the
-    reason. id_reused: another event came under this id, with other content, and was refused; the first one stays.
-    """
-    return EventStates(events=from_database(_asked(asker.group_id, query.id)))
-
-
-@operation("POST", "/events/status", id="event_states_of_many", scope="read", tag="events", body=StatesBody, answer=EventStates)
-def event_states_of_many(asker: Asker, body: StatesBody) -> EventStates:
-    """Tell what became of many events.
+expose(
+    questions.states_of_events,
+    "GET",
+    "/events/status",
+    id="event_states",
+    tag="events",
+    query=StatesQuery,
+    given=lambda query: {"ids": query["id"]},
+)
+expose(
+    questions.states_of_events,
+    "POST",
+    "/events/status",
+    id="event_states_of_many",
+    tag="events",
+    body=StatesBody,
+    doc="""Tell what became of many events.
 
     As event_states, for up to 500 ids, which are more than an address can hold. Changes nothing.
-    """
-    return EventStates(events=from_database(_asked(asker.group_id, body.ids)))
-
-
+    """,
+)
 expose(
     questions.get_event,
     "GET",
@@ -120,7 +121,11 @@ def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
     kept = keep(events)
     ids = [event.event_id for event in events]
     url = status_url(ids)
-    states = awaited(_asked(events[0].group_id, ids), lambda found: all(state.final for state in found), wait) if wait else None
+
+    def look(connection: Connection) -> list[EventState]:
+        return stored.states(connection, events[0].group_id, ids)
+
+    states = awaited(look, lambda found: all(state.final for state in found), wait) if wait else None
     done = Accepted(event_ids=ids, accepted=kept.accepted, repeated=kept.repeated, status_url=url, states=states)
     return Reply(done.model_dump(mode="json", exclude_none=True), {"Location": url})
 
@@ -130,7 +135,3 @@ def status_url(ids: Sequence[UUID]) -> str:
     address = f"{PREFIX}/events/status"
     unique = list(dict.fromkeys(ids))
     return address if len(unique) > MAX_STATES_GET else f"{address}?id={quote(','.join(map(str, unique)), safe=',')}"
-
-
-def _asked(group_id: str, ids: Sequence[UUID]) -> Callable[[Connection], list[EventState]]:
-    return lambda connection: stored.states(connection, group_id, ids)
