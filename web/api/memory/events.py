@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.event_bodies import EventsBody, SessionEnd, ShortEvent
 from jiyi.protocol.event_states import MAX_STATES_GET, Accepted, EventState, StatesBody, StatesQuery, WaitQuery
-from jiyi.protocol.events import Ending, Event, SessionEnded
+from jiyi.protocol.events import Event
 from models.memory import events as stored
 from models.memory import questions
 from models.memory.agents import key_of
@@ -105,15 +105,7 @@ def end_session(asker: Asker, session_id: str, body: SessionEnd) -> Reply:
     """
     if from_database(lambda connection: key_of(connection, asker.group_id, body.agent_id)) is None:
         raise Refused(404, f"There is no agent {body.agent_id!r}.")
-    event = SessionEnded(
-        event_id=body.event_id,
-        occurred_at=body.occurred_at,
-        group_id=asker.group_id,
-        agent_id=body.agent_id,
-        session_id=session_id,
-        payload=Ending(partner=body.partner, chat_ids=body.chat_ids),
-    )
-    return accepted([event])
+    return accepted([body.as_event(asker.group_id, session_id)])
 
 
 def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
