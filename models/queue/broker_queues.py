@@ -114,7 +114,7 @@ def depths(address: str, queues: Sequence[str]) -> Depths:
 def waiting(queue: str) -> int | None:
     """Messages that wait in a queue; None where that is not cheap to know. Raises what Redis raises."""
     address = redis_address(get_settings().need("broker_url"))
-    return None if address is None else cast("int", broker_client(address).llen(queue))
+    return None if address is None else broker_client(address).llen(queue)
 
 
 def states() -> Queues:
