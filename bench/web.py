@@ -2,7 +2,7 @@
 
     python -m bench.web [--json] [--seconds S] [--clients 1,8,32] [--memories N]
 
-A service of its own: the web as it is served (``python -m web.serve``) and all workers, on this machine, over
+A service of its own: the web as it is served (``python -m workers.web.serve``) and all workers, on this machine, over
 loopback. Each client is a thread with one connection that it keeps, and asks again as soon as it has its answer, for
 ``--seconds``.
 

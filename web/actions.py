@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from flask import abort
 from pydantic import BaseModel, TypeAdapter
 from sqlalchemy.exc import SQLAlchemyError
 
+from jiyi.errors import NotAllowed
 from jiyi.protocol.wire.broker import BROKER_ERRORS
 from models.db.actions import Action, Actor
 from web.accounts.identity import need
 from web.calls import caller
-from web.sources import Unanswered, one_line
+from web.sources import STATEMENT_TIMEOUT, Unanswered, one_line
 
 Q = TypeVar("Q", bound=BaseModel)
 R = TypeVar("R")
 
 #: Milliseconds that one statement of a change may take: whoever waits for a page gives up soon after.
 STATEMENT_TIMEOUT_MS = 8_000
+#: … and of a read that a page of a list, or one thing, is asked with.
+READ_TIMEOUT_MS = round(STATEMENT_TIMEOUT * 1_000)
 #: Seconds that a worker may take where only workers can do it.
 WORKER_SECONDS = 8.0
 
 
-def perform(action: Action[Q, R], group_id: str, request: Q, *, timeout: float = WORKER_SECONDS) -> R:
-    """Do it for a group, as whoever asks; 403 without the right that it needs.
+def perform(
+    action: Action[Q, R], group_id: str, request: Q, *, timeout: float = WORKER_SECONDS, statement_ms: int = STATEMENT_TIMEOUT_MS
+) -> R:
+    """Do it for a group, as whoever asks; 403 without the right that it needs. ``timeout``: seconds for a worker.
 
     Raises:
         JiyiError: it is refused, or (where a worker has to do it) no worker answered.
@@ -35,7 +41,10 @@ def perform(action: Action[Q, R], group_id: str, request: Q, *, timeout: float =
         result: R = TypeAdapter(action.result).validate_python(value)
         return result
     try:
-        return action.perform(Actor(group_id, identity.actor, identity.may("operator")), request, timeout_ms=STATEMENT_TIMEOUT_MS)
+        actor = Actor(group_id, identity.actor, identity.may("operator"), identity.may("admin"))
+        return action.perform(actor, request, timeout_ms=statement_ms)
+    except NotAllowed as error:
+        abort(403, str(error))
     except SQLAlchemyError as error:
         raise Unanswered("database", one_line(error)) from error
     except BROKER_ERRORS as error:

@@ -4,42 +4,23 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
-from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.events import unstorable
+from jiyi.protocol.rest import NOT_OF_THIS_LIST
 
 T = TypeVar("T")
-R = TypeVar("R")
 
-#: What PostgreSQL's ``integer`` holds.
-Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
-
-NUMBER: TypeAdapter[tuple[Number]] = TypeAdapter(tuple[Number])
-NAME: TypeAdapter[tuple[str]] = TypeAdapter(tuple[str])
-ID: TypeAdapter[tuple[UUID]] = TypeAdapter(tuple[UUID])
 TIME_AND_ID: TypeAdapter[tuple[AwareDatetime, UUID]] = TypeAdapter(tuple[AwareDatetime, UUID])
-KEYWORD: TypeAdapter[tuple[Number, str, str]] = TypeAdapter(tuple[Number, str, str])
 
 
 def encode(*place: Any) -> str:
     return base64.urlsafe_b64encode(to_json(place)).decode().rstrip("=")
-
-
-def following(rows: Sequence[R], limit: int, place: Callable[[R], tuple[Any, ...]]) -> str | None:
-    """The cursor behind a page of rows; None if it was the last one."""
-    return encode(*place(rows[-1])) if len(rows) == limit else None
-
-
-def only(cursor: str, form: TypeAdapter[tuple[T]]) -> T | None:
-    """The place of a list that is ordered by one value. Raises as :func:`decode`."""
-    place = decode(cursor, form)
-    return None if place is None else place[0]
 
 
 def decode(cursor: str, form: TypeAdapter[T]) -> T | None:
@@ -56,5 +37,5 @@ def decode(cursor: str, form: TypeAdapter[T]) -> T | None:
     except (binascii.Error, ValueError, ValidationError):
         place = None
     if place is None or any(True for _ in unstorable(place)):
-        raise InvalidRequest(["after: is no cursor of this list; give `next` of the page before"])
+        raise InvalidRequest([NOT_OF_THIS_LIST])
     return place

@@ -47,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 def guard(app: Flask) -> None:
     settings = get_settings()
-    # Without a secret of its own (tests) sessions end with the process; `web.serve` insists on one.
+    # Without a secret of its own (tests) sessions end with the process; `workers.web.serve` insists on one.
     app.secret_key = settings.secret_key.get_secret_value() or secrets.token_hex()
     app.config["MAX_CONTENT_LENGTH"] = settings.max_message_bytes
     if settings.web_proxies:

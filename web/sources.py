@@ -20,6 +20,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.errors import JiyiError
+from jiyi.polling import poll
 from jiyi.protocol.wire.broker import BROKER_ERRORS
 from models.db import connection as base
 
@@ -118,6 +119,14 @@ def reading(question: Callable[[Connection], T], timeout: float | None = None) -
 def from_database(question: Callable[[Connection], T], timeout: float | None = None) -> T:
     """The answer to a short question. Raises :class:`Unanswered`."""
     return ask("database", reading(question, timeout))
+
+
+def awaited(question: Callable[[Connection], T], final: Callable[[T], bool], seconds: float) -> T | None:
+    """The answer when it is final, or when the time is up; None if the database gives none, of which nothing is told."""
+    try:
+        return poll(lambda: from_database(question), final, seconds)
+    except Unanswered:
+        return None
 
 
 def _limit(timeout: float | None) -> dict[str, str]:

@@ -38,7 +38,7 @@ def commands() -> dict[str, list[str]]:
         # Apart from both: appointments are kept on time, whatever upkeep and reflection are at.
         "growth": _worker("growth", "growth", "threads", settings.growth_threads),
         "beat": [*_celery(), "beat", "--loglevel=INFO"],
-        "web": [sys.executable, "-m", "web.serve"],
+        "web": [sys.executable, "-m", "workers.web.serve"],
     }
 
 

@@ -6,15 +6,15 @@ Lists over the broker go on after a row's number or name, those over REST after 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, model_serializer
+from pydantic import BaseModel, Field, model_serializer, model_validator
 
 from jiyi.memory.fields import MemoryFields, MemoryStatement, Row
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import Keyword, Moment, Name, NodeType
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
-from jiyi.protocol.rest import Cursor
+from jiyi.protocol.queries import DEFAULT_PAGE, Number, PageSize, Request, TimeAndId
+from jiyi.protocol.rest import NOT_OF_THIS_LIST, Cursor
 from jiyi.protocol.wire.json_values import JsonObject
 
 #: Characters that a text search may have.
@@ -67,6 +67,12 @@ class ConfigureAgent(AgentSettings):
     def settings(self) -> AgentSettings:
         """What is given."""
         return AgentSettings.model_construct(**{name: getattr(self, name) for name in self.model_fields_set - {"agent_id"}})
+
+
+class AgentRequest(Request):
+    """Which agent?"""
+
+    agent_id: str
 
 
 class AgentState(Row):
@@ -124,6 +130,18 @@ class MemoryDetail(MemoryRow):
     dimensions: int | None
 
 
+class MemoriesWanted(MemoriesQuery):
+    """The same, older than the page before: than a number of the agent's, without an agent than a time and an id of the group's."""
+
+    before: Number | TimeAndId | None = None
+
+    @model_validator(mode="after")
+    def _is_of_this_list(self) -> Self:
+        if self.before is not None and isinstance(self.before, int) is not (self.agent_id is not None):
+            raise ValueError(NOT_OF_THIS_LIST)
+        return self
+
+
 class MemoryPage(BaseModel):
     """Newest first."""
 
@@ -133,6 +151,12 @@ class MemoryPage(BaseModel):
 
 class KeywordsParameters(Cursor):
     agent_id: Name = Field(description="Whose keywords.")
+
+
+class KeywordsWanted(KeywordsParameters):
+    """The same, behind the strength, the keyword and the type that the page before ended with."""
+
+    before: tuple[Number, str, str] | None = None
 
 
 class KeywordStrength(Row):

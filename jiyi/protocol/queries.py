@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Generic, Self, TypeVar
+from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from jiyi.protocol.retrieval import all_storable
 from jiyi.settings import get_settings
@@ -14,6 +15,10 @@ QUEUE, CHANGES = "inspection", "actions"
 DEFAULT_PAGE = 50
 
 T = TypeVar("T")
+
+#: Where a page ends, in lists by a number (what PostgreSQL's ``integer`` holds) and by time.
+Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
+TimeAndId = tuple[AwareDatetime, UUID]
 
 
 def _within_page(limit: int) -> int:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from jiyi.memory.fields import MemoryBrief
 from jiyi.protocol.events import Name
-from jiyi.protocol.queries import Request
+from jiyi.protocol.queries import Request, TimeAndId
 from jiyi.protocol.rest import Cursor
 
 #: Levels of evidence that are shown, and memories of them all, unless asked otherwise.
@@ -129,6 +129,12 @@ class Asked(ReflectionAsked):
 class ReflectionsQuery(Cursor):
     agent_id: Name | None = Field(None, description="Only this agent's reflections.")
     state: State | None = Field(None, description="Only reflections in this state.")
+
+
+class ReflectionsWanted(ReflectionsQuery):
+    """The same, older than the page before."""
+
+    before: TimeAndId | None = None
 
 
 class ReflectionBrief(BaseModel):

@@ -16,6 +16,7 @@ from jiyi.protocol.operations import MAX_BODY_CHARS, GroupStats, JobName, JobSta
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize
 
 MAX_CURSOR_CHARS = 1_000
+NOT_OF_THIS_LIST = "after: is no cursor of this list; give `next` of the page before"
 
 FOREIGN_GROUP = "group_id: not this key's group; leave it out, the key says which group it is"
 

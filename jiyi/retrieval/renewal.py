@@ -91,9 +91,9 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     _drop(found, shown, _may_answer(question))
     if topics and topics <= OF_EACH:
         _drop(found, shown, _names_thing(question, topics))
-    found = np.asarray(found & ~_stand_beside(shown, found), dtype=bool)
-    news = found.any(axis=1).tolist()
-    newest = {older: newer for newer in oldest_first(shown) if news[newer] for older in np.flatnonzero(found[newer]).tolist()}
+    kept: NDArray[np.bool_] = np.asarray(found & ~_stand_beside(shown, found), dtype=np.bool_)
+    news = set(np.flatnonzero(kept.any(axis=1)).tolist())
+    newest = {older: newer for newer in oldest_first(shown) if newer in news for older in np.flatnonzero(kept[newer]).tolist()}
     by[list(newest.values()), list(newest)] = True
     return by
 

@@ -23,10 +23,11 @@ def known_keys() -> LookupCache[str, ApiKey]:
 
 def noted_uses() -> LookupCache[str, None]:
     """Keys whose use was noted within the last minute; ``get`` notes it for another one."""
-    return LookupCache(_note, fresh_seconds=USED_SECONDS, max_entries=MAX_KEYS)
+    return LookupCache(note, fresh_seconds=USED_SECONDS, max_entries=MAX_KEYS)
 
 
-def _note(key_ids: Collection[str]) -> dict[str, None]:
+def note(key_ids: Collection[str]) -> dict[str, None]:
+    """Note that they were used, which must stop nobody."""
     try:
         with whole_service(), unit_of_work() as connection:
             for key_id in key_ids:

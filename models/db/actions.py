@@ -36,6 +36,8 @@ class Actor:
     name: str = audit.OPERATOR
     #: An operator also sees what is no group's, or all groups', where an action is ``across_groups``.
     operator: bool = False
+    #: Has the right ``admin``, so that a read which others may ask, too, also tells of what nobody has verified.
+    admin: bool = False
 
 
 @dataclass(slots=True)
@@ -82,7 +84,7 @@ class Context:
 class Action(Generic[Q, R]):
     """One thing that the product can do, or answer."""
 
-    #: ``subject.verb``; also the name in the audit log.
+    #: ``subject.verb``; also the name in the audit log. Empty: a :func:`read`.
     name: str
     request: type[Q]
     #: A model, or any type that becomes JSON.
@@ -114,10 +116,8 @@ class Action(Generic[Q, R]):
         everything = self.whole_service or (self.across_groups and actor.operator)
         with whole_service() if everything else narrowed_to(actor.group_id):
             with unit_of_work() as connection:
-                if timeout_ms is not None:
-                    connection.execute(_TIMEOUT, {"timeout": str(timeout_ms)})
-                if not self.mutates:
-                    connection.execute(_READ_ONLY)
+                if timeout_ms is not None or not self.mutates:
+                    connection.execute(_BOUNDS, {"timeout": timeout_ms, "read_only": not self.mutates})
                 context = Context(connection, actor, self.name)
                 result = self.function(context, request)
             context.committed()
@@ -145,13 +145,10 @@ def action(
     """
 
     def register(function: Callable[[Context, Q], R]) -> Action[Q, R]:
-        hints = get_type_hints(function)
-        made: Action[Q, R] = Action(
+        made = _of(
+            function,
             name=name,
-            request=hints["request"],
-            result=hints["return"],
             scope=scope,
-            function=function,
             doc=(doc or function.__doc__ or "").strip(),
             mutates=mutates,
             whole_service=whole_service,
@@ -162,6 +159,23 @@ def action(
         return _register(made)
 
     return register
+
+
+def read(*, scope: KeyScope) -> Callable[[Callable[[Context, Q], R]], Action[Q, R]]:
+    """Make a function a read that one door serves in a form of its own, such as REST a list with cursors.
+
+    It is asked like an action, and has no name: it is not in the registry, and no other door has it.
+    """
+
+    def register(function: Callable[[Context, Q], R]) -> Action[Q, R]:
+        return _of(function, name="", scope=scope, doc=(function.__doc__ or "").strip(), mutates=False, queue=QUEUE)
+
+    return register
+
+
+def _of(function: Callable[[Context, Q], R], **told: Any) -> Action[Q, R]:
+    hints = get_type_hints(function)
+    return Action(request=hints["request"], result=hints["return"], function=function, **told)
 
 
 def by_worker(
@@ -189,5 +203,7 @@ def _register(made: Action[Q, R]) -> Action[Q, R]:
     return made
 
 
-_TIMEOUT = text("SELECT set_config('statement_timeout', :timeout, true)")
-_READ_ONLY = text("SELECT set_config('transaction_read_only', 'on', true)")
+_BOUNDS = text("""
+    SELECT set_config('statement_timeout', coalesce(CAST(:timeout AS text), current_setting('statement_timeout')), true),
+        set_config('transaction_read_only', CASE WHEN :read_only THEN 'on' ELSE current_setting('transaction_read_only') END, true)
+""")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, Executable, SQLColumnExpression
 from sqlalchemy.dialects.postgresql import Insert, insert
 
+from jiyi.protocol.queries import Rows
 from models.db.base import Base
 
 R = TypeVar("R", bound=BaseModel)
@@ -43,6 +45,11 @@ def fetch_one(connection: Connection, row: type[R], statement: Executable, **par
     """The only row of the statement, or None."""
     found = connection.execute(statement, parameters).mappings().one_or_none()
     return None if found is None else row.model_construct(**found)
+
+
+def page(rows: list[R], limit: int, place: Callable[[R], object]) -> Rows[R]:
+    """A page of a list, with the place at which it ends unless it is the last one."""
+    return Rows.model_construct(rows=rows, next=place(rows[-1]) if len(rows) == limit else None)
 
 
 def _column(name: str, tables: tuple[type[Base], ...], computed: dict[str, SQLColumnExpression[Any]]) -> SQLColumnExpression[Any]:

@@ -8,13 +8,29 @@ from pydantic import BaseModel
 
 from jiyi.errors import NotFound
 from jiyi.protocol.archive import ArchivedQuery
-from jiyi.protocol.events.states import EventState, EventStatesQuery
-from jiyi.protocol.memory import AgentsQuery, ExportQuery, KeywordsQuery, MemoryDetail, MemoryRow, NodesQuery, RelatedQuery
-from jiyi.protocol.queries import QUEUE, Page
+from jiyi.protocol.events.states import EventRequest, EventState, EventStates, EventStatesQuery, StatesBody, StoredEvent
+from jiyi.protocol.memory import (
+    AgentRequest,
+    AgentsQuery,
+    AgentState,
+    ExportQuery,
+    KeywordsQuery,
+    KeywordStrength,
+    KeywordsWanted,
+    MemoriesWanted,
+    Memory,
+    MemoryDetail,
+    MemoryRow,
+    NodesQuery,
+    RelatedMemory,
+    RelatedQuery,
+)
+from jiyi.protocol.queries import QUEUE, Page, Rows
 from jiyi.protocol.recall import ListMemories, MemoryRequest, MemoryRows, RecalledContext, RecallRequest
 from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.protocol.wire.vectors import to_bytes, to_text
-from models.db.actions import Context, action, by_worker
+from models.db.actions import Context, action, by_worker, read
+from models.db.rows import page
 from models.memory import events, reads, search
 from models.memory.agents import reads as agent_reads
 from models.memory.agents.agents import key_of, no_agent
@@ -40,16 +56,62 @@ def event_states(context: Context, request: EventStatesQuery) -> list[EventState
     return events.states(context.connection, context.group_id, request.event_ids, request.digests)
 
 
+@read(scope="read")
+def states_of_events(context: Context, request: StatesBody) -> EventStates:
+    """Tell what became of events.
+
+    unknown: not stored (yet). stored: a memory, not embedded yet. retrievable: it can be found. duplicate: it only
+    repeated the memory node_id. applied: settings, or the end of a session. erased: gone for good. dead: refused, with the
+    reason. id_reused: another event came under this id, with other content, and was refused; the first one stays.
+    """
+    return EventStates(events=events.states(context.connection, context.group_id, request.ids))
+
+
+@read(scope="read")
+def get_event(context: Context, request: EventRequest) -> StoredEvent:
+    """Get one event.
+
+    The event as it was stored, with what became of it. An event that was refused is not here: see the dead letters.
+    """
+    found = events.event(context.connection, StoredEvent, context.group_id, request.event_id)
+    if found is None:
+        raise NotFound(f"event_id: the group {context.group_id!r} has no event {request.event_id}")
+    return found
+
+
 @action("memory.get", scope="read", mutates=False)
 def get_memory(context: Context, request: MemoryRequest) -> MemoryDetail:
     """Get one memory.
 
-    Everything that is stored of it but its vector; also of one that was superseded or archived. It does not count as an access.
+    Everything that is stored of one memory, but for its vector. Reading it here does not count as an access.
     """
     found = reads.node(context.connection, MemoryDetail, context.group_id, request.node_id)
     if found is None:
         raise NotFound(f"node_id: the group {context.group_id!r} has no memory {request.node_id}")
     return found
+
+
+@read(scope="read")
+def search_memories(context: Context, request: MemoriesWanted) -> Rows[Memory]:
+    """List or search memories.
+
+    Lists an agent's memories, or the whole group's, newest first, page by page; all filters given must hold.
+    Use it to look something up by its words, its time, its session or its keyword. To find what matters for a question,
+    use retrieve_memories instead. Descriptions are cut to 4,000 characters; get_memory has all of it.
+    """
+    wanted = search.MemoryFilter(
+        words=request.q,
+        agent_id=request.agent_id,
+        types=request.type,
+        session_id=request.session_id,
+        created_from=request.created_after,
+        created_to=request.created_before,
+        keyword=request.keyword or "",
+        archived=request.archived,
+    )
+    found = search.search(context.connection, Memory, context.group_id, wanted, request.before, request.limit)
+    by_number = request.agent_id is not None
+    return page(found, request.limit, lambda last: last.node_count if by_number else (last.created_at, last.node_id))
 
 
 @action("memory.list", scope="read", mutates=False)
@@ -83,6 +145,28 @@ def keywords(context: Context, request: KeywordsQuery) -> Page:
     return Page(rows=_dicts(rows), next=request.offset + request.limit if len(rows) == request.limit else None)
 
 
+@read(scope="read")
+def list_keywords(context: Context, request: KeywordsWanted) -> Rows[KeywordStrength]:
+    """List an agent's keywords.
+
+    What the agent has met, with how many memories have it, strongest first, page by page. An agent that is not there has
+    none.
+    """
+    found = agent_reads.keywords(context.connection, context.group_id, request.agent_id, request.limit, after=request.before)
+    return page(found, request.limit, lambda last: (last.strength, last.keyword, last.memory_type))
+
+
+@read(scope="read")
+def related_memories(context: Context, request: RelatedQuery) -> dict[str, list[RelatedMemory]]:
+    """Find memories that share a keyword with an event.
+
+    Events and thoughts that have the last part of a subject, predicate or object (world:house:desk → desk) among
+    their keywords, newest first. Use it when something is perceived, to find what the agent knows about it.
+    """
+    parts = (request.subject, request.predicate, request.object)
+    return reads.related(context.connection, RelatedMemory, context.group_id, request.agent_id, parts, request.limit)
+
+
 @action("memory.related", scope="read", mutates=False, formerly="inspect.related")
 def related(context: Context, request: RelatedQuery) -> dict[str, list[MemoryRow]]:
     """Find events and thoughts that share a keyword with a statement, newest first."""
@@ -105,8 +189,23 @@ def export(context: Context, request: ExportQuery) -> Page:
 
 @action("agents.list", scope="read", mutates=False, formerly="inspect.agents")
 def agents(context: Context, request: AgentsQuery) -> Page:
-    """List the group's agents in the order of their names."""
+    """List agents.
+
+    Those who have a memory, in the order of their names, page by page. Use it to find the right agent_id.
+    """
     return _page(agent_reads.agents(context.connection, context.group_id, request.after, request.limit), request.limit, "agent_id")
+
+
+@read(scope="read")
+def get_agent(context: Context, request: AgentRequest) -> AgentState:
+    """Get one agent.
+
+    Its settings, how many memories of which type it has, and how near its next reflection is.
+    """
+    found = agent_reads.agent(context.connection, context.group_id, request.agent_id)
+    if found is None:
+        raise no_agent(context.group_id, request.agent_id)
+    return found
 
 
 @action("archive.list", scope="read", mutates=False, formerly="inspect.archived")

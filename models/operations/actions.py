@@ -23,9 +23,10 @@ from jiyi.protocol.providers import EmbedderReport, LLMReport, RecallReport
 from jiyi.protocol.queries import QUEUE
 from jiyi.protocol.reembedding import QUEUE as EMBEDDING
 from jiyi.protocol.reembedding import MoveState, ReembeddingStep
+from jiyi.protocol.rest import Stats
 from jiyi.settings import get_settings
 from models.db import valkey_keys
-from models.db.actions import Context, action, by_worker
+from models.db.actions import Context, action, by_worker, read
 from models.db.valkey import valkey
 from models.operations import reads
 from models.queue import reads as pending
@@ -77,6 +78,16 @@ def show_stats(context: Context, request: StatsRequest) -> ServiceStats:
         access_buffered=valkey().zcard(valkey_keys.ACCESS),
         indexes=index_cache.reports(),
     )
+
+
+@read(scope="read")
+def count_group(context: Context, request: StatsRequest) -> Stats:
+    """Count what is stored.
+
+    Agents, events and memories of the key's group, and the work that they wait for.
+    """
+    connection, group_id = context.connection, context.group_id
+    return Stats(group_id=group_id, counts=reads.counts(connection, group_id), work_owed=pending.by_kind(connection, group_id))
 
 
 preview_job = by_worker(

@@ -31,7 +31,7 @@ def retry_work(context: Context, request: RetryWork) -> Retried:
 def list_letters(context: Context, request: LettersRequest) -> DeadLetterPage:
     """List what could not be done.
 
-    Refused events and failed work, newest first, page by page, each with the reason.
+    Refused events and failed work of the key's group, newest first, page by page, each with the reason.
     """
     rows = dead_letters.letters(context.connection, context.group_id, request)
     return DeadLetterPage(rows=rows, next=rows[-1].letter_id if len(rows) == request.limit else None)

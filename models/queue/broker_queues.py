@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import redis
 
+from jiyi.protocol.rest import Queues, QueueState
 from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import get_settings
 from models.db import valkey_keys
@@ -108,6 +109,25 @@ def depths(address: str, queues: Sequence[str]) -> Depths:
         InFlight(unacknowledged(broker_client(address), get_settings().intake_queue), None),
         InFlight(tasks, _age(oldest)),
     )
+
+
+def waiting(queue: str) -> int | None:
+    """Messages that wait in a queue; None where that is not cheap to know. Raises what Redis raises."""
+    address = redis_address(get_settings().need("broker_url"))
+    return None if address is None else broker_client(address).llen(queue)
+
+
+def states() -> Queues:
+    """How many messages wait in each queue of the service, and are in hand. Raises what the broker raises."""
+    settings = get_settings()
+    names = [settings.intake_queue, *task_queues()]
+    address = redis_address(settings.need("broker_url"))
+    if address is None:
+        unknown = [QueueState(queue=name, waiting=None) for name in names]
+        return Queues(queues=unknown, in_flight=None, note="only a Redis-like broker tells its queues' lengths here")
+    found = depths(address, names)
+    known = [QueueState(queue=name, waiting=count) for name, count in found.waiting.items()]
+    return Queues(queues=known, in_flight={"intake": found.intake.count, "tasks": found.tasks.count})
 
 
 def contents(address: str, queue: str, shown: int = SHOWN) -> Contents:

@@ -11,12 +11,16 @@ from uuid import UUID
 
 from jiyi.protocol.stores.asking import LogOperation
 from jiyi.protocol.tiers.knowledge import Promoted
+from jiyi.tiers.memory_node import NodeEvent
 from models.memory.ingestion.inbox import Stored
 from models.operations import meters
 from models.operations.series import WORK
 from models.queue import stream
 from models.queue.dead_letters import INTAKE
 from models.queue.stream import Kind, News
+
+#: What is told of the memory-retrieval node's state.
+STATE_FIELDS = ("status", "context_length", "context_tokens", "skipped")
 
 #: (group, agent, id) of a node.
 Node = tuple[str, str, UUID]
@@ -101,6 +105,18 @@ def store_used(group_id: str, done: LogOperation) -> None:
     told = {"graph": done.graph, "node": done.node_id, "operation": done.operation_type, "stage": done.stage}
     stores = [one.name for one in done.stores[: stream.MAX_IDS]]
     stream.publish(group_id, "store.used", **told, stores=stores, count=done.item_count, ms=round(done.duration_ms, 1))
+
+
+def node_told(group_id: str, event: NodeEvent, node_id: str, session_id: str | None) -> None:
+    """The memory-retrieval node told something (CN-10): counts and names only, as what an error says may quote what was asked."""
+    data, own = event["data"], {"node": node_id, "session": session_id}
+    match event["event"]:
+        case "node_state_change":
+            stream.publish(group_id, "node_state_change", **own, **{name: data[name] for name in STATE_FIELDS if name in data})
+        case "memory_retrieved":
+            stream.publish(group_id, "memory.retrieved", **own | data)
+        case "memory_retrieval_error":
+            stream.publish(group_id, "memory.retrieval_error", **own, tier=data.get("tier"))
 
 
 def about(nodes: Iterable[Node], kind: Kind) -> list[News]:

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from jiyi.errors import NotFound
-from jiyi.protocol.reflection import Reasons, ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest, WhyQuery
-from models.db.actions import Context, action
+from jiyi.protocol.queries import Rows
+from jiyi.protocol.reflection import (
+    Reasons,
+    ReflectionAsked,
+    ReflectionBrief,
+    ReflectionQuery,
+    ReflectionState,
+    ReflectionsWanted,
+    ReflectRequest,
+    WhyQuery,
+)
+from models.db.actions import Context, action, read
+from models.db.rows import page
 from models.memory.agents.agents import key_of, no_agent
 from models.reflection import reads, reflections
 from models.reflection.reflections import REFLECT
@@ -37,6 +48,17 @@ def get(context: Context, request: ReflectionQuery) -> ReflectionState:
     if found is None:
         raise NotFound(f"reflection_id: no reflection {request.reflection_id} in the group {context.group_id!r}")
     return found
+
+
+@read(scope="read")
+def list_reflections(context: Context, request: ReflectionsWanted) -> Rows[ReflectionBrief]:
+    """List reflections.
+
+    Newest first, page by page, with how many thoughts came of each.
+    """
+    wanted = {"agent_id": request.agent_id, "state": request.state, "trigger": None}
+    found = reads.reflections(context.connection, context.group_id, **wanted, before=request.before, limit=request.limit)
+    return page(found, request.limit, lambda last: (last.created_at, last.reflection_id))
 
 
 @action("memory.why", scope="read", mutates=False, formerly="inspect.why")

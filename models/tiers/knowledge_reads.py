@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, func, select, tuple_
 
 from jiyi.protocol.tiers.knowledge import Change
 from jiyi.protocol.tiers.query import Kind
+from jiyi.protocol.tiers.rest import KnowledgeDetail
 from models.db.conditions import MAX_LISTED_CHARS, has_words
 from models.db.rows import columns, fetch, fetch_one
 from models.tiers.quarantine_reads import Place
@@ -100,6 +101,12 @@ def history(connection: Connection, group_id: str, knowledge_id: UUID) -> list[C
     """What became of a piece of knowledge, oldest first; empty if there is none of this id."""
     of_piece = (KnowledgeChange.group_id == group_id, KnowledgeChange.knowledge_id == knowledge_id)
     return fetch(connection, Change, select(*columns(Change, KnowledgeChange)).where(*of_piece).order_by(KnowledgeChange.history_id))
+
+
+def detail(connection: Connection, group_id: str, knowledge_id: UUID) -> KnowledgeDetail | None:
+    """A piece, in force or not, with what became of it."""
+    found = find(connection, group_id, knowledge_id)
+    return None if found is None else KnowledgeDetail(**dict(found), history=history(connection, group_id, knowledge_id))
 
 
 def _columns(chars: int | None = None) -> list[ColumnElement[Any]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from jiyi.errors import NotFound
+from jiyi.errors import NotAllowed, NotFound
 from jiyi.protocol.queries import QUEUE
 from jiyi.protocol.tiers.context import ContextAnswer, ContextBody
 from jiyi.protocol.tiers.digests import DigestPage, DigestsQuery
-from jiyi.protocol.tiers.knowledge import Change, HistoryQuery, KnowledgeFilter, KnowledgePage
+from jiyi.protocol.tiers.knowledge import Change, HistoryQuery, KnowledgeFilter, KnowledgePage, Layer, LayerFilter, TiersPage, TiersWanted
 from jiyi.protocol.tiers.quarantine import EntryQuery, IngestState, WorkingMemoryQuery, WorkingState
-from models.db.actions import Context, action, by_worker
+from jiyi.protocol.tiers.rest import KnowledgeDetail
+from models.db.actions import Context, action, by_worker, read
 from models.tiers import digests, knowledge_reads, quarantine, quarantine_reads, reads, working
 
 
@@ -16,6 +17,53 @@ from models.tiers import digests, knowledge_reads, quarantine, quarantine_reads,
 def list_knowledge(context: Context, request: KnowledgeFilter) -> KnowledgePage:
     """List what is in the tiers, quarantine among them, newest first."""
     return reads.entries(context.connection, context.group_id, request)
+
+
+@read(scope="read")
+def list_visible(context: Context, request: TiersWanted) -> TiersPage:
+    """List what the group knows.
+
+    Working and long-term memory, newest first, page by page; all filters given must hold. Use it to look around; to find
+    what matters for a question, use query_memory. Keys with the right `admin` see quarantine, too.
+    """
+    return _page(context, request, _visible(context, request.layer))
+
+
+@read(scope="read")
+def list_session(context: Context, request: TiersWanted) -> TiersPage:
+    """List what a session left.
+
+    What was said in one conversation or run, tier by tier, newest first, page by page. Keys with the right `admin` see
+    quarantine, too.
+    """
+    found = _page(context, request, _visible(context, request.layer))
+    if not found.rows and request.before is None:
+        said = reads.counts(context.connection, context.group_id, KnowledgeFilter(session_id=request.session_id))
+        if not any(said[layer] for layer in _visible(context)):
+            raise NotFound(f"session_id: nothing is known of a session {request.session_id!r}")
+    return found
+
+
+@read(scope="admin")
+def list_quarantine(context: Context, request: TiersWanted) -> TiersPage:
+    """List quarantine.
+
+    What agents said and nobody has promoted, apart from what is in working memory now; with the filter that kept it out,
+    if one did. For audits and for those who promote: it is unverified, and never to be given to an agent.
+    """
+    return _page(context, request.model_copy(update={"layer": "quarantine"}), ["quarantine"])
+
+
+@read(scope="read")
+def get_knowledge(context: Context, request: HistoryQuery) -> KnowledgeDetail:
+    """Get one piece of knowledge.
+
+    Its words, where they come from, and its history: who promoted, edited or took it back, when and why.
+    """
+    found = knowledge_reads.detail(context.connection, context.group_id, request.knowledge_id)
+    if found is None:
+        raise NotFound(f"knowledge_id: the group {context.group_id!r} has no knowledge {request.knowledge_id}")
+    return found
 
 
 @action("knowledge.history", scope="read", mutates=False, formerly="inspect.knowledge_history")
@@ -45,7 +93,11 @@ def working_memory(context: Context, request: WorkingMemoryQuery) -> WorkingStat
 
 @action("digests.list", scope="admin", mutates=False, formerly="inspect.digests")
 def list_digests(context: Context, request: DigestsQuery) -> DigestPage:
-    """List the group's digests, newest first; or one of them."""
+    """List digests.
+
+    Newest first, page by page, each with its clusters: what they are about, in a few sentences, and the entries that
+    promote_memory takes.
+    """
     rows = digests.listed(context.connection, context.group_id, request.digest_id, request.before, request.limit)
     if request.digest_id is not None and not rows:
         raise NotFound(f"digest_id: the group {context.group_id!r} has no digest {request.digest_id}")
@@ -66,3 +118,22 @@ build_context = by_worker(
     a worker that answers.
     """,
 )
+
+
+def _visible(context: Context, wanted: LayerFilter = "all") -> list[Layer]:
+    """The tiers that whoever asks may see: quarantine is not to be given to agents (CN-13, CN-16).
+
+    Raises:
+        NotAllowed: quarantine alone is asked for.
+    """
+    if context.actor.admin:
+        return list(reads.LAYERS)
+    if wanted == "quarantine":
+        raise NotAllowed("layer: quarantine needs the right `admin`: what is in it is not to be given to agents.")
+    return [layer for layer in reads.LAYERS if layer != "quarantine"]
+
+
+def _page(context: Context, wanted: TiersWanted, layers: list[Layer]) -> TiersPage:
+    found = reads.entries(context.connection, context.group_id, wanted, layers=layers, before=wanted.before)
+    counts = {layer: count for layer, count in found.counts.items() if layer in layers}
+    return TiersPage(rows=found.rows, counts=counts, next=None if found.next is None else reads.place(found.rows[-1]))

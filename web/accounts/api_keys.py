@@ -11,10 +11,9 @@ from werkzeug.datastructures import WWWAuthenticate
 from werkzeug.exceptions import Unauthorized
 
 from jiyi.accounts.api_keys import parse, recognises
-from models.accounts import api_keys
+from models.accounts import api_keys, known_keys
 from models.accounts.api_keys import KEY_SECONDS, MAX_KEYS, ApiKey
 from models.accounts.lookup_cache import LookupCache
-from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from web.accounts.identity import Identity, Scope, identify, need
 from web.accounts.rate_limits import limits
@@ -51,13 +50,7 @@ def _find(key_ids: Collection[str]) -> dict[str, ApiKey]:
 
 
 def _note_use(key_ids: Collection[str]) -> dict[str, None]:
-    def write() -> None:
-        with unit_of_work() as connection:
-            for key_id in key_ids:
-                api_keys.used(connection, key_id)
-
-    with whole_service():
-        source("notes").begin(write)
+    source("notes").begin(lambda: known_keys.note(key_ids))
     return {}
 
 

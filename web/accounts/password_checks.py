@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from threading import BoundedSemaphore
 from typing import TypeVar
 
 import redis
 from flask import abort, request
 from flask_babel import gettext as _
 from flask_babel import ngettext
-from werkzeug.security import check_password_hash
 
-from jiyi.accounts.passwords import MAX_PASSWORD
-from models.accounts import login_attempts, users
+from models.accounts import login_attempts, passwords, users
 from models.accounts.login_attempts import LoginAttempt
+from models.accounts.passwords import HashingBusy
 from models.accounts.users import User
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
@@ -23,26 +21,13 @@ from web.sources import Unanswered, ask, reading
 
 T = TypeVar("T")
 
-#: Passwords hashed at a time, 32 MB each.
-HASHING = BoundedSemaphore(2)
-HASHING_PATIENCE = 5.0
-#: Of no password, made like all others: a name that nobody has takes as long as one that somebody has.
-DUMMY_HASH = (
-    "scrypt:32768:8:1$h8Yw2mQe0vTzK4aR$"
-    "c41751990ba396c221bf8698534f781960b555da6cfd34cf85330893a0baf20a"
-    "5fb0a1f01db01ddc68d11f7b541b8cfa5ab398338aae6eacefbdea3b01b14ee9"
-)
-
 
 def is_password_of(user: User | None, password: str) -> bool:
-    """Takes as long for nobody as for somebody. 503 when too many ask at a time."""
-    if not HASHING.acquire(timeout=HASHING_PATIENCE):
-        abort(503, _("Too many people sign in at this moment. Try again."))
+    """As :func:`models.accounts.passwords.is_password_of`; 503 when too many ask at a time."""
     try:
-        right = check_password_hash(user.password_hash if user else DUMMY_HASH, password[: MAX_PASSWORD + 1])
-    finally:
-        HASHING.release()
-    return right and user is not None and not user.disabled
+        return passwords.is_password_of(user, password)
+    except HashingBusy:
+        abort(503, _("Too many people sign in at this moment. Try again."))
 
 
 def confirms(user: User, password: str) -> bool:

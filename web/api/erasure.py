@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from jiyi.protocol.erasure import Erasure, ErasureRequested, ErasureState
 from jiyi.protocol.rest import Cursor, ErasureAsked, ErasurePage
-from models.erasure import actions, reads
-from web import cursors
-from web.actions import perform
-from web.api.registry import PREFIX, expose, operation
+from models.erasure import actions
+from web.api.registry import PREFIX, expose
 from web.api.running import Asker, Reply
-from web.sources import from_database
 
 
 def _asked(_asker: Asker, done: ErasureRequested) -> Reply:
@@ -19,24 +14,21 @@ def _asked(_asker: Asker, done: ErasureRequested) -> Reply:
     return Reply(ErasureAsked(erasure_id=done.erasure_id, status_url=url), {"Location": url})
 
 
-@operation(
+expose(
+    actions.request_erasure,
     "DELETE",
     "/nodes/<uuid:node_id>",
     id="erase_memory",
-    scope="admin",
     tag="memories",
     answer=ErasureAsked,
     status=202,
-    action=actions.request_erasure,
-)
-def erase_memory(asker: Asker, node_id: UUID) -> Reply:
-    """Erase one memory.
+    given=lambda parts: {"node_ids": [parts["node_id"]]},
+    present=_asked,
+    doc="""Erase one memory.
 
     The memory and everything derived from it goes, everywhere, for good. A job does it: see get_erasure for how far it is.
-    """
-    return _asked(asker, perform(actions.request_erasure, asker.group_id, Erasure(node_ids=[node_id])))
-
-
+    """,
+)
 expose(
     actions.request_erasure,
     "POST",
@@ -51,15 +43,5 @@ expose(
 )
 
 
-@operation("GET", "/erasures", id="list_erasures", scope="admin", tag="erasure", query=Cursor, answer=ErasurePage)
-def list_erasures(asker: Asker, query: Cursor) -> ErasurePage:
-    """List erasures.
-
-    Newest first, page by page. Names are not kept, only their hashes.
-    """
-    before = cursors.only(query.after, cursors.ID)
-    rows = from_database(lambda connection: reads.page(connection, asker.group_id, before, query.limit))
-    return ErasurePage(erasures=rows, next=cursors.following(rows, query.limit, lambda last: (last.erasure_id,)))
-
-
+expose(actions.list_erasures, "GET", "/erasures", id="list_erasures", tag="erasure", query=Cursor, answer=ErasurePage)
 expose(actions.get_erasure, "GET", "/erasures/<uuid:erasure_id>", id="get_erasure", tag="erasure", answer=ErasureState)

@@ -11,10 +11,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from jiyi.errors import InvalidRequest, problems_of
+from jiyi.errors import InvalidRequest, NotFound, problems_of
 from models.db.actions import Action
 from web.accounts.identity import Scope
-from web.actions import WORKER_SECONDS, perform
+from web.actions import READ_TIMEOUT_MS, STATEMENT_TIMEOUT_MS, WORKER_SECONDS, perform
+from web.api.paging import Paging
+from web.api.problems import Refused
 
 PREFIX = "/api/v1"
 #: A file for each operation: ``request`` (what it shows → body or query) and ``answer``, as the OpenAPI document has them.
@@ -25,6 +27,8 @@ Tag = Literal[
     "events", "retrieval", "memories", "agents", "reflections", "service", "erasure", "tiers", "conversations", "stores", "growth", "items"
 ]
 Handler = Callable[..., Any]
+#: What an action is asked with, by the names of its request's fields.
+Given = Mapping[str, Any]
 
 #: ``<converter:name>`` of a route.
 _PART = re.compile(r"<(\w+):(\w+)>")
@@ -57,7 +61,7 @@ class Operation:
     flat: tuple[str, ...] | None = None
     #: Which of the body's models those are fields of, where it has several forms.
     flat_body: type[BaseModel] | None = None
-    #: The action that it is, unless it only reads or takes events.
+    #: The action that it is, unless it takes events or is a read without a name.
     action: Action[Any, Any] | None = None
 
     @property
@@ -112,27 +116,38 @@ def expose(
     path: str,
     *,
     present: Callable[[Any, Any], Any] | None = None,
+    given: Callable[[Given], Given] | None = None,
+    missing: str = "",
+    doc: str = "",
     timeout: float = WORKER_SECONDS,
     **told: Any,
 ) -> Operation:
-    """Make an action an operation: its scope, its words and its behaviour are the action's.
+    """Make an action, or a read, an operation: its scope, its words (unless ``doc`` has others) and its behaviour are the action's.
 
-    The body's fields and the path's parts together are the action's request. ``present`` makes the answer of an
-    :class:`web.api.running.Asker` and the result; without it the result is the answer.
+    The body's or the query's fields and the path's parts together are the action's request, or what ``given`` makes of them; of a
+    query with a cursor see :mod:`web.api.paging`. ``present`` makes the answer of an :class:`web.api.running.Asker` and the result,
+    in lists of each row; without it the result is the answer. ``missing``: what a 404 says, with the path's parts in braces.
     """
+    told.setdefault("answer", action.result)
+    paging = Paging.between(told.get("query"), action.request, told["answer"])
+    statement_ms = READ_TIMEOUT_MS if method == "GET" else STATEMENT_TIMEOUT_MS
 
     def handler(asker: Any, body: BaseModel | None = None, query: BaseModel | None = None, **parts: Any) -> Any:
-        given = {} if body is None else {name: getattr(body, name) for name in body.model_fields_set}
-        if query is not None:
-            given |= {name: getattr(query, name) for name in query.model_fields_set}
+        fields = {name: getattr(one, name) for one in (body, query) if one is not None for name in one.model_fields_set} | parts
+        if paging is not None:
+            paging.replace_cursor(fields)
         try:
-            request = action.request.model_validate({**given, **parts})
+            request = action.request.model_validate(fields if given is None else given(fields))
         except ValidationError as error:
             raise InvalidRequest(problems_of(error, action.request)) from None
-        result = perform(action, asker.group_id, request, timeout=timeout)
+        try:
+            result = perform(action, asker.group_id, request, timeout=timeout, statement_ms=statement_ms)
+        except NotFound as error:
+            raise Refused(404, missing.format(**parts)) if missing else error from None
+        if paging is not None:
+            return paging.page(result, lambda row: row if present is None else present(asker, row))
         return result if present is None else present(asker, result)
 
-    handler.__doc__ = action.doc
-    told.setdefault("answer", action.result)
-    operation(method, path, scope=action.scope, action=action, **told)(handler)
+    handler.__doc__ = doc or action.doc
+    operation(method, path, scope=action.scope, action=action if action.name else None, **told)(handler)
     return OPERATIONS[-1]

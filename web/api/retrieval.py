@@ -48,18 +48,12 @@ expose(actions.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag=
 
 
 def shed_load(queue: str, most: int) -> None:
-    """503 if more than so many wait: each of them would wait longer than its caller does.
-
-    Only of Redis and Valkey a queue's length is cheap to know; on others the time-out is the only bound.
-    """
-    address = broker_queues.redis_address(get_settings().need("broker_url"))
-    if address is None:
-        return
+    """503 if more than so many wait, where that is known: each of them would wait longer than its caller does."""
     try:
-        waiting = broker_queues.broker_client(address).llen(queue)
+        waiting = broker_queues.waiting(queue)
     except redis.RedisError as error:
         raise Refused(503, f"The broker did not answer: {error}.", Retry_After=str(RETRY_SECONDS)) from None
-    if isinstance(waiting, int) and waiting > most:
+    if waiting is not None and waiting > most:
         raise Refused(
             503, f"{waiting:,} retrievals wait, which is more than {most:,} (JIYI_MAX_RETRIEVALS_WAITING).", Retry_After=str(RETRY_SECONDS)
         )

@@ -51,7 +51,9 @@ def run(operation: Operation, **parts: Any) -> Response:
     names = [part for part in parts.values() if isinstance(part, str)]
     if any(not name.strip() for name in names) or any(True for _ in unstorable(names)):
         raise Refused(404, "Nothing has such a name.")
-    arguments = {**parts, **_query(operation)}
+    arguments = {**parts}
+    if (query := _query(operation)) is not None:
+        arguments["query"] = query
     if operation.body is not None:
         arguments["body"] = _body(operation, operation.body)
     with scope_of(asker):
@@ -91,7 +93,7 @@ def _group_header() -> str | None:
     return named
 
 
-def _query(operation: Operation) -> dict[str, object]:
+def _query(operation: Operation) -> BaseModel | None:
     """The parameters behind the question mark. One that there is not, or that comes twice, is refused."""
     model = operation.query
     given: dict[str, Any] = {}
@@ -109,9 +111,9 @@ def _query(operation: Operation) -> dict[str, object]:
     if wrong:
         raise Refused(422, "; ".join(wrong), map(field_problem, wrong))
     if model is None:
-        return {}
+        return None
     try:
-        return {"query": model.model_validate(given)}
+        return model.model_validate(given)
     except ValidationError as error:
         raise refusal_of(error, model) from None
 

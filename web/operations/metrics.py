@@ -1,7 +1,7 @@
 """``/metrics``: the service in numbers, for Prometheus (``docs/metrics.md``).
 
 Everything is asked when Prometheus asks. What does not answer in time is left out and counted as a failure, so that the
-rest is still told. Numbers are the whole service's: names of groups are their own affair, and there may be any number.
+rest is still told.
 """
 
 from __future__ import annotations
@@ -11,24 +11,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any
 
 from flask import Blueprint, Flask, Response, request
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
-from sqlalchemy import Connection
 
-from jiyi.providers import breakers
 from jiyi.settings import get_settings
 from models.db.scope import whole_service
-from models.memory.nodes.access import access_counters
-from models.operations import canaries, meters, reads, series
-from models.queue import broker_queues
-from models.queue import reads as pending
-from models.retrieval import index_cache
+from models.operations.metrics import counter, gauge, of_broker, of_database, of_meters, of_signs
 from web.accounts.api_keys import identify_by_key, operator_or_own_machine
 from web.accounts.identity import need
 from web.operations import servers
@@ -40,8 +32,6 @@ log = logging.getLogger("jiyi.web")
 
 blueprint = Blueprint("metrics", __name__)
 
-#: The states of a circuit breaker, as numbers.
-BREAKER_STATES = {"closed": 0, "half-open": 1, "open": 2}
 #: Headers that a proxy leaves: then "from this machine" says nothing about who asks.
 PROXIED = ("Forwarded", "X-Forwarded-For", "X-Real-IP")
 
@@ -89,114 +79,26 @@ class Service(Collector):
                     self._failures[name] += 1
         yield _up(up)
         yield _states(states())
-        yield _gauge("jiyi_streams_open", "Live streams that this web process has open.", len(hub().watchers()))
+        yield gauge("jiyi_streams_open", "Live streams that this web process has open.", len(hub().watchers()))
         with self._lock:
             failures = dict(self._failures)
-        yield _counter(
+        yield counter(
             "jiyi_scrape_failures",
             "Parts that did not answer, since this web process began.",
             {name: failures.get(name, 0) for name in PARTS},
             "part",
         )
-        yield _gauge("jiyi_scrape_seconds", "How long this scrape took.", time.monotonic() - began)
+        yield gauge("jiyi_scrape_seconds", "How long this scrape took.", time.monotonic() - began)
 
 
-def of_broker() -> list[Metric]:
-    settings = get_settings()
-    address = broker_queues.redis_address(settings.need("broker_url"))
-    if address is None:
-        return []  # its own exporter tells that
-    names = [settings.intake_queue, *broker_queues.task_queues()]
-    depths, oldest = broker_queues.depths(address, names), broker_queues.oldest(address, names)
-    living = canaries.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds)
-    ages = {name: (oldest[name] if waiting else 0.0) for name, waiting in depths.waiting.items()}
-    return [
-        _gauge("jiyi_queue_messages", "Messages that wait in a queue.", depths.waiting, "queue"),
-        _gauge("jiyi_queue_oldest_seconds", "Age of the message that is next; absent if it does not say.", ages, "queue"),
-        _gauge(
-            "jiyi_in_flight_messages",
-            "Messages that were taken and are not acknowledged.",
-            {"intake": depths.intake.count, "tasks": depths.tasks.count},
-            "reader",
-        ),
-        _gauge("jiyi_intake_lag_seconds", "Age of the oldest event that waits for the intake.", ages[settings.intake_queue]),
-        _gauge("jiyi_intakes_alive", "Intakes that have said lately that they live.", len(living)),
-    ]
+def _up(up: dict[str, bool]) -> Metric:
+    states = {name.lower(): float(answers) for name, answers in up.items()}
+    return gauge("jiyi_up", "Whether it answered this scrape: database, broker, Valkey.", states, "source")
 
 
-def of_database(connection: Connection) -> list[Metric]:
-    owed = pending.by_kind(connection)
-    now = time.time()
-    return [
-        _gauge("jiyi_work_owed", "Pending work, by kind.", {row.kind: row.owed for row in owed}, "kind"),
-        _gauge("jiyi_work_overdue", "Work that is due and unclaimed.", {row.kind: row.overdue for row in owed}, "kind"),
-        _gauge(
-            "jiyi_work_oldest_seconds",
-            "Age of the oldest pending work.",
-            {row.kind: max(0.0, now - row.oldest.timestamp()) for row in owed},
-            "kind",
-        ),
-        _gauge("jiyi_dead_letters_open", "Dead letters that nobody has decided on.", reads.open_letters(connection)),
-    ]
-
-
-def of_signs() -> list[Metric]:
-    """Canaries, indexes and circuit breakers, as Valkey knows them."""
-    found = {canary.queue: canary for canary in canaries.read_heartbeats(broker_queues.task_queues())}
-    held = index_cache.reports()
-    states = {name: BREAKER_STATES[state] for name, state in breakers.states().items() if state in BREAKER_STATES}
-    return [
-        _gauge(
-            "jiyi_canary_age_seconds",
-            "Since a worker of the queue last gave a sign of life.",
-            {queue: canary.age for queue, canary in found.items()},
-            "queue",
-        ),
-        _gauge(
-            "jiyi_canary_wait_seconds",
-            "How long the last sign of life waited in its queue.",
-            {queue: canary.waited for queue, canary in found.items()},
-            "queue",
-        ),
-        _gauge("jiyi_beat_age_seconds", "Since beat last gave a sign of life.", canaries.beat_age()),
-        _gauge("jiyi_index_bytes", "Memory of a worker's agent indexes.", {w: r["bytes"] for w, r in held.items()}, "worker"),
-        _gauge("jiyi_index_agents", "Agents indexed by a worker.", {w: r["indexes"] for w, r in held.items()}, "worker"),
-        _gauge("jiyi_breaker_state", "Circuit breaker: 0 closed, 1 half open, 2 open.", states, "provider"),
-    ]
-
-
-def of_meters() -> list[Metric]:
-    """What was counted since the beginning (``models.operations.meters``)."""
-    totals = meters.totals()
-    access = access_counters()
-    split = [(name.split(series.SEPARATOR), number) for name, number in totals.items()]
-    tasks = {(parts[1], parts[2]): number for parts, number in split if parts[0] == series.TASK}
-    work = {(parts[1], parts[2]): number for parts, number in split if parts[0] == series.WORK}
-    names = sorted({name for name, _ in tasks})
-    outcomes = ("done", "failed", "retried")
-    return [
-        _counter("jiyi_events_accepted", "Events stored.", totals.get("events", 0)),
-        _counter("jiyi_events_repeated", "Events that were known already.", totals.get("events|repeated", 0)),
-        _counter("jiyi_events_rejected", "Events that became dead letters.", totals.get("events|rejected", 0)),
-        _counter(
-            "jiyi_tasks",
-            "Runs of a task by their end.",
-            {(name, outcome): tasks[name, outcome] for name in names for outcome in outcomes if (name, outcome) in tasks},
-            "task",
-            "outcome",
-        ),
-        _counter("jiyi_task_seconds", "Time spent in a task.", {name: tasks.get((name, "s"), 0) for name in names}, "task"),
-        _counter(
-            "jiyi_task_wait_seconds",
-            "Time that a task waited in its queue.",
-            {name: tasks.get((name, "wait"), 0) for name in names},
-            "task",
-        ),
-        _counter("jiyi_work", "Subjects of work by what became of them.", work, "kind", "outcome"),
-        _retrievals(totals),
-        _counter("jiyi_access_updates", "Access times written.", access.updates),
-        _counter("jiyi_access_coalesced", "Accesses that were written together with a later one of the same memory.", access.coalesced),
-    ]
+def _states(found: dict[str, ServerState]) -> Metric:
+    values = {(name, server.state): 1.0 for name, server in found.items()}
+    return gauge("jiyi_server_state", "1 for the state that a server is in; no other is told.", values, "server", "state")
 
 
 PARTS: dict[str, tuple[str, Part]] = {
@@ -206,37 +108,3 @@ PARTS: dict[str, tuple[str, Part]] = {
     "meters": ("Valkey", of_meters),
 }
 _collector = Service()
-
-
-def _retrievals(totals: dict[str, float]) -> Metric:
-    found = HistogramMetricFamily("jiyi_retrieval_seconds", "Retrievals, by the time that the worker took.")
-    buckets, below = [], 0.0
-    for place, bound in enumerate(series.BOUNDS_MS):
-        below += totals.get(f"{series.RETRIEVAL}|b|{place}", 0)
-        buckets.append((str(bound / 1_000), below))
-    buckets.append(("+Inf", below + totals.get(f"{series.RETRIEVAL}|b|{len(series.BOUNDS_MS)}", 0)))
-    found.add_metric([], buckets, totals.get(f"{series.RETRIEVAL}|s", 0))
-    return found
-
-
-def _up(up: dict[str, bool]) -> Metric:
-    states = {name.lower(): float(answers) for name, answers in up.items()}
-    return _gauge("jiyi_up", "Whether it answered this scrape: database, broker, Valkey.", states, "source")
-
-
-def _states(found: dict[str, ServerState]) -> Metric:
-    values = {(name, server.state): 1.0 for name, server in found.items()}
-    return _gauge("jiyi_server_state", "1 for the state that a server is in; no other is told.", values, "server", "state")
-
-
-def _metric(kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, told: str, values: Any, *labels: str) -> Metric:
-    """One value, or with labels a mapping from theirs to values. What is not known is left out: it is no number."""
-    found = kind(name, told, labels=labels or None)
-    for key, value in (values if labels else {(): values}).items():
-        if value is not None:
-            found.add_metric([key] if isinstance(key, str) else [*key], value)
-    return found
-
-
-_gauge = partial(_metric, GaugeMetricFamily)
-_counter = partial(_metric, CounterMetricFamily)

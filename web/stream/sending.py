@@ -6,17 +6,19 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, Protocol
 
 import redis
 
 from jiyi.settings import get_settings
 from models.queue.stream import Entry, Place
-from web.http_server import CONNECTION, Connection
 from web.stream.hub import Watcher
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
 
 #: Seconds without news after which a comment is sent, so that neither side, nor a proxy, takes the other for dead.
 HEARTBEAT = 15.0
@@ -26,6 +28,21 @@ LOOK = 1.0
 UNREAD_POLL = 0.05
 #: Bytes that the kernel may hold for a client that does not read, and bytes sent at once, which fit in there.
 SEND_BUFFER, CHUNK = 128 * 1024, 16 * 1024
+
+
+#: Key of a request's environment: its connection, from a server that tells.
+CONNECTION = "jiyi.connection"
+
+
+class Connection(Protocol):
+    """What the HTTP server tells of a client's connection."""
+
+    socket: socket.socket
+    connected: bool
+    #: Bytes that the client has not read yet.
+    total_outbufs_len: int
+    #: Set: the server closes it.
+    will_close: bool
 
 
 @dataclass(slots=True)
@@ -103,8 +120,8 @@ class Client:
                 connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
 
     @classmethod
-    def of(cls, environ: Mapping[str, object]) -> Client:
-        return cls(cast("Connection | None", environ.get(CONNECTION)))
+    def of(cls, environ: WSGIEnvironment) -> Client:
+        return cls(environ.get(CONNECTION))
 
     def takes(self) -> bool:
         """Whether what it was sent has left this process, at least soon; if not, the connection ends here."""

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 from uuid6 import uuid7
 
 from jiyi.protocol import events as wire
-from jiyi.protocol.events import Configuration, Ending, Event, Execution, Moment, Name, Observation, StepTaken, Turn, Vote
+from jiyi.protocol.events import Configuration, Ending, Event, Execution, Moment, Name, Observation, SessionEnded, StepTaken, Turn, Vote
 from jiyi.protocol.events.types import KEEPS_NO_VALUES
 from jiyi.protocol.rest import FOREIGN_GROUP
 from jiyi.settings import get_settings
@@ -194,3 +194,14 @@ class SessionEnd(BaseModel):
     chat_ids: Annotated[list[UUID], Field(max_length=500)] = Field([], description="Only these chats.")
     event_id: UUID = Field(default_factory=uuid7, description="Your own id: the same request sent twice counts once.")
     occurred_at: Moment = Field(default_factory=lambda: datetime.now(UTC))
+
+    def as_event(self, group_id: str, session_id: str) -> Event:
+        """The event that it stands for."""
+        return SessionEnded(
+            event_id=self.event_id,
+            occurred_at=self.occurred_at,
+            group_id=group_id,
+            agent_id=self.agent_id,
+            session_id=session_id,
+            payload=Ending(partner=self.partner, chat_ids=self.chat_ids),
+        )

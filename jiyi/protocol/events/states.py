@@ -82,6 +82,12 @@ class EventStates(BaseModel):
     events: list[EventState]
 
 
+class EventRequest(Request):
+    """Which event?"""
+
+    event_id: UUID
+
+
 class StoredEvent(EventState):
     """An event as it came, and what became of it."""
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field, model_validator
 
 from jiyi.protocol.events import NOT_BLANK, Name
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request, Rows, TimeAndId
 from jiyi.protocol.tiers.quarantine import MAX_IDS, Reason, Text
 from jiyi.protocol.tiers.query import Kind
 from jiyi.text.splitting import MOST_SIZE
@@ -135,6 +135,18 @@ class KnowledgePage(BaseModel):
     #: Entries in each layer that the filter lets through, whatever the page.
     counts: dict[Layer, int] = {}
     next: int | None = None
+
+
+class TiersWanted(KnowledgeFilter):
+    """The same, older than the page before."""
+
+    before: TimeAndId | None = None
+
+
+class TiersPage(Rows[Knowledge]):
+    """A page, with the entries in each layer that the filter lets through and who asks may see."""
+
+    counts: dict[Layer, int]
 
 
 class HistoryQuery(Request):

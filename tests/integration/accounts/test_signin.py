@@ -20,7 +20,7 @@ from jiyi.accounts.passwords import PASSWORD_HASH
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.accounts import AddPerson, PersonRequest, SetPassword
 from jiyi.settings import get_settings
-from models.accounts import actions, login_attempts, users
+from models.accounts import actions, login_attempts, passwords, users
 from models.accounts.users import User
 from models.db import connection as base
 from models.db.actions import Actor
@@ -28,8 +28,9 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from tests.integration.conftest import PASSWORD, Browser, SignIn, password_hash
 from tests.services import done_within, somebody
-from web import create_app, serve
-from web.accounts import password_checks, sessions, signin
+from web import create_app
+from web.accounts import sessions, signin
+from workers.web import serve
 
 OPERATOR = Actor("group", "test", operator=True)
 WRONG = "The name or the password is wrong."
@@ -171,10 +172,10 @@ def test_unknown_names_wrong_passwords_and_disabled_people_are_told_the_same(str
 def test_an_unknown_name_takes_as_long_as_a_known_one(person: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not timed: the same work is done."""
     seen: list[str] = []
-    real = password_checks.check_password_hash
-    monkeypatch.setattr(password_checks, "check_password_hash", lambda hashed, password: (seen.append(hashed), real(hashed, password))[1])
-    assert password_checks.is_password_of(person, PASSWORD)
-    assert not password_checks.is_password_of(None, PASSWORD)
+    real = passwords.check_password_hash
+    monkeypatch.setattr(passwords, "check_password_hash", lambda hashed, password: (seen.append(hashed), real(hashed, password))[1])
+    assert passwords.is_password_of(person, PASSWORD)
+    assert not passwords.is_password_of(None, PASSWORD)
     assert len(seen) == 2
     assert all(re.fullmatch(PASSWORD_HASH, hashed) for hashed in seen)
 

@@ -20,10 +20,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from jiyi.polling import poll
-from web import calls, create_app
+from web import calls, create_app, sources
 from web.accounts import rate_limits
 from web.api import OPERATIONS
-from web.api.memory import events
 from workers.ephemeral import environment
 
 #: Requests of each operation and each of the two ways: with so many the whole takes less than a minute.
@@ -65,7 +64,7 @@ def document(loaded: Any, service: str, api_key: Callable[..., str], monkeypatch
     monkeypatch.setattr(
         calls.caller(), "call_for_json", lambda task, queue, request, _timeout, **by: ask(task, queue, request, PATIENCE, **by)
     )
-    monkeypatch.setattr(events, "poll", lambda look, final, seconds: poll(look, final, min(seconds, PATIENCE)))
+    monkeypatch.setattr(sources, "poll", lambda look, final, seconds: poll(look, final, min(seconds, PATIENCE)))
     return loaded
 
 

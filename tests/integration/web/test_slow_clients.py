@@ -13,9 +13,9 @@ from contextlib import closing, contextmanager
 import pytest
 
 from tests.integration.conftest import SETTINGS
-from web import http_server
-from web.http_server import Server
 from workers import ephemeral
+from workers.web import http_server
+from workers.web.http_server import Server
 
 MANY = 500
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"

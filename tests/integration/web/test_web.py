@@ -32,12 +32,13 @@ from models.queue.pending_work import settle
 from tests.integration.memory.test_inbox import observed, save
 from tests.integration.web.markup import code_in_attributes
 from tests.pgbouncer import own_sessions
-from web import serve, show
+from web import show
 from web.operations import health
 from web.security import require_login_on_public_bind
 from web.sources import Unanswered, from_database
 from workers import ephemeral
 from workers.embedded.stack import Stack
+from workers.web import serve
 
 AGENT = "林岚"
 

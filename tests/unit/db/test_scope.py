@@ -32,7 +32,7 @@ WHOLE_SERVICE = {
     "web/admin/frame.py": "the operator's pages",
     "web/accounts/api_keys.py": "a key is looked for before it is known whose it is",
     "web/operations/metrics.py": "the service's meters",
-    "web/serve.py": "whether there is anybody who can sign in",
+    "workers/web/serve.py": "whether there is anybody who can sign in",
     "web/accounts/password_checks.py": "nobody is known yet, and people belong to no group",
     "web/accounts/sessions.py": "people and their sessions belong to no group",
     "web/accounts/signin.py": "people and their sessions belong to no group",

@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from urllib.parse import quote
 from uuid import UUID
 
-from jiyi.polling import poll
-from jiyi.protocol.events import Ending, Event, SessionEnded
+from sqlalchemy import Connection
+
+from jiyi.protocol.events import Event
 from jiyi.protocol.events.rest import EventsBody, SessionEnd, ShortEvent
-from jiyi.protocol.events.states import MAX_STATES_GET, Accepted, EventState, EventStates, StatesBody, StatesQuery, StoredEvent, WaitQuery
+from jiyi.protocol.events.states import MAX_STATES_GET, Accepted, EventState, StatesBody, StatesQuery, WaitQuery
 from models.memory import events as stored
+from models.memory import questions
 from models.memory.agents.agents import key_of
-from web.api.memory.storing import storers
+from web.api.memory.storing import keep
 from web.api.problems import Refused
-from web.api.registry import PREFIX, operation
+from web.api.registry import PREFIX, expose, operation
 from web.api.running import Asker, Reply
-from web.sources import Unanswered, from_database
+from web.sources import awaited, from_database
 
 
 @operation(
@@ -51,36 +53,35 @@ def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
     return accepted(events, query.wait)
 
 
-@operation("GET", "/events/status", id="event_states", scope="read", tag="events", query=StatesQuery, answer=EventStates)
-def event_states(asker: Asker, query: StatesQuery) -> EventStates:
-    """Tell what became of events.
-
-    unknown: not stored (yet). stored: a memory, not embedded yet. retrievable: it can be found. duplicate: it only
-    repeated the memory node_id. applied: settings, or the end of a session. erased: gone for good. dead: refused, with the
-    reason. id_reused: another event came under this id, with other content, and was refused; the first one stays.
-    """
-    return _states(asker, query.id)
-
-
-@operation("POST", "/events/status", id="event_states_of_many", scope="read", tag="events", body=StatesBody, answer=EventStates)
-def event_states_of_many(asker: Asker, body: StatesBody) -> EventStates:
-    """Tell what became of many events.
+expose(
+    questions.states_of_events,
+    "GET",
+    "/events/status",
+    id="event_states",
+    tag="events",
+    query=StatesQuery,
+    given=lambda query: {"ids": query["id"]},
+)
+expose(
+    questions.states_of_events,
+    "POST",
+    "/events/status",
+    id="event_states_of_many",
+    tag="events",
+    body=StatesBody,
+    doc="""Tell what became of many events.
 
     As event_states, for up to 500 ids, which are more than an address can hold. Changes nothing.
-    """
-    return _states(asker, body.ids)
-
-
-@operation("GET", "/events/<uuid:event_id>", id="get_event", scope="read", tag="events", answer=StoredEvent)
-def get_event(asker: Asker, event_id: UUID) -> StoredEvent:
-    """Get one event.
-
-    The event as it was stored, with what became of it. An event that was refused is not here: see the dead letters.
-    """
-    found = from_database(lambda connection: stored.event(connection, StoredEvent, asker.group_id, event_id))
-    if found is None:
-        raise Refused(404, f"There is no event {event_id}. It may have been refused: see the dead letters.")
-    return found
+    """,
+)
+expose(
+    questions.get_event,
+    "GET",
+    "/events/<uuid:event_id>",
+    id="get_event",
+    tag="events",
+    missing="There is no event {event_id}. It may have been refused: see the dead letters.",
+)
 
 
 @operation(
@@ -104,37 +105,21 @@ def end_session(asker: Asker, session_id: str, body: SessionEnd) -> Reply:
     """
     if from_database(lambda connection: key_of(connection, asker.group_id, body.agent_id)) is None:
         raise Refused(404, f"There is no agent {body.agent_id!r}.")
-    event = SessionEnded(
-        event_id=body.event_id,
-        occurred_at=body.occurred_at,
-        group_id=asker.group_id,
-        agent_id=body.agent_id,
-        session_id=session_id,
-        payload=Ending(partner=body.partner, chat_ids=body.chat_ids),
-    )
-    return accepted([event])
+    return accepted([body.as_event(asker.group_id, session_id)])
 
 
 def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
     """Store events durably, each once, and tell so; after up to ``wait`` seconds with what has become of them."""
-    kept = storers().keep(events)
+    kept = keep(events)
     ids = [event.event_id for event in events]
     url = status_url(ids)
-    states = _awaited(events[0].group_id, ids, wait) if wait else None
+
+    def look(connection: Connection) -> list[EventState]:
+        return stored.states(connection, events[0].group_id, ids)
+
+    states = awaited(look, lambda found: all(state.final for state in found), wait) if wait else None
     done = Accepted(event_ids=ids, accepted=kept.accepted, repeated=kept.repeated, status_url=url, states=states)
     return Reply(done.model_dump(mode="json", exclude_none=True), {"Location": url})
-
-
-def _awaited(group_id: str, ids: Sequence[UUID], seconds: float) -> list[EventState] | None:
-    """The states when all are final, or when the time is up. They are stored: nothing that goes wrong here is told."""
-
-    def look() -> list[EventState]:
-        return from_database(lambda connection: stored.states(connection, group_id, ids))
-
-    try:
-        return poll(look, lambda found: all(state.final for state in found), seconds)
-    except Unanswered:
-        return None
 
 
 def status_url(ids: Sequence[UUID]) -> str:
@@ -142,7 +127,3 @@ def status_url(ids: Sequence[UUID]) -> str:
     address = f"{PREFIX}/events/status"
     unique = list(dict.fromkeys(ids))
     return address if len(unique) > MAX_STATES_GET else f"{address}?id={quote(','.join(map(str, unique)), safe=',')}"
-
-
-def _states(asker: Asker, ids: Sequence[UUID]) -> EventStates:
-    return EventStates(events=from_database(lambda connection: stored.states(connection, asker.group_id, ids)))

@@ -6,27 +6,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 from uuid import UUID
 
 from jiyi.protocol.rest import FOREIGN_GROUP, FieldProblem
 from jiyi.protocol.tiers.memory_node import NodeBody, NodeDescription, NodeDescriptionParameters, NodeRun
 from jiyi.tiers import memory_node
 from jiyi.tiers.memory_node import CONTEXT_FIELD, MemoryRetrievalNode, NodeEvent
-from models.queue import stream
-from models.queue.stream import Kind
+from models.queue import news
 from web.api.problems import Refused
 from web.api.registry import operation
 from web.api.running import Asker
 from web.api.tiers.asking import Retriever
 
 PATH = "/nodes/memory-retrieval"
-#: What the stream tells of the node's state.
-STATE_FIELDS = ("status", "context_length", "context_tokens", "skipped")
+
+
+class NodeRan(TypedDict):
+    """:class:`NodeRun`, with the events as the node told them."""
+
+    outputs: dict[str, Any]
+    events: list[NodeEvent]
 
 
 @operation("POST", PATH, id="run_memory_node", scope="read", tag="tiers", body=NodeBody, answer=NodeRun)
-def run_memory_node(asker: Asker, body: NodeBody) -> dict[str, object]:
+def run_memory_node(asker: Asker, body: NodeBody) -> NodeRan:
     """Run the memory-retrieval node.
 
     Looks for what the group knows about the topic (else the content, else the document) of the inputs, and gives the
@@ -42,33 +46,21 @@ def run_memory_node(asker: Asker, body: NodeBody) -> dict[str, object]:
 
     def tell(event: NodeEvent) -> None:
         told.append(event)
-        stream.publish_all([(asker.group_id, *_news(event, body.node_id, session_id))])
+        news.node_told(asker.group_id, event, body.node_id, session_id)
 
     node = MemoryRetrievalNode(body.properties, retriever=Retriever(), node_id=body.node_id)
     done = node.process({**body.inputs, "group_id": asker.group_id}, tell)
-    return {"outputs": {**body.inputs, CONTEXT_FIELD: done[CONTEXT_FIELD]}, "events": told}
+    return NodeRan(outputs={**body.inputs, CONTEXT_FIELD: done[CONTEXT_FIELD]}, events=told)
 
 
 @operation("GET", PATH, id="describe_memory_node", scope="read", tag="tiers", query=NodeDescriptionParameters, answer=NodeDescription)
-def describe_memory_node(_asker: Asker, query: NodeDescriptionParameters) -> dict[str, object]:
+def describe_memory_node(_asker: Asker, query: NodeDescriptionParameters) -> NodeDescription:
     """Describe the memory-retrieval node.
 
     Label, icon, colour, inputs and outputs, and a JSON schema of its properties: what an editor of workflows needs to
     offer it.
     """
-    return memory_node.description(query.language)
-
-
-def _news(event: NodeEvent, node_id: str, session_id: str | None) -> tuple[Kind, dict[str, object]]:
-    """The event as the stream tells it (CN-10): counts and names only, as what an error says may quote what was asked."""
-    data, own = event["data"], {"node": node_id, "session": session_id}
-    match event["event"]:
-        case "node_state_change":
-            return "node_state_change", own | {name: data[name] for name in STATE_FIELDS if name in data}
-        case "memory_retrieved":
-            return "memory.retrieved", own | data
-        case "memory_retrieval_error":
-            return "memory.retrieval_error", own | {"tier": data.get("tier")}
+    return NodeDescription.model_validate(memory_node.description(query.language))
 
 
 def _name(value: Any) -> str:

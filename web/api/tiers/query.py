@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from jiyi.errors import InvalidEvent
-from jiyi.polling import poll
 from jiyi.protocol.events import Event, build
 from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.protocol.tiers.rest import IngestQuery, QueryBody, WorkingMemory
 from models.tiers import quarantine, working
-from web.api.memory.storing import storers
+from web.api.memory.storing import keep
 from web.api.registry import operation
 from web.api.running import Asker
 from web.api.tiers.asking import ask
-from web.sources import Unanswered, attempt, from_database, source
+from web.sources import Unanswered, attempt, awaited, from_database, source
 
 NOT_SCREENED = "It is in quarantine; the filters have not decided yet whether it becomes working memory."
 
@@ -63,11 +60,10 @@ def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestS
     what the filters did. It does not become verified knowledge: for that somebody promotes it.
     """
     event = _event(asker.group_id, body)
-    storers().keep([event])
-    found = _screened(asker.group_id, event.event_id, query.wait)
-    if found is None:
-        return IngestState(entry_id=event.event_id, accepted=None, message=NOT_SCREENED)
-    return found
+    keep([event])
+    entry_id, group_id = event.event_id, asker.group_id
+    found = awaited(lambda connection: quarantine.outcome(connection, group_id, entry_id), lambda said: said is not None, query.wait)
+    return found or IngestState(entry_id=entry_id, accepted=None, message=NOT_SCREENED)
 
 
 @operation("GET", "/memory/working", id="working_memory", scope="read", tag="tiers", answer=WorkingMemory)
@@ -94,15 +90,3 @@ def _event(group_id: str, body: IngestBody) -> Event:
         return build(ingest_event(group_id, body))
     except InvalidEvent as error:  # what is the event's output is the body's content
         raise InvalidEvent([problem.removeprefix("payload.").replace("output:", "content:", 1) for problem in error.problems]) from None
-
-
-def _screened(group_id: str, entry_id: UUID, seconds: float) -> IngestState | None:
-    """What the filters said within so many seconds; the text is stored, so nothing that goes wrong here is told."""
-
-    def look() -> IngestState | None:
-        return from_database(lambda connection: quarantine.outcome(connection, group_id, entry_id))
-
-    try:
-        return poll(look, lambda found: found is not None, seconds)
-    except Unanswered:
-        return None

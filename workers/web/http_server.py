@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from waitress import wasyncore
 from waitress.adjustments import Adjustments
@@ -21,6 +21,11 @@ from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser
 from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, WSGITask
+
+from web.stream.sending import CONNECTION
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
 
 #: Seconds that a request's head may take, and a new connection until it begins with one.
 HEAD_SECONDS = 10.0
@@ -34,15 +39,13 @@ KEEPALIVE_SECONDS = 75.0
 MAX_CONNECTIONS = 4_000
 #: Bytes that an answer may be ahead of its client; then its thread waits.
 HIGH_WATERMARK = 1024 * 1024
-#: Key of a request's environment: its connection.
-CONNECTION = "jiyi.connection"
 #: Seconds of one wait for sockets, and between two looks at who is too slow.
 LOOK_SECONDS = 1.0
 
 
 class _Task(WSGITask):  # type: ignore[misc]  # waitress has no types
-    def get_environment(self) -> dict[str, object]:
-        environment: dict[str, Any] = super().get_environment()
+    def get_environment(self) -> WSGIEnvironment:
+        environment: WSGIEnvironment = super().get_environment()
         environment[CONNECTION] = self.channel
         return environment
 

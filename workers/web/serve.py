@@ -1,4 +1,4 @@
-"""``python -m web.serve``: the web, one process with many threads."""
+"""``python -m workers.web.serve``: the web, one process with many threads."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from models.accounts import users
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from web import create_app
-from web.http_server import Server
 from web.security import LOOPBACK, require_login_on_public_bind
 from web.sources import one_line
 from web.stream import routes
+from workers.web.http_server import Server
 
 #: Requests at a time. Most of them wait: for an answer of a worker, or, as streams do, for news.
 THREADS = 64

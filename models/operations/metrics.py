@@ -1,0 +1,146 @@
+"""The service in numbers, for Prometheus (``docs/metrics.md``): what the database, the broker and Valkey know when they are asked.
+
+Numbers are the whole service's: names of groups are their own affair, and there may be any number. What is not known is left out.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from sqlalchemy import Connection
+
+from jiyi.providers import breakers
+from jiyi.settings import get_settings
+from models.memory.nodes.access import access_counters
+from models.operations import canaries, meters, reads, series
+from models.queue import broker_queues
+from models.queue import reads as pending
+from models.retrieval import index_cache
+
+#: The states of a circuit breaker, as numbers.
+BREAKER_STATES = {"closed": 0, "half-open": 1, "open": 2}
+
+
+def of_broker() -> list[Metric]:
+    settings = get_settings()
+    address = broker_queues.redis_address(settings.need("broker_url"))
+    if address is None:
+        return []  # its own exporter tells that
+    names = [settings.intake_queue, *broker_queues.task_queues()]
+    depths, oldest = broker_queues.depths(address, names), broker_queues.oldest(address, names)
+    living = canaries.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds)
+    ages = {name: (oldest[name] if waiting else 0.0) for name, waiting in depths.waiting.items()}
+    return [
+        gauge("jiyi_queue_messages", "Messages that wait in a queue.", depths.waiting, "queue"),
+        gauge("jiyi_queue_oldest_seconds", "Age of the message that is next; absent if it does not say.", ages, "queue"),
+        gauge(
+            "jiyi_in_flight_messages",
+            "Messages that were taken and are not acknowledged.",
+            {"intake": depths.intake.count, "tasks": depths.tasks.count},
+            "reader",
+        ),
+        gauge("jiyi_intake_lag_seconds", "Age of the oldest event that waits for the intake.", ages[settings.intake_queue]),
+        gauge("jiyi_intakes_alive", "Intakes that have said lately that they live.", len(living)),
+    ]
+
+
+def of_database(connection: Connection) -> list[Metric]:
+    owed = pending.by_kind(connection)
+    now = time.time()
+    return [
+        gauge("jiyi_work_owed", "Pending work, by kind.", {row.kind: row.owed for row in owed}, "kind"),
+        gauge("jiyi_work_overdue", "Work that is due and unclaimed.", {row.kind: row.overdue for row in owed}, "kind"),
+        gauge(
+            "jiyi_work_oldest_seconds",
+            "Age of the oldest pending work.",
+            {row.kind: max(0.0, now - row.oldest.timestamp()) for row in owed},
+            "kind",
+        ),
+        gauge("jiyi_dead_letters_open", "Dead letters that nobody has decided on.", reads.open_letters(connection)),
+    ]
+
+
+def of_signs() -> list[Metric]:
+    """Canaries, indexes and circuit breakers, as Valkey knows them."""
+    found = {canary.queue: canary for canary in canaries.read_heartbeats(broker_queues.task_queues())}
+    held = index_cache.reports()
+    states = {name: BREAKER_STATES[state] for name, state in breakers.states().items() if state in BREAKER_STATES}
+    return [
+        gauge(
+            "jiyi_canary_age_seconds",
+            "Since a worker of the queue last gave a sign of life.",
+            {queue: canary.age for queue, canary in found.items()},
+            "queue",
+        ),
+        gauge(
+            "jiyi_canary_wait_seconds",
+            "How long the last sign of life waited in its queue.",
+            {queue: canary.waited for queue, canary in found.items()},
+            "queue",
+        ),
+        gauge("jiyi_beat_age_seconds", "Since beat last gave a sign of life.", canaries.beat_age()),
+        gauge("jiyi_index_bytes", "Memory of a worker's agent indexes.", {w: r["bytes"] for w, r in held.items()}, "worker"),
+        gauge("jiyi_index_agents", "Agents indexed by a worker.", {w: r["indexes"] for w, r in held.items()}, "worker"),
+        gauge("jiyi_breaker_state", "Circuit breaker: 0 closed, 1 half open, 2 open.", states, "provider"),
+    ]
+
+
+def of_meters() -> list[Metric]:
+    """What was counted since the beginning (``models.operations.meters``)."""
+    totals = meters.totals()
+    access = access_counters()
+    split = [(name.split(series.SEPARATOR), number) for name, number in totals.items()]
+    tasks = {(parts[1], parts[2]): number for parts, number in split if parts[0] == series.TASK}
+    work = {(parts[1], parts[2]): number for parts, number in split if parts[0] == series.WORK}
+    names = sorted({name for name, _ in tasks})
+    outcomes = ("done", "failed", "retried")
+    return [
+        counter("jiyi_events_accepted", "Events stored.", totals.get("events", 0)),
+        counter("jiyi_events_repeated", "Events that were known already.", totals.get("events|repeated", 0)),
+        counter("jiyi_events_rejected", "Events that became dead letters.", totals.get("events|rejected", 0)),
+        counter(
+            "jiyi_tasks",
+            "Runs of a task by their end.",
+            {(name, outcome): tasks[name, outcome] for name in names for outcome in outcomes if (name, outcome) in tasks},
+            "task",
+            "outcome",
+        ),
+        counter("jiyi_task_seconds", "Time spent in a task.", {name: tasks.get((name, "s"), 0) for name in names}, "task"),
+        counter(
+            "jiyi_task_wait_seconds",
+            "Time that a task waited in its queue.",
+            {name: tasks.get((name, "wait"), 0) for name in names},
+            "task",
+        ),
+        counter("jiyi_work", "Subjects of work by what became of them.", work, "kind", "outcome"),
+        _retrievals(totals),
+        counter("jiyi_access_updates", "Access times written.", access.updates),
+        counter("jiyi_access_coalesced", "Accesses that were written together with a later one of the same memory.", access.coalesced),
+    ]
+
+
+def _retrievals(totals: dict[str, float]) -> Metric:
+    found = HistogramMetricFamily("jiyi_retrieval_seconds", "Retrievals, by the time that the worker took.")
+    buckets, below = [], 0.0
+    for place, bound in enumerate(series.BOUNDS_MS):
+        below += totals.get(f"{series.RETRIEVAL}|b|{place}", 0)
+        buckets.append((str(bound / 1_000), below))
+    buckets.append(("+Inf", below + totals.get(f"{series.RETRIEVAL}|b|{len(series.BOUNDS_MS)}", 0)))
+    found.add_metric([], buckets, totals.get(f"{series.RETRIEVAL}|s", 0))
+    return found
+
+
+def _metric(kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, told: str, values: Any, *labels: str) -> Metric:
+    """One value, or with labels a mapping from theirs to values. What is not known is left out: it is no number."""
+    found = kind(name, told, labels=labels or None)
+    for key, value in (values if labels else {(): values}).items():
+        if value is not None:
+            found.add_metric([key] if isinstance(key, str) else [*key], value)
+    return found
+
+
+gauge = partial(_metric, GaugeMetricFamily)
+counter = partial(_metric, CounterMetricFamily)

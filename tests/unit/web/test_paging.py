@@ -1,0 +1,90 @@
+"""Lists over REST: cursors and places are one another's, and a cursor of another list is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel
+
+from jiyi.errors import InvalidRequest
+from jiyi.protocol.memory import AgentsQuery, KeywordsWanted, MemoriesWanted
+from jiyi.protocol.operations import LettersRequest
+from jiyi.protocol.queries import Request, Rows
+from jiyi.protocol.reflection import ReflectionsWanted
+from jiyi.protocol.rest import Cursor
+from models.actions import ACTIONS
+from models.memory import questions
+from web import cursors
+from web.api.paging import Paging
+
+ID = UUID("0198a6c8-0000-7000-8000-000000000001")
+THEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+PLACES = [
+    (AgentsQuery, "after", "klaus"),
+    (LettersRequest, "before", ID),
+    (ReflectionsWanted, "before", (THEN, ID)),
+    (KeywordsWanted, "before", (3, "bread", "event")),
+    (MemoriesWanted, "before", 7),
+    (MemoriesWanted, "before", (THEN, ID)),
+]
+
+
+class Numbers(BaseModel):
+    numbers: list[int]
+    counts: dict[str, int]
+    next: str | None
+
+
+class Counted(Rows[int]):
+    counts: dict[str, int]
+
+
+def paging(request: type[BaseModel]) -> Paging:
+    found = Paging.between(Cursor, request, Numbers)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("request_type", "field", "place"), PLACES)
+def test_the_next_page_goes_on_from_the_place_that_was_told(request_type: type[BaseModel], field: str, place: Any) -> None:
+    page = paging(request_type).page(Counted(rows=[1, 2], counts={"all": 9}, next=place), lambda row: row * 10)
+    assert isinstance(page, Numbers)
+    assert (page.numbers, page.counts) == ([10, 20], {"all": 9})
+    given = {"limit": 2, "after": page.next}
+    paging(request_type).replace_cursor(given)
+    assert given == {"limit": 2, field: place}
+
+
+def test_the_last_page_has_no_cursor_and_the_first_none_either() -> None:
+    last = paging(AgentsQuery).page(Counted(rows=[], counts={}, next=None), lambda row: row)
+    assert isinstance(last, Numbers)
+    assert last.next is None
+    given: dict[str, Any] = {"after": ""}
+    paging(AgentsQuery).replace_cursor(given)
+    assert given == {}
+
+
+@pytest.mark.parametrize("cursor", ["x", "!", cursors.encode("klaus"), cursors.encode(THEN, ID), cursors.encode(1, 2, 3), cursors.encode()])
+def test_a_cursor_of_another_list_is_refused(cursor: str) -> None:
+    with pytest.raises(InvalidRequest, match="after: is no cursor of this list"):
+        paging(LettersRequest).replace_cursor({"after": cursor})
+
+
+@pytest.mark.parametrize(("agent_id", "before"), [(None, 7), ("klaus", (THEN, ID))])
+def test_an_agents_list_and_a_groups_do_not_take_each_others_cursors(agent_id: str | None, before: Any) -> None:
+    with pytest.raises(ValueError, match="after: is no cursor of this list"):
+        MemoriesWanted(agent_id=agent_id, before=before)
+
+
+def test_a_query_without_a_cursor_is_no_list() -> None:
+    assert Paging.between(None, AgentsQuery, Numbers) is None
+    assert Paging.between(Request, AgentsQuery, Numbers) is None
+
+
+def test_a_read_has_no_name_and_changes_nothing() -> None:
+    assert not questions.get_agent.mutates
+    assert questions.get_agent.name == ""
+    assert questions.get_agent not in ACTIONS.values()
