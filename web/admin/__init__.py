@@ -16,6 +16,7 @@ from flask import Flask
 
 from web.admin import conversations, erasure, frame, reflection, stores
 from web.admin.accounts import account, audit, keys, people
+from web.admin.forms import again
 from web.admin.growth import appointments, heartbeats, identity, pains, skills
 from web.admin.memory import agents, archive, events, memories, sessions
 from web.admin.operations import dead_letters, llm_use, overview, pending_work, queues, schedules
@@ -55,3 +56,4 @@ def register(app: Flask) -> None:
     frame.register(app, MODULES)
     for module in MODULES:
         app.register_blueprint(module.blueprint)
+    again.register(app, {module.blueprint.name for module in MODULES})

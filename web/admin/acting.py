@@ -10,10 +10,11 @@ from flask import abort, request
 from flask_babel import gettext as _
 from pydantic import BaseModel, ValidationError
 
-from jiyi.errors import BrokerUnavailable, Conflict, InvalidRequest, JiyiError, NoAnswer, NotFound, problems_of
+from jiyi.errors import BrokerUnavailable, Conflict, InvalidRequest, NoAnswer, NotFound
 from models.db.actions import Action
 from web import actions
 from web.admin import frame
+from web.admin.forms.refused import Problem, Refused, problems
 from web.sources import Unanswered
 
 Q = TypeVar("Q", bound=BaseModel)
@@ -59,11 +60,10 @@ def checked(model: type[Q], **fields: Any) -> Q:
     try:
         return model(**fields)
     except ValidationError as error:
-        abort(400, "; ".join(problems_of(error)))
+        raise Refused(problems(error)) from None
 
 
-def _refuse(error: JiyiError) -> NoReturn:
-    abort(next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 400), str(error))
-
-
-_STATUSES: dict[type[JiyiError], int] = {NotFound: 404, Conflict: 409}
+def _refuse(error: InvalidRequest | NotFound | Conflict) -> NoReturn:
+    if isinstance(error, InvalidRequest):
+        raise Refused([Problem.of(problem) for problem in error.problems])
+    raise Refused([Problem.of(str(error))], 404 if isinstance(error, NotFound) else 409)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from flask import Blueprint, Response, abort, render_template, request
+from flask import Blueprint, Response, render_template, request
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 
@@ -14,6 +14,7 @@ from models.accounts import actions, api_keys
 from web.accounts.identity import who
 from web.admin import frame
 from web.admin.acting import perform
+from web.admin.forms.refused import refuse
 from web.admin.frame import Page, across_groups
 from web.answers import answer
 from web.sources import from_database
@@ -41,11 +42,11 @@ def create() -> Response:
     """A new key, and its secret, which nobody is shown again."""
     name = request.form.get("name", "").strip()[:MAX_NAME]
     if not name:
-        abort(400, _("A key needs a name: who uses it."))
+        refuse("name", _("A key needs a name: who uses it."))
     of_service = request.form.get("of") == "service" and who().may("operator")
     scopes = list(SCOPES) if of_service else [scope for scope in OF_GROUP if scope in request.form.getlist("scope")]
     if not scopes:
-        abort(400, _("A key needs at least one right."))
+        refuse("scope", _("A key needs at least one right."))
     key, days = new_key(), _one_of("days", DAYS)
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
     made = perform(actions.create_key, key=NewKey.of(key), name=name, scopes=scopes, expires_at=expires_at)
@@ -82,5 +83,5 @@ def _listed() -> dict[str, object]:
 def _one_of(name: str, allowed: tuple[int, ...]) -> int:
     text = request.form.get(name, str(allowed[0]))
     if text not in {str(number) for number in allowed}:
-        abort(400, f"{name}: must be one of {', '.join(map(str, allowed))}.")
+        refuse(name, _("must be one of %(expected)s", expected=", ".join(map(str, allowed))))
     return int(text)

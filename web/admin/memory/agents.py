@@ -7,19 +7,17 @@ from typing import get_args
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import lazy_gettext
-from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from jiyi.errors import problems_of
 from jiyi.protocol.events import NodeType
-from jiyi.protocol.memory import AgentState, ConfigureAgent
+from jiyi.protocol.memory import AgentState
 from models.memory import actions, agent_reads
 from models.memory.search import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
 from models.retrieval import records
 from web.accounts.identity import need
 from web.admin import inputs
-from web.admin.acting import perform
+from web.admin.acting import checked, perform
 from web.admin.frame import Page, asked, storable, wants_fragment
 from web.admin.memory import agent_settings
 from web.admin.memory.timeline import Timeline, unit_for
@@ -55,7 +53,6 @@ def index(connection: Connection, group: str) -> dict[str, object]:
     types=NODE_TYPES,
     drawing=lambda data: Timeline(data["timeline"]["unit"], data["timeline"]["spans"]),
     form=lambda data: agent_settings.fields(data["agent"]["settings"]),
-    problems=[],
     saved=False,
 )
 @reads_database
@@ -109,19 +106,12 @@ def keywords(group: str, agent: str) -> str:
 def configure(group: str, agent: str) -> ResponseReturnValue:
     """Set what the form changes. Safe to repeat because it sets, and adds nothing."""
     need("admin")
-    row, problems = _row(group, agent), []
-    try:
-        wanted = ConfigureAgent.model_validate({"agent_id": agent, **agent_settings.changes(row.settings, request.form)})
-    except ValidationError as error:
-        problems = problems_of(error)
-    else:
-        perform(actions.configure, wanted)
+    changes = agent_settings.changes(_row(group, agent).settings, request.form)
+    perform(actions.configure, checked(actions.configure.request, **{"agent_id": agent, **changes}))
     if not wants_fragment():
-        if problems:
-            abort(400, "; ".join(problems))
         return redirect(url_for("agents.agent", group=group, agent=agent), 303)
-    form = agent_settings.fields(_row(group, agent).settings, request.form if problems else None)
-    return render_template("_agent_settings.html", group=group, agent=row, form=form, problems=problems, saved=not problems)
+    row = _row(group, agent)
+    return render_template("_agent_settings.html", group=group, agent=row, form=agent_settings.fields(row.settings), saved=True)
 
 
 @blueprint.post("/agents/<name:group>/<name:agent>/reflect")
