@@ -18,7 +18,7 @@ from web.admin import conversations, erasure, frame, reflection, stores
 from web.admin.accounts import account, audit, keys, people
 from web.admin.forms import again
 from web.admin.growth import appointments, heartbeats, identity, pains, skills
-from web.admin.memory import agents, archive, events, memories, sessions
+from web.admin.memory import agents, archive, events, export, memories, node, sessions
 from web.admin.operations import dead_letters, llm_use, overview, pending_work, queues, schedules
 from web.admin.retrieval import playground, retrievals
 from web.admin.tiers import digests, knowledge, promotion, quarantine, recall, working
@@ -49,7 +49,7 @@ MODULES: tuple[ModuleType, ...] = (
 )
 
 
-assert sessions  # its routes are those of memories
+assert all((export, node, sessions))  # their routes are those of memories
 
 
 def register(app: Flask) -> None:

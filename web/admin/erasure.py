@@ -16,7 +16,7 @@ from web.admin import frame, inputs
 from web.admin.acting import checked, perform
 from web.admin.forms.refused import refuse
 from web.admin.frame import Page
-from web.admin.pages import page, reads_database, redirect_to, split_page
+from web.admin.pages import Context, listed, page, redirect_to
 
 blueprint = Blueprint("erasure", __name__)
 PAGES = (Page("access", lazy_gettext("Erasure"), "erasure.page", "admin"),)
@@ -25,14 +25,12 @@ PER_PAGE = 30
 #: Seconds that a preview may take while the page waits: it looks through everything.
 PREVIEW_TIMEOUT = 30.0
 MAX_NAMES_CHARS = 4_000
+NONE = lazy_gettext("There is no erasure %(id)s in the group “%(group)s”.")
 
 
 @page(blueprint, "/erasure", "erasure.html", rows="_erasures.html")
-@reads_database
-def listed(connection: Connection, group: str) -> dict[str, object]:
-    found = reads.page(connection, group, inputs.identifier("before"), PER_PAGE + 1)
-    erasures, following = split_page(found, PER_PAGE, lambda last: last.erasure_id)
-    return {"erasures": erasures, "next": following}
+def some(connection: Connection, group: str) -> Context:
+    return listed("erasures", reads.page(connection, group, inputs.identifier("before"), PER_PAGE + 1), PER_PAGE, "erasure_id")
 
 
 @blueprint.post("/erasure/preview")
@@ -52,16 +50,8 @@ def begin() -> ResponseReturnValue:
     return redirect_to(url_for("erasure.one", erasure_id=erasure_id, group=frame.group()))
 
 
-@page(
-    blueprint,
-    "/erasure/<uuid:erasure_id>",
-    "erasure_one.html",
-    name="one",
-    live="_erasure.html",
-    missing=lazy_gettext("There is no erasure %(id)s in the group “%(group)s”."),
-)
-@reads_database
-def one(connection: Connection, group: str, erasure_id: UUID) -> dict[str, object] | None:
+@page(blueprint, "/erasure/<uuid:erasure_id>", "erasure_one.html", name="one", live="_erasure.html", missing=NONE)
+def one(connection: Connection, group: str, erasure_id: UUID) -> Context | None:
     """How far it is, and the report that proves it."""
     found = reads.one(connection, group, erasure_id)
     return None if found is None else {"erasure": found}

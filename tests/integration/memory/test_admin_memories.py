@@ -15,6 +15,7 @@ from sqlalchemy import text
 from jiyi import Client
 from jiyi.protocol.events import build
 from jiyi.reflection.thoughts import thought_id
+from jiyi.text import marking
 from models.db.connection import unit_of_work
 from models.memory import access
 from models.memory import archive as archiving
@@ -26,7 +27,7 @@ from models.reflection.reflections import REFLECT
 from tests.integration.conftest import SignIn
 from tests.integration.web.markup import attributes
 from web.admin import asking
-from web.admin.memory import agent_settings, evidence, marking, timeline
+from web.admin.memory import agent_settings, evidence, timeline
 
 AGENT = "林岚"
 EVIL = "<script>alert('记')</script>\" onmouseover=\"x"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, abort, redirect, request, url_for
+from flask import Blueprint, abort, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
@@ -13,18 +13,16 @@ from web.accounts import password_checks, sessions
 from web.admin.acting import perform
 from web.admin.forms.refused import refuse
 from web.admin.frame import Page
-from web.answers import answer
+from web.admin.pages import Context, page
 
 blueprint = Blueprint("account", __name__)
 PAGES: tuple[Page, ...] = ()
 
 
-@blueprint.get("/account")
-@blueprint.get("/account.json", endpoint="page_json")
-def page() -> Response:
+@page(blueprint, "/account", "account.html", changed=lambda _: request.args.get("changed") == "yes")
+def shown() -> Context:
     user = _user()
-    data = {"name": user.name, "role": user.role, "may_see": user.groups}
-    return answer("account.html", data=data, changed=request.args.get("changed") == "yes")
+    return {"name": user.name, "role": user.role, "may_see": user.groups}
 
 
 @blueprint.post("/account/password")

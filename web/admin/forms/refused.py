@@ -9,7 +9,7 @@ from flask_babel import lazy_gettext
 from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException
 
-from jiyi.errors import join_problems, problems_of
+from jiyi.errors import Conflict, InvalidRequest, NotFound, join_problems, problems_of
 
 #: pydantic's kinds of error that people bring about in forms, in their own language.
 WORDS = {
@@ -60,6 +60,13 @@ class Refused(HTTPException):
 def refuse(field: str, text: str, code: int = 400) -> NoReturn:
     """The form is refused for one of its fields."""
     raise Refused([Problem(field, text)], code)
+
+
+def refusal(error: InvalidRequest | NotFound | Conflict) -> Refused:
+    """What the service refuses, in its own words."""
+    if isinstance(error, InvalidRequest):
+        return Refused([Problem.of(problem) for problem in error.problems])
+    return Refused([Problem.of(str(error))], 404 if isinstance(error, NotFound) else 409)
 
 
 def problems(error: ValidationError) -> list[Problem]:
