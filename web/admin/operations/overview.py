@@ -18,7 +18,7 @@ from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.memory import agent_reads
-from models.operations import reads
+from models.operations import rates, reads
 from models.operations.embedding_models import ActiveModel, active_model
 from models.operations.reads import Totals
 from models.queue import reads as pending
@@ -60,7 +60,7 @@ def series() -> Response:
     """Figures of the whole service over time."""
     need("operator")
     minutes = min(inputs.whole("minutes", MAX_MINUTES) or 60, MAX_MINUTES)
-    return json_answer(source("Valkey").ask(lambda: plots.series(minutes)))
+    return json_answer(source("Valkey").ask(lambda: rates.series(minutes)))
 
 
 def gather(group: str, after: str) -> Context:
