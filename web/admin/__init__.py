@@ -6,6 +6,9 @@
 ``web.admin.pages.page`` makes the routes of a page, of its JSON form and of the parts that are asked for again. A route finds its
 group with ``frame.group()``, and whatever it asks the database is already bound to it. Who may not what ``PAGES[0].scope`` says
 is refused before a route begins; what needs more, a change above all, begins with ``need(…)``.
+
+``web.admin.acting.door`` makes the route of a form that does one action. Whatever form is refused, ``web.admin.forms`` answers with
+its page as it was filled in.
 """
 
 from __future__ import annotations
