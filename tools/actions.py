@@ -71,7 +71,7 @@ class Actions:
         return {
             "rpc": {one.name for one in self.found.values() if one.function is not None},
             "rest": self._given_to({"expose", "expose_commands", "operation"}, "web.api"),
-            "admin": self._given_to({"perform"}, "web.admin"),
+            "admin": self._given_to({"perform", "door"}, "web.admin"),
             "cli": set(self._of_command_line()),
         }
 
@@ -148,10 +148,14 @@ def _assigned_calls(module: Module) -> Iterator[tuple[str, ast.Call]]:
 
 
 def _arguments(call: ast.Call) -> Iterator[ast.expr]:
-    """What a call is given, a ``*(a, b)`` taken apart."""
+    """What a call is given; a ``*(a, b)``, a dictionary and a choice of two taken apart."""
     for value in (*call.args, *(keyword.value for keyword in call.keywords)):
         if isinstance(value, ast.Starred) and isinstance(value.value, ast.Tuple):
             yield from value.value.elts
+        elif isinstance(value, ast.Dict):
+            yield from value.values
+        elif isinstance(value, ast.IfExp):
+            yield from (value.body, value.orelse)
         else:
             yield value
 

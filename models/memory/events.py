@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -111,6 +111,14 @@ class LetterBrief(BaseModel):
     created_at: datetime
 
 
+class Became(NamedTuple):
+    """What became of an event."""
+
+    event: EventRecord | None
+    owed: list[OwedWork]
+    letters: list[LetterBrief]
+
+
 def states(connection: Connection, group_id: str, event_ids: Sequence[UUID], digests: Mapping[UUID, str] | None = None) -> list[EventState]:
     """What became of these events, one an id, in the order given.
 
@@ -181,6 +189,12 @@ def owed(connection: Connection, group_id: str, subject_id: UUID) -> list[OwedWo
 def letters(connection: Connection, group_id: str, subject_id: UUID) -> list[LetterBrief]:
     """Dead letters about it, newest first."""
     return fetch(connection, LetterBrief, _LETTERS, group=group_id, id=subject_id, limit=MAX_LETTERS)
+
+
+def became(connection: Connection, group_id: str, event_id: UUID) -> Became:
+    """The event of this id, and what is still to be done for it or could not be."""
+    record = event(connection, EventRecord, group_id, event_id)
+    return Became(record, owed(connection, group_id, event_id), letters(connection, group_id, event_id))
 
 
 def _select(row: type[BaseModel]) -> Select[tuple[Any, ...]]:

@@ -21,8 +21,12 @@ from models.tiers.tables import KnowledgeChange, KnowledgeRow
 
 #: Whether pieces that are out of force are among a list.
 Demoted = Literal["without", "with", "only"]
+#: Agents that are offered to be chosen; others can be typed.
+MAX_AGENTS = 500
 #: Pieces that are shown of one entry.
 MAX_PIECES = 200
+#: Versions of a piece whose history is told.
+MAX_VERSIONS = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +72,16 @@ class PieceDetail(BaseModel):
     replaced_by: UUID | None
     embedded: str | None
 
+    @property
+    def entry_ids(self) -> list[UUID]:
+        """The entries of quarantine that it was made of."""
+        return _ids(self.metadata.get("entry_ids"))
+
+    @property
+    def replaces(self) -> UUID | None:
+        """The version that it took the place of."""
+        return next(iter(_ids([self.metadata.get("edited_from")])), None)
+
 
 def pieces(connection: Connection, group_id: str, wanted: WantedKnowledge, before: Place | None, limit: int) -> list[PieceRow]:
     """Pieces of knowledge, those promoted last first."""
@@ -77,7 +91,7 @@ def pieces(connection: Connection, group_id: str, wanted: WantedKnowledge, befor
     return fetch(connection, PieceRow, statement.order_by(_K.promoted_at.desc(), _K.knowledge_id.desc()).limit(limit))
 
 
-def agents_with_knowledge(connection: Connection, group_id: str, limit: int) -> list[str]:
+def agents_with_knowledge(connection: Connection, group_id: str, limit: int = MAX_AGENTS) -> list[str]:
     """Agents that have knowledge of their own, by name."""
     statement = select(_K.agent_id).distinct().where(_K.group_id == group_id, _K.agent_id.is_not(None))
     return [str(agent_id) for agent_id in connection.execute(statement.order_by(_K.agent_id).limit(limit)).scalars()]
@@ -107,6 +121,30 @@ def detail(connection: Connection, group_id: str, knowledge_id: UUID) -> Knowled
     """A piece, in force or not, with what became of it."""
     found = find(connection, group_id, knowledge_id)
     return None if found is None else KnowledgeDetail(**dict(found), history=history(connection, group_id, knowledge_id))
+
+
+def whole_history(connection: Connection, group_id: str, piece: PieceDetail) -> list[Change]:
+    """What became of a piece and of the versions before it, the latest change first; an edit, which stands with both, is told once."""
+    changes = {}
+    versions: set[UUID] = set()
+    at: PieceDetail | None = piece
+    while at is not None and at.knowledge_id not in versions and len(versions) < MAX_VERSIONS:
+        versions.add(at.knowledge_id)
+        found = history(connection, group_id, at.knowledge_id)
+        changes.update({(change.action, change.at, change.before, change.after): change for change in found})
+        at = None if at.replaces is None else find(connection, group_id, at.replaces)
+    return sorted(changes.values(), key=lambda change: change.at, reverse=True)
+
+
+def _ids(texts: Any) -> list[UUID]:
+    """Ids that stand in metadata, as far as they are any: whoever promoted may have written there what they like."""
+    found: list[UUID] = []
+    for text in texts if isinstance(texts, list) else []:
+        try:
+            found.append(UUID(text))
+        except (ValueError, TypeError, AttributeError):
+            continue
+    return found
 
 
 def _columns(chars: int | None = None) -> list[ColumnElement[Any]]:

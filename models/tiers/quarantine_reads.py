@@ -67,6 +67,14 @@ class Entry(BaseModel):
     chars: int
     content: str
 
+    @property
+    def like(self) -> str | None:
+        """The id of the entry that this one repeats, if that is why it was kept out."""
+        try:
+            return str(UUID(str(self.rejected_details.get("entry"))))
+        except ValueError:
+            return None
+
 
 class EntryWithOrigin(Entry):
     """An entry with all that came with it."""

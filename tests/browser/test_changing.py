@@ -43,7 +43,9 @@ def test_what_cannot_be_a_memory_is_refused_with_its_reason(page: Page, group: s
     form.get_by_label("Agent").fill("Tomas")
     form.get_by_label("What happened").fill("   ")
     form.get_by_role("button", name="Add", exact=True).click()
-    expect(page.get_by_role("main")).to_contain_text("description")
+    expect(form.locator("[name=description] + small.refused")).to_contain_text("must not be blank")
+    expect(form.locator("[name=description]")).to_be_focused()
+    expect(form.get_by_label("Agent")).to_have_value("Tomas")
 
 
 def test_a_session_is_shown_as_a_conversation(page: Page, client: Client, group: str) -> None:

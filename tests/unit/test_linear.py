@@ -40,7 +40,7 @@ SKIPPED = re.compile(r"__main__|jiyi\.cli|jiyi\.client|workers\.(app|intake|hear
 #: Packages whose functions of a text are all tried.
 OF_TEXTS = (
     *("jiyi.text", "jiyi.erasure", "jiyi.memory", "jiyi.reflection", "jiyi.retrieval", "jiyi.tiers", "jiyi.providers.llms"),
-    *("jiyi.protocol.events", "jiyi.providers.embedders.remote", "jiyi.operations.log_redaction", "web.show", "web.admin.memory.marking"),
+    *("jiyi.protocol.events", "jiyi.providers.embedders.remote", "jiyi.operations.log_redaction", "web.show", "jiyi.text.marking"),
 )
 #: Functions that take a name that the service itself chose, a file, or one word that others have cut out and measured.
 NO_TEXTS = {

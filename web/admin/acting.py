@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, get_origin
 from uuid import UUID
 
-from flask import abort, request
+from flask import Blueprint, abort, current_app, request, url_for
+from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 from pydantic import BaseModel, ValidationError
 
-from jiyi.errors import BrokerUnavailable, Conflict, InvalidRequest, JiyiError, NoAnswer, NotFound, problems_of
+from jiyi.errors import BrokerUnavailable, Conflict, InvalidRequest, NoAnswer, NotFound
 from models.db.actions import Action
 from web import actions
+from web.accounts.identity import Scope, need
 from web.admin import frame
+from web.admin.forms.refused import Refused, problems, refusal
+from web.admin.pages import Context, redirect_to
 from web.sources import Unanswered
 
 Q = TypeVar("Q", bound=BaseModel)
@@ -46,10 +50,11 @@ def perform(action: Action[Q, R], request: Q | None = None, /, *, timeout: float
     Raises:
         Unanswered: what has to do it is away, or no worker answered in time.
     """
+    need(action.scope)  # whatever the form says
     try:
         return actions.perform(action, frame.group(), request or checked(action.request, **fields), timeout=timeout)
     except (InvalidRequest, NotFound, Conflict) as error:
-        _refuse(error)
+        raise refusal(error) from None
     except (NoAnswer, BrokerUnavailable) as error:
         raise Unanswered("worker", str(error)) from error
 
@@ -59,11 +64,64 @@ def checked(model: type[Q], **fields: Any) -> Q:
     try:
         return model(**fields)
     except ValidationError as error:
-        abort(400, "; ".join(problems_of(error)))
+        raise Refused(problems(error)) from None
 
 
-def _refuse(error: JiyiError) -> NoReturn:
-    abort(next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 400), str(error))
+def door(
+    blueprint: Blueprint,
+    path: str,
+    action: Action[Any, Any] | Mapping[str, Action[Any, Any]],
+    to: str | Callable[[Context], str],
+    *,
+    name: str,
+    named: Mapping[str, str] | None = None,
+    keeps: Sequence[str] = (),
+    scope: Scope = "read",
+    timeout: float = WORKER_TIMEOUT,
+) -> None:
+    """The route of a form that does one action and goes on to a page.
+
+    Args:
+        blueprint: of the module.
+        path: its address; its parts are fields of the request.
+        action: what is done, or by the part ``verb`` of the address one of several.
+        to: the endpoint of the page; its address gets what it needs from the result, else from the parts of the path. Or a function
+            of the parts, the form and the result, which gives the address.
+        name: its endpoint.
+        named: fields of the request that have another name in the form or in the address.
+        keeps: fields of the form that the page's address gets too.
+        scope: a right that people need for it beyond what the action needs.
+        timeout: seconds that the page waits for a worker.
+    """
+
+    def done(**parts: Any) -> ResponseReturnValue:
+        frame.storable(*(part for part in parts.values() if isinstance(part, str)))
+        chosen = action[parts["verb"]] if isinstance(action, Mapping) else action
+        need(scope), need(chosen.scope)
+        result = perform(chosen, checked(chosen.request, **sent(chosen.request, parts, named or {})), timeout=timeout)
+        told = dict(result) if isinstance(result, BaseModel) else {}
+        if callable(to):
+            return redirect_to(to({**request.form.to_dict(), **parts, **told}))
+        wanted = next(current_app.url_map.iter_rules(to)).arguments
+        known = {**parts, **told}
+        kept = {field: request.form.get(field) or None for field in keeps}
+        return redirect_to(url_for(to, **{"group": frame.group(), **kept, **{one: known[one] for one in wanted & known.keys()}}))
+
+    blueprint.add_url_rule(path, name, done, methods=["POST"])
 
 
-_STATUSES: dict[type[JiyiError], int] = {NotFound: 404, Conflict: 409}
+def sent(model: type[BaseModel], parts: Mapping[str, Any], named: Mapping[str, str]) -> Context:
+    """The fields of a request that the address or the form has. What is not needed and was left blank is not said; of a list the form
+    has each value by itself, or one a line.
+    """
+    found: Context = {}
+    for field, info in model.model_fields.items():
+        name = named.get(field, field)
+        several = get_origin(info.annotation) is list
+        if name in parts:
+            found[field] = [parts[name]] if several else parts[name]
+        elif several:
+            found[field] = [line.strip() for value in request.form.getlist(name) for line in value.splitlines() if line.strip()]
+        elif (text := request.form.get(name, "").replace("\r\n", "\n")).strip() or (info.is_required() and name in request.form):
+            found[field] = text
+    return found

@@ -11,7 +11,7 @@ from models.conversations import entries, profiles, reads
 from models.memory.agents import reads as agent_reads
 from web.admin import inputs
 from web.admin.frame import Page, asked
-from web.admin.pages import page, reads_database, split_page
+from web.admin.pages import NO_AGENT, Context, listed, page
 
 blueprint = Blueprint("conversations", __name__)
 PAGES = (Page("memory", lazy_gettext("Conversations"), "conversations.index"),)
@@ -21,35 +21,28 @@ AGENTS_PER_PAGE, INJECTIONS_PER_PAGE = 50, 20
 SHOWN, CHANGES_SHOWN = 20, 20
 #: Characters of a line.
 LINE_CHARS = 300
-NO_AGENT = lazy_gettext("There is no agent “%(agent)s” in the group “%(group)s”.")
 
 
 @page(blueprint, "/conversations", "conversations.html", name="index")
-@reads_database
-def index(connection: Connection, group: str) -> dict[str, object]:
+def index(connection: Connection, group: str) -> Context:
     after = asked("after") or ""
-    agents, following = split_page(reads.agents(connection, group, after, AGENTS_PER_PAGE + 1), AGENTS_PER_PAGE, lambda last: last.agent_id)
-    return {"after": after or None, "agents": agents, "next": following}
+    found = reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
+    return {"after": after or None, **listed("agents", found, AGENTS_PER_PAGE, "agent_id")}
 
 
 @page(blueprint, "/conversations/<name:group>/<name:agent>", "conversation.html", name="agent", missing=NO_AGENT, chars=LINE_CHARS)
-@reads_database
-def one(connection: Connection, group: str, agent: str) -> dict[str, object] | None:
+def one(connection: Connection, group: str, agent: str) -> Context | None:
     name = (group, agent)
     before = inputs.identifier("before")
     if agent_reads.agent(connection, group, agent) is None:
         return None
-    injections, following = split_page(
-        reads.injections(connection, name, before, INJECTIONS_PER_PAGE + 1), INJECTIONS_PER_PAGE, lambda last: last.injection_id
-    )
-    injected = entries.some(connection, group, list({node_id for row in injections for node_id in row.node_ids}))
+    injections = reads.injections(connection, name, before, INJECTIONS_PER_PAGE + 1)
+    injected = entries.some(connection, group, list({node_id for row in injections[:INJECTIONS_PER_PAGE] for node_id in row.node_ids}))
     return {
         "agent_id": agent,
         "kinds": {kind: reads.remembered(connection, name, kind, SHOWN) for kind in KINDS},
         "profile": profiles.find(connection, name),
         "changes": reads.superseded(connection, name, CHANGES_SHOWN),
-        "injections": injections,
         "injected": {str(entry.id): entry for entry in injected},
-        "before": before,
-        "next": following,
+        **listed("injections", injections, INJECTIONS_PER_PAGE, "injection_id"),
     }

@@ -2,31 +2,40 @@
 
 Example::
 
-    @page(blueprint, "/audit", "audit.html", rows="_audit.html")
-    @reads_database
-    def listed(connection: Connection, group: str) -> dict[str, Any]: ...
+    @page(blueprint, "/conversations", "conversations.html")
+    def index(connection: Connection, group: str) -> Context:
+        after = asked("after") or ""
+        return {"after": after or None, **listed("agents", reads.agents(connection, group, after, SIZE + 1), SIZE, "agent_id")}
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import wraps
+from inspect import signature
 from typing import Any, TypeVar
 
 from flask import Blueprint, Response, abort, redirect, render_template
 from flask.typing import ResponseReturnValue
-from flask_babel import LazyString
+from flask_babel import LazyString, lazy_gettext
 from sqlalchemy import Connection
 
+from jiyi.errors import InvalidRequest, NotFound
+from web import cursors
 from web.admin import frame
+from web.admin.forms.refused import refusal
 from web.answers import answer
 from web.sources import from_database
 
 T = TypeVar("T")
-P = TypeVar("P")
 
-#: Data of a page, by the names that its template and its JSON have; None: there is no such thing.
-Gather = Callable[..., dict[str, Any] | None]
+#: Data of a page, by the names that its template and its JSON have.
+Context = dict[str, Any]
+#: Gathers them; None: there is no such thing.
+Gather = Callable[..., Context | None]
+
+NO_AGENT = lazy_gettext("There is no agent “%(agent)s” in the group “%(group)s”.")
 
 
 def page(
@@ -38,11 +47,13 @@ def page(
     rows: str | None = None,
     live: str | None = None,
     missing: LazyString | None = None,
+    across_groups: bool = False,
     **shown: Any,
-) -> Callable[[Gather], Callable[..., dict[str, object]]]:
+) -> Callable[[Gather], Callable[..., Context]]:
     """Make a function that gathers data a page with the endpoint ``name``; its JSON form is ``<name>_json``, at ``<path>.json``.
 
-    The function gets the group and the path's parts by name. What comes of this is a function that gathers the same, with the group.
+    The function gets the path's parts by name; if it takes them, also the group, and the connection of a short read-only transaction.
+    What comes of this is a function that gathers the same, with the group.
 
     Args:
         blueprint: of the module.
@@ -52,15 +63,21 @@ def page(
         rows: template of the following rows, at ``<path>/rows``: they take the place of the button that asked for them.
         live: template of the part that is asked for again and again, at ``<path>/live``.
         missing: what a 404 says when there are no data; may name the parts, ``group``, and the last part as ``id``.
+        across_groups: an operator sees those of all groups.
         shown: what else the template gets; a function is called with the data.
     """
 
-    def register(gather: Gather) -> Callable[..., dict[str, object]]:
+    def register(gather: Gather) -> Callable[..., Context]:
+        taken = signature(gather).parameters
+        ask = reads_database(gather) if "connection" in taken else gather
+
         @wraps(gather)
-        def data(**parts: Any) -> dict[str, object]:
+        def data(**parts: Any) -> Context:
             frame.storable(*(part for part in parts.values() if isinstance(part, str)))
             group = frame.group()
-            found = gather(**{"group": group, **parts})
+            given = {name: value for name, value in {"group": group, **parts}.items() if name in taken}
+            with frame.across_groups() if across_groups else nullcontext():
+                found = ask(**given)
             if found is None:
                 abort(404, str(missing) % {"group": group, "id": list(parts.values())[-1], **parts})
             return {"group": group, **found}
@@ -83,23 +100,31 @@ def page(
 def reads_database(question: Callable[..., T]) -> Callable[..., T]:
     """Make a function of a connection one that asks the database, in a short read-only transaction.
 
-    What comes of this raises :class:`web.sources.Unanswered` if the database gives no answer.
+    What comes of this raises :class:`web.sources.Unanswered` if the database gives no answer, and 400 or 404 for what cannot be asked.
     """
 
     @wraps(question)
     def asked(*args: Any, **parts: Any) -> T:
         def read(connection: Connection) -> T:
-            return question(connection, *args, **parts)
+            try:
+                return question(connection, *args, **parts)
+            except (InvalidRequest, NotFound) as error:
+                raise refusal(error) from None
 
         return from_database(read)
 
     return asked
 
 
-def split_page(found: Sequence[T], size: int, place: Callable[[T], P]) -> tuple[list[T], P | None]:
-    """One page of rows, of which one too many was asked for; and the place of its last row if there are more."""
-    shown = list(found[:size])
-    return shown, place(shown[-1]) if len(found) > size else None
+def listed(name: str, found: Sequence[Any], size: int, *place: str) -> Context:
+    """One page of rows, of which one too many was asked for, under a name; ``next`` is where the following page begins, None if
+    there is none: what the last row has in the fields of ``place``, two of them packed into one word. ``before`` is where this one did.
+    """
+    rows, before = list(found[:size]), frame.asked("before")
+    if len(found) <= size:
+        return {name: rows, "before": before, "next": None}
+    last = [getattr(rows[-1], field) for field in place]
+    return {name: rows, "before": before, "next": last[0] if len(last) == 1 else cursors.encode(*last)}
 
 
 def redirect_to(address: str) -> ResponseReturnValue:
@@ -107,5 +132,5 @@ def redirect_to(address: str) -> ResponseReturnValue:
     return Response("", 204, {"HX-Redirect": address}) if frame.wants_fragment() else redirect(address, 303)
 
 
-def _fragment(template: str, data: Callable[..., Mapping[str, object]]) -> Callable[..., str]:
+def _fragment(template: str, data: Callable[..., Context]) -> Callable[..., str]:
     return lambda **parts: render_template(template, **data(**parts))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, request, url_for
-from flask.typing import ResponseReturnValue
+from flask import Blueprint
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.errors import NotFound
-from jiyi.protocol.stores.asking import FilesQuery, ItemsQuery, MapQuery, OperationsQuery, RetrieveItems, StoreName, StoresQuery
+from jiyi.protocol.stores.asking import FilesQuery, ItemsQuery, MapQuery, OperationsQuery, RetrieveItems, StoresQuery
 from models.stores import actions, reads
-from web.accounts.identity import who
-from web.admin import frame, inputs
-from web.admin.acting import perform
+from web.admin import inputs
+from web.admin.acting import door, perform
 from web.admin.frame import Page, asked
-from web.admin.pages import page, reads_database, redirect_to
+from web.admin.pages import Context, page, reads_database
 
 blueprint = Blueprint("stores", __name__)
 PAGES = (Page("memory", lazy_gettext("Stores"), "stores.index"),)
@@ -26,8 +24,7 @@ NO_STORE = lazy_gettext("There is no store “%(name)s” in the group “%(grou
 
 
 @page(blueprint, "/stores", "stores.html", name="index", chars=LINE_CHARS)
-@reads_database
-def index(connection: Connection, group: str) -> dict[str, object]:
+def index(connection: Connection, group: str) -> Context:
     found = reads.listed(connection, group, StoresQuery(after=inputs.identifier("after"), limit=STORES_PER_PAGE))
     return {
         "stores": found.stores,
@@ -37,17 +34,8 @@ def index(connection: Connection, group: str) -> dict[str, object]:
     }
 
 
-@page(
-    blueprint,
-    "/stores/<name:name>",
-    "store.html",
-    name="one",
-    missing=NO_STORE,
-    chars=LINE_CHARS,
-    query_chars=QUERY_CHARS,
-    may_change=lambda _data: who().may("admin"),
-)
-def one(group: str, name: str) -> dict[str, object] | None:
+@page(blueprint, "/stores/<name:name>", "store.html", name="one", missing=NO_STORE, chars=LINE_CHARS, query_chars=QUERY_CHARS)
+def one(group: str, name: str) -> Context | None:
     query, run_id = asked("query", QUERY_CHARS), asked("run") or ""
     found = _store(group, name, run_id)
     if found is not None and query:
@@ -56,7 +44,7 @@ def one(group: str, name: str) -> dict[str, object] | None:
 
 
 @reads_database
-def _store(connection: Connection, group: str, name: str, run_id: str) -> dict[str, object] | None:
+def _store(connection: Connection, group: str, name: str, run_id: str) -> Context | None:
     try:
         store = reads.state(connection, group, name, run_id)
     except NotFound:
@@ -67,15 +55,5 @@ def _store(connection: Connection, group: str, name: str, run_id: str) -> dict[s
     return {"store": store, "items": items.items, "next": items.next, "before": before, "files": files.files}
 
 
-@blueprint.post("/stores/<name:name>/reindex")
-def reindex(name: str) -> ResponseReturnValue:
-    """Have its index made anew. Safe to repeat because work is owed once."""
-    perform(actions.reindex, StoreName(name=name, run_id=request.form.get("run", "")))
-    return redirect_to(url_for("stores.one", name=name, run=request.form.get("run") or None, group=frame.group()))
-
-
-@blueprint.post("/stores/<name:name>/delete")
-def delete(name: str) -> ResponseReturnValue:
-    """Delete it with all that it holds."""
-    perform(actions.delete, StoreName(name=name, run_id=request.form.get("run", "")))
-    return redirect_to(url_for("stores.index", group=frame.group()))
+door(blueprint, "/stores/<name:name>/reindex", actions.reindex, "stores.one", name="reindex", named={"run_id": "run"}, keeps=["run"])
+door(blueprint, "/stores/<name:name>/delete", actions.delete, "stores.index", name="delete", named={"run_id": "run"})

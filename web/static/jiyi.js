@@ -40,10 +40,48 @@ const trouble = (text) => {
   line.hidden = !text;
 };
 document.addEventListener("htmx:sendError", () => trouble(document.getElementById("trouble").dataset.unreachable));
+// What htmx sent and was refused stays as it was typed; what is wrong is said beside the fields that are named, the rest below.
+const formOf = (element) => {
+  const around = element.closest("form");
+  const included = element.getAttribute("hx-include");
+  return around ?? (included ? document.querySelector(included)?.closest("form") : null);
+};
+const beside = (form, name) => {
+  const field = form && name ? form.elements[name] ?? form.elements[name.replace(/_ids?$/, "")] : null;
+  return field instanceof HTMLElement && !["hidden", "checkbox", "radio"].includes(field.type) ? field : null;
+};
+const unmark = (form) => {
+  for (const words of form.querySelectorAll("small.refused")) words.remove();
+  for (const field of form.querySelectorAll("[aria-invalid]")) {
+    field.removeAttribute("aria-invalid");
+    field.setAttribute("aria-describedby", (field.getAttribute("aria-describedby") ?? "").replace(/refused-\S+ ?/, ""));
+  }
+};
+const mark = (field, text) => {
+  const words = Object.assign(document.createElement("small"), { className: "refused", id: `refused-${field.name}`, textContent: text });
+  words.setAttribute("role", "alert");
+  field.after(words);
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-describedby", `${words.id} ${field.getAttribute("aria-describedby") ?? ""}`.trim());
+};
+document.addEventListener("htmx:beforeRequest", (event) => {
+  const form = formOf(event.detail.elt);
+  if (form) unmark(form);
+});
 document.addEventListener("htmx:responseError", (event) => {
-  const said = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html").querySelector("[data-message]");
+  const said = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html").querySelectorAll("[data-message]");
+  const form = formOf(event.detail.elt);
+  const rest = [];
+  let first = null;
+  for (const problem of said) {
+    const field = beside(form, problem.dataset.field);
+    if (field) mark(field, problem.textContent.trim());
+    else rest.push([problem.dataset.field, problem.textContent.trim()].filter(Boolean).join(": "));
+    first ??= field;
+  }
   const line = document.getElementById("trouble");
-  trouble(`${line.dataset.refused} ${said ? said.textContent.trim() : event.detail.xhr.status}`);
+  if (rest.length || !said.length) trouble(`${line.dataset.refused} ${rest.join("; ") || event.detail.xhr.status}`);
+  if (event.detail.requestConfig.verb !== "get") (first ?? line).focus();
 });
 document.addEventListener("htmx:afterRequest", (event) => {
   if (event.detail.successful) trouble("");

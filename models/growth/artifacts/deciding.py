@@ -34,6 +34,15 @@ ARCHIVE = Decision("archived", of=("accepted",), to="archived", enabled=False)
 #: Its texts go; that it was there stays, so that it does not come back before its evidence has doubled.
 DELETE = Decision("deleted", of=("refused", "pending", "accepted", "declined", "archived"), to="deleted", enabled=False)
 
+#: What people can do, by its verb, in the order in which it is offered.
+DECISIONS = {"accept": ACCEPT, "decline": DECLINE, "enable": ENABLE, "disable": DISABLE, "archive": ARCHIVE, "delete": DELETE}
+
+
+def possible(found: ArtifactState) -> list[str]:
+    """The verbs of what may be decided about it now."""
+    of_status = [verb for verb, decision in DECISIONS.items() if found.status in decision.of]
+    return [verb for verb in of_status if verb != ("enable" if found.enabled else "disable")]
+
 
 def decide(context: Context, artifact: ArtifactKind, artifact_id: UUID, decision: Decision, reason: str | None = None) -> ArtifactState:
     """Do what was decided, with its audit row and its evolution event.

@@ -13,6 +13,9 @@ from models.db.rows import columns
 from models.growth.artifacts.tables import Artifact, TrustRow
 from models.memory.agents.agents import AgentName
 
+#: Patterns of an agent among which an artifact's own is looked for, the most used ones.
+MAX_PATTERNS = 500
+
 
 def artifact(
     connection: Connection, group_id: str, kind: ArtifactKind, artifact_id: UUID, *, deleted: bool = False
@@ -46,6 +49,12 @@ def patterns(connection: Connection, group_id: str, agent_id: str, limit: int) -
     """The agent's patterns, the most used first."""
     rows = connection.execute(_PATTERNS, {"group": group_id, "agent": agent_id, "limit": limit})
     return [PatternState.model_validate(dict(row)) for row in rows.mappings()]
+
+
+def pattern_of(connection: Connection, group_id: str, found: ArtifactState) -> PatternState | None:
+    """The pattern that an artifact came of: of its kind, with evidence in common. None if it is not there any more."""
+    of_agent = patterns(connection, group_id, found.agent_id, MAX_PATTERNS)
+    return next((one for one in of_agent if one.artifact == found.artifact and set(one.evidence) & set(found.evidence)), None)
 
 
 def pending(connection: Connection, name: AgentName) -> PendingHint | None:

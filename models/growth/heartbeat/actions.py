@@ -9,8 +9,6 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest
-from jiyi.growth.heartbeat.quiet import is_quiet
-from jiyi.growth.schedules.next_runs import zone_of
 from jiyi.protocol.conversations.commands import AgentId
 from jiyi.protocol.growth.heartbeat import (
     AcknowledgeAlerts,
@@ -209,13 +207,4 @@ def _state(connection: Connection, name: AgentName, now: datetime) -> HeartbeatS
     waiting = len(alerts.open_ones(connection, name[0], name[1], everything=False, after=None, limit=COUNTED))
     if row is None:
         return HeartbeatState(agent_id=name[1], config=HeartbeatConfig(), open_alerts=waiting)
-    return HeartbeatState(
-        agent_id=name[1],
-        config=heartbeats.config_of(row),
-        last_tick_at=row.last_tick_at,
-        next_tick_at=row.next_tick_at,
-        last_interaction_at=row.last_interaction_at,
-        corrections=dict(row.corrections),
-        quiet_now=is_quiet(now, heartbeats.quiet_of(row), zone_of(row.tz)),
-        open_alerts=waiting,
-    )
+    return heartbeats.state_of(row, now, waiting)

@@ -10,8 +10,9 @@ from uuid import UUID
 from sqlalchemy import Connection, Row, insert, select, text, update
 
 from jiyi.growth.heartbeat.checks import UNSEEN_AFTER, Facts
-from jiyi.growth.heartbeat.quiet import QuietHours
-from jiyi.protocol.growth.heartbeat import HeartbeatConfig, TickState
+from jiyi.growth.heartbeat.quiet import QuietHours, is_quiet
+from jiyi.growth.schedules.next_runs import zone_of
+from jiyi.protocol.growth.heartbeat import HeartbeatConfig, HeartbeatState, TickState
 from jiyi.protocol.growth.heartbeat import QuietHours as Quiet
 from jiyi.text.words import language_of
 from models.db.rows import columns, fetch
@@ -63,6 +64,20 @@ def config_of(row: Row[Any]) -> HeartbeatConfig:
     quiet = None if row.quiet_from is None else Quiet(start=_clock(row.quiet_from), end=_clock(row.quiet_to))
     fields = {field: getattr(row, field) for field in HeartbeatConfig.model_fields if field != "quiet_hours"}
     return HeartbeatConfig(quiet_hours=quiet, **fields)
+
+
+def state_of(row: Row[Any], now: datetime, open_alerts: int = 0) -> HeartbeatState:
+    """A heartbeat as it is told."""
+    return HeartbeatState(
+        agent_id=row.agent_id,
+        config=config_of(row),
+        last_tick_at=row.last_tick_at,
+        next_tick_at=row.next_tick_at,
+        last_interaction_at=row.last_interaction_at,
+        corrections=dict(row.corrections),
+        quiet_now=is_quiet(now, quiet_of(row), zone_of(row.tz)),
+        open_alerts=open_alerts,
+    )
 
 
 def quiet_of(row: Row[Any]) -> QuietHours | None:

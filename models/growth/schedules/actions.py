@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.growth.schedules.confirming import asking_back, confirmation
 from jiyi.growth.schedules.firing import Timing
-from jiyi.growth.schedules.next_runs import next_runs
 from jiyi.growth.schedules.parse import parse
 from jiyi.growth.schedules.types import Ambiguous, Exact, Parsed, ParsedSchedule, Unclear
 from jiyi.protocol.growth.schedules import (
@@ -109,8 +108,7 @@ def get_schedule(context: Context, request: ScheduleId) -> ScheduleDetails:
     The times at which it will run, in its time zone.
     """
     found = _find(context, request)
-    times = [] if found.state != "active" else _times(schedules.timing(found), datetime.now(UTC), SHOWN_RUNS)
-    return ScheduleDetails(schedule=found, next_runs=times)
+    return ScheduleDetails(schedule=found, next_runs=schedules.upcoming(found, datetime.now(UTC), SHOWN_RUNS))
 
 
 @action("schedule_runs", scope="read", mutates=False)
@@ -222,16 +220,9 @@ def _reading(parsed: ParsedSchedule, now: datetime, runs: int) -> ScheduleReadin
         confidence=parsed.confidence,
         task_description=parsed.task,
         task_target=Target(type=parsed.target),
-        next_runs=_times(_timing(parsed), now, runs),
+        next_runs=schedules.times(_timing(parsed), now, runs),
     )
 
 
 def _timing(parsed: ParsedSchedule) -> Timing:
     return Timing(parsed.kind, parsed.cron, parsed.at, parsed.every_seconds, parsed.tz)
-
-
-def _times(timing: Timing, now: datetime, count: int) -> list[datetime]:
-    found = next_runs(
-        kind=timing.kind, cron=timing.cron, at=timing.at, every_seconds=timing.every_seconds, tz=timing.tz, after=now, count=count
-    )
-    return list(found)

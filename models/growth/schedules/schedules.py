@@ -10,6 +10,7 @@ from sqlalchemy import Connection, delete, func, insert, select, text, update
 from uuid6 import uuid7
 
 from jiyi.growth.schedules.firing import Firing, Timing
+from jiyi.growth.schedules.next_runs import next_runs
 from jiyi.growth.schedules.types import ParsedSchedule
 from jiyi.protocol.growth.schedules import ScheduleRunState, ScheduleState, Target
 from models.db.rows import columns, fetch, fetch_one
@@ -111,6 +112,18 @@ def runs(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -
 
 def timing(schedule: ScheduleState) -> Timing:
     return Timing(schedule.kind, schedule.cron, schedule.at, schedule.every_seconds, schedule.tz)
+
+
+def upcoming(schedule: ScheduleState, now: datetime, count: int) -> list[datetime]:
+    """Its next runs; none unless it is active."""
+    return times(timing(schedule), now, count) if schedule.state == "active" else []
+
+
+def times(timing: Timing, now: datetime, count: int) -> list[datetime]:
+    found = next_runs(
+        kind=timing.kind, cron=timing.cron, at=timing.at, every_seconds=timing.every_seconds, tz=timing.tz, after=now, count=count
+    )
+    return list(found)
 
 
 # Runs

@@ -15,6 +15,8 @@ from models.memory.tables import Agent
 
 #: Memories, the newest ones, that an agent's timeline counts: a tenth of a second of reading.
 TIMELINE_NODES = 100_000
+#: Agents that are offered to be chosen; others can be typed.
+OFFERED = 500
 
 
 class TimelineSpan(BaseModel):
@@ -46,7 +48,7 @@ def agents(connection: Connection, group_id: str, after: str, limit: int) -> lis
     return fetch(connection, AgentState, wanted.order_by(Agent.agent_id).limit(limit))
 
 
-def names(connection: Connection, group_id: str, limit: int) -> list[str]:
+def names(connection: Connection, group_id: str, limit: int = OFFERED) -> list[str]:
     """Names of agents, to choose one."""
     wanted = select(Agent.agent_id).where(Agent.group_id == group_id)
     return list(connection.execute(wanted.order_by(Agent.agent_id).limit(limit)).scalars())

@@ -15,6 +15,7 @@ from sqlalchemy import text
 from jiyi import Client
 from jiyi.protocol.events import build
 from jiyi.reflection.thoughts import thought_id
+from jiyi.text import marking
 from models.db.connection import unit_of_work
 from models.memory.agents.reads import Span, TimelineSpan
 from models.memory.ingestion.inbox import store
@@ -26,7 +27,7 @@ from models.reflection.reflections import REFLECT
 from tests.integration.conftest import SignIn
 from tests.integration.web.markup import attributes
 from web.admin import asking
-from web.admin.memory import agent_settings, evidence, marking, timeline
+from web.admin.memory import agent_settings, evidence, timeline
 
 AGENT = "林岚"
 EVIL = "<script>alert('记')</script>\" onmouseover=\"x"
@@ -375,9 +376,8 @@ def test_an_agents_settings_are_a_form(sign_in: SignIn, group: str) -> None:
     assert len(audits(group)) == 2
 
     fragment = admin.post(f"{path}/settings", data={"recency_w": "-300"}, headers={"HX-Request": "true"})
-    assert fragment.status_code == 200
-    assert "recency_w" in fragment.text
-    assert 'value="-300"' in fragment.text
+    assert fragment.status_code == 400
+    assert 'data-message data-field="recency_w"' in fragment.text
     assert "<html" not in fragment.text
     assert admin.post(f"{path}/settings", data={"recency_w": "much"}).status_code == 400
     assert data(admin, f"{path}.json")["agent"]["settings"] == {"recency_w": 2.5}

@@ -2,48 +2,43 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, abort, redirect, request, url_for
+from flask import Blueprint, abort, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
 from jiyi.accounts.passwords import hash_password, password_problem
 from models.accounts import actions
+from models.accounts.users import User
 from web.accounts import password_checks, sessions
 from web.admin.acting import perform
+from web.admin.forms.refused import refuse
 from web.admin.frame import Page
-from web.answers import answer
+from web.admin.pages import Context, page
 
 blueprint = Blueprint("account", __name__)
 PAGES: tuple[Page, ...] = ()
 
 
-@blueprint.get("/account")
-@blueprint.get("/account.json", endpoint="page_json")
-def page() -> Response:
-    return _page()
+@page(blueprint, "/account", "account.html", changed=lambda _: request.args.get("changed") == "yes")
+def shown() -> Context:
+    user = _user()
+    return {"name": user.name, "role": user.role, "may_see": user.groups}
 
 
 @blueprint.post("/account/password")
 def change_password() -> ResponseReturnValue:
     """All other sessions of this person end; this one goes on."""
-    user = sessions.current()
-    if user is None:
-        abort(401)
-    new = request.form.get("new", "")
+    user, new = _user(), request.form.get("new", "")
     if new != request.form.get("again", ""):
-        return _page(400, _("The new password was typed in two different ways."))
+        refuse("again", _("The new password was typed in two different ways."))
     if password_problem(new):
-        return _page(400, _("That is too short or too long: 10 to 1,000 characters."))
+        refuse("new", _("That is too short or too long: 10 to 1,000 characters."))
     if not password_checks.confirms(user, request.form.get("old", "")):
-        return _page(403, _("The old password is wrong."))
+        refuse("old", _("The old password is wrong."), 403)
     perform(actions.set_password, name=user.name, password_hash=hash_password(new))
     sessions.renew(user.user_id)
     return redirect(url_for("account.page", changed="yes"), 303)
 
 
-def _page(status: int = 200, problem: str | None = None) -> Response:
-    user = sessions.current()
-    if user is None:
-        abort(401)
-    data = {"name": user.name, "role": user.role, "may_see": user.groups}
-    return answer("account.html", status, data=data, problem=problem, changed=request.args.get("changed") == "yes")
+def _user() -> User:
+    return sessions.current() or abort(401)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from flask import Blueprint, Response, abort, render_template, request
+from flask import Blueprint, Response, render_template, request
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext
+from sqlalchemy import Connection
 
 from jiyi.accounts.api_keys import SCOPES, KeyText, new_key
 from jiyi.protocol.accounts import Key, NewKey
 from models.accounts import actions, api_keys
 from web.accounts.identity import who
-from web.admin import frame
 from web.admin.acting import perform
-from web.admin.frame import Page, across_groups
+from web.admin.forms.refused import refuse
+from web.admin.frame import Page
+from web.admin.pages import Context, page
 from web.answers import answer
-from web.sources import from_database
 
 blueprint = Blueprint("keys", __name__)
 PAGES = (Page("access", lazy_gettext("Keys"), "keys.page", "admin"),)
@@ -30,10 +31,11 @@ GRACE_HOURS = (0, 1, 24, 168)
 OF_GROUP = tuple(scope for scope in SCOPES if scope != "operator")
 
 
-@blueprint.get("/keys")
-@blueprint.get("/keys.json", endpoint="page_json")
-def page() -> Response:
-    return _page()
+@page(blueprint, "/keys", "keys.html", across_groups=True, scopes=OF_GROUP, days=DAYS)
+def some(connection: Connection, group: str) -> Context:
+    """An operator sees the keys of all groups, and the service's own."""
+    only = None if who().may("operator") else group
+    return {"everything": only is None, "keys": api_keys.listed(connection, only), "grace": GRACE_HOURS}
 
 
 @blueprint.post("/keys")
@@ -41,15 +43,15 @@ def create() -> Response:
     """A new key, and its secret, which nobody is shown again."""
     name = request.form.get("name", "").strip()[:MAX_NAME]
     if not name:
-        abort(400, _("A key needs a name: who uses it."))
+        refuse("name", _("A key needs a name: who uses it."))
     of_service = request.form.get("of") == "service" and who().may("operator")
     scopes = list(SCOPES) if of_service else [scope for scope in OF_GROUP if scope in request.form.getlist("scope")]
     if not scopes:
-        abort(400, _("A key needs at least one right."))
+        refuse("scope", _("A key needs at least one right."))
     key, days = new_key(), _one_of("days", DAYS)
     expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
     made = perform(actions.create_key, key=NewKey.of(key), name=name, scopes=scopes, expires_at=expires_at)
-    return _page(201, key, made)
+    return _shown_once(key, made)
 
 
 @blueprint.post("/keys/<key_id>/rotate")
@@ -57,30 +59,22 @@ def rotate(key_id: str) -> Response:
     """A new key with the same rights; the old one works on for the hours given."""
     key = new_key()
     grace = timedelta(hours=_one_of("grace", GRACE_HOURS))
-    return _page(201, key, perform(actions.rotate_key, key_id=key_id, key=NewKey.of(key), grace=grace))
+    return _shown_once(key, perform(actions.rotate_key, key_id=key_id, key=NewKey.of(key), grace=grace))
 
 
 @blueprint.post("/keys/<key_id>/revoke")
 def revoke(key_id: str) -> str:
     """It works no more. Safe to repeat because what is revoked stays so."""
     perform(actions.revoke_key, key_id=key_id)
-    return render_template("_keys.html", **_listed())
+    return render_template("_keys.html", **some())
 
 
-def _page(status: int = 200, made: KeyText | None = None, row: Key | None = None) -> Response:
-    return answer("keys.html", status, data=_listed(), secret=None if made is None else str(made), made=row, scopes=OF_GROUP, days=DAYS)
-
-
-def _listed() -> dict[str, object]:
-    """An operator sees the keys of all groups, and the service's own."""
-    only = None if who().may("operator") else frame.group()
-    with across_groups():
-        found = from_database(lambda connection: api_keys.listed(connection, only))
-    return {"group": frame.group(), "everything": only is None, "keys": found, "grace": GRACE_HOURS}
+def _shown_once(key: KeyText, made: Key) -> Response:
+    return answer("keys.html", 201, data=some(), secret=str(key), made=made, scopes=OF_GROUP, days=DAYS)
 
 
 def _one_of(name: str, allowed: tuple[int, ...]) -> int:
     text = request.form.get(name, str(allowed[0]))
     if text not in {str(number) for number in allowed}:
-        abort(400, f"{name}: must be one of {', '.join(map(str, allowed))}.")
+        refuse(name, _("must be one of %(expected)s", expected=", ".join(map(str, allowed))))
     return int(text)

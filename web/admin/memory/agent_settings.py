@@ -33,8 +33,8 @@ FIELDS: dict[str, tuple[tuple[str, ...], Any, Any]] = {
 }
 
 
-def fields(settings: Mapping[str, Any], typed: Mapping[str, str] | None = None) -> list[dict[str, object]]:
-    """One row a setting: the agent's own value or what was typed, and the deployment's, which holds without one."""
+def fields(settings: Mapping[str, Any]) -> list[dict[str, object]]:
+    """One row a setting: the agent's own value, and the deployment's, which holds without one."""
     deployment = AgentSettings().over(get_settings())
     return [
         {
@@ -42,7 +42,7 @@ def fields(settings: Mapping[str, Any], typed: Mapping[str, str] | None = None) 
             "choices": choices,
             "title": title,
             "help": help_text,
-            "value": (typed or {}).get(name, "") if typed is not None else settings.get(name, ""),
+            "value": settings.get(name, ""),
             "default": getattr(deployment, name),
         }
         for name, (choices, title, help_text) in FIELDS.items()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import lazy_gettext
-from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from jiyi.errors import problems_of
 from jiyi.protocol.events import NodeType
-from jiyi.protocol.memory import AgentState, ConfigureAgent
+from jiyi.protocol.memory import AgentState, KeywordStrength
 from models.memory import actions
 from models.memory.agents import reads as agent_reads
 from models.memory.search import FoundMemory, MemoryFilter, search
@@ -20,12 +19,12 @@ from models.reflection import actions as reflection
 from models.retrieval import records
 from web.accounts.identity import need
 from web.admin import inputs
-from web.admin.acting import perform
+from web.admin.acting import checked, door, perform
 from web.admin.frame import Page, asked, storable, wants_fragment
 from web.admin.memory import agent_settings
 from web.admin.memory.timeline import Timeline, unit_for
 from web.admin.operations.overview import with_reflection
-from web.admin.pages import page, reads_database, split_page
+from web.admin.pages import NO_AGENT, Context, listed, page, reads_database
 from web.sources import from_database
 
 blueprint = Blueprint("agents", __name__)
@@ -35,16 +34,13 @@ AGENTS_PER_PAGE, NODES_PER_PAGE, KEYWORDS_PER_PAGE, QUESTIONS_SHOWN, THOUGHTS_SH
 #: Keywords that can be paged to; the weakest were met once each.
 MAX_KEYWORDS = 1_000_000
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
-NO_AGENT = lazy_gettext("There is no agent “%(agent)s” in the group “%(group)s”.")
 
 
 @page(blueprint, "/agents", "agents.html", name="index")
-@reads_database
-def index(connection: Connection, group: str) -> dict[str, object]:
+def index(connection: Connection, group: str) -> Context:
     after = asked("after") or ""
-    found = agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
-    agents, following = split_page(found, AGENTS_PER_PAGE, lambda last: last.agent_id)
-    return {"after": after or None, "agents": [with_reflection(one) for one in agents], "next": following}
+    found = listed("agents", agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1), AGENTS_PER_PAGE, "agent_id")
+    return {"after": after or None, **found, "agents": [with_reflection(one) for one in found["agents"]]}
 
 
 @page(
@@ -56,41 +52,34 @@ def index(connection: Connection, group: str) -> dict[str, object]:
     types=NODE_TYPES,
     drawing=lambda data: Timeline(data["timeline"]["unit"], data["timeline"]["spans"]),
     form=lambda data: agent_settings.fields(data["agent"]["settings"]),
-    problems=[],
     saved=False,
 )
-@reads_database
-def one(connection: Connection, group: str, agent: str) -> dict[str, object] | None:
+def one(connection: Connection, group: str, agent: str) -> Context | None:
     memories = _nodes(connection, group, agent)  # first, so that wrong parameters are named whatever the agent
     found = agent_reads.agent(connection, group, agent)
     if found is None:
         return None
-    keywords, following = split_page(
-        agent_reads.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1), KEYWORDS_PER_PAGE, lambda _: KEYWORDS_PER_PAGE
-    )
+    keywords = agent_reads.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1)
+    questions = listed("questions", records.listed(connection, group, agent, None, QUESTIONS_SHOWN + 1), QUESTIONS_SHOWN, "retrieval_id")
     span = agent_reads.span(connection, group, agent)
-    questions, more_questions = split_page(
-        records.listed(connection, group, agent, None, QUESTIONS_SHOWN + 1), QUESTIONS_SHOWN, lambda last: last.retrieval_id
-    )
     unit = unit_for(span)
     return {
         **memories,
         "agent": with_reflection(found),
-        "keywords": keywords,
-        "keywords_next": following,
-        "questions": questions,
-        "questions_next": more_questions,
+        **_keywords(keywords, 0),
+        "questions": questions["questions"],
+        "questions_next": questions["next"],
         "thoughts": search(connection, FoundMemory, group, MemoryFilter(agent_id=agent, types=["thought"]), None, THOUGHTS_SHOWN),
         "has": agent_reads.belongings(connection, group, agent),
         "timeline": {"unit": unit, "spans": agent_reads.timeline(connection, group, agent, unit) if span else []},
     }
 
 
-@blueprint.get("/agents/<name:group>/<name:agent>/memories", endpoint="memories")
-def some_memories(group: str, agent: str) -> str:
+@blueprint.get("/agents/<name:group>/<name:agent>/memories")
+def memories(group: str, agent: str) -> str:
     """The list by itself: another type, another time, the next page."""
     storable(group, agent)
-    data = from_database(lambda connection: _nodes(connection, group, agent))
+    data = reads_database(_nodes)(group, agent)
     return render_template("_agent_memories.html", group=group, agent={"agent_id": agent}, **data)
 
 
@@ -98,40 +87,37 @@ def some_memories(group: str, agent: str) -> str:
 def keywords(group: str, agent: str) -> str:
     """The next keywords, weaker ones."""
     storable(group, agent)
-    offset = inputs.whole("offset", MAX_KEYWORDS) or 0
-    most = inputs.whole("most") or 1
+    offset, most = inputs.whole("offset", MAX_KEYWORDS) or 0, inputs.whole("most") or 1
     found = from_database(lambda c: agent_reads.keywords(c, group, agent, KEYWORDS_PER_PAGE + 1, offset=offset))
-    rows, following = split_page(found, KEYWORDS_PER_PAGE, lambda _: offset + KEYWORDS_PER_PAGE)
-    whose = {"agent_id": agent}
-    return render_template("_keywords.html", group=group, agent=whose, keywords=rows, strongest=most, keywords_next=following)
+    return render_template("_keywords.html", group=group, agent={"agent_id": agent}, strongest=most, **_keywords(found, offset))
 
 
 @blueprint.post("/agents/<name:group>/<name:agent>/settings")
 def configure(group: str, agent: str) -> ResponseReturnValue:
     """Set what the form changes. Safe to repeat because it sets, and adds nothing."""
     need("admin")
-    row, problems = _row(group, agent), []
-    try:
-        wanted = ConfigureAgent.model_validate({"agent_id": agent, **agent_settings.changes(row.settings, request.form)})
-    except ValidationError as error:
-        problems = problems_of(error)
-    else:
-        perform(actions.configure, wanted)
+    changes = agent_settings.changes(_row(group, agent).settings, request.form)
+    perform(actions.configure, checked(actions.configure.request, **{"agent_id": agent, **changes}))
     if not wants_fragment():
-        if problems:
-            abort(400, "; ".join(problems))
         return redirect(url_for("agents.agent", group=group, agent=agent), 303)
-    form = agent_settings.fields(_row(group, agent).settings, request.form if problems else None)
-    return render_template("_agent_settings.html", group=group, agent=row, form=form, problems=problems, saved=not problems)
+    row = _row(group, agent)
+    return render_template("_agent_settings.html", group=group, agent=row, form=agent_settings.fields(row.settings), saved=True)
 
 
-@blueprint.post("/agents/<name:group>/<name:agent>/reflect")
-def reflect(group: str, agent: str) -> ResponseReturnValue:
-    """Safe to repeat because an agent has one open reflection at most."""
-    need("admin")
-    storable(group, agent)
-    done = perform(reflection.request_reflection, agent_id=agent)
-    return redirect(url_for("reflections.reflection", group=group, reflection_id=done.reflection_id), 303)
+door(
+    blueprint,
+    "/agents/<name:group>/<name:agent>/reflect",
+    reflection.request_reflection,
+    "reflections.reflection",
+    name="reflect",
+    named={"agent_id": "agent"},
+    scope="admin",
+)
+
+
+def _keywords(found: Sequence[KeywordStrength], offset: int) -> Context:
+    following = offset + KEYWORDS_PER_PAGE if len(found) > KEYWORDS_PER_PAGE else None
+    return {"keywords": found[:KEYWORDS_PER_PAGE], "keywords_next": following}
 
 
 def _row(group: str, agent: str) -> AgentState:
@@ -142,11 +128,11 @@ def _row(group: str, agent: str) -> AgentState:
     return found
 
 
-def _nodes(connection: Connection, group: str, agent: str) -> dict[str, object]:
+def _nodes(connection: Connection, group: str, agent: str) -> Context:
     """The agent's memories as the address asks for them, and what it asks for, to be passed on to the next page."""
     type_, before = inputs.choice("type", NODE_TYPES), inputs.whole("before")
     begin, end = inputs.moment("from"), inputs.moment("to", end=True)
     wanted = MemoryFilter(agent_id=agent, types=[type_] if type_ else (), archived="with", created_from=begin, created_to=end)
     found = search(connection, FoundMemory, group, wanted, before, NODES_PER_PAGE + 1)
-    nodes, following = split_page(found, NODES_PER_PAGE, lambda last: last.node_count)
-    return {"type": type_, "before": before, "begin": asked("from"), "end": asked("to"), "nodes": nodes, "next": following}
+    nodes = listed("nodes", found, NODES_PER_PAGE, "node_count")
+    return {"type": type_, "before": before, "begin": asked("from"), "end": asked("to"), **nodes}

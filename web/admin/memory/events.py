@@ -12,7 +12,7 @@ from models.memory import events as stored
 from models.memory.agents import reads as agent_reads
 from web.admin import frame, inputs
 from web.admin.frame import Page, asked
-from web.admin.pages import page, reads_database, split_page
+from web.admin.pages import Context, listed, page, reads_database
 
 blueprint = Blueprint("events", __name__)
 PAGES = (Page("memory", lazy_gettext("Events"), "events.page"),)
@@ -20,11 +20,11 @@ PAGES = (Page("memory", lazy_gettext("Events"), "events.page"),)
 PER_PAGE = 50
 #: Rows that one look for news brings; when more have arrived, the page says so.
 MOST_NEWS = 100
-AGENTS_OFFERED = 500
+NONE = lazy_gettext("There is no event %(id)s in the group “%(group)s”.")
 
 
 @page(blueprint, "/events", "events.html", most_news=MOST_NEWS)
-def listed(group: str) -> dict[str, object]:
+def some(group: str) -> Context:
     return _data(group, inputs.whole("before", inputs.MAX_BIGINT), None, PER_PAGE)
 
 
@@ -39,23 +39,13 @@ def rows() -> str:
 
 
 @reads_database
-def _data(connection: Connection, group: str, before: int | None, after: int | None, limit: int) -> dict[str, object]:
+def _data(connection: Connection, group: str, before: int | None, after: int | None, limit: int) -> Context:
     agent = asked("agent")
     found = stored.events(connection, group, agent, before=before, after=after, limit=limit + 1)
-    events, following = split_page(found, limit, lambda last: last.position)
-    agents = agent_reads.names(connection, group, AGENTS_OFFERED)
-    return {"agent": agent, "before": before, "agents": agents, "events": events, "next": following}
+    return {"agent": agent, "agents": agent_reads.names(connection, group), **listed("events", found, limit, "position")}
 
 
-@page(
-    blueprint,
-    "/events/<name:group>/<uuid:event_id>",
-    "event.html",
-    name="event",
-    missing=lazy_gettext("There is no event %(id)s in the group “%(group)s”."),
-)
-@reads_database
-def event(connection: Connection, group: str, event_id: UUID) -> dict[str, object] | None:
-    found = stored.event(connection, stored.EventRecord, group, event_id)
-    owed, letters = stored.owed(connection, group, event_id), stored.letters(connection, group, event_id)
-    return {"event_id": event_id, "event": found, "owed": owed, "letters": letters} if found or letters else None
+@page(blueprint, "/events/<name:group>/<uuid:event_id>", "event.html", name="event", missing=NONE)
+def event(connection: Connection, group: str, event_id: UUID) -> Context | None:
+    became = stored.became(connection, group, event_id)
+    return {"event_id": event_id, **became._asdict()} if became.event or became.letters else None

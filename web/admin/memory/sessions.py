@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from models.memory.search import FoundMemory, MemoryFilter, search
 from web.admin import inputs
 from web.admin.memory.memories import blueprint
-from web.admin.pages import page, reads_database
+from web.admin.pages import Context, listed, page
 
 PER_PAGE = 200
 
@@ -23,22 +23,16 @@ NO_SESSION = lazy_gettext("The agent “%(agent)s” has no session “%(session
 
 
 @page(blueprint, "/sessions/<name:group>/<name:agent>/<name:session>", "session.html", name="session", missing=NO_SESSION)
-@reads_database
-def one(connection: Connection, group: str, agent: str, session: str) -> dict[str, object] | None:
+def one(connection: Connection, group: str, agent: str, session: str) -> Context | None:
     wanted = MemoryFilter(agent_id=agent, session_id=session, archived="with")
     before = inputs.whole("before")
     found = search(connection, Turn, group, wanted, before, PER_PAGE + 1)
     if not found and before is None:
         return None
-    shown = found[:PER_PAGE]
-    return {
-        "agent_id": agent,
-        "session_id": session,
-        "turns": [_turn(one) for one in reversed(shown)],
-        "older": shown[-1].node_count if len(found) > PER_PAGE else None,
-    }
+    turns = listed("turns", found, PER_PAGE, "node_count")
+    return {"agent_id": agent, "session_id": session, "turns": [_turn(one) for one in reversed(turns["turns"])], "older": turns["next"]}
 
 
-def _turn(memory: Turn) -> dict[str, object]:
+def _turn(memory: Turn) -> Context:
     """A memory, and who speaks if it is something that was said."""
     return {**memory.model_dump(), "speaker": memory.subject if memory.kind == "session" else None}

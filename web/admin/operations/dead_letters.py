@@ -13,11 +13,11 @@ from sqlalchemy import Connection
 from jiyi.protocol.operations import MAX_RESOLVED, LettersRequest, LetterState
 from models.operations import reads
 from models.queue import actions, dead_letters
-from web.accounts.identity import need, who
+from web.accounts.identity import need
 from web.admin import inputs
 from web.admin.acting import chosen_ids, perform
-from web.admin.frame import Page, across_groups, asked
-from web.admin.pages import page, reads_database, split_page
+from web.admin.frame import Page, asked
+from web.admin.pages import Context, listed, page
 from web.show import number
 
 blueprint = Blueprint("letters", __name__)
@@ -29,30 +29,25 @@ STATES: tuple[LetterState, ...] = get_args(LetterState)
 MAX_WORDS = 200
 
 
-@page(blueprint, "/dead", "letters.html", rows="_letters.html", states=STATES)
-@across_groups()
-@reads_database
-def listed(connection: Connection, group: str) -> dict[str, object]:
+@page(blueprint, "/dead", "letters.html", rows="_letters.html", states=STATES, across_groups=True)
+def some(connection: Connection, group: str) -> Context:
     """Whoever has just decided about some is shown the first page."""
     kind, words = asked("kind", 100), asked("words", MAX_WORDS)
     before = inputs.identifier("before") if request.method == "GET" else None
     wanted = LettersRequest(state=inputs.choice("state", STATES) or "open", kind=kind, words=words, before=before, limit=PER_PAGE)
-    letters, following = split_page(dead_letters.letters(connection, group, wanted, more=1), PER_PAGE, lambda last: last.letter_id)
     filters = {"group": group, "state": wanted.state, "kind": kind, "words": words}
     return {
         **filters,
         "filters": filters,
-        "before": before,
-        "may_decide": who().may("admin"),
         "open": reads.open_letters(connection, group),
         "kinds": dead_letters.kinds(connection, group),
-        "letters": letters,
-        "next": following,
+        **listed("letters", dead_letters.letters(connection, group, wanted, more=1), PER_PAGE, "letter_id"),
+        "before": before,
     }
 
 
 @page(blueprint, "/dead/<uuid:letter_id>", "letter.html", name="one")
-def one(group: str, letter_id: UUID) -> dict[str, object]:  # noqa: ARG001 – the action's group is the page's
+def one(letter_id: UUID) -> Context:
     return {"letter": perform(actions.get_letter, letter_id=letter_id)}
 
 
@@ -66,7 +61,7 @@ def resolve() -> str:
         abort(400, _("Choose letters first."))
     action = form.get("action", "")
     count = perform(actions.resolve_letters, action=action, letter_ids=ids, kind=kind).resolved
-    return render_template("_letters.html", said=_said(action, count, kind), **listed())
+    return render_template("_letters.html", said=_said(action, count, kind), **some())
 
 
 def _said(action: str, count: int, kind: str | None) -> str:

@@ -13,6 +13,7 @@ from models.operations.canaries import Canary
 from models.operations.heartbeats import Worker
 from models.queue import broker_queues
 from models.queue.broker_queues import Depths
+from web.admin.pages import Context
 from web.sources import Reading, Unanswered, attempt, source
 
 
@@ -63,13 +64,24 @@ def address_of(settings: Settings) -> str:
     return address
 
 
-def rows(settings: Settings, found: Liveness) -> list[dict[str, object]]:
+def shown(settings: Settings, found: Liveness) -> Context:
+    """What pages on queues have in common."""
+    depths, signs = found.depths.value, found.signs.value
+    return {
+        "queues": rows(settings, found),
+        "in_flight": depths and {"intake": depths.intake, "tasks": depths.tasks},
+        "workers": found.workers.value,
+        "beat_seconds": signs and signs.beat_age,
+    }
+
+
+def rows(settings: Settings, found: Liveness) -> list[Context]:
     """By queue; None is what is not known. ``alive_seconds``: since the last sign of life of who reads it."""
     broker, workers = found.broker.value, found.workers.value
     return [_row(queue, broker, found, workers) for queue in [settings.intake_queue, *broker_queues.task_queues()]]
 
 
-def _row(queue: str, broker: Broker | None, found: Liveness, workers: list[Worker] | None) -> dict[str, object]:
+def _row(queue: str, broker: Broker | None, found: Liveness, workers: list[Worker] | None) -> Context:
     of_intake = queue not in broker_queues.task_queues()
     canary = found.signs.value.canaries.get(queue) if found.signs.value else None
     intakes = broker.intakes if broker else []

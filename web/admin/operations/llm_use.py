@@ -12,7 +12,7 @@ from jiyi.settings import get_settings
 from models.operations import llm_usage
 from web.admin import inputs
 from web.admin.frame import Page
-from web.admin.pages import page, reads_database
+from web.admin.pages import Context, page
 
 blueprint = Blueprint("llm_use", __name__)
 PAGES = (Page("running", lazy_gettext("LLM use"), "llm_use.page"),)
@@ -22,8 +22,7 @@ SUMMED = ("calls", "failures", "prompt_tokens", "completion_tokens", "cost")
 
 
 @page(blueprint, "/llm-use", "llm_use.html", choices=DAYS)
-@reads_database
-def used(connection: Connection, group: str) -> dict[str, object]:
+def used(connection: Connection, group: str) -> Context:
     days = int(inputs.choice("days", DAYS) or DEFAULT_DAYS)
     rows = llm_usage.since(connection, group, datetime.now(UTC).date() - timedelta(days=days - 1))
     total = {name: sum(getattr(row, name) for row in rows) for name in SUMMED}

@@ -18,7 +18,7 @@ from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.memory.agents import reads as agent_reads
-from models.operations import reads
+from models.operations import rates, reads
 from models.operations.embedding_models import ActiveModel, active_model
 from models.operations.reads import Totals
 from models.queue import reads as pending
@@ -27,7 +27,7 @@ from web.admin import frame, inputs
 from web.admin.frame import Page, across_groups, asked
 from web.admin.operations import liveness, plots
 from web.admin.operations.liveness import Liveness
-from web.admin.pages import split_page
+from web.admin.pages import Context, listed
 from web.answers import answer, json_answer
 from web.operations import health, servers
 from web.operations.servers import ServerState
@@ -60,10 +60,10 @@ def series() -> Response:
     """Figures of the whole service over time."""
     need("operator")
     minutes = min(inputs.whole("minutes", MAX_MINUTES) or 60, MAX_MINUTES)
-    return json_answer(source("Valkey").ask(lambda: plots.series(minutes)))
+    return json_answer(source("Valkey").ask(lambda: rates.series(minutes)))
 
 
-def gather(group: str, after: str) -> dict[str, object]:
+def gather(group: str, after: str) -> Context:
     settings = get_settings()
     cache = source("Valkey").begin(lambda: {"access_buffered": valkey().zcard(valkey_keys.ACCESS)})
     alive, states = liveness.begin(settings), servers.begin()
@@ -77,7 +77,7 @@ class _Stored:
     """What the database knows; all unknown if it does not answer."""
 
     totals: Totals | None = None
-    agents: list[dict[str, object]] | None = None
+    agents: list[Context] | None = None
     agents_next: str | None = None
     work_owed: list[WorkOwed] | None = None
     open_dead_letters: int | None = None
@@ -85,12 +85,11 @@ class _Stored:
 
 
 def _stored(connection: Connection, group: str, after: str) -> tuple[_Stored, ActiveModel | None]:
-    found = agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1)
-    agents, following = split_page(found, AGENTS_PER_PAGE, lambda last: last.agent_id)
+    agents = listed("agents", agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1), AGENTS_PER_PAGE, "agent_id")
     known = _Stored(
         totals=reads.totals(connection, group),
-        agents=[with_reflection(one) for one in agents],
-        agents_next=following,
+        agents=[with_reflection(one) for one in agents["agents"]],
+        agents_next=agents["next"],
         work_owed=pending.by_kind(connection),
         open_dead_letters=reads.open_letters(connection, group),
         jobs=reads.last_runs(connection),
@@ -98,7 +97,7 @@ def _stored(connection: Connection, group: str, after: str) -> tuple[_Stored, Ac
     return known, active_model(connection)
 
 
-def with_reflection(agent: AgentState) -> dict[str, object]:
+def with_reflection(agent: AgentState) -> Context:
     """The agent's row with how far it is on the way to its next reflection (GA-48)."""
     most = AgentSettings(**agent.settings).over(get_settings()).importance_trigger_max
     gathered = most - agent.importance_trigger_curr
@@ -112,7 +111,7 @@ def _put_together(
     alive: Liveness,
     states: dict[str, ServerState],
     group: str,
-) -> dict[str, object]:
+) -> Context:
     found, embedder = stored.value or (_Stored(), None)
     outside = attempt(source("providers").begin(lambda: providers(settings, None if embedder is None else embedder.spec)))
     not_read = _("the database did not answer")
@@ -129,15 +128,11 @@ def _put_together(
         health.dead_letters(found.open_dead_letters, not_read),
         *map(health.provider, outside.value or []),
     ]
-    depths, signs = alive.depths.value, alive.signs.value
     return {
         "as_of": datetime.now(UTC),
         "state": health.worst(checks),
         "checks": checks,
-        "queues": liveness.rows(settings, alive),
-        "in_flight": depths and {"intake": depths.intake, "tasks": depths.tasks},
-        "workers": alive.workers.value,
-        "beat_seconds": signs and signs.beat_age,
+        **liveness.shown(settings, alive),
         "access_buffered": cached.value and cached.value["access_buffered"],
         "group": group,
         **vars(found),

@@ -7,11 +7,11 @@ from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
 
 from models.queue import actions, reads
-from web.accounts.identity import need, who
+from web.accounts.identity import who
 from web.admin.acting import chosen_ids, perform
-from web.admin.frame import Page, across_groups
-from web.admin.inputs import packed, unpacked
-from web.admin.pages import page, reads_database, split_page
+from web.admin.frame import Page
+from web.admin.inputs import unpacked
+from web.admin.pages import Context, listed, page
 from web.show import number
 
 blueprint = Blueprint("work", __name__)
@@ -20,28 +20,22 @@ PAGES = (Page("running", lazy_gettext("Pending work"), "work.page"),)
 PER_PAGE = 50
 
 
-@page(blueprint, "/work", "work.html", live="_work.html")
-@across_groups()
-@reads_database
-def kinds(connection: Connection, group: str) -> dict[str, object]:
+@page(blueprint, "/work", "work.html", live="_work.html", across_groups=True)
+def kinds(connection: Connection, group: str) -> Context:
     return {"all_groups": _only(group) is None, "kinds": reads.by_kind(connection)}
 
 
-@page(blueprint, "/work/<name:kind>", "work_kind.html", name="kind", rows="_work_rows.html")
-@across_groups()
-@reads_database
-def of_kind(connection: Connection, group: str, kind: str) -> dict[str, object]:
+@page(blueprint, "/work/<name:kind>", "work_kind.html", name="kind", rows="_work_rows.html", across_groups=True)
+def of_kind(connection: Connection, group: str, kind: str) -> Context:
     """One kind, row by row, the longest pending first."""
     only = _only(group)
     found = reads.rows(connection, kind, only, unpacked("after"), PER_PAGE + 1)
-    rows, following = split_page(found, PER_PAGE, lambda last: packed(last.created_at, last.subject_id))
-    return {"all_groups": only is None, "kind": kind, "rows": rows, "next": following}
+    return {"all_groups": only is None, "kind": kind, **listed("rows", found, PER_PAGE, "created_at", "subject_id")}
 
 
 @blueprint.post("/work/<name:kind>/retry")
 def retry(kind: str) -> str:
     """Due now: those chosen, or all of the kind. Safe to repeat because work is done once, however often it is due."""
-    need(actions.retry_work.scope)
     ids, everywhere = chosen_ids("subject"), who().may("operator")
     count = perform(actions.retry_work, kind=kind, subject_ids=ids, all_groups=everywhere).retried
     said = ngettext("%(count)s is due now.", "%(count)s are due now.", count, count=number(count))

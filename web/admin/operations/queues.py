@@ -9,7 +9,7 @@ from jiyi.settings import get_settings
 from models.queue import broker_queues
 from web.admin.frame import Page
 from web.admin.operations import liveness
-from web.admin.pages import page
+from web.admin.pages import Context, page
 from web.sources import source
 
 blueprint = Blueprint("queues", __name__)
@@ -17,23 +17,16 @@ PAGES = (Page("running", lazy_gettext("Queues"), "queues.page", "operator", of_s
 
 
 @page(blueprint, "/queues", "queues.html", live="_queues.html")
-def listed(**_group: str) -> dict[str, object]:
+def listed() -> Context:
     settings = get_settings()
     found = liveness.begin(settings)()
-    depths, signs = found.depths.value, found.signs.value
-    return {
-        "queues": liveness.rows(settings, found),
-        "unknown_reason": found.broker.reason or None,
-        "in_flight": depths and {"intake": depths.intake, "tasks": depths.tasks},
-        "beat_seconds": signs and signs.beat_age,
-        "workers": found.workers.value,
-    }
+    return {**liveness.shown(settings, found), "unknown_reason": found.broker.reason or None}
 
 
 @page(
     blueprint, "/queues/<name:queue>", "queue.html", name="one", live="_queue.html", missing=lazy_gettext("There is no queue “%(queue)s”.")
 )
-def inside(queue: str, **_group: str) -> dict[str, object] | None:
+def inside(queue: str) -> Context | None:
     """What waits in it. Of a message only its name, id, age and size are read, never what it says."""
     settings = get_settings()
     if queue not in (settings.intake_queue, *broker_queues.task_queues()):

@@ -15,7 +15,7 @@ from jiyi.settings import get_settings
 from models.operations import actions, reads
 from web.admin.acting import checked, perform
 from web.admin.frame import Page
-from web.admin.pages import page, reads_database
+from web.admin.pages import Context, page
 from web.show import age
 
 blueprint = Blueprint("schedules", __name__)
@@ -44,8 +44,7 @@ DRY_RUN_TIMEOUT = 25.0
 
 
 @page(blueprint, "/schedules", "schedules.html", live="_schedules.html")
-@reads_database
-def listed(connection: Connection, **_group: str) -> dict[str, object]:
+def listed(connection: Connection) -> Context:
     now = datetime.now(UTC)
     return {"jobs": [_shown(row, now) for row in reads.job_states(connection, get_settings(), now)]}
 
@@ -69,7 +68,7 @@ def progress(job: str) -> str:
     return render_template("_run.html", tick=perform(actions.get_tick, wanted) or Tick(job=job, slot=wanted.slot))
 
 
-def _shown(row: JobState, now: datetime) -> dict[str, object]:
+def _shown(row: JobState, now: datetime) -> Context:
     """In words for people, and how long it is until the next run."""
     return {
         **dict(row),

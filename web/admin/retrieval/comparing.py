@@ -5,20 +5,21 @@ Each list has a scale of its own: scores of different settings cannot be compare
 
 from __future__ import annotations
 
-from typing import Any
-
 from jiyi.protocol.retrieval import Answer, RetrievedNode
+from web.admin.pages import Context
 from web.sources import Reading
 
 #: The parts of a score, in the order of the bar.
 PARTS = ("recency", "relevance", "importance")
 #: Of relevance, where they played a part (``jiyi.protocol.retrieval.RelevanceParts``).
 RELEVANCE_PARTS = ("dense", "lexical", "second_hop", "neighbours", "named")
+#: What a row shows of a memory besides.
+SHOWN = {"node_id", "agent_id", "type", "node_count", "created_at", "last_accessed", "poignancy", "description", "score", *PARTS}
 #: A bar never fills its line quite, so that its end is seen.
 FULL = 98.0
 
 
-def ranking(found: Reading[Answer], side: str, settings: dict[str, Any]) -> dict[str, Any]:
+def ranking(found: Reading[Answer], side: str, settings: Context) -> Context:
     """One side: its rows, or in one sentence why there are none."""
     if found.value is None:
         return {"side": side, "settings": settings, "unknown": found.reason, "rows": [], "debug": None, "message": ""}
@@ -34,7 +35,7 @@ def ranking(found: Reading[Answer], side: str, settings: dict[str, Any]) -> dict
     }
 
 
-def compared(lists: dict[str, dict[str, Any]]) -> None:
+def compared(lists: dict[str, Context]) -> None:
     """Give each row its bar, and its rank on the other side."""
     for found in lists.values():
         highest = max((row["score"] for row in found["rows"]), default=0.0)
@@ -50,25 +51,12 @@ def compared(lists: dict[str, dict[str, Any]]) -> None:
             row["moved"] = None if row["elsewhere"] is None else row["elsewhere"] - row["rank"]
 
 
-def _row(rank: int, node: RetrievedNode) -> dict[str, Any]:
-    relevance_parts = node.relevance_parts.model_dump()
-    return {
-        "rank": rank,
-        "node_id": node.node_id,
-        "agent_id": node.agent_id,
-        "type": node.type,
-        "node_count": node.node_count,
-        "created_at": node.created_at,
-        "last_accessed": node.last_accessed,
-        "poignancy": node.poignancy,
-        "description": node.description,
-        "score": node.score,
-        **{part: getattr(node, part).model_dump() for part in PARTS},
-        "relevance_parts": {name: relevance_parts[name] for name in RELEVANCE_PARTS},
-    }
+def _row(rank: int, node: RetrievedNode) -> Context:
+    parts = node.relevance_parts.model_dump()
+    return {**node.model_dump(include=SHOWN), "rank": rank, "relevance_parts": {name: parts[name] for name in RELEVANCE_PARTS}}
 
 
-def _bar(row: dict[str, Any], highest: float) -> list[dict[str, Any]]:
+def _bar(row: Context, highest: float) -> list[Context]:
     """The three parts from left to right, in hundredths of the line."""
     segments, x = [], 0.0
     for part in PARTS:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, get_args
-from urllib.parse import urlencode
 
 from flask import Blueprint, Response, render_template, request, url_for
 from flask_babel import gettext, lazy_gettext
@@ -24,7 +23,7 @@ from models.memory.agents import reads as agent_reads
 from web.admin import frame, inputs
 from web.admin.asking import retrieving
 from web.admin.frame import Page, asked
-from web.admin.pages import page
+from web.admin.pages import Context, page
 from web.admin.retrieval.comparing import compared, ranking
 from web.sources import Reading, attempt, from_database
 
@@ -46,7 +45,6 @@ SLIDER_DECAY = 0.8
 #: What the other side begins with: two settings that are the same show nothing.
 OTHER_RELEVANCE = {"hybrid": "dense", "dense": "hybrid", "lexical": "hybrid"}
 FILTERS = ("type", "from", "to", "session", "keyword", "min_similarity", "archived", "expired", "now")
-AGENTS_OFFERED = 500
 
 
 @page(
@@ -60,13 +58,10 @@ AGENTS_OFFERED = 500
     slider_decay=SLIDER_DECAY,
     most_shown=MOST_SHOWN,
 )
-def answered(group: str) -> dict[str, Any]:
+def answered(group: str) -> Context:
     agent, focal = asked("agent"), asked("focal", 100_000) or ""
     known = attempt(lambda: from_database(lambda connection: _known(connection, group, agent)))
-    agents, settings = known.value or ([], None)
-    if agent is None and agents:
-        agent = agents[0]
-        settings = (attempt(lambda: from_database(lambda c: _known(c, group, agent))).value or ([], None))[1]
+    agents, agent, settings = known.value or ([], agent, None)
     defaults = _defaults(settings)
     sides = {side: {**defaults, **_given(side, defaults)} for side in SIDES}
     compare = asked("compare") is not None
@@ -101,20 +96,22 @@ def found() -> Response:
     return Response(render_template("_playground.html", **data), headers={"HX-Replace-Url": str(data["address"])}, mimetype="text/html")
 
 
-def _known(connection: Connection, group: str, agent: str | None) -> tuple[list[str], dict[str, Any] | None]:
-    """The agents to choose from, and the settings of the one chosen."""
-    row = None if agent is None else agent_reads.agent(connection, group, agent)
-    return agent_reads.names(connection, group, AGENTS_OFFERED), None if row is None else row.settings
+def _known(connection: Connection, group: str, agent: str | None) -> tuple[list[str], str | None, Context | None]:
+    """The agents to choose from, the one chosen or the first, and its settings."""
+    names = agent_reads.names(connection, group)
+    chosen = agent or next(iter(names), None)
+    row = None if chosen is None else agent_reads.agent(connection, group, chosen)
+    return names, chosen, None if row is None else row.settings
 
 
-def _defaults(settings: dict[str, Any] | None) -> dict[str, Any]:
+def _defaults(settings: Context | None) -> Context:
     """What the agent's retrievals go by when a question says nothing."""
     own = AgentSettings(**settings or {}).over(get_settings()).model_dump()
     usual = own | {"relevance": get_settings().relevance, "top_k": DEFAULT_TOP_K, "diversity": 0.0}
     return {name: usual[name] for name in OF_A_SIDE}
 
 
-def _given(side: str, defaults: dict[str, Any]) -> dict[str, Any]:
+def _given(side: str, defaults: Context) -> Context:
     """What the address says of one side. An agent may have negative weights, a question has them from it only."""
     given = {
         "mode": inputs.choice(f"{side}.mode", MODES),
@@ -127,19 +124,19 @@ def _given(side: str, defaults: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _asked_for(settings: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+def _asked_for(settings: Context, defaults: Context) -> Context:
     """What a question says of its own: a weight that is as the agent has it may be one that no question can have."""
     return {name: value for name, value in settings.items() if name not in WEIGHTS or value != defaults[name]}
 
 
-def _filters() -> dict[str, Any]:
-    given: dict[str, Any] = {name: request.args[name] for name in FILTERS if request.args.get(name)}
+def _filters() -> Context:
+    given: Context = {name: request.args[name] for name in FILTERS if request.args.get(name)}
     if "type" in given:
         given["type"] = inputs.choices("type", NODE_TYPES)
     return given
 
 
-def _ask(group: str, agent: str, focal: str, sides: dict[str, dict[str, Any]]) -> dict[str, Reading[Answer]]:
+def _ask(group: str, agent: str, focal: str, sides: dict[str, Context]) -> dict[str, Reading[Answer]]:
     """Both sides at once."""
     begun: dict[str, Callable[[], Answer] | str] = {}
     for side, settings in sides.items():
@@ -150,7 +147,7 @@ def _ask(group: str, agent: str, focal: str, sides: dict[str, dict[str, Any]]) -
     return {side: Reading(None, one) if isinstance(one, str) else attempt(one) for side, one in begun.items()}
 
 
-def _request(group: str, agent: str, focal: str, settings: dict[str, Any]) -> RetrievalRequest:
+def _request(group: str, agent: str, focal: str, settings: Context) -> RetrievalRequest:
     filters = {
         "types": inputs.choices("type", NODE_TYPES) or ["event", "thought"],
         "created_after": inputs.moment("from"),
@@ -166,15 +163,12 @@ def _request(group: str, agent: str, focal: str, settings: dict[str, Any]) -> Re
     )
 
 
-def _address(agent: str | None, focal: str, compare: bool, sides: dict[str, dict[str, Any]], defaults: dict[str, Any]) -> str:
+def _address(agent: str | None, focal: str, compare: bool, sides: dict[str, Context], defaults: Context) -> str:
     """This question's address: short, because what is as the agent has it is left out."""
-    given: list[tuple[str, str]] = [("group", frame.group())]
-    given += [(name, value) for name, value in (("agent", agent), ("focal", focal)) if value]
-    given += [(name, value) for name in FILTERS for value in request.args.getlist(name) if value]
-    given += [("compare", "1")] if compare else []
+    given = {"group": frame.group(), "agent": agent or None, "focal": focal or None, **_filters(), "compare": "1" if compare else None}
     for side in SIDES if compare else SIDES[:1]:
-        given += [(f"{side}.{name}", f"{sides[side][name]}") for name in OF_A_SIDE if sides[side][name] != defaults[name]]
-    return url_for("playground.page") + "?" + urlencode(given)
+        given |= {f"{side}.{name}": sides[side][name] for name in OF_A_SIDE if sides[side][name] != defaults[name]}
+    return url_for("playground.page", **given)
 
 
 @blueprint.get("/playground/one/<name:group>/<uuid:node_id>")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from flask import Blueprint
 from flask_babel import gettext as _
@@ -17,10 +16,10 @@ from models.tiers.guards import RunningAway
 from models.tiers.quarantine_reads import Counts, Entry
 from web.admin import inputs
 from web.admin.frame import Page
-from web.admin.pages import page
+from web.admin.pages import Context, page
 from web.admin.tiers import working
 from web.admin.tiers.words import REASONS
-from web.sources import Reading, Unanswered, attempt, from_database
+from web.sources import Reading, attempt, from_database
 
 blueprint = Blueprint("tiers", __name__)
 PAGES = (Page("tiers", lazy_gettext("Three tiers"), "tiers.page"),)
@@ -44,7 +43,7 @@ class _Stored:
 
 
 @page(blueprint, "/tiers", "tiers.html", live="_tiers.html", spans=CHOICES)
-def gather(group: str) -> dict[str, object]:
+def gather(group: str) -> Context:
     """All at once, each allowed to be silent."""
     days = inputs.choice("days", CHOICES) or DEFAULT_SPAN
     since = None if days == "all" else datetime.now(UTC) - timedelta(days=int(days))
@@ -58,29 +57,25 @@ def gather(group: str) -> dict[str, object]:
             running_away=guards.running_away(connection, group, datetime.now(UTC)),
         )
 
-    stored = attempt(lambda: from_database(question))
-    try:
-        hot: Reading[dict[str, Any]] = Reading(working.gather())
-    except Unanswered as error:
-        hot = Reading(None, error.reason)
+    stored, hot = attempt(lambda: from_database(question)), attempt(working.gather)
     found = stored.value or _Stored()
-    entries = hot.value["entries"] if hot.value else None
+    entries, notes = (hot.value["entries"], hot.value["notes"]) if hot.value else (None, None)
     return {
         "days": days,
         "as_of": datetime.now(UTC),
         "unknown": stored.reason or None,
         "working_unknown": hot.reason or None,
-        "notes": hot.value["notes"] if hot.value else [],
+        "notes": notes or [],
         "entries": None if entries is None else entries[:WORKING_SHOWN],
         "in_working": None if entries is None else len(entries),
-        "tiers": _states(stored, hot.value["notes"] if hot.value else None),
+        "tiers": _states(stored, notes),
         "outcomes": _outcomes(found.screened),
         **vars(found),
         "limits": {"entries": get_settings().wm_entries, "hours": get_settings().wm_hours},
     }
 
 
-def _states(stored: Reading[_Stored], told: list[str] | None) -> list[dict[str, str]]:
+def _states(stored: Reading[_Stored], told: list[str] | None) -> list[Context]:
     """How each tier fares, by what it lives on; ``told``: the notes on working memory, None if nothing tells of it."""
     down = None if stored.value else _("The database does not answer: %(why)s", why=stored.reason)
     counts = stored.value.counts if stored.value else None
@@ -98,11 +93,11 @@ def _states(stored: Reading[_Stored], told: list[str] | None) -> list[dict[str, 
     ]
 
 
-def _state(tier: str, down: str | None, note: str) -> dict[str, str]:
+def _state(tier: str, down: str | None, note: str) -> Context:
     return {"tier": tier, "state": "unreachable" if down else "attention" if note else "ok", "note": down or note}
 
 
-def _outcomes(screened: dict[str, int] | None) -> list[dict[str, object]]:
+def _outcomes(screened: dict[str, int] | None) -> list[Context]:
     """Accepted first, then the filters in their order, each with its share of all; unknown reasons last."""
     if not screened:
         return []

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import get_args
 from uuid import UUID
 
-from flask import Blueprint, abort, redirect, render_template, request, url_for
-from flask.typing import ResponseReturnValue
+from flask import Blueprint, abort, render_template, request
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext, ngettext
 from sqlalchemy import Connection
@@ -17,13 +16,12 @@ from sqlalchemy import Connection
 from jiyi.protocol.tiers.quarantine import MAX_IDS
 from models.db.conditions import MAX_WORDS_CHARS
 from models.tiers import actions, knowledge_reads, quarantine_reads
-from models.tiers.quarantine_reads import Entry, State, WantedEntries
-from web.accounts.identity import need, who
+from models.tiers.quarantine_reads import State, WantedEntries
+from web.accounts.identity import need
 from web.admin import frame, inputs
-from web.admin.acting import chosen_ids, perform
+from web.admin.acting import chosen_ids, door, perform
 from web.admin.frame import Page, asked
-from web.admin.memory import marking
-from web.admin.pages import page, reads_database, split_page
+from web.admin.pages import Context, listed, page
 from web.admin.tiers import words
 from web.show import number
 
@@ -35,41 +33,18 @@ PER_PAGE = 30
 STATES: tuple[State, ...] = get_args(State)
 #: Sessions and nodes that the form offers: those that spoke last; others can be typed.
 OFFERED = 100
+NONE = lazy_gettext("There is no entry %(id)s in the quarantine of the group “%(group)s”.")
 FILTERS = ("q", "session", "node", "agent", "state", "reason", "at_least", "below", "unscored")
 
 
-class MarkedEntry(Entry):
-    """An entry, and its text with what was searched for marked."""
-
-    pieces: list[marking.Piece]
-
-
 @page(blueprint, "/quarantine", "quarantine.html", rows="_quarantine.html", states=STATES, reasons=words.REASONS)
-@reads_database
-def listed(connection: Connection, group: str) -> dict[str, object]:
-    wanted = _wanted()
-    found = quarantine_reads.entries(connection, group, wanted, inputs.unpacked(), PER_PAGE + 1)
-    entries, following = split_page(found, PER_PAGE, lambda last: inputs.packed(last.created_at, last.entry_id))
-    return {
-        "filters": inputs.given(FILTERS),
-        "before": asked("before"),
-        "may_change": who().may("admin"),
-        "entries": [MarkedEntry(**dict(entry), pieces=marking.pieces(entry.content, wanted.words)) for entry in entries],
-        "next": following,
-        **_offered(connection, group),
-    }
+def some(connection: Connection, group: str) -> Context:
+    found = quarantine_reads.entries(connection, group, _wanted(), inputs.unpacked(), PER_PAGE + 1)
+    return {"filters": inputs.given(FILTERS), **listed("entries", found, PER_PAGE, "created_at", "entry_id"), **_offered(connection, group)}
 
 
-@page(
-    blueprint,
-    "/quarantine/<uuid:entry_id>",
-    "quarantined.html",
-    name="one",
-    missing=lazy_gettext("There is no entry %(id)s in the quarantine of the group “%(group)s”."),
-    like=lambda data: _like(data["entry"]),
-)
-@reads_database
-def one(connection: Connection, group: str, entry_id: UUID) -> dict[str, object] | None:
+@page(blueprint, "/quarantine/<uuid:entry_id>", "quarantined.html", name="one", missing=NONE, like=lambda data: data["entry"].like)
+def one(connection: Connection, group: str, entry_id: UUID) -> Context | None:
     found = quarantine_reads.some_entries(connection, group, [entry_id])
     return {"entry": found[0], "knowledge": knowledge_reads.pieces_of(connection, group, entry_id)} if found else None
 
@@ -88,24 +63,10 @@ def delete() -> str:
         len(gone),
         count=number(len(gone)),
     )
-    return render_template("_quarantine.html", said=said, **listed())
+    return render_template("_quarantine.html", said=said, **some())
 
 
-@blueprint.post("/quarantine/<uuid:entry_id>/check")
-def check(entry_id: UUID) -> ResponseReturnValue:
-    """Put down what a check came to. Safe to repeat because said again it changes nothing."""
-    need(actions.check.scope)
-    form = request.form
-    perform(actions.check, entry_ids=[entry_id], verdict=form.get("verdict"), reason=form.get("reason", ""))
-    return redirect(url_for("quarantine.one", entry_id=entry_id, group=frame.group()), 303)
-
-
-def _like(entry: Entry) -> str | None:
-    """The id of the entry that this one repeats, if that is why it was kept out."""
-    try:
-        return str(UUID(str(entry.rejected_details.get("entry"))))
-    except ValueError:
-        return None
+door(blueprint, "/quarantine/<uuid:entry_id>/check", actions.check, "quarantine.one", name="check", named={"entry_ids": "entry_id"})
 
 
 def _offered(connection: Connection, group: str) -> dict[str, list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict, cast, get_args
+from typing import get_args
 
 from flask import Blueprint, Response, render_template, request
 from flask_babel import lazy_gettext
@@ -18,7 +18,7 @@ from models.tiers import query as memory
 from web.accounts.identity import who
 from web.admin import inputs
 from web.admin.frame import Page, asked
-from web.admin.pages import page
+from web.admin.pages import Context, page
 from web.calls import caller
 from web.sources import Reading, attempt, source
 
@@ -44,7 +44,7 @@ MAX_DAYS = 36_500
     most_web=MAX_WEB_RESULTS,
     longest=lambda _data: get_settings().max_focal_chars,
 )
-def answered(group: str) -> dict[str, object]:
+def answered(group: str) -> Context:
     query, wanted = (asked("query", get_settings().max_focal_chars) or "").strip(), _wanted()
     got = _ask(group, query, wanted) if query else None
     text = format_history(got.value.results, wanted["language"]) if got and got.value else None
@@ -59,19 +59,7 @@ def found() -> Response:
     return Response(render_template("_recall.html", **answered()), headers={"HX-Replace-Url": address}, mimetype="text/html")
 
 
-class _Wanted(TypedDict):
-    max_results: int
-    time_range_days: float | None
-    relevance_threshold: float | None
-    include_verdicts: bool
-    order: str
-    session_id: str | None
-    agent_id: str | None
-    web_results: int
-    language: Language
-
-
-def _wanted() -> _Wanted:
+def _wanted() -> Context:
     """The node's properties, with its defaults; what is left empty in the form is not asked for."""
     defaults = NodeProperties()
     sent = asked("sent") is not None
@@ -85,11 +73,11 @@ def _wanted() -> _Wanted:
         "session_id": asked("session"),
         "agent_id": asked("agent"),
         "web_results": int(inputs.decimal("web_results", 0, MAX_WEB_RESULTS) or 0),
-        "language": cast("Language", inputs.choice("headings", LANGUAGES) or defaults.language),  # `language` is the page's own
+        "language": inputs.choice("headings", LANGUAGES) or defaults.language,  # `language` is the page's own
     }
 
 
-def _ask(group: str, query: str, wanted: _Wanted) -> Reading[MemoryAnswer]:
+def _ask(group: str, query: str, wanted: Context) -> Reading[MemoryAnswer]:
     given = {name: value for name, value in wanted.items() if name != "language" and value is not None}
     if wanted["web_results"]:
         given["asking_session"] = wanted["session_id"] or who().actor

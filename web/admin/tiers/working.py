@@ -15,7 +15,7 @@ from models.tiers import working as kept
 from models.tiers.quarantine_reads import EntryWithOrigin
 from models.tiers.working import Entry
 from web.admin.frame import Page
-from web.admin.pages import page
+from web.admin.pages import Context, page
 from web.sources import Reading, Unanswered, attempt, from_database, source
 
 blueprint = Blueprint("working", __name__)
@@ -23,7 +23,7 @@ PAGES = (Page("tiers", lazy_gettext("Working memory"), "working.page"),)
 
 
 @page(blueprint, "/working", "working.html", live="_working.html")
-def gather(group: str) -> dict[str, object]:
+def gather(group: str) -> Context:
     """The list as agents get it, from Valkey, with what the database knows besides; each may be away."""
     settings = get_settings()
     cached = source("Valkey").begin(lambda: kept.read(group))
