@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Select, select, text
+from sqlalchemy import Connection, Executable, select, text
 from sqlalchemy.dialects import postgresql
 from uuid6 import uuid7
 
@@ -120,7 +120,7 @@ def record(connection: Connection, name: str | None, action: str, **details: Any
     audit.record(connection, group_id=None, actor=who, action=action, target=who, **details)
 
 
-def _user(connection: Connection, statement: Select[Any]) -> User | None:
+def _user(connection: Connection, statement: Executable) -> User | None:
     row = connection.execute(statement).one_or_none()
     if row is None:
         return None
