@@ -26,7 +26,8 @@ from models.db.connection import driver, is_pooled
 TYPES = ("event", "thought", "chat")
 #: A memory that was not taken from a conversation has no kind.
 KINDS = ("memory", *get_args(Kind))
-#: Rows that are read at once: more take longer, because memory for so many vectors is got anew each time.
+#: Rows that are read at once. More take longer, because memory for so many vectors is got anew each time: those of 1,024 rows of 384
+#: values are 1.5 MiB. Fewer ask the database more often: 98 times for the 100,000 rows of a large agent.
 AT_ONCE = 1_024
 
 #: Column → what is read of a memory, PostgreSQL's function that packs it, and the packed values' type.

@@ -38,7 +38,8 @@ def nearest(connection: Connection, group_id: str, question: MemoryQuestion, que
     vectors = vectors.where(*_in_force(group_id, question), _K.embedding_model == model)
     comparable = vectors.cte("comparable").prefix_with("MATERIALIZED")
     distance = comparable.c.embedding.op("<=>", return_type=Double)(bindparam("query", type_=NullType()))
-    wanted = select(comparable, (1 - distance).label("score")).order_by(distance, comparable.c.knowledge_id).limit(limit)
+    shown = [column for column in comparable.c if column is not comparable.c.embedding]
+    wanted = select(*shown, (1 - distance).label("score")).order_by(distance, comparable.c.knowledge_id).limit(limit)
     return [_item(row, row.score, row.score) for row in connection.execute(wanted, {"query": query})]
 
 
