@@ -202,14 +202,24 @@ class AgentIndex:
 
     def _read_accesses(self, connection: Connection) -> None:
         accesses, early = self._touched.read(), self._early
-        if self._touched.missed:
-            node_ids, times = index_rows.access_times(connection, self.key.group_id, self.key.agent_id, archived=self.key.archived)
-            for node_id, at in zip(node_ids, times.tolist(), strict=True):
-                self.touch([node_id], at)
         # One may be of a memory that was stored after the look at the rows: the next look finds it.
         self._early = [one for one in accesses if not all(node_id in self._row_of for node_id in one.node_ids)]
         for one in (*early, *accesses):
             self.touch(one.node_ids, one.at)
+        if self._touched.missed:
+            self._catch_up(connection)
+            self._touched.missed = False
+
+    def _catch_up(self, connection: Connection) -> None:
+        """Take over the access times that the database knows; none moves back."""
+        key = self.key
+        node_ids, times = index_rows.access_times(connection, key.group_id, key.agent_id, archived=key.archived)
+        rows = np.fromiter((self._row_of.get(node_id, -1) for node_id in node_ids), np.intp, len(node_ids))
+        rows, times = rows[rows >= 0], times[rows >= 0]
+        last = self.columns["last_accessed"]
+        later = last[rows] < times
+        last[rows[later]] = times[later]
+        self._order.move(rows[later].tolist())
 
     def touch(self, node_ids: Iterable[bytes], at: float) -> None:
         """An access; never moves a later one back."""

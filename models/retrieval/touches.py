@@ -65,7 +65,8 @@ class Access:
 class Cursor:
     """One reader's place in an agent's accesses.
 
-    ``missed``: it was away for so long that some may be gone which it has not read. They are in the database by now.
+    ``missed``: it was away for so long that some may be gone which it has not read. They are in the database by now; whoever has read
+    them there says so by setting it to False.
     """
 
     def __init__(self, group_id: str, agent_id: str) -> None:
@@ -77,14 +78,14 @@ class Cursor:
     def read(self) -> list[Access]:
         """What is new since the last call."""
         found: list[Access] = []
-        away, self._read_at = time.monotonic() - self._read_at, time.monotonic()
         news = cast("list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(self._key, min=f"({self._place}"))
         for place, fields in news:
             self._place = place.decode()
             entry = from_json(fields[b"touch"])
             found.append(Access([bytes.fromhex(node_id.replace("-", "")) for node_id in entry["ids"]], entry["at"]))
+        away, self._read_at = time.monotonic() - self._read_at, time.monotonic()
         # Entries bear the server's time, which may differ from a writer's by less than the look back.
-        self.missed = away > KEPT_SECONDS - LOOK_BACK or len(found) >= KEPT
+        self.missed |= away > KEPT_SECONDS - LOOK_BACK or len(found) >= KEPT
         return found
 
 
