@@ -92,8 +92,8 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     if topics and topics <= OF_EACH:
         _drop(found, shown, _names_thing(question, topics))
     found &= ~_stand_beside(shown, found)
-    news = found.any(axis=1).tolist()
-    newest = {older: newer for newer in oldest_first(shown) if news[newer] for older in np.flatnonzero(found[newer]).tolist()}
+    news = set(np.flatnonzero(found.any(axis=1)).tolist())
+    newest = {older: newer for newer in oldest_first(shown) if newer in news for older in np.flatnonzero(found[newer]).tolist()}
     by[list(newest.values()), list(newest)] = True
     return by
 
