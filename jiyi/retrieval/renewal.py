@@ -79,7 +79,7 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     """
     if not shown or (_ASKS_PAST.search(question) and not _ASKS_LATEST.search(question)):
         return np.zeros((len(shown), len(shown)), dtype=bool)
-    found: NDArray[np.bool_] = replaces(shown, alike, relevance)
+    found = replaces(shown, alike, relevance)
     topics = topics_of(question) - LISTS
     if topics:
         said = [_PAST.sub("", one.text) for one in shown]
@@ -91,9 +91,9 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     _drop(found, shown, _may_answer(question))
     if topics and topics <= OF_EACH:
         _drop(found, shown, _names_thing(question, topics))
-    kept: NDArray[np.bool_] = np.asarray(found & ~_stand_beside(shown, found), dtype=np.bool_)
-    news = set(np.flatnonzero(kept.any(axis=1)).tolist())
-    newest = {older: newer for newer in oldest_first(shown) if newer in news for older in np.flatnonzero(kept[newer]).tolist()}
+    found &= ~_stand_beside(shown, found)
+    news = set(np.flatnonzero(found.any(axis=1)).tolist())
+    newest = {older: newer for newer in oldest_first(shown) if newer in news for older in np.flatnonzero(found[newer]).tolist()}
     by[list(newest.values()), list(newest)] = True
     return by
 
