@@ -37,7 +37,7 @@ ROOMS = {
     "workers": {"celery", "demo", "intake", "embedded", "supervision", "web"},
     "web": {"api", "admin", "stream", "static", "templates", "translations"},
     "web/api": {"examples"},
-    "web/admin": set[str](),
+    "web/admin": {"forms"},
     "tests": {"unit", "integration", "smoke", "browser"},
     "tests/unit": {"client", "protocol", "providers", "text", "db", "queue", "web", "workers", "bench", "docs"},
     "tests/integration": {"client", "db", "queue", "actions", "web", "workers", "examples", "docs"},

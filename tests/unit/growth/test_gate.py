@@ -1,4 +1,4 @@
-"""The gate: what a candidate must be (ZC-68)."""
+"""The gate: what a candidate must be (ZC-68), and what may be decided about it then."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from jiyi.growth.skills.gate import Known, inspect
-from jiyi.growth.skills.types import GateReport, SkillCandidate
+from jiyi.growth.skills.types import GateReport, SkillCandidate, Status
+from jiyi.protocol.growth.artifacts import ArtifactState
+from models.growth.artifacts.deciding import possible
 
 BODY = "# Free the printer\n\n## Steps\n\n1. Open the second tray.\n2. Pull the sheet out slowly.\n3. Close the tray and print a test page."
 
@@ -84,3 +86,19 @@ def test_ordinary_words_pass(said: str) -> None:
 
 def test_every_issue_is_told_at_once() -> None:
     assert len(report(name="", body="short", confidence=0.1).issues) == 4
+
+
+@pytest.mark.parametrize(
+    ("status", "enabled", "verbs"),
+    [
+        ("refused", False, ["delete"]),
+        ("pending", False, ["accept", "decline", "delete"]),
+        ("accepted", True, ["disable", "archive", "delete"]),
+        ("accepted", False, ["enable", "archive", "delete"]),
+        ("declined", False, ["delete"]),
+        ("archived", False, ["delete"]),
+        ("deleted", False, []),
+    ],
+)
+def test_each_status_has_its_decisions(status: Status, enabled: bool, verbs: list[str]) -> None:
+    assert possible(ArtifactState.model_construct(status=status, enabled=enabled)) == verbs
