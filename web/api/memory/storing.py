@@ -15,7 +15,8 @@ from models.queue.reused_ids import ReusedIds, reason_of
 from web.api.problems import Refused
 from web.sources import FAILURES, PATIENCE, Unanswered, one_line
 
-_AWAY: tuple[type[Exception], ...] = (psycopg.OperationalError, *FAILURES)
+#: The database is away, or gives no answer.
+AWAY: tuple[type[Exception], ...] = (psycopg.OperationalError, *FAILURES)
 
 
 def keep(events: Sequence[Event]) -> Kept:
@@ -36,5 +37,5 @@ def keep(events: Sequence[Event]) -> Kept:
         raise Refused(409, "event_id: taken by something else; choose another.") from None
     except psycopg.DataError as error:
         raise Refused(422, f"The database refused it: {one_line(error)}") from None
-    except _AWAY as error:
+    except AWAY as error:
         raise Unanswered("database", one_line(error)) from error
