@@ -8,10 +8,11 @@ from typing import Any, get_origin
 
 from flask import Response, request
 from pydantic import BaseModel, ValidationError
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from jiyi.protocol.events import CONTENT_TYPE, NUL_ESCAPE, unstorable
+from jiyi.protocol.wire.booleans import booleans_for_numbers
 from jiyi.protocol.wire.json_keys import repeated_key, sentence
 from jiyi.settings import get_settings
 from models.db.scope import for_groups
@@ -139,10 +140,11 @@ def _body(operation: Operation, model: type[BaseModel]) -> BaseModel:
         body = model.model_validate_json(data)
     except ValidationError as error:
         raise refusal_of(error, model) from None
-    if NUL_ESCAPE in data:
-        problems = list(unstorable(body.model_dump()))
-        if problems:
-            raise Refused(422, "; ".join(problems), map(field_problem, problems))
+    problems = list(unstorable(body.model_dump())) if NUL_ESCAPE in data else []
+    if b"true" in data or b"false" in data:
+        problems += [f"{path}: must be a number, not true or false" for path in booleans_for_numbers(model, from_json(data))]
+    if problems:
+        raise Refused(422, "; ".join(problems), map(field_problem, problems))
     return body
 
 

@@ -362,6 +362,7 @@ def test_the_nodes_address_and_a_memorys_cannot_be_taken_for_each_other(api: Pro
         ("/memory/query", {"query": " "}, "query"),
         ("/memory/query", {"query": "x", "group_id": "other"}, "group_id"),
         ("/memory/query", {"query": "x", "max_results": 0}, "max_results"),
+        ("/memory/query", {"query": "x", "relevance_threshold": False}, "relevance_threshold"),
         ("/memory/query", {"query": "x", "order": "random"}, "order"),
         ("/memory/query", {"query": "x", "relevance_threshold": 2}, "relevance_threshold"),
         ("/memory/query", {"query": "x", "time_range_days": -1}, "time_range_days"),
