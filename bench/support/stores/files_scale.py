@@ -1,6 +1,6 @@
 """What many files cost: time and memory of indexing, and whether exactly what changed is embedded again.
 
-    python -m bench.support.stores_files_scale STORE FOLDER
+    python -m bench.support.stores.files_scale STORE FOLDER
 
 is one process that indexes a folder in the database that the environment names, and prints what it took; its peak memory is its own.
 Vectors are hashed ones: a model of its own would be what is measured.
@@ -24,7 +24,7 @@ from typing import Any
 from rich.console import Console
 from sqlalchemy import text
 
-from bench.support.stores_files import GROUP, QUIET, declare, do_owed
+from bench.support.stores.files import GROUP, QUIET, declare, do_owed
 from jiyi.protocol.stores.asking import RetrieveItems
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders.hashing import HashingEmbedder
@@ -99,7 +99,7 @@ def _change(folder: Path, files: int) -> None:
 
 def _indexed(name: str, folder: Path, console: Console) -> dict[str, Any]:
     console.print(f"indexing {folder.name}", style="dim")
-    command = [sys.executable, "-m", "bench.support.stores_files_scale", name, str(folder)]
+    command = [sys.executable, "-m", "bench.support.stores.files_scale", name, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr[-2_000:])

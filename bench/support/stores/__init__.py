@@ -1,0 +1,1 @@
+"""What ``bench.stores`` measures: searches in files and in items, and how both grow."""
