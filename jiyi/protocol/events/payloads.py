@@ -150,6 +150,12 @@ class Ending(BaseModel):
     chat_ids: Annotated[list[UUID], AfterValidator(few_enough_entries)] = []
 
 
+def require_conversation(session_id: str | None, ending: Ending) -> None:
+    """Raises :class:`ValueError` if nothing says which conversation has ended."""
+    if session_id is None and not ending.chat_ids:
+        raise ValueError("session_id: required, unless payload.chat_ids names the chats")
+
+
 class Execution(BaseModel):
     """What a node of a workflow put out: the payload of ``node.executed`` (CN-16…CN-18).
 

@@ -11,6 +11,7 @@ from uuid6 import uuid7
 
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Configuration, Ending, Event, Execution, Moment, Name, Observation, SessionEnded, StepTaken, Turn, Vote
+from jiyi.protocol.events.payloads import require_conversation
 from jiyi.protocol.events.types import KEEPS_NO_VALUES
 from jiyi.protocol.rest import FOREIGN_GROUP
 from jiyi.settings import get_settings
@@ -71,8 +72,7 @@ class EndedEvent(_TypedEvent):
 
     @model_validator(mode="after")
     def _names_the_conversation(self) -> Self:
-        if self.session_id is None and not self.payload.chat_ids:
-            raise ValueError("session_id: required, unless payload.chat_ids names the chats")
+        require_conversation(self.session_id, self.payload)
         return self
 
 

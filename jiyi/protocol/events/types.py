@@ -21,6 +21,7 @@ from jiyi.protocol.events.payloads import (
     Turn,
     Vote,
     refuse_anothers_address,
+    require_conversation,
 )
 from jiyi.protocol.wire.json_values import JsonMapping
 
@@ -72,8 +73,7 @@ class SessionEnded(_Event):
 
     @model_validator(mode="after")
     def _names_the_conversation(self) -> Self:
-        if self.session_id is None and not self.payload.chat_ids:
-            raise ValueError("session_id: required, unless payload.chat_ids names the chats")
+        require_conversation(self.session_id, self.payload)
         return self
 
 
