@@ -141,12 +141,14 @@ def _longterm(asked: _TierQuery) -> list[Item]:
             used = embedding_models.active_model(connection)
         _embed(asked, used)
         with unit_of_work() as connection:
+            # Words first: each statement sees what is committed by then, and a piece that gets its vector between the two
+            # is found by both, and shown once; the other way round it would be found by neither.
+            by_words, without = knowledge.by_words(connection, question.group_id, question, asked.model)
             found: list[Item] = []
             if asked.vector is not None and asked.model is not None:
                 limit = question.cold_limit + len(asked.entries) + get_settings().wm_entries  # what is hot, too, is shown once
                 near = knowledge.nearest(connection, question.group_id, question, asked.vector, asked.model, limit)
                 found = [item for item in near if _is_near(item, question, asked.model)]
-            by_words, without = knowledge.by_words(connection, question.group_id, question, asked.model)
     except DATABASE_ERRORS as error:
         raise TierAway(f"long-term memory cannot be read: the database is away ({type(error).__name__})") from error
     if without:

@@ -35,6 +35,7 @@ def search(store: KeptStore, request: RetrieveItems) -> FoundItems:
     wanted = CANDIDATES * request.top_k
     near: dict[int, float] = {}
     skipped = pending = 0
+    uncompared: list[int] | None = None
     with reading() as connection:
         if embedder is not None and query is not None:
             index = INDEXES.of(store.group_id, store.store_id, embedder.model, len(query))
@@ -42,16 +43,15 @@ def search(store: KeptStore, request: RetrieveItems) -> FoundItems:
                 index.sync(connection, store.store_id)
                 near = _nearest(*index.cosines(query), wanted, request.similarity_threshold)
                 skipped, pending = len(index.other), len(index.pending)
+                uncompared = [*index.other, *index.pending]
         found = items.by_positions(connection, store, list(near))
         if skipped:
             log.warning(
                 "store %s: %d items have vectors of another model or size, and are looked for by their words", store.store_id, skipped
             )
         by_words: Sequence[Row[Any]] = ()
-        if query is None or skipped or pending:
-            by_words = _by_words(
-                connection, store, question, (embedder.model, len(query)) if embedder and query is not None else None, wanted
-            )
+        if uncompared is None or uncompared:
+            by_words = _by_words(connection, store, question, uncompared, wanted)
         found |= {row.position: row for row in by_words if row.position not in near}
         ranked = _ranked(question, found, near, config)[: request.top_k]
         hits = [_hit(connection, found[position], score, near.get(position), parts) for score, position, parts in ranked]
@@ -89,11 +89,13 @@ def _ranked(
     return sorted(scored, key=lambda one: (-one[0], -one[1]))
 
 
-def _by_words(connection: Connection, store: KeptStore, question: str, compared: tuple[str, int] | None, wanted: int) -> Sequence[Row[Any]]:
-    """Items without a vector of this model and size (None: all) that share most words with the question."""
+def _by_words(connection: Connection, store: KeptStore, question: str, positions: list[int] | None, wanted: int) -> Sequence[Row[Any]]:
+    """Of the items at these positions (None: all) those that share most words with the question.
+
+    Positions rather than a condition on the vector: what has got its vector since the index was read is found by its words.
+    """
     terms = list(dict.fromkeys(asked_tokens(question)))
-    model, size = compared or (None, None)
-    values = {"group": store.group_id, "store": store.store_id, "model": model, "size": size, "terms": terms, "limit": wanted}
+    values = {"group": store.group_id, "store": store.store_id, "positions": positions, "terms": terms, "limit": wanted}
     return connection.execute(_BY_WORDS, values).all() if terms else []
 
 
@@ -108,6 +110,6 @@ _BY_WORDS = text("""
         SELECT count(*) AS shared FROM unnest(CAST(:terms AS text[])) AS t(term) WHERE t.term = ANY(string_to_array(i.tokens, ' '))
     ) s
     WHERE group_id = :group AND store_id = :store AND s.shared > 0
-        AND (CAST(:model AS text) IS NULL OR embedding_model IS DISTINCT FROM :model OR vector_dims(embedding) <> :size)
+        AND (CAST(:positions AS bigint[]) IS NULL OR position = ANY(CAST(:positions AS bigint[])))
     ORDER BY s.shared DESC, position DESC LIMIT :limit
 """)

@@ -12,6 +12,7 @@ from jiyi.errors import EmbeddingUnavailable
 from jiyi.providers.embedders import embedder
 from jiyi.stores.scoring import likenesses
 from models.db.connection import unit_of_work
+from models.stores import items
 from tasks.stores import embedders, simple
 from tests.integration.stores.kept import SIMPLE, Kept, embed
 
@@ -55,6 +56,18 @@ def test_k12_what_has_no_vector_yet_is_found_by_its_words(kept: Kept) -> None:
     kept.say(GARDEN)
     assert TEAPOT in kept.found("the teapot", top_k=1)[0]
     assert GARDEN in kept.found("tomatoes in the garden", top_k=1)[0]
+
+
+def test_k12_what_gets_its_vector_while_it_is_looked_for_is_found(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept.say(TEAPOT)
+    by_positions = items.by_positions
+
+    def later(*arguments: Any) -> Any:
+        assert embed() == 1
+        return by_positions(*arguments)
+
+    monkeypatch.setattr(items, "by_positions", later)
+    assert TEAPOT in kept.found("the teapot", top_k=1)[0]
 
 
 def test_da36_without_an_embedder_items_are_stored_and_found_by_words(group: str) -> None:

@@ -18,7 +18,7 @@ from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.tiers import actions, working
+from models.tiers import actions, knowledge, working
 from models.tiers import query as memory
 from tests.integration.memory.test_inbox import rows
 from tests.integration.tiers.outputs import TEXTS, ask, embed, say, tasks, tier
@@ -58,6 +58,27 @@ def test_cn42_cn44_hot_first_with_score_one_then_cold_by_similarity(known: str) 
     assert (hot.temporary, hot.verified, cold.temporary, cold.verified) == (True, False, False, True)
     assert cold.score == pytest.approx(1, abs=1e-5)
     assert (answer.status, states(answer)) == ("ok", {"working": "ok", "longterm": "ok"})
+
+
+def test_k12_a_piece_that_gets_its_vector_while_it_is_looked_for_is_found_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    actions.promote.perform(Actor(group, "Lin"), PromoteBody(text=TEXTS[3]))
+    asked: list[str] = []
+
+    def embedded_before_the_second(name: str) -> None:
+        original = getattr(knowledge, name)
+
+        def ask_tier(*arguments: Any) -> Any:
+            asked.append(name)
+            if len(asked) == 2:
+                assert embed() == 1
+            return original(*arguments)
+
+        monkeypatch.setattr(knowledge, name, ask_tier)
+
+    embedded_before_the_second("nearest")
+    embedded_before_the_second("by_words")
+    assert contents(ask(group, TEXTS[3])) == [TEXTS[3]]
+    assert len(asked) == 2
 
 
 def test_k05_k06_by_score_working_memory_has_its_real_similarity(known: str) -> None:
