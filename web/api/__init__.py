@@ -13,12 +13,13 @@ from flask import Blueprint, Flask, Response
 from flask.typing import ResponseReturnValue
 from werkzeug.routing import BaseConverter
 
+from jiyi.protocol.openapi.document import TAGS
+from jiyi.protocol.openapi.operations import PREFIX
 from web.accounts.api_keys import identify_by_key
 from web.api import actions, commands, docs, erasure, items, operations, retrieval, tools
 from web.api.memory import agents, events, memories
-from web.api.openapi import TAGS
 from web.api.problems import answer_to
-from web.api.registry import OPERATIONS, PREFIX, Operation
+from web.api.registry import OPERATIONS, Operation
 from web.api.running import run
 from web.api.tiers import context, digests, knowledge, memory_node, query
 

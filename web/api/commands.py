@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
+from jiyi.protocol.openapi.operations import Tag
 from models.conversations import actions as conversations
 from models.conversations import commands, resources
 from models.db.actions import Action
@@ -21,7 +22,7 @@ from models.growth.tracking import actions as tracking
 from models.growth.trajectories import actions as trajectories
 from models.growth.workflows import actions as workflows
 from models.stores import actions as stores
-from web.api.registry import Tag, expose
+from web.api.registry import expose
 
 Command = Action[Any, Any]
 

@@ -9,8 +9,9 @@ from typing import Any
 from flask import Blueprint, Response, abort, render_template, request
 from markupsafe import Markup, escape
 
-from web.api import dify, openapi, problems
-from web.api.openapi import Json
+from jiyi.protocol.openapi import dify, problems
+from jiyi.protocol.openapi import document as openapi
+from jiyi.protocol.openapi.words import fields_of, type_of
 from web.api.registry import OPERATIONS
 
 blueprint = Blueprint("api_docs", __name__)
@@ -46,34 +47,6 @@ def page() -> str:
     )
 
 
-def fields_of(schema: Json, schemas: Json) -> list[Json]:
-    """The fields of a body, of its shortest form if it has several: name, type, whether required, text."""
-    schema = _resolved(schema, schemas)
-    while options := schema.get("oneOf") or schema.get("anyOf"):
-        schema = _resolved(options[-1], schemas)
-    return [
-        {
-            "name": name,
-            "type": type_of(property_, schemas),
-            "required": name in schema.get("required", []),
-            "description": property_.get("description", ""),
-        }
-        for name, property_ in schema.get("properties", {}).items()
-    ]
-
-
-def type_of(schema: Json, schemas: Json) -> str:
-    """A schema in a few words."""
-    schema = _resolved(openapi.not_null(schema), schemas)
-    if "enum" in schema:
-        return " | ".join(map(str, schema["enum"]))
-    if schema.get("type") == "array":
-        return f"list of {type_of(schema['items'], schemas)}" if "items" in schema else "list"
-    if options := schema.get("anyOf") or schema.get("oneOf"):
-        return " or ".join(dict.fromkeys(type_of(option, schemas) for option in options))
-    return str(schema.get("format") or schema.get("const") or schema.get("type", "any"))
-
-
 def marked(text: str) -> Markup:
     """The text with what stands between back quotes as code."""
     return Markup("").join(
@@ -81,20 +54,14 @@ def marked(text: str) -> Markup:
     )
 
 
-def _resolved(schema: Json, schemas: Json) -> Json:
-    while "$ref" in schema:
-        schema = schemas[schema["$ref"].rpartition("/")[2]]
-    return schema
-
-
 @lru_cache(maxsize=KEPT)
-def _document(root: str) -> Json:
-    return openapi.document(root)
+def _document(root: str) -> openapi.Json:
+    return openapi.document(root, OPERATIONS)
 
 
 @lru_cache(maxsize=KEPT)
 def _written(root: str, form: str) -> str:
-    made = dify.document(root) if form == "dify" else _document(root)
+    made = dify.document(root, OPERATIONS) if form == "dify" else _document(root)
     return json.dumps(made, ensure_ascii=False, indent=2) + "\n"
 
 

@@ -2,87 +2,37 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from jiyi.errors import InvalidRequest, NotFound, problems_of
+from jiyi.protocol.openapi import operations
+from jiyi.protocol.openapi.operations import Method
 from models.db.actions import Action
-from web.accounts.identity import Scope
 from web.actions import READ_TIMEOUT_MS, STATEMENT_TIMEOUT_MS, WORKER_SECONDS, perform
 from web.api.paging import Paging
 from web.api.problems import Refused
 
-PREFIX = "/api/v1"
 #: A file for each operation: ``request`` (what it shows → body or query) and ``answer``, as the OpenAPI document has them.
 EXAMPLES = Path(__file__).with_name("examples")
 
-Method = Literal["GET", "POST", "PATCH", "DELETE"]
-Tag = Literal[
-    "events", "retrieval", "memories", "agents", "reflections", "service", "erasure", "tiers", "conversations", "stores", "growth", "items"
-]
 Handler = Callable[..., Any]
 #: What an action is asked with, by the names of its request's fields.
 Given = Mapping[str, Any]
 
-#: ``<converter:name>`` of a route.
-_PART = re.compile(r"<(\w+):(\w+)>")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(operations.Operation):
     """What :func:`operation` was told."""
 
-    method: Method
-    path: str
-    id: str
-    #: None: what it does decides.
-    scope: Scope | None
-    tag: Tag
-    summary: str
-    description: str
     handler: Handler
-    answer: type[BaseModel]
-    status: int = 200
-    query: type[BaseModel] | None = None
-    body: type[BaseModel] | None = None
-    body_required: bool = True
-    #: Bodies, or queries, by what they show.
-    examples: Mapping[str, Any] = field(default_factory=dict)
-    answer_example: Any = None
-    #: Statuses beyond those that follow from the rest.
-    errors: tuple[int, ...] = ()
-    #: Fields that the document for Dify keeps; None: not in it.
-    flat: tuple[str, ...] | None = None
-    #: Which of the body's models those are fields of, where it has several forms.
-    flat_body: type[BaseModel] | None = None
     #: The action that it is, unless it takes events or is a read without a name.
     action: Action[Any, Any] | None = None
-
-    @property
-    def parts(self) -> dict[str, str]:
-        """Name → converter of what varies in the path."""
-        return {name: converter for converter, name in _PART.findall(self.path)}
-
-    @property
-    def url(self) -> str:
-        """The whole path as OpenAPI writes it."""
-        return PREFIX + _PART.sub(r"{\2}", self.path)
-
-    @property
-    def statuses(self) -> list[int]:
-        """Every status that it may answer with."""
-        found = {self.status, 400, 401, 403, 429, 500, 503, *self.errors}
-        if self.parts:
-            found |= {404}
-        if self.body is not None:
-            found |= {413, 415}
-        return sorted(found | {422})
 
 
 #: Every operation there is, in the order of the document.

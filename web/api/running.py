@@ -12,17 +12,17 @@ from pydantic_core import from_json, to_json
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from jiyi.protocol.events import CONTENT_TYPE, NUL_ESCAPE, unstorable
+from jiyi.protocol.openapi.operations import GROUP_HEADER
+from jiyi.protocol.openapi.problems import field_problem
 from jiyi.protocol.wire.booleans import booleans_for_numbers
 from jiyi.protocol.wire.json_keys import repeated_key, sentence
 from jiyi.settings import get_settings
 from models.db.scope import for_groups
 from web.accounts.identity import Identity, need, who
-from web.api.problems import Refused, field_problem, refusal_of
+from web.api.problems import Refused, refusal_of
 from web.api.registry import Operation
 
 CHUNK = 65_536
-#: An operator's key says with it which group it speaks for.
-GROUP_HEADER = "Jiyi-Group"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ import redis
 from flask import Blueprint, Flask, Response, abort, request
 
 from jiyi.protocol.events import unstorable
+from jiyi.protocol.openapi.operations import PREFIX
 from models.queue import stream
 from models.queue.stream import KINDS, place
 from web.accounts.api_keys import identify_by_key
 from web.accounts.identity import Identity, need
 from web.api.problems import answer_to, problem
-from web.api.registry import PREFIX
 from web.api.running import group_of
 from web.sources import Unanswered, one_line
 from web.stream.hub import TooManyWatchers, Watcher, hub

@@ -23,6 +23,7 @@ from jiyi.protocol.events import build
 from jiyi.protocol.growth.heartbeat import CorrectAgent
 from jiyi.protocol.growth.schedules import CreateSchedule
 from jiyi.protocol.integrations.items import ItemWrite, PutItems
+from jiyi.protocol.openapi.operations import PREFIX
 from jiyi.protocol.stores.asking import ApplyGraph, UpdateStore
 from jiyi.protocol.stores.items import Snapshot
 from jiyi.protocol.tiers.knowledge import PromoteBody
@@ -46,7 +47,7 @@ from models.tiers.actions import promote
 from tests.services import done_within
 from web.accounts.identity import Identity
 from web.api import OPERATIONS, running
-from web.api.registry import PREFIX, Operation
+from web.api.registry import Operation
 
 #: A word that stands in everything that the other group has, and nowhere else.
 SECRET = "Heilwasserquelle"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.memory import AgentPage
+from jiyi.protocol.openapi.operations import PREFIX
 from jiyi.protocol.reflection import Asked, ReflectionAsked, ReflectionPage, ReflectionsQuery
 from jiyi.protocol.rest import Cursor
 from models.memory import actions, questions
 from models.reflection import actions as reflection
-from web.api.registry import PREFIX, expose
+from web.api.registry import expose
 from web.api.running import Asker, Reply
 
 expose(questions.agents, "GET", "/agents", id="list_agents", tag="agents", query=Cursor, answer=AgentPage, flat=("limit", "after"))

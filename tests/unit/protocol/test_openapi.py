@@ -14,9 +14,12 @@ from flask import Flask
 from pydantic import ValidationError
 
 from jiyi.protocol.events import EVENT_TYPES
+from jiyi.protocol.openapi import dify, problems
+from jiyi.protocol.openapi import document as openapi
+from jiyi.protocol.openapi.words import type_of
 from jiyi.settings import get_settings
-from web.api import OPERATIONS, dify, openapi, problems
-from web.api.docs import blueprint, type_of
+from web.api import OPERATIONS
+from web.api.docs import blueprint
 from web.api.registry import Operation
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -29,12 +32,12 @@ BY_ID = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: o
 
 @pytest.fixture(scope="module")
 def document() -> Any:
-    return openapi.document(ROOT)
+    return openapi.document(ROOT, OPERATIONS)
 
 
 @pytest.fixture(scope="module")
 def for_dify() -> Any:
-    return dify.document(ROOT)
+    return dify.document(ROOT, OPERATIONS)
 
 
 def told(document: Any, operation: Operation) -> Any:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
 from jiyi import __version__
 from jiyi.protocol.events import CONTENT_TYPE, MAX_NAME_CHARS, NOT_BLANK
+from jiyi.protocol.openapi import problems
+from jiyi.protocol.openapi.operations import GROUP_HEADER, PREFIX, Operation
 from jiyi.protocol.rest import Problem
 from jiyi.settings import get_settings
-from web.api import problems
-from web.api.registry import OPERATIONS, PREFIX, Operation
-from web.api.running import GROUP_HEADER
 
 Json = dict[str, Any]
 #: (model, mode) → where its schema is.
@@ -104,14 +103,14 @@ STREAM = {
 _CODES = re.compile(r" ?\((?:GA|CN|DA|ZC|K)-[^)]*\)")
 
 
-def document(root: str) -> Json:
-    """The document of the service at ``root`` (scheme, host, port)."""
-    refs, schemas = _schemas()
+def document(root: str, operations: Sequence[Operation]) -> Json:
+    """The document of the service at ``root`` (scheme, host, port), with these operations."""
+    refs, schemas = _schemas(operations)
     paths: dict[str, Json] = {}
-    for operation in OPERATIONS:
+    for operation in operations:
         paths.setdefault(operation.url, {})[operation.method.lower()] = _operation(operation, refs, schemas)
     paths[f"{PREFIX}/stream"] = STREAM
-    used = {status for operation in OPERATIONS for status in operation.statuses}
+    used = {status for operation in operations for status in operation.statuses}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -217,10 +216,10 @@ def _problem(status: int) -> Json:
     return {"description": f"{problems.TITLES[status]}. {problems.MEANINGS[status]}", "content": content}
 
 
-def _schemas() -> tuple[Refs, Json]:
+def _schemas(operations: Iterable[Operation]) -> tuple[Refs, Json]:
     """(model, mode) → a reference, and the schemas by name."""
-    wanted: list[Any] = [(operation.answer, "serialization") for operation in OPERATIONS]
-    wanted += [(operation.body, "validation") for operation in OPERATIONS if operation.body is not None]
+    wanted: list[Any] = [(operation.answer, "serialization") for operation in operations]
+    wanted += [(operation.body, "validation") for operation in operations if operation.body is not None]
     refs, defined = models_json_schema([*dict.fromkeys(wanted), (Problem, "serialization")], ref_template=REF)
     return {key: dict(ref) for key, ref in refs.items()}, {name: _clean(one) for name, one in defined["$defs"].items()}
 

@@ -6,12 +6,13 @@ each property at the top of a body and knows text, number and boolean (docs/dify
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jiyi import __version__
 from jiyi.protocol.events import CONTENT_TYPE
-from web.api import openapi
-from web.api.registry import OPERATIONS, Operation
+from jiyi.protocol.openapi import document as openapi
+from jiyi.protocol.openapi.operations import Operation
 
 Json = dict[str, Any]
 
@@ -21,11 +22,11 @@ SIMPLE = ("string", "integer", "number", "boolean")
 KEPT = ("type", "description", "default", "enum", "format", "minimum", "maximum", "maxLength")
 
 
-def document(root: str) -> Json:
+def document(root: str, operations: Sequence[Operation]) -> Json:
     """The document of the service at ``root``, for Dify."""
-    schemas: Json = openapi.document(root)["components"]["schemas"]
+    schemas: Json = openapi.document(root, operations)["components"]["schemas"]
     paths: dict[str, Json] = {}
-    for operation in OPERATIONS:
+    for operation in operations:
         if operation.flat is not None:
             paths.setdefault(operation.url, {})[operation.method.lower()] = _operation(operation, schemas)
     return {

@@ -1,0 +1,102 @@
+"""The operations that an LLM can use as tools: names, descriptions and JSON schemas (``docs/mcp.md``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from jiyi.accounts.api_keys import KeyScope
+from jiyi.protocol.integrations.tools import Tool
+from jiyi.protocol.openapi import document as openapi
+from jiyi.protocol.openapi.operations import Operation
+
+Json = dict[str, Any]
+
+#: Tool → operation. Short names, in the order in which an LLM needs them.
+OFFERED = {
+    "retrieve": "retrieve_memories",
+    "observe": "observe",
+    "context": "recall_context",
+    "list": "list_memories",
+    "get": "get_memory",
+    "why": "explain_memory",
+    "update": "update_memory",
+    "delete": "erase_memory",
+    "list_agents": "list_agents",
+    "end_session": "end_session",
+    "query_knowledge": "query_memory",
+    "list_knowledge": "list_knowledge",
+    "working_memory": "working_memory",
+    "ingest": "ingest_memory",
+    "promote": "promote_memory",
+    "edit_knowledge": "edit_knowledge",
+    "demote": "demote_memory",
+}
+_NAMES = {operation_id: name for name, operation_id in OFFERED.items()}
+#: Descriptions speak of each other by the operations' ids; an LLM knows the tools' names.
+_OPERATION = re.compile(rf"\b(?:{'|'.join(_NAMES)})\b")
+#: What fields are that speak for themselves in a document, and not to an LLM.
+_WORDS = {
+    "agent_id": "Whose memory.",
+    "subject": "Who or what the memory is about.",
+    "predicate": "What the subject does or is.",
+    "object": "What it does it to.",
+}
+#: Those that take something away.
+DESTRUCTIVE = {"delete", "demote"}
+
+
+def tools(operations: Sequence[Operation]) -> list[tuple[Tool, KeyScope | None]]:
+    """The tools in their order, each with the right that it needs."""
+    document = openapi.document("", operations)
+    by_id = {one.id: one for one in operations}
+    return [(_tool(name, by_id[of], document), by_id[of].scope) for name, of in OFFERED.items() if of in by_id]
+
+
+def _tool(name: str, told: Operation, document: Json) -> Tool:
+    schemas = document["components"]["schemas"]
+    given = document["paths"][told.url][told.method.lower()]["parameters"]
+    parameters = [parameter for parameter in given if parameter["in"] in ("path", "query")]
+    properties = {one["name"]: {**one["schema"], "description": one.get("description", "")} for one in parameters}
+    required = [one["name"] for one in parameters if one["required"]]
+    body = told.flat_body or told.body
+    if body is not None:
+        schema = schemas[body.__name__]
+        for field, property_ in schema["properties"].items():
+            if told.flat is None or field in told.flat:
+                properties[field] = openapi.not_null(property_)
+        required += [field for field in schema.get("required", []) if field in properties]
+        required += [field for field in told.flat or () if field == "focal_text"]
+    for field, property_ in properties.items():
+        property_.setdefault("description", _WORDS.get(field, ""))
+    used: Json = {}
+    arguments = {"type": "object", "properties": _local(properties, schemas, used), "required": required, "additionalProperties": False}
+    return Tool(
+        name=name,
+        title=told.summary,
+        description=_OPERATION.sub(lambda found: _NAMES[found.group()], f"{told.summary}. {told.description}"),
+        input_schema={**arguments, **({"$defs": used} if used else {})},
+        method=told.method,
+        path=told.url,
+        in_path=[one["name"] for one in parameters if one["in"] == "path"],
+        in_query=[one["name"] for one in parameters if one["in"] == "query"],
+        read_only=told.scope == "read",
+        destructive=name in DESTRUCTIVE,
+    )
+
+
+def _local(schema: Any, schemas: Json, used: Json) -> Any:
+    """With its references to ``$defs``, into which what they refer to is put."""
+    if isinstance(schema, list):
+        return [_local(one, schemas, used) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _local(value, schemas, used) for name, value in schema.items() if name not in ("$ref", "discriminator")}
+    if isinstance(reference := schema.get("$ref"), str):
+        model = reference.rpartition("/")[2]
+        found["$ref"] = f"#/$defs/{model}"
+        if model not in used:
+            used[model] = {}  # it may refer to itself
+            used[model] = _local(schemas[model], schemas, used)
+    return found
