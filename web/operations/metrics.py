@@ -21,12 +21,12 @@ from prometheus_client.registry import Collector
 from jiyi.settings import get_settings
 from models.db.scope import whole_service
 from models.operations.metrics import counter, gauge, of_broker, of_database, of_meters, of_signs
+from models.queue.stream_hub import hub
 from web.accounts.api_keys import identify_by_key, operator_or_own_machine
 from web.accounts.identity import need
 from web.operations import servers
 from web.operations.servers import ServerState
 from web.sources import Unanswered, reading, source
-from web.stream.hub import hub
 
 log = logging.getLogger("jiyi.web")
 

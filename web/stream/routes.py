@@ -15,12 +15,12 @@ from jiyi.protocol.events import unstorable
 from jiyi.protocol.openapi.operations import PREFIX
 from models.queue import stream
 from models.queue.stream import KINDS, place
+from models.queue.stream_hub import TooManyWatchers, Watcher, hub
 from web.accounts.api_keys import identify_by_key
 from web.accounts.identity import Identity, need
 from web.api.problems import answer_to, problem
 from web.api.running import group_of
 from web.sources import Unanswered, one_line
-from web.stream.hub import TooManyWatchers, Watcher, hub
 from web.stream.sending import Client, Sending, event
 
 programs, people = Blueprint("stream", __name__), Blueprint("live", __name__)

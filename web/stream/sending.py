@@ -15,7 +15,7 @@ import redis
 
 from jiyi.settings import get_settings
 from models.queue.stream import Entry, Place
-from web.stream.hub import Watcher
+from models.queue.stream_hub import Watcher
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment

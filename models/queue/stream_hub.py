@@ -20,7 +20,7 @@ from jiyi.settings import get_settings
 from models.queue import stream
 from models.queue.stream import Entry, place
 
-log = logging.getLogger("jiyi.web")
+log = logging.getLogger(__name__)
 
 #: News that waits for one watcher. Entries are shared between the watchers, so the memory is that of a group's stream.
 QUEUED = 1_000
