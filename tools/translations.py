@@ -1,8 +1,9 @@
 """The translations of the pages: ``python -m tools.translations``.
 
-Collects every message of ``web`` into ``web/translations/zh/LC_MESSAGES/messages.po``, keeps what is translated, drops
-what is no longer used, compiles ``messages.mo`` beside it, and names what has no translation yet. ``--check`` writes
-nothing and fails if there is anything to do; a unit test does the same.
+Collects every message of ``web``, and every ``Translatable`` of ``jiyi`` and ``models``, into
+``web/translations/zh/LC_MESSAGES/messages.po``, keeps what is translated, drops what is no longer used, compiles
+``messages.mo`` beside it, and names what has no translation yet. ``--check`` writes nothing and fails if there is
+anything to do; a unit test does the same.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from itertools import chain
 from pathlib import Path
 
 from babel.messages.catalog import Catalog, Message
@@ -29,6 +31,9 @@ KEYWORDS: dict[str, tuple[int, ...] | None] = {
     "ngettext": (1, 2),
     "lazy_ngettext": (1, 2),
 }
+#: Where sentences for people are made besides in the pages, and how they are marked there (``jiyi.text.translatable``).
+JUDGED = ("jiyi", "models")
+MARKED: dict[str, tuple[int, ...] | None] = {"Translatable": None}
 
 
 class Pages(Catalog):
@@ -50,7 +55,9 @@ def messages() -> Catalog:
     with (CHECKOUT / "babel.cfg").open(encoding="utf-8") as file:
         methods, options = parse_mapping_cfg(file)  # type: ignore[no-untyped-call]
     found = Catalog(charset="utf-8")
-    for _name, _line, message, _comments, context in extract_from_dir(CHECKOUT / "web", methods, options, KEYWORDS):
+    pages = extract_from_dir(CHECKOUT / "web", methods, options, KEYWORDS | MARKED)
+    judged = (extract_from_dir(CHECKOUT / layer, [("**.py", "python")], {}, MARKED) for layer in JUDGED)
+    for _name, _line, message, _comments, context in chain(pages, *judged):
         found.add(message, context=context)
     return found
 

@@ -11,9 +11,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from jiyi.errors import NotAllowed
 from jiyi.protocol.wire.broker import BROKER_ERRORS
 from models.db.actions import Action, Actor
+from models.db.sources import STATEMENT_TIMEOUT, Unanswered, one_line
 from web.accounts.identity import need
 from web.calls import caller
-from web.sources import STATEMENT_TIMEOUT, Unanswered, one_line
 
 Q = TypeVar("Q", bound=BaseModel)
 R = TypeVar("R")

@@ -10,9 +10,9 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from werkzeug.exceptions import HTTPException, InternalServerError
 
+from models.db.sources import Unanswered
 from web.answers import answer
 from web.api.problems import answer_to, is_api
-from web.sources import Unanswered
 
 log = logging.getLogger("jiyi.web")
 

@@ -11,20 +11,20 @@ from flask import Flask
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 
-_UNITS = (
-    (86_400, lazy_gettext("%(count)d d")),
-    (3_600, lazy_gettext("%(count)d h")),
-    (60, lazy_gettext("%(count)d min")),
-    (1, lazy_gettext("%(count)d s")),
-)
+from jiyi.text import translatable
+from jiyi.text.translatable import Translatable
+
+
+def translated(text: str) -> str:
+    """What the service says in English in the page's language, if it says it for people."""
+    if not isinstance(text, Translatable):
+        return text
+    values = {name: translated(value) if isinstance(value, str) else value for name, value in text.values.items()}
+    return str(_(text.pattern, **values))
 
 
 def age(seconds: float | None) -> str:
-    """``3 s``, ``5 min``, ``2 h``, ``4 d``: the largest unit that fits."""
-    if seconds is None:
-        return "–"
-    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), _UNITS[-1])
-    return str(unit) % {"count": seconds // size}
+    return translated(translatable.age(seconds))
 
 
 def ago(then: datetime | None) -> str:
@@ -178,6 +178,7 @@ def register(app: Flask) -> None:
         since=since,
         duration=duration,
         summary=summary,
+        translated=translated,
         person=person,
         word=word,
         node_type=word,

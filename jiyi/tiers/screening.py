@@ -19,6 +19,7 @@ from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.scoring import MIN_NORM
 from jiyi.retrieval.thresholds import thresholds_of
 from jiyi.text.digests import content_digest
+from jiyi.text.translatable import Translatable
 
 Reason = Literal["low_confidence", "too_short", "duplicate", "near_duplicate", "inconsistent", "claim_refuted", "claim_pending", "runaway"]
 Consistency = Literal["consistent", "inconsistent", "unknown"]
@@ -95,20 +96,20 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """Why it was refused, in English; a translation takes ``SENTENCES[reason]`` and ``details``. Empty if accepted."""
-        return SENTENCES[self.reason] % self.details if self.reason else ""
+        """Why it was refused, translatable. Empty if accepted."""
+        return SENTENCES[self.reason].filled(self.details) if self.reason else ""
 
 
-#: One sentence a reason, with ``%(name)s`` for its details, so that a page can translate it.
-SENTENCES: dict[Reason, str] = {
-    "low_confidence": "Its confidence %(confidence)s is below %(limit)s.",
-    "too_short": "It is worth %(length)s characters, fewer than %(limit)s.",
-    "duplicate": "Working memory has the same text: %(entry)s.",
-    "near_duplicate": "It says what %(entry)s says: similarity %(similarity)s, the limit is %(limit)s.",
-    "inconsistent": "It contradicts itself or states what cannot be so, the LLM says.",
-    "claim_refuted": "The fact check has refuted it.",
-    "claim_pending": "It makes a claim that nobody has checked yet.",
-    "runaway": "It comes from a loop that the guard has stopped.",
+#: One sentence a reason, with ``%(name)s`` for its details.
+SENTENCES: dict[Reason, Translatable] = {
+    "low_confidence": Translatable("Its confidence %(confidence)s is below %(limit)s."),
+    "too_short": Translatable("It is worth %(length)s characters, fewer than %(limit)s."),
+    "duplicate": Translatable("Working memory has the same text: %(entry)s."),
+    "near_duplicate": Translatable("It says what %(entry)s says: similarity %(similarity)s, the limit is %(limit)s."),
+    "inconsistent": Translatable("It contradicts itself or states what cannot be so, the LLM says."),
+    "claim_refuted": Translatable("The fact check has refuted it."),
+    "claim_pending": Translatable("It makes a claim that nobody has checked yet."),
+    "runaway": Translatable("It comes from a loop that the guard has stopped."),
 }
 
 

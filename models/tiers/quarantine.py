@@ -152,17 +152,17 @@ def outcome(connection: Connection, group_id: str, entry_id: UUID) -> IngestStat
     row = connection.execute(_OUTCOME, {"group": group_id, "id": entry_id}).one_or_none()
     if row is None:
         return None
-    message = "" if row.rejected_reason is None else sentence(row.rejected_reason, row.rejected_details)
+    message = sentence(row.rejected_reason, row.rejected_details)
     return IngestState(
         entry_id=row.entry_id, accepted=row.rejected_reason is None, reason=row.rejected_reason, message=message, flags=row.flags
     )
 
 
-def sentence(reason: str, details: JsonMapping) -> str:
-    """Why an entry was refused, in English; empty for a reason that this version does not know."""
+def sentence(reason: str | None, details: JsonMapping) -> str:
+    """Why an entry was refused, translatable; empty if it was not, or for a reason that this version does not know."""
     known = {str(name): said for name, said in SENTENCES.items()}
     try:
-        return known[reason] % details
+        return known[reason or ""].filled(details)
     except KeyError:
         return ""
 

@@ -22,17 +22,18 @@ from jiyi import Client
 from jiyi.accounts.api_keys import KeyScope, new_key
 from jiyi.protocol.accounts import CreateKey, NewKey, Role
 from models.accounts.actions import create_key
+from models.db import sources
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
+from models.db.sources import source
 from models.queue import stream
 from tasks.framework.renewal import LeaseKeeper
 from tests.integration.programs import Program
 from tests.integration.quick_web import share_templates, urls_built_late
 from tests.services import PASSWORD, SETTINGS, _sees_everything, _workers, database, password_hash, somebody
-from web import actions, calls, create_app, sources
+from web import actions, calls, create_app
 from web.accounts import rate_limits, sessions
-from web.sources import source
 from workers.embedded.stack import Stack
 
 __all__ = ["PASSWORD", "SETTINGS", "_sees_everything", "_workers", "database", "password_hash"]

@@ -15,10 +15,10 @@ from models.accounts import api_keys, known_keys
 from models.accounts.api_keys import KEY_SECONDS, MAX_KEYS, ApiKey
 from models.accounts.lookup_cache import LookupCache
 from models.db.scope import whole_service
+from models.db.sources import Unanswered, from_database, source
 from web.accounts.identity import Identity, Scope, identify, need
 from web.accounts.rate_limits import limits
 from web.security import LOOPBACK, is_loopback
-from web.sources import Unanswered, from_database, source
 
 #: While the database does not answer, a key that was good within so many seconds still is: working memory can be asked
 #: without it (CN-45). Nobody can revoke a key meanwhile.
@@ -36,7 +36,7 @@ class Keys:
         self._noted: LookupCache[str, None] = LookupCache(_note_use, fresh_seconds=api_keys.USED_SECONDS, max_entries=MAX_KEYS)
 
     def find(self, key_id: str) -> ApiKey | None:
-        """Raises :class:`web.sources.Unanswered` when the database does not answer, and did not lately."""
+        """Raises :class:`models.db.sources.Unanswered` when the database does not answer, and did not lately."""
         return self.known.get(key_id)
 
     def note_use(self, key_id: str) -> None:

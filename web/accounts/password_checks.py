@@ -17,7 +17,7 @@ from models.accounts.passwords import HashingBusy
 from models.accounts.users import User
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
-from web.sources import Unanswered, ask, reading
+from models.db.sources import Unanswered, ask, reading
 
 T = TypeVar("T")
 

@@ -20,8 +20,8 @@ from models.accounts.lookup_cache import LookupCache
 from models.accounts.users import User
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
+from models.db.sources import Unanswered, from_database, source
 from web.security import is_loopback
-from web.sources import Unanswered, from_database, source
 
 #: A person's row is asked for again after so many seconds: how long a session may outlive its end.
 USER_SECONDS = 5.0

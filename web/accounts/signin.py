@@ -15,12 +15,12 @@ from models.accounts import users
 from models.accounts.users import User
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
+from models.db.sources import Unanswered, ask
 from web.accounts import sessions
 from web.accounts.identity import Identity, identify
 from web.accounts.password_checks import audit, count_attempt, find_user, is_password_of, refusal, undo_attempt
 from web.answers import wants_json
 from web.security import is_loopback
-from web.sources import Unanswered, ask
 
 T = TypeVar("T")
 

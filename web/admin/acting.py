@@ -13,12 +13,12 @@ from pydantic import BaseModel, ValidationError
 
 from jiyi.errors import BrokerUnavailable, Conflict, InvalidRequest, NoAnswer, NotFound
 from models.db.actions import Action
+from models.db.sources import Unanswered
 from web import actions
 from web.accounts.identity import Scope, need
 from web.admin import frame
 from web.admin.forms.refused import Refused, problems, refusal
 from web.admin.pages import Context, redirect_to
-from web.sources import Unanswered
 
 Q = TypeVar("Q", bound=BaseModel)
 R = TypeVar("R")

@@ -20,9 +20,9 @@ from sqlalchemy import Connection
 from jiyi.settings import get_settings
 from models.accounts import reads
 from models.db.scope import for_groups, whole_service
+from models.db.sources import attempt, from_database
 from web.accounts.identity import Identity, Scope, identity, need, who
 from web.answers import wants_json
-from web.sources import attempt, from_database
 
 #: The parts of the navigation, in their order. The first has no title of its own.
 SECTIONS: dict[str, LazyString | None] = {

@@ -9,7 +9,7 @@ from uuid import UUID
 from flask import abort, request
 
 from jiyi.errors import InvalidRequest
-from web import cursors
+from jiyi.protocol.wire import cursors
 from web.admin.frame import asked
 
 #: PostgreSQL's ``integer`` and ``bigint``.

@@ -22,11 +22,11 @@ from flask_babel import LazyString, lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest, NotFound
-from web import cursors
+from jiyi.protocol.wire import cursors
+from models.db.sources import from_database
 from web.admin import frame
 from web.admin.forms.refused import refusal
 from web.answers import answer
-from web.sources import from_database
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ def page(
 def reads_database(question: Callable[..., T]) -> Callable[..., T]:
     """Make a function of a connection one that asks the database, in a short read-only transaction.
 
-    What comes of this raises :class:`web.sources.Unanswered` if the database gives no answer, and 400 or 404 for what cannot be asked.
+    What comes of this raises :class:`models.db.sources.Unanswered` if the database gives no answer, 400 or 404 for what cannot be asked.
     """
 
     @wraps(question)

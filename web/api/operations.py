@@ -5,12 +5,12 @@ from __future__ import annotations
 from jiyi.operations.jobs import find as find_job
 from jiyi.protocol.operations import MAX_BODY_CHARS, DeadLetter, ResolveBody, RunJob
 from jiyi.protocol.rest import JobRun, Letter, LetterPage, LettersQuery, Queues, RunBody, Schedules
+from models.db.sources import source
 from models.operations import actions as service
 from models.queue import actions, broker_queues
 from web.actions import perform
 from web.api.registry import expose, operation
 from web.api.running import Asker
-from web.sources import source
 
 expose(service.count_group, "GET", "/stats", id="stats", tag="service")
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from jiyi.protocol.queries import Rows
 from jiyi.protocol.rest import Cursor
-from web import cursors
+from jiyi.protocol.wire import cursors
 
 
 @dataclass(frozen=True, slots=True)

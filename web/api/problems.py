@@ -14,7 +14,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from jiyi.errors import InvalidEvent, InvalidRequest, JiyiError, join_problems, problems_of
 from jiyi.protocol.openapi.problems import MEANINGS, MEDIA_TYPE, STATUSES, TITLES, field_problem
 from jiyi.protocol.rest import FieldProblem, Problem
-from web.sources import Unanswered
+from models.db.sources import Unanswered
 
 log = logging.getLogger("jiyi.web")
 

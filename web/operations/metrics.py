@@ -20,13 +20,13 @@ from prometheus_client.registry import Collector
 
 from jiyi.settings import get_settings
 from models.db.scope import whole_service
+from models.db.sources import Unanswered, reading, source
+from models.operations.health import servers
+from models.operations.health.servers import ServerState
 from models.operations.metrics import counter, gauge, of_broker, of_database, of_meters, of_signs
 from models.queue.stream_hub import hub
 from web.accounts.api_keys import identify_by_key, operator_or_own_machine
 from web.accounts.identity import need
-from web.operations import servers
-from web.operations.servers import ServerState
-from web.sources import Unanswered, reading, source
 
 log = logging.getLogger("jiyi.web")
 

@@ -7,10 +7,10 @@ from sqlalchemy import Connection
 
 from jiyi.providers import health
 from jiyi.settings import get_settings
+from models.db.sources import attempt, from_database, source
 from models.operations.embedding_models import active_model
+from models.operations.health import servers
 from web.answers import json_answer
-from web.operations import servers
-from web.sources import attempt, from_database, source
 
 blueprint = Blueprint("probes", __name__)
 

@@ -13,6 +13,7 @@ from flask import Blueprint, Flask, Response, abort, request
 
 from jiyi.protocol.events import unstorable
 from jiyi.protocol.openapi.operations import PREFIX
+from models.db.sources import Unanswered, one_line
 from models.queue import stream
 from models.queue.stream import KINDS, place
 from models.queue.stream_hub import TooManyWatchers, Watcher, hub
@@ -20,7 +21,6 @@ from web.accounts.api_keys import identify_by_key
 from web.accounts.identity import Identity, need
 from web.api.problems import answer_to, problem
 from web.api.running import group_of
-from web.sources import Unanswered, one_line
 from web.stream.sending import Client, Sending, event
 
 programs, people = Blueprint("stream", __name__), Blueprint("live", __name__)

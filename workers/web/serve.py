@@ -17,9 +17,9 @@ from jiyi.settings import Settings, get_settings
 from models.accounts import users
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
+from models.db.sources import one_line
 from web import create_app
 from web.security import LOOPBACK, require_login_on_public_bind
-from web.sources import one_line
 from web.stream import routes
 from workers.web.http_server import Server
 

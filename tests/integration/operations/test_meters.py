@@ -20,16 +20,16 @@ from jiyi.protocol.operations import Tick
 from jiyi.protocol.wire.broker import PUBLISHED_AT, stamp
 from jiyi.settings import get_settings
 from models.db import valkey_keys
+from models.db.sources import Reading
 from models.db.valkey import valkey
 from models.memory.nodes import access
 from models.operations import canaries, meters, series
 from models.operations.canaries import Canary
+from models.operations.health import checks as health
 from models.operations.heartbeats import Worker
 from models.operations.meters import Meters
 from models.queue import broker_queues
 from models.queue.broker_queues import redis_address, task_queues
-from web.operations import health
-from web.sources import Reading
 from workers import ephemeral
 from workers.celery import beat
 

@@ -244,8 +244,7 @@ def test_an_entry_tells_why_it_was_kept_out_and_what_it_repeats(viewer: Browser,
     assert data(viewer, f"/quarantine/{again}.json", group=group)["entry"]["rejected_details"]["entry"] == str(first)
 
 
-def test_every_reason_has_the_sentence_that_the_filters_have() -> None:
-    assert {name: str(said._args[0]) for name, said in words.SENTENCES.items()} == dict(SENTENCES)
+def test_every_reason_has_a_word() -> None:
     assert words.REASONS.keys() == SENTENCES.keys()
 
 

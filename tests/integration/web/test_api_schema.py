@@ -20,7 +20,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from jiyi.polling import poll
-from web import calls, create_app, sources
+from models.db import sources
+from web import calls, create_app
 from web.accounts import rate_limits
 from web.api import OPERATIONS
 from workers.ephemeral import environment

@@ -23,8 +23,10 @@ from jiyi.providers import breakers
 from jiyi.settings import get_settings
 from models.db import connection as base
 from models.db.connection import unit_of_work
+from models.db.sources import Unanswered, from_database
 from models.memory.ingestion.inbox import store
 from models.operations import heartbeats
+from models.operations.health import checks as health
 from models.operations.heartbeats import Worker
 from models.queue import dead_letters
 from models.queue.broker_queues import redis_address, task_queues
@@ -33,9 +35,7 @@ from tests.integration.memory.test_inbox import observed, save
 from tests.integration.web.markup import code_in_attributes
 from tests.pgbouncer import own_sessions
 from web import show
-from web.operations import health
 from web.security import require_login_on_public_bind
-from web.sources import Unanswered, from_database
 from workers import ephemeral
 from workers.embedded.stack import Stack
 from workers.web import serve
@@ -321,7 +321,7 @@ def test_a_dead_database_leaves_the_pages_standing(browser: FlaskClient, group: 
 def test_a_dead_broker_and_valkey_are_told_with_the_reason(browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
     monkeypatch.setattr("web.admin.operations.overview.valkey", lambda: nowhere)
-    monkeypatch.setattr("web.operations.servers.valkey", lambda: nowhere)
+    monkeypatch.setattr("models.operations.health.servers.valkey", lambda: nowhere)
     monkeypatch.setattr("models.queue.broker_queues.broker_client", lambda _: nowhere)
     found = data(browser, "/overview.json", group=group)
     assert state_of(found, "Valkey") == "unreachable"

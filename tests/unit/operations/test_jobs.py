@@ -17,9 +17,9 @@ from jiyi.errors import NotFound
 from jiyi.operations.jobs import DAY, HOUR, JOBS, Job, Schedule, find
 from jiyi.protocol.operations import Tick
 from jiyi.settings import Settings, get_settings
+from models.operations.health import checks as health
 from tasks.framework import jobs
 from tasks.framework.jobs import Run, beat_schedule
-from web.operations import health
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -15,9 +15,9 @@ from jiyi.protocol.operations import LettersRequest
 from jiyi.protocol.queries import Request, Rows
 from jiyi.protocol.reflection import ReflectionsWanted
 from jiyi.protocol.rest import Cursor
+from jiyi.protocol.wire import cursors
 from models.actions import ACTIONS
 from models.memory import questions
-from web import cursors
 from web.api.paging import Paging
 
 ID = UUID("0198a6c8-0000-7000-8000-000000000001")

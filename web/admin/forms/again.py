@@ -17,10 +17,10 @@ from flask import Flask, Response, current_app, render_template, request, url_fo
 from flask_babel import gettext as _
 from werkzeug.exceptions import HTTPException
 
+from models.db.sources import Unanswered
 from web.admin import frame
 from web.admin.forms.refilling import refilled
 from web.admin.forms.refused import Problem, Refused
-from web.sources import Unanswered
 
 View = Callable[..., Any]
 

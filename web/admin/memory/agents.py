@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import AgentState, KeywordStrength
+from models.db.sources import from_database
 from models.memory import actions
 from models.memory.agents import reads as agent_reads
 from models.memory.search import FoundMemory, MemoryFilter, search
@@ -25,7 +26,6 @@ from web.admin.memory import agent_settings
 from web.admin.memory.timeline import Timeline, unit_for
 from web.admin.operations.overview import with_reflection
 from web.admin.pages import NO_AGENT, Context, listed, page, reads_database
-from web.sources import from_database
 
 blueprint = Blueprint("agents", __name__)
 PAGES = (Page("memory", lazy_gettext("Agents"), "agents.index"),)

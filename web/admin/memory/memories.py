@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.events import NodeType
 from jiyi.text import marking
+from models.db.sources import attempt, from_database
 from models.memory import actions
 from models.memory.agents import reads as agent_reads
 from models.memory.search import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, search
@@ -18,7 +19,6 @@ from web.admin.acting import door
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, listed
 from web.answers import answer
-from web.sources import attempt, from_database
 
 blueprint = Blueprint("memories", __name__)
 blueprint.add_app_template_filter(marking.pieces, "pieces")

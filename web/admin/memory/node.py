@@ -9,6 +9,7 @@ from flask import request, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
+from models.db.sources import attempt, from_database
 from models.erasure.actions import request_erasure
 from models.memory import actions, events, reads
 from models.reflection.reads import why
@@ -18,7 +19,6 @@ from web.admin.memory.evidence import Graph, tree
 from web.admin.memory.memories import blueprint
 from web.admin.pages import Context, page, reads_database
 from web.admin.retrieval.playground import FILTERS
-from web.sources import attempt, from_database
 
 #: Levels of evidence and memories of them that are shown: as `jiyi why` does, and as many as a page can hold.
 DEPTH, MOST_REASONS = 5, 60

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from flask import Blueprint, Response, render_template
-from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
@@ -15,23 +14,25 @@ from jiyi.protocol.memory import AgentState
 from jiyi.protocol.operations import Tick, WorkOwed
 from jiyi.providers.health import providers
 from jiyi.settings import Settings, get_settings
+from jiyi.text.translatable import Translatable
 from models.db import valkey_keys
+from models.db.sources import Reading, attempt, from_database, source
 from models.db.valkey import valkey
 from models.memory.agents import reads as agent_reads
 from models.operations import rates, reads
 from models.operations.embedding_models import ActiveModel, active_model
+from models.operations.health import checks as health
+from models.operations.health import liveness, servers
+from models.operations.health.liveness import Liveness
+from models.operations.health.servers import ServerState
 from models.operations.reads import Totals
 from models.queue import reads as pending
 from web.accounts.identity import need, who
 from web.admin import frame, inputs
 from web.admin.frame import Page, across_groups, asked
-from web.admin.operations import liveness, plots
-from web.admin.operations.liveness import Liveness
+from web.admin.operations import plots
 from web.admin.pages import Context, listed
 from web.answers import answer, json_answer
-from web.operations import health, servers
-from web.operations.servers import ServerState
-from web.sources import Reading, attempt, from_database, source
 
 blueprint = Blueprint("overview", __name__)
 PAGES = (Page("overview", lazy_gettext("Overview"), "overview.page"),)
@@ -114,13 +115,13 @@ def _put_together(
 ) -> Context:
     found, embedder = stored.value or (_Stored(), None)
     outside = attempt(source("providers").begin(lambda: providers(settings, None if embedder is None else embedder.spec)))
-    not_read = _("the database did not answer")
+    not_read = Translatable("the database did not answer")
     checks = [
-        health.reachable(_("Database"), stored, _("answers"))
+        health.reachable(Translatable("Database"), stored, Translatable("answers"))
         if states["database"].state == "ok"
-        else health.server(_("Database"), states["database"], ""),
-        health.server("Valkey", states["valkey"], _("answers, and takes what is written")),
-        health.server(_("Broker"), states["broker"], _("takes what is published")),
+        else health.server(Translatable("Database"), states["database"], ""),
+        health.server("Valkey", states["valkey"], Translatable("answers, and takes what is written")),
+        health.server(Translatable("Broker"), states["broker"], Translatable("takes what is published")),
         health.intake(settings, alive.depths, alive.broker.value.intakes if alive.broker.value else None),
         health.workers(alive.workers, alive.signs.value.canaries if alive.signs.value else {}),
         health.work(found.work_owed, not_read),
@@ -132,7 +133,7 @@ def _put_together(
         "as_of": datetime.now(UTC),
         "state": health.worst(checks),
         "checks": checks,
-        **liveness.shown(settings, alive),
+        **vars(liveness.state_of_queues(settings, alive)),
         "access_buffered": cached.value and cached.value["access_buffered"],
         "group": group,
         **vars(found),

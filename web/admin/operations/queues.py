@@ -6,11 +6,11 @@ from flask import Blueprint
 from flask_babel import lazy_gettext
 
 from jiyi.settings import get_settings
+from models.db.sources import source
+from models.operations.health import liveness
 from models.queue import broker_queues
 from web.admin.frame import Page
-from web.admin.operations import liveness
 from web.admin.pages import Context, page
-from web.sources import source
 
 blueprint = Blueprint("queues", __name__)
 PAGES = (Page("running", lazy_gettext("Queues"), "queues.page", "operator", of_service=True),)
@@ -20,7 +20,7 @@ PAGES = (Page("running", lazy_gettext("Queues"), "queues.page", "operator", of_s
 def listed() -> Context:
     settings = get_settings()
     found = liveness.begin(settings)()
-    return {**liveness.shown(settings, found), "unknown_reason": found.broker.reason or None}
+    return {**vars(liveness.state_of_queues(settings, found)), "unknown_reason": found.broker.reason or None}
 
 
 @page(

@@ -19,13 +19,13 @@ from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
+from models.db.sources import Reading, attempt, from_database
 from models.memory.agents import reads as agent_reads
 from web.admin import frame, inputs
 from web.admin.asking import retrieving
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, page
 from web.admin.retrieval.comparing import compared, ranking
-from web.sources import Reading, attempt, from_database
 
 blueprint = Blueprint("playground", __name__)
 blueprint.add_app_template_filter(lambda value: f"{value:g}", "setting")

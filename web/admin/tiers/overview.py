@@ -11,6 +11,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
+from models.db.sources import Reading, attempt, from_database
 from models.tiers import guards, quarantine, quarantine_reads
 from models.tiers.guards import RunningAway
 from models.tiers.quarantine_reads import Counts, Entry
@@ -19,7 +20,6 @@ from web.admin.frame import Page
 from web.admin.pages import Context, page
 from web.admin.tiers import working
 from web.admin.tiers.words import REASONS
-from web.sources import Reading, attempt, from_database
 
 blueprint = Blueprint("tiers", __name__)
 PAGES = (Page("tiers", lazy_gettext("Three tiers"), "tiers.page"),)

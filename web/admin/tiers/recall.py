@@ -14,13 +14,13 @@ from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from jiyi.text.words import Language
 from jiyi.tiers.memory_node import NodeProperties, format_history
+from models.db.sources import Reading, attempt, source
 from models.tiers import query as memory
 from web.accounts.identity import who
 from web.admin import inputs
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, page
 from web.calls import caller
-from web.sources import Reading, attempt, source
 
 blueprint = Blueprint("recall", __name__)
 PAGES = (Page("tiers", lazy_gettext("Ask the tiers"), "recall.page"),)

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from flask import Blueprint
 from flask_babel import LazyString, lazy_gettext
 
+from models.tiers.quarantine import sentence
 from models.tiers.quarantine_reads import Entry
-from web.show import age
+from web.show import age, translated
 
 STATES: dict[str, LazyString] = {
     "waiting": lazy_gettext("waits for the filters"),
@@ -27,17 +28,6 @@ REASONS: dict[str, LazyString] = {
     "claim_refuted": lazy_gettext("claim refuted"),
     "runaway": lazy_gettext("from a runaway loop"),
     "claim_pending": lazy_gettext("claim not checked"),
-}
-#: ``jiyi.tiers.screening.SENTENCES``, where it is translated; a test holds them together.
-SENTENCES: dict[str, LazyString] = {
-    "low_confidence": lazy_gettext("Its confidence %(confidence)s is below %(limit)s."),
-    "too_short": lazy_gettext("It is worth %(length)s characters, fewer than %(limit)s."),
-    "duplicate": lazy_gettext("Working memory has the same text: %(entry)s."),
-    "near_duplicate": lazy_gettext("It says what %(entry)s says: similarity %(similarity)s, the limit is %(limit)s."),
-    "inconsistent": lazy_gettext("It contradicts itself or states what cannot be so, the LLM says."),
-    "claim_refuted": lazy_gettext("The fact check has refuted it."),
-    "claim_pending": lazy_gettext("It makes a claim that nobody has checked yet."),
-    "runaway": lazy_gettext("It comes from a loop that the guard has stopped."),
 }
 FLAGS: dict[str, LazyString] = {
     "unscored": lazy_gettext("no confidence given"),
@@ -83,11 +73,7 @@ def said(words: Mapping[str, LazyString], name: str) -> str:
 
 def why(entry: Entry) -> str:
     """Why an entry did not become working memory; empty where it did, or where the reason is unknown here."""
-    sentence = SENTENCES.get(entry.rejected_reason or "")
-    try:
-        return "" if sentence is None else str(sentence) % entry.rejected_details
-    except KeyError:
-        return ""
+    return translated(sentence(entry.rejected_reason, entry.rejected_details))
 
 
 def time_left(until: datetime | None) -> str:

@@ -10,13 +10,13 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
+from models.db.sources import Reading, Unanswered, attempt, from_database, source
 from models.tiers import quarantine_reads
 from models.tiers import working as kept
 from models.tiers.quarantine_reads import EntryWithOrigin
 from models.tiers.working import Entry
 from web.admin.frame import Page
 from web.admin.pages import Context, page
-from web.sources import Reading, Unanswered, attempt, from_database, source
 
 blueprint = Blueprint("working", __name__)
 PAGES = (Page("tiers", lazy_gettext("Working memory"), "working.page"),)

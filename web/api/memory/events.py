@@ -12,6 +12,7 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.events.rest import EventsBody, SessionEnd, ShortEvent
 from jiyi.protocol.events.states import MAX_STATES_GET, Accepted, EventState, StatesBody, StatesQuery, WaitQuery
 from jiyi.protocol.openapi.operations import PREFIX
+from models.db.sources import awaited, from_database
 from models.memory import events as stored
 from models.memory import questions
 from models.memory.agents.agents import key_of
@@ -19,7 +20,6 @@ from web.api.memory.storing import keep
 from web.api.problems import Refused
 from web.api.registry import expose, operation
 from web.api.running import Asker, Reply
-from web.sources import awaited, from_database
 
 
 @operation(

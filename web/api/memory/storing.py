@@ -9,11 +9,11 @@ import psycopg
 
 from jiyi.protocol.events import Event
 from jiyi.protocol.rest import FieldProblem
+from models.db.sources import FAILURES, PATIENCE, Unanswered, one_line
 from models.memory.ingestion import inbox
 from models.memory.ingestion.group_commit import Kept, group_commit
 from models.queue.reused_ids import ReusedIds, reason_of
 from web.api.problems import Refused
-from web.sources import FAILURES, PATIENCE, Unanswered, one_line
 
 #: The database is away, or gives no answer.
 AWAY: tuple[type[Exception], ...] = (psycopg.OperationalError, *FAILURES)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from jiyi.protocol.tiers.knowledge import CurrentVersion, DemoteBody, EditBody, PromoteBody
 from jiyi.protocol.tiers.quarantine import CheckBody
 from jiyi.protocol.tiers.rest import GroupKnowledgeParameters, KnowledgeDetail, KnowledgeParameters, KnowledgeRows, QuarantineParameters
+from models.db.sources import from_database
 from models.tiers import actions, knowledge_reads, questions
 from web.api.registry import expose
 from web.api.running import Asker
-from web.sources import from_database
 
 
 def _in_force(asker: Asker, done: CurrentVersion) -> KnowledgeDetail | None:

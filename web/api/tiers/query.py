@@ -7,12 +7,12 @@ from jiyi.protocol.events import Event, build
 from jiyi.protocol.tiers.quarantine import IngestBody, IngestState, ingest_event
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.protocol.tiers.rest import IngestQuery, QueryBody, WorkingMemory
+from models.db.sources import Unanswered, attempt, awaited, from_database, source
 from models.tiers import quarantine, working
 from web.api.memory.storing import keep
 from web.api.registry import operation
 from web.api.running import Asker
 from web.api.tiers.asking import ask
-from web.sources import Unanswered, attempt, awaited, from_database, source
 
 NOT_SCREENED = "It is in quarantine; the filters have not decided yet whether it becomes working memory."
 

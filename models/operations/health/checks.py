@@ -1,22 +1,21 @@
-"""Is it healthy? Each part gets one of four states, and what is not known is called unknown, not down."""
+"""Is it healthy? Each part gets one of four states with a sentence, and what is not known is called unknown, not down."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal
-
-from flask_babel import gettext as _
 
 from jiyi.protocol.operations import Tick, WorkOwed
 from jiyi.providers.health import ProviderHealth
 from jiyi.settings import Settings
+from jiyi.text.translatable import Translatable, age
+from models.db.sources import Reading
 from models.operations.canaries import Canary
+from models.operations.health.servers import ServerState
 from models.operations.heartbeats import Worker
 from models.queue.broker_queues import Depths, task_queues
-from web.operations.servers import ServerState
-from web.show import age, number, seconds_since
-from web.sources import Reading
 
 State = Literal["ok", "unknown", "attention", "unreachable"]
 #: From harmless to worst: the whole is as healthy as its worst part.
@@ -65,19 +64,19 @@ def server(name: str, found: ServerState, detail: str) -> Check:
 
 def intake(settings: Settings, depths: Reading[Depths], living: Sequence[float] | None = None) -> Check:
     """``living``: seconds since the last word of each intake that is known to live; None: not known."""
-    name = _("Intake")
+    name = Translatable("Intake")
     if depths.value is None:
         return Check(name, "unknown", depths.reason)
     waiting, flight = depths.value.waiting[settings.intake_queue], depths.value.intake
     if waiting > MAX_INTAKE_WAITING:
-        detail = _("%(count)s messages wait: is the intake running and keeping up?", count=number(waiting))
+        detail = Translatable("%(count)s messages wait: is the intake running and keeping up?", count=f"{waiting:,}")
         return Check(name, "attention", detail)
     if flight.oldest_seconds is not None and flight.oldest_seconds > settings.intake_redelivery_seconds:
-        return Check(name, "attention", _("a message has been in its hands for %(age)s", age=age(flight.oldest_seconds)))
+        return Check(name, "attention", Translatable("a message has been in its hands for %(age)s", age=age(flight.oldest_seconds)))
     if waiting and not flight.count and not living:  # an intake at work always holds what it reads
-        detail = _("%(count)s waiting, none in flight: is the intake running?", count=number(waiting))
+        detail = Translatable("%(count)s waiting, none in flight: is the intake running?", count=f"{waiting:,}")
         return Check(name, "unknown", detail)
-    detail = _("%(waiting)s waiting, %(flight)s in flight", waiting=number(waiting), flight=number(flight.count))
+    detail = Translatable("%(waiting)s waiting, %(flight)s in flight", waiting=f"{waiting:,}", flight=f"{flight.count:,}")
     return Check(name, "ok", detail)
 
 
@@ -86,7 +85,7 @@ def workers(found: Reading[list[Worker]], canaries: Mapping[str, Canary] | None 
 
     One without a canary lately and without a living worker is unknown: the worker may just be starting.
     """
-    name = _("Workers")
+    name = Translatable("Workers")
     read = {canary.queue for canary in (canaries or {}).values() if canary.age is not None and canary.age <= CANARY_SECONDS}
     if found.value is None and not read:
         return Check(name, "unknown", found.reason)
@@ -95,12 +94,12 @@ def workers(found: Reading[list[Worker]], canaries: Mapping[str, Canary] | None 
     missing = [queue for queue in unread if not any(queue in worker.queues for worker in alive)]
     if silent := [canary for queue in unread if (canary := (canaries or {}).get(queue)) and _is_silent(canary)]:
         named, since = ", ".join(canary.queue for canary in silent), age(min(canary.age or 0 for canary in silent))
-        return Check(name, "attention", _("no sign of life from %(queues)s for %(age)s", queues=named, age=since))
+        return Check(name, "attention", Translatable("no sign of life from %(queues)s for %(age)s", queues=named, age=since))
     if missing:
-        return Check(name, "unknown", _("no sign of life yet for %(queues)s: away, or starting", queues=", ".join(missing)))
+        return Check(name, "unknown", Translatable("no sign of life yet for %(queues)s: away, or starting", queues=", ".join(missing)))
     if not alive:
-        return Check(name, "ok", _("every queue is read"))
-    return Check(name, "ok", _("%(count)s live, every queue is read", count=len(alive)))
+        return Check(name, "ok", Translatable("every queue is read"))
+    return Check(name, "ok", Translatable("%(count)s live, every queue is read", count=len(alive)))
 
 
 def _is_silent(canary: Canary) -> bool:
@@ -110,44 +109,48 @@ def _is_silent(canary: Canary) -> bool:
 
 
 def work(pending: Sequence[WorkOwed] | None, reason: str) -> Check:
-    name = _("Work")
+    name = Translatable("Work")
     if pending is None:
         return Check(name, "unknown", reason)
     oldest = min((row for row in pending if row.overdue), key=lambda row: row.oldest, default=None)
-    if oldest is not None and seconds_since(oldest.oldest) > MAX_DUE_SECONDS:
-        detail = _("%(kind)s is due and has waited %(age)s", kind=oldest.kind, age=age(seconds_since(oldest.oldest)))
+    if oldest is not None and _seconds_since(oldest.oldest) > MAX_DUE_SECONDS:
+        detail = Translatable("%(kind)s is due and has waited %(age)s", kind=oldest.kind, age=age(_seconds_since(oldest.oldest)))
         return Check(name, "attention", detail)
-    return Check(name, "ok", _("%(count)s due now", count=number(sum(row.overdue for row in pending))))
+    return Check(name, "ok", Translatable("%(count)s due now", count=f"{sum(row.overdue for row in pending):,}"))
 
 
 def schedule(settings: Settings, runs: Mapping[str, Tick] | None, reason: str, beat_age: float | None = None) -> Check:
-    name = _("Schedule")
+    name = Translatable("Schedule")
     if runs is None:
         return Check(name, "unknown", reason)
     pulse = runs.get(PULSE)
     if pulse is None:
-        return Check(name, "unknown", _("%(job)s has not run yet", job=PULSE))
-    since = seconds_since(pulse.slot)
+        return Check(name, "unknown", Translatable("%(job)s has not run yet", job=PULSE))
+    since = _seconds_since(pulse.slot)
     if since > max(LATE_TICKS * settings.reconcile_seconds, LATE_SECONDS):
-        detail = _("%(job)s last ran %(age)s ago: is beat running?", job=PULSE, age=age(since))
+        detail = Translatable("%(job)s last ran %(age)s ago: is beat running?", job=PULSE, age=age(since))
         if beat_age is not None and beat_age <= BEAT_SECONDS:
-            detail = _("%(job)s last ran %(age)s ago, though beat runs: is it done?", job=PULSE, age=age(since))
+            detail = Translatable("%(job)s last ran %(age)s ago, though beat runs: is it done?", job=PULSE, age=age(since))
         return Check(name, "attention", detail)
     failed = [job for job, run in runs.items() if run.state == "failed"]
     if failed:
-        return Check(name, "attention", _("failed: %(jobs)s", jobs=", ".join(failed)))
-    return Check(name, "ok", _("%(job)s ran %(age)s ago", job=PULSE, age=age(since)))
+        return Check(name, "attention", Translatable("failed: %(jobs)s", jobs=", ".join(failed)))
+    return Check(name, "ok", Translatable("%(job)s ran %(age)s ago", job=PULSE, age=age(since)))
 
 
 def provider(found: ProviderHealth) -> Check:
     """The embedder, the LLM or the web search: one that is switched off is no reason to look."""
-    name = {"embedder": _("Embedder"), "llm": _("LLM"), "search": _("Web search")}[found.name]
+    name = {"embedder": Translatable("Embedder"), "llm": Translatable("LLM"), "search": Translatable("Web search")}[found.name]
     state: State = {"ok": "ok", "off": "ok", "unknown": "unknown"}.get(found.state, "attention")  # type: ignore[assignment]
-    return Check(name, state, _("switched off") if found.state == "off" else found.detail)
+    return Check(name, state, Translatable("switched off") if found.state == "off" else found.detail)
 
 
 def dead_letters(count: int | None, reason: str) -> Check:
-    name = _("Dead letters")
+    name = Translatable("Dead letters")
     if count is None:
         return Check(name, "unknown", reason)
-    return Check(name, "attention" if count else "ok", _("%(count)s open", count=number(count)))
+    return Check(name, "attention" if count else "ok", Translatable("%(count)s open", count=f"{count:,}"))
+
+
+def _seconds_since(then: datetime) -> float:
+    return max(0.0, (datetime.now(UTC) - then).total_seconds())

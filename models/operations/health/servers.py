@@ -16,9 +16,9 @@ from jiyi.settings import Settings, get_settings
 from models.accounts import reads
 from models.db import valkey_keys
 from models.db.outages import OF_DATABASE, state_of_database
+from models.db.sources import Unanswered, from_database, source
 from models.db.valkey import valkey
 from models.queue.broker_queues import broker_client, redis_address
-from web.sources import Unanswered, from_database, source
 
 #: Seconds that what is written to see whether anything can be written stays.
 PROBE_LIVES = 60

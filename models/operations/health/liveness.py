@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flask_babel import gettext as _
-
 from jiyi.settings import Settings
+from jiyi.text.translatable import Translatable
+from models.db.sources import Reading, Unanswered, attempt, source
 from models.operations import canaries, heartbeats
 from models.operations.canaries import Canary
 from models.operations.heartbeats import Worker
 from models.queue import broker_queues
-from models.queue.broker_queues import Depths
-from web.admin.pages import Context
-from web.sources import Reading, Unanswered, attempt, source
+from models.queue.broker_queues import Depths, InFlight
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +47,32 @@ class Liveness:
         return Reading(None if known is None else known.workers, self.signs.reason)
 
 
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """One queue; None is what is not known. ``alive_seconds``: since the last sign of life of who reads it."""
+
+    queue: str
+    reads: str | None
+    waiting: int | None
+    oldest_seconds: float | None
+    in_flight: int | None
+    alive_seconds: float | None
+    waited_seconds: float | None
+    outstanding: int | None
+    intakes: int | None
+    workers: list[Worker] | None
+
+
+@dataclass(frozen=True)
+class QueuesState:
+    """All queues, and what is known of all together."""
+
+    queues: list[QueueState]
+    in_flight: dict[str, InFlight] | None
+    workers: list[Worker] | None
+    beat_seconds: float | None
+
+
 def begin(settings: Settings) -> Callable[[], Liveness]:
     """Ask both now; the answer is fetched by calling what is returned."""
     broker = source("broker").begin(lambda: _broker(settings))
@@ -64,40 +88,33 @@ def address_of(settings: Settings) -> str:
     return address
 
 
-def shown(settings: Settings, found: Liveness) -> Context:
-    """What pages on queues have in common."""
+def state_of_queues(settings: Settings, found: Liveness) -> QueuesState:
     depths, signs = found.depths.value, found.signs.value
-    return {
-        "queues": rows(settings, found),
-        "in_flight": depths and {"intake": depths.intake, "tasks": depths.tasks},
-        "workers": found.workers.value,
-        "beat_seconds": signs and signs.beat_age,
-    }
+    return QueuesState(
+        queues=[_queue(queue, found) for queue in [settings.intake_queue, *broker_queues.task_queues()]],
+        in_flight=depths and {"intake": depths.intake, "tasks": depths.tasks},
+        workers=found.workers.value,
+        beat_seconds=signs and signs.beat_age,
+    )
 
 
-def rows(settings: Settings, found: Liveness) -> list[Context]:
-    """By queue; None is what is not known. ``alive_seconds``: since the last sign of life of who reads it."""
+def _queue(queue: str, found: Liveness) -> QueueState:
     broker, workers = found.broker.value, found.workers.value
-    return [_row(queue, broker, found, workers) for queue in [settings.intake_queue, *broker_queues.task_queues()]]
-
-
-def _row(queue: str, broker: Broker | None, found: Liveness, workers: list[Worker] | None) -> Context:
     of_intake = queue not in broker_queues.task_queues()
     canary = found.signs.value.canaries.get(queue) if found.signs.value else None
     intakes = broker.intakes if broker else []
-    alive = min(intakes, default=None) if of_intake else canary and canary.age
-    return {
-        "queue": queue,
-        "reads": _("events, for the intake") if of_intake else None,
-        "waiting": None if broker is None else broker.depths.waiting.get(queue),
-        "oldest_seconds": None if broker is None else broker.oldest.get(queue),
-        "in_flight": None if broker is None or not of_intake else broker.depths.intake.count,
-        "alive_seconds": alive,
-        "waited_seconds": canary and canary.waited,
-        "outstanding": canary.outstanding if canary else None,
-        "intakes": len(intakes) if of_intake and broker else None,
-        "workers": None if of_intake or workers is None else [worker for worker in workers if queue in worker.queues],
-    }
+    return QueueState(
+        queue=queue,
+        reads=Translatable("events, for the intake") if of_intake else None,
+        waiting=None if broker is None else broker.depths.waiting.get(queue),
+        oldest_seconds=None if broker is None else broker.oldest.get(queue),
+        in_flight=None if broker is None or not of_intake else broker.depths.intake.count,
+        alive_seconds=min(intakes, default=None) if of_intake else canary and canary.age,
+        waited_seconds=canary and canary.waited,
+        outstanding=canary.outstanding if canary else None,
+        intakes=len(intakes) if of_intake and broker else None,
+        workers=None if of_intake or workers is None else [worker for worker in workers if queue in worker.queues],
+    )
 
 
 def _broker(settings: Settings) -> Broker:

@@ -25,7 +25,7 @@ from jiyi.protocol.wire.broker import BROKER_ERRORS
 from models.db import connection as base
 
 T = TypeVar("T")
-log = logging.getLogger("jiyi.web")
+log = logging.getLogger(__name__)
 
 #: Seconds that a page waits for one source; a healthy one answers in milliseconds.
 PATIENCE = 3.0

@@ -1,0 +1,45 @@
+"""Sentences for people that are made where something is judged, in English, and translated where they are shown.
+
+``tools.translations`` collects what stands in ``Translatable("…")`` together with the messages of the pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+
+class Translatable(str):
+    """A sentence in English. ``pattern`` is what is translated, ``values`` are put into it: text, numbers, Translatable themselves."""
+
+    __slots__ = ("pattern", "values")
+    pattern: str
+    values: Mapping[str, object]
+
+    def __new__(cls, pattern: str, **values: object) -> Self:
+        made = super().__new__(cls, pattern % values if values else pattern)
+        made.pattern, made.values = pattern, values
+        return made
+
+    def filled(self, values: Mapping[str, object]) -> Translatable:
+        """The same sentence with these values. Raises ``KeyError`` for one that is missing."""
+        made = str.__new__(Translatable, self.pattern % values)
+        made.pattern, made.values = self.pattern, values
+        return made
+
+
+#: Seconds of each unit, from the largest, and how many of them are written.
+_UNITS = (
+    (86_400, Translatable("%(count)d d")),
+    (3_600, Translatable("%(count)d h")),
+    (60, Translatable("%(count)d min")),
+    (1, Translatable("%(count)d s")),
+)
+
+
+def age(seconds: float | None) -> str:
+    """``3 s``, ``5 min``, ``2 h``, ``4 d``: the largest unit that fits; a dash for what is not known."""
+    if seconds is None:
+        return "–"
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), _UNITS[-1])
+    return unit.filled({"count": seconds // size})
