@@ -13,6 +13,7 @@ from werkzeug.exceptions import HTTPException, InternalServerError
 from models.db.sources import Unanswered
 from web.answers import answer
 from web.api.problems import answer_to, is_api
+from web.show import translated
 
 log = logging.getLogger("jiyi.web")
 
@@ -53,11 +54,13 @@ def _refused(error: HTTPException) -> ResponseReturnValue:
 def _unanswered(error: Unanswered) -> Response:
     if is_api():
         return answer_to(error)
-    return _page(
-        503,
-        str(TITLES[503]),
-        _("The %(source)s did not answer: %(reason)s. Try again in a moment.", source=error.source, reason=error.reason),
-    )
+    return _page(503, str(TITLES[503]), no_answer(error))
+
+
+def no_answer(error: Unanswered) -> str:
+    """What a page says of a source that is away."""
+    said: str = _("The %(source)s did not answer: %(reason)s. Try again in a moment.", source=error.source, reason=translated(error.reason))
+    return said
 
 
 def _failed(error: Exception) -> Response:

@@ -7,20 +7,16 @@ and signing out each begin a new epoch, and every session of the old one is over
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
 from uuid import UUID
 
 from flask import Flask, current_app, request, session
 from flask.sessions import SecureCookieSessionInterface
-from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
-from models.accounts import users
+from models.accounts import signing_in
 from models.accounts.lookup_cache import LookupCache
 from models.accounts.users import User
-from models.db.connection import unit_of_work
-from models.db.scope import whole_service
-from models.db.sources import Unanswered, from_database, source
+from models.db.sources import Unanswered
 from web.security import is_loopback
 
 #: A person's row is asked for again after so many seconds: how long a session may outlive its end.
@@ -49,19 +45,11 @@ def is_plain_http_on_loopback() -> bool:
     return not request.is_secure and is_loopback(request.host)
 
 
-def _find(user_ids: Collection[UUID]) -> dict[UUID, User]:
-    def question(connection: Connection) -> dict[UUID, User]:
-        return {user_id: user for user_id in user_ids if (user := users.by_id(connection, user_id)) is not None}
-
-    with whole_service():
-        return from_database(question)
-
-
 def register(app: Flask) -> None:
     app.session_interface = Cookie()
     app.config.update(SESSION_COOKIE_HTTPONLY=True, SESSION_COOKIE_SAMESITE="Lax", SESSION_COOKIE_PATH="/")
     app.extensions["jiyi.people"] = LookupCache(
-        _find, fresh_seconds=USER_SECONDS, max_entries=MAX_USERS, stale_seconds=STALE_SECONDS, unavailable=(Unanswered,)
+        signing_in.find, fresh_seconds=USER_SECONDS, max_entries=MAX_USERS, stale_seconds=STALE_SECONDS, unavailable=(Unanswered,)
     )
 
 
@@ -105,7 +93,7 @@ def current() -> User | None:
         return None
     if now - seen >= NOTE_SECONDS and _is_visit():
         session["seen"] = now
-        _note(user_id)
+        signing_in.note_visit(user_id)
     return user
 
 
@@ -128,14 +116,3 @@ def _is_visit() -> bool:
 def _people() -> LookupCache[UUID, User]:
     found: LookupCache[UUID, User] = current_app.extensions["jiyi.people"]
     return found
-
-
-def _note(user_id: UUID) -> None:
-    """For the list of people; nobody waits for it."""
-
-    def write() -> None:
-        with unit_of_work() as connection:
-            users.seen(connection, user_id)
-
-    with whole_service():
-        source("notes").begin(write)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from flask import Blueprint, Flask, Response, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
+from flask_babel import ngettext
 from flask_wtf.csrf import CSRFError, CSRFProtect
-from werkzeug.exceptions import HTTPException, Unauthorized
+from werkzeug.exceptions import Unauthorized
 
-from models.accounts import users
+from models.accounts import signing_in
+from models.accounts.passwords import HashingBusy
 from models.accounts.users import User
-from models.db.connection import unit_of_work
-from models.db.scope import whole_service
-from models.db.sources import Unanswered, ask
 from web.accounts import sessions
 from web.accounts.identity import Identity, identify
-from web.accounts.password_checks import audit, count_attempt, find_user, is_password_of, refusal, undo_attempt
 from web.answers import wants_json
 from web.security import is_loopback
-
-T = TypeVar("T")
 
 blueprint = Blueprint("signin", __name__)
 
@@ -94,25 +91,15 @@ def page() -> ResponseReturnValue:
 def enter() -> ResponseReturnValue:
     _only_where_the_cookie_stays()
     name, password = request.form.get("name", "").strip()[:MAX_NAME], request.form.get("password", "")
-    address = request.remote_addr or ""
-    guess = count_attempt(name, address)
-    try:
-        user = find_user(name)
-        if guess.wait:
-            if guess.first_refused:
-                audit("locked", user, address)
-            answer = _page(429, refusal(guess.wait), name)
-            answer.headers["Retry-After"] = str(guess.wait)
-            return answer
-        if user is None or not is_password_of(user, password):
-            audit("wrong password", user, address)
-            return _page(403, _("The name or the password is wrong."), name)
-        audit("signed in", user, address)
-    except (Unanswered, HTTPException):
-        undo_attempt(name, address)
-        raise
-    undo_attempt(name, address, right=True)
-    sessions.begin(user)
+    with busy_told():
+        attempt = signing_in.sign_in(name, password, request.remote_addr or "")
+    if attempt.wait:
+        answer = _page(429, refusal(attempt.wait), name)
+        answer.headers["Retry-After"] = str(attempt.wait)
+        return answer
+    if attempt.user is None:
+        return _page(403, _("The name or the password is wrong."), name)
+    sessions.begin(attempt.user)
     return redirect(_safe(request.form.get("next", "")), 303)
 
 
@@ -120,15 +107,26 @@ def enter() -> ResponseReturnValue:
 def leave() -> ResponseReturnValue:
     user = sessions.current()
     assert user is not None  # the gate
-
-    def write() -> None:
-        with unit_of_work() as connection:
-            users.sign_out(connection, user)
-
-    with whole_service():
-        ask("database", write)
+    signing_in.sign_out(user)
     sessions.end(user.user_id)
     return redirect(url_for("signin.page"), 303)
+
+
+@contextmanager
+def busy_told() -> Iterator[None]:
+    """503 when too many passwords are looked at at a time."""
+    try:
+        yield
+    except HashingBusy:
+        abort(503, _("Too many people sign in at this moment. Try again."))
+
+
+def refusal(wait: int) -> str:
+    """What is told to whoever has to wait so many seconds."""
+    told: str = ngettext(
+        "Too many wrong passwords. Wait a second, then try again.", "Too many wrong passwords. Wait %(num)d seconds, then try again.", wait
+    )
+    return told
 
 
 def _page(status: int, problem: str = "", name: str = "") -> Response:

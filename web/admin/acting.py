@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, get_origin
+from typing import Any, NamedTuple, TypeVar, get_origin
 from uuid import UUID
 
-from flask import Blueprint, abort, current_app, request, url_for
+from flask import Blueprint, abort, current_app, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 from pydantic import BaseModel, ValidationError
@@ -67,28 +67,37 @@ def checked(model: type[Q], **fields: Any) -> Q:
         raise Refused(problems(error)) from None
 
 
+class Part(NamedTuple):
+    """A part of a page, for htmx: its template gets what ``gather``, a page's function, gives; the form as ``form``, the result as ``done``."""
+
+    template: str
+    gather: Callable[..., Context] = dict
+
+
 def door(
     blueprint: Blueprint,
     path: str,
-    action: Action[Any, Any] | Mapping[str, Action[Any, Any]],
-    to: str | Callable[[Context], str],
+    action: Action[Any, Any] | Callable[[Context], Action[Any, Any]],
+    to: str | Part | Callable[[Context], str],
     *,
     name: str,
     named: Mapping[str, str] | None = None,
+    given: Callable[[Context, Context], Context] | None = None,
     keeps: Sequence[str] = (),
     scope: Scope = "read",
     timeout: float = WORKER_TIMEOUT,
 ) -> None:
-    """The route of a form that does one action and goes on to a page.
+    """The route of a form that does one action and goes on to a page, or answers with a part of its own.
 
     Args:
         blueprint: of the module.
         path: its address; its parts are fields of the request.
-        action: what is done, or by the part ``verb`` of the address one of several.
+        action: what is done, or a function of the address's parts that chooses one of several.
         to: the endpoint of the page; its address gets what it needs from the result, else from the parts of the path. Or a function
-            of the parts, the form and the result, which gives the address.
+            of the parts, the form and the result, which gives the address. Or a :class:`Part`.
         name: its endpoint.
         named: fields of the request that have another name in the form or in the address.
+        given: makes the request's fields of those that were found, and of the parts.
         keeps: fields of the form that the page's address gets too.
         scope: a right that people need for it beyond what the action needs.
         timeout: seconds that the page waits for a worker.
@@ -96,9 +105,12 @@ def door(
 
     def done(**parts: Any) -> ResponseReturnValue:
         frame.storable(*(part for part in parts.values() if isinstance(part, str)))
-        chosen = action[parts["verb"]] if isinstance(action, Mapping) else action
+        chosen = action if isinstance(action, Action) else action(parts)
         need(scope), need(chosen.scope)
-        result = perform(chosen, checked(chosen.request, **sent(chosen.request, parts, named or {})), timeout=timeout)
+        fields = sent(chosen.request, parts, named or {})
+        result = perform(chosen, checked(chosen.request, **(fields if given is None else given(fields, parts))), timeout=timeout)
+        if isinstance(to, Part):
+            return render_template(to.template, form=request.form, done=result, **{"group": frame.group(), **to.gather(**parts)})
         told = dict(result) if isinstance(result, BaseModel) else {}
         if callable(to):
             return redirect_to(to({**request.form.to_dict(), **parts, **told}))

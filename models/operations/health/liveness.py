@@ -92,9 +92,9 @@ def state_of_queues(settings: Settings, found: Liveness) -> QueuesState:
     depths, signs = found.depths.value, found.signs.value
     return QueuesState(
         queues=[_queue(queue, found) for queue in [settings.intake_queue, *broker_queues.task_queues()]],
-        in_flight=depths and {"intake": depths.intake, "tasks": depths.tasks},
+        in_flight=None if depths is None else {"intake": depths.intake, "tasks": depths.tasks},
         workers=found.workers.value,
-        beat_seconds=signs and signs.beat_age,
+        beat_seconds=None if signs is None else signs.beat_age,
     )
 
 
@@ -109,9 +109,9 @@ def _queue(queue: str, found: Liveness) -> QueueState:
         waiting=None if broker is None else broker.depths.waiting.get(queue),
         oldest_seconds=None if broker is None else broker.oldest.get(queue),
         in_flight=None if broker is None or not of_intake else broker.depths.intake.count,
-        alive_seconds=min(intakes, default=None) if of_intake else canary and canary.age,
-        waited_seconds=canary and canary.waited,
-        outstanding=canary.outstanding if canary else None,
+        alive_seconds=min(intakes, default=None) if of_intake else None if canary is None else canary.age,
+        waited_seconds=None if canary is None else canary.waited,
+        outstanding=None if canary is None else canary.outstanding,
         intakes=len(intakes) if of_intake and broker else None,
         workers=None if of_intake or workers is None else [worker for worker in workers if queue in worker.queues],
     )

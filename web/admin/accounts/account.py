@@ -7,9 +7,9 @@ from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 
 from jiyi.accounts.passwords import hash_password, password_problem
-from models.accounts import actions
+from models.accounts import actions, signing_in
 from models.accounts.users import User
-from web.accounts import password_checks, sessions
+from web.accounts import sessions, signin
 from web.admin.acting import perform
 from web.admin.forms.refused import refuse
 from web.admin.frame import Page
@@ -33,7 +33,11 @@ def change_password() -> ResponseReturnValue:
         refuse("again", _("The new password was typed in two different ways."))
     if password_problem(new):
         refuse("new", _("That is too short or too long: 10 to 1,000 characters."))
-    if not password_checks.confirms(user, request.form.get("old", "")):
+    with signin.busy_told():
+        attempt = signing_in.confirm(user, request.form.get("old", ""), request.remote_addr or "")
+    if attempt.wait:
+        abort(429, signin.refusal(attempt.wait))
+    if attempt.user is None:
         refuse("old", _("The old password is wrong."), 403)
     perform(actions.set_password, name=user.name, password_hash=hash_password(new))
     sessions.renew(user.user_id)

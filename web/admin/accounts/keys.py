@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from flask import Blueprint, Response, render_template, request
+from flask import Blueprint, Response, request
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
@@ -13,7 +13,7 @@ from jiyi.accounts.api_keys import SCOPES, KeyText, new_key
 from jiyi.protocol.accounts import Key, NewKey
 from models.accounts import actions, api_keys
 from web.accounts.identity import who
-from web.admin.acting import perform
+from web.admin.acting import Part, door, perform
 from web.admin.forms.refused import refuse
 from web.admin.frame import Page
 from web.admin.pages import Context, page
@@ -62,11 +62,7 @@ def rotate(key_id: str) -> Response:
     return _shown_once(key, perform(actions.rotate_key, key_id=key_id, key=NewKey.of(key), grace=grace))
 
 
-@blueprint.post("/keys/<key_id>/revoke")
-def revoke(key_id: str) -> str:
-    """It works no more. Safe to repeat because what is revoked stays so."""
-    perform(actions.revoke_key, key_id=key_id)
-    return render_template("_keys.html", **some())
+door(blueprint, "/keys/<key_id>/revoke", actions.revoke_key, Part("_keys.html", some), name="revoke")
 
 
 def _shown_once(key: KeyText, made: Key) -> Response:

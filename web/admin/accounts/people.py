@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, render_template, request
+from typing import Any
+
+from flask import Blueprint, Response, request
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.accounts.passwords import hash_password, make_password
 from jiyi.protocol.accounts import ROLES
 from models.accounts import actions, users
+from models.db.actions import Action
 from web.accounts.identity import who
-from web.admin.acting import perform
+from web.admin.acting import Part, door, perform
 from web.admin.frame import Page
 from web.admin.pages import Context, page
 from web.answers import answer
@@ -42,11 +45,11 @@ def new_password(name: str) -> Response:
     return _shown_once(name, password)
 
 
-@blueprint.post("/people/<name:name>/<any(disable, enable):verb>")
-def switch(name: str, verb: str) -> str:
-    """Safe to repeat because who is disabled stays so."""
-    perform(actions.disable_person if verb == "disable" else actions.enable_person, name=name)
-    return render_template("_people.html", **some())
+def _switch(parts: Context) -> Action[Any, Any]:
+    return actions.disable_person if parts["verb"] == "disable" else actions.enable_person
+
+
+door(blueprint, "/people/<name:name>/<any(disable, enable):verb>", _switch, Part("_people.html", some), name="switch")
 
 
 def _shown_once(name: str, password: str) -> Response:

@@ -14,13 +14,13 @@ from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from flask import Flask, Response, current_app, render_template, request, url_for
-from flask_babel import gettext as _
 from werkzeug.exceptions import HTTPException
 
 from models.db.sources import Unanswered
 from web.admin import frame
 from web.admin.forms.refilling import refilled
 from web.admin.forms.refused import Problem, Refused
+from web.errors import no_answer
 
 View = Callable[..., Any]
 
@@ -57,8 +57,7 @@ def _answering_again(view: View) -> View:
                 raise
             return again
         except Unanswered as error:
-            said = _("The %(source)s did not answer: %(reason)s. Try again in a moment.", source=error.source, reason=error.reason)
-            again = _again([Problem("", said)], 503)
+            again = _again([Problem("", no_answer(error))], 503)
             if again is None:
                 raise
             return again

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, cast, get_args
 from uuid import UUID
 
-from flask import Blueprint, request, url_for
-from flask.typing import ResponseReturnValue
+from flask import Blueprint, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
@@ -22,9 +21,9 @@ from models.growth.trajectories import actions as trajectories
 from models.growth.workflows import actions as workflows
 from models.memory.agents import reads as agent_reads
 from web.admin import frame, inputs
-from web.admin.acting import checked, perform, sent
+from web.admin.acting import door
 from web.admin.frame import Page, asked
-from web.admin.pages import NO_AGENT, Context, listed, page, redirect_to
+from web.admin.pages import NO_AGENT, Context, listed, page
 
 blueprint = Blueprint("growth", __name__)
 PAGES = (Page("growth", lazy_gettext("Skills"), "growth.page"),)
@@ -95,19 +94,26 @@ def of_agent(connection: Connection, group: str, agent: str) -> Context | None:
     }
 
 
-@blueprint.post("/growth/<any(skills, workflows):which>/<uuid:artifact_id>/<any(accept, decline, enable, disable, archive, delete):verb>")
-def decide(which: str, artifact_id: UUID, verb: str) -> ResponseReturnValue:
-    """A decision. Safe to repeat because a second one of the same is refused."""
-    action: Action[Any, Any] = getattr(MODULES[which], verb)
-    perform(action, checked(action.request, **sent(action.request, {"id": artifact_id}, {})))
-    if verb == "delete":
-        return redirect_to(url_for("growth.page", group=frame.group(), kind=which))
-    return redirect_to(url_for("growth.one", which=which, artifact_id=artifact_id, group=frame.group()))
+def _decision(parts: Context) -> Action[Any, Any]:
+    chosen: Action[Any, Any] = getattr(MODULES[parts["which"]], parts["verb"])
+    return chosen
 
 
-@blueprint.post("/growth/<any(skills, workflows):which>/<uuid:artifact_id>/vote")
-def vote(which: str, artifact_id: UUID) -> ResponseReturnValue:
-    """A vote; sent again it is another one."""
-    said: dict[str, Any] = {"sentiment": request.form.get("sentiment"), "comment": request.form.get("comment") or None}
-    perform(shared.give, artifact=KINDS[which], artifact_id=artifact_id, **said)
-    return redirect_to(url_for("growth.one", which=which, artifact_id=artifact_id, group=frame.group()))
+def _decided(known: Context) -> str:
+    which = known["which"]
+    if known["verb"] == "delete":
+        return url_for("growth.page", group=frame.group(), kind=which)
+    return url_for("growth.one", which=which, artifact_id=known["artifact_id"], group=frame.group())
+
+
+ARTIFACT = "/growth/<any(skills, workflows):which>/<uuid:artifact_id>"
+VERBS = "<any(accept, decline, enable, disable, archive, delete):verb>"
+door(blueprint, f"{ARTIFACT}/{VERBS}", _decision, _decided, name="decide", named={"id": "artifact_id"})
+door(
+    blueprint,
+    f"{ARTIFACT}/vote",
+    shared.give,
+    "growth.one",
+    name="vote",
+    given=lambda fields, parts: {**fields, "artifact": KINDS[parts["which"]]},
+)

@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import get_args
 from uuid import UUID
 
-from flask import Blueprint, abort, render_template, request
+from flask import Blueprint, abort, request
 from flask_babel import gettext as _
-from flask_babel import lazy_gettext, ngettext
+from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.operations import MAX_RESOLVED, LettersRequest, LetterState
 from models.operations import reads
 from models.queue import actions, dead_letters
-from web.accounts.identity import need
 from web.admin import inputs
-from web.admin.acting import chosen_ids, perform
+from web.admin.acting import Part, door, perform
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, listed, page
-from web.show import number
 
 blueprint = Blueprint("letters", __name__)
 PAGES = (Page("running", lazy_gettext("Dead letters"), "letters.page"),)
@@ -29,7 +27,7 @@ STATES: tuple[LetterState, ...] = get_args(LetterState)
 MAX_WORDS = 200
 
 
-@page(blueprint, "/dead", "letters.html", rows="_letters.html", states=STATES, across_groups=True)
+@page(blueprint, "/dead", "letters.html", rows="_letters.html", states=STATES, most=MAX_RESOLVED, across_groups=True)
 def some(connection: Connection, group: str) -> Context:
     """Whoever has just decided about some is shown the first page."""
     kind, words = asked("kind", 100), asked("words", MAX_WORDS)
@@ -51,32 +49,19 @@ def one(letter_id: UUID) -> Context:
     return {"letter": perform(actions.get_letter, letter_id=letter_id)}
 
 
-@blueprint.post("/dead/resolve")
-def resolve() -> str:
-    """Replay or discard: those chosen, or all open ones of a kind. Safe to repeat because only an open letter is closed, once."""
-    need(actions.resolve_letters.scope)
-    form = request.form
-    kind, ids = form.get("all_of") or None, chosen_ids("letter")
-    if bool(ids) == (kind is not None):
+def _chosen(fields: Context, _parts: Context) -> Context:
+    """Those chosen, or all open ones of a kind."""
+    if bool(fields["letter_ids"]) == ("kind" in fields):
         abort(400, _("Choose letters first."))
-    action = form.get("action", "")
-    count = perform(actions.resolve_letters, action=action, letter_ids=ids, kind=kind).resolved
-    return render_template("_letters.html", said=_said(action, count, kind), **some())
+    return fields
 
 
-def _said(action: str, count: int, kind: str | None) -> str:
-    if action == "replay":
-        said = ngettext(
-            "%(count)s is tried again. What has been mended since goes through, the rest comes back here.",
-            "%(count)s are tried again. What has been mended since goes through, the rest comes back here.",
-            count,
-            count=number(count),
-        )
-    else:
-        said = ngettext(
-            "%(count)s is discarded. It stays among the discarded ones.",
-            "%(count)s are discarded. They stay among the discarded ones.",
-            count,
-            count=number(count),
-        )
-    return str(said) + (" " + _("There may be more of this kind.") if kind and count >= MAX_RESOLVED else "")
+door(
+    blueprint,
+    "/dead/resolve",
+    actions.resolve_letters,
+    Part("_letters.html", some),
+    name="resolve",
+    named={"letter_ids": "letter", "kind": "all_of"},
+    given=_chosen,
+)

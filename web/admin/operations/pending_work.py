@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, render_template
-from flask_babel import lazy_gettext, ngettext
+from flask import Blueprint
+from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from models.queue import actions, reads
 from web.accounts.identity import who
-from web.admin.acting import chosen_ids, perform
+from web.admin.acting import Part, door
 from web.admin.frame import Page
 from web.admin.inputs import unpacked
 from web.admin.pages import Context, listed, page
-from web.show import number
 
 blueprint = Blueprint("work", __name__)
 PAGES = (Page("running", lazy_gettext("Pending work"), "work.page"),)
@@ -33,13 +32,15 @@ def of_kind(connection: Connection, group: str, kind: str) -> Context:
     return {"all_groups": only is None, "kind": kind, **listed("rows", found, PER_PAGE, "created_at", "subject_id")}
 
 
-@blueprint.post("/work/<name:kind>/retry")
-def retry(kind: str) -> str:
-    """Due now: those chosen, or all of the kind. Safe to repeat because work is done once, however often it is due."""
-    ids, everywhere = chosen_ids("subject"), who().may("operator")
-    count = perform(actions.retry_work, kind=kind, subject_ids=ids, all_groups=everywhere).retried
-    said = ngettext("%(count)s is due now.", "%(count)s are due now.", count, count=number(count))
-    return render_template("_work_rows.html", said=said, **of_kind(kind=kind))
+door(
+    blueprint,
+    "/work/<name:kind>/retry",
+    actions.retry_work,
+    Part("_work_rows.html", of_kind),
+    name="retry",
+    named={"subject_ids": "subject"},
+    given=lambda fields, _parts: {**fields, "all_groups": who().may("operator")},
+)
 
 
 def _only(group: str) -> str | None:

@@ -13,7 +13,7 @@ from jiyi.operations.jobs import DAY, HOUR, JOBS
 from jiyi.protocol.operations import JobState, Tick, TickRequest
 from jiyi.settings import get_settings
 from models.operations import actions, reads
-from web.admin.acting import checked, perform
+from web.admin.acting import Part, checked, door, perform
 from web.admin.frame import Page
 from web.admin.pages import Context, page
 from web.show import age
@@ -49,23 +49,15 @@ def listed(connection: Connection) -> Context:
     return {"jobs": [_shown(row, now) for row in reads.job_states(connection, get_settings(), now)]}
 
 
-@blueprint.post("/schedules/<name:job>/run")
-def run(job: str) -> str:
-    """Run it now, beside its schedule. Safe to repeat because jobs are."""
-    return render_template("_run.html", tick=perform(actions.run_job, job=job))
-
-
-@blueprint.post("/schedules/<name:job>/rehearse")
-def rehearse(job: str) -> str:
-    """What it would do now. Changes nothing."""
-    return render_template("_run.html", tick=perform(actions.preview_job, job=job, timeout=DRY_RUN_TIMEOUT))
+door(blueprint, "/schedules/<name:job>/run", actions.run_job, Part("_run.html"), name="run")
+door(blueprint, "/schedules/<name:job>/rehearse", actions.preview_job, Part("_run.html"), name="rehearse", timeout=DRY_RUN_TIMEOUT)
 
 
 @blueprint.get("/schedules/<name:job>/run")
 def progress(job: str) -> str:
     """How far the run is that was begun at ``slot``; asked again until it has ended."""
     wanted = checked(TickRequest, job=job, slot=request.args.get("slot", ""))
-    return render_template("_run.html", tick=perform(actions.get_tick, wanted) or Tick(job=job, slot=wanted.slot))
+    return render_template("_run.html", done=perform(actions.get_tick, wanted) or Tick(job=job, slot=wanted.slot))
 
 
 def _shown(row: JobState, now: datetime) -> Context:

@@ -8,22 +8,19 @@ from __future__ import annotations
 from typing import get_args
 from uuid import UUID
 
-from flask import Blueprint, abort, render_template, request
+from flask import Blueprint, abort
 from flask_babel import gettext as _
-from flask_babel import lazy_gettext, ngettext
+from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.tiers.quarantine import MAX_IDS
 from models.db.conditions import MAX_WORDS_CHARS
 from models.tiers import actions, knowledge_reads, quarantine_reads
 from models.tiers.quarantine_reads import State, WantedEntries
-from web.accounts.identity import need
 from web.admin import frame, inputs
-from web.admin.acting import chosen_ids, door, perform
+from web.admin.acting import Part, door
 from web.admin.frame import Page, asked
 from web.admin.pages import Context, listed, page
 from web.admin.tiers import words
-from web.show import number
 
 blueprint = Blueprint("quarantine", __name__)
 words.register(blueprint)
@@ -49,23 +46,12 @@ def one(connection: Connection, group: str, entry_id: UUID) -> Context | None:
     return {"entry": found[0], "knowledge": knowledge_reads.pieces_of(connection, group, entry_id)} if found else None
 
 
-@blueprint.post("/quarantine/delete")
-def delete() -> str:
-    """Take entries out of sight. Safe to repeat because what is deleted is not found."""
-    need(actions.delete.scope)
-    ids = chosen_ids("entry", MAX_IDS)
-    if not ids:
-        abort(400, _("Choose entries first."))
-    gone = perform(actions.delete, entry_ids=ids, reason=request.form.get("reason", "")).deleted
-    said = ngettext(
-        "%(count)s entry is deleted: out of sight here, and out of working memory.",
-        "%(count)s entries are deleted: out of sight here, and out of working memory.",
-        len(gone),
-        count=number(len(gone)),
-    )
-    return render_template("_quarantine.html", said=said, **some())
+def _chosen(fields: Context, _parts: Context) -> Context:
+    return fields if fields["entry_ids"] else abort(400, _("Choose entries first."))
 
 
+ENTRIES = {"entry_ids": "entry"}
+door(blueprint, "/quarantine/delete", actions.delete, Part("_quarantine.html", some), name="delete", named=ENTRIES, given=_chosen)
 door(blueprint, "/quarantine/<uuid:entry_id>/check", actions.check, "quarantine.one", name="check", named={"entry_ids": "entry_id"})
 
 
