@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from jiyi.errors import NotFound
 from jiyi.settings import Settings
+from jiyi.text.translatable import Translatable, age
 
 HOUR, DAY = 3_600, 86_400
 #: What the end of a setting's name says of its number.
@@ -41,6 +42,15 @@ class Schedule:
         number = self.every / UNITS[unit]
         return f"every {unit[:-1]}" if number == 1 else f"every {number:g} {unit}"
 
+    @property
+    def words(self) -> Translatable:
+        """The same for people: ``every 5 min``, or at which hour."""
+        if not self.every:
+            return Translatable("off")
+        if self.every == DAY:
+            return Translatable("daily at %(hour)s UTC", hour=f"{self.offset / HOUR:02.0f}:00")
+        return Translatable("every %(age)s", age=age(self.every))
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -48,7 +58,7 @@ class Job:
 
     name: str
     #: What it does, in a sentence.
-    purpose: str
+    purpose: Translatable
     #: The setting that holds the interval (``…_seconds``, ``…_minutes``, ``…_hours``; 0: off) or the hour of the day
     #: (``…_hour``; -1: off).
     setting: str
@@ -82,43 +92,63 @@ _ALL = (
     # After a crash of the database it must not take minutes until what was claimed then is woken up.
     Job(
         "reconcile",
-        "Wake what is overdue, make dead letters of what used up its attempts, write access buffers that were left behind.",
+        Translatable("Wake what is overdue, make dead letters of what used up its attempts, write access buffers that were left behind."),
         "reconcile_seconds",
         time_limit=60,
         overlaps=True,
         at_most=RECONCILE_AT_MOST,
     ),
-    Job("recompute_kw_strength", "Count keyword strengths anew from the memories, and repair what differs.", "recompute_kw_strength_hour"),
+    Job(
+        "recompute_kw_strength",
+        Translatable("Count keyword strengths anew from the memories, and repair what differs."),
+        "recompute_kw_strength_hour",
+    ),
     Job(
         "prune",
-        "Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of conversations.",
+        Translatable("Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of conversations."),
         "prune_hour",
     ),
-    Job("snapshot", "Count queues, pending work, dead letters and delays, for plots and for looking back.", "snapshot_seconds"),
-    Job("expire_thoughts", "Archive memories past their expiry, as thoughts are after thirty days.", "expire_minutes"),
-    Job("archive", "Archive memories that have faded: long not accessed, of little importance, and nothing rests on them.", "archive_hour"),
-    Job("backup", "Back the database up to a new file, and delete the oldest of too many.", "backup_hours", time_limit=BACKUP_SECONDS),
-    Job("verify_backup", "Check that there is a backup that is young enough and can be read.", "verify_backup_hour"),
-    Job("reflect", "Let agents reflect that have new events and have been left in peace for a while.", "reflect_minutes"),
+    Job(
+        "snapshot", Translatable("Count queues, pending work, dead letters and delays, for plots and for looking back."), "snapshot_seconds"
+    ),
+    Job("expire_thoughts", Translatable("Archive memories past their expiry, as thoughts are after thirty days."), "expire_minutes"),
+    Job(
+        "archive",
+        Translatable("Archive memories that have faded: long not accessed, of little importance, and nothing rests on them."),
+        "archive_hour",
+    ),
+    Job(
+        "backup",
+        Translatable("Back the database up to a new file, and delete the oldest of too many."),
+        "backup_hours",
+        time_limit=BACKUP_SECONDS,
+    ),
+    Job("verify_backup", Translatable("Check that there is a backup that is young enough and can be read."), "verify_backup_hour"),
+    Job("reflect", Translatable("Let agents reflect that have new events and have been left in peace for a while."), "reflect_minutes"),
     Job(
         "warm",
-        "Have the indexes of the agents that were asked last brought up to date in a retrieval worker.",
+        Translatable("Have the indexes of the agents that were asked last brought up to date in a retrieval worker."),
         "warm_seconds",
         time_limit=30,
     ),
-    Job("digest", "Digest what came into each group's quarantine: in clusters, with words for people.", "digest_hours", queue="reflection"),
-    Job("scan_stores", "Look through the files of stores for what is new, changed or gone.", "scan_stores_minutes"),
+    Job(
+        "digest",
+        Translatable("Digest what came into each group's quarantine: in clusters, with words for people."),
+        "digest_hours",
+        queue="reflection",
+    ),
+    Job("scan_stores", Translatable("Look through the files of stores for what is new, changed or gone."), "scan_stores_minutes"),
     # Beside a scan under way: what one has taken the other passes over.
     Job(
         "due_scan",
-        "Owe the schedules and heartbeats that are due, and deliver alerts whose quiet hours are over.",
+        Translatable("Owe the schedules and heartbeats that are due, and deliver alerts whose quiet hours are over."),
         "due_scan_seconds",
         queue="growth",
         time_limit=50,
         overlaps=True,
     ),
-    Job("expire_items", "Delete items past their time; they are not found any more before that.", "expire_items_minutes"),
-    Job("expire_working_memory", "Take out of working memory what has been there for its time.", "wm_expire_minutes"),
+    Job("expire_items", Translatable("Delete items past their time; they are not found any more before that."), "expire_items_minutes"),
+    Job("expire_working_memory", Translatable("Take out of working memory what has been there for its time."), "wm_expire_minutes"),
 )
 #: Every job there is, by name.
 JOBS: dict[str, Job] = {job.name: job for job in _ALL}

@@ -68,7 +68,7 @@ def checked(model: type[Q], **fields: Any) -> Q:
 
 
 class Part(NamedTuple):
-    """A part of a page, for htmx: its template gets what ``gather``, a page's function, gives; the form as ``form``, the result as ``done``."""
+    """A part of a page: its template gets what ``gather``, a page's function, gives; the form as ``form``, the result as ``done``."""
 
     template: str
     gather: Callable[..., Context] = dict
