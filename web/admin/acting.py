@@ -77,7 +77,7 @@ class Part(NamedTuple):
 def door(
     blueprint: Blueprint,
     path: str,
-    action: Action[Any, Any] | Callable[[Context], Action[Any, Any]],
+    action: Action[Any, Any] | Mapping[str, Action[Any, Any]] | Callable[[Context], Action[Any, Any]],
     to: str | Part | Callable[[Context], str],
     *,
     name: str,
@@ -92,7 +92,7 @@ def door(
     Args:
         blueprint: of the module.
         path: its address; its parts are fields of the request.
-        action: what is done, or a function of the address's parts that chooses one of several.
+        action: what is done, or by the part ``verb`` of the address one of several, or a function of the parts that chooses one.
         to: the endpoint of the page; its address gets what it needs from the result, else from the parts of the path. Or a function
             of the parts, the form and the result, which gives the address. Or a :class:`Part`.
         name: its endpoint.
@@ -105,7 +105,7 @@ def door(
 
     def done(**parts: Any) -> ResponseReturnValue:
         frame.storable(*(part for part in parts.values() if isinstance(part, str)))
-        chosen = action if isinstance(action, Action) else action(parts)
+        chosen = action if isinstance(action, Action) else action[parts["verb"]] if isinstance(action, Mapping) else action(parts)
         need(scope), need(chosen.scope)
         fields = sent(chosen.request, parts, named or {})
         result = perform(chosen, checked(chosen.request, **(fields if given is None else given(fields, parts))), timeout=timeout)

@@ -45,11 +45,8 @@ def new_password(name: str) -> Response:
     return _shown_once(name, password)
 
 
-def _switch(parts: Context) -> Action[Any, Any]:
-    return actions.disable_person if parts["verb"] == "disable" else actions.enable_person
-
-
-door(blueprint, "/people/<name:name>/<any(disable, enable):verb>", _switch, Part("_people.html", some), name="switch")
+SWITCH: dict[str, Action[Any, Any]] = {"disable": actions.disable_person, "enable": actions.enable_person}
+door(blueprint, "/people/<name:name>/<any(disable, enable):verb>", SWITCH, Part("_people.html", some), name="switch")
 
 
 def _shown_once(name: str, password: str) -> Response:

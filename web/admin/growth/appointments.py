@@ -42,7 +42,7 @@ def one(connection: Connection, group: str, schedule_id: Any) -> Context | None:
 door(
     blueprint,
     "/growth/schedules/<uuid:schedule_id>/<any(pause, resume, delete):verb>",
-    lambda parts: {"pause": actions.pause_schedule, "resume": actions.resume_schedule, "delete": actions.delete_schedule}[parts["verb"]],
+    {"pause": actions.pause_schedule, "resume": actions.resume_schedule, "delete": actions.delete_schedule},
     "appointments.page",
     name="change",
     named={"id": "schedule_id"},

@@ -42,7 +42,7 @@ def one(connection: Connection, group: str, agent: str) -> Context | None:
 door(
     blueprint,
     "/growth/heartbeats/<name:agent>/<any(enable, disable, tick):verb>",
-    lambda parts: {"enable": actions.enable_heartbeat, "disable": actions.disable_heartbeat, "tick": actions.tick_heartbeat}[parts["verb"]],
+    {"enable": actions.enable_heartbeat, "disable": actions.disable_heartbeat, "tick": actions.tick_heartbeat},
     "heartbeats.one",
     name="change",
     named={"agent_id": "agent"},

@@ -76,11 +76,8 @@ def _back(known: Context) -> str:
     return url_for("identity.agent", group=frame.group(), agent=agent) if agent else url_for("identity.page", group=frame.group())
 
 
-def _verdict(parts: Context) -> Action[Any, Any]:
-    return actions.approve if parts["verb"] == "approve" else actions.reject
-
-
-door(blueprint, "/identity/proposals/<uuid:proposal_id>/<any(approve, reject):verb>", _verdict, _back, name="decide")
+VERDICTS: dict[str, Action[Any, Any]] = {"approve": actions.approve, "reject": actions.reject}
+door(blueprint, "/identity/proposals/<uuid:proposal_id>/<any(approve, reject):verb>", VERDICTS, _back, name="decide")
 
 
 def _shown(connection: Connection, group: str, proposal: IdentityProposal) -> Context:
