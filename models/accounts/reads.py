@@ -10,15 +10,12 @@ from models.accounts.tables import Group
 MAX_GROUPS = 200
 
 
-def has_memories(connection: Connection, group_id: str) -> bool:
-    """Whether any agent of the group remembers anything."""
-    return connection.execute(_HAS_MEMORIES, {"group": group_id}).scalar_one_or_none() is not None
-
-
-def fullest_group(connection: Connection) -> str | None:
-    """The group with the most memories; None while there are none."""
-    found: str | None = connection.execute(_FULLEST).scalar_one_or_none()
-    return found
+def home_group(connection: Connection, configured: str) -> str | None:
+    """The configured group, unless only others have memories: then the one with the most. None while there are none."""
+    if connection.execute(_HAS_MEMORIES, {"group": configured}).scalar_one_or_none() is not None:
+        return configured
+    fullest: str | None = connection.execute(_FULLEST).scalar_one_or_none()
+    return fullest
 
 
 def groups(connection: Connection) -> list[str]:

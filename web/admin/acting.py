@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, get_origin
 from uuid import UUID
 
@@ -68,10 +69,11 @@ def checked(model: type[Q], **fields: Any) -> Q:
 
 
 class Part(NamedTuple):
-    """A part of a page: its template gets what ``gather``, a page's function, gives; the form as ``form``, the result as ``done``."""
+    """A part of a page: its template gets what ``gather``, a page's function, gives, the result as ``done``, the form, ``beside``."""
 
     template: str
     gather: Callable[..., Context] = dict
+    beside: Mapping[str, object] = MappingProxyType({})
 
 
 def door(
@@ -110,7 +112,9 @@ def door(
         fields = sent(chosen.request, parts, named or {})
         result = perform(chosen, checked(chosen.request, **(fields if given is None else given(fields, parts))), timeout=timeout)
         if isinstance(to, Part):
-            return render_template(to.template, form=request.form, done=result, **{"group": frame.group(), **to.gather(**parts)})
+            return render_template(
+                to.template, **to.beside, form=request.form, done=result, **{"group": frame.group(), **to.gather(**parts)}
+            )
         told = dict(result) if isinstance(result, BaseModel) else {}
         if callable(to):
             return redirect_to(to({**request.form.to_dict(), **parts, **told}))

@@ -6,19 +6,18 @@ is told that nothing of another group is to be seen while the page is made.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from flask import Flask, Response, abort, current_app, g, request, url_for
+from flask import Flask, Response, abort, current_app, g, request
 from flask_babel import LazyString, lazy_gettext
-from sqlalchemy import Connection
 
 from jiyi.settings import get_settings
 from models.accounts import reads
+from models.accounts.lookup_cache import LookupCache
 from models.db.scope import for_groups, whole_service
 from models.db.sources import attempt, from_database
 from web.accounts.identity import Identity, Scope, identity, need, who
@@ -37,6 +36,7 @@ COOKIE = "jiyi_group"
 COOKIE_SECONDS = 365 * 86_400
 #: Seconds that the list of groups is kept by an app, and that a page waits for it.
 GROUPS_KEPT = 2.0
+ALL = "all"
 GROUPS_TIMEOUT = 1.5
 
 
@@ -57,7 +57,7 @@ def register(app: Flask, modules: Sequence[ModuleType]) -> None:
     pages: list[Page] = [page for module in modules for page in module.PAGES]
     needed: dict[str, Scope] = {module.blueprint.name: module.PAGES[0].scope for module in modules if module.PAGES}
     admin = {module.blueprint.name for module in modules}
-    app.extensions["jiyi.groups"] = _Groups()
+    app.extensions["jiyi.groups"] = LookupCache(_all_groups, fresh_seconds=GROUPS_KEPT, max_entries=1)
 
     def enter() -> None:
         if request.blueprint in admin:
@@ -96,7 +96,7 @@ def across_groups() -> Iterator[None]:
 def groups() -> list[str]:
     """The groups to choose from; empty when the database does not answer."""
     known = who().groups
-    return current_app.extensions["jiyi.groups"].read() if known is None else sorted(known)
+    return current_app.extensions["jiyi.groups"].get(ALL) or [] if known is None else sorted(known)
 
 
 def storable(*names: str) -> None:
@@ -131,39 +131,21 @@ def _chosen(identity: Identity) -> str:
     if kept and "\x00" not in kept and identity.sees(kept):
         return kept
     configured, known = get_settings().group, groups()
-    if identity.groups is None and (fullest := current_app.extensions["jiyi.groups"].fullest()) is not None:
-        return str(fullest)
+    if identity.groups is None and (home := _home_group()) is not None:
+        return home
     return configured if configured in known or not known else known[0]
 
 
-class _Groups:
-    """All groups of the service, asked again after ``GROUPS_KEPT`` seconds; one that is new may be missing as long."""
-
-    def __init__(self) -> None:
-        self._names: list[str] = []
-        self._asked_at = float("-inf")
-
-    def fullest(self) -> str | None:
-        """The group that an operator who has chosen none sees: the configured one, unless only others have memories."""
-        with whole_service():
-            found = attempt(lambda: from_database(_fullest_group, GROUPS_TIMEOUT))
-        return found.value
-
-    def read(self) -> list[str]:
-        if time.monotonic() - self._asked_at > GROUPS_KEPT:
-            with whole_service():
-                found = attempt(lambda: from_database(_all_groups, GROUPS_TIMEOUT))
-            self._names, self._asked_at = found.value or [], time.monotonic()
-        return self._names
+def _all_groups(_: object) -> dict[str, list[str]]:
+    """One that is new may be missing for ``GROUPS_KEPT`` seconds; empty when the database does not answer."""
+    with whole_service():
+        return {ALL: attempt(lambda: from_database(reads.groups, GROUPS_TIMEOUT)).value or []}
 
 
-def _all_groups(connection: Connection) -> list[str]:
-    return reads.groups(connection)
-
-
-def _fullest_group(connection: Connection) -> str | None:
-    configured = get_settings().group
-    return configured if reads.has_memories(connection, configured) else reads.fullest_group(connection)
+def _home_group() -> str | None:
+    """What an operator who has chosen no group sees."""
+    with whole_service():
+        return attempt(lambda: from_database(lambda connection: reads.home_group(connection, get_settings().group), GROUPS_TIMEOUT)).value
 
 
 def _leave(response: Response) -> Response:
@@ -184,25 +166,6 @@ def _surroundings(pages: list[Page]) -> dict[str, object]:
     around: dict[str, Any] = {"identity": known, "group": chosen, "groups": [], "navigation": []}
     if known is not None and not wants_fragment():
         around["groups"] = groups() if chosen else []
-        around["navigation"] = _navigation(known, pages, chosen)
+        allowed = [page for page in pages if known.may(page.scope)]
+        around["navigation"] = [(title, [page for page in allowed if page.section == section]) for section, title in SECTIONS.items()]
     return around
-
-
-def _navigation(identity: Identity, pages: list[Page], chosen: str | None) -> list[dict[str, object]]:
-    """The pages that this person may open, by section."""
-    return [
-        {
-            "name": section,
-            "title": title,
-            "pages": [
-                {
-                    "title": page.title,
-                    "url": url_for(page.endpoint, group=chosen),
-                    "current": request.blueprint == page.endpoint.partition(".")[0],
-                }
-                for page in pages
-                if page.section == section and identity.may(page.scope)
-            ],
-        }
-        for section, title in SECTIONS.items()
-    ]

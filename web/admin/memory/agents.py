@@ -12,6 +12,8 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.events import NodeType
 from jiyi.protocol.memory import AgentState, KeywordStrength
+from jiyi.reflection.progress import with_progress
+from jiyi.settings import get_settings
 from models.db.sources import from_database
 from models.memory import actions
 from models.memory.agents import reads as agent_reads
@@ -24,7 +26,6 @@ from web.admin.acting import checked, door, perform
 from web.admin.frame import Page, asked, storable, wants_fragment
 from web.admin.memory import agent_settings
 from web.admin.memory.timeline import Timeline, unit_for
-from web.admin.operations.overview import with_reflection
 from web.admin.pages import NO_AGENT, Context, listed, page, reads_database
 
 blueprint = Blueprint("agents", __name__)
@@ -40,7 +41,7 @@ NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 def index(connection: Connection, group: str) -> Context:
     after = asked("after") or ""
     found = listed("agents", agent_reads.agents(connection, group, after, AGENTS_PER_PAGE + 1), AGENTS_PER_PAGE, "agent_id")
-    return {"after": after or None, **found, "agents": [with_reflection(one) for one in found["agents"]]}
+    return {"after": after or None, **found, "agents": [with_progress(one, get_settings()) for one in found["agents"]]}
 
 
 @page(
@@ -51,7 +52,7 @@ def index(connection: Connection, group: str) -> Context:
     missing=NO_AGENT,
     types=NODE_TYPES,
     drawing=lambda data: Timeline(data["timeline"]["unit"], data["timeline"]["spans"]),
-    form=lambda data: agent_settings.fields(data["agent"]["settings"]),
+    form=lambda data: agent_settings.fields(data["agent"].settings),
     saved=False,
 )
 def one(connection: Connection, group: str, agent: str) -> Context | None:
@@ -65,7 +66,7 @@ def one(connection: Connection, group: str, agent: str) -> Context | None:
     unit = unit_for(span)
     return {
         **memories,
-        "agent": with_reflection(found),
+        "agent": with_progress(found, get_settings()),
         **_keywords(keywords, 0),
         "questions": questions["questions"],
         "questions_next": questions["next"],

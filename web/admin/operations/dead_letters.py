@@ -27,7 +27,7 @@ STATES: tuple[LetterState, ...] = get_args(LetterState)
 MAX_WORDS = 200
 
 
-@page(blueprint, "/dead", "letters.html", rows="_letters.html", states=STATES, most=MAX_RESOLVED, across_groups=True)
+@page(blueprint, "/dead", "letters.html", rows="_letters.html", states=STATES, across_groups=True)
 def some(connection: Connection, group: str) -> Context:
     """Whoever has just decided about some is shown the first page."""
     kind, words = asked("kind", 100), asked("words", MAX_WORDS)
@@ -60,7 +60,7 @@ door(
     blueprint,
     "/dead/resolve",
     actions.resolve_letters,
-    Part("_letters.html", some),
+    Part("_letters.html", some, {"most": MAX_RESOLVED}),
     name="resolve",
     named={"letter_ids": "letter", "kind": "all_of"},
     given=_chosen,
