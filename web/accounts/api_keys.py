@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import cast
 
@@ -10,48 +9,11 @@ from flask import current_app, request
 from werkzeug.datastructures import WWWAuthenticate
 from werkzeug.exceptions import Unauthorized
 
-from jiyi.accounts.api_keys import parse, recognises
-from models.accounts import api_keys, known_keys
-from models.accounts.api_keys import KEY_SECONDS, MAX_KEYS, ApiKey
-from models.accounts.lookup_cache import LookupCache
-from models.db.scope import whole_service
-from models.db.sources import Unanswered, from_database, source
+from models.accounts.api_keys import ApiKey
+from models.accounts.known_keys import PresentedKeys
 from web.accounts.identity import Identity, Scope, identify, need
 from web.accounts.rate_limits import limits
 from web.security import LOOPBACK, is_loopback
-
-#: While the database does not answer, a key that was good within so many seconds still is: working memory can be asked
-#: without it (CN-45). Nobody can revoke a key meanwhile.
-AWAY_SECONDS = 900.0
-
-
-class Keys:
-    """The keys that were used lately."""
-
-    def __init__(self) -> None:
-        self.known = LookupCache(
-            _find, fresh_seconds=KEY_SECONDS, max_entries=MAX_KEYS, stale_seconds=AWAY_SECONDS, unavailable=(Unanswered,)
-        )
-        #: Keys whose use was noted within the last minute: there is nothing to look up.
-        self._noted: LookupCache[str, None] = LookupCache(_note_use, fresh_seconds=api_keys.USED_SECONDS, max_entries=MAX_KEYS)
-
-    def find(self, key_id: str) -> ApiKey | None:
-        """Raises :class:`models.db.sources.Unanswered` when the database does not answer, and did not lately."""
-        return self.known.get(key_id)
-
-    def note_use(self, key_id: str) -> None:
-        """At most once a minute; nobody waits for it."""
-        self._noted.get(key_id)
-
-
-def _find(key_ids: Collection[str]) -> dict[str, ApiKey]:
-    with whole_service():
-        return from_database(lambda connection: api_keys.find(connection, key_ids))
-
-
-def _note_use(key_ids: Collection[str]) -> dict[str, None]:
-    source("notes").begin(lambda: known_keys.note(key_ids))
-    return {}
 
 
 def identify_by_key() -> Identity:
@@ -91,16 +53,9 @@ def _good_key() -> ApiKey | str:
         return "Send an API key in the header `Authorization: Bearer jiyi_…`."
     if scheme.lower() != "bearer":
         return "The header `Authorization` must begin with `Bearer`."
-    given = parse(text.strip())
-    if given is None:
-        return "That has not the form of a key, jiyi_<12 characters>_<43 characters>."
-    key = _keys().find(given.key_id)
-    if key is None or not recognises(key.secret_hash, given):
-        return "No key of this service."
-    refusal = key.refusal(datetime.now(UTC))
-    return f"This key is {refusal}." if refusal else key
+    return _keys().recognise(text.strip(), datetime.now(UTC))
 
 
-def _keys() -> Keys:
-    found: Keys = current_app.extensions.setdefault("jiyi.keys", Keys())
+def _keys() -> PresentedKeys:
+    found: PresentedKeys = current_app.extensions.setdefault("jiyi.keys", PresentedKeys())
     return found

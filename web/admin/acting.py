@@ -112,9 +112,8 @@ def door(
         fields = sent(chosen.request, parts, named or {})
         result = perform(chosen, checked(chosen.request, **(fields if given is None else given(fields, parts))), timeout=timeout)
         if isinstance(to, Part):
-            return render_template(
-                to.template, **to.beside, form=request.form, done=result, **{"group": frame.group(), **to.gather(**parts)}
-            )
+            shown = {"group": frame.group(), **to.gather(**parts), **to.beside}
+            return render_template(to.template, form=request.form, done=result, **shown)
         told = dict(result) if isinstance(result, BaseModel) else {}
         if callable(to):
             return redirect_to(to({**request.form.to_dict(), **parts, **told}))

@@ -37,7 +37,7 @@ from jiyi.protocol.memory import AgentsQuery
 from jiyi.protocol.operations import ResolveBody, Resolved
 from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import Settings, get_settings
-from models.accounts import actions, api_keys
+from models.accounts import actions, api_keys, known_keys
 from models.db import connection as base
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -298,7 +298,7 @@ def test_a_key_that_ends_while_it_is_remembered_ends(program: FlaskClient, api_k
 
 
 def test_what_is_remembered_is_bounded(program: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_keys, "MAX_KEYS", 5)
+    monkeypatch.setattr(known_keys, "MAX_KEYS", 5)
     for _ in range(9):
         assert program.get("/api/test/who", headers=bearer(str(new_key()))).status_code == 401
     assert len(program.application.extensions["jiyi.keys"].known) == 5

@@ -30,7 +30,6 @@ WHOLE_SERVICE = {
     "tasks/operations/reembedding.py": "a deployment moves to another embedding model with all its groups",
     "tasks/framework/work.py": "claims take what is due, whosever it is",
     "web/admin/frame.py": "the operator's pages",
-    "web/accounts/api_keys.py": "a key is looked for before it is known whose it is",
     "web/operations/metrics.py": "the service's meters",
     "workers/web/serve.py": "whether there is anybody who can sign in",
     "models/accounts/signing_in.py": "nobody is known yet, and people belong to no group",

@@ -13,8 +13,8 @@ from jiyi.protocol.tiers.quarantine import IngestBody
 from jiyi.protocol.tiers.query import Item, MemoryAnswer, TierStatus
 from jiyi.protocol.tiers.rest import QueryBody
 from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent, format_history
+from models.accounts.known_keys import AWAY_SECONDS
 from models.queue import stream
-from web.accounts.api_keys import AWAY_SECONDS
 from web.api import OPERATIONS
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
