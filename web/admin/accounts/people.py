@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint, Response, request
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
@@ -11,7 +9,6 @@ from sqlalchemy import Connection
 from jiyi.accounts.passwords import hash_password, make_password
 from jiyi.protocol.accounts import ROLES
 from models.accounts import actions, users
-from models.db.actions import Action
 from web.accounts.identity import who
 from web.admin.acting import Part, door, perform
 from web.admin.frame import Page
@@ -45,8 +42,13 @@ def new_password(name: str) -> Response:
     return _shown_once(name, password)
 
 
-SWITCH: dict[str, Action[Any, Any]] = {"disable": actions.disable_person, "enable": actions.enable_person}
-door(blueprint, "/people/<name:name>/<any(disable, enable):verb>", SWITCH, Part("_people.html", some), name="switch")
+door(
+    blueprint,
+    "/people/<name:name>/<any(disable, enable):verb>",
+    {"disable": actions.disable_person, "enable": actions.enable_person},
+    Part("_people.html", some),
+    name="switch",
+)
 
 
 def _shown_once(name: str, password: str) -> Response:

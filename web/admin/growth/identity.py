@@ -76,8 +76,13 @@ def _back(known: Context) -> str:
     return url_for("identity.agent", group=frame.group(), agent=agent) if agent else url_for("identity.page", group=frame.group())
 
 
-VERDICTS: dict[str, Action[Any, Any]] = {"approve": actions.approve, "reject": actions.reject}
-door(blueprint, "/identity/proposals/<uuid:proposal_id>/<any(approve, reject):verb>", VERDICTS, _back, name="decide")
+door(
+    blueprint,
+    "/identity/proposals/<uuid:proposal_id>/<any(approve, reject):verb>",
+    {"approve": actions.approve, "reject": actions.reject},
+    _back,
+    name="decide",
+)
 
 
 def _shown(connection: Connection, group: str, proposal: IdentityProposal) -> Context:
