@@ -13,7 +13,7 @@ class Progress(BaseModel):
     """Importance that events have added up to, and what it takes; ``owed``: it is enough."""
 
     gathered: float
-    max: float
+    max: int | float  # as the setting has it
     owed: bool
 
 
