@@ -28,6 +28,7 @@ KEYWORDS: dict[str, tuple[int, ...] | None] = {
     "lazy_gettext": None,
     "ngettext": (1, 2),
     "lazy_ngettext": (1, 2),
+    "sentence": None,
 }
 
 
