@@ -65,6 +65,11 @@ def bump(connection: Connection, store_id: UUID, *, dropped: bool = False) -> in
     return int(connection.execute(_BUMP, {"id": store_id, "dropped": int(dropped)}).scalar_one())
 
 
+def bump_if_there(connection: Connection, store_id: UUID) -> int | None:
+    """As :func:`bump`; None if the store was deleted meanwhile."""
+    return connection.execute(_BUMP, {"id": store_id, "dropped": 0}).scalar_one_or_none()
+
+
 def set_state(connection: Connection, store_id: UUID, state: str, reason: str = "") -> None:
     connection.execute(_STATE, {"id": store_id, "state": state, "reason": reason[:500]})
 

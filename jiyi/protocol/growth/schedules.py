@@ -31,7 +31,10 @@ def _is_zone(name: str) -> str:
 
 
 def _is_cron(cron: str) -> str:
-    check_cron(cron)
+    try:
+        check_cron(cron)
+    except ValueError as error:
+        raise ValueError(str(error).removeprefix("cron: ")) from None  # the field's name stands before it already
     return cron
 
 
