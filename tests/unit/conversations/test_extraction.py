@@ -257,3 +257,24 @@ def test_ordinary_utterances() -> None:
 def test_what_is_said_without_its_pronoun_is_a_memory_of_its_own(text: str, contents: list[str]) -> None:
     """Else who moves would lose their job with their home."""
     assert [memory.content for memory in told(text).memories] == contents
+
+
+@pytest.mark.parametrize(
+    ("texts", "steps", "tools"),
+    [
+        (
+            [
+                "The kiln controller shows error E4.",
+                "I cleaned the thermocouple contact.",
+                "I wanted to cry.",
+                "That fixed it, it works now.",
+            ],
+            ["I cleaned the contacts."],
+            [],
+        ),
+        (["洗衣机一直报错，不排水", "我把过滤网拆下来冲了一下", "好了，能用了"], ["我把过滤网拆下来冲了一下"], []),
+    ],
+)
+def test_whatever_was_done_is_a_step_and_an_error_code_is_no_tool(texts: list[str], steps: list[str], tools: list[str]) -> None:
+    (lived,) = told(*texts).experiences
+    assert (lived.solution_steps, lived.tools_used) == (steps, tools)
