@@ -108,6 +108,8 @@ class CreateSchedule(Request):
         missing = [name for name in (*needed, "task") if getattr(self, name) is None]
         if missing:
             raise ValueError(f"{missing[0]}: needed, unless text is given")
+        if not (self.task or "").strip():
+            raise ValueError("task: must not be blank")
         return self
 
 

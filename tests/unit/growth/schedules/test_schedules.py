@@ -9,12 +9,15 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from pydantic import ValidationError
 from rich.console import Console
 
 from bench import schedule as bench
+from jiyi.errors import problems_of
 from jiyi.growth.schedules.confirming import asking_back
 from jiyi.growth.schedules.parse import READ_CHARS, has_schedule_intent, parse
 from jiyi.growth.schedules.types import Ambiguous, Exact, ParsedSchedule, Unclear
+from jiyi.protocol.growth.schedules import CreateSchedule
 
 SHANGHAI = "Asia/Shanghai"
 #: A Wednesday.
@@ -196,3 +199,13 @@ def _reasons(file: Path) -> Iterator[str]:
                     yield "".join(str(part.value) if isinstance(part, ast.Constant) else "7" for part in text.values)
                 elif isinstance(text, ast.Constant) and isinstance(text.value, str):
                     yield text.value
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [({"cron": "0 9 * * *", "task": "  "}, "task: must not be blank"), ({"cron": "0 9 30 2 *", "task": "pay"}, "cron: Bad day-of-month")],
+)
+def test_a_wrong_schedule_is_refused_by_its_field(fields: dict[str, str], problem: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        CreateSchedule(agent_id="a", kind="cron", **fields)  # type: ignore[arg-type]
+    assert problems_of(caught.value) == [problem]
