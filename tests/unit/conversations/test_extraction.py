@@ -269,7 +269,7 @@ def test_what_is_said_without_its_pronoun_is_a_memory_of_its_own(text: str, cont
                 "I wanted to cry.",
                 "That fixed it, it works now.",
             ],
-            ["I cleaned the contacts."],
+            ["I cleaned the thermocouple contact."],
             [],
         ),
         (["洗衣机一直报错，不排水", "我把过滤网拆下来冲了一下", "好了，能用了"], ["我把过滤网拆下来冲了一下"], []),
