@@ -67,7 +67,8 @@ def bump(connection: Connection, store_id: UUID, *, dropped: bool = False) -> in
 
 def bump_if_there(connection: Connection, store_id: UUID) -> int | None:
     """As :func:`bump`; None if the store was deleted meanwhile."""
-    return connection.execute(_BUMP, {"id": store_id, "dropped": 0}).scalar_one_or_none()
+    revision = connection.execute(_BUMP, {"id": store_id, "dropped": 0}).scalar_one_or_none()
+    return None if revision is None else int(revision)
 
 
 def set_state(connection: Connection, store_id: UUID, state: str, reason: str = "") -> None:

@@ -13,8 +13,8 @@ from jiyi.protocol.stores.asking import StoreName
 from jiyi.providers.embedders import embedder
 from jiyi.stores.scoring import likenesses
 from models.db.connection import unit_of_work
-from models.stores import actions, items
-from tasks.stores import embedders, embedding, simple
+from models.stores import actions, items, vectors
+from tasks.stores import embedders, simple
 from tests.integration.stores.kept import SIMPLE, Kept, embed
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -186,14 +186,14 @@ def test_an_update_writes_its_own_row_only(kept: Kept) -> None:
 
 def test_a_store_that_is_deleted_while_its_items_are_embedded_fails_no_work(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.say(TEAPOT)
-    read = embedding.vectors.known
+    read = vectors.known
 
     def deleted(*given: Any) -> Any:
         monkeypatch.undo()
         kept.perform(actions.delete, StoreName(name="notes"))
         return read(*given)
 
-    monkeypatch.setattr(embedding.vectors, "known", deleted)
+    monkeypatch.setattr(vectors, "known", deleted)
     embed()
     with unit_of_work() as connection:
         assert connection.execute(text("SELECT count(*) FROM pending_work WHERE kind = 'embed_items'")).scalar_one() == 0
