@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -12,6 +13,8 @@ MAX_PROBLEMS_SHOWN = 10  # a batch of 500 bad events must not print 500 lines
 MAX_VALUE_CHARS = 60  # of an offending value quoted in a message
 #: How alike a name and the one that was probably meant are, 0 … 1.
 LIKENESS = 0.6
+#: How pydantic calls the members of a union in the path of an error.
+_MEMBER = re.compile(r"(?:function-(?:after|before|wrap|plain)|literal|list|dict|nullable|lax-or-strict)\[")
 #: Names that are listed where none is alike.
 MAX_NAMES_SHOWN = 12
 
@@ -258,7 +261,7 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def _sentence(item: Mapping[str, Any], model: Any) -> str:
     # The names of a tagged union's members are pydantic's, not the user's: they are no part of the path.
-    path = ".".join(readable_part(part) for part in item["loc"] if "." not in str(part)) or "value"
+    path = ".".join(readable_part(part) for part in item["loc"] if _is_field(part)) or "value"
     message = str(item["msg"]).removeprefix("Value error, ")
     if not item["loc"] and item["type"] == "value_error":
         return message  # of the whole; names the fields itself
@@ -279,6 +282,11 @@ def _sentence(item: Mapping[str, Any], model: Any) -> str:
     if isinstance(value, str | int | float | bool) and "value_error" not in item["type"]:
         return f"{path}: {message} (got {_short(value)})"
     return f"{path}: {message}"
+
+
+def _is_field(part: object) -> bool:
+    """Not pydantic's name of a union's member: ``literal['off']``, ``function-after[…]``, or a tag with a dot."""
+    return not ("." in str(part) or _MEMBER.match(str(part)))
 
 
 def readable_part(part: object) -> str:

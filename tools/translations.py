@@ -30,6 +30,7 @@ KEYWORDS: dict[str, tuple[int, ...] | None] = {
     "lazy_gettext": None,
     "ngettext": (1, 2),
     "lazy_ngettext": (1, 2),
+    "sentence": None,
 }
 #: Where sentences for people are made besides in the pages, and how they are marked there (``jiyi.text.translatable``).
 JUDGED = ("jiyi", "models")

@@ -23,7 +23,7 @@ from jiyi.stores.store import Payload, Question, Store, Written
 log = logging.getLogger(__name__)
 
 #: What a node said or was told: a text, messages, or their snapshot.
-Said = str | Sequence[Mapping[str, Any]] | Snapshot
+Said = str | Sequence[Mapping[str, Any]] | Snapshot | None
 
 
 class StoreFailed(JiyiError):  # noqa: N818 – named after what it is about
@@ -201,7 +201,8 @@ def load(name: str, store: Store) -> None:
 
 
 def _snapshot(said: Said) -> Snapshot:
-    return said if isinstance(said, Snapshot) else snapshot_of(said)
+    """What cannot be stored is left out, and of what is too long the beginning is taken: no node stops for what it said."""
+    return said if isinstance(said, Snapshot) else snapshot_of(said or "")
 
 
 def _reason(error: Exception) -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.stores.items import AttachmentNote, Snapshot, SnapshotBlock
+from jiyi.protocol.stores.items import MAX_TEXT, AttachmentNote, Snapshot, SnapshotBlock
+from jiyi.text.words import storable
 
 #: Bytes of one attachment, and of all attachments of a store.
 MAX_ATTACHMENT, MAX_ATTACHMENTS = 5 * 1024 * 1024, 100 * 1024 * 1024
@@ -39,10 +40,11 @@ class Attached:
 def snapshot_of(messages: str | Sequence[Mapping[str, Any]], role: str = "user") -> Snapshot:
     """A text, or messages ``{role, content}`` whose content is a text or a list of blocks.
 
-    Several messages become ``(role) text`` with blank lines between them (DA-23).
+    Several messages become ``(role) text`` with blank lines between them (DA-23). NUL and halves of surrogate pairs are left out,
+    and of longer texts the beginning is taken.
     """
     if isinstance(messages, str):
-        return Snapshot(text=messages)
+        return Snapshot(text=storable(messages)[:MAX_TEXT])
     texts, blocks = [], []
     for message in messages:
         whose = str(message.get("role", role))
@@ -52,7 +54,7 @@ def snapshot_of(messages: str | Sequence[Mapping[str, Any]], role: str = "user")
         if not isinstance(content, str):
             blocks += [SnapshotBlock(role=whose, block=dict(part)) for part in parts]
     text = texts[0][1] if len(texts) == 1 else "\n\n".join(f"({whose}) {said}" for whose, said in texts)
-    return Snapshot(text=text, blocks=blocks)
+    return Snapshot(text=storable(text)[:MAX_TEXT], blocks=blocks)
 
 
 def detach(snapshot: Snapshot) -> tuple[Snapshot, list[Attached]]:

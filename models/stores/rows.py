@@ -65,6 +65,12 @@ def bump(connection: Connection, store_id: UUID, *, dropped: bool = False) -> in
     return int(connection.execute(_BUMP, {"id": store_id, "dropped": int(dropped)}).scalar_one())
 
 
+def bump_if_there(connection: Connection, store_id: UUID) -> int | None:
+    """As :func:`bump`; None if the store was deleted meanwhile."""
+    revision = connection.execute(_BUMP, {"id": store_id, "dropped": 0}).scalar_one_or_none()
+    return None if revision is None else int(revision)
+
+
 def set_state(connection: Connection, store_id: UUID, state: str, reason: str = "") -> None:
     connection.execute(_STATE, {"id": store_id, "state": state, "reason": reason[:500]})
 

@@ -37,17 +37,15 @@ def known(connection: Connection, store_id: UUID, hashes: Sequence[bytes], model
 
 
 def fill(connection: Connection, store_id: UUID, made: Sequence[tuple[ItemToEmbed, Float32]], model: str) -> None:
-    """Store new vectors. The items' contents do not change, so they are still theirs."""
-    if made:
-        revision = rows.bump(connection, store_id)
+    """Store new vectors. The items' contents do not change, so they are still theirs; with their store they are gone."""
+    if made and (revision := rows.bump_if_there(connection, store_id)) is not None:
         values = [{"id": one.item_id, "vector": vector, "model": model, "revision": revision} for one, vector in made]
         connection.execute(_FILL, values)
 
 
 def copy(connection: Connection, store_id: UUID, item_ids: Sequence[UUID], model: str) -> None:
     """Give items the vector that the store has for the same content."""
-    if item_ids:
-        revision = rows.bump(connection, store_id)
+    if item_ids and (revision := rows.bump_if_there(connection, store_id)) is not None:
         connection.execute(_COPY, {"store": store_id, "ids": list(item_ids), "model": model, "revision": revision})
 
 

@@ -112,7 +112,7 @@ class Stores(Namespace[W]):
         run_id: str = "",
     ) -> Steps[asking.WrittenItem]:
         """Store what a node said."""
-        output = Snapshot(text=output_snapshot) if isinstance(output_snapshot, str) else output_snapshot
+        output = {"text": output_snapshot} if isinstance(output_snapshot, str) else output_snapshot
         request = checked(
             asking.UpdateStore,
             name=name,

@@ -162,4 +162,5 @@ def _as_chat(message: Mapping[str, Any] | Message) -> ChatMessage:
     """With all its fields; a content of parts as their texts."""
     if isinstance(message, Message):
         return ChatMessage(role=message.role, content=message.text)
-    return ChatMessage.model_validate({**message, "content": with_text(message)["text"]})
+    known = with_text(message)
+    return ChatMessage.model_validate({**message, **{name: known[name] for name in ("role",) if name in known}, "content": known["text"]})

@@ -26,6 +26,8 @@ TURNS = UUID("6f6b6f1e-3c1c-5d0a-9d7e-2f2d1b7a8c40")
 SESSIONS = 1_000
 #: Roles whose messages are remembered; tools and system prompts are not.
 RECORDED = ("user", "assistant")
+#: What chat APIs and libraries call roles that we call otherwise.
+ROLES = {"developer": "system", "function": "tool", "model": "assistant", "ai": "assistant", "bot": "assistant", "human": "user"}
 
 
 def messages_of(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message]:
@@ -129,9 +131,11 @@ def _event_id(group_id: str, agent_id: str, session_id: str, digest: bytes, numb
 
 
 def with_text(message: Mapping[str, Any]) -> JsonObject:
-    """The message with its ``text``: its ``content``, which may be parts some of which are texts."""
+    """The message with its ``text``: its ``content``, which may be parts some of which are texts; and with our name of its role."""
     fields = dict(message)
     content = fields.get("text", fields.get("content"))
     if isinstance(content, list):
         content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
+    if isinstance(role := fields.get("role"), str):
+        fields["role"] = ROLES.get(role, role)
     return {**fields, "text": content or ""}

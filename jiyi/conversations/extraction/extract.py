@@ -19,6 +19,7 @@ from jiyi.conversations.extraction.statements import Statement, statements
 from jiyi.conversations.extraction.words import FIRST_PERSON
 from jiyi.conversations.types import MAX_CONTENT_CHARS, MAX_EXPERIENCES, MAX_MEMORIES, CombinedExtraction, ExtractedMemory, Message
 from jiyi.providers.llms.questions import Extraction, Poignancy
+from jiyi.providers.llms.rules.english import VERBS
 from jiyi.providers.llms.rules.poignancy import weigh
 from jiyi.text.changes import CHANGE
 from jiyi.text.words import keywords_ranked
@@ -30,7 +31,10 @@ ORDINARY, LASTING = 3.0, 7.0
 #: Messages before one in which somebody was named whom a pronoun means.
 LOOK_BACK = 6
 
-_CLAUSE = re.compile(r"(?<=[,，;；])|(?= and (?:i|my|we)\b)", re.IGNORECASE)
+_CLAUSE = re.compile(r"(?<=[,，;；])|(?= and \w)", re.IGNORECASE)
+_AND = re.compile(r"[\s,，;；]{0,9}(?:and )?", re.IGNORECASE)
+#: Who speaks of themselves, and may leave the pronoun out in the clauses that follow.
+_I = re.compile(r"\W{0,9}(?:(?P<en>i)\b|(?P<zh>我)(?![的家们]))", re.IGNORECASE)
 _PRONOUN = re.compile(r"\b(?:he|she|his|her)\b|[他她](?!们)", re.IGNORECASE)
 
 
@@ -76,8 +80,8 @@ def _parts(statement: Statement, person: str | None) -> list[Statement]:
     """A statement cut before each clause that says something else of the user: their name, then their job."""
     parts: list[str] = []
     before: Attribute | None = None
-    for clause in _CLAUSE.split(statement.text):
-        said = attribute_of(clause, person) if FIRST_PERSON.match(clause.lstrip(" ,，;；")) else None
+    for part in _CLAUSE.split(statement.text):
+        clause, said = _own(part, statement.text, before, person)
         if before is not None and before.single_valued and said is not None and said.single_valued and said.name != before.name:
             parts.append(clause)
             before = said
@@ -85,6 +89,25 @@ def _parts(statement: Statement, person: str | None) -> list[Statement]:
             parts = [*parts[:-1], "".join([*parts[-1:], clause])]
             before = before or said
     return [replace(statement, text=part.strip(" ,，;；")) for part in parts] if len(parts) > 1 else [statement]
+
+
+def _own(clause: str, sentence: str, before: Attribute | None, person: str | None) -> tuple[str, Attribute | None]:
+    """What a clause says of the user, if they speak in it or in the sentence ("I live here and work there", then with its pronoun)."""
+    stripped = clause[_AND.match(clause).end() :]  # type: ignore[union-attr] # it matches nothing, too
+    if FIRST_PERSON.match(stripped):
+        return clause, attribute_of(stripped, person)
+    speaks = _I.match(sentence)
+    if speaks is None or before is None or before.subject != "user":
+        return clause, None
+    verb = stripped.partition(" ")[0].lower()
+    if speaks["en"] and not (verb in VERBS or verb.endswith("ed")):
+        return clause, None  # "I hate meetings, nothing before ten"
+    whole = f"我{stripped}" if speaks["zh"] else f"I {stripped}"
+    said = attribute_of(whole, person)
+    # What somebody likes is a list of things that belong together: only what there is one of stands alone.
+    if said is not None and said.single_valued and ":" not in said.name and said.subject == "user" and said.said.startswith(("i ", "我")):
+        return whole, said
+    return clause, None
 
 
 def _memory(said: Attribute | None, group: list[Statement], message: Message, person: str | None) -> ExtractedMemory:

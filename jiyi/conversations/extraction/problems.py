@@ -22,7 +22,9 @@ MAX_BETWEEN = 16
 MAX_STEP_CHARS, READ_CHARS = 300, 4_000
 
 _LIST_ITEM = re.compile(r"^[^\S\n]*+(?:\d++[.)、]|[-*•])[^\S\n]++(?P<step>.+)$", re.MULTILINE)
-_TOOL = re.compile(r"\b(?:[A-Z][\w+#-]{0,38}[a-z0-9]|[a-z]{1,20}[-_.][a-z][\w-]{0,20}|[A-Z]{2,20}\w{0,20})\b")
+_TOOL = re.compile(
+    r"(?<!error )(?<!code )(?<!fault )\b(?:[A-Z][\w+#-]{0,38}[a-z0-9]|[a-z]{1,20}[-_.][a-z][\w-]{0,20}|[A-Z]{2,20}\w{0,20})\b"
+)
 _NO_TOOL = frozenset("I The It This That My We When After Then But And So OK Now Still Thanks Yes No What How".split())
 
 

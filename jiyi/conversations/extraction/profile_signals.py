@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import cast
 
 from jiyi.conversations.extraction import words as cue
+from jiyi.conversations.extraction.topics import topics
 from jiyi.conversations.patterns import first, union, unions
 from jiyi.conversations.types import PROFILE_ENTRIES, Message, ProfileSignals, Style
 from jiyi.text.splitting import sentences
-from jiyi.text.words import keywords_ranked, normalise
+from jiyi.text.words import normalise
 
 #: Characters of a message that are read.
 READ_CHARS = 4_000
@@ -32,13 +33,12 @@ def profile_signals(messages: Sequence[Message], since: int = 0) -> ProfileSigna
     roles = [(match["en"] or match["zh"]).strip() for sentence in own if (match := union(_SIGNALS, "role").search(normalise(sentence)))]
     tools = [match["en"] or match["zh"] for sentence in own for match in union(_SIGNALS, "tool").finditer(sentence)]
     pains = [sentence.strip() for sentence in own if cue.TROUBLE.search(sentence)]
-    topics = [word for text in reversed(told) for word in keywords_ranked(text)[:2] if not word.isdigit()]
     return ProfileSignals(
         industry=first(unions(_SIGNALS, "industry:"), " ".join(map(normalise, own))),
         role=roles[-1][:MAX_WORD_CHARS] if roles else None,
         expertise_level=first(unions(_SIGNALS, "expertise:"), " ".join(lowered)),
         communication_style=cast("Style | None", first(unions(_SIGNALS, "style:"), "\n".join(lowered))),
-        recent_topics=_newest(topics),
+        recent_topics=_newest(topics(messages, since)),
         pain_points=_newest([pain[:500] for pain in reversed(pains)]),
         preferred_tools=_newest(list(reversed(tools))),
     )

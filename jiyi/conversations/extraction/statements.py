@@ -154,7 +154,7 @@ def _stated(sentence: str) -> Iterator[str]:
     """The parts of a sentence that state something."""
     sentence = cue.TO_KEEP.sub("", cue.TAG_QUESTION.sub("", sentence)).strip()
     masked = _without_quotations(sentence)
-    if masked != sentence and (not telling(masked) or cue.SAYS_ONLY.search(masked)):
+    if masked != sentence and (not telling(masked) or cue.SAYS_ONLY.search(masked) or _others_words(sentence, masked)):
         return
     if cue.ROLE_PLAY.search(masked) or (cue.UNSURE.search(masked) and _count(masked, language_of(masked)) < ANSWER_WORDS):
         return
@@ -205,6 +205,12 @@ def _count(text: str, language: Language) -> float:
 
 def _has_name(text: str) -> bool:
     return cue.NAME.search(text) is not None
+
+
+def _others_words(sentence: str, masked: str) -> bool:
+    """Whether the sentence hardly says more than what somebody said of themselves ("she texted me 'I'm moving' out of nowhere")."""
+    told = any(cue.FIRST_PERSON.search(quoted) for quoted in cue.QUOTED.findall(sentence))
+    return told and _count(masked, language_of(masked)) < ANSWER_WORDS
 
 
 def _without_code(text: str) -> str:

@@ -17,7 +17,7 @@ _EMPTY = """good great nice cool awesome amazing wonderful fantastic incredible 
     everyone world moment special memory joy fun happiness important key stay strong power powerful bring brings well still even
     just also much many more kind bit part share sharing experience agree right true one idea deserve care connection touch bond
     remind remember congrats congratulations luck best better check pic picture photo end matter amazed hope hopefully pretty
-    gonna wanna plus though maybe tough rough challenge challenging difficult change difference impact passion passionate progress
+    gonna wanna gotta brb plus though maybe tough rough challenge challenging difficult change difference impact passion passionate progress
     amount result kudos mate buddy bro man dude guy find show showing seem real yes no okay ok place learn learning grow growth
     explore express creative actually basically anyway exactly honestly literally interesting yet meh fine number problem bye step
     steps encourage encouraging encouragement worry worries dedication dedicated must later sorry sometimes rock cheer advice"""

@@ -45,7 +45,7 @@ def _cue(name: str) -> re.Pattern[str]:
 
 _NEGATION, _ASKED_NOT_TO, _OPEN, _REQUEST = (_cue(name) for name in ("negation", "asked_not_to", "open", "request"))
 _QUESTION, _WHY, _TAG, _BY_THE_WAY = (_cue(name) for name in ("question", "why", "tag", "by_the_way"))
-_MAIN, _CONTRAST, _ASIDE, _ELSEWHERE = (_cue(name) for name in ("main", "contrast", "aside", "elsewhere"))
+_MAIN, _CONTRAST, _ASIDE, _ELSEWHERE, _REPORTED = (_cue(name) for name in ("main", "contrast", "aside", "elsewhere", "reported"))
 _SENTENCE = re.compile(r"[^。.!！?？;；\n]+[。.!！?？;；\n]?")
 _CLAUSE = re.compile(r"[,，、:：~～…—]+|(?=但是|但(?!愿)|不过|可是|可惜|然而)|\b(?=but\b|however\b|although\b|though\b)|\bthan\b.{0,200}")
 
@@ -81,7 +81,7 @@ def _of_sentence(sentence: str) -> Iterator[tuple[Satisfaction, int]]:
         if _OPEN.search(clause) or _ELSEWHERE.search(clause) or (place + 1 < len(clauses) and _BY_THE_WAY.search(clause)):
             continue
         verdict = _of_clause(clause)
-        if verdict is None or (verdict is Satisfaction.POSITIVE and _REQUEST.search(clause)):
+        if verdict is None or (_REQUEST if verdict is Satisfaction.POSITIVE else _REPORTED).search(clause):
             continue
         if (asks or complains) and place == len(clauses) - 1 and not (complains and verdict is Satisfaction.NEGATIVE):
             continue

@@ -8,6 +8,32 @@ from zoneinfo import ZoneInfo
 from jiyi.growth.schedules.types import ParsedSchedule
 from jiyi.text.words import language_of
 
+#: How reasons begin, and what they are in Chinese; the longest beginnings first.
+REASONS_ZH = {
+    "there is no day": "没有这一天",
+    "no month has": "没有这一天",
+    "that month has no day": "那个月没有这一天",
+    "there is no": "没有这个时刻",
+    "an hour has no minute": "没有这个时刻",
+    "before what?": "在什么之前？请说明那件事的时间",
+    "no time": "没有说时间",
+    "it does not say when": "没有说什么时候",
+    "which day of the week?": "星期几？",
+    "which day": "哪一天？",
+    "no day is left": "没有剩下的日子",
+    "times with different minutes": "分钟数不同的几个时间，请分开说",
+    "several times": "一次有好几个时间，请分开说",
+    "the first time is after the last": "开始时间晚于结束时间",
+    "once a minute": "最快每分钟一次",
+    "such a step": "这样的间隔排不进一天；请不要限定哪几天，或换一个能整除一小时或一天的间隔",
+    "that time has passed": "那个时间已经过去了",
+    "that day has passed": "那一天已经过去了",
+    "months come in steps": "按月的间隔只能是 1、2、3、4、6 或 12 个月",
+    "it has to be every 1": "间隔至少是 1",
+    "a step of months": "按月或按年的间隔需要说明哪一天",
+    "nothing is asked": "没有听出要在什么时间做什么",
+}
+
 
 def confirmation(schedule: ParsedSchedule, next_run: datetime | None, text: str, *, sure: bool) -> str:
     """A sentence in the language of what was said."""
@@ -25,5 +51,9 @@ def confirmation(schedule: ParsedSchedule, next_run: datetime | None, text: str,
 def asking_back(reason: str, text: str) -> str:
     """A question, when somebody asked for a time that cannot be kept."""
     if language_of(text) == "zh":
-        return f"什么时候？我没能读懂这个时间（{reason}）。"
+        return f"什么时候？我没能读懂这个时间（{_in_chinese(reason)}）。"
     return f"When exactly? I could not make out that time ({reason})."
+
+
+def _in_chinese(reason: str) -> str:
+    return next((said for begins, said in REASONS_ZH.items() if reason.startswith(begins)), reason)

@@ -77,7 +77,7 @@ _EN_SPAN = rf"(?:(?P<half>half an?|half) |(?P<n>{EN}) )(?P<and_half>and a half )
 _EN_QUARTERS = re.compile(r"\bin (?:a|(?P<three>three)) quarters? of an hour\b", re.IGNORECASE)
 _EN_SHORT = r"(?P<s_n>\d{1,3}) ?(?P<s_unit>h|m|min|mins|hrs?|d)\b"
 _EN_IN = re.compile(
-    rf"\b(?:in(?: about| exactly)?|after) (?:{_EN_SPAN}|{_EN_SHORT})(?: time\b| from now\b)?|\b{_EN_SPAN.replace('?P<', '?P<b_')} (?:from now|later)\b",
+    rf"\b(?:in(?: about| exactly| like| around| roughly| just)?|after) (?:{_EN_SPAN}|{_EN_SHORT})(?: time\b| from now\b)?|\b{_EN_SPAN.replace('?P<', '?P<b_')} (?:from now|later)\b",
     re.IGNORECASE,
 )
 _EN_TIMER = re.compile(

@@ -198,7 +198,7 @@ def _once(day: Day | None, clocks: list[Clock], before: timedelta, now: datetime
             found.append(_moment(moment.astimezone(zone)))
     if not found:
         return Read(reason="that time has passed", over=True)
-    return Read(tuple(found), certain=clock.certain and (day is None or day.certain))
+    return Read(tuple(found), certain=clock.certain and len(clocks) == 1 and (day is None or day.certain))
 
 
 def _any_time(dates: Sequence[date], now: datetime, zone: ZoneInfo) -> Read:

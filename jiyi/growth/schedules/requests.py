@@ -1,7 +1,8 @@
 """Whether a sentence asks the agent to act, in which words, and what it asks for (ZC-95, ZC-96).
 
 It asks only where it asks: "my phone reminds me at 9" and 医生提醒我每天吃药 tell, 不用提醒我了 declines, "remind me why" wants to
-be told now. A sentence that begins with a time that comes again and has no subject asks, too: 每天晚上8点写日报.
+be told now, and "if I'm not back by 5, call a cab" depends on what nobody here will see. A sentence that begins with a time that
+comes again and has no subject asks, too: 每天晚上8点写日报.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def _union(*names: str) -> str:
 
 
 _BEFORE = rf"(?:\A|[,;:.\-–—]|\b(?:and|then|so|but|please)\b|{TIME})\W{{0,3}}(?:(?:{_union('before_en')})[\s,]{{0,3}}){{0,5}}"
-_ASK, _ACT, _DECLINE, _TOLD, _TENSE, _NOW = (union(_FILE, name) for name in ("ask", "act", "decline", "told", "tense", "now"))
+_ASK, _ACT, _DECLINE, _TOLD, _TENSE, _NOW, _DEPENDS = (
+    union(_FILE, name) for name in ("ask", "act", "decline", "told", "tense", "now", "depends")
+)
 _ASK_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('ask_en')})", re.IGNORECASE)
 _ACT_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('act_en')})", re.IGNORECASE)
 _DECLINE_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('decline_en')})", re.IGNORECASE)
@@ -72,7 +75,7 @@ def request(text: str, *, again: bool) -> Request | None:
     declined = _DECLINE.search(flat) or _DECLINE_EN.search(flat)
     if declined and (found is None or declined.start() <= found.start or declined.end() >= found.end):
         return None
-    if _TOLD.search(flat):
+    if _TOLD.search(flat) or _DEPENDS.search(flat):
         return None
     if found is None:
         return _bare(flat, places) if again else None

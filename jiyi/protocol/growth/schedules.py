@@ -31,7 +31,10 @@ def _is_zone(name: str) -> str:
 
 
 def _is_cron(cron: str) -> str:
-    check_cron(cron)
+    try:
+        check_cron(cron)
+    except ValueError as error:
+        raise ValueError(str(error).removeprefix("cron: ")) from None  # the field's name stands before it already
     return cron
 
 
@@ -105,6 +108,8 @@ class CreateSchedule(Request):
         missing = [name for name in (*needed, "task") if getattr(self, name) is None]
         if missing:
             raise ValueError(f"{missing[0]}: needed, unless text is given")
+        if not (self.task or "").strip():
+            raise ValueError("task: must not be blank")
         return self
 
 

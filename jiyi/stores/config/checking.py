@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -10,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from jiyi.errors import ConfigError, readable_part
 
 M = TypeVar("M", bound=BaseModel)
+#: What a validator of several fields says: the field first.
+_OF_FIELD = re.compile(r"([a-z_]{1,60}): (.*)", re.DOTALL)
 
 
 class Config(BaseModel):
@@ -34,7 +37,8 @@ def checked(model: type[M], given: Any, path: str) -> M:
 
 def _sentence(item: Mapping[str, Any], path: str) -> str:
     message = "required, but missing" if item["type"] == "missing" else str(item["msg"]).removeprefix("Value error, ")
-    return f"{joined(path, *item['loc'])}: {message}"
+    told = _OF_FIELD.fullmatch(message) if item["type"] == "value_error" else None  # "chunk_overlap: must be …", of the whole
+    return f"{joined(path, *item['loc'], told[1])}: {told[2]}" if told else f"{joined(path, *item['loc'])}: {message}"
 
 
 def joined(path: str, *parts: object) -> str:

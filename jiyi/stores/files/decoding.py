@@ -47,12 +47,11 @@ def decode(data: bytes, encoding: str = "utf-8") -> Decoded:
     used = marked or encoding
     if found is None:
         found, used = _chinese(data), CHINESE
-    if found is None:
+    if found is None and b"\0" not in data:
         raise Unusable(
-            "binary" if b"\0" in data else "undecodable",
-            f"the file is not in {marked or encoding}: name its encoding in `encoding` of the source, or save it as UTF-8",
+            "undecodable", f"the file is not in {marked or encoding}: name its encoding in `encoding` of the source, or save it as UTF-8"
         )
-    if "\0" in found:
+    if found is None or "\0" in found:
         raise Unusable("binary", "the file has NUL characters: it is no text, or in an encoding that `encoding` of the source must name")
     return Decoded(found.replace("\r\n", "\n").replace("\r", "\n"), codecs.lookup(used).name)
 

@@ -24,6 +24,8 @@ def search(store: KeptStore, request: RetrieveItems) -> FoundItems:
     """
     how = request.search or store.config.search
     text = request.query[: get_settings().max_focal_chars]
+    if not text.strip():  # nothing is asked, and any chunk would be as near as any other
+        return FoundItems(hits=[])
     with unit_of_work() as connection:
         embedder = embedder_of_store(connection, store)
         assert embedder is not None, "a store of files without one cannot be declared"

@@ -9,10 +9,11 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import EmbeddingUnavailable
+from jiyi.protocol.stores.asking import StoreName
 from jiyi.providers.embedders import embedder
 from jiyi.stores.scoring import likenesses
 from models.db.connection import unit_of_work
-from models.stores import items
+from models.stores import actions, items, vectors
 from tasks.stores import embedders, simple
 from tests.integration.stores.kept import SIMPLE, Kept, embed
 
@@ -181,3 +182,18 @@ def test_an_update_writes_its_own_row_only(kept: Kept) -> None:
     with unit_of_work() as connection:
         query = text("SELECT xmin::text FROM store_items WHERE group_id = :g ORDER BY position LIMIT 1")
         assert connection.execute(query, {"g": kept.group}).scalars().all() == before
+
+
+def test_a_store_that_is_deleted_while_its_items_are_embedded_fails_no_work(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept.say(TEAPOT)
+    read = vectors.known
+
+    def deleted(*given: Any) -> Any:
+        monkeypatch.undo()
+        kept.perform(actions.delete, StoreName(name="notes"))
+        return read(*given)
+
+    monkeypatch.setattr(vectors, "known", deleted)
+    embed()
+    with unit_of_work() as connection:
+        assert connection.execute(text("SELECT count(*) FROM pending_work WHERE kind = 'embed_items'")).scalar_one() == 0

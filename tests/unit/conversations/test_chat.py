@@ -222,3 +222,8 @@ def test_secrets_are_masked(secret: str) -> None:
 )
 def test_other_words_and_numbers_stay(harmless: str) -> None:
     assert masked(harmless) == harmless
+
+
+def test_roles_have_the_names_of_whichever_chat_api() -> None:
+    told = [{"role": "developer", "content": "Be kind."}, {"role": "human", "content": "hi"}, {"role": "model", "content": "hello"}]
+    assert [message.role for message in messages_of(told)] == ["system", "user", "assistant"]

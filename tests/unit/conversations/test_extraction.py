@@ -225,3 +225,56 @@ def test_a_move_and_a_diet_in_other_words(text: str) -> None:
     assert found is not None
     assert found.name in {"home", "diet"}
     assert found.single_valued
+
+
+def test_ordinary_utterances() -> None:
+    """Long sentences, typos, two languages, what others say, suppose, deny and ask: nothing but what is so of the user is kept."""
+    found = facts = kept = right = junk = empty = 0
+    lines = Path(__file__).with_name("utterances.jsonl").read_text(encoding="utf-8").splitlines()
+    for row in map(json.loads, lines):
+        asked = [f"> {row['asked']}"] if row["asked"] else []
+        memories = [memory.content.lower() for memory in told(*asked, row["text"], language=row["language"]).memories]
+        meant = [must.lower().split("|") for must in row["must"]]
+        facts, found = facts + len(meant), found + sum(any(one in text for text in memories for one in must) for must in meant)
+        kept, right = kept + len(memories), right + sum(any(one in text for must in meant for one in must) for text in memories)
+        empty, junk = empty + (not meant), junk + (not meant and bool(memories))
+    assert len(lines) >= 90
+    assert found / facts >= 0.97, "recall"
+    assert right / kept >= 0.97, "precision"
+    assert junk / empty <= 0.03, "junk"
+
+
+@pytest.mark.parametrize(
+    ("text", "contents"),
+    [
+        ("I live in Ghent and work as a baker.", ["User: I live in Ghent", "User: I work as a baker."]),
+        ("我住在根特，在面包店上班", ["用户：我住在根特", "用户：我在面包店上班"]),
+        ("I like tea and coffee", ["User: I like tea and coffee"]),
+        ("I have two dogs and a cat", ["User: I have two dogs and a cat"]),
+        ("I went to Rome and lived there for two years", ["User: I went to Rome and lived there for two years"]),
+    ],
+)
+def test_what_is_said_without_its_pronoun_is_a_memory_of_its_own(text: str, contents: list[str]) -> None:
+    """Else who moves would lose their job with their home."""
+    assert [memory.content for memory in told(text).memories] == contents
+
+
+@pytest.mark.parametrize(
+    ("texts", "steps", "tools"),
+    [
+        (
+            [
+                "The kiln controller shows error E4.",
+                "I cleaned the thermocouple contact.",
+                "I wanted to cry.",
+                "That fixed it, it works now.",
+            ],
+            ["I cleaned the thermocouple contact."],
+            [],
+        ),
+        (["洗衣机一直报错，不排水", "我把过滤网拆下来冲了一下", "好了，能用了"], ["我把过滤网拆下来冲了一下"], []),
+    ],
+)
+def test_whatever_was_done_is_a_step_and_an_error_code_is_no_tool(texts: list[str], steps: list[str], tools: list[str]) -> None:
+    (lived,) = told(*texts).experiences
+    assert (lived.solution_steps, lived.tools_used) == (steps, tools)

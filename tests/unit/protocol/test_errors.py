@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from jiyi import errors
 from jiyi.errors import BY_CODE, InvalidEvent, InvalidRequest, JiyiError, join_problems, problems_of
@@ -106,3 +106,21 @@ def test_every_error_has_a_code_of_its_own_and_is_found_by_it() -> None:
 )
 def test_errors_are_also_the_builtin_ones_a_caller_expects(cls: type[JiyiError], builtin: type[Exception]) -> None:
     assert issubclass(cls, builtin)
+
+
+class Hours(BaseModel):
+    start: str = Field(pattern="^..:..$")
+
+    @model_validator(mode="after")
+    def _some(self) -> Hours:
+        return self
+
+
+class Night(BaseModel):
+    quiet: Hours | Literal["off"] | None = None
+
+
+def test_the_members_of_a_union_are_no_part_of_the_path() -> None:
+    with pytest.raises(ValidationError) as caught:
+        Night.model_validate({"quiet": {"start": "late"}})
+    assert [problem.partition(":")[0] for problem in problems_of(caught.value)] == ["quiet.start", "quiet"]

@@ -127,3 +127,8 @@ def test_a_file_that_is_no_declaration_is_refused(text: str) -> None:
 @pytest.mark.parametrize("document", [None, 3, [], {"memory": {}}, {"memory": [1]}, {"nodes": [1]}, {"memory": [{"name": 1}]}])
 def test_strange_documents_are_refused(document: Any) -> None:
     assert problems(document)
+
+
+def test_what_is_said_of_several_fields_has_the_path_of_the_first() -> None:
+    config = FILE["config"] | {"chunk_size": 100, "chunk_overlap": 60}
+    assert problems({"memory": [FILE | {"config": config}]}) == ["memory[0].config.chunk_overlap: must be below half of chunk_size"]

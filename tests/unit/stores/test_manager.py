@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jiyi.protocol.stores.asking import LogOperation
-from jiyi.protocol.stores.items import Hit, MemoryItem, Snapshot, SnapshotBlock
+from jiyi.protocol.stores.items import MAX_TEXT, Hit, MemoryItem, Snapshot, SnapshotBlock
 from jiyi.stores.config import registry
 from jiyi.stores.config.attachments import MemoryAttachmentConfig
 from jiyi.stores.config.checking import Config
@@ -17,6 +17,7 @@ from jiyi.stores.graph import Graph
 from jiyi.stores.manager import MemoryManager, StoreFailed, Style
 from jiyi.stores.rendering import into_messages, into_prompt
 from jiyi.stores.store import Payload, Question, Surroundings, Written
+from jiyi.text.words import storable
 
 NOW = datetime(2026, 3, 2, 8, tzinfo=UTC)
 
@@ -187,3 +188,12 @@ def test_da10_da12_a_type_of_ones_own_is_made_once_and_shared(monkeypatch: pytes
     found = graph.manager("reader").retrieve("reader", "book", "gen")
     assert {one.hit.item.content_summary for one in found.items} == {"a first book", "a second book"}
     assert graph.manager("nobody").retrieve("nobody", "book", "gen").text is None
+
+
+@pytest.mark.parametrize("said", ["half \ud800 a pair", "nul \x00", "y" * 1_000_000, None])
+def test_no_node_stops_for_what_it_said(said: str | None) -> None:
+    shelf = Shelf("cups")
+    node = manager({"notes": shelf}, {"name": "notes"})
+    assert node.update("writer", said, said).failed == {}
+    assert shelf.texts[-1] == storable(said or "")[:MAX_TEXT]
+    assert node.retrieve("writer", said, "gen").failed == {}

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.stores.items import MemoryItem, Snapshot, SnapshotBlock
+from jiyi.protocol.stores.items import MAX_TEXT, MemoryItem, Snapshot, SnapshotBlock
 from jiyi.stores import formats
 from jiyi.stores.items import metadata_of, said
 from jiyi.stores.snapshots import MAX_ATTACHMENT, detach, held_in, reattach, snapshot_of
@@ -91,3 +91,8 @@ def test_da22_items_are_written_and_read_as_the_original_does() -> None:
 def test_da51_a_corrupt_file_is_told(text: str) -> None:
     with pytest.raises(formats.CorruptStoreFile):
         formats.read_items(text)
+
+
+def test_what_cannot_be_stored_stops_nobody() -> None:
+    assert snapshot_of("half \ud800 a pair\x00").text == "half  a pair"
+    assert snapshot_of([{"role": "user", "content": "\udc00" + "长" * (MAX_TEXT + 1)}]).text == "长" * MAX_TEXT

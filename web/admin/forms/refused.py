@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from werkzeug.exceptions import HTTPException
 
 from jiyi.errors import Conflict, InvalidRequest, NotFound, join_problems, problems_of
+from web.admin.forms.sentences import told
 
 #: pydantic's kinds of error that people bring about in forms, in their own language.
 WORDS = {
@@ -23,6 +24,21 @@ WORDS = {
     "less_than": lazy_gettext("must be less than %(lt)s"),
     "less_than_equal": lazy_gettext("must be at most %(le)s"),
     "int_parsing": lazy_gettext("must be a whole number"),
+    "int_type": lazy_gettext("must be a whole number"),
+    "int_parsing_size": lazy_gettext("must be a whole number"),
+    "float_type": lazy_gettext("must be a number"),
+    "bool_parsing": lazy_gettext("must be yes or no"),
+    "bool_type": lazy_gettext("must be yes or no"),
+    "date_parsing": lazy_gettext("must be a day, such as 2026-03-05"),
+    "date_from_datetime_parsing": lazy_gettext("must be a day, such as 2026-03-05"),
+    "datetime_parsing": lazy_gettext("must be a time, such as 2026-03-05T14:30"),
+    "datetime_from_date_parsing": lazy_gettext("must be a time, such as 2026-03-05T14:30"),
+    "time_parsing": lazy_gettext("must be a time of day, such as 22:00"),
+    "timezone_aware": lazy_gettext("must say its time zone, such as 2026-03-05T14:30+08:00"),
+    "list_type": lazy_gettext("must be a list"),
+    "dict_type": lazy_gettext("must be names with values"),
+    "extra_forbidden": lazy_gettext("is not known here"),
+    "enum": lazy_gettext("must be one of %(expected)s"),
     "int_from_float": lazy_gettext("must be a whole number"),
     "float_parsing": lazy_gettext("must be a number"),
     "finite_number": lazy_gettext("must be a number"),
@@ -30,6 +46,7 @@ WORDS = {
     "too_short": lazy_gettext("choose at least %(min_length)s"),
     "too_long": lazy_gettext("choose at most %(max_length)s"),
     "uuid_parsing": lazy_gettext("must be an id"),
+    "uuid_type": lazy_gettext("must be an id"),
 }
 
 
@@ -41,9 +58,9 @@ class Problem(NamedTuple):
 
     @classmethod
     def of(cls, sentence: str) -> Problem:
-        """A sentence such as ``days: must be one of 1, 7``."""
+        """A sentence such as ``days: must be one of 1, 7``, in the language of the request."""
         field, colon, text = sentence.partition(": ")
-        return cls(field, text) if colon and field.replace("_", "").replace(".", "").isalnum() else cls("", sentence)
+        return cls(field, told(text)) if colon and field.replace("_", "").replace(".", "").isalnum() else cls("", told(sentence))
 
     def __str__(self) -> str:
         return f"{self.field}: {self.text}" if self.field else self.text

@@ -192,3 +192,10 @@ def test_the_job_owes_a_look_through_every_store_of_files(folder: MakeFolder) ->
         owed = connection.execute(text("SELECT subject_id FROM pending_work WHERE kind = 'scan_files'")).scalars().all()
     assert docs.store_id in owed
     shutil.rmtree(docs.path)
+
+
+def test_an_empty_question_finds_nothing(folder: MakeFolder) -> None:
+    docs = folder()
+    docs.write("kiln.md", KILN)
+    docs.scan()
+    assert docs.ask(" \n").hits == []

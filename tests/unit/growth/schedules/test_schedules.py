@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from pydantic import ValidationError
 from rich.console import Console
 
 from bench import schedule as bench
+from jiyi.errors import problems_of
+from jiyi.growth.schedules.confirming import asking_back
 from jiyi.growth.schedules.parse import READ_CHARS, has_schedule_intent, parse
 from jiyi.growth.schedules.types import Ambiguous, Exact, ParsedSchedule, Unclear
+from jiyi.protocol.growth.schedules import CreateSchedule
 
 SHANGHAI = "Asia/Shanghai"
 #: A Wednesday.
@@ -157,3 +164,48 @@ def test_cron_is_compared_as_sets_of_values() -> None:
     assert bench.fields("*/30 * * * 7") == bench.fields("0,30 * * * 0")
     assert bench.seconds_of("0 */2 * * *") == 7_200
     assert bench.seconds_of("0 9 * * *") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["如果明天下雨就提醒我带伞", "If I'm not back by 5 tomorrow, remind me to call a cab", "forget the daily reminder at nine"]
+)
+def test_what_depends_on_something_or_is_called_off_is_no_request(text: str) -> None:
+    assert not has_schedule_intent(text, NOW, "UTC")
+
+
+@pytest.mark.parametrize("text", ["如果可以的话，明天8点叫我起床", "If you can, remind me at 5pm to call a cab"])
+def test_a_courtesy_is_no_condition(text: str) -> None:
+    assert has_schedule_intent(text, NOW, "UTC")
+
+
+def test_two_times_of_one_day_are_asked_back() -> None:
+    assert isinstance(parse("remind me at 12am and 12pm to eat", NOW, "UTC"), Ambiguous)
+
+
+def test_reasons_are_said_in_the_language_of_the_request() -> None:
+    folder = Path(parse.__code__.co_filename).parent
+    reasons = {said for file in folder.glob("*.py") for said in _reasons(file)}
+    assert len(reasons) > 15
+    assert [reason for reason in reasons if reason in asking_back(reason, "每天25点提醒我")] == []
+    assert asking_back("there is no 25:00", "at 25:00") == "When exactly? I could not make out that time (there is no 25:00)."
+
+
+def _reasons(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Read", "Impossible", "Unclear"):
+            texts = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "reason")]
+            for text in texts:
+                if isinstance(text, ast.JoinedStr):
+                    yield "".join(str(part.value) if isinstance(part, ast.Constant) else "7" for part in text.values)
+                elif isinstance(text, ast.Constant) and isinstance(text.value, str):
+                    yield text.value
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [({"cron": "0 9 * * *", "task": "  "}, "task: must not be blank"), ({"cron": "0 9 30 2 *", "task": "pay"}, "cron: Bad day-of-month")],
+)
+def test_a_wrong_schedule_is_refused_by_its_field(fields: dict[str, str], problem: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        CreateSchedule(agent_id="a", kind="cron", **fields)  # type: ignore[arg-type]
+    assert problems_of(caught.value) == [problem]

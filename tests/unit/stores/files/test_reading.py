@@ -62,6 +62,8 @@ def test_another_encoding_has_to_be_named(encoding: str) -> None:
 def test_nul_characters_are_no_text() -> None:
     assert state_of(b"kiln\0log") == "binary"
     assert state_of(bytes(range(256)) * 4) == "binary"
+    with pytest.raises(Unusable, match="NUL characters"):
+        text_of(bytes(range(256)) * 4, "a.txt", "utf-8")
 
 
 def test_lines_end_alike() -> None:

@@ -1,0 +1,121 @@
+"""What the service refuses is said in the reader's language, and its templates are sentences that the service says."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from flask import Flask
+from flask_babel import Babel, force_locale
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_core.core_schema import ErrorType
+
+from jiyi.errors import Conflict, InvalidRequest, problems_of
+from web.admin.forms.refused import WORDS, Problem, problems, refusal
+from web.admin.forms.sentences import SENTENCES, told, values_of
+
+ROOT = Path(__file__).resolve().parents[3]
+CHINESE = re.compile("[一-鿿]")
+
+
+@pytest.fixture
+def app() -> Flask:
+    app = Flask("web", root_path=str(ROOT / "web"))
+    Babel(app)
+    return app
+
+
+class Form(BaseModel):
+    count: int = Field(ge=1, le=10)
+    sure: bool = True
+
+
+def refused(**fields: object) -> ValidationError:
+    with pytest.raises(ValidationError) as error:
+        Form.model_validate(fields)
+    return error.value
+
+
+def test_each_template_is_a_sentence_of_the_code() -> None:
+    said = {shape for layer in ("jiyi", "models", "tasks") for path in (ROOT / layer).rglob("*.py") for shape in shapes(path)}
+    ours = [one for one in SENTENCES if not one.startswith(("Input should", "String should", "Extra inputs"))]
+    assert [one for one in ours if shape(re.sub(r"%\(\w+\)s", "{}", one.replace(", decided by %(name)s", ""))) not in said] == []
+
+
+def shapes(path: Path) -> set[str]:
+    """The texts of a module, whole and without the field that they begin with, with a hole for each value."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            found.add("".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values))
+    return {shape(text) for text in found} | {shape(text.partition(": ")[2]) for text in found}
+
+
+def shape(text: str) -> str:
+    """What may be empty (``, decided by …``) is no hole of its own."""
+    text = text.replace("{}{}", "{}")
+    return text if text.endswith(" {}") else text.removesuffix("{}")
+
+
+def test_pydantics_kinds_of_error_are_pydantics() -> None:
+    assert set(WORDS) <= set(get_args(ErrorType))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Conflict("id: the skill is declined, decided by Mia; only what is pending can be accepted"),
+        Conflict("id: the skill is disabled already"),
+        InvalidRequest(["password: a password has at least 12 characters"]),
+        InvalidRequest(["files.SOUL: has the character U+200B, which nobody sees; leave it out"]),
+        InvalidRequest(problems_of(refused(count=11))),
+        InvalidRequest(problems_of(refused(count="many"))),
+        InvalidRequest(problems_of(refused())),
+    ],
+)
+def test_in_chinese_and_as_ever_in_english(app: Flask, error: InvalidRequest | Conflict) -> None:
+    with app.test_request_context():
+        with force_locale("en"):
+            assert str(refusal(error).description) == str(error)
+        with force_locale("zh"):
+            (problem,) = refusal(error).problems
+            assert problem.field == str(error).partition(": ")[0]
+            assert CHINESE.search(problem.text)
+            assert not re.search("should|already|only|must|has", problem.text)
+
+
+def test_the_states_of_things_are_said_too(app: Flask) -> None:
+    with app.test_request_context(), force_locale("zh"):
+        said = told("the skill is declined, decided by Mia; only what is pending or archived can be accepted")
+    assert "已拒绝" in said and "已归档" in said and "Mia" in said
+
+
+def test_what_a_field_must_be(app: Flask) -> None:
+    with app.test_request_context(), force_locale("zh"):
+        assert [problem.text for problem in problems(refused(count=0, sure="perhaps"))] == ["不能小于 1", "必须是“是”或“否”"]
+
+
+@pytest.mark.parametrize(
+    ("template", "text", "values"),
+    [
+        ("%(name)s is taken", "'is taken' is taken", {"name": "'is taken'"}),
+        ("%(a)s of %(b)s", "1 of 2 of 3", {"a": "1", "b": "2 of 3"}),
+        ("it was %(state)s already", "it was already", None),
+        ("it was %(state)s already", "it was  already", None),
+        ("must not be blank", "must not be blank!", None),
+        ("a %(b)s c", "a c", None),
+        ("%(a)s and %(b)s", "x or y", None),
+    ],
+)
+def test_values_of_a_sentence(template: str, text: str, values: dict[str, str] | None) -> None:
+    assert values_of(template, text) == values
+
+
+def test_a_sentence_that_nobody_knows_stays_as_it_is(app: Flask) -> None:
+    with app.test_request_context(), force_locale("zh"):
+        assert Problem.of("id: 100% of %(everything)s is <wrong>").text == "100% of %(everything)s is <wrong>"
