@@ -86,6 +86,7 @@ def changes() -> list[Change]:
         Change(relevance, "OTHER_LANGUAGE_SHARE", "more", 1.0),
         *_scaled("LANGUAGE_PRIOR", ("off: own alone", 0.0)),
         *_scaled("HOP_WEIGHT"),
+        *_scaled("DESCRIBED_GAIN", ("off", 1.0)),
         Change(relevance, "HOP_FROM", "halved", 1),
         Change(relevance, "HOP_FROM", "doubled", 4),
         Change(relevance, "HOP_LEXICAL_SHARE", "less", 0.5),

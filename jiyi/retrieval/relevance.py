@@ -35,7 +35,7 @@ from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.likeness import LANGUAGE_PRIOR
 from jiyi.retrieval.neighbours import content
 from jiyi.retrieval.scoring import MIN_NORM, Floats
-from jiyi.retrieval.sentences import best_of, marked_sentences, weights_of
+from jiyi.retrieval.sentences import best_of, describes, marked_sentences, weights_of
 from jiyi.text.dates import named_spans
 from jiyi.text.tokens import asked_tokens
 from jiyi.text.words import normalise
@@ -50,6 +50,8 @@ OTHER_LANGUAGE_SHARE = 0.75
 HOP_WEIGHT = 0.2
 HOP_FROM = 2
 HOP_LEXICAL_SHARE = 0.75
+#: So many times as much counts the second hop for who describes what is meant: who that is, is in one memory, what is asked in another.
+DESCRIBED_GAIN = 3.0
 #: Share of common words, of either's, from which on two memories say the same: nobody goes on from a turn to what was extracted from
 #: it. Looked for among those whose centred cosine is so high.
 SAME, NEAR = 0.75, 0.8
@@ -104,6 +106,7 @@ def hybrid(
     whole_tokens = asked_tokens(text)
     whole_lexical = corpus.lexicon.bm25(whole_tokens)
     score, hop = _scored(corpus, whole_dense, query, whole_lexical, whole_tokens)
+    hop *= _hop_gain(text)
     named, less = _named(corpus, text, now), malus(corpus, text)
     alone, score = score, score + hop
     sentences = marked_sentences(text) if query is None or embed is not None else []
@@ -227,7 +230,12 @@ def _sentence(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | N
     cosine = None if query is None else dense(corpus, query)
     asked = asked_tokens(sentence)
     lexical = corpus.lexicon.bm25(asked)
-    return *_scored(corpus, cosine, query, lexical, asked), float(lexical.max(initial=0))
+    first, hop = _scored(corpus, cosine, query, lexical, asked)
+    return first, hop * _hop_gain(sentence), float(lexical.max(initial=0))
+
+
+def _hop_gain(text: str) -> float:
+    return DESCRIBED_GAIN if describes(text) else 1.0
 
 
 def _centred(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:

@@ -25,6 +25,13 @@ MIN_SENTENCE_TOKENS = 3
 _SENTENCE_END = re.compile(r"([。！？!?；;：\n]+|: |(?:另外|此外|还有|\balso\b|\band also\b)[，,]?)")
 _ENDS_TOLD = re.compile(r"[。！!：:\n]")
 _ASKS = re.compile(r"[吗呢]\Z")
+#: Somebody or something that is described rather than named: 那个三月过生日的人, 住在大连的那位, the man who sings, someone from Leith.
+_DESCRIBED = re.compile(
+    r"那(?:家伙|[个位款家场次只些][^，。？！,.?!]{3,40}的)|[^，。？！,.?!]{3,40}的(?:那[个位款家场次只些]|人)"
+    r"|\b(?:the|that|this|those|an?|my|our)\s(?:[\w'-]{1,20}\s){1,3}(?:who|whose|whom)\b"
+    r"|\b(?:person|people|man|woman|guy|girl|boy|lady|one|someone|somebody)\s(?:who|whose|that|which|with|from|born|aged|called|named|I|we)\b",
+    re.IGNORECASE,
+)
 
 
 class Sentence(NamedTuple):
@@ -53,6 +60,11 @@ def marked_sentences(text: str) -> list[Sentence]:
         if len(tokens(stripped)) >= MIN_SENTENCE_TOKENS:
             found.append(Sentence(stripped, asks or _ASKS.search(stripped) is not None))
     return found[MAX_SENTENCES - 1 :: -1] if len(found) > MAX_SENTENCES else found[::-1]
+
+
+def describes(text: str) -> bool:
+    """Whether a question describes whom or what it means (那个三月过生日的人, the man who sings): who that is, another memory says."""
+    return _DESCRIBED.search(text) is not None
 
 
 def weights_of(sentences: Sequence[Sentence], found: Sequence[float]) -> Floats:

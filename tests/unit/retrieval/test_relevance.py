@@ -19,7 +19,7 @@ from jiyi.retrieval.likeness import language_sums
 from jiyi.retrieval.neighbours import FIRST_HOUR, with_hours
 from jiyi.retrieval.relevance import hybrid
 from jiyi.retrieval.scoring import Floats
-from jiyi.retrieval.sentences import marked_sentences, sentences_of
+from jiyi.retrieval.sentences import describes, marked_sentences, sentences_of
 from jiyi.text.tokens import tokens
 
 #: A Wednesday.
@@ -479,6 +479,40 @@ def test_whom_a_sentence_names_counts_for_that_sentence() -> None:
     weights = sentences.weights_of(marked_sentences(question), most)
     assert gained[[0, 2, 3]] == pytest.approx(0, abs=1e-6)
     assert gained[1] == pytest.approx(relevance.SUBJECT_BONUS * (1 + relevance.SENTENCE_WEIGHT * weights[0]))
+
+
+@pytest.mark.parametrize(
+    ("question", "described"),
+    [
+        ("那个生日是12月23日的人，教育背景是什么？", True),
+        ("那家伙身高177cm，他是干什么的呀？", True),
+        ("住在大连的那位叫什么名字？", True),
+        ("在医院上班的人是哪里人？", True),
+        ("What does the man who plays the cello do for a living?", True),
+        ("Where is the friend of mine whose birthday is in June from?", True),
+        ("How old is someone from Leith?", True),
+        ("我妹妹在哪里上班？", False),
+        ("那个呢？", False),
+        ("Who plays the cello?", False),
+        ("What did Anna say about the kiln that broke?", False),
+        ("", False),
+    ],
+)
+def test_a_question_that_describes_whom_it_means(question: str, described: bool) -> None:
+    assert describes(question) is described
+
+
+def test_the_second_hop_counts_more_for_who_is_described() -> None:
+    corpus, _, query = random_corpus(4)
+    named, described = "Which clay has Anna with glaze", "Which clay has the man who is with glaze"
+    asked = (named, described)
+    hops = [hybrid(corpus, question, query, embed_by_text, NOW).second_hop for question in asked]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relevance, "DESCRIBED_GAIN", 1.0)
+        plain = [hybrid(corpus, question, query, embed_by_text, NOW).second_hop for question in asked]
+    assert hops[1] is not None and plain[1] is not None
+    assert hops[0] == pytest.approx(plain[0])
+    assert hops[1] == pytest.approx(3 * plain[1])
 
 
 def test_no_more_sentences_than_there_is_time_for() -> None:
