@@ -37,7 +37,7 @@ from jiyi.client.client import chunks
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders.local import LocalEmbedder
 from jiyi.retrieval import corpus as columns
-from jiyi.retrieval import lexicon, neighbours, relevance
+from jiyi.retrieval import lexicon, neighbours, relevance, sentences
 from jiyi.retrieval.corpus import Corpus, language_code
 from jiyi.retrieval.scoring import best
 from jiyi.text.tokens import tokens
@@ -86,6 +86,7 @@ def changes() -> list[Change]:
         Change(relevance, "OTHER_LANGUAGE_SHARE", "more", 1.0),
         *_scaled("LANGUAGE_PRIOR", ("off: own alone", 0.0)),
         *_scaled("HOP_WEIGHT"),
+        *_scaled("DESCRIBED_GAIN", ("off", 1.0)),
         Change(relevance, "HOP_FROM", "halved", 1),
         Change(relevance, "HOP_FROM", "doubled", 4),
         Change(relevance, "HOP_LEXICAL_SHARE", "less", 0.5),
@@ -102,7 +103,8 @@ def changes() -> list[Change]:
         *_scaled("SUBJECT_BONUS"),
         *_scaled("DAY_BONUS"),
         *_scaled("SENTENCE_WEIGHT"),
-        *_scaled("SENTENCE_TRUST", ("off: all sentences alike", 0.0)),
+        *_scaled("SENTENCE_TRUST", ("off: all sentences alike", 0.0), sentences),
+        *_scaled("TOLD_SHARE", ("off: nothing", 0.0), sentences),
         Change(neighbours, "FULL_CONTENT", "halved", 2),
         Change(neighbours, "FULL_CONTENT", "doubled", 8),
         *_scaled("CENTRE_PRIOR", ("off: no centre", math.inf), columns),
@@ -140,7 +142,7 @@ class Vectors:
         asked = [question.text for agent in agents for question in agent.questions]
         wanted = {
             "passage": [memory.text for agent in agents for memory in agent.memories],
-            "query": asked + [sentence for text in asked for sentence in relevance.sentences_of(text)],
+            "query": asked + [sentence for text in asked for sentence in sentences.sentences_of(text)],
         }
         missing = {kind: sorted({text for text in texts if _key(kind, text) not in self._known}) for kind, texts in wanted.items()}
         if any(missing.values()):

@@ -14,7 +14,8 @@ question. On top of their weighted sum come
 A memory in another language than the question shares no words with it, whatever it says: there the vector speaks for the
 words, too.
 
-A question of several sentences is also scored sentence by sentence; each memory counts with its best one.
+A question of several sentences is also scored sentence by sentence; each memory counts with its best one
+(:mod:`jiyi.retrieval.sentences`).
 All arrays are over the rows of a :class:`Corpus`. ``bench/tune.py`` has the weights' sensitivity.
 """
 
@@ -34,8 +35,9 @@ from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.likeness import LANGUAGE_PRIOR
 from jiyi.retrieval.neighbours import content
 from jiyi.retrieval.scoring import MIN_NORM, Floats
+from jiyi.retrieval.sentences import best_of, describes, marked_sentences, weights_of
 from jiyi.text.dates import named_spans
-from jiyi.text.tokens import asked_tokens, tokens
+from jiyi.text.tokens import asked_tokens
 from jiyi.text.words import normalise
 
 #: Share of words in the sum with cosine.
@@ -48,6 +50,8 @@ OTHER_LANGUAGE_SHARE = 0.75
 HOP_WEIGHT = 0.2
 HOP_FROM = 2
 HOP_LEXICAL_SHARE = 0.75
+#: So many times as much counts the second hop for who describes what is meant: who that is, is in one memory, what is asked in another.
+DESCRIBED_GAIN = 3.0
 #: Share of common words, of either's, from which on two memories say the same: nobody goes on from a turn to what was extracted from
 #: it. Looked for among those whose centred cosine is so high.
 SAME, NEAR = 0.75, 0.8
@@ -63,19 +67,11 @@ SUBJECT_BONUS = 0.5
 DAY_BONUS = 1.0
 #: Weight of the best single sentence beside the whole question: who asks two things wants both answered.
 SENTENCE_WEIGHT = 4.0
-#: A sentence counts by this power of what its words find, beside the sentence whose words find most: small talk around a
-#: question finds little.
-SENTENCE_TRUST = 0.125
-#: The last ones: who rambles asks at the end.
-MAX_SENTENCES = 8
-#: Fewer tokens say too little to be looked for alone.
-MIN_SENTENCE_TOKENS = 3
 #: Subjects are looked up by runs of up to this many words, or characters of Chinese.
 MAX_SUBJECT_WORDS = 4
 MAX_SUBJECT_CHARS = 8
 
 _ADDRESSED = re.compile(r"\b(?:you|your|yours)\b|[你您]", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"[。！？!?；;：\n]+|: |(?:另外|此外|还有|\balso\b|\band also\b)[，,]?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,24 +106,19 @@ def hybrid(
     whole_tokens = asked_tokens(text)
     whole_lexical = corpus.lexicon.bm25(whole_tokens)
     score, hop = _scored(corpus, whole_dense, query, whole_lexical, whole_tokens)
+    hop *= _hop_gain(text)
+    named, less = _named(corpus, text, now), malus(corpus, text)
     alone, score = score, score + hop
-    sentences = sentences_of(text) if query is None or embed is not None else []
+    sentences = marked_sentences(text) if query is None or embed is not None else []
     if len(sentences) > 1:
-        parts, hops, found = zip(*(_sentence(corpus, one, None if query is None else embed) for one in sentences), strict=True)
-        trust = (np.array(found) / max(*found, MIN_NORM))[:, None] ** SENTENCE_TRUST
-        alone = alone + SENTENCE_WEIGHT * np.max(trust * np.array(parts), axis=0)
-        score = score + SENTENCE_WEIGHT * np.max(trust * (np.array(parts) + np.array(hops)), axis=0)
+        parts, hops, found = zip(*(_sentence(corpus, one.text, None if query is None else embed) for one in sentences), strict=True)
+        weights, names = weights_of(sentences, found), [_named(corpus, one.text, now) for one in sentences]
+        alone = alone + SENTENCE_WEIGHT * best_of(np.array(parts), weights)
+        score = score + SENTENCE_WEIGHT * (best_of(np.array(parts) + np.array(hops) + np.array(names), weights) - less)
     # What stands around a memory is what it is about, not where it leads: the second hop is nobody's neighbour.
     near = neighbours(corpus, alone) if with_neighbours else np.zeros(len(corpus))
-    named = SUBJECT_BONUS * names_subject(corpus, text) + DAY_BONUS * names_day(corpus, text, now)
-    total = score + near + named - malus(corpus, text)
+    total = score + near + named - less
     return Relevance(total, whole_dense, whole_lexical, hop, near, named)
-
-
-def sentences_of(text: str) -> list[str]:
-    """The parts of a question that ask something by themselves, at most ``MAX_SENTENCES``."""
-    parts = (part.strip(" ，,") for part in _SENTENCE_END.split(text))
-    return [part for part in parts if len(tokens(part)) >= MIN_SENTENCE_TOKENS][-MAX_SENTENCES:]
 
 
 def standard(values: Floats) -> Floats:
@@ -191,6 +182,10 @@ def _malus(corpus: Corpus, empty: float, assistant: float) -> Floats:
     return lost
 
 
+def _named(corpus: Corpus, text: str, now: datetime) -> Floats:
+    return SUBJECT_BONUS * names_subject(corpus, text) + DAY_BONUS * names_day(corpus, text, now)
+
+
 def names_subject(corpus: Corpus, text: str) -> Floats:
     """1 for rows whose subject the question names, else 0."""
     if not corpus.subject_codes:
@@ -235,7 +230,12 @@ def _sentence(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | N
     cosine = None if query is None else dense(corpus, query)
     asked = asked_tokens(sentence)
     lexical = corpus.lexicon.bm25(asked)
-    return *_scored(corpus, cosine, query, lexical, asked), float(lexical.max(initial=0))
+    first, hop = _scored(corpus, cosine, query, lexical, asked)
+    return first, hop * _hop_gain(sentence), float(lexical.max(initial=0))
+
+
+def _hop_gain(text: str) -> float:
+    return DESCRIBED_GAIN if describes(text) else 1.0
 
 
 def _centred(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:

@@ -13,8 +13,8 @@ from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders import embedder, embedder_of
 from jiyi.providers.embedders.cache import query_vectors, remembered
 from jiyi.providers.embedders.choice import chosen, model_of
-from jiyi.retrieval import relevance
 from jiyi.retrieval.ranking import Weights
+from jiyi.retrieval.sentences import sentences_of
 from jiyi.settings import RelevanceMode, get_settings
 from models.memory.agents.agents import AgentRecord
 from models.operations.embedding_models import ActiveModel
@@ -69,7 +69,7 @@ def _embedding(used: ActiveModel | None) -> tuple[str, Callable[[Sequence[str]],
 
 def counted_sentences(asked: ParsedQuestion, text: str) -> list[str]:
     """Those of a focal text's sentences that count by themselves."""
-    sentences = relevance.sentences_of(text) if asked.embed is not None and asked.relevance == "hybrid" else []
+    sentences = sentences_of(text) if asked.embed is not None and asked.relevance == "hybrid" else []
     return sentences if len(sentences) > 1 else []
 
 

@@ -15,7 +15,8 @@ from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, Retri
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders import Embedder, cache, embedder
 from jiyi.providers.embedders.cache import query_vectors
-from jiyi.retrieval.relevance import SUBJECT_BONUS, sentences_of
+from jiyi.retrieval.relevance import SUBJECT_BONUS
+from jiyi.retrieval.sentences import sentences_of
 from jiyi.settings import Settings
 from models.db.connection import reading_engine
 from models.db.valkey import valkey

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.retrieval import relevance
+from jiyi.retrieval import relevance, sentences
 from jiyi.retrieval.corpus import Corpus, centre_of, dense
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.likeness import language_sums
 from jiyi.retrieval.neighbours import FIRST_HOUR, with_hours
-from jiyi.retrieval.relevance import hybrid, sentences_of
+from jiyi.retrieval.relevance import hybrid
 from jiyi.retrieval.scoring import Floats
+from jiyi.retrieval.sentences import describes, marked_sentences, sentences_of
 from jiyi.text.tokens import tokens
 
 #: A Wednesday.
@@ -432,8 +433,90 @@ def test_the_sentences_of_a_question(question: str, expected: list[str]) -> None
     assert sentences_of(question) == expected
 
 
+@pytest.mark.parametrize(
+    ("question", "asks"),
+    [
+        ("Lovely green kiln today! Who glazed the red vases?", [False, True]),
+        ("今天天气真好，适合散步。等等，我真正想问的是：我姐姐在哪里上班？", [False, False, True]),
+        ("Which kiln fires hot; which glaze turns green?", [True, True]),  # one question
+        ("我姐姐喜欢什么，另外，她在哪里上班？", [True, True]),
+        ("我姐姐喜欢什么？另外，她在哪里上班？", [True, True]),
+        ("我姐姐喜欢下棋吗。她在医院上班。", [True, False]),
+        ("Who glazed the red vases?\nThe ferry left Leith harbour", [True, False]),
+        ("The ferry left Leith harbour; Anna fired kilns", [False, False]),
+    ],
+)
+def test_which_sentences_ask(question: str, asks: list[bool]) -> None:
+    assert [sentence.asks for sentence in marked_sentences(question)] == asks
+
+
+def test_a_sentence_that_only_tells_counts_less_than_one_that_asks() -> None:
+    texts = ["The green kiln is broken", "The ferry left Leith harbour", "Ben drank tea", "So cold"]
+    corpus = corpus_of(texts, [[1, 0, 0], [0, 1, 0], [0, 0, 1], [-1, -1, -1]])
+
+    def embed(text: str) -> Float32:
+        return vector(1, 0, 0) if "kiln" in text else vector(0, 1, 0)
+
+    told = "The green kiln broke today! Which ferry left Leith?"
+    first, second = (hybrid(corpus, question, vector(1, 1, 0), embed, NOW).total for question in (told, told.replace("!", "?")))
+    assert first[1] - first[0] > second[1] - second[0] + 1  # in standard scores
+
+
+def test_whom_a_sentence_names_counts_for_that_sentence() -> None:
+    """As much as it would for a question of this sentence alone, beside everything else that the sentences add."""
+    texts = ["The kiln is green", "The kiln is red", "The ferry left Leith harbour", "So cold"]
+    names = ["Anna", "Ben", "Cleo", "Dan"]
+    corpus = corpus_of(texts, [[1, 0], [1, 0], [0, 1], [-1, -1]], subjects=names)
+
+    def embed(text: str) -> Float32:
+        return vector(1, 0) if "kiln" in text else vector(0, 1)
+
+    question = "Which kiln does Ben have at home? Which ferry left Leith harbour?"
+    found = hybrid(corpus, question, vector(1, 1), embed, NOW).total
+    bare = corpus_of(texts, [[1, 0], [1, 0], [0, 1], [-1, -1]])
+    gained = found - hybrid(bare, question, vector(1, 1), embed, NOW).total
+    most = [float(bare.lexicon.bm25(tokens(one)).max()) for one in sentences_of(question)]
+    weights = sentences.weights_of(marked_sentences(question), most)
+    assert gained[[0, 2, 3]] == pytest.approx(0, abs=1e-6)
+    assert gained[1] == pytest.approx(relevance.SUBJECT_BONUS * (1 + relevance.SENTENCE_WEIGHT * weights[0]))
+
+
+@pytest.mark.parametrize(
+    ("question", "described"),
+    [
+        ("那个生日是12月23日的人，教育背景是什么？", True),
+        ("那家伙身高177cm，他是干什么的呀？", True),
+        ("住在大连的那位叫什么名字？", True),
+        ("在医院上班的人是哪里人？", True),
+        ("What does the man who plays the cello do for a living?", True),
+        ("Where is the friend of mine whose birthday is in June from?", True),
+        ("How old is someone from Leith?", True),
+        ("我妹妹在哪里上班？", False),
+        ("那个呢？", False),
+        ("Who plays the cello?", False),
+        ("What did Anna say about the kiln that broke?", False),
+        ("", False),
+    ],
+)
+def test_a_question_that_describes_whom_it_means(question: str, described: bool) -> None:
+    assert describes(question) is described
+
+
+def test_the_second_hop_counts_more_for_who_is_described() -> None:
+    corpus, _, query = random_corpus(4)
+    named, described = "Which clay has Anna with glaze", "Which clay has the man who is with glaze"
+    asked = (named, described)
+    hops = [hybrid(corpus, question, query, embed_by_text, NOW).second_hop for question in asked]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relevance, "DESCRIBED_GAIN", 1.0)
+        plain = [hybrid(corpus, question, query, embed_by_text, NOW).second_hop for question in asked]
+    assert hops[1] is not None and plain[1] is not None
+    assert hops[0] == pytest.approx(plain[0])
+    assert hops[1] == pytest.approx(3 * plain[1])
+
+
 def test_no_more_sentences_than_there_is_time_for() -> None:
-    assert len(sentences_of("Who fired green kilns? " * 20)) == relevance.MAX_SENTENCES
+    assert len(sentences_of("Who fired green kilns? " * 20)) == sentences.MAX_SENTENCES
 
 
 def test_each_sentence_finds_its_own_memory() -> None:
@@ -464,9 +547,9 @@ def test_a_memory_counts_with_its_best_sentence() -> None:
     ]
     assert len(parts) == 3
     most = max(words[1].max(), words[2].max())
-    trusted = [part * (lexical.max() / most) ** relevance.SENTENCE_TRUST for part, lexical in zip(parts[1:], words[1:], strict=True)]
+    trusted = [part * (lexical.max() / most) ** sentences.SENTENCE_TRUST for part, lexical in zip(parts[1:], words[1:], strict=True)]
     less = relevance.malus(corpus, question)
-    assert found == pytest.approx(parts[0] + relevance.SENTENCE_WEIGHT * np.maximum(*trusted) - less)
+    assert found == pytest.approx(parts[0] - less + relevance.SENTENCE_WEIGHT * (np.maximum(*trusted) - less))
 
 
 def test_small_talk_around_a_question_counts_less_than_the_question() -> None:
