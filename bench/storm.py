@@ -1,6 +1,7 @@
 """A bad day in minutes: everything is killed, paused, filled up and cut off while the service works; then nothing may be different.
 
-    python -m bench.storm [--minutes N] [--seed S] [--broker amqp] [--at-once N] [--append FILE] [--json]
+    python -m bench.storm [--minutes N] [--seed S] [--broker amqp] [--at-once N] [--pause S] [--restarts N]
+        [--append FILE] [--json]
 
 Producers publish events with known ids over the broker and over HTTP; others retrieve, reflect, fill working memory and
 erase. Meanwhile one fault after the other, chosen by the seed: processes and both servers are killed, stopped, paused;
@@ -8,6 +9,9 @@ Valkey loses its bindings, its memory, its disk; PostgreSQL its connections. The
 the service's own supervision. With ``--broker amqp`` the broker is a RabbitMQ, which is killed and started again, too. In the
 end the memory is compared with that of the same events in a group of their own, to which nothing happened. With ``--at-once N``
 up to N faults, each of another target, strike together; with ``--append FILE`` the figures of several goes add up in a file.
+A fault counts if there was something to strike. The next ones come when the service has recovered from all of these. What limits their
+number is the computing of programs that start again, two to three seconds each: ``--restarts N`` ends at most so many a minute, the other
+faults cut, hang, pause and fill up for ``--pause`` seconds.
 
 * **lost**: events that were accepted and are not stored. **doubled**: memories that are there twice.
 * **different**: rows of memories, vectors, strengths, counters, thoughts, pending work and dead letters that are not the same.
@@ -32,7 +36,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.support.faults import DEEDS, Fault, Faults
+from bench.support.faults import DEEDS, PAUSE_SECONDS, Fault, Faults, named
 from bench.support.lives import AGENTS, columns_that_differ, doubled, event, event_id, memory, settle, stored_ids
 from bench.support.rabbitmq import RabbitMQ, why_absent
 from bench.support.storm_load import Load, publish_until_accepted
@@ -58,7 +62,9 @@ SUMMED = ("faults", "events", "lost", "doubled", "different", "deaf")
 SETTINGS = {"embedder": "hashing", "importance_trigger_max": "1000000", "deaf_worker_seconds": "10", "intake_redelivery_seconds": "5"}
 
 
-def storm(minutes: float, seed: int, broker: str = "redis", at_once: int = 1) -> dict[str, Any]:
+def storm(
+    minutes: float, seed: int, broker: str = "redis", at_once: int = 1, pause: float = PAUSE_SECONDS, restarts: int | None = None
+) -> dict[str, Any]:
     """Run it with the embedded Valkey as broker, or with ``broker="amqp"`` over Debian's RabbitMQ; the figures."""
     settings = {**SETTINGS, "web_port": str(ephemeral.free_port())}
     more: dict[str, Fault] = {}
@@ -67,20 +73,29 @@ def storm(minutes: float, seed: int, broker: str = "redis", at_once: int = 1) ->
         if broker == "amqp":
             rabbit = started.enter_context(_rabbitmq())
             started.enter_context(ephemeral.environment(broker_url=rabbit.url))
-            more["restart RabbitMQ"] = rabbit.restart
+            more["restart RabbitMQ"] = _always(rabbit.restart)
         started.enter_context(whole_service())
-        supervisor = Supervisor(commands(), dict(os.environ), quiet=True, stack=stack)
+        supervisor = Supervisor(named(commands()), dict(os.environ), quiet=True, stack=stack)
         gave_up: list[str] = []
         supervisor.start()
         stack.watch(lambda _line: None, gave_up.append)
         try:
             ephemeral.await_answers()
-            figures = _weather(Faults(stack, list(commands()), more), minutes, seed, at_once, lambda: not (gave_up or supervisor.ending))
+            faults = Faults(stack, list(commands()), more, pause=pause, most_restarts=restarts)
+            figures = _weather(faults, minutes, seed, at_once, lambda: not (gave_up or supervisor.ending))
         finally:
             ended_early = supervisor.ending
             supervisor.stop()
             supervisor.wait()
     return {"seed": seed, "minutes": minutes, "broker": broker, **figures, "gave_up": [*gave_up, *(["a process"] if ended_early else [])]}
+
+
+def _always(deed: Callable[[], None]) -> Fault:
+    def fault() -> bool:
+        deed()
+        return True
+
+    return fault
 
 
 @contextmanager
@@ -105,9 +120,11 @@ def _weather(faults: Faults, minutes: float, seed: int, at_once: int, alive: Cal
     while time.monotonic() < end and alive():
         names = several(choose, [fault for fault in faults.all if faults.may(fault)], at_once)
         with ThreadPoolExecutor(at_once) as strike:
-            list(strike.map(lambda name: faults.all[name](), names))
+            struck = list(strike.map(lambda name: faults.all[name](), names))
         recovered = _recovered(alive)
-        took += [(recovered, name) for name in names]
+        hit = [name for name, was_there in zip(names, struck, strict=True) if was_there]
+        took += [(recovered, name) for name in hit]
+        print(f"{len(took)} faults; {recovered:.1f} s after {', '.join(hit)}", file=sys.stderr, flush=True)
     events = load.stop()
     if not alive():
         return dict.fromkeys(("faults", "events", "lost", "doubled", "different", "deaf"), -1)
@@ -121,6 +138,7 @@ def _weather(faults: Faults, minutes: float, seed: int, at_once: int, alive: Cal
     return {
         "faults": len(took),
         **figures,
+        "not_recovered": sum(seconds >= RECOVERY_SECONDS for seconds, _ in took),
         "recovery_s": {kind: _spread(times) for kind, times in recovery.items()},
         "slowest": [f"{name}: {seconds:.1f}" for seconds, name in sorted(took, reverse=True)[:SLOWEST]],
         "load": load.counts,
@@ -208,12 +226,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--broker", choices=("redis", "amqp"), default="redis")
     parser.add_argument("--at-once", type=int, default=1, help="faults that strike together")
+    parser.add_argument("--pause", type=float, default=PAUSE_SECONDS, help="seconds that what is paused, full or exhausted stays so")
+    parser.add_argument("--restarts", type=int, help="programs ended a minute, at most; the others are cut, paused, filled up")
     parser.add_argument("--append", type=Path, help="a file of JSON lines, to which the figures are added; tells what all in it come to")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     options = parser.parse_args()
     if options.at_once < 1:
         parser.error(f"--at-once {options.at_once}: at least 1")
-    figures = storm(options.minutes, options.seed, options.broker, options.at_once)
+    figures = storm(options.minutes, options.seed, options.broker, options.at_once, options.pause, options.restarts)
     if options.append is not None:
         with options.append.open("a", encoding="utf-8") as file:
             file.write(json.dumps(figures, ensure_ascii=False) + "\n")

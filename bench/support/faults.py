@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import LiteralString
 
 import psutil
 import psycopg
@@ -15,15 +17,25 @@ import redis
 from models.db.valkey import valkey
 from workers.embedded.stack import Stack
 
-#: Seconds that what is paused, full or exhausted stays so.
+#: Seconds that what is paused, full or exhausted stays so, unless told otherwise.
 PAUSE_SECONDS = 3.0
+#: Seconds that a fault itself may wait for PostgreSQL: one that is away for another reason is not struck again.
+CONNECT_SECONDS = 2
 #: Crashes of one target within its window: one more, and its supervisor would rightly give up.
 MOST_CRASHES, WINDOW_SECONDS = 3, 60.0
 #: What is done to a process or a server.
-DEEDS = ("kill", "pause", "stop", "restart")
+DEEDS = ("kill", "pause", "stop", "restart", "cut", "hang", "crash")
+#: Of these, what ends a program that has to be started anew, which takes seconds of computing.
+RESTARTS = ("kill", "stop", "restart")
 SERVERS = {"postgres": "postgres", "valkey": "valkey-server"}
 
-Fault = Callable[[], None]
+#: Does it, and tells whether there was something to strike.
+Fault = Callable[[], bool]
+
+
+def named(commands: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """The commands, each of which names its sessions of PostgreSQL, so that those of one program can be ended."""
+    return {name: ["env", f"PGAPPNAME={name}", *command] for name, command in commands.items()}
 
 
 def programs() -> dict[str, psutil.Process]:
@@ -41,54 +53,140 @@ def programs() -> dict[str, psutil.Process]:
 
 
 class Faults:
-    """The faults there are for one service, with ``more`` of servers beside it."""
+    """The faults there are for one service.
 
-    def __init__(self, stack: Stack, names: list[str], more: Mapping[str, Fault] | None = None) -> None:
-        self._stack = stack
+    Args:
+        stack: its embedded servers.
+        names: its programs, started as :func:`named` says.
+        more: faults of servers beside it.
+        pause: seconds that what is paused, full or exhausted stays so.
+        most_restarts: programs ended a minute, over all; None: as many as their supervision bears.
+    """
+
+    def __init__(
+        self,
+        stack: Stack,
+        names: list[str],
+        more: Mapping[str, Fault] | None = None,
+        *,
+        pause: float = PAUSE_SECONDS,
+        most_restarts: int | None = None,
+    ) -> None:
+        self._address = stack.urls.database_url.replace("+psycopg", "")
+        self._pause_seconds = pause
+        self._most_restarts = most_restarts
         self._crashes: dict[str, list[float]] = {}
         targets = [*names, *SERVERS]
-        self.all: dict[str, Fault] = {f"kill {name}": lambda name=name: self._signal(name, signal.SIGKILL) for name in targets}  # type: ignore[misc]
-        self.all |= {f"pause {name}": lambda name=name: self._pause(name) for name in targets}  # type: ignore[misc]
-        self.all |= {f"stop {name}": lambda name=name: self._signal(name, signal.SIGTERM) for name in names}  # type: ignore[misc]
-        self.all |= {
+        self.all: dict[str, Fault] = {
+            **{f"kill {name}": partial(self._signal, name, signal.SIGKILL) for name in targets},
+            **{f"pause {name}": partial(self._pause, name) for name in targets},
+            **{f"stop {name}": partial(self._signal, name, signal.SIGTERM) for name in names},
+            **{f"cut {name}": partial(self._cut, name) for name in names},
+            **{f"hang {name}": partial(self._hang, name) for name in names},
+            "cut valkey": _cut_valkey,
+            "crash postgres": self._crash_postgres,
             "bindings lost": _lose_bindings,
-            "Valkey full": _for_a_while(_valkey_full),
-            "Valkey's disk full": _for_a_while(_valkey_disk_full),
-            "no connection left": _for_a_while(lambda: _connections_exhausted(stack)),
+            "Valkey full": self._for_a_while(_valkey_full),
+            "Valkey's disk full": self._for_a_while(_valkey_disk_full),
+            "no connection left": self._for_a_while(self._connections_exhausted),
             **(more or {}),
         }
 
     def may(self, name: str) -> bool:
-        """Whether the target has not crashed too often lately."""
-        target = name.partition(" ")[2]
-        recent = [at for at in self._crashes.get(target, []) if time.monotonic() - at < WINDOW_SECONDS]
-        return len(recent) < MOST_CRASHES
+        """Whether the target has not crashed too often lately, nor, if this is to end a program, have all together."""
+        deed, _, target = name.partition(" ")
+        recent = {each: self._recent(each) for each in self._crashes}
+        if deed in RESTARTS and self._most_restarts is not None and sum(recent.values()) >= self._most_restarts:
+            return False
+        return recent.get(target, 0) < MOST_CRASHES
 
-    def _signal(self, name: str, number: signal.Signals) -> None:
-        self._crashes.setdefault(name, []).append(time.monotonic())
+    def _recent(self, target: str) -> int:
+        return sum(time.monotonic() - at < WINDOW_SECONDS for at in self._crashes[target])
+
+    def _signal(self, name: str, number: signal.Signals) -> bool:
         with suppress(KeyError, psutil.NoSuchProcess):
             programs()[name].send_signal(number)
+            self._crashes.setdefault(name, []).append(time.monotonic())
+            return True
+        return False
 
-    def _pause(self, name: str) -> None:
-        with suppress(KeyError, psutil.NoSuchProcess):
-            process = programs()[name]
-            process.suspend()
-            time.sleep(PAUSE_SECONDS)
-            process.resume()
+    def _pause(self, name: str) -> bool:
+        process = programs().get(name)
+        return process is not None and self._suspend([process])
+
+    def _suspend(self, processes: Iterable[psutil.Process]) -> bool:
+        stopped = []
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+                stopped.append(process)
+        if stopped:
+            time.sleep(self._pause_seconds)
+        for process in stopped:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+        return bool(stopped)
+
+    def _cut(self, name: str) -> bool:
+        """End a program's sessions of PostgreSQL, in the midst of what they are at."""
+        return bool(self._ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", name))
+
+    def _hang(self, name: str) -> bool:
+        """What serves a program's sessions stands still, with the locks that it holds."""
+        found = []
+        for (pid,) in self._ask("SELECT pid FROM pg_stat_activity WHERE application_name = %s", name):
+            with suppress(psutil.NoSuchProcess):
+                found.append(psutil.Process(pid))
+        return self._suspend(found)
+
+    def _crash_postgres(self) -> bool:
+        """One of its processes dies, as under the hand of a kernel without memory: PostgreSQL ends all sessions and recovers."""
+        for (pid,) in self._ask("SELECT pid FROM pg_stat_activity WHERE backend_type = %s", "background writer"):
+            with suppress(psutil.NoSuchProcess):
+                psutil.Process(pid).kill()
+                self._crashes.setdefault("postgres", []).append(time.monotonic())
+                return True
+        return False
+
+    def _ask(self, statement: LiteralString, value: str) -> list[tuple[int]]:
+        with suppress(psycopg.Error), self._connect() as connection:
+            return connection.execute(statement, (value,)).fetchall()
+        return []
+
+    def _for_a_while(self, outage: Callable[[], Iterator[None]]) -> Fault:
+        def fault() -> bool:
+            struck = False
+            with suppress(redis.RedisError, psycopg.Error, OSError), contextmanager(outage)():
+                struck = True
+                time.sleep(self._pause_seconds)
+            return struck
+
+        return fault
+
+    def _connections_exhausted(self) -> Iterator[None]:
+        with ExitStack() as held:
+            held.enter_context(self._connect())
+            with suppress(psycopg.Error):
+                while True:
+                    held.enter_context(self._connect())
+            yield
+
+    def _connect(self) -> psycopg.Connection:
+        return psycopg.connect(self._address, connect_timeout=CONNECT_SECONDS)
 
 
-def _lose_bindings() -> None:
+def _lose_bindings() -> bool:
     with suppress(redis.RedisError):
         if keys := list(valkey().scan_iter("_kombu.binding.*")):
-            valkey().delete(*keys)
+            return bool(valkey().delete(*keys))
+    return False
 
 
-def _for_a_while(outage: Callable[[], Iterator[None]]) -> Fault:
-    def fault() -> None:
-        with contextmanager(outage)():
-            time.sleep(PAUSE_SECONDS)
-
-    return fault
+def _cut_valkey() -> bool:
+    """All connections of all programs to Valkey end, those of the broker among them."""
+    with suppress(redis.RedisError):
+        return bool(sum(int(valkey().client_kill_filter(_type=kind, skipme=True)) for kind in ("normal", "pubsub")))
+    return False
 
 
 def _until_done(step: Callable[[], object]) -> None:
@@ -101,17 +199,19 @@ def _until_done(step: Callable[[], object]) -> None:
 
 
 def _valkey_full() -> Iterator[None]:
-    _until_done(lambda: valkey().config_set("maxmemory", "1"))
-    yield
-    _until_done(lambda: valkey().config_set("maxmemory", "0"))
+    try:
+        valkey().config_set("maxmemory", "1")
+        yield
+    finally:  # an order whose answer did not come may have been carried out
+        _until_done(lambda: valkey().config_set("maxmemory", "0"))
 
 
 def _valkey_disk_full() -> Iterator[None]:
     """As Valkey sees it: the last snapshot could not be written, so it takes no writes."""
-    with suppress(redis.RedisError, OSError):
-        obstacle = Path(str(valkey().config_get("dir")["dir"])) / "dump.rdb"
-        obstacle.unlink(missing_ok=True)
-        (obstacle / "in the way").mkdir(parents=True, exist_ok=True)
+    obstacle = Path(str(valkey().config_get("dir")["dir"])) / "dump.rdb"
+    obstacle.unlink(missing_ok=True)
+    (obstacle / "in the way").mkdir(parents=True, exist_ok=True)
+    with suppress(redis.RedisError):
         valkey().config_set("save", "3600 1000000")
         valkey().bgsave()
     yield
@@ -119,12 +219,3 @@ def _valkey_disk_full() -> Iterator[None]:
     with suppress(OSError):
         (obstacle / "in the way").rmdir()
         obstacle.rmdir()
-
-
-def _connections_exhausted(stack: Stack) -> Iterator[None]:
-    address = stack.urls.database_url.replace("+psycopg", "")
-    with ExitStack() as held:
-        with suppress(psycopg.Error):
-            while True:
-                held.enter_context(psycopg.connect(address, connect_timeout=2))
-        yield
