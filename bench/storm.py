@@ -1,6 +1,6 @@
 """A bad day in minutes: everything is killed, paused, filled up and cut off while the service works; then nothing may be different.
 
-    python -m bench.storm [--minutes N] [--seed S] [--broker amqp] [--at-once N] [--pause S] [--restarts N]
+    python -m bench.storm [--minutes N] [--seed S] [--broker amqp] [--at-once N] [--pause S] [--heavy N]
         [--append FILE] [--json]
 
 Producers publish events with known ids over the broker and over HTTP; others retrieve, reflect, fill working memory and
@@ -10,8 +10,8 @@ the service's own supervision. With ``--broker amqp`` the broker is a RabbitMQ, 
 end the memory is compared with that of the same events in a group of their own, to which nothing happened. With ``--at-once N``
 up to N faults, each of another target, strike together; with ``--append FILE`` the figures of several goes add up in a file.
 A fault counts if there was something to strike. The next ones come when the service has recovered from all of these. What limits their
-number is the computing of programs that start again, two to three seconds each: ``--restarts N`` ends at most so many a minute, the other
-faults cut, hang, pause and fill up for ``--pause`` seconds.
+number is the computing of programs that start again, two to three seconds each, and of a PostgreSQL that recovers: ``--heavy N`` has at
+most so many of these a minute (those of one go together), the others cut, hang, pause and fill up for ``--pause`` seconds.
 
 * **lost**: events that were accepted and are not stored. **doubled**: memories that are there twice.
 * **different**: rows of memories, vectors, strengths, counters, thoughts, pending work and dead letters that are not the same.
@@ -63,7 +63,7 @@ SETTINGS = {"embedder": "hashing", "importance_trigger_max": "1000000", "deaf_wo
 
 
 def storm(
-    minutes: float, seed: int, broker: str = "redis", at_once: int = 1, pause: float = PAUSE_SECONDS, restarts: int | None = None
+    minutes: float, seed: int, broker: str = "redis", at_once: int = 1, pause: float = PAUSE_SECONDS, heavy: int | None = None
 ) -> dict[str, Any]:
     """Run it with the embedded Valkey as broker, or with ``broker="amqp"`` over Debian's RabbitMQ; the figures."""
     settings = {**SETTINGS, "web_port": str(ephemeral.free_port())}
@@ -81,7 +81,7 @@ def storm(
         stack.watch(lambda _line: None, gave_up.append)
         try:
             ephemeral.await_answers()
-            faults = Faults(stack, list(commands()), more, pause=pause, most_restarts=restarts)
+            faults = Faults(stack, list(commands()), more, pause=pause, most_heavy=heavy)
             figures = _weather(faults, minutes, seed, at_once, lambda: not (gave_up or supervisor.ending))
         finally:
             ended_early = supervisor.ending
@@ -120,7 +120,7 @@ def _weather(faults: Faults, minutes: float, seed: int, at_once: int, alive: Cal
     while time.monotonic() < end and alive():
         names = several(choose, [fault for fault in faults.all if faults.may(fault)], at_once)
         with ThreadPoolExecutor(at_once) as strike:
-            struck = list(strike.map(lambda name: faults.all[name](), names))
+            struck = list(strike.map(faults.strike, names))
         recovered = _recovered(alive)
         hit = [name for name, was_there in zip(names, struck, strict=True) if was_there]
         took += [(recovered, name) for name in hit]
@@ -227,13 +227,13 @@ def main() -> int:
     parser.add_argument("--broker", choices=("redis", "amqp"), default="redis")
     parser.add_argument("--at-once", type=int, default=1, help="faults that strike together")
     parser.add_argument("--pause", type=float, default=PAUSE_SECONDS, help="seconds that what is paused, full or exhausted stays so")
-    parser.add_argument("--restarts", type=int, help="programs ended a minute, at most; the others are cut, paused, filled up")
+    parser.add_argument("--heavy", type=int, help="programs ended and servers crashed a minute, at most; other faults as dense as can be")
     parser.add_argument("--append", type=Path, help="a file of JSON lines, to which the figures are added; tells what all in it come to")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     options = parser.parse_args()
     if options.at_once < 1:
         parser.error(f"--at-once {options.at_once}: at least 1")
-    figures = storm(options.minutes, options.seed, options.broker, options.at_once, options.pause, options.restarts)
+    figures = storm(options.minutes, options.seed, options.broker, options.at_once, options.pause, options.heavy)
     if options.append is not None:
         with options.append.open("a", encoding="utf-8") as file:
             file.write(json.dumps(figures, ensure_ascii=False) + "\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -25,8 +26,8 @@ CONNECT_SECONDS = 2
 MOST_CRASHES, WINDOW_SECONDS = 3, 60.0
 #: What is done to a process or a server.
 DEEDS = ("kill", "pause", "stop", "restart", "cut", "hang", "crash")
-#: Of these, what ends a program that has to be started anew, which takes seconds of computing.
-RESTARTS = ("kill", "stop", "restart")
+#: What costs seconds of computing: programs that start anew, PostgreSQL's recovery and its reconnected sessions, a hundred connections.
+HEAVY = ("kill", "stop", "restart", "crash", "no")
 SERVERS = {"postgres": "postgres", "valkey": "valkey-server"}
 
 #: Does it, and tells whether there was something to strike.
@@ -60,7 +61,7 @@ class Faults:
         names: its programs, started as :func:`named` says.
         more: faults of servers beside it.
         pause: seconds that what is paused, full or exhausted stays so.
-        most_restarts: programs ended a minute, over all; None: as many as their supervision bears.
+        most_heavy: faults a minute that cost seconds of computing; None: as many as the supervision bears.
     """
 
     def __init__(
@@ -70,12 +71,13 @@ class Faults:
         more: Mapping[str, Fault] | None = None,
         *,
         pause: float = PAUSE_SECONDS,
-        most_restarts: int | None = None,
+        most_heavy: int | None = None,
     ) -> None:
         self._address = stack.urls.database_url.replace("+psycopg", "")
         self._pause_seconds = pause
-        self._most_restarts = most_restarts
-        self._crashes: dict[str, list[float]] = {}
+        self._most_heavy = most_heavy
+        self._crashes: defaultdict[str, list[float]] = defaultdict(list)
+        self._heavy: list[float] = []
         targets = [*names, *SERVERS]
         self.all: dict[str, Fault] = {
             **{f"kill {name}": partial(self._signal, name, signal.SIGKILL) for name in targets},
@@ -92,21 +94,24 @@ class Faults:
             **(more or {}),
         }
 
-    def may(self, name: str) -> bool:
-        """Whether the target has not crashed too often lately, nor, if this is to end a program, have all together."""
-        deed, _, target = name.partition(" ")
-        recent = {each: self._recent(each) for each in self._crashes}
-        if deed in RESTARTS and self._most_restarts is not None and sum(recent.values()) >= self._most_restarts:
-            return False
-        return recent.get(target, 0) < MOST_CRASHES
+    def strike(self, name: str) -> bool:
+        """Do it; whether there was something to strike."""
+        struck = self.all[name]()
+        if struck and name.split(maxsplit=1)[0] in HEAVY:
+            self._heavy.append(time.monotonic())
+        return struck
 
-    def _recent(self, target: str) -> int:
-        return sum(time.monotonic() - at < WINDOW_SECONDS for at in self._crashes[target])
+    def may(self, name: str) -> bool:
+        """Whether the target has not crashed too often lately, and faults as heavy as this have not been too many."""
+        deed, _, target = name.partition(" ")
+        if deed in HEAVY and self._most_heavy is not None and _lately(self._heavy) >= self._most_heavy:
+            return False
+        return _lately(self._crashes[target]) < MOST_CRASHES
 
     def _signal(self, name: str, number: signal.Signals) -> bool:
         with suppress(KeyError, psutil.NoSuchProcess):
             programs()[name].send_signal(number)
-            self._crashes.setdefault(name, []).append(time.monotonic())
+            self._crashes[name].append(time.monotonic())
             return True
         return False
 
@@ -144,7 +149,7 @@ class Faults:
         for (pid,) in self._ask("SELECT pid FROM pg_stat_activity WHERE backend_type = %s", "background writer"):
             with suppress(psutil.NoSuchProcess):
                 psutil.Process(pid).kill()
-                self._crashes.setdefault("postgres", []).append(time.monotonic())
+                self._crashes["postgres"].append(time.monotonic())
                 return True
         return False
 
@@ -173,6 +178,10 @@ class Faults:
 
     def _connect(self) -> psycopg.Connection:
         return psycopg.connect(self._address, connect_timeout=CONNECT_SECONDS)
+
+
+def _lately(times: Iterable[float]) -> int:
+    return sum(time.monotonic() - at < WINDOW_SECONDS for at in times)
 
 
 def _lose_bindings() -> bool:

@@ -8,9 +8,11 @@ from typing import Any, cast
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from bench.support import faults
-from bench.support.faults import MOST_CRASHES, RESTARTS, Faults, named
+from bench.support.faults import HEAVY, MOST_CRASHES, Faults, named
 from workers.embedded.stack import Stack
 
 NAMES = ["web", "beat", "intake"]
@@ -33,7 +35,7 @@ def running(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_what_is_not_there_is_not_struck_and_does_not_count(running: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faults, "valkey", lambda: redis.Redis(port=1, socket_connect_timeout=1))
+    monkeypatch.setattr(faults, "valkey", lambda: redis.Redis(port=1, retry=Retry(NoBackoff(), 0)))
     monkeypatch.setattr(faults, "_until_done", lambda _step: None)
     storm = Faults(STACK, NAMES, pause=0)
     assert not running
@@ -51,14 +53,16 @@ def test_a_target_is_ended_as_often_as_its_supervision_bears(running: dict[str, 
     assert storm.may("kill beat")
 
 
-def test_all_together_are_ended_no_more_often_than_asked(running: dict[str, Any]) -> None:
+def test_what_costs_much_computing_happens_no_more_often_than_asked(running: dict[str, Any]) -> None:
     running |= {name: Program() for name in NAMES}
-    storm = Faults(STACK, NAMES, most_restarts=2)
-    assert storm.all["kill web"]()
-    assert storm.all["stop beat"]()
+    storm = Faults(STACK, NAMES, most_heavy=2)
+    assert storm.strike("kill web")
+    assert not storm.strike("no connection left")  # nothing was struck, so nothing was spent
+    assert storm.may("kill beat")
+    assert storm.strike("stop beat")
     allowed = {name.partition(" ")[0] for name in storm.all if storm.may(name)}
-    assert not allowed & set(RESTARTS)
-    assert {"cut", "hang", "pause", "crash"} <= allowed
+    assert not allowed & set(HEAVY)
+    assert {"cut", "hang", "pause", "bindings"} <= allowed
 
 
 def test_each_program_names_its_sessions() -> None:
