@@ -41,16 +41,28 @@ def named(commands: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 
 def programs() -> dict[str, psutil.Process]:
     """The supervised programs that run now, and the servers, by name. Those that are just starting are not among them."""
-    found = {}
-    for child in psutil.Process().children():
-        with suppress(psutil.NoSuchProcess, ValueError, IndexError):
+    found: dict[str, psutil.Process] = {}
+    own = psutil.Process()
+    everything = own.children(recursive=True)  # one look at all of the machine's processes, which takes its time
+    parents = {child.pid: _parent(child) for child in everything}
+    for child in everything:
+        with suppress(psutil.NoSuchProcess, ValueError, IndexError, StopIteration):
+            if parents[child.pid] != own.pid:
+                continue
             words = child.cmdline()
             if "workers.supervision.respawn" in words:
-                found[words[words.index("workers.supervision.respawn") + 1]] = child.children()[0]
-            for name, program in SERVERS.items():
-                if child.name() == program:
+                name = words[words.index("workers.supervision.respawn") + 1]
+                found[name] = next(program for program in everything if parents[program.pid] == child.pid)
+            for name, executable in SERVERS.items():
+                if child.name() == executable:
                     found[name] = child
     return found
+
+
+def _parent(process: psutil.Process) -> int | None:
+    with suppress(psutil.NoSuchProcess):
+        return int(process.ppid())
+    return None
 
 
 class Faults:
