@@ -30,34 +30,32 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.support.faults import DEEDS, PAUSE_SECONDS, Fault, Faults, named
-from bench.support.lives import AGENTS, columns_that_differ, doubled, event, event_id, memory, settle, stored_ids
 from bench.support.rabbitmq import RabbitMQ, why_absent
-from bench.support.storm_load import Load, publish_until_accepted
+from bench.support.storm.compare import compare, deaf
+from bench.support.storm.faults import DEEDS, PAUSE_SECONDS, Fault, Faults
+from bench.support.storm.lives import event
+from bench.support.storm.load import Load, publish_until_accepted
+from bench.support.storm.programs import named
 from jiyi import Client
 from jiyi.errors import JiyiError
 from models.db.scope import whole_service
-from models.operations import canaries
-from models.queue.broker_queues import task_queues
 from workers import ephemeral
 from workers.procfile import commands
 from workers.supervision.supervise import Supervisor
 
-#: Seconds that the service gets to recover from one fault, and to settle in the end.
-RECOVERY_SECONDS, SETTLE_SECONDS = 90.0, 600.0
+#: Seconds that the service gets to recover from one fault.
+RECOVERY_SECONDS = 90.0
 #: Seconds that one sign of life may take: shorter than a worker needs to start, so that the next one meets the new worker.
 PROBE_SECONDS = 2.0
 #: Faults that took longest to recover from, which are told.
 SLOWEST = 8
-#: Seconds in which every queue's canary has to come back.
-CANARY_SECONDS = 120.0
 #: Figures that add up over several goes; of others a sum says nothing.
 SUMMED = ("faults", "events", "lost", "doubled", "different", "deaf")
 SETTINGS = {"embedder": "hashing", "importance_trigger_max": "1000000", "deaf_worker_seconds": "10", "intake_redelivery_seconds": "5"}
@@ -133,7 +131,7 @@ def _weather(faults: Faults, minutes: float, seed: int, at_once: int, alive: Cal
     for position in range(events):  # the same to a group to which nothing happens
         if position % 100 == 0:
             publish_until_accepted("calm", [event("calm", n) for n in range(position, min(position + 100, events))])
-    figures = _compare(events)
+    figures = compare(events)
     recovery: defaultdict[str, list[float]] = defaultdict(list)
     for seconds, name in took:
         recovery[_kind(name)].append(seconds)
@@ -182,50 +180,10 @@ def _recovered(alive: Callable[[], bool]) -> float:
     return RECOVERY_SECONDS
 
 
-def _compare(events: int) -> dict[str, Any]:
-    groups = ("storm", "calm")
-    for group in groups:
-        settle(group, events, SETTLE_SECONDS)
-    with ephemeral.environment(request_timeout=str(SETTLE_SECONDS)):  # how quick a busy machine is, is not the question here
-        for group in groups:
-            with Client(group) as client:
-                for agent in AGENTS:
-                    client.reflect(agent, wait=True, timeout=SETTLE_SECONDS)
-            settle(group, events, SETTLE_SECONDS)
-    found, expected = memory("storm"), memory("calm")
-    different = {part: _differences(found[part], expected[part]) for part in expected}
-    ids = stored_ids("storm")
-    return {
-        "events": events,
-        "lost": len({event_id("storm", position) for position in range(events)} - set(ids)),
-        "doubled": doubled(found["nodes"]),
-        "different": sum(different.values()),
-        "different_by_part": {part: count for part, count in different.items() if count},
-        "different_columns": columns_that_differ(found["nodes"], expected["nodes"]),
-        "thoughts": len(found["thoughts"]),
-        "deaf": len(_deaf()),
-    }
-
-
-def _differences(found: list[Any], expected: list[Any]) -> int:
-    left, right = Counter(found), Counter(expected)
-    return sum(((left - right) + (right - left)).values())
-
-
-def _deaf() -> list[str]:
-    """Queues whose canary has not come back since now."""
-    begun, deadline = time.time(), time.monotonic() + CANARY_SECONDS
-    while True:
-        silent = [canary.queue for canary in canaries.read_heartbeats(task_queues()) if (canary.ran_at or 0) < begun]
-        if not silent or time.monotonic() > deadline:
-            return silent
-        time.sleep(1)
-
-
 def _until_heard() -> float:
     """Seconds until every queue's canary has come back after the last fault."""
     began = time.monotonic()
-    _deaf()
+    deaf()
     return time.monotonic() - began
 
 

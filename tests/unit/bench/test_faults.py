@@ -11,8 +11,9 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from bench.support import faults
-from bench.support.faults import HEAVY, MOST_CRASHES, Faults, named
+from bench.support.storm import faults, valkey_faults
+from bench.support.storm.faults import HEAVY, MOST_CRASHES, Faults
+from bench.support.storm.programs import named
 from workers.embedded.stack import Stack
 
 NAMES = ["web", "beat", "intake"]
@@ -35,8 +36,8 @@ def running(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_what_is_not_there_is_not_struck_and_does_not_count(running: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faults, "valkey", lambda: redis.Redis(port=1, retry=Retry(NoBackoff(), 0)))
-    monkeypatch.setattr(faults, "_until_done", lambda _step: None)
+    monkeypatch.setattr(valkey_faults, "valkey", lambda: redis.Redis(port=1, retry=Retry(NoBackoff(), 0)))
+    monkeypatch.setattr(valkey_faults, "_until_done", lambda _step: None)
     storm = Faults(STACK, NAMES, pause=0)
     assert not running
     assert [name for name, fault in storm.all.items() if fault()] == []

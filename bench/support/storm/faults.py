@@ -5,17 +5,17 @@ from __future__ import annotations
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import LiteralString
 
 import psutil
 import psycopg
 import redis
 
-from models.db.valkey import valkey
+from bench.support.storm import valkey_faults
+from bench.support.storm.programs import SERVERS, programs
 from workers.embedded.stack import Stack
 
 #: Seconds that what is paused, full or exhausted stays so, unless told otherwise.
@@ -28,41 +28,9 @@ MOST_CRASHES, WINDOW_SECONDS = 3, 60.0
 DEEDS = ("kill", "pause", "stop", "restart", "cut", "hang", "crash")
 #: What costs seconds of computing: programs that start anew, PostgreSQL's recovery and its reconnected sessions, a hundred connections.
 HEAVY = ("kill", "stop", "restart", "crash", "no")
-SERVERS = {"postgres": "postgres", "valkey": "valkey-server"}
 
 #: Does it, and tells whether there was something to strike.
 Fault = Callable[[], bool]
-
-
-def named(commands: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """The commands, each of which names its sessions of PostgreSQL, so that those of one program can be ended."""
-    return {name: ["env", f"PGAPPNAME={name}", *command] for name, command in commands.items()}
-
-
-def programs() -> dict[str, psutil.Process]:
-    """The supervised programs that run now, and the servers, by name. Those that are just starting are not among them."""
-    found: dict[str, psutil.Process] = {}
-    own = psutil.Process()
-    everything = own.children(recursive=True)  # one look at all of the machine's processes, which takes its time
-    parents = {child.pid: _parent(child) for child in everything}
-    for child in everything:
-        with suppress(psutil.NoSuchProcess, ValueError, IndexError, StopIteration):
-            if parents[child.pid] != own.pid:
-                continue
-            words = child.cmdline()
-            if "workers.supervision.respawn" in words:
-                name = words[words.index("workers.supervision.respawn") + 1]
-                found[name] = next(program for program in everything if parents[program.pid] == child.pid)
-            for name, executable in SERVERS.items():
-                if child.name() == executable:
-                    found[name] = child
-    return found
-
-
-def _parent(process: psutil.Process) -> int | None:
-    with suppress(psutil.NoSuchProcess):
-        return int(process.ppid())
-    return None
 
 
 class Faults:
@@ -97,11 +65,11 @@ class Faults:
             **{f"stop {name}": partial(self._signal, name, signal.SIGTERM) for name in names},
             **{f"cut {name}": partial(self._cut, name) for name in names},
             **{f"hang {name}": partial(self._hang, name) for name in names},
-            "cut valkey": _cut_valkey,
+            "cut valkey": valkey_faults.cut,
             "crash postgres": self._crash_postgres,
-            "bindings lost": _lose_bindings,
-            "Valkey full": self._for_a_while(_valkey_full),
-            "Valkey's disk full": self._for_a_while(_valkey_disk_full),
+            "bindings lost": valkey_faults.lose_bindings,
+            "Valkey full": self._for_a_while(valkey_faults.full),
+            "Valkey's disk full": self._for_a_while(valkey_faults.disk_full),
             "no connection left": self._for_a_while(self._connections_exhausted),
             **(more or {}),
         }
@@ -194,49 +162,3 @@ class Faults:
 
 def _lately(times: Iterable[float]) -> int:
     return sum(time.monotonic() - at < WINDOW_SECONDS for at in times)
-
-
-def _lose_bindings() -> bool:
-    with suppress(redis.RedisError):
-        if keys := list(valkey().scan_iter("_kombu.binding.*")):
-            return bool(valkey().delete(*keys))
-    return False
-
-
-def _cut_valkey() -> bool:
-    """All connections of all programs to Valkey end, those of the broker among them."""
-    with suppress(redis.RedisError):
-        return bool(sum(int(valkey().client_kill_filter(_type=kind, skipme=True)) for kind in ("normal", "pubsub")))
-    return False
-
-
-def _until_done(step: Callable[[], object]) -> None:
-    """What takes an outage away must not fail because Valkey is just away for another reason."""
-    for _ in range(100):
-        with suppress(redis.RedisError):
-            step()
-            return
-        time.sleep(0.1)
-
-
-def _valkey_full() -> Iterator[None]:
-    try:
-        valkey().config_set("maxmemory", "1")
-        yield
-    finally:  # an order whose answer did not come may have been carried out
-        _until_done(lambda: valkey().config_set("maxmemory", "0"))
-
-
-def _valkey_disk_full() -> Iterator[None]:
-    """As Valkey sees it: the last snapshot could not be written, so it takes no writes."""
-    obstacle = Path(str(valkey().config_get("dir")["dir"])) / "dump.rdb"
-    obstacle.unlink(missing_ok=True)
-    (obstacle / "in the way").mkdir(parents=True, exist_ok=True)
-    with suppress(redis.RedisError):
-        valkey().config_set("save", "3600 1000000")
-        valkey().bgsave()
-    yield
-    _until_done(lambda: valkey().config_set("save", ""))
-    with suppress(OSError):
-        (obstacle / "in the way").rmdir()
-        obstacle.rmdir()
