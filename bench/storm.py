@@ -38,13 +38,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.support.rabbitmq import RabbitMQ, why_absent
-from bench.support.storm.compare import compare, deaf
+from bench.support.storm.compare import SETTLE_SECONDS, compare, deaf
 from bench.support.storm.faults import DEEDS, PAUSE_SECONDS, Fault, Faults
-from bench.support.storm.lives import event
+from bench.support.storm.lives import event, settle
 from bench.support.storm.load import Load, publish_until_accepted
 from bench.support.storm.programs import named
 from jiyi import Client
 from jiyi.errors import JiyiError
+from jiyi.reflection.reflect import MAX_STATEMENTS
 from models.db.scope import whole_service
 from workers import ephemeral
 from workers.procfile import commands
@@ -54,6 +55,11 @@ from workers.supervision.supervise import Supervisor
 RECOVERY_SECONDS = 90.0
 #: Seconds that one sign of life may take: shorter than a worker needs to start, so that the next one meets the new worker.
 PROBE_SECONDS = 2.0
+#: Events of one message when it is calm again.
+MESSAGE = 100
+#: Events that come last, to both groups in order: reflections start from the memories that arrived last, two hundred of an agent
+#: (``jiyi.reflection.reflect.MAX_STATEMENTS``), and which these are depends on what a fault held up. A twelfth of them is not counted.
+LAST = 4 * MAX_STATEMENTS
 #: Faults that took longest to recover from, which are told.
 SLOWEST = 8
 #: Figures that add up over several goes; of others a sum says nothing.
@@ -128,10 +134,10 @@ def _weather(faults: Faults, minutes: float, seed: int, at_once: int, alive: Cal
     silent_for = _until_heard()
     if not alive():
         return dict.fromkeys(("faults", "events", "lost", "doubled", "different", "deaf"), -1)
-    for position in range(events):  # the same to a group to which nothing happens
-        if position % 100 == 0:
-            publish_until_accepted("calm", [event("calm", n) for n in range(position, min(position + 100, events))])
-    figures = compare(events)
+    settle("storm", events, SETTLE_SECONDS)
+    _publish("storm", range(events, events + LAST))
+    _publish("calm", range(events + LAST))  # the same to a group to which nothing happens
+    figures = compare(events + LAST)
     recovery: defaultdict[str, list[float]] = defaultdict(list)
     for seconds, name in took:
         recovery[_kind(name)].append(seconds)
@@ -144,6 +150,11 @@ def _weather(faults: Faults, minutes: float, seed: int, at_once: int, alive: Cal
         "slowest": [f"{name}: {seconds:.1f}" for seconds, name in sorted(took, reverse=True)[:SLOWEST]],
         "load": load.counts,
     }
+
+
+def _publish(group: str, positions: range) -> None:
+    for first in positions[::MESSAGE]:
+        publish_until_accepted(group, [event(group, position) for position in range(first, min(first + MESSAGE, positions.stop))])
 
 
 def several(choose: random.Random, faults: Sequence[str], at_once: int) -> list[str]:

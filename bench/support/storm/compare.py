@@ -16,6 +16,8 @@ from workers import ephemeral
 SETTLE_SECONDS = 600.0
 #: Seconds in which every queue's canary has to come back.
 CANARY_SECONDS = 120.0
+#: Rows told of each part that differs, and characters of each.
+EXAMPLES, EXAMPLE_LENGTH = 5, 300
 
 
 def compare(events: int) -> dict[str, Any]:
@@ -38,6 +40,7 @@ def compare(events: int) -> dict[str, Any]:
         "doubled": doubled(found["nodes"]),
         "different": sum(different.values()),
         "different_by_part": {part: count for part, count in different.items() if count},
+        "different_rows": {part: _examples(found[part], expected[part]) for part, count in different.items() if count},
         "different_columns": columns_that_differ(found["nodes"], expected["nodes"]),
         "thoughts": len(found["thoughts"]),
         "deaf": len(deaf()),
@@ -47,6 +50,13 @@ def compare(events: int) -> dict[str, Any]:
 def _differences(found: list[Any], expected: list[Any]) -> int:
     left, right = Counter(found), Counter(expected)
     return sum(((left - right) + (right - left)).values())
+
+
+def _examples(found: list[Any], expected: list[Any]) -> dict[str, list[str]]:
+    """A few rows that only one of them has."""
+    left, right = Counter(found), Counter(expected)
+    only = {"storm": left - right, "calm": right - left}
+    return {name: [str(row)[:EXAMPLE_LENGTH] for row in list(rows)[:EXAMPLES]] for name, rows in only.items()}
 
 
 def deaf() -> list[str]:
