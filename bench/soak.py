@@ -29,10 +29,10 @@ from typing import Any
 import psutil
 from sqlalchemy import text
 
-from bench.support.faults import programs
-from bench.support.lives import AGENTS
 from bench.support.service import machine
-from bench.support.storm_load import publish_until_accepted
+from bench.support.storm.lives import AGENTS
+from bench.support.storm.load import publish_until_accepted
+from bench.support.storm.programs import programs
 from bench.support.trends import Line, fit, plot
 from jiyi import Client
 from jiyi.errors import JiyiError

@@ -1,6 +1,7 @@
 """A bad day in minutes: everything is killed, paused, filled up and cut off while the service works; then nothing may be different.
 
-    python -m bench.storm [--minutes N] [--seed S] [--broker amqp] [--at-once N] [--append FILE] [--json]
+    python -m bench.storm [--minutes N] [--seed S] [--broker amqp] [--at-once N] [--pause S] [--heavy N]
+        [--append FILE] [--json]
 
 Producers publish events with known ids over the broker and over HTTP; others retrieve, reflect, fill working memory and
 erase. Meanwhile one fault after the other, chosen by the seed: processes and both servers are killed, stopped, paused;
@@ -8,10 +9,14 @@ Valkey loses its bindings, its memory, its disk; PostgreSQL its connections. The
 the service's own supervision. With ``--broker amqp`` the broker is a RabbitMQ, which is killed and started again, too. In the
 end the memory is compared with that of the same events in a group of their own, to which nothing happened. With ``--at-once N``
 up to N faults, each of another target, strike together; with ``--append FILE`` the figures of several goes add up in a file.
+A fault counts if there was something to strike. The next ones come when the service has recovered from all of these. What limits their
+number is the computing of programs that start again, two to three seconds each, and of a PostgreSQL that recovers: ``--heavy N`` has at
+most so many of these a minute (those of one go together), the others cut, hang, pause and fill up for ``--pause`` seconds.
 
 * **lost**: events that were accepted and are not stored. **doubled**: memories that are there twice.
 * **different**: rows of memories, vectors, strengths, counters, thoughts, pending work and dead letters that are not the same.
 * **deaf**: queues whose canaries have not come back.
+* **heard_again_s**: seconds after the last fault until every queue's canary has come back; one is sent every ten seconds.
 * **recovery_s**: seconds from a fault's end until an event is published and stored and a question answered, by kind of fault.
 """
 
@@ -25,40 +30,46 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.support.faults import DEEDS, Fault, Faults
-from bench.support.lives import AGENTS, columns_that_differ, doubled, event, event_id, memory, settle, stored_ids
 from bench.support.rabbitmq import RabbitMQ, why_absent
-from bench.support.storm_load import Load, publish_until_accepted
+from bench.support.storm.compare import SETTLE_SECONDS, compare, deaf
+from bench.support.storm.faults import DEEDS, PAUSE_SECONDS, Fault, Faults
+from bench.support.storm.lives import event, settle
+from bench.support.storm.load import Load, publish_until_accepted
+from bench.support.storm.programs import named
 from jiyi import Client
 from jiyi.errors import JiyiError
+from jiyi.reflection.reflect import MAX_STATEMENTS
 from models.db.scope import whole_service
-from models.operations import canaries
-from models.queue.broker_queues import task_queues
 from workers import ephemeral
 from workers.procfile import commands
 from workers.supervision.supervise import Supervisor
 
-#: Seconds that the service gets to recover from one fault, and to settle in the end.
-RECOVERY_SECONDS, SETTLE_SECONDS = 90.0, 600.0
+#: Seconds that the service gets to recover from one fault.
+RECOVERY_SECONDS = 90.0
 #: Seconds that one sign of life may take: shorter than a worker needs to start, so that the next one meets the new worker.
 PROBE_SECONDS = 2.0
+#: Events of one message when it is calm again.
+MESSAGE = 100
+#: Events that come last, to both groups in order: reflections start from the memories that arrived last, two hundred of an agent
+#: (``jiyi.reflection.reflect.MAX_STATEMENTS``), and which these are depends on what a fault held up. A twelfth of them is not counted.
+LAST = 4 * MAX_STATEMENTS
 #: Faults that took longest to recover from, which are told.
 SLOWEST = 8
-#: Seconds in which every queue's canary has to come back.
-CANARY_SECONDS = 120.0
 #: Figures that add up over several goes; of others a sum says nothing.
 SUMMED = ("faults", "events", "lost", "doubled", "different", "deaf")
 SETTINGS = {"embedder": "hashing", "importance_trigger_max": "1000000", "deaf_worker_seconds": "10", "intake_redelivery_seconds": "5"}
 
 
-def storm(minutes: float, seed: int, broker: str = "redis", at_once: int = 1) -> dict[str, Any]:
+def storm(
+    minutes: float, seed: int, broker: str = "redis", at_once: int = 1, pause: float = PAUSE_SECONDS, heavy: int | None = None
+) -> dict[str, Any]:
     """Run it with the embedded Valkey as broker, or with ``broker="amqp"`` over Debian's RabbitMQ; the figures."""
     settings = {**SETTINGS, "web_port": str(ephemeral.free_port())}
     more: dict[str, Fault] = {}
@@ -67,20 +78,29 @@ def storm(minutes: float, seed: int, broker: str = "redis", at_once: int = 1) ->
         if broker == "amqp":
             rabbit = started.enter_context(_rabbitmq())
             started.enter_context(ephemeral.environment(broker_url=rabbit.url))
-            more["restart RabbitMQ"] = rabbit.restart
+            more["restart RabbitMQ"] = _always(rabbit.restart)
         started.enter_context(whole_service())
-        supervisor = Supervisor(commands(), dict(os.environ), quiet=True, stack=stack)
+        supervisor = Supervisor(named(commands()), dict(os.environ), quiet=True, stack=stack)
         gave_up: list[str] = []
         supervisor.start()
         stack.watch(lambda _line: None, gave_up.append)
         try:
             ephemeral.await_answers()
-            figures = _weather(Faults(stack, list(commands()), more), minutes, seed, at_once, lambda: not (gave_up or supervisor.ending))
+            faults = Faults(stack, list(commands()), more, pause=pause, most_heavy=heavy)
+            figures = _weather(faults, minutes, seed, at_once, lambda: not (gave_up or supervisor.ending))
         finally:
             ended_early = supervisor.ending
             supervisor.stop()
             supervisor.wait()
     return {"seed": seed, "minutes": minutes, "broker": broker, **figures, "gave_up": [*gave_up, *(["a process"] if ended_early else [])]}
+
+
+def _always(deed: Callable[[], None]) -> Fault:
+    def fault() -> bool:
+        deed()
+        return True
+
+    return fault
 
 
 @contextmanager
@@ -105,26 +125,36 @@ def _weather(faults: Faults, minutes: float, seed: int, at_once: int, alive: Cal
     while time.monotonic() < end and alive():
         names = several(choose, [fault for fault in faults.all if faults.may(fault)], at_once)
         with ThreadPoolExecutor(at_once) as strike:
-            list(strike.map(lambda name: faults.all[name](), names))
+            struck = list(strike.map(faults.strike, names))
         recovered = _recovered(alive)
-        took += [(recovered, name) for name in names]
+        hit = [name for name, was_there in zip(names, struck, strict=True) if was_there]
+        took += [(recovered, name) for name in hit]
+        print(f"{len(took)} faults; {recovered:.1f} s after {', '.join(hit)}", file=sys.stderr, flush=True)
     events = load.stop()
+    silent_for = _until_heard()
     if not alive():
         return dict.fromkeys(("faults", "events", "lost", "doubled", "different", "deaf"), -1)
-    for position in range(events):  # the same to a group to which nothing happens
-        if position % 100 == 0:
-            publish_until_accepted("calm", [event("calm", n) for n in range(position, min(position + 100, events))])
-    figures = _compare(events)
+    settle("storm", events, SETTLE_SECONDS)
+    _publish("storm", range(events, events + LAST))
+    _publish("calm", range(events + LAST))  # the same to a group to which nothing happens
+    figures = compare(events + LAST)
     recovery: defaultdict[str, list[float]] = defaultdict(list)
     for seconds, name in took:
         recovery[_kind(name)].append(seconds)
     return {
         "faults": len(took),
         **figures,
+        "heard_again_s": round(silent_for, 1),
+        "not_recovered": sum(seconds >= RECOVERY_SECONDS for seconds, _ in took),
         "recovery_s": {kind: _spread(times) for kind, times in recovery.items()},
         "slowest": [f"{name}: {seconds:.1f}" for seconds, name in sorted(took, reverse=True)[:SLOWEST]],
         "load": load.counts,
     }
+
+
+def _publish(group: str, positions: range) -> None:
+    for first in positions[::MESSAGE]:
+        publish_until_accepted(group, [event(group, position) for position in range(first, min(first + MESSAGE, positions.stop))])
 
 
 def several(choose: random.Random, faults: Sequence[str], at_once: int) -> list[str]:
@@ -161,41 +191,11 @@ def _recovered(alive: Callable[[], bool]) -> float:
     return RECOVERY_SECONDS
 
 
-def _compare(events: int) -> dict[str, Any]:
-    owed = {group: settle(group, events, SETTLE_SECONDS) for group in ("storm", "calm")}
-    for group in owed:
-        with Client(group) as client:
-            for agent in AGENTS:
-                client.reflect(agent, wait=True, timeout=SETTLE_SECONDS)
-        settle(group, events, SETTLE_SECONDS)
-    found, expected = memory("storm"), memory("calm")
-    different = {part: _differences(found[part], expected[part]) for part in expected}
-    ids = stored_ids("storm")
-    return {
-        "events": events,
-        "lost": len({event_id("storm", position) for position in range(events)} - set(ids)),
-        "doubled": doubled(found["nodes"]),
-        "different": sum(different.values()),
-        "different_by_part": {part: count for part, count in different.items() if count},
-        "different_columns": columns_that_differ(found["nodes"], expected["nodes"]),
-        "thoughts": len(found["thoughts"]),
-        "deaf": len(_deaf()),
-    }
-
-
-def _differences(found: list[Any], expected: list[Any]) -> int:
-    left, right = Counter(found), Counter(expected)
-    return sum(((left - right) + (right - left)).values())
-
-
-def _deaf() -> list[str]:
-    """Queues whose canary has not come back since now."""
-    begun, deadline = time.time(), time.monotonic() + CANARY_SECONDS
-    while True:
-        silent = [canary.queue for canary in canaries.read_heartbeats(task_queues()) if (canary.ran_at or 0) < begun]
-        if not silent or time.monotonic() > deadline:
-            return silent
-        time.sleep(1)
+def _until_heard() -> float:
+    """Seconds until every queue's canary has come back after the last fault."""
+    began = time.monotonic()
+    deaf()
+    return time.monotonic() - began
 
 
 def _spread(times: list[float]) -> dict[str, float]:
@@ -208,12 +208,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--broker", choices=("redis", "amqp"), default="redis")
     parser.add_argument("--at-once", type=int, default=1, help="faults that strike together")
+    parser.add_argument("--pause", type=float, default=PAUSE_SECONDS, help="seconds that what is paused, full or exhausted stays so")
+    parser.add_argument("--heavy", type=int, help="programs ended and servers crashed a minute, at most; other faults as dense as can be")
     parser.add_argument("--append", type=Path, help="a file of JSON lines, to which the figures are added; tells what all in it come to")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     options = parser.parse_args()
     if options.at_once < 1:
         parser.error(f"--at-once {options.at_once}: at least 1")
-    figures = storm(options.minutes, options.seed, options.broker, options.at_once)
+    figures = storm(options.minutes, options.seed, options.broker, options.at_once, options.pause, options.heavy)
     if options.append is not None:
         with options.append.open("a", encoding="utf-8") as file:
             file.write(json.dumps(figures, ensure_ascii=False) + "\n")

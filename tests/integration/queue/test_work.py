@@ -365,6 +365,19 @@ def test_the_depth_of_what_was_erased_meanwhile_is_owed_no_more(group: str) -> N
     assert {subject for kind, subject in owed(group) if kind == DEPTH} == set()
 
 
+def test_a_long_chain_that_came_in_disorder_is_settled_in_as_many_runs_as_it_has_thoughts(group: str) -> None:
+    """Each run follows what has changed upwards: one level a run, of all that is owed in turns, would be the chain's square."""
+    length = 60
+    ids = [uuid4() for _ in range(length + 1)]
+    chain = [observed(group, f"thought {n}", event_id=ids[n], node_type="thought", evidence=[ids[n - 1]]) for n in range(1, length + 1)]
+    for thought in reversed(chain):
+        save(thought)
+    save(observed(group, event_id=ids[0]))
+    assert do(DEPTH, settle_depth) <= 2 * length
+    depths = {row["description"]: row["depth"] for row in nodes(group) if row["type"] == "thought"}
+    assert depths == {f"thought {n}": n for n in range(1, length + 1)}
+
+
 def test_thoughts_that_rest_on_each_other_end_somewhere(group: str) -> None:
     ids = [uuid4() for _ in range(3)]
     for number, event_id in enumerate(ids):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from random import Random
 
-from bench.storm import SUMMED, in_all, several
+from bench.storm import LAST, SUMMED, in_all, several
+from bench.support.storm.lives import AGENTS, event
+from jiyi.reflection.reflect import MAX_STATEMENTS
 
 FAULTS = ["kill web", "pause web", "stop web", "kill beat", "pause beat", "Valkey full"]
 
@@ -30,3 +33,10 @@ def test_goes_add_up_and_one_that_ended_early_hides_nothing() -> None:
     early = {**dict.fromkeys(SUMMED, -1), "gave_up": ["a process"]}
     told = in_all("\n".join(map(json.dumps, [good, wrong, early])) + "\n")
     assert told == {"goes": 3, "faults": 160, "events": 18_000, "lost": 0, "doubled": 0, "different": 2, "deaf": 0, "gave_up": 1}
+
+
+def test_what_comes_last_is_all_that_a_reflection_starts_from() -> None:
+    for first in (0, 13_441):
+        last = [event("storm", position) for position in range(first, first + LAST)]
+        counted = Counter(one.agent_id for one in last if getattr(one.payload, "node_type", "") != "chat")
+        assert all(counted[agent] >= MAX_STATEMENTS for agent in AGENTS)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from bench.support.lives import AGENTS, event
+from bench.support.storm.lives import AGENTS, event
 from jiyi import Client
 from jiyi.accounts.api_keys import new_key
 from jiyi.errors import JiyiError

@@ -17,6 +17,9 @@ from models.db.scope import for_groups
 
 NAMESPACE = uuid.UUID("5d0f2b7e-8a53-5b6e-9b0c-2f1f5f0a7c33")
 AGENTS = ("klaus", "林岚", "maria")
+#: Thoughts of which each rests on the one before: the work on depths of a longer chain that arrives in disorder grows with its square,
+#: and hours of a storm would be followed by hours of waiting for it.
+CHAIN = 20
 #: One event of so many is a reading: what the figures say together is a thought. No multiple of three, so that each agent has some.
 READING, FIRST_READING = 40, datetime(2026, 3, 3, 20, tzinfo=UTC)
 
@@ -33,7 +36,7 @@ def event(group: str, position: int) -> Event:
     match position % 12:
         case 1 | 8:
             del payload["poignancy"]
-        case 4 | 5 if position > 12:
+        case 4 | 5 if position % (12 * CHAIN) >= 12:
             payload |= {"node_type": "thought", "evidence": [event_id(group, position - 3), event_id(group, position - 12)]}
         case 7:
             payload |= {"node_type": "chat", "utterances": [[agent, "你好"], ["Isabella", "hello"]]}
