@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -42,8 +42,8 @@ class Answered:
     value: Any
     #: Goes to Valkey with the reply and ahead of it: whoever asks next finds it done.
     tell: Callable[[Pipeline], None]
-    #: Done while the caller reads the reply.
-    then: Callable[[], None]
+    #: Done while the caller reads the reply, with Valkey's answers to what was told.
+    then: Callable[[Sequence[Any]], None]
 
 
 def answers(
@@ -78,12 +78,13 @@ def answers(
             with valkey().pipeline(transaction=False) as pipe:
                 if answered is not None:
                     answered.tell(pipe)
+                told = len(pipe)
                 if tell is not None and asked is not None:
                     tell(pipe, who[0], asked, value if answered is None else answered.value, time.monotonic() - began)
                 push(pipe, request_id, reply)
-                pipe.execute()
+                answers_of_valkey = pipe.execute()
             if answered is not None:
-                answered.then()
+                answered.then(answers_of_valkey[:told])
 
         return function
 

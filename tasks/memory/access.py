@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from celery import current_app, shared_task
+from redis.client import Pipeline
 
 from jiyi.settings import get_settings
 from models.memory.nodes import access
@@ -16,12 +18,18 @@ def note(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> N
     """The agent's memories were accessed at ``at`` (epoch seconds): all workers hear of it, the database soon."""
     if node_ids:
         touches.tell(group_id, agent_id, node_ids, at)
-    buffer(group_id, node_ids, at)
+    flush_soon(due=access.touch(group_id, node_ids, at))
 
 
-def buffer(group_id: str, node_ids: Sequence[UUID], at: float) -> None:
-    """The accesses are to be written to the database, together with others, a moment later."""
-    if access.touch(group_id, node_ids, at):
+def note_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
+    """The same, on its way with whatever else the pipeline has to say; its last answer is for :func:`flush_soon`."""
+    touches.tell_with(pipe, group_id, agent_id, node_ids, at)
+    access.touch_with(pipe, group_id, node_ids, at)
+
+
+def flush_soon(*, due: Any) -> None:
+    """What was noted is to be written to the database, together with others, a moment later; if nobody else sees to it (``due``)."""
+    if due:
         current_app.send_task("access.flush", queue="upkeep", countdown=get_settings().access_flush_seconds)
 
 

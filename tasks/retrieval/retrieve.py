@@ -22,11 +22,11 @@ from models.memory.agents import agents
 from models.memory.agents.agents import AgentRecord
 from models.operations import meters
 from models.queue import stream
-from models.retrieval import descriptions, index_cache, large_agents, records, touches
+from models.retrieval import descriptions, index_cache, large_agents, records
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Answered, answers
-from tasks.memory.access import buffer
+from tasks.memory.access import flush_soon, note_with
 from tasks.retrieval.explanation import focal_answer, of_unknown_agent, whole_answer, without_candidates
 from tasks.retrieval.question import ParsedQuestion, counted_sentences, embedded, resolve, with_remembered
 from tasks.retrieval.search import SearchResult, find, newer_first
@@ -89,8 +89,8 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
     at = asked.now.timestamp()
     return Answered(
         fields,
-        tell=lambda pipe: touches.tell_with(pipe, request.group_id, request.agent_id, touched, at),
-        then=lambda: buffer(request.group_id, touched, at),
+        tell=lambda pipe: note_with(pipe, request.group_id, request.agent_id, touched, at),
+        then=lambda answers: flush_soon(due=answers[-1]),
     )
 
 

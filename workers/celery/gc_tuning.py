@@ -26,8 +26,9 @@ YOUNG = 1
 
 #: Heaps for all threads together; they seldom compute at the same time.
 HEAPS = 2
-#: Bytes of an array that gets pages of its own, which go back when it goes: a column of an index, seldom what is worked out of it.
-OWN_PAGES = 1 << 20
+#: Bytes of an array that gets pages of its own, which go back when it goes: a column of an index, not what is worked out of it for each
+#: question, since to get new pages takes several times as long as to fill them. The largest such are a thousand vectors of 384 values.
+OWN_PAGES = 2 << 20
 #: Free bytes at the end of a heap that are kept for the next task.
 KEPT_FREE = 8 << 20
 #: Of mallopt(3).

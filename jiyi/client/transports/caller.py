@@ -12,6 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import redis
+from kombu.entity import TRANSIENT_DELIVERY_MODE
 from pydantic import BaseModel
 from pydantic_core import from_json
 from uuid6 import uuid7
@@ -140,6 +141,7 @@ class Caller:
             expires=wait,
             ignore_result=True,
             retry=False,
+            delivery_mode=TRANSIENT_DELIVERY_MODE,  # worth nothing when its caller has given up: no broker need write it down
             headers=stamp() | signature,
         )
         return reply_key(request_id)

@@ -12,6 +12,7 @@ from typing import cast
 from uuid import UUID
 
 import redis
+from redis.client import Pipeline
 from sqlalchemy import text
 from uuid6 import uuid7
 
@@ -45,9 +46,16 @@ def touch(group_id: str, node_ids: Sequence[UUID], at: float) -> bool:
     """Note an access of a group's memories at ``at`` (epoch seconds). True if the caller is to queue a flush: nobody else has, yet."""
     if not node_ids:
         return False
+    with valkey().pipeline(transaction=False) as pipe:
+        touch_with(pipe, group_id, node_ids, at)
+        return bool(pipe.execute()[-1])
+
+
+def touch_with(pipe: Pipeline, group_id: str, node_ids: Sequence[UUID], at: float) -> None:
+    """The same, on its way with whatever else the pipeline has to say; its last answer is :func:`touch`'s. There is at least one id."""
     keys = (valkey_keys.ACCESS, valkey_keys.ACCESS_COUNT, valkey_keys.ACCESS_DUE)
     due_ms = int(get_settings().access_flush_seconds * 1000)
-    return bool(valkey().eval(_TOUCH, len(keys), *keys, at, due_ms, *(member(group_id, node_id) for node_id in node_ids)))
+    pipe.eval(_TOUCH, len(keys), *keys, at, due_ms, *(member(group_id, node_id) for node_id in node_ids))
 
 
 def member(group_id: str, node_id: UUID | str) -> str:
@@ -130,11 +138,21 @@ def _write(handed_over: str) -> FlushResult:
     return FlushResult(touches, len(times))
 
 
-# One command instead of two for each id. GT: an access that arrives late never moves a later one back.
+# One command instead of two for each id, and in it three for many of them: each call from Lua takes about a microsecond, and Lua passes a
+# few thousand arguments at most. GT: an access that arrives late never moves a later one back.
 _TOUCH = """
-    for i = 3, #ARGV do
-        redis.call('ZADD', KEYS[1], 'GT', ARGV[1], ARGV[i])
-        redis.call('HINCRBY', KEYS[2], ARGV[i], 1)
+    for first = 3, #ARGV, 1000 do
+        local last = math.min(first + 999, #ARGV)
+        local before = redis.call('HMGET', KEYS[2], unpack(ARGV, first, last))
+        local times, counts, now = {}, {}, {}
+        for i = first, last do
+            local id, place = ARGV[i], 2 * (i - first) + 1
+            now[id] = (now[id] or before[i - first + 1] or 0) + 1
+            times[place], times[place + 1] = ARGV[1], id
+            counts[place], counts[place + 1] = id, now[id]
+        end
+        redis.call('ZADD', KEYS[1], 'GT', unpack(times))
+        redis.call('HSET', KEYS[2], unpack(counts))
     end
     return redis.call('SET', KEYS[3], 1, 'NX', 'PX', ARGV[2]) and 1 or 0
 """

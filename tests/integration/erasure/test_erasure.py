@@ -142,7 +142,6 @@ def asked(group: str, question: str, agent_id: str = "klaus", **options: Any) ->
         with valkey().pipeline() as pipe:
             answer.tell(pipe)
             pipe.execute()
-        access.touch(group, list(answer.value.accessed_ids), (request.now or datetime.now(UTC)).timestamp())
         return answer.value
     return answer
 

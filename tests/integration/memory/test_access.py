@@ -215,3 +215,13 @@ def test_a_buffer_larger_than_one_statement_is_written_whole(group: str, monkeyp
     access.touch(group, nodes, at(1))
     assert access.flush() == FlushResult(touches=20, nodes=20)
     assert {accessed(node) for node in nodes} == {(T0 + timedelta(hours=1), 1)}
+
+
+def test_a_memory_that_is_named_twice_counts_twice_however_many_there_are(group: str) -> None:
+    one, other = remembered(group, 2)
+    strangers = [uuid4() for _ in range(2_500)]  # more than one call from Lua takes
+    access.touch(group, [one, *strangers, other, one], at(1))
+    access.touch(group, [one], at(2))
+    assert access.flush() == FlushResult(touches=2_504, nodes=2_502)
+    assert accessed(one) == (T0 + timedelta(hours=2), 3)
+    assert accessed(other) == (T0 + timedelta(hours=1), 1)

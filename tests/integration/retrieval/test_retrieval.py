@@ -81,8 +81,7 @@ def retrieve(request: RetrievalRequest) -> Answer:
         return answered
     with valkey().pipeline() as pipe:
         answered.tell(pipe)
-        pipe.execute()
-    answered.then()
+        answered.then(pipe.execute())
     answer: Answer = answered.value
     return answer
 

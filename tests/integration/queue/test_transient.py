@@ -1,0 +1,114 @@
+"""jiyi.protocol.wire.redis_transport: what is transient is not written down by Redis, and lost by a worker that dies only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import kombu
+import pytest
+from pydantic_core import from_json
+
+from jiyi.client.transports.caller import Caller
+from jiyi.protocol.wire import broker  # noqa: F401 – registers the transport
+from jiyi.settings import get_settings
+from models.db.valkey import valkey
+from models.queue.broker_queues import UNACKED, UNACKED_INDEX
+from workers.embedded.stack import Stack
+from workers.ephemeral import environment
+
+#: Not the one that running workers use.
+OWN_DATABASE = 7
+QUEUE = "trial"
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+@pytest.fixture(autouse=True)
+def _own_broker(database: Stack) -> Iterator[None]:
+    assert database.urls is not None
+    own = database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")
+    broker_url = database.urls.broker_url.replace("virtual_host=0", f"virtual_host={OWN_DATABASE}")
+    assert broker_url != database.urls.broker_url
+    with environment(redis_url=own, broker_url=broker_url):
+        valkey().flushdb()
+        yield
+
+
+def sent(mode: int, *bodies: str) -> None:
+    with kombu.Connection(get_settings().broker_url) as connection, connection.Producer() as producer:
+        for body in bodies:
+            producer.publish(body, routing_key=QUEUE, declare=[kombu.Queue(QUEUE)], delivery_mode=mode)
+
+
+def received(connection: kombu.Connection, count: int) -> list[Any]:
+    """So many messages, neither acknowledged nor rejected."""
+    found: list[Any] = []
+    queue = kombu.Queue(QUEUE)
+    with connection.Consumer([queue], on_message=found.append, channel=connection.default_channel):
+        while len(found) < count:
+            connection.drain_events(timeout=60)
+    return found
+
+
+def written_down() -> int:
+    assert valkey().hlen(UNACKED) == valkey().zcard(UNACKED_INDEX)
+    return int(valkey().hlen(UNACKED))
+
+
+@pytest.mark.parametrize(("mode", "kept"), [(1, 0), (2, 1)])
+def test_only_what_is_to_outlive_its_worker_is_written_down(mode: int, kept: int) -> None:
+    sent(mode, "a")
+    with kombu.Connection(get_settings().broker_url) as connection:
+        (message,) = received(connection, 1)
+        assert written_down() == kept
+        message.ack()
+        assert written_down() == 0
+    assert valkey().llen(QUEUE) == 0
+
+
+@pytest.mark.parametrize("mode", [1, 2])
+def test_what_is_not_acknowledged_goes_back_in_its_order_when_the_connection_is_closed(mode: int) -> None:
+    sent(mode, "a", "b", "c")
+    with kombu.Connection(get_settings().broker_url) as connection:
+        first, *_ = received(connection, 3)
+        first.ack()
+    assert written_down() == 0
+    assert valkey().llen(QUEUE) == 2
+    with kombu.Connection(get_settings().broker_url) as connection:
+        again = received(connection, 2)
+        assert {message.payload for message in again} == {"b", "c"}
+        assert all(message.delivery_info["redelivered"] for message in again)
+        for message in again:
+            message.ack()
+    assert valkey().llen(QUEUE) == 0
+
+
+@pytest.mark.parametrize("mode", [1, 2])
+def test_what_is_given_back_is_delivered_once_more_and_not_twice(mode: int) -> None:
+    sent(mode, "a")
+    with kombu.Connection(get_settings().broker_url) as connection:
+        (message,) = received(connection, 1)
+        message.requeue()
+        assert written_down() == 0
+    assert valkey().llen(QUEUE) == 1
+
+
+@pytest.mark.parametrize("mode", [1, 2])
+def test_a_consumer_takes_no_more_than_it_may_have_at_a_time(mode: int) -> None:
+    sent(mode, "a", "b", "c")
+    with kombu.Connection(get_settings().broker_url) as connection:
+        connection.default_channel.basic_qos(prefetch_count=2)
+        found = received(connection, 2)
+        assert not connection.default_channel.qos.can_consume()
+        found[0].ack()
+        assert connection.default_channel.qos.can_consume()
+        found[1].ack()
+
+
+def test_calls_are_transient() -> None:
+    caller = Caller(get_settings())
+    caller.post("retrieval.retrieve", QUEUE, {}, 10.0)
+    caller.close()
+    (message,) = valkey().lrange(QUEUE, 0, -1)
+    assert from_json(message)["properties"]["delivery_mode"] == 1
