@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from jiyi.protocol.events import MemoryObserved
@@ -16,8 +16,7 @@ from jiyi.text.words import is_idle, keywords_of
 THOUGHT_LIFETIME = timedelta(days=30)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Derived:
+class Derived(NamedTuple):
     """Fields of a node that follow from its event alone."""
 
     embedding_key: str

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from operator import itemgetter
 from struct import Struct
 from typing import Any
 
@@ -23,7 +25,7 @@ from models.db.roles import as_owner_within
 from models.db.scope import current
 
 #: Types whose values rows hold in PostgreSQL's binary form, see :class:`Copy`: as bytes they are only passed on.
-PACKED_TYPES = frozenset({"uuid", "jsonb", "text[]"})
+PACKED_TYPES = frozenset({"uuid", "jsonb", "text[]", "timestamp with time zone"})
 #: What jsonb begins with in binary form: its version.
 _JSONB_VERSION = b"\x01"
 #: A text[] in binary form: dimensions, whether there are NULLs, type of the elements, their number, and the first one's index.
@@ -31,6 +33,8 @@ _ARRAY_HEADER = Struct("!iiIii")
 _EMPTY_ARRAY_HEADER = Struct("!iiI")
 _TEXT_OID = 25
 _LENGTH = Struct("!i")
+#: A timestamptz in binary form: microseconds since its epoch.
+_TIME, _EPOCH, _MICROSECOND = Struct("!q"), datetime(2000, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
 
 class ForeignRowError(Exception):
@@ -41,7 +45,8 @@ class ForeignRowError(Exception):
 class Copy:
     """Rows for a table, whose values are those of ``columns``. Other columns get the table's defaults.
 
-    What is a uuid, jsonb or text[] is given as bytes: ``UUID.bytes``, :func:`packed_json`, :func:`packed_texts`.
+    What is a uuid, jsonb, text[] or timestamptz is given as bytes: ``UUID.bytes``, :func:`packed_json`, :func:`packed_texts`,
+    :func:`packed_time`.
     """
 
     table: type[Base]
@@ -65,6 +70,11 @@ def packed_texts(texts: Sequence[str]) -> bytes:
     return b"".join(parts)
 
 
+def packed_time(moment: datetime) -> bytes:
+    """A moment with a time zone as a value of a timestamptz column."""
+    return _TIME.pack((moment - _EPOCH) // _MICROSECOND)
+
+
 def copy_rows(connection: psycopg.Connection, copies: Sequence[Copy]) -> None:
     """Append to the tables, in this order, by binary COPY. Every row has a ``group_id``.
 
@@ -85,7 +95,7 @@ def _check(copy: Copy) -> None:
     if scope.whole_service:
         return
     place = copy.columns.index("group_id")
-    foreign = {row[place] for row in copy.rows} - set(scope.groups)
+    foreign = set(map(itemgetter(place), copy.rows)) - set(scope.groups)
     if foreign:
         raise ForeignRowError(f"rows of the group {min(foreign)!r} for {copy.table.__tablename__}: the scope is {sorted(scope.groups)}")
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.providers.embedders.choice import texts_at_once
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import within
@@ -45,7 +46,7 @@ def _embed_texts(batches: list[Batch]) -> None:
         batch.prepared = _Embedded(items, vectors, engine.model, spec, None if made is None else made.shape[1])
 
 
-@work_task(EMBED, queue="embedding", batch=get_settings().embed_batch, time_limit=90, prepare=_embed_texts)
+@work_task(EMBED, queue="embedding", batch=texts_at_once(get_settings()), time_limit=90, prepare=_embed_texts)
 def embed(batch: Batch) -> None:
     """Embed the texts of new nodes; what a memory of the group has for the same text, by the same model, is copied.
 

@@ -35,10 +35,10 @@ KEPT_FREE = 8 << 20
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 
-def tune_gc() -> None:
-    """From now on; what is there already, modules above all, is never looked at again."""
+def tune_gc(threshold: int = GC_THRESHOLD) -> None:
+    """From now on; what is there already, modules above all, is never looked at again. ``threshold``: new objects between two looks."""
     gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)
+    gc.set_threshold(threshold)
     threading.Thread(target=_look_by_the_clock, name="gc", daemon=True).start()
 
 

@@ -30,6 +30,9 @@ log = logging.getLogger("jiyi.intake")
 #: Seconds after which a thread that computes lets another one go on. Python's 5 ms would be waited for at each answer of the
 #: database while the other thread opens the next batch: a dozen times a batch.
 SWITCH_INTERVAL = 0.0005
+#: New objects between two looks for cycles: more than those of two batches, each of them alive until its batch is stored. A look at
+#: 50,000 took as long as a thousand events. By the clock there is one a minute all the same.
+GC_THRESHOLD = 500_000
 #: Seconds between attempts to reach a broker or a database that is away.
 FIRST_PAUSE, LAST_PAUSE = 0.5, 10.0
 #: Seconds that a quiet loop waits for a message before it looks whether it is to stop.
@@ -147,7 +150,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     gc_tuning.tune_malloc()
     app.loader.import_default_modules()  # the kinds of work, so that it knows which queues to wake
-    gc_tuning.tune_gc()
+    gc_tuning.tune_gc(GC_THRESHOLD)
     sys.setswitchinterval(SWITCH_INTERVAL)
     intake = Intake(get_settings())
     signal.signal(signal.SIGTERM, intake.stop)

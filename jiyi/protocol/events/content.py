@@ -19,6 +19,7 @@ from jiyi.protocol.events import AgentConfigured, Event, MemoryObserved
 
 #: Of a payload: how it is embedded.
 NOT_SAID = frozenset({"vector", "embedding_model"})
+_VECTOR = {"vector"}
 #: In the provenance of an exported event: the LLM's answers are among its fields (``models.memory.nodes.appraisal``).
 APPRAISED = "appraised"
 DIGEST_BYTES = 16
@@ -30,9 +31,12 @@ Content = dict[str, Any]
 
 def payload_json(event: Event) -> bytes:
     """The payload as it is stored: what was given, without the vector."""
+    payload = event.payload
+    to_json = payload.__pydantic_serializer__.to_json  # what model_dump_json calls, before it makes a str of the bytes
     if isinstance(event, AgentConfigured):  # here None says "not set any more"
-        return event.payload.model_dump_json(exclude_unset=True).encode()
-    return event.payload.model_dump_json(exclude_none=True, exclude_defaults=True, exclude={"vector"}).encode()
+        return to_json(payload, exclude_unset=True)
+    without = _VECTOR if isinstance(event, MemoryObserved) and event.payload.vector is not None else None
+    return to_json(payload, exclude_none=True, exclude_defaults=True, exclude=without)
 
 
 def content_of(event: Event) -> Content:

@@ -105,22 +105,14 @@ class Observation(BaseModel):
     abstract: Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS)] | None = Field(None, description="It in three to five keywords.")
     overview: Annotated[str, Field(max_length=MAX_OVERVIEW_CHARS)] | None = Field(None, description="It in one or two sentences.")
 
-    @model_validator(mode="after")
-    def _kind_has_an_address(self) -> Self:
+    @model_validator(mode="after")  # one for all rules: each takes as long to be called as to look
+    def _fields_go_together(self) -> Self:
         if (self.kind is None) != (self.uri is None):
             raise ValueError("kind and uri belong together: give both or neither")
         if self.uri is not None and parse_uri(self.uri).kind != self.kind:
             raise ValueError(f"uri: {self.uri!r} is no address of the kind {self.kind}")
-        return self
-
-    @model_validator(mode="after")
-    def _vector_names_its_model(self) -> Self:
         if (self.vector is None) != (self.embedding_model is None):
             raise ValueError("vector and embedding_model belong together: give both or neither")
-        return self
-
-    @model_validator(mode="after")
-    def _retention_has_a_triple(self) -> Self:
         if self.retention is not None and not (self.subject and self.predicate and self.object):
             raise ValueError("retention compares subject, predicate and object: give all three with it")
         return self

@@ -57,6 +57,16 @@ def complete(text: str, settings: Settings) -> Spec:
     return endpoint(spec, settings).spec
 
 
+def texts_at_once(settings: Settings) -> int:
+    """Texts that one embedding task takes: ``JIYI_EMBED_BATCH``, less what would be left over for a call that is not full."""
+    try:
+        preset = PRESETS.get(chosen(settings).vendor)
+    except SettingsError:  # told where the embedder is used
+        preset = None
+    left_over = settings.embed_batch % preset.max_texts if preset is not None else 0
+    return settings.embed_batch - left_over or settings.embed_batch
+
+
 def model_of(spec: Spec) -> str:
     """The name that is stored with the vectors of a complete spec."""
     match spec.vendor:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, text
 
 from jiyi.protocol.events import SessionEnded, StepRecorded
 from jiyi.settings import get_settings
+from models.db.bulk_copy import packed_time
 
 #: Owed by a session with steps that were not compressed.
 COMPRESS = "compress"
@@ -34,7 +35,7 @@ class StepRow(NamedTuple):
     ok: bool | None
     tokens: int | None
     duration_ms: int | None
-    occurred_at: datetime
+    occurred_at: bytes
 
 
 def session_key(agent_id: str, session_id: str) -> UUID:
@@ -59,7 +60,7 @@ def step_row(event: StepRecorded) -> StepRow:
         step.ok,
         step.tokens,
         step.ms,
-        event.occurred_at,
+        packed_time(event.occurred_at),
     )
 
 

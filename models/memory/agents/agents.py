@@ -75,14 +75,14 @@ def lock_agents(connection: Connection, names: Iterable[AgentName]) -> dict[Agen
     Always in the same order, so that two intakes with the same agents queue up instead of deadlocking.
     """
     wanted = sorted(set(names))
-    parameters = {
-        "groups": [group_id for group_id, _ in wanted],
-        "agents": [agent_id for _, agent_id in wanted],
-        "keys": [uuid7() for _ in wanted],
-        "trigger": get_settings().importance_trigger_max,
-    }
     found = _select_locked(connection, wanted)
     if len(found) < len(wanted):
+        parameters = {
+            "groups": [group_id for group_id, _ in wanted],
+            "agents": [agent_id for _, agent_id in wanted],
+            "keys": [uuid7() for _ in wanted],
+            "trigger": get_settings().importance_trigger_max,
+        }
         connection.execute(_INSERT_GROUPS, parameters)
         connection.execute(_INSERT_AGENTS, parameters)
         found = _select_locked(connection, wanted)
@@ -100,19 +100,19 @@ def save_agents(connection: Connection, agents: Iterable[AgentRow]) -> None:
     """Write back what changed of agents that :func:`lock_agents` gave."""
     rows = [
         {
-            "group": agent.group_id,
-            "agent": agent.agent_id,
+            "group_id": agent.group_id,
+            "agent_id": agent.agent_id,
             "settings": agent.settings.model_dump(exclude_none=True),
             "node_count": agent.node_count,
             "type_counts": agent.type_counts,
-            "curr": agent.importance_trigger_curr,
-            "ele_n": agent.importance_ele_n,
+            "importance_trigger_curr": agent.importance_trigger_curr,
+            "importance_ele_n": agent.importance_ele_n,
         }
         for agent in agents
         if agent.changed
     ]
     if rows:
-        connection.execute(_SAVE, rows)
+        connection.execute(_SAVE, {"rows": rows})
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,11 @@ _SELECT_LOCKED = text("""
     ORDER BY group_id, agent_id FOR NO KEY UPDATE
 """)
 _SAVE = text("""
-    UPDATE agents SET settings = :settings, node_count = :node_count, type_counts = :type_counts,
-        importance_trigger_curr = :curr, importance_ele_n = :ele_n
-    WHERE group_id = :group AND agent_id = :agent
-""").bindparams(bindparam("settings", type_=JSONB), bindparam("type_counts", type_=JSONB))
+    UPDATE agents a SET settings = s.settings, node_count = s.node_count, type_counts = s.type_counts,
+        importance_trigger_curr = s.importance_trigger_curr, importance_ele_n = s.importance_ele_n
+    FROM jsonb_to_recordset(:rows) AS s(
+        group_id text, agent_id text, settings jsonb, node_count int, type_counts jsonb,
+        importance_trigger_curr float8, importance_ele_n int
+    )
+    WHERE a.group_id = s.group_id AND a.agent_id = s.agent_id
+""").bindparams(bindparam("rows", type_=JSONB))

