@@ -1,6 +1,6 @@
 """A bad day in minutes: everything is killed, paused, filled up and cut off while the service works; then nothing may be different.
 
-    python -m bench.storm [--minutes N] [--seed S] [--broker amqp] [--at-once N] [--append FILE] [--json]
+    python -m bench.storm [--minutes N] [--faults N] [--seed S] [--broker amqp] [--at-once N] [--append FILE] [--json]
 
 Producers publish events with known ids over the broker and over HTTP; others retrieve, reflect, fill working memory and
 erase. Meanwhile one fault after the other, chosen by the seed: processes and both servers are killed, stopped, paused;
@@ -58,8 +58,11 @@ SUMMED = ("faults", "events", "lost", "doubled", "different", "deaf")
 SETTINGS = {"embedder": "hashing", "importance_trigger_max": "1000000", "deaf_worker_seconds": "10", "intake_redelivery_seconds": "5"}
 
 
-def storm(minutes: float, seed: int, broker: str = "redis", at_once: int = 1) -> dict[str, Any]:
-    """Run it with the embedded Valkey as broker, or with ``broker="amqp"`` over Debian's RabbitMQ; the figures."""
+def storm(minutes: float, seed: int, broker: str = "redis", at_once: int = 1, least: int = 0) -> dict[str, Any]:
+    """Run it with the embedded Valkey as broker, or with ``broker="amqp"`` over Debian's RabbitMQ; the figures.
+
+    It lasts so many minutes, and longer until ``least`` faults have struck.
+    """
     settings = {**SETTINGS, "web_port": str(ephemeral.free_port())}
     more: dict[str, Fault] = {}
     with tempfile.TemporaryDirectory(prefix="jiyi-storm-") as folder, ExitStack() as started:
@@ -75,7 +78,9 @@ def storm(minutes: float, seed: int, broker: str = "redis", at_once: int = 1) ->
         stack.watch(lambda _line: None, gave_up.append)
         try:
             ephemeral.await_answers()
-            figures = _weather(Faults(stack, list(commands()), more), minutes, seed, at_once, lambda: not (gave_up or supervisor.ending))
+            figures = _weather(
+                Faults(stack, list(commands()), more), minutes, seed, at_once, least, lambda: not (gave_up or supervisor.ending)
+            )
         finally:
             ended_early = supervisor.ending
             supervisor.stop()
@@ -96,13 +101,13 @@ def _rabbitmq() -> Iterator[RabbitMQ]:
             server.stop()
 
 
-def _weather(faults: Faults, minutes: float, seed: int, at_once: int, alive: Callable[[], bool]) -> dict[str, Any]:
+def _weather(faults: Faults, minutes: float, seed: int, at_once: int, least: int, alive: Callable[[], bool]) -> dict[str, Any]:
     choose = random.Random(seed)
     took: list[tuple[float, str]] = []
     load = Load("storm", alive)
     load.start()
     end = time.monotonic() + minutes * 60
-    while time.monotonic() < end and alive():
+    while (time.monotonic() < end or len(took) < least) and alive():
         names = several(choose, [fault for fault in faults.all if faults.may(fault)], at_once)
         with ThreadPoolExecutor(at_once) as strike:
             list(strike.map(lambda name: faults.all[name](), names))
@@ -205,6 +210,7 @@ def _spread(times: list[float]) -> dict[str, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--faults", type=int, default=0, help="at least so many, however long a slow machine takes")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--broker", choices=("redis", "amqp"), default="redis")
     parser.add_argument("--at-once", type=int, default=1, help="faults that strike together")
@@ -213,7 +219,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.at_once < 1:
         parser.error(f"--at-once {options.at_once}: at least 1")
-    figures = storm(options.minutes, options.seed, options.broker, options.at_once)
+    figures = storm(options.minutes, options.seed, options.broker, options.at_once, options.faults)
     if options.append is not None:
         with options.append.open("a", encoding="utf-8") as file:
             file.write(json.dumps(figures, ensure_ascii=False) + "\n")
