@@ -334,7 +334,7 @@ def test_a_killed_guardian_takes_its_program_along(tmp_path: Path) -> None:
     supervisor = Supervisor({"p": program(WAIT)}, dict(os.environ), quiet=True, log_dir=tmp_path)
     supervisor.start()
     until(lambda: (tmp_path / "p.log").stat().st_size > 0)
-    (guardian,) = [c for c in psutil.Process().children() if "workers.supervision.respawn" in c.cmdline()]
+    (guardian,) = [c for c in psutil.Process().children() if is_alive(c) and "workers.supervision.respawn" in c.cmdline()]
     program_itself = guardian.children()
     guardian.kill()
     assert supervisor.wait() == 128 + signal.SIGKILL
