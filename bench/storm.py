@@ -1,6 +1,6 @@
 """A bad day in minutes: everything is killed, paused, filled up and cut off while the service works; then nothing may be different.
 
-    python -m bench.storm [--minutes N] [--seed S] [--broker amqp] [--at-once N] [--pause S] [--heavy N]
+    python -m bench.storm [--minutes N] [--faults N] [--seed S] [--broker amqp] [--at-once N] [--pause S] [--heavy N]
         [--append FILE] [--json]
 
 Producers publish events with known ids over the broker and over HTTP; others retrieve, reflect, fill working memory and
@@ -68,9 +68,18 @@ SETTINGS = {"embedder": "hashing", "importance_trigger_max": "1000000", "deaf_wo
 
 
 def storm(
-    minutes: float, seed: int, broker: str = "redis", at_once: int = 1, pause: float = PAUSE_SECONDS, heavy: int | None = None
+    minutes: float,
+    seed: int,
+    broker: str = "redis",
+    at_once: int = 1,
+    pause: float = PAUSE_SECONDS,
+    heavy: int | None = None,
+    least: int = 0,
 ) -> dict[str, Any]:
-    """Run it with the embedded Valkey as broker, or with ``broker="amqp"`` over Debian's RabbitMQ; the figures."""
+    """Run it with the embedded Valkey as broker, or with ``broker="amqp"`` over Debian's RabbitMQ; the figures.
+
+    It lasts so many minutes, and longer until ``least`` faults have struck.
+    """
     settings = {**SETTINGS, "web_port": str(ephemeral.free_port())}
     more: dict[str, Fault] = {}
     with tempfile.TemporaryDirectory(prefix="jiyi-storm-") as folder, ExitStack() as started:
@@ -87,7 +96,7 @@ def storm(
         try:
             ephemeral.await_answers()
             faults = Faults(stack, list(commands()), more, pause=pause, most_heavy=heavy)
-            figures = _weather(faults, minutes, seed, at_once, lambda: not (gave_up or supervisor.ending))
+            figures = _weather(faults, minutes, seed, at_once, least, lambda: not (gave_up or supervisor.ending))
         finally:
             ended_early = supervisor.ending
             supervisor.stop()
@@ -116,13 +125,13 @@ def _rabbitmq() -> Iterator[RabbitMQ]:
             server.stop()
 
 
-def _weather(faults: Faults, minutes: float, seed: int, at_once: int, alive: Callable[[], bool]) -> dict[str, Any]:
+def _weather(faults: Faults, minutes: float, seed: int, at_once: int, least: int, alive: Callable[[], bool]) -> dict[str, Any]:
     choose = random.Random(seed)
     took: list[tuple[float, str]] = []
     load = Load("storm", alive)
     load.start()
     end = time.monotonic() + minutes * 60
-    while time.monotonic() < end and alive():
+    while (time.monotonic() < end or len(took) < least) and alive():
         names = several(choose, [fault for fault in faults.all if faults.may(fault)], at_once)
         with ThreadPoolExecutor(at_once) as strike:
             struck = list(strike.map(faults.strike, names))
@@ -205,6 +214,7 @@ def _spread(times: list[float]) -> dict[str, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--faults", type=int, default=0, help="at least so many, however long a slow machine takes")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--broker", choices=("redis", "amqp"), default="redis")
     parser.add_argument("--at-once", type=int, default=1, help="faults that strike together")
@@ -215,7 +225,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.at_once < 1:
         parser.error(f"--at-once {options.at_once}: at least 1")
-    figures = storm(options.minutes, options.seed, options.broker, options.at_once, options.pause, options.heavy)
+    figures = storm(options.minutes, options.seed, options.broker, options.at_once, options.pause, options.heavy, options.faults)
     if options.append is not None:
         with options.append.open("a", encoding="utf-8") as file:
             file.write(json.dumps(figures, ensure_ascii=False) + "\n")

@@ -73,11 +73,11 @@ class Context:
         self._after.append(tell)
 
     def committed(self) -> None:
-        """What follows from the commit."""
-        if self._kinds:
-            wake(*sorted(self._kinds))
+        """What follows from the commit: first its own news, then what workers make of it."""
         for tell in self._after:
             tell()
+        if self._kinds:
+            wake(*sorted(self._kinds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

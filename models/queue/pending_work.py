@@ -28,6 +28,8 @@ class Claim:
     subject_ids: list[UUID]
     attempts: int
     group_id: str
+    #: When the lease runs out: what :func:`extend` knows the claim by.
+    due_at: datetime
 
 
 def owe(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
@@ -49,8 +51,8 @@ def claim(connection: Connection, kind: str, limit: int, lease_seconds: float) -
     for row in rows:
         if row.attempts == 1:
             together[row.group_id].append(row.subject_id)
-    alone = [Claim([row.subject_id], row.attempts, row.group_id) for row in rows if row.attempts > 1]
-    return [*(Claim(subject_ids, 1, group_id) for group_id, subject_ids in together.items()), *alone]
+    alone = [Claim([row.subject_id], row.attempts, row.group_id, row.due_at) for row in rows if row.attempts > 1]
+    return [*(Claim(subject_ids, 1, group_id, rows[0].due_at) for group_id, subject_ids in together.items()), *alone]
 
 
 @contextmanager
@@ -71,9 +73,16 @@ def lock_owed(connection: Connection, kind: str, subject_ids: Sequence[UUID]) ->
     return [subject_id for subject_id in subject_ids if subject_id in owed]
 
 
-def extend(connection: Connection, kind: str, subject_ids: Sequence[UUID], lease_seconds: float) -> None:
-    """This worker is still at it: its claim runs out later. What is locked is being settled, and needs no more time."""
-    connection.execute(_EXTEND, {"kind": kind, "ids": list(subject_ids), "lease": lease_seconds})
+def extend(
+    connection: Connection, kind: str, subject_ids: Sequence[UUID], dues: Sequence[datetime], lease_seconds: float
+) -> datetime | None:
+    """This worker is still at it: its claim, known by the ends that it has had, runs out later. Returns the new end.
+
+    What is locked is being settled, and needs no more time. What is due at another time by now was given back, is owed anew or
+    was made due by somebody: so a renewal that comes late takes nothing back.
+    """
+    parameters = {"kind": kind, "ids": list(subject_ids), "dues": list(dues), "lease": lease_seconds}
+    return connection.execute(_EXTEND, parameters).scalars().first()
 
 
 def renew(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> None:
@@ -151,17 +160,19 @@ _CLAIM = text("""
         SELECT kind, subject_id, group_id FROM pending_work WHERE kind = :kind AND due_at <= clock_timestamp()
         ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED
     )
-    UPDATE pending_work p SET attempts = attempts + 1, due_at = clock_timestamp() + make_interval(secs => :lease)
+    UPDATE pending_work p SET attempts = attempts + 1, due_at = statement_timestamp() + make_interval(secs => :lease)
     FROM due WHERE p.kind = due.kind AND p.subject_id = due.subject_id AND p.group_id = due.group_id
-    RETURNING p.subject_id, p.attempts, p.group_id
+    RETURNING p.subject_id, p.attempts, p.group_id, p.due_at
 """)
 _LOCK = text("""
     SELECT subject_id FROM pending_work WHERE kind = :kind AND subject_id = ANY(:ids) ORDER BY subject_id FOR UPDATE
 """)
 _EXTEND = text("""
-    UPDATE pending_work SET due_at = clock_timestamp() + make_interval(secs => :lease) WHERE (kind, subject_id) IN (
-        SELECT kind, subject_id FROM pending_work WHERE kind = :kind AND subject_id = ANY(:ids) FOR UPDATE SKIP LOCKED
+    UPDATE pending_work SET due_at = statement_timestamp() + make_interval(secs => :lease) WHERE (kind, subject_id) IN (
+        SELECT kind, subject_id FROM pending_work
+        WHERE kind = :kind AND subject_id = ANY(:ids) AND due_at = ANY(:dues) FOR UPDATE SKIP LOCKED
     )
+    RETURNING due_at
 """)
 _RENEW = text("""
     UPDATE pending_work SET attempts = 0, due_at = clock_timestamp(), last_error = NULL, created_at = clock_timestamp()

@@ -66,8 +66,8 @@ def extract(batch: Batch) -> None:
             again = windows.due_again(connection, look.name)
             if again is not None:
                 batch.later[agent_key] = again
-        wake(*stored.owed)
         news.stored(stored)
+        wake(*stored.owed)
 
 
 def _look(agent_key: UUID) -> _Look | None:

@@ -38,12 +38,16 @@ class LeaseKeeper:
     def __init__(self) -> None:
         #: By identity: equal ones may be held twice.
         self._held: dict[int, Held] = {}
-        self._lock = threading.Lock()
+        #: Of what is held, and of which is just being renewed.
+        self._lock = threading.Condition()
+        self._renewed: Held | None = None
         self._thread: threading.Thread | None = None
 
     @contextmanager
     def holding(self, *held: Held) -> Iterator[None]:
-        """Renew each until the end of the block, or of its own time."""
+        """Renew each until the end of the block, or of its own time. What is just being renewed then is waited for: nothing
+        that is said of the claim afterwards is overtaken by it.
+        """
         with self._lock:
             self._held |= {id(one): one for one in held}
             if self._thread is None or not self._thread.is_alive():
@@ -55,6 +59,7 @@ class LeaseKeeper:
             with self._lock:
                 for one in held:
                     del self._held[id(one)]
+                self._lock.wait_for(lambda: not any(one is self._renewed for one in held), get_settings().work_lease_seconds)
 
     def _renew(self) -> None:
         while True:
@@ -65,8 +70,19 @@ class LeaseKeeper:
                     self._thread = None
                     return
             for one in held:
-                if id(one) in self._held and time.monotonic() < one.until:
-                    _renew(one)
+                self._renew_one(one)
+
+    def _renew_one(self, one: Held) -> None:
+        with self._lock:
+            if id(one) not in self._held or time.monotonic() >= one.until:
+                return
+            self._renewed = one
+        try:
+            _renew(one)
+        finally:
+            with self._lock:
+                self._renewed = None
+                self._lock.notify_all()
 
 
 def _renew(held: Held) -> None:

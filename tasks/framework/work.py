@@ -74,6 +74,8 @@ class Batch:
     prepared: Any = None
     #: By ``time.monotonic``: from then on the claim is no longer renewed.
     until: float = 0.0
+    #: The ends that the claim has had: those of its rows that are due at another time are no longer claimed.
+    dues: list[datetime] = field(default_factory=list)
 
     def extend(self, seconds: float) -> None:
         """It may take so long from now on: for handlers that wait for others. The claim itself stays short, and is renewed."""
@@ -90,9 +92,11 @@ class Batch:
         return group_id
 
     def renew(self) -> None:
-        """Claim the subjects for another lease."""
+        """Claim the subjects for another lease, but for what is settled or given back already."""
         with within(self.scope), unit_of_work() as connection:
-            pending_work.extend(connection, self.kind, self.subject_ids, get_settings().work_lease_seconds)
+            due = pending_work.extend(connection, self.kind, self.subject_ids, self.dues, get_settings().work_lease_seconds)
+        if due is not None:
+            self.dues.append(due)
 
     def put_off(self, subject_ids: Iterable[UUID], reason: str) -> None:
         """Leave some for later, as their attempt is not to be counted: what they need is away. The others go on."""
@@ -182,7 +186,7 @@ def _run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
     if sum(len(claim.subject_ids) for claim in claims) == kind.batch:
         wake(kind.name)  # there is probably more, and another worker may be free
     until = time.monotonic() + kind.time_limit
-    batches = [Batch(kind.name, claim.subject_ids, scope=Scope((claim.group_id,)), until=until) for claim in claims]
+    batches = [Batch(kind.name, claim.subject_ids, scope=Scope((claim.group_id,)), until=until, dues=[claim.due_at]) for claim in claims]
     work = list(zip(claims, batches, strict=True))
     first = [one for one in work if one[0].attempts == 1]
     with KEEPER.holding(*batches):  # those that have to wait for others, too

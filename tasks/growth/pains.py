@@ -73,8 +73,8 @@ def merge_pains(batch: Batch) -> None:
                     stored.add(_confirm(connection, name, *one))
             if turns.behind(connection, name):
                 batch.again.append(agent_key)
-        wake(*stored.owed, *([SOLVE_PAIN] if owed_more else []), *([MERGE_PAINS] if batch.again else []))
         news.stored(stored)
+        wake(*stored.owed, *([SOLVE_PAIN] if owed_more else []), *([MERGE_PAINS] if batch.again else []))
 
 
 @work_task(SOLVE_PAIN, queue="growth", batch=1, time_limit=TIME_LIMIT)

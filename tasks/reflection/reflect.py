@@ -136,8 +136,8 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
         if again:
             batch.again.append(agent_key)
     access.note(*name, list(dict.fromkeys(accessed)), whose.now.timestamp())
-    wake(*kept.owed, *([REFLECT] if batch.again else []))
     _tell(*name, begun, kept)
+    wake(*kept.owed, *([REFLECT] if batch.again else []))
 
 
 def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewingLLM) -> None:
@@ -161,8 +161,8 @@ def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewin
         events = events_of(thoughts, whose.origin(begun, llm, ended.session_id))
     with _finishing(batch, begun, Reflection([], thoughts), "" if thoughts else said.nothing) as connection:
         kept = store(connection, events)
-    wake(*kept.owed)
     _tell(*name, begun, kept)
+    wake(*kept.owed)
 
 
 def _tell(group_id: str, agent_id: str, begun: StartedReflection, kept: Stored) -> None:

@@ -81,6 +81,7 @@ def operator(address: str) -> User:
 def signed_in(browser: Browser, address: str, operator: User) -> Any:
     """The cookies of an operator who has signed in."""
     context = browser.new_context(base_url=address)
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     enter(page, operator)
     state = context.storage_state()

@@ -49,6 +49,7 @@ def test_on_a_telephone_the_menu_opens_and_leads_on(open_browser: Open, town: To
     expect(menu.get_by_role("navigation")).to_be_hidden()
     page.get_by_role("searchbox", name="Text").fill("bees")
     page.get_by_role("button", name="Search").tap()
+    expect(page).to_have_url(re.compile("q=bees"))
     page.locator("ol.memories").get_by_role("link", name=re.compile("bees", re.IGNORECASE)).first.tap()
     expect(page.get_by_role("heading", level=1)).to_contain_text(re.compile("bees", re.IGNORECASE))
 

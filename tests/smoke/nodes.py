@@ -61,11 +61,13 @@ class ProcessNode(CeleryTestContainer):
 
     def ready(self) -> bool:
         deadline = time.monotonic() + START_SECONDS
-        while self._prompt not in self.logs():
-            if self.status != "running" or time.monotonic() > deadline:
+        while True:
+            late = self.status != "running" or time.monotonic() > deadline  # before the log: it may be ready, and die of a test's fault
+            if self._prompt in self.logs():
+                return True
+            if late:
                 raise RuntimeError(f"{self._name} did not get ready:\n{self.logs()}")
             time.sleep(POLL_SECONDS)
-        return True
 
     def wait_until_dead(self, seconds: float = STOP_SECONDS) -> None:
         assert self._process is not None

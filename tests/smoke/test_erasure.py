@@ -34,7 +34,7 @@ def test_a_worker_killed_in_the_middle(running: Service, client: Client, group: 
         for number in range(EVENTS)
     ]
     ids = client.observe_many(observations)
-    client.wait_for(ids[-1:], timeout=120)
+    client.wait_for(ids, timeout=120)
     left = "SELECT count(*) FROM memory_nodes WHERE group_id = :g AND description LIKE 'Maria%'"
     assert counted(left, group) == EVENTS / 2
     with whole_service(), unit_of_work() as connection:

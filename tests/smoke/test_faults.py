@@ -77,7 +77,7 @@ def test_intake_killed_between_commit_and_acknowledgement(running: Service, clie
     intake.start(command=[sys.executable, "-c", DIES_BEFORE_ACKNOWLEDGING])
     for batch in messages(group):
         publish(client, batch)
-    intake.wait_until_dead()
+    intake.wait_until_dead(PATIENCE_SECONDS)
     held, deadline = running.in_hand(), time.monotonic() + PATIENCE_SECONDS
     while not held and time.monotonic() < deadline:  # RabbitMQ gives back what a dead connection held a moment later
         time.sleep(0.1)

@@ -81,10 +81,10 @@ class Ingestor:
             DATABASE_ERRORS, CollisionError: (``redelivers``) the database is away, or others keep storing the same events.
         """
         done = self._store(parts, rejected, ready)
+        news.stored(done)  # before the wake-ups: what workers then do is news that comes later
         wake(*done.owed)
         for kind, due in done.due.items():
             wake_at(kind, due)
-        news.stored(done)
         return done
 
     def _store(self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None) -> Stored:

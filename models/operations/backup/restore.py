@@ -9,12 +9,15 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql
 
+from jiyi.polling import poll
 from models.db import roles
 from models.operations.backup import backups, pg_tools
 from models.operations.backup.pg_tools import BackupError
 
 #: Where the tables wait that are being replaced.
 ASIDE = "jiyi_before_restore"
+#: Seconds within which a connection that its program has closed is gone from the server, too.
+ENDING_SECONDS = 2.0
 #: Tables whose rows are no data that could be missed.
 NO_DATA = {"alembic_version", "embedding_models", "job_ticks"}
 
@@ -86,9 +89,14 @@ def _load(connection: psycopg.Connection, path: Path) -> None:
 
 
 def _refuse_company(connection: psycopg.Connection) -> None:
-    (others,) = connection.execute(_OTHERS).fetchone() or (0,)
+    others = poll(lambda: _others(connection), lambda count: not count, ENDING_SECONDS)
     if others:
         raise BackupError(f"{others} programs are connected to the database: stop the service first, then restore")
+
+
+def _others(connection: psycopg.Connection) -> int:
+    (count,) = connection.execute(_OTHERS).fetchone() or (0,)
+    return int(count)
 
 
 def _refuse_leftovers(connection: psycopg.Connection) -> None:

@@ -121,7 +121,11 @@ def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service
     assert [group["status"] for group in answer["groups"]] == ["ok", "ok"]
     assert answer["groups"][0]["retrieved_nodes"][0]["node_id"] == seen[0]
 
-    nodes = ask("nodes", "klaus")["rows"]
+    def appraised():
+        found = ask("nodes", "klaus")["rows"]
+        return all(node["poignancy"] is not None for node in found) and found
+
+    nodes = until(appraised)  # what nobody said the importance of has one a moment after it is retrievable
     assert [node["node_id"] for node in nodes] == [*thought["event_ids"], *reversed(more), *seen]
     assert [node["depth"] for node in nodes] == [1, 0, 0, 0]
     page = ask("nodes", "klaus", "--limit", 3)

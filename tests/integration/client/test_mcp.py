@@ -125,7 +125,7 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
         assert erased["erasure_id"]
 
     async def retrievable(client: McpClient, node_id: str) -> None:
-        for _ in range(400):
+        for _ in range(1_200):
             if (await client.call_tool("get", {"node_id": node_id})).is_error is not True:
                 found = said(await client.call_tool("get", {"node_id": node_id}))
                 if found.get("embedding_model") is not None:
@@ -138,7 +138,7 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
 
 def test_the_tiers_are_tools(opens: Opens, api_key: KeyMaker, group: str) -> None:
     async def say(client: McpClient) -> None:
-        entry = {"content": "The kiln needs two hours to cool down after a firing.", "agent_id": "potter", "node_id": "n1", "wait": 10}
+        entry = {"content": "The kiln needs two hours to cool down after a firing.", "agent_id": "potter", "node_id": "n1", "wait": 30}
         assert said(await client.call_tool("ingest", entry))
         promoted = said(await client.call_tool("promote", {"text": "The kiln cools for two hours.", "kind": "statement"}))
         assert promoted
@@ -201,14 +201,14 @@ def test_tools_say_what_an_llm_needs(mcp_address: str, api_key: KeyMaker, group:
 
 def test_nobody_comes_in_without_a_key(mcp_address: str) -> None:
     for headers in ({}, {"Authorization": "Bearer jiyi_wrong"}, {"Authorization": "Basic eA=="}):
-        answer = httpx2.post(mcp_address, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers)
+        answer = httpx2.post(mcp_address, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers, timeout=60)
         assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
 
 
 def test_a_page_of_another_site_cannot_use_it(mcp_address: str, api_key: KeyMaker, group: str) -> None:
     """DNS rebinding: the name of another site that leads to this machine."""
     headers = {"Authorization": f"Bearer {api_key(group, 'read')}", "Host": "evil.example", "Accept": "application/json, text/event-stream"}
-    answer = httpx2.post(mcp_address, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers)
+    answer = httpx2.post(mcp_address, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers, timeout=60)
     assert answer.status_code == 421
 
 

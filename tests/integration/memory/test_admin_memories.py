@@ -207,8 +207,8 @@ def test_pages_of_a_search_have_no_gaps_and_no_doubles_while_memories_arrive(sig
 
 def test_a_search_that_takes_too_long_says_what_to_do(signed_in: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     observe(group)
-    monkeypatch.setattr("web.admin.memory.memories.search", lambda connection, *_: connection.execute(text("SELECT pg_sleep(5)")))
-    monkeypatch.setattr("models.db.sources.STATEMENT_TIMEOUT", 0.1)
+    slow = text("SET LOCAL statement_timeout = 50; SELECT pg_sleep(60)")  # this statement alone has so little time
+    monkeypatch.setattr("web.admin.memory.memories.search", lambda connection, *_: connection.execute(slow))
     answer = signed_in.get("/memories", query_string={"group": group, "q": "雨"})
     assert answer.status_code == 503
     assert "statement timeout" in answer.text

@@ -7,9 +7,16 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import text
 
+from jiyi.protocol.recall import AddMemory
+from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
-from models.memory import events
+from models.memory import actions, events
+from models.memory.ingestion.inbox import EMBED
+from models.memory.ingestion.ingest import Ingestor, Part
+from models.queue import stream
+from tasks.framework.work import run_until_idle
+from tasks.memory.embedding import embed
 from tests.integration.memory.test_inbox import observed, save
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -61,3 +68,22 @@ def test_a_refused_event_is_dead_and_one_that_never_came_is_unknown(group: str) 
         assert [one.state for one in events.states(connection, group, [of_nobody, refused])] == ["unknown", "dead"]
     with whole_service(), unit_of_work() as connection:
         connection.execute(text("DELETE FROM dead_letters WHERE subject_id = :id"), {"id": of_nobody})
+
+
+@pytest.mark.usefixtures("nothing_owed")
+@pytest.mark.parametrize("door", ["the intake", "an action"])
+def test_that_a_memory_is_stored_is_news_before_what_workers_make_of_it(group: str, door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However quick they are: here they have done their work when they are woken."""
+
+    def done_at_once(*kinds: str) -> None:
+        assert EMBED in kinds
+        assert run_until_idle(EMBED, embed) == 1
+
+    for module in ("memory.ingestion.ingest", "db.actions"):
+        monkeypatch.setattr(f"models.{module}.wake", done_at_once)
+    if door == "the intake":
+        Ingestor(redelivers=True).ingest([Part([observed(group)])])
+    else:
+        actions.add_memory.perform(Actor(group), AddMemory(agent_id="klaus", description="Klaus reads"))
+    told = [entry.kind for entry in stream.read(group, "0")]
+    assert [kind for kind in told if kind.startswith("node.")] == ["node.stored", "node.retrievable"]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from jiyi.protocol.events import Event, build
 from models.db.connection import unit_of_work
@@ -157,10 +157,10 @@ def test_concurrent_writers_of_many_agents_do_not_deadlock(group: str) -> None:
     assert len(nodes(group)) == 4 * 5 * len(agents)
 
 
-def _until_somebody_waits_for_another() -> None:
-    """For a lock that another transaction holds."""
-    deadline = time.monotonic() + 60
-    while not rows("SELECT pid FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0"):
+def _until_somebody_waits_for(holder: Connection) -> None:
+    """For a lock that this transaction holds."""
+    pid, deadline = holder.execute(text("SELECT pg_backend_pid()")).scalar_one(), time.monotonic() + 60
+    while not rows("SELECT pid FROM pg_stat_activity WHERE :pid = ANY(pg_blocking_pids(pid))", pid=pid):
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -171,7 +171,7 @@ def test_two_intakes_with_the_same_event_collide_and_one_repeats(group: str) -> 
         store(first, [event])
         with Threads(1) as pool:
             second = pool.submit(save, event)
-            _until_somebody_waits_for_another()
+            _until_somebody_waits_for(first)
             first.commit()
             with pytest.raises(CollisionError):
                 second.result(60)

@@ -242,6 +242,20 @@ def test_nothing_is_restored_while_somebody_is_connected(url: str) -> None:
         restore.restore(made.path)
 
 
+def test_a_connection_that_is_just_ending_is_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, counted, seen = backups.make(), restore._others, []
+    with psycopg.connect(url.replace("+psycopg", "")) as ending:
+
+        def ends_when_it_was_seen(connection: psycopg.Connection) -> int:
+            seen.append(counted(connection))
+            ending.close()
+            return seen[-1]
+
+        monkeypatch.setattr(restore, "_others", ends_when_it_was_seen)
+        restore.restore(made.path)
+    assert (seen[0] > 0, seen[-1]) == (True, 0)
+
+
 @pytest.mark.parametrize(
     ("content", "problem"), [(b"hello", "not in PostgreSQL's custom format"), (b"PGDMP and nonsense", "pg_restore failed")]
 )

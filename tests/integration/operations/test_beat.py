@@ -15,7 +15,7 @@ from workers import ephemeral
 from workers.embedded.stack import Stack
 from workers.migrate import CHECKOUT
 
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 180.0
 TICKS = 3
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from bench.reembed import run
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_running_service_moves_while_it_is_asked_and_told_and_the_command_is_killed() -> None:
     result = run(nodes=200, to="hashing:64", kills=1, console=Console(stderr=True))
     assert (result["errors"], result["short"], result["wrong"]) == (0, 0, 0), result

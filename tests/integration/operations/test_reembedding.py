@@ -40,8 +40,8 @@ from workers.embedded.stack import Stack
 
 SETTINGS = {
     "embedder": "compatible:vendor-model",
-    "embedder_timeout": "0.4",
-    "embedder_query_timeout": "0.4",
+    "embedder_timeout": "30",  # a vendor that shares a busy machine with others may be late
+    "embedder_query_timeout": "30",
     "work_backoff_seconds": "0.01",
     "request_timeout": "0.05",
 }
@@ -140,11 +140,13 @@ def finish(to: str, until: str = "done", **options: Any) -> list[str]:
 def test_whatever_the_vendor_does_the_work_stays_owed_with_the_reason(
     group: str, vendor: bad.Vendor, trouble: bad.Script, reason: str
 ) -> None:
+    patience = "0.4" if "0.4 s" in reason else SETTINGS["embedder_timeout"]
     remember(group, "the first one is embedded")
     assert run_until_idle(EMBED, embed) == 1
     ids = remember(group, *TEXTS)
     vendor.otherwise = trouble
-    assert run_until_idle(EMBED, embed) == 0
+    with ephemeral.environment(embedder_timeout=patience):
+        assert run_until_idle(EMBED, embed) == 0
     rows = owed()
     assert {row.subject_id for row in rows} == set(ids)
     assert all(reason in row.last_error and row.attempts == 0 for row in rows)

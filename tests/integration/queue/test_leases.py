@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -15,6 +16,7 @@ from jiyi.operations.jobs import JOBS
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
+from models.db.scope import Scope
 from models.memory.ingestion.inbox import EMBED
 from models.queue import pending_work, ticks
 from tasks.framework import renewal, work
@@ -71,7 +73,7 @@ def test_a_living_worker_keeps_its_claim_for_longer_than_a_lease_and_a_dead_one_
         raise SystemExit  # the process dies: nothing is given back
 
     with environment(work_lease_seconds=str(LEASE)), pytest.raises(SystemExit):
-        work.run_due(work.KINDS[EMBED], slow)
+        work.run_due(work.Kind(EMBED, "embedding", 10), slow)
     left = due()
     time.sleep(1)
     assert due() == left  # nobody renews it any more
@@ -122,6 +124,58 @@ def test_a_database_that_is_away_for_a_moment_does_not_end_the_renewals(group: s
     for thread in threads:
         thread.join(TAKEN_OVER_WITHIN)
         assert not thread.is_alive()  # nothing is held
+
+
+def test_a_renewal_under_way_when_its_block_ends_is_waited_for() -> None:
+    """Else it claims anew what was given back meanwhile."""
+    begun, go_on, renewed = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow:
+        until = math.inf
+
+        def renew(self) -> None:
+            begun.set()
+            go_on.wait(TAKEN_OVER_WITHIN)
+            renewed.set()
+
+    with environment(work_lease_seconds="1"):
+        with renewal.LeaseKeeper().holding(Slow()):
+            assert begun.wait(TAKEN_OVER_WITHIN)
+            threading.Timer(0.2, go_on.set).start()
+        assert renewed.is_set()
+
+
+@pytest.mark.parametrize("how", ["given back", "owed again", "owed later", "made due"])
+def test_a_renewal_that_comes_late_takes_nothing_back(group: str, how: str) -> None:
+    event = observed(group)
+    save(event)
+    with unit_of_work() as connection:
+        (claim,) = pending_work.claim(connection, EMBED, 10, 1)
+    batch = Batch(EMBED, claim.subject_ids, scope=Scope((group,)), dues=[claim.due_at])
+
+    def due() -> datetime:
+        (row,) = rows("SELECT due_at FROM pending_work WHERE group_id = :g AND kind = 'embed'", g=group)
+        return row["due_at"]  # type: ignore[return-value]
+
+    batch.renew()
+    batch.renew()
+    assert claim.due_at < due() == batch.dues[-1]
+    match how:
+        case "given back":
+            batch.put_off([event.event_id], "away")
+        case "owed again":
+            batch.again = [event.event_id]
+        case "owed later":
+            batch.later = {event.event_id: datetime.now(UTC) + timedelta(days=1)}
+        case _:
+            with unit_of_work() as connection:
+                assert pending_work.retry(connection, EMBED, group, [event.event_id]) == 1
+    if how.startswith("owed"):
+        with batch.finish():
+            pass
+    told = due()
+    Batch(EMBED, [event.event_id], scope=Scope((group,)), dues=batch.dues).renew()
+    assert due() == told
 
 
 def test_a_dead_jobs_slot_is_begun_again_at_once_but_not_for_ever(group: str) -> None:

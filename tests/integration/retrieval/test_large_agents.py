@@ -19,6 +19,7 @@ from jiyi.text.tokens import tokens
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.memory.ingestion.inbox import ENLARGE
+from models.operations import reembedding
 from models.queue import pending_work
 from models.retrieval import enlargement, index_cache, large_agents
 from tasks.framework.work import run_until_idle
@@ -280,3 +281,35 @@ def test_vectors_of_a_move_to_another_model_are_found_before_they_are_in_their_p
         )
     found = ask(group, "any", vectors=[[1.0, 1.0]], embedding_model="next", relevance="dense", recency_w=0, importance_w=0, top_k=3)
     assert found.accessed_ids == [event.event_id for event in events[:3]]
+
+
+def test_a_vector_that_gets_to_its_place_while_it_is_looked_for_is_found(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = grown(group)
+    for name in ("NEAREST", "NEWEST", "MOST_IMPORTANT"):
+        monkeypatch.setattr(large_agents, name, 3)
+    with unit_of_work() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO next_vectors (node_id, group_id, model, embedding) SELECT node_id, group_id, 'next', "
+            "('[' || node_count || ',1]')::vector FROM memory_nodes WHERE group_id = %s",
+            (group,),
+        )
+    asked: list[str] = []
+
+    def folded_before_the_second(name: str) -> None:
+        original = getattr(large_agents._Search, name)
+
+        def look(*arguments: Any) -> Any:
+            asked.append(name)
+            if len(asked) == 2:
+                with unit_of_work() as connection:
+                    reembedding.fold(connection, "next", len(events))
+            return original(*arguments)
+
+        monkeypatch.setattr(large_agents._Search, name, look)
+
+    folded_before_the_second("_by_distance")
+    folded_before_the_second("_not_folded_yet")
+    question: dict[str, Any] = {"vectors": [[1.0, 1.0]], "embedding_model": "next", "relevance": "dense"}
+    found = ask(group, "any", **question, recency_w=0, importance_w=0, top_k=3)
+    assert found.accessed_ids == [event.event_id for event in events[:3]]
+    assert len(asked) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -134,13 +135,13 @@ from pathlib import Path
 from workers.embedded.stack import Stack
 stack = Stack(Path(sys.argv[1]))
 urls = stack.start()
-stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)"
+stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(240)"
 leader = "import subprocess, sys, time; "
-leader += f"subprocess.Popen([sys.executable, '-c', {stubborn!r}]); time.sleep(60)"
+leader += f"subprocess.Popen([sys.executable, '-c', {stubborn!r}]); time.sleep(240)"
 worker = subprocess.Popen([sys.executable, "-c", leader], start_new_session=True, stdout=subprocess.DEVNULL)
 stack.track(worker.pid, "worker")
 print(urls.database_url, urls.redis_url, urls.broker_url, worker.pid, flush=True)
-time.sleep(60)
+time.sleep(240)
 """
 
 
@@ -178,7 +179,8 @@ def test_a_power_cut_is_recovered_from(home: Path) -> None:
         put(stack.urls, "kept")
         lock = sockets(stack.urls) / "postgres" / ".s.PGSQL.5432.lock"
         for process in processes_in(home):
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # PostgreSQL's helpers end with their parent
+                process.kill()
         until(lambda: not processes_in(home))
     unrelated = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
@@ -309,11 +311,11 @@ def test_a_process_that_gives_up_ends_all_and_interrupts_the_foreground(tmp_path
 def test_a_signal_ends_all_and_a_second_one_kills(tmp_path: Path, number: int, code: int) -> None:
     usual = signal.getsignal(number)
 
-    def press(times: int) -> None:
+    def press(supervisor: Supervisor, times: int) -> None:
         until(lambda: signal.getsignal(number) != usual)  # before, it would end the tests
         for _ in range(times):
             os.kill(os.getpid(), number)
-            time.sleep(0.2)
+            until(lambda: supervisor.ending)  # two signals that nobody has taken yet are one
 
     for command, times in ((WAIT, 1), (STUBBORN, 2)):
         log = tmp_path / str(times)
@@ -321,7 +323,7 @@ def test_a_signal_ends_all_and_a_second_one_kills(tmp_path: Path, number: int, c
         supervisor = Supervisor({"p": program(command)}, dict(os.environ), quiet=True, log_dir=log)
         supervisor.start()
         until(lambda log=log: (log / "p.log").stat().st_size > 0)  # type: ignore[misc]
-        pressing = threading.Thread(target=press, args=(times,))
+        pressing = threading.Thread(target=press, args=(supervisor, times))
         pressing.start()
         assert supervisor.wait() == code
         assert "has not ended within" not in (log / "p.log").read_text()  # nobody has waited for it
@@ -332,7 +334,7 @@ def test_a_killed_guardian_takes_its_program_along(tmp_path: Path) -> None:
     supervisor = Supervisor({"p": program(WAIT)}, dict(os.environ), quiet=True, log_dir=tmp_path)
     supervisor.start()
     until(lambda: (tmp_path / "p.log").stat().st_size > 0)
-    (guardian,) = [c for c in psutil.Process().children() if "workers.supervision.respawn" in c.cmdline()]
+    (guardian,) = [c for c in psutil.Process().children() if is_alive(c) and "workers.supervision.respawn" in c.cmdline()]
     program_itself = guardian.children()
     guardian.kill()
     assert supervisor.wait() == 128 + signal.SIGKILL

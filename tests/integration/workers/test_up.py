@@ -20,6 +20,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from jiyi.polling import poll
 from workers.demo.diary import AGENTS, QUESTIONS
 
 pytestmark = pytest.mark.timeout(600)
@@ -81,7 +82,7 @@ class Up:
 
     @property
     def output(self) -> str:
-        return self._output.read_text(encoding="utf-8")
+        return self._output.read_text(encoding="utf-8", errors="replace")  # the last character may be half written
 
     @property
     def lines(self) -> list[str]:
@@ -212,8 +213,12 @@ def test_after_the_demo_its_group_has_something_in_every_tier_and_no_page_is_emp
     assert {"accepted", "low_confidence", "too_short", "claim_pending"} <= tiers["screened"].keys()
     paths = {urllib.parse.urlsplit(found).path for found in re.findall(r'<a href="(/[^"]*)"', page("/").partition("<main")[0])}
     assert {"/tiers", "/quarantine", "/working", "/knowledge", "/digests", "/events", "/memories"} <= paths
-    empty = {path for path in paths if re.search(r'<p class="empty"(?![^>]*hidden)', page(path).partition("<main")[2])}
-    assert empty <= WITHOUT_A_ROW.keys() | {"/", "/tiers"}, empty
+    may_be_empty = WITHOUT_A_ROW.keys() | {"/", "/tiers"}
+
+    def empty() -> set[str]:
+        return {path for path in paths if re.search(r'<p class="empty"(?![^>]*hidden)', page(path).partition("<main")[2])}
+
+    poll(empty, lambda found: found <= may_be_empty, END_SECONDS, str)  # some of it is made by workers, in their time
     assert "appears here" not in page("/tiers")  # working memory's part of it; that nothing waits for the filters is well
 
 
