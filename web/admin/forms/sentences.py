@@ -116,7 +116,8 @@ def told(text: str) -> str:
     for template in SENTENCES:
         values = values_of(template, text)
         if values is not None:
-            return gettext(template) % {name: _word(value) if name in _STATES else value for name, value in values.items()}
+            said: str = gettext(template) % {name: _word(value) if name in _STATES else value for name, value in values.items()}
+            return said
     return text
 
 
