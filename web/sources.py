@@ -63,8 +63,9 @@ class Source:
         self.name = name
         self._threads = ThreadPoolExecutor(CONCURRENCY, thread_name_prefix=f"ask-{name}")
 
-    def begin(self, question: Callable[[], T], patience: float = PATIENCE) -> Callable[[], T]:
-        """Ask now; the answer is fetched by calling what is returned, which raises :class:`Unanswered`."""
+    def begin(self, question: Callable[[], T], patience: float | None = None) -> Callable[[], T]:
+        """Ask now; the answer is fetched by calling what is returned, which raises :class:`Unanswered` after ``patience`` seconds."""
+        patience = PATIENCE if patience is None else patience
         future = self._threads.submit(copy_context().run, question)  # who asks, and for whom, goes along
         deadline = time.monotonic() + patience
 

@@ -32,6 +32,8 @@ from tests.integration.quick_web import share_templates, urls_built_late
 from tests.services import PASSWORD, SETTINGS, _sees_everything, _workers, database, password_hash, somebody
 from web import actions, calls, create_app, sources
 from web.accounts import rate_limits, sessions
+from web.admin import asking
+from web.api.memory import storing
 from web.sources import source
 from workers.embedded.stack import Stack
 
@@ -67,9 +69,11 @@ def _quick_web() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _patient_web() -> Iterator[None]:
-    """Pages wait for a database that works, however busy the machine is; tests of limits have some of their own."""
+    """Pages and requests wait for servers that work, however busy the machine is; tests of limits have some of their own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sources, "STATEMENT_TIMEOUT", 30.0)
+        patch.setattr(sources, "PATIENCE", 30.0)
+        patch.setattr(storing, "PATIENCE", 30.0)
         patch.setattr(actions, "STATEMENT_TIMEOUT_MS", 30_000)
         patch.setattr(rate_limits, "REFUSED", "100000/minute")  # counted in Valkey for all tests of a minute together
         yield
@@ -93,9 +97,12 @@ def nothing_owed(database: Stack) -> None:
 
 
 @pytest.fixture
-def service(_workers: None, group: str) -> str:
-    """A complete running service; the name of a group that nobody else uses."""
-    return group
+def service(_workers: None, group: str) -> Iterator[str]:
+    """A complete running service, whose answers the admin's pages wait for; the name of a group that nobody else uses."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asking, "RETRIEVAL_TIMEOUT", 29.5)
+        patch.setattr(asking, "RETRIEVAL_PATIENCE", 30.0)
+        yield group
 
 
 @pytest.fixture
