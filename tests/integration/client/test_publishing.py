@@ -41,7 +41,7 @@ def broker(database: Stack) -> Iterator[redis.Redis]:
         try:
             with environment(broker_url=own):
                 open_source(get_settings()).close()  # the service was here
-            with environment(broker_url=own.replace("://", f"://{name}:PASSWORD@", 1), publish_timeout="2", key=str(new_key())):
+            with environment(broker_url=own.replace("://", f"://{name}:PASSWORD@", 1), publish_timeout="30", key=str(new_key())):
                 yield valkey
         finally:
             valkey.execute_command("ACL", "DELUSER", name)
