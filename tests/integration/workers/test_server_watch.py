@@ -55,13 +55,12 @@ def test_a_killed_server_is_reaped_and_started_again_with_its_data(home: Path) -
     given_up: list[str] = []
     with Stack(home) as stack:
         put(stack.urls, "记忆")
-        time.sleep(1.1)  # Valkey writes to its disk every second
         stack.watch(said.append, given_up.append)
         for name in SERVERS:
             victim = server(home, name)
             victim.kill()
-            until(lambda victim=victim: not victim.is_running() and works(stack, "记忆"))  # type: ignore[misc]
-            assert server(home, name).pid != victim.pid
+            until(lambda victim=victim, name=name: replaced(home, name, victim) and works(stack, "记忆"))  # type: ignore[misc]
+            assert not victim.is_running()
         until(lambda: len(said) == 4)
         for server_said, name in zip((said[:2], said[2:]), ("postgres", "valkey"), strict=True):
             assert "killed by signal 9" in server_said[0]
@@ -75,7 +74,6 @@ def test_both_killed_at_once_with_a_pid_file_that_names_a_living_process(home: P
     """PostgreSQL itself would take the process for a running server and refuse to start."""
     with Stack(home) as stack:
         put(stack.urls, "x")
-        time.sleep(1.1)
         for name in SERVERS:
             server(home, name).kill()
         pid_file = home / "postgres" / "postmaster.pid"

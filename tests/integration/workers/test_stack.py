@@ -69,6 +69,7 @@ def put(urls: Urls, value: str) -> None:
     sql(urls, f"INSERT INTO notes VALUES ('{value}')")
     with redis.Redis.from_url(urls.redis_url) as client:
         client.set("note", value)
+        client.waitaof(1, 0, int(PATIENCE_SECONDS * 1_000))  # on its disk: what is killed at once has it, too
 
 
 def kept(urls: Urls, value: str) -> bool:
@@ -313,7 +314,7 @@ def test_a_signal_ends_all_and_a_second_one_kills(tmp_path: Path, number: int, c
         until(lambda: signal.getsignal(number) != usual)  # before, it would end the tests
         for _ in range(times):
             os.kill(os.getpid(), number)
-            time.sleep(0.2)
+            until(lambda: supervisor.ending)  # two that nobody has looked at yet would be one
 
     for command, times in ((WAIT, 1), (STUBBORN, 2)):
         log = tmp_path / str(times)
