@@ -89,12 +89,15 @@ class _Search:
         if vector is None:
             return []
         limit = max(NEAREST, self._top_k)
+        # First those beside their places: each statement sees what is committed by then, and a vector that is put into its place
+        # between the two is found by both; the other way round it would be found by neither.
+        beside = self._not_folded_yet(vector, limit)
         kind = indexed_type(vector.size)
         if kind is not None and self._index_is_ready(limit):
             found = self._by_distance(vector, kind, limit)
             if len(found) == limit:
-                return found + self._not_folded_yet(vector, limit)
-        return self._by_distance(vector, "vector", limit) + self._not_folded_yet(vector, limit)
+                return found + beside
+        return self._by_distance(vector, "vector", limit) + beside
 
     def with_words(self, tokens: Sequence[str]) -> list[UUID]:
         """Those with the rarer words, the highest sum of rarities first."""

@@ -19,6 +19,7 @@ from jiyi.text.tokens import tokens
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.memory.ingestion.inbox import ENLARGE
+from models.operations import reembedding
 from models.queue import pending_work
 from models.retrieval import enlargement, index_cache, large_agents
 from tasks.framework.work import run_until_idle
@@ -270,13 +271,48 @@ def test_words_alone_answer_when_there_is_no_vector(group: str) -> None:
     assert found.debug.relevance == "lexical" and not found.debug.exact
 
 
-def test_vectors_of_a_move_to_another_model_are_found_before_they_are_in_their_places(group: str) -> None:
-    events = grown(group)
+def beside(group: str) -> None:
+    """Vectors of the model ``next`` beside the memories, those of the first ones nearest to (1, 1)."""
     with unit_of_work() as connection:
         connection.exec_driver_sql(
             "INSERT INTO next_vectors (node_id, model, embedding) SELECT node_id, 'next', ('[' || node_count || ',1]')::vector "
             "FROM memory_nodes WHERE group_id = %s",
             (group,),
         )
-    found = ask(group, "any", vectors=[[1.0, 1.0]], embedding_model="next", relevance="dense", recency_w=0, importance_w=0, top_k=3)
-    assert found.accessed_ids == [event.event_id for event in events[:3]]
+
+
+def ask_next(group: str) -> list[UUID]:
+    """The three nearest to (1, 1)."""
+    options = {"embedding_model": "next", "relevance": "dense", "recency_w": 0, "importance_w": 0, "top_k": 3}
+    return ask(group, "any", vectors=[[1.0, 1.0]], **options).accessed_ids
+
+
+def test_vectors_of_a_move_to_another_model_are_found_before_they_are_in_their_places(group: str) -> None:
+    events = grown(group)
+    beside(group)
+    assert ask_next(group) == [event.event_id for event in events[:3]]
+
+
+def test_vectors_that_are_put_into_their_places_while_they_are_looked_for_are_found(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = grown(group)
+    beside(group)
+    for few in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT"):
+        monkeypatch.setattr(large_agents, few, 5)
+    asked: list[str] = []
+
+    def folded_before_the_second(name: str) -> None:
+        original = getattr(large_agents._Search, name)
+
+        def search(*arguments: Any) -> Any:
+            asked.append(name)
+            if len(asked) == 2:
+                with unit_of_work() as connection:
+                    assert reembedding.fold(connection, "next", 1_000) >= len(events)
+            return original(*arguments)
+
+        monkeypatch.setattr(large_agents._Search, name, search)
+
+    folded_before_the_second("_by_distance")
+    folded_before_the_second("_not_folded_yet")
+    assert ask_next(group) == [event.event_id for event in events[:3]]
+    assert len(asked) == 2
