@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial, wraps
-from threading import Lock
 from typing import Any
 from uuid import UUID
 
@@ -75,8 +74,6 @@ class Batch:
     prepared: Any = None
     #: By ``time.monotonic``: from then on the claim is no longer renewed.
     until: float = 0.0
-    #: Held while it is being renewed.
-    renewing: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     def extend(self, seconds: float) -> None:
         """It may take so long from now on: for handlers that wait for others. The claim itself stays short, and is renewed."""
@@ -93,16 +90,9 @@ class Batch:
         return group_id
 
     def renew(self) -> None:
-        """Claim the subjects for another lease, unless that is over."""
-        with self.renewing:
-            if time.monotonic() < self.until:
-                with within(self.scope), unit_of_work() as connection:
-                    pending_work.extend(connection, self.kind, self.subject_ids, get_settings().work_lease_seconds)
-
-    def end(self) -> None:
-        """From here on it is not renewed: a renewal that comes later would put off what is due again, or is another's."""
-        with self.renewing:
-            self.until = 0.0
+        """Claim the subjects for another lease."""
+        with within(self.scope), unit_of_work() as connection:
+            pending_work.extend(connection, self.kind, self.subject_ids, get_settings().work_lease_seconds)
 
     def put_off(self, subject_ids: Iterable[UUID], reason: str) -> None:
         """Leave some for later, as their attempt is not to be counted: what they need is away. The others go on."""
@@ -236,7 +226,7 @@ def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.C
         try:
             handler(batch)
         finally:
-            batch.end()
+            batch.until = 0.0  # from here on it is not renewed
         return len(claim.subject_ids)
     except TRANSIENT_ERRORS as error:  # however long it lasts, no subject becomes a dead letter for it
         log.warning("work %s waits: %s", kind.name, error)

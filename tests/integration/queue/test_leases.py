@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -78,38 +77,6 @@ def test_a_living_worker_keeps_its_claim_for_longer_than_a_lease_and_a_dead_one_
     assert due() == left  # nobody renews it any more
     rows("UPDATE pending_work SET due_at = now() - interval '1 s' WHERE group_id = :g RETURNING 1", g=group)  # a lease later
     assert others_get() == [event.event_id]
-
-
-def test_a_renewal_that_is_under_way_when_work_fails_does_not_put_off_its_next_attempt(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renewal, "RENEWALS_PER_LEASE", 10 * LEASE)
-    save(observed(group))
-    under_way, given_back = threading.Event(), threading.Event()
-    extend, give_back = pending_work.extend, pending_work.give_back
-
-    def extend_late(*arguments: Any) -> None:
-        under_way.set()
-        given_back.wait(1)  # as long as it may take to be given back, if that waits for nobody
-        extend(*arguments)
-
-    def give_back_and_tell(*arguments: Any) -> dict[str, int]:
-        with unit_of_work() as connection:
-            groups = give_back(connection, *arguments[1:])
-        given_back.set()
-        return groups
-
-    def fails(_: Batch) -> None:
-        assert under_way.wait(LEASE)
-        raise RuntimeError("poison")
-
-    monkeypatch.setattr(pending_work, "extend", extend_late)
-    monkeypatch.setattr(pending_work, "give_back", give_back_and_tell)
-    with environment(work_lease_seconds=str(LEASE)):
-        assert work.run_due(work.KINDS[EMBED], fails) == 0
-    for thread in threading.enumerate():
-        if thread.name == "leases":
-            thread.join(LEASE)
-    (row,) = rows("SELECT due_at - now() AS wait FROM pending_work WHERE group_id = :g AND kind = 'embed'", g=group)
-    assert row["wait"] < timedelta(seconds=LEASE / 2)  # the backoff of a first attempt
 
 
 @pytest.mark.usefixtures("lease_of_a_second")

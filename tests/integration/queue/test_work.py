@@ -351,7 +351,7 @@ def test_a_depth_that_changes_while_what_rests_on_it_is_settled_is_not_missed(gr
 
         monkeypatch.setattr(nodes_model, "settle_depth", overtaken)
         tasks.run_due(tasks.KINDS[DEPTH], settle_depth)
-        assert others[0].result(60) == 1
+        assert others[0].result(10) == 1
     do(DEPTH, settle_depth)
     assert {row["description"]: row["depth"] for row in nodes(group) if row["type"] == "thought"} == {"deep": 1, "low": 2, "high": 3}
 
