@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from jiyi.settings import get_settings
 
 # In CI the examples are the same in each run, so that a failure is one of the change that is tested. What Hypothesis finds
 # elsewhere is pinned as an example of its test.
 settings.register_profile("ci", settings.get_profile("ci"), derandomize=True)
-if "CI" in os.environ:
-    settings.load_profile("ci")
+# Elsewhere, too, an example may take as long as a busy machine lets it.
+settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ci" if "CI" in os.environ else "here")
 
 
 def pytest_configure(config: pytest.Config) -> None:

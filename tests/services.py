@@ -18,13 +18,17 @@ from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from jiyi.accounts.passwords import hash_password
+from jiyi.polling import poll
 from jiyi.protocol.accounts import AddPerson, Role
+from jiyi.settings import get_settings
 from models.accounts import users
 from models.accounts.actions import add_person
 from models.accounts.users import User
 from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
+from models.operations import canaries, heartbeats
+from models.queue.broker_queues import redis_address, task_queues
 from tests import pgbouncer
 from workers import ephemeral
 from workers.embedded import postgres, postgres_cluster
@@ -89,7 +93,19 @@ def _sees_everything() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def _workers(database: Stack) -> Iterator[None]:
     with ephemeral.processes(database.log_dir):
+        silent = poll(_silent, lambda left: not left, ephemeral.START_SECONDS)
+        assert not silent, f"still starting: {silent}"
         yield
+
+
+def _silent() -> set[str]:
+    """Queues that nobody reads yet: the first test is not to wait for workers that are just starting."""
+    settings = get_settings()
+    read = {queue for worker in heartbeats.workers() if worker.counts for queue in worker.queues}
+    address = redis_address(settings.broker_url)
+    if address is None or canaries.intake_ages(address, settings.intake_queue, settings.intake_redelivery_seconds):
+        read.add(settings.intake_queue)
+    return {*task_queues(), settings.intake_queue} - read
 
 
 @lru_cache(maxsize=1)

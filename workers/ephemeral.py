@@ -30,6 +30,8 @@ from workers.supervision.processes import wait_until
 #: All processes at once read in all of the service: some 20 s of computing, and a machine that does much else takes minutes.
 START_SECONDS = 180
 STOP_SECONDS = 15
+#: Ports below those that connections get by themselves: 32768 and above on Linux, 49152 and above elsewhere.
+FIRST_PORT, PORTS, PORT_TRIES = 20_000, 12_000, 100
 
 
 @contextmanager
@@ -118,9 +120,13 @@ def served(logs: Path, **settings: str) -> Iterator[tuple[int, subprocess.Popen[
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of this machine that nobody uses; one that the system gives to nobody who asks for any, until it is taken."""
+    for _ in range(PORT_TRIES):
+        port = FIRST_PORT + secrets.randbelow(PORTS)
+        with socket.socket() as probe, suppress(OSError):  # somebody has it
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError(f"none of {PORT_TRIES} ports from {FIRST_PORT} on is free")
 
 
 def answers(port: int) -> bool:

@@ -201,6 +201,16 @@ def unit_of_work() -> Iterator[Connection]:
 
 
 @contextmanager
+def snapshot() -> Iterator[Connection]:
+    """For questions of several statements that complete each other: all see what was committed when the first one began.
+
+    No trip more than :func:`unit_of_work`; what is written in it may be refused.
+    """
+    with engine().connect().execution_options(isolation_level="REPEATABLE READ") as connection, connection.begin():
+        yield connection
+
+
+@contextmanager
 def reading() -> Iterator[Connection]:
     """For questions: each statement stands alone, which saves BEGIN and COMMIT, two trips to the server.
 

@@ -27,7 +27,7 @@ from jiyi.settings import get_settings
 from jiyi.tiers.gathering import SECONDS, Gathered, Reader, gather
 from jiyi.tiers.merging import merge
 from models.db import rate_limits, valkey_keys
-from models.db.connection import unit_of_work
+from models.db.connection import snapshot, unit_of_work
 from models.operations import embedding_models
 from models.operations.embedding_models import ActiveModel
 from models.tiers import knowledge, quarantine, working
@@ -140,9 +140,7 @@ def _longterm(asked: _TierQuery) -> list[Item]:
         with unit_of_work() as connection:
             used = embedding_models.active_model(connection)
         _embed(asked, used)
-        with unit_of_work() as connection:
-            # Words first: each statement sees what is committed by then, and a piece that gets its vector between the two
-            # is found by both, and shown once; the other way round it would be found by neither.
+        with snapshot() as connection:  # else a piece that gets its vector, or other words, between the two is found by neither
             by_words, without = knowledge.by_words(connection, question.group_id, question, asked.model)
             found: list[Item] = []
             if asked.vector is not None and asked.model is not None:

@@ -249,15 +249,15 @@ def test_the_source_follows_the_brokers_address(settings: Settings) -> None:
 def test_other_brokers_are_read_in_order_in_batches_and_acknowledged_by_kombu(settings: Settings) -> None:
     queue = f"memory-{uuid4().hex}"
     on_memory = settings.model_copy(
-        update={"broker_url": "memory://", "intake_queue": queue, "exchange": f"{queue}-exchange", "intake_wait_ms": 20}
+        update={"broker_url": "memory://", "intake_queue": queue, "exchange": f"{queue}-exchange", "intake_wait_ms": 1_000}
     )
     reader = open_source(on_memory)
     assert isinstance(reader, KombuSource)
     try:
         assert reader.take(10, SOON) is None
         publish(on_memory, *numbered(0, 5))
-        first = reader.take(3, SOON)
-        second = reader.take(3, SOON)
+        first = reader.take(3, PATIENCE_SECONDS)
+        second = reader.take(3, PATIENCE_SECONDS)
         assert (bodies(first), bodies(second)) == (numbered(0, 3), numbered(3, 5))
         assert first is not None
         assert first.messages[0].content_type == "application/json"

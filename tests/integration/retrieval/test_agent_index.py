@@ -612,7 +612,7 @@ def test_concurrent_retrievals_while_others_write_are_consistent(group: str, mon
         readers = [pool.submit(ask, thread) for thread in range(8)]
         try:
             for reader in readers:
-                reader.result(60)
+                reader.result(200)
         finally:
             stop.set()
         writer.result(60)

@@ -25,7 +25,7 @@ def test_each_agent_is_answered_by_the_worker_of_its_shard_and_by_no_other(datab
     names = ["intake", "retrieval", "retrieval-1", "embedding"]
     with environment(**own, retrieval_shards=str(SHARDS)), ephemeral.processes(tmp_path, names), Client(group) as client:
         ids = [client.observe(agent_id=agent, description=f"{agent} waters the tomatoes") for agent in AGENTS]
-        client.wait_for(ids, 30)
+        client.wait_for(ids, ephemeral.START_SECONDS)  # the others may still be starting
         for agent, node_id in zip(AGENTS, ids, strict=True):
             for _ in range(3):
                 assert client.retrieve(agent, "tomatoes").accessed_ids == [node_id]

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import TooManyQuestions
-from jiyi.protocol.tiers.knowledge import PromoteBody
+from jiyi.protocol.tiers.knowledge import EditKnowledge, PromoteBody
 from jiyi.protocol.tiers.query import MemoryAnswer, MemoryQuery
 from jiyi.tiers.memory_node import MemoryRetrievalNode, NodeEvent
 from models.db.actions import Actor
@@ -79,6 +79,21 @@ def test_k12_a_piece_that_gets_its_vector_while_it_is_looked_for_is_found_once(g
     embedded_before_the_second("by_words")
     assert contents(ask(group, TEXTS[3])) == [TEXTS[3]]
     assert len(asked) == 2
+
+
+def test_a_piece_that_gets_other_words_while_it_is_looked_for_is_found_as_it_was(known: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (piece,) = rows("SELECT knowledge_id FROM knowledge WHERE group_id = :g", g=known)
+    original, edited = knowledge.by_words, EditKnowledge(knowledge_id=piece["knowledge_id"], content=TEXTS[4])
+
+    def edit_after(*arguments: Any) -> Any:
+        found = original(*arguments)
+        actions.edit.perform(Actor(known, "Lin"), edited)
+        return found
+
+    monkeypatch.setattr(knowledge, "by_words", edit_after)
+    assert contents(ask(known, TEXTS[3]), "cold") == [TEXTS[3]]
+    monkeypatch.undo()
+    assert contents(ask(known, TEXTS[3], relevance_threshold=-1), "cold") == [TEXTS[4]]
 
 
 def test_k05_k06_by_score_working_memory_has_its_real_similarity(known: str) -> None:

@@ -28,7 +28,9 @@ from workers.ephemeral import environment
 
 #: Requests of each operation and each of the two ways: with so many the whole takes less than a minute.
 EXAMPLES = {GenerationMode.POSITIVE: 15, GenerationMode.NEGATIVE: 15}
-#: Seconds; no worker is waited for any longer, whatever a request says.
+#: Seconds that a worker gets for its answer, whatever a request says: there is one, and a busy machine takes its time.
+ANSWER_SECONDS = 60.0
+#: Seconds; what may never come is waited for no longer, whatever a request says.
 PATIENCE = 5.0
 
 # That every body of the right form is taken is not promised: some fields need each other (docs/api.md).
@@ -63,7 +65,7 @@ def document(loaded: Any, service: str, api_key: Callable[..., str], monkeypatch
     loaded.key = {"Authorization": f"Bearer {api_key(None, 'operator')}", "Jiyi-Group": service}
     ask = calls.caller().call_for_json
     monkeypatch.setattr(
-        calls.caller(), "call_for_json", lambda task, queue, request, _timeout, **by: ask(task, queue, request, PATIENCE, **by)
+        calls.caller(), "call_for_json", lambda task, queue, request, _timeout, **by: ask(task, queue, request, ANSWER_SECONDS, **by)
     )
     monkeypatch.setattr(sources, "poll", lambda look, final, seconds: poll(look, final, min(seconds, PATIENCE)))
     return loaded

@@ -98,8 +98,11 @@ def test_500_open_streams_keep_nobody_from_the_web(web: int, api_key: Callable[.
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """A port at which a server answers whose patience is short; ``/big`` is more than a socket holds."""
-    monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.4)
+    """A port at which a server answers whose patience is short, but longer than a busy machine takes between two lines of a test.
+
+    ``/big`` is more than a socket holds.
+    """
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 3.0)
     monkeypatch.setattr(http_server, "KEEPALIVE_SECONDS", 0.4)
     monkeypatch.setattr(http_server, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(http_server, "BODY_RATE", 100_000)

@@ -347,12 +347,14 @@ def status_of_another(port: int, key: str) -> int:
 
 @contextmanager
 def connected(port: int, key: str) -> Iterator[socket.socket]:
-    """A client that has asked for the stream, with little room for what comes."""
+    """A client that has the stream, of which nothing is read yet, with little room for what comes."""
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         sock.settimeout(PATIENCE_SECONDS)
         sock.connect(("127.0.0.1", port))
         sock.sendall(f"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n".encode())
+        # Not before it has the place that there is: whoever asks next could be given it else.
+        assert sock.recv(1, socket.MSG_PEEK)
         yield sock
 
 

@@ -131,7 +131,7 @@ def test_publishing_with_kombu_as_described_arrives(monkeypatch: pytest.MonkeyPa
     queue = Queue("memory.intake", Exchange("memory.events", type="topic"), routing_key="#")
     arrived: list[Any] = []
     with Connection("memory://test-docs") as connection, connection.Consumer([queue], on_message=arrived.append):
-        connection.drain_events(timeout=2)
+        connection.drain_events(timeout=60)
     (message,) = arrived
     message.ack()
     assert message.content_type == wire.CONTENT_TYPE

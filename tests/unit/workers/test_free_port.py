@@ -1,0 +1,30 @@
+"""workers.ephemeral.free_port: a port that nobody has, and that no connection gets by itself before it is taken."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from workers import ephemeral
+from workers.ephemeral import FIRST_PORT, PORT_TRIES, PORTS, free_port
+
+
+def test_what_somebody_has_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    assert FIRST_PORT <= port < FIRST_PORT + PORTS
+    other = next(one for one in (free_port() for _ in range(PORT_TRIES)) if one != port)
+    drawn = [port - FIRST_PORT, other - FIRST_PORT]
+    monkeypatch.setattr(ephemeral.secrets, "randbelow", lambda _: drawn.pop(0))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        assert free_port() == other
+
+
+def test_where_there_is_none_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", free_port()))
+        place = taken.getsockname()[1] - FIRST_PORT
+        monkeypatch.setattr(ephemeral.secrets, "randbelow", lambda _: place)
+        with pytest.raises(OSError, match="none of 100 ports from 20000 on is free"):
+            free_port()
