@@ -93,7 +93,7 @@ def test_a_piece_that_gets_other_words_while_it_is_looked_for_is_found_as_it_was
     monkeypatch.setattr(knowledge, "by_words", edit_after)
     assert contents(ask(known, TEXTS[3]), "cold") == [TEXTS[3]]
     monkeypatch.undo()
-    assert contents(ask(known, TEXTS[3], relevance_threshold=-1), "cold") == [TEXTS[4]]
+    assert contents(ask(known, TEXTS[4], relevance_threshold=-1), "cold") == [TEXTS[4]]
 
 
 def test_k05_k06_by_score_working_memory_has_its_real_similarity(known: str) -> None:

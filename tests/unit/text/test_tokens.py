@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.memory import nodes
-from jiyi.retrieval import relevance
+from jiyi.retrieval import sentences
 from jiyi.text.tokens import MAX_TOKEN_CHARS, asked_tokens, stem, tokens
 from jiyi.text.words import MAX_CHARS
 
@@ -112,7 +112,7 @@ def test_only_the_beginning_of_a_long_text_counts() -> None:
 
 
 def test_memories_and_questions_are_read_by_the_same_function() -> None:
-    assert vars(nodes)["tokens"] is vars(relevance)["tokens"] is tokens
+    assert vars(nodes)["tokens"] is vars(sentences)["tokens"] is tokens
 
 
 @given(st.text(max_size=200))
