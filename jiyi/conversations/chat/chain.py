@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 
 from jiyi.conversations.types import Message
 from jiyi.protocol.conversations.compaction import ChatMessage
+from jiyi.text.budget import cut_to_tokens, estimate_tokens
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,9 @@ class Exchange:
     chat: tuple[ChatMessage, ...] = ()
     #: What a stage has to say to the user of what was asked for; the prompt says it, too.
     reply: str | None = None
+    #: Tokens that may still be put into the prompt, and how many of them are kept for stages that come after memory; None: no bound.
+    room: int | None = None
+    kept: int = 0
     #: Until when the stages have to be done, as ``time.monotonic`` counts.
     deadline: float = field(default_factory=lambda: time.monotonic() + 1.0)
 
@@ -46,6 +50,20 @@ class Exchange:
     def left(self) -> float:
         """Seconds left."""
         return max(0.0, self.deadline - time.monotonic())
+
+    def fits(self, text: str) -> bool:
+        """Whether a text may be put into the prompt beside what is kept for later stages."""
+        return self.room is None or estimate_tokens(text) <= self.room - self.kept
+
+    def told(self, text: str) -> Exchange:
+        """With a paragraph at the end of the prompt, cut to the room that is left."""
+        said = text if self.room is None else cut_to_tokens(text, self.room)
+        return self.prompted(f"{self.system_prompt}\n\n{said}".strip(), said) if said else self
+
+    def prompted(self, system_prompt: str, added: str) -> Exchange:
+        """With a prompt to which a text was added, which takes room."""
+        room = None if self.room is None else max(self.room - estimate_tokens(added), 0)
+        return replace(self, system_prompt=system_prompt, room=room)
 
 
 class Stage(Protocol):

@@ -23,7 +23,7 @@ from jiyi.conversations.chat.compacting import CompactionStage
 from jiyi.conversations.chat.recording import messages_of, with_text
 from jiyi.conversations.chat.stages import GuardStage, MemoryStage
 from jiyi.conversations.types import Message
-from jiyi.growth.schedules.stage import ScheduleStage
+from jiyi.growth.schedules.stage import NOTE_SHARE, NOTE_TOKENS, ScheduleStage
 from jiyi.growth.skills.hint import HintStage
 from jiyi.growth.trajectories.stage import TrajectoryStage
 from jiyi.growth.trajectories.steps import StepType
@@ -44,7 +44,7 @@ class ConversationLoop:
 
     Args:
         client: how the service is reached.
-        max_tokens: most tokens that are put into a prompt.
+        max_tokens: most tokens that are put into a prompt, with the hint and the confirmation of an appointment.
         format: how they are written; ``template`` for the format of that name.
         seconds: longest that a call waits.
         limits: when a conversation that is passed to :meth:`before` is compacted.
@@ -68,11 +68,12 @@ class ConversationLoop:
     ) -> None:
         self._outbox = Outbox(client, "a turn", "turns", on_failure=on_failure)
         self._memory = MemoryStage(client.conversations, self._outbox, client.group, max_tokens=max_tokens, form=format, template=template)
-        self._seconds, self._on_failure = seconds, on_failure
+        self._max_tokens, self._seconds, self._on_failure = max_tokens, seconds, on_failure
         self._steps = TrajectoryStage(self._outbox.put, client.group, retrieved=self._retrieved)
         compaction = CompactionStage(limits, flush=self._flush)
         hint = HintStage(lambda agent_id, left: client.growth.hint(agent_id, timeout=min(left, HINT_SECONDS)).text)
-        self.chain = Chain([hint, compaction, self._memory, GuardStage(), self._steps, ScheduleStage(client.growth, tz), *stages])
+        self._schedules = ScheduleStage(client.growth, tz)
+        self.chain = Chain([hint, compaction, self._memory, GuardStage(), self._steps, self._schedules, *stages])
 
     def __enter__(self) -> Self:
         return self
@@ -108,10 +109,12 @@ class ConversationLoop:
         messages: Sequence[Mapping[str, Any] | Message] = (),
     ) -> Exchange:
         """The same for programs that pass their messages, too: ``chat`` of what comes back may be shorter than they are."""
-        exchange = Exchange(agent_id, system_prompt, user_input, session_id, deadline=time.monotonic() + self._seconds)
+        until = time.monotonic() + self._seconds
+        exchange = Exchange(agent_id, system_prompt, user_input, session_id, room=self._max_tokens, deadline=until)
         try:
             said, chat = tuple(messages_of(messages)), tuple(map(_as_chat, messages))
-            return self.chain.before(replace(exchange, messages=said, chat=chat))
+            kept = min(NOTE_TOKENS, int(self._max_tokens * NOTE_SHARE)) if self._schedules.asks(user_input) else 0
+            return self.chain.before(replace(exchange, messages=said, chat=chat, kept=kept))
         except Exception:
             log.exception("the prompt is left as it was")
             return exchange

@@ -61,20 +61,21 @@ class MemoryStage:
 
     def before(self, exchange: Exchange) -> Exchange:
         self.injected = None
-        if self._injecting is None or len(exchange.user_input.strip()) < LEAST_INPUT_CHARS:
+        most = self._max_tokens if exchange.room is None else min(self._max_tokens, exchange.room - exchange.kept)
+        if self._injecting is None or most < 1 or len(exchange.user_input.strip()) < LEAST_INPUT_CHARS:
             return exchange
         found = self._injecting.inject(
             exchange.agent_id,
             exchange.user_input,
             base_prompt=exchange.system_prompt,
             session_id=exchange.session_id,
-            max_tokens=self._max_tokens,
+            max_tokens=most,
             format=self._form,
             template=self._template,
             timeout=max(exchange.left, 0.01),
         )
         self.injected = found
-        return replace(exchange, system_prompt=found.prompt) if found.context else exchange
+        return exchange.prompted(found.prompt, found.context) if found.context else exchange
 
     def after(self, exchange: Exchange) -> Exchange:
         if self._outbox is None or exchange.session_id is None:

@@ -19,6 +19,10 @@ class Scheduling(Protocol):
     ) -> CreatedSchedule: ...
 
 
+#: Tokens of the prompt that are kept for a confirmation, and the share of all of them that this may be.
+NOTE_TOKENS, NOTE_SHARE = 150, 0.5
+
+
 class ScheduleStage:
     """Before an answer: a message that asks for something at a time becomes a schedule (priority 600).
 
@@ -33,17 +37,19 @@ class ScheduleStage:
     def missing(self) -> str:
         return "" if self._scheduling is not None else "schedules"
 
+    def asks(self, user_input: str) -> bool:
+        """Whether a message asks for something at a time. Most do not, and cost no call; it hardly depends on the time zone."""
+        return self._scheduling is not None and has_schedule_intent(user_input, datetime.now(UTC), self._tz or "UTC")
+
     def before(self, exchange: Exchange) -> Exchange:
-        # Most messages ask for nothing, and cost no call. Whether one does hardly depends on the time zone.
-        if self._scheduling is None or not has_schedule_intent(exchange.user_input, datetime.now(UTC), self._tz or "UTC"):
+        if self._scheduling is None or not self.asks(exchange.user_input):
             return exchange
         found = self._scheduling.schedule(
             exchange.agent_id, exchange.user_input, tz=self._tz, session_id=exchange.session_id, timeout=max(exchange.left, 0.01)
         )
         if found.confirmation is None:
             return exchange
-        note = f"{exchange.system_prompt}\n\n[schedule] {found.confirmation}".lstrip()
-        return replace(exchange, system_prompt=note, reply=found.confirmation)
+        return replace(exchange.told(f"[schedule] {found.confirmation}"), reply=found.confirmation)
 
     def after(self, exchange: Exchange) -> Exchange:
         return exchange

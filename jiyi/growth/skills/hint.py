@@ -7,7 +7,6 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
 from threading import Lock
 
 from jiyi.conversations.chat.chain import Exchange
@@ -79,11 +78,11 @@ class HintStage:
                 return exchange
             self._note(key, now + ASK_SECONDS)  # also if nobody answers
         said = self._pending(exchange.agent_id, max(exchange.left, 0.01))
-        if not said:
+        if not said or not exchange.fits(said):
             return exchange
         with self._lock:
             self._note(key, math.inf)
-        return replace(exchange, system_prompt=f"{exchange.system_prompt}\n\n{said}".strip())
+        return exchange.told(said)
 
     def after(self, exchange: Exchange) -> Exchange:
         return exchange
