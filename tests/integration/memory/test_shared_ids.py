@@ -15,6 +15,7 @@ from jiyi.protocol.events import Event, build
 from jiyi.protocol.retrieval import RetrievalRequest
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
+from models.db.valkey import valkey
 from models.memory.ingestion.inbox import ACCUMULATE, EMBED, INGRESS, STRENGTHEN, prepare_all, store
 from models.memory.nodes import access
 from models.reflection.reflections import REFLECT_CONVERSATION
@@ -122,7 +123,9 @@ def test_an_access_moves_the_time_of_the_group_that_asked(pair: tuple[str, str])
     retrieve = import_module("tasks.retrieval.retrieve")
     found = retrieve.answer(RetrievalRequest(group_id=pair[1], agent_id="klaus", focal_texts=["market"], relevance="lexical"))
     assert len(found.value["groups"][0]["retrieved_nodes"]) == 1  # its own, and once
-    found.then()
+    with valkey().pipeline(transaction=False) as pipe:
+        found.tell(pipe)
+        found.then(pipe.execute())
     access.flush()
     assert [of("node_access", group)[0]["access_count"] for group in pair] == [0, 1]
     assert of("node_access", pair[0])[0]["last_accessed"] == at
