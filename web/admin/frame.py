@@ -36,8 +36,9 @@ COOKIE = "jiyi_group"
 COOKIE_SECONDS = 365 * 86_400
 #: Seconds that the list of groups is kept by an app, and that a page waits for it.
 GROUPS_KEPT = 2.0
-ALL = "all"
 GROUPS_TIMEOUT = 1.5
+#: What the list is kept under: there is one.
+ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class ConversationLoop:
         on_failure: Callable[[str], object] | None = None,
     ) -> None:
         self._outbox = Outbox(client, "a turn", "turns", on_failure=on_failure)
-        self._memory = MemoryStage(client.conversations, self._outbox, client.group, max_tokens=max_tokens, form=format, template=template)
+        self._memory = MemoryStage(client.conversations, self._outbox, client.group, form=format, template=template)
         self._max_tokens, self._seconds, self._on_failure = max_tokens, seconds, on_failure
         self._steps = TrajectoryStage(self._outbox.put, client.group, retrieved=self._retrieved)
         compaction = CompactionStage(limits, flush=self._flush)

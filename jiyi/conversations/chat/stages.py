@@ -40,17 +40,10 @@ class MemoryStage:
     name, priority = "memory", 150
 
     def __init__(
-        self,
-        injecting: Injecting | None,
-        outbox: Outbox | None,
-        group_id: str,
-        *,
-        max_tokens: int = BUDGET,
-        form: Format = "markdown",
-        template: str | None = None,
+        self, injecting: Injecting | None, outbox: Outbox | None, group_id: str, *, form: Format = "markdown", template: str | None = None
     ) -> None:
         self._injecting, self._outbox, self._group_id = injecting, outbox, group_id
-        self._max_tokens, self._form, self._template = max_tokens, form, template
+        self._form, self._template = form, template
         self._recorder = Recorder()
         #: What was injected last, for who wants to show it.
         self.injected: InjectedContext | None = None
@@ -61,7 +54,7 @@ class MemoryStage:
 
     def before(self, exchange: Exchange) -> Exchange:
         self.injected = None
-        most = self._max_tokens if exchange.room is None else min(self._max_tokens, exchange.room - exchange.kept)
+        most = BUDGET if exchange.room is None else exchange.room - exchange.kept
         if self._injecting is None or most < 1 or len(exchange.user_input.strip()) < LEAST_INPUT_CHARS:
             return exchange
         found = self._injecting.inject(
