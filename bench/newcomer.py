@@ -2,9 +2,9 @@
 
     python -m bench.newcomer [--json] [--python python3.12]
 
-Done as README has it: the commits of this checkout are cloned, ``make setup`` installs them, ``make run`` starts the service in a home of its own.
-Then the lines that it prints are run as they are, and a program that tells a memory and asks for it. What pip has in its
-cache is not downloaded, so ``installed`` depends on the network and on the cache most of all.
+Done as README has it: the commits of this checkout are cloned, ``make setup`` installs them, ``make run`` starts the service in a
+home of its own. Then the lines that it prints are run as they are, and a program that tells a memory and asks for it. What pip has
+in its cache is not downloaded, so ``installed`` depends on the network and on the cache most of all.
 
 Seconds, each since the one before was done:
 
@@ -29,7 +29,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -66,7 +66,7 @@ class Run:
             lines.append(line.rstrip())
             if sign in line:
                 return lines
-        _end("make run ended before it was ready:\n" + "\n".join(lines[-20:]))
+        sys.exit("bench.newcomer: make run ended before it was ready:\n" + "\n".join(lines[-20:]))
 
     def interrupt(self) -> None:
         """Ctrl-C, and wait."""
@@ -120,7 +120,7 @@ def measure(python: str, tell: Callable[[str], None]) -> dict[str, float]:
             done("http")
             found = _output([str(clone / ".venv/bin/python"), "-c", OWN], environment, clone)
             if "school" not in found:
-                _end(f"asked for the memory that was told, it answered {found!r}")
+                sys.exit(f"bench.newcomer: asked for the memory that was told, it answered {found!r}")
             done("own")
         done("ended")
         with running(clone, environment) as run:
@@ -138,17 +138,13 @@ def _environment(home: Path, python: str) -> dict[str, str]:
 def _output(command: list[str], environment: dict[str, str], folder: Path | None = None) -> str:
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
     if ran.returncode:
-        _end(f"{' '.join(command)} failed: {ran.stderr or ran.stdout}")
+        sys.exit(f"bench.newcomer: {' '.join(command)} failed: {ran.stderr or ran.stdout}")
     return ran.stdout
-
-
-def _end(why: str) -> NoReturn:
-    sys.exit(f"bench.newcomer: {why}")
 
 
 def run(python: str, console: Console) -> dict[str, Any]:
     with console.status("cloning"):
-        seconds = measure(python, lambda said: console.print(said))
+        seconds = measure(python, console.print)
     return {"seconds": seconds, "machine": machine()}
 
 
