@@ -10,19 +10,20 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, JiyiError
-from jiyi.protocol.wire.outages import State, sentence_of_valkey, state_of_valkey
+from jiyi.protocol.wire.outages import OF_VALKEY, State, state_of_valkey
+from jiyi.text.translatable import Translatable
 
 #: PostgreSQL's codes for what passes, or for what an operator has to mend.
 _CODES: dict[str, State] = {"53100": "disk_full", "53200": "full", "53300": "exhausted", "57P03": "starting", "25006": "read_only"}
 #: … and classes of codes: 08: the connection, 57: the server was stopped.
 _CLASSES: dict[str, State] = {"08": "away", "57": "away"}
 OF_DATABASE: dict[State, str] = {
-    "away": "cannot be reached",
-    "starting": "is starting, or recovering from a crash: it answers in a moment",
-    "full": "has no memory left",
-    "disk_full": "cannot write to its disk: nothing is stored until there is room on it",
-    "exhausted": "has no connection left: raise its max_connections (PgBouncer's default_pool_size), or run fewer processes",
-    "read_only": "takes no writes: point JIYI_DATABASE_URL to the primary",
+    "away": Translatable("cannot be reached"),
+    "starting": Translatable("is starting, or recovering from a crash: it answers in a moment"),
+    "full": Translatable("has no memory left"),
+    "disk_full": Translatable("cannot write to its disk: nothing is stored until there is room on it"),
+    "exhausted": Translatable("has no connection left: raise its max_connections (PgBouncer's default_pool_size), or run fewer processes"),
+    "read_only": Translatable("takes no writes: point JIYI_DATABASE_URL to the primary"),
 }
 #: What PgBouncer says to who has waited for one of its sessions; its code is that of any breach of the protocol.
 PGBOUNCER_FULL = "query_wait_timeout"
@@ -51,10 +52,20 @@ def state_of_database(error: BaseException) -> State | None:
 
 
 def outage(error: BaseException) -> JiyiError | None:
-    """The error as what is away, or None if that is not what it says. Its sentence quotes no statement and no value."""
+    """The error as what is away, or None if that is not what it says. Its sentence quotes no statement, value or address."""
+    said = sentence_of(error)
+    if said is None:
+        return None
     if isinstance(error, redis.RedisError | BrokerError | AMQPError):
-        if isinstance(error, redis.ResponseError) and state_of_valkey(error) == "away":
-            return None  # it answered: the command was wrong
-        return BrokerUnavailable(f"Valkey {sentence_of_valkey(error)}")
-    state = state_of_database(error)
-    return None if state is None else DatabaseUnavailable(f"the database {OF_DATABASE[state]}")
+        return BrokerUnavailable(f"Valkey {said}" if isinstance(error, redis.RedisError) else f"the broker {said}")
+    return DatabaseUnavailable(f"the database {said}")
+
+
+def sentence_of(error: BaseException) -> str | None:
+    """What is the matter with the database, the broker or Valkey, without its name; None if the error says that it works."""
+    if isinstance(error, redis.RedisError | BrokerError | AMQPError):
+        state = state_of_valkey(error)
+        answered = isinstance(error, redis.ResponseError) and state == "away"  # the command was wrong
+        return None if answered else OF_VALKEY[state]
+    found = state_of_database(error)
+    return None if found is None else OF_DATABASE[found]

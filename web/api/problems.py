@@ -11,9 +11,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from jiyi.errors import InvalidEvent, InvalidRequest, JiyiError, join_problems, problems_of
+from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, join_problems, problems_of
 from jiyi.protocol.openapi.problems import MEANINGS, MEDIA_TYPE, STATUSES, TITLES, field_problem
 from jiyi.protocol.rest import FieldProblem, Problem
+from jiyi.protocol.wire.outages import OF_VALKEY, state_of_valkey
+from models.db.outages import sentence_of
 from models.db.sources import Unanswered
 
 log = logging.getLogger("jiyi.web")
@@ -39,7 +41,7 @@ def is_api() -> bool:
 
 
 def answer_to(error: Exception) -> Response:
-    """The problem that an error is."""
+    """The problem that an error is. Which socket or host is away is for the log, and for people who sign in."""
     match error:
         case Refused():
             return problem(error.status, error.detail, error.errors, error.headers, error.code)
@@ -48,7 +50,8 @@ def answer_to(error: Exception) -> Response:
         case JiyiError():
             return _of_service(error)
         case Unanswered():
-            detail = f"The {error.source} did not answer: {error.reason}. Try again in a moment."
+            said = None if error.__cause__ is None else sentence_of(error.__cause__)
+            detail = f"The {error.source} did not answer: {said or error.reason}. Try again in a moment."
             return problem(503, detail, headers={"Retry-After": str(RETRY_SECONDS)})
         case HTTPException():
             return _of_werkzeug(error)
@@ -76,11 +79,14 @@ def refusal_of(error: ValidationError, model: type[BaseModel]) -> Refused:
 
 
 def _of_service(error: JiyiError) -> Response:
-    status = STATUSES.get(error.code, 500)
+    status, detail = STATUSES.get(error.code, 500), str(error)
     if status == 500:
         log.error("%s %s failed: %s", request.method, request.path, error)
+    if isinstance(error, BrokerUnavailable):
+        log.warning("%s %s: %s", request.method, request.path, error)
+        detail = f"the broker or Valkey {OF_VALKEY[state_of_valkey(error)]}"
     headers: dict[str, Any] = {"Retry-After": str(RETRY_SECONDS)} if status in (429, 503, 504) else {}
-    return problem(status, str(error), headers=headers, code=error.code)
+    return problem(status, detail, headers=headers, code=error.code)
 
 
 def _of_werkzeug(error: HTTPException) -> Response:

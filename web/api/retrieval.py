@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import redis
-
 from jiyi.protocol.recall import RetrievalsQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrieveBody
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
+from models.db.sources import ask
 from models.queue import broker_queues
 from models.retrieval import actions
 from web.api.problems import RETRY_SECONDS, Refused
@@ -49,10 +48,7 @@ expose(actions.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag=
 
 def shed_load(queue: str, most: int) -> None:
     """503 if more than so many wait, where that is known: each of them would wait longer than its caller does."""
-    try:
-        waiting = broker_queues.waiting(queue)
-    except redis.RedisError as error:
-        raise Refused(503, f"The broker did not answer: {error}.", Retry_After=str(RETRY_SECONDS)) from None
+    waiting = ask("broker", lambda: broker_queues.waiting(queue))
     if waiting is not None and waiting > most:
         raise Refused(
             503, f"{waiting:,} retrievals wait, which is more than {most:,} (JIYI_MAX_RETRIEVALS_WAITING).", Retry_After=str(RETRY_SECONDS)

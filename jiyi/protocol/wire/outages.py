@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from jiyi.text.translatable import Translatable
+
 #: ``ok``; ``away``: not reached, or it broke off; ``starting``; ``full``: no memory left; ``disk_full``: it cannot write to
 #: its disk; ``exhausted``: no connection is free; ``read_only``: a replica, or switched to read only.
 State = Literal["ok", "away", "starting", "full", "disk_full", "exhausted", "read_only"]
@@ -24,12 +26,12 @@ _CLASSES: dict[str, State] = {
     "MaxConnectionsError": "exhausted",
 }
 OF_VALKEY: dict[State, str] = {
-    "away": "cannot be reached",
-    "starting": "is still loading its data: it answers in a moment",
-    "full": "has no memory left: it takes nothing more until it is emptied, or its maxmemory is raised",
-    "disk_full": "cannot write to its disk: it takes nothing more until there is room on it",
-    "exhausted": "has no connection left: raise its maxclients, or run fewer processes",
-    "read_only": "is a replica that takes no writes: point the address to the primary",
+    "away": Translatable("cannot be reached"),
+    "starting": Translatable("is still loading its data: it answers in a moment"),
+    "full": Translatable("has no memory left: it takes nothing more until it is emptied, or its maxmemory is raised"),
+    "disk_full": Translatable("cannot write to its disk: it takes nothing more until there is room on it"),
+    "exhausted": Translatable("has no connection left: raise its maxclients, or run fewer processes"),
+    "read_only": Translatable("is a replica that takes no writes: point the address to the primary"),
 }
 
 

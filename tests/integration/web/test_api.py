@@ -555,6 +555,7 @@ def test_a_dead_database_is_said_in_time(api: Program, monkeypatch: pytest.Monke
     monkeypatch.setattr(base, "engine", lambda: dead_engine)
     for answer in (api.ask("GET", "/nodes", 503), api.ask("POST", "/events", 503, json={"agent_id": "a", "description": "d"})):
         assert answer.headers["Retry-After"]
+        assert answer.json["detail"] == "The database did not answer: cannot be reached. Try again in a moment."
 
 
 def test_a_dead_broker_stops_retrieval_and_not_events(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -562,7 +563,8 @@ def test_a_dead_broker_stops_retrieval_and_not_events(api: Program, monkeypatch:
     with other_settings(monkeypatch, broker_url=nothing, redis_url=nothing):
         answer = api.ask("POST", "/retrieve", 503, json={"agent_id": "a", "focal_text": "x"})
         assert answer.headers["Retry-After"]
-        api.ask("GET", "/queues", 503)
+        for told in (answer, api.ask("GET", "/queues", 503)):
+            assert "127.0.0.1" not in told.json["detail"], "where the servers are is for the log"
         api.post("/events", {"agent_id": "a", "description": "d"})
     assert len(api.get("/nodes")["nodes"]) == 1
 
