@@ -93,7 +93,7 @@ class Corpus:
             times,
             np.array(coded, dtype=np.int32),
             codes,
-            flow_of(vectors, lengths, sums, counts, near, shares),
+            flow_of(vectors, lengths, sums, counts, near, shares, times),
         )
 
     def __len__(self) -> int:

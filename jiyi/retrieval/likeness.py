@@ -12,13 +12,23 @@ from jiyi.retrieval.scoring import MIN_NORM, Floats
 LANGUAGE_PRIOR = 5.0
 #: Codes of languages: Chinese, and anything else.
 LANGUAGES = 2
+#: Rows that are made double precision together: 3 MB of vectors of 384 values.
+SUMMED_AT_ONCE = 1_000
 
 
 def language_sums(vectors: Float32, lengths: Floats, rows: NDArray[np.intp], languages: NDArray[np.int8]) -> Float32:
-    """The sums of some rows, each made one long, by language: ``(LANGUAGES, d)``. Rows without a length must not be among them."""
-    weights = np.zeros((LANGUAGES, len(vectors)), dtype=np.float32)
-    weights[languages[rows], rows] = 1 / lengths[rows]
-    return np.asarray(weights @ vectors, dtype=np.float32)
+    """The sums of some rows, each made one long, by language: ``(LANGUAGES, d)``. Rows without a length must not be among them.
+
+    Summed in double precision: in single precision the order in which memories arrived would show, and decide between old memories
+    that are nearly the same.
+    """
+    sums = np.zeros((LANGUAGES, vectors.shape[1]))
+    for start in range(0, rows.size, SUMMED_AT_ONCE):
+        some = rows[start : start + SUMMED_AT_ONCE]
+        weights = np.zeros((LANGUAGES, some.size))
+        weights[languages[some], np.arange(some.size)] = 1 / lengths[some]
+        sums += weights @ vectors[some].astype(np.float64)
+    return sums.astype(np.float32)
 
 
 def alike(unit: Floats, languages: NDArray[np.integer], sums: Floats, counts: NDArray[np.int64]) -> Floats:

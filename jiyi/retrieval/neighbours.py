@@ -64,7 +64,9 @@ def neighbours_of(
     return near, shares
 
 
-def flow_of(vectors: Float32, lengths: Floats, sums: Float32, counts: NDArray[np.int64], near: NDArray[np.int32], shares: Floats) -> float:
+def flow_of(
+    vectors: Float32, lengths: Floats, sums: Float32, counts: NDArray[np.int64], near: NDArray[np.int32], shares: Floats, created: Floats
+) -> float:
     """How far turns keep to the subject of those before, 0 … 1: by how much more alike they are than any two memories.
 
     A neighbour says what a turn is about where people talk about something; who says now this and now that has a
@@ -74,7 +76,8 @@ def flow_of(vectors: Float32, lengths: Floats, sums: Float32, counts: NDArray[np
     total = int(counts.sum())
     if not rows.size or total <= 1:
         return 1.0
-    rows = rows[:: -(-rows.size // FLOW_PAIRS)]
+    if rows.size > FLOW_PAIRS:  # some of all times, whenever they arrived
+        rows = rows[np.argsort(created[rows], kind="stable")][:: -(-rows.size // FLOW_PAIRS)]
     after, weights = near[rows, 1], shares[rows, 1]
     cosine = np.einsum("ij,ij->i", vectors[rows], vectors[after]) / (lengths[rows] * lengths[after])
     whole = sums.sum(axis=0, dtype=np.float64)

@@ -53,7 +53,8 @@ class Centre:
     def update_flow(self, columns: Columns) -> None:
         """Once the neighbours are known; in the same steps."""
         if self._flow_is_old:
-            self.flow = flow_of(columns["vector"], columns["length"], self.sums, self.counts, columns["near"], columns["share"])
+            of_rows = [columns[name] for name in ("near", "share", "created")]
+            self.flow = flow_of(columns["vector"], columns["length"], self.sums, self.counts, *of_rows)
             self._flow_is_old = False
 
 

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval import relevance, sentences
@@ -737,3 +738,23 @@ def test_standard_scores_are_numpys_to_the_last_bit(seed: int, size: int) -> Non
     values = random.standard_normal(size) * 10.0 ** random.integers(-5, 6) + random.choice([0, 1e6])
     plain = (values - values.mean()) / values.std() if values.std() >= relevance.MIN_NORM else np.zeros(size)
     assert np.array_equal(relevance.standard(values), plain)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=5, deadline=None)
+def test_the_order_in_which_memories_arrived_does_not_show(seed: int) -> None:
+    """Of thousands that are nearly the same, single precision would let it decide which are found."""
+    random, size, width = np.random.default_rng(seed), 3_000, 64
+    texts = [f"{random.choice(WORDS)} {random.choice(WORDS)} was {number % 50}" for number in range(size)]
+    vectors = (random.standard_normal(width) + 0.01 * random.standard_normal((size, width))).astype(np.float32)
+    created = NOW.timestamp() - 60.0 * np.arange(size)
+    query = vectors[7] + np.float32(0.1)
+
+    def found(order: NDArray[np.intp]) -> Floats:
+        corpus = corpus_of([texts[i] for i in order], vectors[order].tolist(), created=created[order].tolist())
+        total = np.zeros(size)
+        total[order] = hybrid(corpus, "Was the kiln 7?", query, None, NOW).total
+        return total
+
+    in_order = found(np.arange(size))
+    assert found(random.permutation(size)) == pytest.approx(in_order, abs=1e-9)
