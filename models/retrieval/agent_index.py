@@ -203,7 +203,7 @@ class AgentIndex:
     def _read_accesses(self, connection: Connection) -> None:
         accesses, early = self._touched.read(), self._early
         # One may be of a memory that was stored after the look at the rows: the next look finds it.
-        self._early = [one for one in accesses if not all(node_id in self._row_of for node_id in one.node_ids)]
+        self._early = [one for one in accesses if not all(map(self._row_of.__contains__, one.node_ids))]
         for one in (*early, *accesses):
             self.touch(one.node_ids, one.at)
         if self._touched.missed:

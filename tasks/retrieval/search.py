@@ -45,7 +45,7 @@ class SearchResult:
 def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchResult]:
     """The best of the rows for each focal text."""
     queries, note = _queries(asked, index)
-    debug = debug_of(asked, index, rows).model_copy(update={"note": note})
+    debug = debug_of(asked, index, rows, note)
     now, top_k, least = asked.now.timestamp(), asked.request.top_k, asked.request.filters.min_similarity
     everyone = rows.size == index.size
 
@@ -202,12 +202,14 @@ def _above_ordinary(ranked: Ranked) -> Floats:
     return np.asarray(relevance[ranked.best] - ordering.ordinary(relevance[others]), dtype=np.float64)
 
 
-def debug_of(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> Debug:
-    without = int(rows.size - np.count_nonzero(index.columns["has_vector"][rows]))
+def debug_of(asked: ParsedQuestion, index: AgentIndex, rows: Rows, note: str = "") -> Debug:
+    has_vector = index.columns["has_vector"]
+    without = int(rows.size - np.count_nonzero(has_vector if rows.size == index.size else has_vector[rows]))
     return Debug(
         mode=asked.weights.mode,
         relevance=asked.relevance,
         embedding_model=asked.model,
+        note=note,
         without_comparable_vector=without,
         exact=index.complete,
     )

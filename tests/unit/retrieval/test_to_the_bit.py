@@ -15,7 +15,7 @@ from jiyi.retrieval.corpus import Corpus
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.ordering import Shown
 from jiyi.retrieval.relevance import HOP_FROM, HOP_LEXICAL_SHARE, hybrid, standard
-from jiyi.retrieval.scoring import MIN_NORM, Floats
+from jiyi.retrieval.scoring import Floats
 from jiyi.text.tokens import asked_tokens
 from tests.unit.retrieval.test_relevance import NOW, random_corpus
 
@@ -36,13 +36,12 @@ def standard_of(values: Floats, others: np.ndarray) -> Floats:
     return found
 
 
-def second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Floats, *, with_vectors: bool) -> Floats:
+def second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], said: Floats, *, with_vectors: bool) -> Floats:
     """The second hop, by masks over all rows of its pool."""
     pool = relevance._highest(first, relevance.HOP_POOL)
     if len(corpus) <= relevance.HOP_POOL:
         pool = np.arange(len(corpus))
     start = relevance._highest(first, HOP_FROM)
-    said = lexical / max(corpus.lexicon.information(asked), MIN_NORM)
     onward = np.zeros(pool.size, dtype=np.float64)
     by_vector = relevance._centred_likeness(corpus, start, pool) if with_vectors else None
     for place, row in enumerate(start):
