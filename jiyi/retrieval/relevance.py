@@ -36,7 +36,7 @@ from jiyi.retrieval.likeness import LANGUAGE_PRIOR
 from jiyi.retrieval.neighbours import content
 from jiyi.retrieval.scoring import MIN_NORM, Floats, deviation, length_of, mean, quotient
 from jiyi.retrieval.sentences import best_of, describes, marked_sentences, weights_of
-from jiyi.text.dates import named_spans
+from jiyi.text.dates import Span, named_spans
 from jiyi.text.tokens import asked_tokens
 from jiyi.text.words import normalise
 
@@ -117,7 +117,9 @@ def hybrid(
         score = score + SENTENCE_WEIGHT * (best_of(np.array(parts) + np.array(hops) + np.array(names), weights) - less)
     # What stands around a memory is what it is about, not where it leads: the second hop is nobody's neighbour.
     near = neighbours(corpus, alone) if with_neighbours else np.zeros(len(corpus))
-    total = score + near + named - less
+    total = score + near
+    total += named
+    total -= less
     return Relevance(total, whole_dense, whole_lexical, hop, near, named)
 
 
@@ -183,23 +185,35 @@ def _malus(corpus: Corpus, empty: float, assistant: float) -> Floats:
 
 
 def _named(corpus: Corpus, text: str, now: datetime) -> Floats:
-    return SUBJECT_BONUS * names_subject(corpus, text) + DAY_BONUS * names_day(corpus, text, now)
+    subjects, days = _subjects_in(corpus, text), named_spans(text, now)
+    if not subjects and not days:
+        return corpus.kept("nothing named", lambda: np.zeros(len(corpus)))
+    return SUBJECT_BONUS * _of_subjects(corpus, subjects) + DAY_BONUS * _of_days(corpus, days)
 
 
 def names_subject(corpus: Corpus, text: str) -> Floats:
     """1 for rows whose subject the question names, else 0."""
+    return _of_subjects(corpus, _subjects_in(corpus, text))
+
+
+def _subjects_in(corpus: Corpus, text: str) -> list[int]:
     if not corpus.subject_codes:
-        return np.zeros(len(corpus))
-    codes = {corpus.subject_codes[name] for name in _possible_names(normalise(text)) if name in corpus.subject_codes}
-    if not codes:
-        return np.zeros(len(corpus))
-    return np.isin(corpus.subjects, list(codes)).astype(np.float64)
+        return []
+    return sorted({corpus.subject_codes[name] for name in _possible_names(normalise(text)) if name in corpus.subject_codes})
+
+
+def _of_subjects(corpus: Corpus, codes: Sequence[int]) -> Floats:
+    return np.isin(corpus.subjects, codes).astype(np.float64)
 
 
 def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:
     """1 for rows from a day, month or year that the question names, else 0."""
+    return _of_days(corpus, named_spans(text, now))
+
+
+def _of_days(corpus: Corpus, days: Sequence[Span]) -> Floats:
     found = np.zeros(len(corpus), dtype=bool)
-    for start, end in named_spans(text, now):
+    for start, end in days:
         found |= (corpus.created >= start.timestamp()) & (corpus.created < end.timestamp())
     return found.astype(np.float64)
 
@@ -310,8 +324,10 @@ def _centred_likeness(corpus: Corpus, start: Rows, pool: Rows) -> Floats:
     if pool.size < len(corpus):  # a copy takes longer than the rest
         columns = corpus.vectors[pool], corpus.lengths[pool], corpus.centre_dots[pool], corpus.centred_lengths[pool]
     vectors, lengths, dots, centred_lengths = columns
-    # One matrix: a product for each of the two would take 27 µs less, but not always give equal vectors equal cosines.
-    centred = quotient(corpus.vectors[start] @ vectors.T, corpus.lengths[start, None] * lengths)
+    # The larger matrix first is a fifth faster. A product for each of the few would be faster still, but does not always give equal
+    # vectors equal cosines.
+    products = (vectors @ corpus.vectors[start].T).T.copy()
+    centred = quotient(products, corpus.lengths[start, None] * lengths)
     centred -= dots
     centred -= corpus.centre_dots[start, None]
     centred += float(corpus.centre @ corpus.centre)
@@ -328,9 +344,8 @@ def _highest(values: Floats, count: int) -> Rows:
         return np.argsort(-values, kind="stable")
     # A partition takes any of those that are equal to the lowest.
     lowest = np.partition(values, values.size - count)[values.size - count]
-    above, equal = np.flatnonzero(values > lowest), np.flatnonzero(values == lowest)
-    pool = np.concatenate([above, equal[: count - above.size]])
-    return pool[np.lexsort((pool, -values[pool]))]
+    pool = np.flatnonzero(values >= lowest)
+    return pool[np.argsort(-values[pool], kind="stable")[:count]]
 
 
 def _possible_names(text: str) -> set[str]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from threading import RLock
+from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -76,9 +76,8 @@ _COLUMNS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class IndexKey:
-    """What an index is of."""
+class IndexKey(NamedTuple):
+    """What an index is of. A tuple, because it is looked up a dozen times a retrieval."""
 
     group_id: str
     agent_id: str
