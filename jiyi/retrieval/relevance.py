@@ -288,8 +288,7 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], said: Float
             near = np.flatnonzero(others & (by_vector[place] >= NEAR))
             for at in near.tolist():
                 others[at] = not _says_same(corpus.lexicon, row, int(pool[at]))
-        goes_on = _goes_on(corpus.lexicon, row, asked)
-        goes_on = standard((goes_on if everyone else goes_on[pool])[others])
+        goes_on = standard(_goes_on(corpus.lexicon, row, asked, slice(None) if everyone else pool)[others])
         if by_vector is not None:
             goes_on = (1 - HOP_LEXICAL_SHARE) * standard(by_vector[place][others]) + HOP_LEXICAL_SHARE * goes_on
         gained = standard(goes_on) * max(0.0, 1 - float(said[row])) / (place + 1)
@@ -308,12 +307,12 @@ def _says_same(lexicon: Lexicon, row: int, other: int) -> bool:
     return len(first & second) >= SAME * max(len(first), len(second))
 
 
-def _goes_on(lexicon: Lexicon, row: int, asked: Sequence[str]) -> Floats:
-    """BM25 of what the row adds to the question, and of what it leaves open of it; twice the lesser for who has both."""
+def _goes_on(lexicon: Lexicon, row: int, asked: Sequence[str], pool: Rows | slice) -> Floats:
+    """Of each row of the pool: BM25 of what the row adds to the question, and of what it leaves open of it; twice the lesser for who has both."""
     text = lexicon.text(row)
     known, said = set(asked), set(text)
-    added = lexicon.bm25([token for token in text if token not in known])
-    left = lexicon.bm25([token for token in asked if token not in said])
+    added = lexicon.bm25([token for token in text if token not in known])[pool]
+    left = lexicon.bm25([token for token in asked if token not in said])[pool]
     both: Floats = np.minimum(added, left)
     return added + left + 2 * both
 

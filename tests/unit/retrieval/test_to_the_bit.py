@@ -49,7 +49,7 @@ def second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], said: Floats
         if by_vector is not None:
             same = [relevance._says_same(corpus.lexicon, int(row), int(other)) for other in pool]
             others &= (by_vector[place] < relevance.NEAR) | ~np.array(same)
-        goes_on = standard_of(relevance._goes_on(corpus.lexicon, int(row), asked)[pool], others)
+        goes_on = standard_of(relevance._goes_on(corpus.lexicon, int(row), asked, slice(None))[pool], others)
         if by_vector is not None:
             goes_on = (1 - HOP_LEXICAL_SHARE) * standard_of(by_vector[place], others) + HOP_LEXICAL_SHARE * goes_on
         onward += standard_of(goes_on, others) * max(0.0, 1 - float(said[row])) / (place + 1)
