@@ -308,7 +308,7 @@ def _says_same(lexicon: Lexicon, row: int, other: int) -> bool:
 
 
 def _goes_on(lexicon: Lexicon, row: int, asked: Sequence[str], pool: Rows | slice) -> Floats:
-    """Of each row of the pool: BM25 of what the row adds to the question, and of what it leaves open of it; twice the lesser for who has both."""
+    """BM25, of each row of the pool, of what the row adds to the question, and of what it leaves open of it; twice the lesser for both."""
     text = lexicon.text(row)
     known, said = set(asked), set(text)
     added = lexicon.bm25([token for token in text if token not in known])[pool]
