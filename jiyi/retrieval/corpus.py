@@ -14,7 +14,7 @@ from jiyi.retrieval import likeness
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.likeness import LANGUAGES, language_sums
 from jiyi.retrieval.neighbours import flow_of, neighbours_of, with_hours
-from jiyi.retrieval.scoring import MIN_NORM, Floats
+from jiyi.retrieval.scoring import MIN_NORM, Floats, length_of
 from jiyi.text.words import language_of, normalise
 
 Rows = NDArray[np.intp]
@@ -110,6 +110,10 @@ class Corpus:
         return self.kept("has_vector", lambda: self.lengths > MIN_NORM)
 
     @property
+    def all_have_vectors(self) -> bool:
+        return self.kept("all_have_vectors", lambda: bool(self.has_vector.all()))
+
+    @property
     def spoken(self) -> list[int]:
         """The codes of the languages there are."""
         return self.kept("spoken", lambda: np.flatnonzero(np.bincount(self.languages, minlength=1)).tolist())
@@ -139,11 +143,14 @@ def project_on_centroid(vectors: Float32, lengths: Floats, centre: Float32) -> t
 
 def dense(corpus: Corpus, query: Float32) -> Floats:
     """Cosine of each row with the query; 0 for rows without a vector."""
-    length = float(np.linalg.norm(query))
+    length = length_of(query)
+    if length <= MIN_NORM or not corpus.vectors.shape[1]:
+        return np.zeros(len(corpus), dtype=np.float64)
+    products, scale = corpus.vectors @ query.astype(np.float32, copy=False), corpus.lengths * length
+    if corpus.all_have_vectors:
+        return np.asarray(products / scale, dtype=np.float64)
     similarity = np.zeros(len(corpus), dtype=np.float64)
-    if length > MIN_NORM and corpus.vectors.shape[1]:
-        products = corpus.vectors @ query.astype(np.float32, copy=False)
-        np.divide(products, corpus.lengths * length, out=similarity, where=corpus.has_vector)
+    np.divide(products, scale, out=similarity, where=corpus.has_vector)
     return similarity
 
 

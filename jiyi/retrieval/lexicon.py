@@ -20,7 +20,7 @@ K1 = 1.2
 #: How much longer texts are discounted. Memories are short and of similar length, so less than for documents.
 B = 0.5
 #: Scores of single tokens are kept while nothing is added: so many in all, and for so many times the texts there are.
-KEPT, KEPT_TIMES = 50_000, 2
+KEPT, KEPT_TIMES = 50_000, 10
 #: Parts of scores up to which those of all tokens are added up in one go: to put more of them side by side takes longer than a go each.
 ADDED_AT_ONCE = 16_384
 

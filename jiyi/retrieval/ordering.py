@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from heapq import heappop, heappush
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from jiyi.retrieval.scoring import MIN_NORM, Floats, Order
 from jiyi.text.changes import PERHAPS, SAYS
 from jiyi.text.tokens import telling
+from jiyi.text.topics import all_topics_of
 
 #: At least so many of the best are looked at, however few are asked for.
 LOOKED_AT = 30
@@ -39,11 +41,13 @@ MOST_WORDS = 30
 APART = 1_800.0
 #: From where a sentence begins, and no character of it is tried twice.
 _QUESTION = re.compile(r"(?<![^.!?。！？\n])[^.!?。！？\n]*+[?？]")
+#: What somebody says of how it was before.
+_PAST = re.compile(r"\b(?:used to|when i still)\b[^.!?;]{0,200}|(?:以前|原来|从前)[^，。！？；]{0,60}", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shown:
-    """What is looked at of each memory."""
+    """What is looked at of each memory. It is shown again and again: what its text says is worked out once."""
 
     node_id: UUID
     text: str
@@ -51,11 +55,22 @@ class Shown:
     subject: str | None
     #: What a thought rests on.
     evidence: frozenset[UUID] = frozenset()
-    #: What likeness and relevance have to add up to for it to replace an older one: worked out once, as it is shown again and again.
+    #: What likeness and relevance have to add up to for it to replace an older one.
     needed: float = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "needed", needed(self.text))
+
+    @cached_property
+    def topics(self) -> frozenset[str]:
+        """All topics that it has words of."""
+        return all_topics_of(self.text)
+
+    @cached_property
+    def topics_now(self) -> frozenset[str]:
+        """The same but for what it says of how it was before."""
+        now = _PAST.sub("", self.text)
+        return self.topics if now is self.text else all_topics_of(now)
 
 
 def says_change(text: str) -> bool:
@@ -98,10 +113,8 @@ def ordinary(others: Floats) -> float:
 def _median(values: Floats) -> float:
     """As ``numpy.median``, which takes several times as long to look at what it was given."""
     half = values.size // 2
-    if values.size % 2:
-        return float(np.partition(values, half)[half])
-    middle = np.partition(values, (half - 1, half))
-    return float((middle[half - 1] + middle[half]) / 2)
+    parted = np.partition(values, half)
+    return float(parted[half] if values.size % 2 else (parted[:half].max() + parted[half]) / 2)
 
 
 def replaces(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
@@ -126,10 +139,11 @@ def share_of(relevance: Floats) -> Floats:
 def told_later(shown: Sequence[Shown]) -> NDArray[np.bool_]:
     """Which memory (row) was told some time after which (column), of the same subject, ``(k, k)``. A thought is no news."""
     created = np.array([one.created for one in shown])
-    subjects = np.array([one.subject or "" for one in shown])
+    codes: dict[str, int] = {}
+    subjects = np.array([codes.setdefault(one.subject or "", len(codes)) for one in shown])
     told = np.array([not one.evidence for one in shown], dtype=bool)
-    later = created[:, None] - created[None, :] >= APART
-    return np.asarray(later & (subjects[:, None] == subjects[None, :]) & told[:, None] & told[None, :], dtype=bool)
+    later = created[:, None] - created >= APART
+    return np.asarray(later & (subjects[:, None] == subjects) & told[:, None] & told, dtype=bool)
 
 
 def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tuple[Order, dict[int, int]]:

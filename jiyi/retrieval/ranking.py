@@ -87,7 +87,8 @@ def rank_by(
     else:
         order = np.lexsort((candidates.node_count[kept], last_accessed))
     relevant = scoring.component(relevance if everyone else relevance[kept], weights.relevance * scoring.RELEVANCE_GAIN)
-    recent, important = _recency(last_accessed, order, weights, now), candidates.poignancy[kept]
+    recent = _recency(last_accessed, order, weights, now)
+    important = candidates.poignancy if everyone else candidates.poignancy[kept]
     gains = scoring.RECENCY_GAIN, scoring.IMPORTANCE_GAIN
     if weights.mode != "stanford":
         gains = scoring.nudges(relevant.normalised, recent, important)

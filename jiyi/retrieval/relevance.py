@@ -34,9 +34,9 @@ from jiyi.retrieval.corpus import Corpus, Rows, dense, language_code
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.likeness import LANGUAGE_PRIOR
 from jiyi.retrieval.neighbours import content
-from jiyi.retrieval.scoring import MIN_NORM, Floats
+from jiyi.retrieval.scoring import MIN_NORM, Floats, deviation, length_of, mean, quotient
 from jiyi.retrieval.sentences import best_of, describes, marked_sentences, weights_of
-from jiyi.text.dates import named_spans
+from jiyi.text.dates import Span, named_spans
 from jiyi.text.tokens import asked_tokens
 from jiyi.text.words import normalise
 
@@ -109,7 +109,7 @@ def hybrid(
     hop *= _hop_gain(text)
     named, less = _named(corpus, text, now), malus(corpus, text)
     alone, score = score, score + hop
-    sentences = marked_sentences(text) if query is None or embed is not None else []
+    sentences = marked_sentences(text) if query is None or embed is not None else ()
     if len(sentences) > 1:
         parts, hops, found = zip(*(_sentence(corpus, one.text, None if query is None else embed) for one in sentences), strict=True)
         weights, names = weights_of(sentences, found), [_named(corpus, one.text, now) for one in sentences]
@@ -117,7 +117,9 @@ def hybrid(
         score = score + SENTENCE_WEIGHT * (best_of(np.array(parts) + np.array(hops) + np.array(names), weights) - less)
     # What stands around a memory is what it is about, not where it leads: the second hop is nobody's neighbour.
     near = neighbours(corpus, alone) if with_neighbours else np.zeros(len(corpus))
-    total = score + near + named - less
+    total = score + near
+    total += named
+    total -= less
     return Relevance(total, whole_dense, whole_lexical, hop, near, named)
 
 
@@ -125,12 +127,12 @@ def standard(values: Floats) -> Floats:
     """Standard scores; all equal gives 0. Empty stays empty."""
     if not values.size:
         return values
-    # As values.mean() and values.std() work them out, to the last bit, but once: a question asks for seven of these.
-    apart = values - np.add.reduce(values) / values.size
-    deviation = np.sqrt(np.add.reduce(apart * apart) / values.size)
-    if deviation < MIN_NORM:
+    apart: Floats = values - mean(values)
+    spread = deviation(apart)
+    if spread < MIN_NORM:
         return np.zeros_like(values)
-    return np.asarray(apart / deviation, dtype=np.float64)
+    apart /= spread
+    return apart
 
 
 def standard_within(values: Floats, groups: NDArray[np.int8]) -> Floats:
@@ -183,34 +185,47 @@ def _malus(corpus: Corpus, empty: float, assistant: float) -> Floats:
 
 
 def _named(corpus: Corpus, text: str, now: datetime) -> Floats:
-    return SUBJECT_BONUS * names_subject(corpus, text) + DAY_BONUS * names_day(corpus, text, now)
+    subjects, days = _subjects_in(corpus, text), named_spans(text, now)
+    if not subjects and not days:
+        return corpus.kept("nothing named", lambda: np.zeros(len(corpus)))
+    return SUBJECT_BONUS * _of_subjects(corpus, subjects) + DAY_BONUS * _of_days(corpus, days)
 
 
 def names_subject(corpus: Corpus, text: str) -> Floats:
     """1 for rows whose subject the question names, else 0."""
+    return _of_subjects(corpus, _subjects_in(corpus, text))
+
+
+def _subjects_in(corpus: Corpus, text: str) -> list[int]:
     if not corpus.subject_codes:
-        return np.zeros(len(corpus))
-    codes = {corpus.subject_codes[name] for name in _possible_names(normalise(text)) if name in corpus.subject_codes}
-    if not codes:
-        return np.zeros(len(corpus))
-    return np.isin(corpus.subjects, list(codes)).astype(np.float64)
+        return []
+    return sorted({corpus.subject_codes[name] for name in _possible_names(normalise(text)) if name in corpus.subject_codes})
+
+
+def _of_subjects(corpus: Corpus, codes: Sequence[int]) -> Floats:
+    return np.isin(corpus.subjects, codes).astype(np.float64)
 
 
 def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:
     """1 for rows from a day, month or year that the question names, else 0."""
+    return _of_days(corpus, named_spans(text, now))
+
+
+def _of_days(corpus: Corpus, days: Sequence[Span]) -> Floats:
     found = np.zeros(len(corpus), dtype=bool)
-    for start, end in named_spans(text, now):
+    for start, end in days:
         found |= (corpus.created >= start.timestamp()) & (corpus.created < end.timestamp())
     return found.astype(np.float64)
 
 
 def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats, asked: Sequence[str]) -> tuple[Floats, Floats]:
     """The weighted sum without its second hop, and the hop by itself."""
-    said = LEXICAL_SCALE * lexical / max(corpus.lexicon.information(asked), MIN_NORM)
+    most = max(corpus.lexicon.information(asked), MIN_NORM)
+    said = LEXICAL_SCALE * lexical / most
     first = said
     if cosine is not None and query is not None:
         first = _dense_share(corpus, language_code(" ".join(asked))) * _dense_score(corpus, cosine, query) + LEXICAL_SHARE * said
-    return first, HOP_WEIGHT * _second_hop(corpus, first, asked, lexical, with_vectors=query is not None)
+    return first, HOP_WEIGHT * _second_hop(corpus, first, asked, lexical / most, with_vectors=query is not None)
 
 
 def _dense_share(corpus: Corpus, language: int) -> Floats:
@@ -240,28 +255,30 @@ def _hop_gain(text: str) -> float:
 
 def _centred(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
     """Cosine after the common direction is taken away, worked out from what is known already."""
-    unit = query / np.float32(max(float(np.linalg.norm(query)), MIN_NORM))
+    unit = query / np.float32(max(length_of(query), MIN_NORM))
     across = float(unit @ corpus.centre)
     square = float(corpus.centre @ corpus.centre)
-    length = float(np.linalg.norm(unit - corpus.centre))
-    centred = np.zeros(len(corpus), dtype=np.float64)
-    scale = corpus.centred_lengths * length
-    has = corpus.has_vector & (scale > MIN_NORM)
-    np.divide(cosine - corpus.centre_dots - across + square, scale, out=centred, where=has)
+    scale = corpus.centred_lengths * length_of(unit - corpus.centre)
+    centred = cosine - corpus.centre_dots
+    centred -= across
+    centred += square
+    centred = quotient(centred, scale)
+    if not corpus.all_have_vectors:
+        centred[~corpus.has_vector] = 0
     return centred
 
 
-def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Floats, *, with_vectors: bool) -> Floats:
+def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], said: Floats, *, with_vectors: bool) -> Floats:
     """How well each of the better memories goes on from the best ones, in standard scores; the best counts most.
 
     By words: what one of the best adds to the question, and what of the question it leaves open; a memory with both is
-    what is looked for. What is answered already leaves little to go on to. A memory does not go on from itself, nor from what
-    says the same: they get as much as the one that does so best, and none passes them for that.
+    what is looked for. What is answered already leaves little to go on to; ``said`` is how much of the question each memory says,
+    0 … 1. A memory does not go on from itself, nor from what says the same: they get as much as the one that does so best, and
+    none passes them for that.
     """
     everyone = len(corpus) <= HOP_POOL
     pool = np.arange(len(corpus)) if everyone else _highest(first, HOP_POOL)
     start = _highest(first, HOP_FROM) if everyone else pool[:HOP_FROM]
-    said = lexical / max(corpus.lexicon.information(asked), MIN_NORM)
     onward = np.zeros(pool.size, dtype=np.float64)
     by_vector = _centred_likeness(corpus, start, pool) if with_vectors else None
     for place, row in enumerate(start.tolist()):
@@ -269,9 +286,9 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Fl
         others[row if everyone else place] = False
         if by_vector is not None:
             near = np.flatnonzero(others & (by_vector[place] >= NEAR))
-            others[[at for at in near.tolist() if _says_same(corpus.lexicon, row, int(pool[at]))]] = False
-        goes_on = _goes_on(corpus.lexicon, row, asked)
-        goes_on = standard((goes_on if everyone else goes_on[pool])[others])
+            for at in near.tolist():
+                others[at] = not _says_same(corpus.lexicon, row, int(pool[at]))
+        goes_on = standard(_goes_on(corpus.lexicon, row, asked, slice(None) if everyone else pool)[others])
         if by_vector is not None:
             goes_on = (1 - HOP_LEXICAL_SHARE) * standard(by_vector[place][others]) + HOP_LEXICAL_SHARE * goes_on
         gained = standard(goes_on) * max(0.0, 1 - float(said[row])) / (place + 1)
@@ -290,11 +307,12 @@ def _says_same(lexicon: Lexicon, row: int, other: int) -> bool:
     return len(first & second) >= SAME * max(len(first), len(second))
 
 
-def _goes_on(lexicon: Lexicon, row: int, asked: Sequence[str]) -> Floats:
-    """BM25 of what the row adds to the question, and of what it leaves open of it; twice the lesser for who has both."""
-    known, said = set(asked), set(lexicon.text(row))
-    added = lexicon.bm25([token for token in lexicon.text(row) if token not in known])
-    left = lexicon.bm25([token for token in asked if token not in said])
+def _goes_on(lexicon: Lexicon, row: int, asked: Sequence[str], pool: Rows | slice) -> Floats:
+    """BM25, of each row of the pool, of what the row adds to the question, and of what it leaves open of it; twice the lesser for both."""
+    text = lexicon.text(row)
+    known, said = set(asked), set(text)
+    added = lexicon.bm25([token for token in text if token not in known])[pool]
+    left = lexicon.bm25([token for token in asked if token not in said])[pool]
     both: Floats = np.minimum(added, left)
     return added + left + 2 * both
 
@@ -305,21 +323,18 @@ def _centred_likeness(corpus: Corpus, start: Rows, pool: Rows) -> Floats:
     if pool.size < len(corpus):  # a copy takes longer than the rest
         columns = corpus.vectors[pool], corpus.lengths[pool], corpus.centre_dots[pool], corpus.centred_lengths[pool]
     vectors, lengths, dots, centred_lengths = columns
-    cosine = _quotient(corpus.vectors[start] @ vectors.T, np.outer(corpus.lengths[start], lengths))
-    products = cosine - dots - corpus.centre_dots[start, None] + float(corpus.centre @ corpus.centre)
-    centred = _quotient(products, np.outer(corpus.centred_lengths[start], centred_lengths))
-    without = np.flatnonzero(lengths <= MIN_NORM)
-    if without.size:
-        centred[:, without] = 0
-    centred[corpus.lengths[start] <= MIN_NORM] = 0
+    # The larger matrix first is a fifth faster. A product for each of the few would be faster still, but does not always give equal
+    # vectors equal cosines.
+    products = (vectors @ corpus.vectors[start].T).T.copy()
+    centred = quotient(products, corpus.lengths[start, None] * lengths)
+    centred -= dots
+    centred -= corpus.centre_dots[start, None]
+    centred += float(corpus.centre @ corpus.centre)
+    centred = quotient(centred, corpus.centred_lengths[start, None] * centred_lengths)
+    if not corpus.all_have_vectors:
+        centred[:, lengths <= MIN_NORM] = 0
+        centred[corpus.lengths[start] <= MIN_NORM] = 0
     return centred
-
-
-def _quotient(products: NDArray[np.floating], scale: Floats) -> Floats:
-    """0 where the scale says that there is nothing to compare."""
-    found = np.zeros(scale.shape, dtype=np.float64)
-    np.divide(products, scale, out=found, where=scale > MIN_NORM)
-    return found
 
 
 def _highest(values: Floats, count: int) -> Rows:
@@ -328,9 +343,8 @@ def _highest(values: Floats, count: int) -> Rows:
         return np.argsort(-values, kind="stable")
     # A partition takes any of those that are equal to the lowest.
     lowest = np.partition(values, values.size - count)[values.size - count]
-    above, equal = np.flatnonzero(values > lowest), np.flatnonzero(values == lowest)
-    pool = np.concatenate([above, equal[: count - above.size]])
-    return pool[np.lexsort((pool, -values[pool]))]
+    pool = np.flatnonzero(values >= lowest)
+    return pool[np.argsort(-values[pool], kind="stable")[:count]]
 
 
 def _possible_names(text: str) -> set[str]:

@@ -13,11 +13,11 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.retrieval.ordering import MAY_SAY_SO, SAYS_SO, Shown, oldest_first, replaces, share_of, told_later
+from jiyi.retrieval.ordering import APART, MAY_SAY_SO, SAYS_SO, Shown, oldest_first, replaces, share_of, told_later
 from jiyi.retrieval.scoring import Floats
 from jiyi.text.people import may_be_of, people_in
 from jiyi.text.statements import stand_beside
-from jiyi.text.topics import is_of, topics_of
+from jiyi.text.topics import is_of, narrowest, topics_of
 from jiyi.text.words import language_of, words_of
 
 #: What likeness and a share of relevance have to add up to where both are of a topic of the question: with a word for something
@@ -61,8 +61,14 @@ _ASKS_LATEST = re.compile(
     r"|最近|最新|现在|目前|还",
     re.IGNORECASE,
 )
-#: What somebody says of how it was before.
-_PAST = re.compile(r"\b(?:used to|when i still)\b[^.!?;]{0,200}|(?:以前|原来|从前)[^，。！？；]{0,60}", re.IGNORECASE)
+
+
+def may_be_renewed(question: str, shown: Sequence[Shown]) -> bool:
+    """Whether any memory may say another one anew, as far as can be told without their likeness: most often all were told together."""
+    times = [one.created for one in shown]
+    if not times or max(times) - min(times) < APART:
+        return False
+    return not _ASKS_PAST.search(question) or _ASKS_LATEST.search(question) is not None
 
 
 def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
@@ -77,13 +83,12 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
         alike: how much each is about the same as each, ``(k, k)``.
         relevance: theirs above the ordinary, ``(k,)``.
     """
-    if not shown or (_ASKS_PAST.search(question) and not _ASKS_LATEST.search(question)):
+    if not may_be_renewed(question, shown):
         return np.zeros((len(shown), len(shown)), dtype=bool)
     found = replaces(shown, alike, relevance)
     topics = topics_of(question) - LISTS
     if topics:
-        said = [_PAST.sub("", one.text) for one in shown]
-        of_topic = np.array([[_is_of(text, topic) for text in said] for topic in sorted(topics)])
+        of_topic = np.array([[_is_of(one, topic) for one in shown] for topic in sorted(topics)])
         found = (found & _same_subject(question, of_topic, shown)) | _on_topic(shown, of_topic, alike, relevance)
     by = np.zeros_like(found)
     if not found.any():  # as most often: what follows only takes pairs away
@@ -109,13 +114,14 @@ def _same_subject(question: str, of_topic: NDArray[np.bool_], shown: Sequence[Sh
     and what is beside the question of the same topic as what it replaces.
     """
     asked = np.asarray(of_topic.any(axis=0), dtype=bool)
-    topics = [topics_of(one.text) for one in shown]
+    topics = [narrowest(one.topics) for one in shown]
     unknown = np.array([not of for of in topics])
-    shared = np.array([[not one.isdisjoint(other) for other in topics] for one in topics])
-    both_unknown = unknown[:, None] & unknown[None, :]
+    names = frozenset[str]().union(*topics)
+    has = np.array([[name in of for name in names] for of in topics], dtype=np.float64)
+    related = (has @ has.T > 0) | (unknown[:, None] & unknown)
     words = words_of(question)
-    named = unknown & np.array([any(word in one.text.lower() for word in words) for one in shown])
-    return np.asarray(asked[:, None] | (asked[None, :] & named[:, None]) | (~asked[None, :] & (shared | both_unknown)), dtype=bool)
+    named = np.array([not of and any(word in one.text.lower() for word in words) for of, one in zip(topics, shown, strict=True)])
+    return np.asarray(asked[:, None] | (asked & named[:, None]) | (~asked & related), dtype=bool)
 
 
 def _on_topic(shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
@@ -130,9 +136,9 @@ def _on_topic(shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats
     return np.asarray(both & news & near & answers & told_later(shown), dtype=bool)
 
 
-def _is_of(text: str, topic: str) -> bool:
-    """Whether a text is of a topic; of what many things have each, not by that of another thing: the wifi's password."""
-    return topic in topics_of(text) if topic in OF_EACH else is_of(text, topic)
+def _is_of(one: Shown, topic: str) -> bool:
+    """Whether a memory is of a topic; of what many things have each, not by that of another thing: the wifi's password."""
+    return topic in (narrowest(one.topics_now) if topic in OF_EACH else one.topics_now)
 
 
 def _stand_beside(shown: Sequence[Shown], found: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +47,8 @@ def sentences_of(text: str) -> list[str]:
     return [sentence.text for sentence in marked_sentences(text)]
 
 
-def marked_sentences(text: str) -> list[Sentence]:
+@lru_cache(maxsize=8)  # for the vectors that are needed, for those that are there, and to rank by: of the same question each time
+def marked_sentences(text: str) -> tuple[Sentence, ...]:
     """As :func:`sentences_of`, each with whether it asks."""
     pieces = _SENTENCE_END.split(text)
     found: list[Sentence] = []
@@ -59,7 +61,7 @@ def marked_sentences(text: str) -> list[Sentence]:
         stripped = part.strip(" ，,")
         if len(tokens(stripped)) >= MIN_SENTENCE_TOKENS:
             found.append(Sentence(stripped, asks or _ASKS.search(stripped) is not None))
-    return found[MAX_SENTENCES - 1 :: -1] if len(found) > MAX_SENTENCES else found[::-1]
+    return tuple(found[MAX_SENTENCES - 1 :: -1] if len(found) > MAX_SENTENCES else found[::-1])
 
 
 def describes(text: str) -> bool:

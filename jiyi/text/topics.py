@@ -23,8 +23,17 @@ class _Topic:
 
 def topics_of(text: str) -> frozenset[str]:
     """The topics that a text has words of (``topics.txt``): phone, rent, coffee."""
+    return narrowest(all_topics_of(text))
+
+
+def all_topics_of(text: str) -> frozenset[str]:
+    """The same, with those that a narrower one hides."""
     said = _read(text)
-    found = {name for name, topic in _topics().items() if topic.pattern.search(said)}
+    return frozenset(name for name, topic in _topics().items() if topic.pattern.search(said))
+
+
+def narrowest(found: frozenset[str]) -> frozenset[str]:
+    """Topics without those that a narrower one among them hides."""
     return frozenset(name for name in found if found.isdisjoint(_topics()[name].narrower))
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from threading import RLock
+from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -76,9 +76,8 @@ _COLUMNS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class IndexKey:
-    """What an index is of."""
+class IndexKey(NamedTuple):
+    """What an index is of. A tuple, because it is looked up a dozen times a retrieval."""
 
     group_id: str
     agent_id: str
@@ -203,7 +202,7 @@ class AgentIndex:
     def _read_accesses(self, connection: Connection) -> None:
         accesses, early = self._touched.read(), self._early
         # One may be of a memory that was stored after the look at the rows: the next look finds it.
-        self._early = [one for one in accesses if not all(node_id in self._row_of for node_id in one.node_ids)]
+        self._early = [one for one in accesses if not all(map(self._row_of.__contains__, one.node_ids))]
         for one in (*early, *accesses):
             self.touch(one.node_ids, one.at)
         if self._touched.missed:

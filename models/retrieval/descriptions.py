@@ -26,6 +26,7 @@ def describe(connection: Connection, index: AgentIndex, rows: Rows) -> tuple[dic
     """The fields of the index's rows, and what their places depend on, by row. Call it under the index's lock."""
     wanted, xids = rows.tolist(), index.columns["xid"][rows].tolist()
     accessed = index.columns["last_accessed"][rows].tolist()
+    times = {at: datetime.fromtimestamp(at, UTC) for at in set(accessed)}  # of many at once, as they were returned together
     known = index.described
     new = [index.node_id(row) for row, xid in dict(zip(wanted, xids, strict=True)).items() if row not in known or known[row].xid != xid]
     if new:
@@ -38,7 +39,7 @@ def describe(connection: Connection, index: AgentIndex, rows: Rows) -> tuple[dic
         if described is not None:  # not erased meanwhile
             known.move_to_end(row)
             # The database hears of accesses later than the index.
-            fields[row] = described.fields | {"last_accessed": datetime.fromtimestamp(at, UTC)}
+            fields[row] = described.fields | {"last_accessed": times[at]}
             shown[row] = described.shown
     while len(known) > CACHED:
         known.popitem(last=False)

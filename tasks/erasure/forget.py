@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jiyi.providers.embedders import cache
+from jiyi.retrieval.sentences import marked_sentences
 from jiyi.text import tokens as lexical
 from jiyi.text.words import normalise
 from models.retrieval import index_cache
@@ -13,5 +14,6 @@ def forget(group_id: str, agents: list[str]) -> dict[str, int]:
     dropped = index_cache.forget(group_id, set(agents))
     dropped["questions"] = cache.forget()
     normalise.cache_clear()
+    marked_sentences.cache_clear()
     lexical.forget()
     return dropped

@@ -45,7 +45,7 @@ class SearchResult:
 def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchResult]:
     """The best of the rows for each focal text."""
     queries, note = _queries(asked, index)
-    debug = debug_of(asked, index, rows).model_copy(update={"note": note})
+    debug = debug_of(asked, index, rows, note)
     now, top_k, least = asked.now.timestamp(), asked.request.top_k, asked.request.filters.min_similarity
     everyone = rows.size == index.size
 
@@ -175,10 +175,14 @@ def newer_first(asked: ParsedQuestion, text: str, found: SearchResult, index: Ag
     there, rest = there[: ordering.MOST_COMPARED], there[ordering.MOST_COMPARED :]
     rows = found.best_rows[there]
     shown = [described[row] for row in rows.tolist()]
-    alike = index.corpus().alike(rows)
-    order, by = ordering.in_order(shown, renewal.renewed(text, shown, alike, _above_ordinary(found.ranked)[there]))
-    order = order[ordering.behind_evidence([shown[place] for place in order])]
+    order, by = np.arange(rows.size), dict[int, int]()
+    if renewal.may_be_renewed(text, shown):
+        alike, above = index.corpus().alike(rows), _above_ordinary(found.ranked)[there]
+        order, by = ordering.in_order(shown, renewal.renewed(text, shown, alike, above))
+    order = order[ordering.behind_evidence([shown[place] for place in order.tolist()])]
     kept = np.concatenate([there[order], rest])[: request.top_k]
+    if not by and kept.tolist() == list(range(found.best_rows.size)):
+        return found
     in_answer = set(found.best_rows[kept].tolist())
     replaced = {int(rows[older]): shown[newer].node_id for older, newer in by.items() if int(rows[newer]) in in_answer}
     return replace(
@@ -193,16 +197,19 @@ def newer_first(asked: ParsedQuestion, text: str, found: SearchResult, index: Ag
 def _above_ordinary(ranked: Ranked) -> Floats:
     """The relevance of the best above the ordinary, which is that of all but a few: of a short conversation all are looked at."""
     relevance = ranked.scores.relevance.normalised
-    few = min(ordering.LOOKED_AT, relevance.size // 4)
-    return np.asarray(relevance[ranked.best] - ordering.ordinary(np.delete(relevance, ranked.best[:few])), dtype=np.float64)
+    others = np.ones(relevance.size, dtype=bool)
+    others[ranked.best[: min(ordering.LOOKED_AT, relevance.size // 4)]] = False
+    return np.asarray(relevance[ranked.best] - ordering.ordinary(relevance[others]), dtype=np.float64)
 
 
-def debug_of(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> Debug:
-    without = int(rows.size - np.count_nonzero(index.columns["has_vector"][rows]))
+def debug_of(asked: ParsedQuestion, index: AgentIndex, rows: Rows, note: str = "") -> Debug:
+    has_vector = index.columns["has_vector"]
+    without = int(rows.size - np.count_nonzero(has_vector if rows.size == index.size else has_vector[rows]))
     return Debug(
         mode=asked.weights.mode,
         relevance=asked.relevance,
         embedding_model=asked.model,
+        note=note,
         without_comparable_vector=without,
         exact=index.complete,
     )

@@ -376,9 +376,9 @@ def test_the_second_hop_over_a_pool_of_any_size(seed: int, size: int) -> None:
     first = np.random.default_rng(seed).standard_normal(len(corpus))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(relevance, "HOP_POOL", size)
-        lexical = corpus.lexicon.bm25(ASKED)
-        hop = relevance._second_hop(corpus, first, ASKED, lexical, with_vectors=True)
-        words_only = relevance._second_hop(corpus, first, ASKED, lexical, with_vectors=False)
+        said = corpus.lexicon.bm25(ASKED) / max(corpus.lexicon.information(ASKED), relevance.MIN_NORM)
+        hop = relevance._second_hop(corpus, first, ASKED, said, with_vectors=True)
+        words_only = relevance._second_hop(corpus, first, ASKED, said, with_vectors=False)
     pool = sorted(np.argsort(-first)[:size].tolist())
     assert hop == pytest.approx(hop_by_hand(corpus, first, pool, (0.25, 0.75)), abs=1e-4)
     assert words_only == pytest.approx(hop_by_hand(corpus, first, pool, (0, 1)), abs=1e-4)

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.retrieval import lexicon, ordering, relevance, renewal
+from jiyi.retrieval import lexicon, ordering, relevance, renewal, scoring
 from jiyi.retrieval.corpus import Corpus
 from jiyi.retrieval.lexicon import Lexicon
 from jiyi.retrieval.ordering import Shown
 from jiyi.retrieval.relevance import HOP_FROM, HOP_LEXICAL_SHARE, hybrid, standard
 from jiyi.retrieval.scoring import MIN_NORM, Floats
 from jiyi.text.tokens import asked_tokens
+from jiyi.text.topics import all_topics_of, is_of, narrowest, topics_of
 from tests.unit.retrieval.test_relevance import NOW, random_corpus
 
 
@@ -36,13 +37,12 @@ def standard_of(values: Floats, others: np.ndarray) -> Floats:
     return found
 
 
-def second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Floats, *, with_vectors: bool) -> Floats:
+def second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], said: Floats, *, with_vectors: bool) -> Floats:
     """The second hop, by masks over all rows of its pool."""
     pool = relevance._highest(first, relevance.HOP_POOL)
     if len(corpus) <= relevance.HOP_POOL:
         pool = np.arange(len(corpus))
     start = relevance._highest(first, HOP_FROM)
-    said = lexical / max(corpus.lexicon.information(asked), MIN_NORM)
     onward = np.zeros(pool.size, dtype=np.float64)
     by_vector = relevance._centred_likeness(corpus, start, pool) if with_vectors else None
     for place, row in enumerate(start):
@@ -50,7 +50,7 @@ def second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], lexical: Flo
         if by_vector is not None:
             same = [relevance._says_same(corpus.lexicon, int(row), int(other)) for other in pool]
             others &= (by_vector[place] < relevance.NEAR) | ~np.array(same)
-        goes_on = standard_of(relevance._goes_on(corpus.lexicon, int(row), asked)[pool], others)
+        goes_on = standard_of(relevance._goes_on(corpus.lexicon, int(row), asked, slice(None))[pool], others)
         if by_vector is not None:
             goes_on = (1 - HOP_LEXICAL_SHARE) * standard_of(by_vector[place], others) + HOP_LEXICAL_SHARE * goes_on
         onward += standard_of(goes_on, others) * max(0.0, 1 - float(said[row])) / (place + 1)
@@ -122,3 +122,39 @@ def test_what_is_said_anew(question: str, texts: list[str], seed: int) -> None:
         patch.setattr(renewal, "_drop", lambda pairs, among, fits: pairs.__iand__(np.array([fits(one.text) for one in among])[:, None]))
         found = renewal.renewed(question, shown, alike, relevance)
     assert np.array_equal(renewal.renewed(question, shown, alike, relevance), found)
+
+
+@given(st.lists(st.floats(-100, 100), min_size=1, max_size=40))
+def test_means_deviations_and_lengths(values: list[float]) -> None:
+    known = np.array(values)
+    assert scoring.mean(known) == known.mean()
+    assert scoring.deviation(known - known.mean()) == known.std()
+    for vector in (known, known.astype(np.float32)):
+        assert scoring.length_of(vector) == np.linalg.norm(vector)
+
+
+@given(st.lists(st.tuples(st.floats(-100, 100), st.sampled_from([0.0, MIN_NORM, 0.3, 7.0])), max_size=20))
+def test_quotients(values: list[tuple[float, float]]) -> None:
+    products, scale = (np.array([value[place] for value in values]) for place in (0, 1))
+    assert scoring.quotient(products, scale).tolist() == [above / below if below > MIN_NORM else 0 for above, below in values]
+
+
+@given(st.sampled_from(QUESTIONS), st.lists(st.sampled_from(SAID), max_size=6), st.integers(0, 10_000))
+def test_nothing_is_said_anew_where_it_cannot_be(question: str, texts: list[str], seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    times = chance.integers(0, 4_000, len(texts)).tolist()
+    shown = [Shown(UUID(int=place + 1), text, float(times[place]), None) for place, text in enumerate(texts)]
+    likely = np.ones((len(texts), len(texts)))
+    if not renewal.may_be_renewed(question, shown):
+        assert not ordering.replaces(shown, likely, np.ones(len(texts))).any()
+
+
+@given(st.lists(st.sampled_from([*SAID, "I used to rent a flat, now my phone is a Pixel.", "以前住杭州，现在住北京。"])))
+def test_topics_are_those_of_the_text(texts: list[str]) -> None:
+    for text in texts:
+        shown = Shown(UUID(int=1), text, 0.0, None)
+        assert narrowest(shown.topics) == topics_of(text)
+        for name in shown.topics | shown.topics_now:
+            assert is_of(text, name)
+        now = ordering._PAST.sub("", text)
+        assert (shown.topics_now, narrowest(shown.topics_now)) == (all_topics_of(now), topics_of(now))
