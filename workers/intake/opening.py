@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from jiyi.protocol import events as wire
-from jiyi.protocol.events import Event
+from jiyi.protocol.events import Event, EventKey
 from jiyi.settings import Settings
 from models.memory.ingestion import inbox
-from models.memory.ingestion.inbox import Prepared
+from models.memory.ingestion.event_rows import PreparedMemory
 from models.memory.ingestion.ingest import Rejected, identity
 from workers.intake.signatures import Signatures
 from workers.intake.sources import Taken
@@ -27,7 +27,16 @@ class Opened:
     events: list[Event] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     #: What follows from the events; None if that failed: storing them then finds out which one is to blame.
-    ready: Prepared | None = None
+    ready: dict[EventKey, PreparedMemory] | None = field(default_factory=dict)
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Events, and what follows from them: made here, while they are in the processor's caches."""
+        self.events.extend(events)
+        ready, self.ready = self.ready, None
+        if ready is not None:
+            with suppress(Exception):
+                inbox.prepare_all(events, ready)
+                self.ready = ready
 
 
 def open_messages(messages: Iterable[Taken], signatures: Signatures, settings: Settings) -> Opened:
@@ -40,8 +49,6 @@ def open_messages(messages: Iterable[Taken], signatures: Signatures, settings: S
             opened.rejected.append(Rejected(readable(message.body), problem))
         else:
             _decode(message, signatures.group(message), opened)
-    with suppress(Exception):
-        opened.ready = inbox.prepare_all(opened.events)
     return opened
 
 
@@ -61,7 +68,7 @@ def _decode(message: Taken, signed_for: str | None, opened: Opened) -> None:
             return
         for item in rejected:
             item.believed = identity(item.body)[1] == signed_for
-    opened.events.extend(decoded.events)
+    opened.add(decoded.events)
     opened.rejected.extend(rejected)
 
 
