@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -20,6 +20,10 @@ from workers.intake.sources import Taken
 log = logging.getLogger("jiyi.intake")
 
 
+#: Events of which is made what follows from them, while they are still in the processor's caches.
+PREPARED_TOGETHER = 200
+
+
 @dataclass(slots=True)
 class Opened:
     """What the messages of a batch held."""
@@ -29,9 +33,14 @@ class Opened:
     #: What follows from the events; None if that failed: storing them then finds out which one is to blame.
     ready: dict[EventKey, PreparedMemory] | None = field(default_factory=dict)
 
-    def add(self, events: Sequence[Event]) -> None:
-        """Events, and what follows from them: made here, while they are in the processor's caches."""
-        self.events.extend(events)
+    #: How many of the events ``ready`` has been asked for.
+    prepared: int = 0
+
+    def prepare(self, least: int = 1) -> None:
+        """Make what follows from the events that have come since it was last made, if there are so many."""
+        if len(self.events) - self.prepared < least:
+            return
+        events, self.prepared = self.events[self.prepared :], len(self.events)
         ready, self.ready = self.ready, None
         if ready is not None:
             with suppress(Exception):
@@ -49,6 +58,8 @@ def open_messages(messages: Iterable[Taken], signatures: Signatures, settings: S
             opened.rejected.append(Rejected(readable(message.body), problem))
         else:
             _decode(message, signatures.group(message), opened)
+            opened.prepare(PREPARED_TOGETHER)
+    opened.prepare()
     return opened
 
 
@@ -68,7 +79,7 @@ def _decode(message: Taken, signed_for: str | None, opened: Opened) -> None:
             return
         for item in rejected:
             item.believed = identity(item.body)[1] == signed_for
-    opened.add(decoded.events)
+    opened.events.extend(decoded.events)
     opened.rejected.extend(rejected)
 
 
