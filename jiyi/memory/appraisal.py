@@ -63,11 +63,17 @@ class Appraisal:
     asked: Mapping[str, Mapping[str, str]]
 
 
+def brings_all(brought: Observation | Unappraised) -> bool:
+    """Whether nothing is missing, whatever its agent wants."""
+    has_triple = brought.subject and brought.predicate and brought.object
+    return bool(has_triple) and brought.poignancy is not None and brought.keywords is not None
+
+
 def missing(brought: Observation | Unappraised, own: AgentSettings, deployment: Settings) -> Missing:
     """What an event did not bring, and its agent, or else the deployment, wants from the LLM."""
+    if brings_all(brought):
+        return NOTHING
     has_triple = bool(brought.subject and brought.predicate and brought.object)
-    if has_triple and brought.poignancy is not None and brought.keywords is not None:
-        return NOTHING  # the intake asks this of every event
     return Missing(
         poignancy=brought.poignancy is None and (own.derive_poignancy or deployment.derive_poignancy) == "llm",
         triple=not has_triple and (own.derive_triple or deployment.derive_triple) == "llm",

@@ -277,8 +277,8 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], said: Float
     none passes them for that.
     """
     everyone = len(corpus) <= HOP_POOL
-    pool = np.arange(len(corpus)) if everyone else _highest(first, HOP_POOL)
-    start = _highest(first, HOP_FROM) if everyone else pool[:HOP_FROM]
+    pool = np.arange(len(corpus)) if everyone else _highest(first, HOP_POOL, corpus.created)
+    start = _highest(first, HOP_FROM, corpus.created) if everyone else pool[:HOP_FROM]
     onward = np.zeros(pool.size, dtype=np.float64)
     by_vector = _centred_likeness(corpus, start, pool) if with_vectors else None
     for place, row in enumerate(start.tolist()):
@@ -337,14 +337,15 @@ def _centred_likeness(corpus: Corpus, start: Rows, pool: Rows) -> Floats:
     return centred
 
 
-def _highest(values: Floats, count: int) -> Rows:
-    """Positions of the ``count`` highest values, highest first; the earlier position on ties."""
-    if values.size <= count:
-        return np.argsort(-values, kind="stable")
-    # A partition takes any of those that are equal to the lowest.
-    lowest = np.partition(values, values.size - count)[values.size - count]
-    pool = np.flatnonzero(values >= lowest)
-    return pool[np.argsort(-values[pool], kind="stable")[:count]]
+def _highest(values: Floats, count: int, created: Floats) -> Rows:
+    """Positions of the ``count`` highest values, highest first; what happened earlier on ties, whenever it arrived."""
+    pool: Rows = np.arange(values.size)
+    if values.size > count:  # a partition takes any of those that are equal to the lowest
+        pool = np.flatnonzero(values >= np.partition(values, values.size - count)[values.size - count])
+    ranked = pool[np.argsort(-values[pool], kind="stable")]
+    if (values[ranked[1:]] == values[ranked[:-1]]).any():
+        ranked = pool[np.lexsort((created[pool], -values[pool]))]
+    return ranked[:count]
 
 
 def _possible_names(text: str) -> set[str]:

@@ -7,27 +7,36 @@ with the scope here, by the rule that row-level security has for INSERT.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from operator import itemgetter
 from struct import Struct
 from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg._copy_base import format_row_binary
+from psycopg.adapt import AdaptersMap, Transformer
+from psycopg.pq import Format
 from psycopg.types.string import BytesBinaryDumper
 from sqlalchemy.dialects import postgresql
 
+from jiyi.protocol.wire.vectors import Float32
 from models.db.base import Base
 from models.db.roles import as_owner_within
 from models.db.scope import current
 
 #: Types whose values rows hold in PostgreSQL's binary form, see :class:`Copy`: as bytes they are only passed on.
-PACKED_TYPES = frozenset({"uuid", "jsonb", "text[]", "timestamp with time zone"})
+PACKED_TYPES = frozenset({"uuid", "jsonb", "text[]", "timestamp with time zone", "vector"})
+#: What stands before the rows of a binary COPY (no flags, no more of a header), after them, and before each: its columns.
+_SIGNATURE, _TRAILER, _COUNT = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff", Struct("!h")
 #: What jsonb begins with in binary form: its version.
 _JSONB_VERSION = b"\x01"
+#: Length of what says how many columns a row has: where its first value begins.
+COUNT_BYTES = _COUNT.size
 #: A text[] in binary form: dimensions, whether there are NULLs, type of the elements, their number, and the first one's index.
 _ARRAY_HEADER = Struct("!iiIii")
 _EMPTY_ARRAY_HEADER = Struct("!iiI")
@@ -35,6 +44,8 @@ _TEXT_OID = 25
 _LENGTH = Struct("!i")
 #: A timestamptz in binary form: microseconds since its epoch.
 _TIME, _EPOCH, _MICROSECOND = Struct("!q"), datetime(2000, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+#: A vector in binary form begins with its dimensions, and nothing.
+_VECTOR_HEADER = Struct("!HH")
 
 
 class ForeignRowError(Exception):
@@ -45,13 +56,27 @@ class ForeignRowError(Exception):
 class Copy:
     """Rows for a table, whose values are those of ``columns``. Other columns get the table's defaults.
 
-    What is a uuid, jsonb, text[] or timestamptz is given as bytes: ``UUID.bytes``, :func:`packed_json`, :func:`packed_texts`,
-    :func:`packed_time`.
+    What is a uuid, jsonb, text[], timestamptz or vector is given as bytes: ``UUID.bytes``, :func:`packed_json`, :func:`packed_texts`,
+    :func:`packed_time`, :func:`packed_vector`.
     """
 
     table: type[Base]
     columns: tuple[str, ...]
     rows: Sequence[tuple[Any, ...]]
+
+    def encoded(self) -> EncodedCopy:
+        place, encode = self.columns.index("group_id"), encoder(self.table, self.columns)
+        return EncodedCopy(self.table, self.columns, list(map(encode, self.rows)), set(map(itemgetter(place), self.rows)))
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedCopy:
+    """The same with rows that :func:`encoder` has made; ``groups`` are those that they are of."""
+
+    table: type[Base]
+    columns: tuple[str, ...]
+    rows: Sequence[bytes]
+    groups: AbstractSet[str]
 
 
 def packed_json(encoded: bytes) -> bytes:
@@ -75,47 +100,71 @@ def packed_time(moment: datetime) -> bytes:
     return _TIME.pack((moment - _EPOCH) // _MICROSECOND)
 
 
-def copy_rows(connection: psycopg.Connection, copies: Sequence[Copy]) -> None:
+def packed_vector(values: Float32) -> bytes:
+    """Numbers as a value of a vector column."""
+    return _VECTOR_HEADER.pack(len(values), 0) + values.astype(">f4").tobytes()
+
+
+@lru_cache(maxsize=32)
+def encoder(table: type[Base], columns: tuple[str, ...], more: int = 0) -> Callable[[Sequence[Any]], bytes]:
+    """What makes a row for :class:`EncodedCopy` of the values of columns; those of ``more`` columns, encoded, are to be put behind it.
+
+    A row can so be made before all of its values are known, and before there is a connection. Any thread may call it.
+    """
+    transformer = Transformer(_adapters())
+    types = ["bytea" if name in PACKED_TYPES else name for name in _types(table, columns)]
+    transformer.set_dumper_types([psycopg.adapters.types.get_oid(name) for name in types], Format.BINARY)
+    count = _COUNT.pack(len(columns) + more)
+
+    def encoded(row: Sequence[Any]) -> bytes:
+        out = bytearray()
+        format_row_binary(row, transformer, out)  # what Copy.write_row calls
+        out[:COUNT_BYTES] = count
+        return bytes(out)
+
+    return encoded
+
+
+def copy_rows(connection: psycopg.Connection, copies: Sequence[Copy | EncodedCopy]) -> None:
     """Append to the tables, in this order, by binary COPY. Every row has a ``group_id``.
 
     Raises:
         ForeignRowError: the current scope does not allow one of the groups.
     """
-    copies = [copy for copy in copies if copy.rows]
-    for copy in copies:
+    encoded = [copy.encoded() if isinstance(copy, Copy) else copy for copy in copies if copy.rows]
+    for copy in encoded:
         _check(copy)
-    if copies:
+    if encoded:
         with as_owner_within(connection):
-            for copy in copies:
+            for copy in encoded:
                 _copy(connection, copy)
 
 
-def _check(copy: Copy) -> None:
+def _check(copy: EncodedCopy) -> None:
     scope = current()
-    if scope.whole_service:
-        return
-    place = copy.columns.index("group_id")
-    foreign = set(map(itemgetter(place), copy.rows)) - set(scope.groups)
+    foreign = set() if scope.whole_service else copy.groups - set(scope.groups)
     if foreign:
         raise ForeignRowError(f"rows of the group {min(foreign)!r} for {copy.table.__tablename__}: the scope is {sorted(scope.groups)}")
 
 
-def _copy(connection: psycopg.Connection, copy: Copy) -> None:
-    statement, types = _statement(copy.table, copy.columns)
-    with connection.cursor() as cursor:
-        cursor.adapters.register_dumper(bytes, BytesBinaryDumper)  # the one that is written in C
-        with cursor.copy(statement) as into:
-            into.set_types(types)
-            write = into.write_row
-            for row in copy.rows:
-                write(row)
+def _copy(connection: psycopg.Connection, copy: EncodedCopy) -> None:
+    with connection.cursor() as cursor, cursor.copy(_statement(copy.table, copy.columns)) as into:
+        into.write(b"".join((_SIGNATURE, *copy.rows, _TRAILER)))
 
 
 @lru_cache(maxsize=32)
-def _statement(table: type[Base], columns: tuple[str, ...]) -> tuple[sql.Composed, list[str]]:
-    """COPY into these columns, and the types that their values are sent as."""
-    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    types = [table.__table__.columns[name].type.compile(dialect).lower() for name in columns]
+def _statement(table: type[Base], columns: tuple[str, ...]) -> sql.Composed:
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
-    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(sql.Identifier(table.__tablename__), names)
-    return statement, ["bytea" if name in PACKED_TYPES else name for name in types]
+    return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(sql.Identifier(table.__tablename__), names)
+
+
+def _types(table: type[Base], columns: Sequence[str]) -> list[str]:
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    return [table.__table__.columns[name].type.compile(dialect).lower() for name in columns]
+
+
+@cache
+def _adapters() -> AdaptersMap:
+    adapters = AdaptersMap(psycopg.adapters)
+    adapters.register_dumper(bytes, BytesBinaryDumper)  # the one that is written in C
+    return adapters

@@ -9,15 +9,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from jiyi.protocol import events as wire
-from jiyi.protocol.events import Event
+from jiyi.protocol.events import Event, EventKey
 from jiyi.settings import Settings
 from models.memory.ingestion import inbox
-from models.memory.ingestion.inbox import Prepared
+from models.memory.ingestion.event_rows import PreparedMemory
 from models.memory.ingestion.ingest import Rejected, identity
 from workers.intake.signatures import Signatures
 from workers.intake.sources import Taken
 
 log = logging.getLogger("jiyi.intake")
+
+
+#: Events of which is made what follows from them, while they are still in the processor's caches.
+PREPARED_TOGETHER = 200
 
 
 @dataclass(slots=True)
@@ -27,7 +31,21 @@ class Opened:
     events: list[Event] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     #: What follows from the events; None if that failed: storing them then finds out which one is to blame.
-    ready: Prepared | None = None
+    ready: dict[EventKey, PreparedMemory] | None = field(default_factory=dict)
+
+    #: How many of the events ``ready`` has been asked for.
+    prepared: int = 0
+
+    def prepare(self, least: int = 1) -> None:
+        """Make what follows from the events that have come since it was last made, if there are so many."""
+        if len(self.events) - self.prepared < least:
+            return
+        events, self.prepared = self.events[self.prepared :], len(self.events)
+        ready, self.ready = self.ready, None
+        if ready is not None:
+            with suppress(Exception):
+                inbox.prepare_all(events, ready)
+                self.ready = ready
 
 
 def open_messages(messages: Iterable[Taken], signatures: Signatures, settings: Settings) -> Opened:
@@ -40,8 +58,8 @@ def open_messages(messages: Iterable[Taken], signatures: Signatures, settings: S
             opened.rejected.append(Rejected(readable(message.body), problem))
         else:
             _decode(message, signatures.group(message), opened)
-    with suppress(Exception):
-        opened.ready = inbox.prepare_all(opened.events)
+            opened.prepare(PREPARED_TOGETHER)
+    opened.prepare()
     return opened
 
 

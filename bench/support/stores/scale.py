@@ -14,7 +14,7 @@ from rich.console import Console
 from bench.support.service import running
 from jiyi.text.digests import content_digest
 from jiyi.text.tokens import tokens
-from models.db.bulk_copy import Copy, copy_rows, packed_json, packed_texts
+from models.db.bulk_copy import Copy, copy_rows, packed_json, packed_texts, packed_vector
 from models.db.connection import driver, reading_engine, unit_of_work
 from models.db.roles import as_owner
 from models.stores import rows
@@ -65,7 +65,9 @@ def _fill(group: str, name: str, size: int) -> np.ndarray[Any, np.dtype[np.float
                 text = f"Input: \nOutput: Note {number}: {' '.join(random.choice(WORDS, 12))}."
                 key = uuid4()
                 told = (key.bytes, group, store.store_id.bytes, str(key), revision, text, content_digest(text))
-                made.append((*told, packed_json(b"{}"), packed_texts([]), " ".join(tokens(text)), matrix[number], f"hashing-{SIZE}"))
+                made.append(
+                    (*told, packed_json(b"{}"), packed_texts([]), " ".join(tokens(text)), packed_vector(matrix[number]), f"hashing-{SIZE}")
+                )
             copy_rows(driver(connection), [Copy(StoreItem, (*COLUMNS, "embedding", "embedding_model"), made)])
     with reading_engine().connect() as connection, as_owner(connection):
         connection.exec_driver_sql("ANALYZE store_items")  # as autovacuum does within a minute

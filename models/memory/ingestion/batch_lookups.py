@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from sqlalchemy import Connection, text
@@ -34,16 +34,15 @@ def depths(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[A
 
 
 def twins(
-    connection: Connection, agents: dict[AgentName, AgentRow], observed: Iterable[MemoryObserved], ready: Mapping[EventKey, PreparedMemory]
+    connection: Connection, wanted: Sequence[MemoryObserved], ready: Mapping[EventKey, PreparedMemory]
 ) -> dict[tuple[str, str, str, bytes], UUID]:
-    """Stored nodes with the content of one of the batch's, for the agents that want each content once."""
-    wanted = [event for event in observed if dedupes(agents[event.group_id, event.agent_id])]
+    """Stored nodes with the content of one of these, whose agents want each content once."""
     if not wanted:
         return {}
     parameters = {
         "groups": [event.group_id for event in wanted],
         "agents": [event.agent_id for event in wanted],
-        "hashes": [ready[event.key].derived.content_hash for event in wanted],
+        "hashes": [ready[event.key].content_hash for event in wanted],
     }
     return {(row.group_id, row.agent_id, row.type, bytes(row.content_hash)): row.node_id for row in connection.execute(_TWINS, parameters)}
 
@@ -75,7 +74,7 @@ def addressed(
         "groups": [event.group_id for event in wanted],
         "agents": [event.agent_id for event in wanted],
         "uris": [event.payload.uri for event in wanted],
-        "hashes": [ready[event.key].derived.content_hash for event in wanted],
+        "hashes": [ready[event.key].content_hash for event in wanted],
     }
     rows = connection.execute(_ADDRESSED, parameters)
     return {(row.group_id, row.agent_id, row.uri, bytes(row.content_hash)): row.node_id for row in rows}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
+from struct import Struct
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from pydantic_core import to_json
 from sqlalchemy.dialects import postgresql
@@ -12,10 +15,11 @@ from jiyi.memory.nodes import Derived
 from jiyi.protocol.events import Event, MemoryObserved, NodeExecuted, Observation
 from jiyi.protocol.events.content import payload_json
 from jiyi.protocol.tiers.query import kind_of
-from jiyi.protocol.wire.vectors import Float32, to_array
+from jiyi.protocol.wire.vectors import to_array
 from jiyi.text.digests import content_digest
-from models.db.bulk_copy import PACKED_TYPES, packed_json, packed_texts, packed_time
-from models.memory.tables import MemoryNode
+from models.db.bulk_copy import COUNT_BYTES, PACKED_TYPES, encoder, packed_json, packed_texts, packed_time, packed_vector
+from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
+from models.queue.tables import PendingWork
 
 #: Most memories have neither evidence nor provenance.
 _EMPTY_LIST, _EMPTY_OBJECT = packed_json(b"[]"), packed_json(b"{}")
@@ -53,7 +57,7 @@ class NodeFields(NamedTuple):
     tokens: str
     filling: bytes
     provenance: bytes
-    embedding: Float32 | None
+    embedding: bytes | None
 
 
 class NodeNumbers(NamedTuple):
@@ -121,40 +125,91 @@ _given, _derived = attrgetter(*_GIVEN), attrgetter(*_DERIVED)
 NODE_COLUMNS = _GIVEN + _DERIVED + _OWN
 
 
+encode_event = encoder(StoredEvent, EventRow._fields)
+encode_access = encoder(NodeAccess, AccessRow._fields)
+#: The beginning of a row of ``pending_work``, and what :func:`encode_subject` puts behind it.
+encode_kind = encoder(PendingWork, WorkRow._fields[:1], more=2)
+_encode_subject = encoder(PendingWork, WorkRow._fields[1:])
+_encode_node = encoder(MemoryNode, NODE_COLUMNS[: -len(NodeNumbers._fields)], more=len(NodeNumbers._fields))
+#: :class:`NodeNumbers` as COPY sends them: each with its length before it.
+_NUMBERS, _INT, _BOOL = Struct("!iiiiiii?"), 4, 1
+
+
+def encode_numbers(node_count: int, type_count: int, depth: int, large: bool) -> bytes:
+    """What is to be put behind ``PreparedMemory.node``."""
+    return _NUMBERS.pack(_INT, node_count, _INT, type_count, _INT, depth, _BOOL, large)
+
+
 class PreparedMemory(NamedTuple):
-    """A memory with all of its rows that needs no database; ``event`` is that of the event that becomes it."""
+    """A memory with all of its rows that needs no database, as COPY sends them."""
 
     memory: MemoryObserved
-    derived: Derived
-    event: EventRow
-    fields: tuple[Any, ...]
-    access: AccessRow
+    #: (group_id, agent_id).
+    agent: tuple[str, str]
+    node_id: UUID
+    node_type: str
+    content_hash: bytes
+    tokens: str
+    #: Kinds of work that the node owes, if nothing has to be found out first; whether that is so whatever its agent wants.
+    owed: tuple[str, ...]
+    owed_is_sure: bool
+    owed_when_complete: Sequence[str]
+    #: Whether it asks what else is stored, whatever its agent wants: a thought, or one with an address, or with ``retention``.
+    looks_up: bool
+    event: bytes
+    #: Without :class:`NodeNumbers`.
+    node: bytes
+    access: bytes
+    #: See :func:`encode_subject`.
+    subject: bytes
 
 
-def prepared(event: Event, memory: MemoryObserved, derived: Derived) -> PreparedMemory:
+def prepared(
+    event: Event, memory: MemoryObserved, derived: Derived, owed: tuple[str, ...], *, owed_is_sure: bool, owed_when_complete: Sequence[str]
+) -> PreparedMemory:
     """The rows of an event and of the memory that it becomes, as far as they follow from it alone."""
     seen, keywords = memory.payload, derived.keywords
     filling: list[Any] = [str(node_id) for node_id in seen.evidence] or [list(pair) for pair in seen.utterances]
     row = event_row(event, "stored", event.event_id.bytes)
     lowered = [keyword.lower() for keyword in keywords]
-    packed = packed_texts(keywords)
+    packed, words = packed_texts(keywords), " ".join(derived.tokens)
     own: tuple[Any, ...] = NodeFields(
         row.event_id,
-        event.group_id,
-        event.agent_id,
-        event.session_id,
+        row.group_id,
+        row.agent_id,
+        row.session_id,
         seen.node_type,
         row.occurred_at,
         None if derived.expires_at is None else packed_time(derived.expires_at),
         packed,
         packed if lowered == keywords else packed_texts(lowered),
-        " ".join(derived.tokens),
+        words,
         _json(filling, _EMPTY_LIST),
         _json(seen.provenance, _EMPTY_OBJECT),
-        None if seen.vector is None else to_array(seen.vector),
+        None if seen.vector is None else packed_vector(to_array(seen.vector)),
     )
     given: tuple[Any, ...] = _given(seen)
-    return PreparedMemory(memory, derived, row, given + _derived(derived) + own, AccessRow(row.event_id, row.group_id, row.occurred_at))
+    return PreparedMemory(
+        memory,
+        (row.group_id, row.agent_id),
+        event.event_id,
+        seen.node_type,
+        derived.content_hash,
+        words,
+        owed,
+        owed_is_sure,
+        owed_when_complete,
+        seen.node_type == "thought" or seen.uri is not None or seen.retention is not None,
+        encode_event(row),
+        _encode_node(given + _derived(derived) + own),
+        encode_access((row.event_id, row.group_id, row.occurred_at)),
+        encode_subject(event),
+    )
+
+
+def encode_subject(event: Event) -> bytes:
+    """Whose work it is, where that is an event, or the node that it becomes: what stands in a row of ``pending_work`` behind its kind."""
+    return _encode_subject((event.event_id.bytes, event.group_id))[COUNT_BYTES:]
 
 
 def event_row(event: Event, outcome: str, node_id: bytes | None = None) -> EventRow:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from operator import itemgetter
-from typing import Any, TypeVar, assert_never
+from typing import TypeVar, assert_never
 from uuid import UUID
 
 import psycopg
 from sqlalchemy import Connection, text
 
 from jiyi.conversations.stored.turns import memory_of
-from jiyi.memory.appraisal import missing
-from jiyi.memory.nodes import Derived, counts_for_keywords, depth_of, derive
+from jiyi.memory.appraisal import brings_all, missing
+from jiyi.memory.nodes import counts_for_keywords, depth_of, derive
 from jiyi.protocol.events import (
     AgentConfigured,
     Event,
@@ -24,13 +24,14 @@ from jiyi.protocol.events import (
     FeedbackGiven,
     MemoryObserved,
     NodeExecuted,
+    Observation,
     SessionEnded,
     StepRecorded,
     TurnRecorded,
 )
 from jiyi.settings import get_settings
 from models.conversations import windows
-from models.db.bulk_copy import Copy, copy_rows
+from models.db.bulk_copy import Copy, EncodedCopy, copy_rows
 from models.db.connection import driver
 from models.erasure import refusal
 from models.growth.artifacts.voting import WEIGH
@@ -47,6 +48,10 @@ from models.memory.ingestion.event_rows import (
     PreparedMemory,
     QuarantineRow,
     WorkRow,
+    encode_event,
+    encode_kind,
+    encode_numbers,
+    encode_subject,
     erased_row,
     event_row,
     prepared,
@@ -119,14 +124,15 @@ class Stored:
 
 @dataclass(slots=True)
 class _Rows:
-    events: list[EventRow] = field(default_factory=list)
-    #: Values of ``NODE_COLUMNS``.
-    nodes: list[tuple[Any, ...]] = field(default_factory=list)
+    """What is to be copied; where it says bytes, rows as COPY sends them."""
+
+    events: list[bytes] = field(default_factory=list)
+    nodes: list[bytes] = field(default_factory=list)
+    accesses: list[bytes] = field(default_factory=list)
+    #: Kinds of work → whose, as :func:`encode_subject` has it.
+    owed: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     #: (group_id, agent_id, node_id) of the new nodes.
     node_names: list[tuple[str, str, UUID]] = field(default_factory=list)
-    accesses: list[AccessRow] = field(default_factory=list)
-    #: Values of :class:`WorkRow`: what the new nodes owe.
-    owed: list[tuple[str, bytes, str]] = field(default_factory=list)
     #: (event_id, group_id) of the conversations that have ended.
     ended: list[tuple[UUID, str]] = field(default_factory=list)
     quarantined: list[QuarantineRow] = field(default_factory=list)
@@ -134,27 +140,39 @@ class _Rows:
     #: Large agents → the tokens of their new nodes.
     terms: dict[AgentName, list[list[str]]] = field(default_factory=lambda: defaultdict(list))
 
-    def copies(self) -> list[Copy]:
-        """What is copied, in the order that foreign keys need."""
+    def add_event(self, event: Event, outcome: str, node_id: bytes | None = None) -> None:
+        self.events.append(encode_event(event_row(event, outcome, node_id)))
+
+    def work(self) -> list[bytes]:
+        """Kind by kind, which is how the table's indexes are sorted: that takes PostgreSQL less than event by event."""
+        return [(head := encode_kind((kind,))) + head.join(subjects) for kind, subjects in self.owed.items()]
+
+    def copies(self, groups: AbstractSet[str]) -> list[Copy | EncodedCopy]:
+        """What is copied, in the order that foreign keys need. ``groups``: those that the rows are of."""
         return [
-            Copy(StoredEvent, EventRow._fields, self.events),
-            Copy(MemoryNode, NODE_COLUMNS, self.nodes),
-            Copy(NodeAccess, AccessRow._fields, self.accesses),
+            EncodedCopy(StoredEvent, EventRow._fields, self.events, groups),
+            EncodedCopy(MemoryNode, NODE_COLUMNS, self.nodes, groups),
+            EncodedCopy(NodeAccess, AccessRow._fields, self.accesses, groups),
             Copy(QuarantineLog, QuarantineRow._fields, self.quarantined),
             Copy(TrajectoryEvent, StepRow._fields, self.steps),
-            Copy(PendingWork, WorkRow._fields, self.owed),
+            EncodedCopy(PendingWork, WorkRow._fields, self.work(), groups),
         ]
 
 
-def prepare_all(events: Iterable[Event]) -> Prepared:
+def prepare_all(events: Iterable[Event], ready: dict[EventKey, PreparedMemory] | None = None) -> Prepared:
     """All of the memories' rows that needs no database, by event: time to do so while another batch is stored.
 
-    Of events with the same key that of the first, which is the one that is stored.
+    Of events with the same key that of the first, which is the one that is stored. ``ready``: to be added to.
     """
-    ready: dict[EventKey, PreparedMemory] = {}
+    ready = {} if ready is None else ready
     for event in events:
-        if isinstance(event, MemoryObserved | TurnRecorded) and event.key not in ready:
-            ready[event.key] = prepared(event, memory := memory_of(event), derive(memory))
+        if isinstance(event, MemoryObserved | TurnRecorded) and (key := event.key) not in ready:
+            memory = memory_of(event)
+            derived, seen = derive(memory), memory.payload
+            complete = owed_when_complete(seen.node_type, derived.keywords, seen.predicate, seen.object)
+            owed = _owed(seen, complete, waits=False, lacks=False)
+            sure = not seen.evidence and (seen.historic or brings_all(seen))
+            ready[key] = prepared(event, memory, derived, owed, owed_is_sure=sure, owed_when_complete=complete)
     return ready
 
 
@@ -170,32 +188,34 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
         CollisionError: another intake stored one of them meanwhile; roll back and call again.
     """
     unique, again = _first_of_each(events)
-    known = {(row.id, row.group_id) for row in connection.execute(_KNOWN, {"ids": [event_id for event_id, _ in unique]})}
-    fresh = [event for key, event in unique.items() if key not in known] if known else list(unique.values())
+    ids = ",".join([event_id.hex for event_id, _ in unique])  # as text: a list of uuids takes psycopg three times as long
+    known = {(row.id, row.group_id) for row in connection.execute(_KNOWN, {"ids": f"{{{ids}}}"})}
+    new = {key: event for key, event in unique.items() if key not in known} if known else unique
+    fresh, keys = list(new.values()), list(new)
     again += [unique[key] for key in known if key in unique]
     reused = reused_ids.find(connection, again, unique)
-    result = Stored(events=len(fresh), repeated=len(again) - len(reused), fresh=[event.key for event in fresh], reused=reused)
+    result = Stored(events=len(fresh), repeated=len(again) - len(reused), fresh=keys, reused=reused)
     if not fresh:
         return result
     rows = _Rows()
+    groups = {group_id for _, group_id in keys}
     if refused := refusal.refused(connection, fresh):
-        rows.events = [erased_row(event) for event in fresh if event.key in refused]
+        rows.events = [encode_event(erased_row(event)) for event in fresh if event.key in refused]
         fresh = [event for event in fresh if event.key not in refused]
     # Nodes of workflows are no agents: what they say is nobody's memory yet, and waits for no agent's lock.
     make_groups(connection, (event.group_id for event in _those(NodeExecuted, fresh)))
     agents = lock_agents(connection, ((event.group_id, event.agent_id) for event in fresh if type(event) is not NodeExecuted))
     batch = _Batch(connection, agents, fresh, prepare_all(fresh) if ready is None else ready)
-    for event in fresh:
-        batch.add(event, rows)
+    batch.add_all(fresh, rows)
     save_agents(connection, agents.values())
     try:
-        copy_rows(driver(connection), rows.copies())
+        copy_rows(driver(connection), rows.copies(groups))
     except psycopg.errors.UniqueViolation as error:
         if error.diag.table_name != "events":
             raise
         raise CollisionError(str(error)) from None
     result.due = _owe_sessions(connection, batch, fresh)
-    result.owed.update(map(itemgetter(0), rows.owed))
+    result.owed.update({kind: len(subjects) for kind, subjects in rows.owed.items()})
     result.nodes = rows.node_names
     result.configured = list({(event.group_id, event.agent_id) for event in _those(AgentConfigured, fresh)})
     pending_work.owe(connection, REFLECT_CONVERSATION, rows.ended)
@@ -245,101 +265,113 @@ class _Batch:
 
     def __init__(self, connection: Connection, agents: dict[AgentName, AgentRow], events: Sequence[Event], ready: Prepared) -> None:
         self.agents = agents
-        self.ready = ready
+        #: Of the events that become memories, in their order.
+        self.memories = [ready[event.key] for event in events if isinstance(event, MemoryObserved | TurnRecorded)]
         #: Agents of which something was said, and whose sessions have ended.
-        turns = _those(TurnRecorded, events)
-        self.spoke = {(event.group_id, event.agent_id) for event in turns}
+        self.spoke = {(event.group_id, event.agent_id) for event in _those(TurnRecorded, events)}
         self.ended = {(event.group_id, event.agent_id) for event in _those(SessionEnded, events)}
-        observed = _those(MemoryObserved, events) + [ready[event.key].memory for event in turns]
-        self.addressed = lookups.addressed(connection, observed, ready)
-        self.depths = lookups.depths(connection, observed)
-        self.twins = lookups.twins(connection, agents, observed, ready)
-        self.latest = lookups.latest(connection, observed)
+        #: Agents that want each content once.
+        self.deduping = {name for name, agent in agents.items() if lookups.dedupes(agent)}
+        self.has_thoughts = any(one.node_type == "thought" for one in self.memories)
+        looking = [one.memory for one in self.memories if one.looks_up]
+        deduped = [one.memory for one in self.memories if one.agent in self.deduping] if self.deduping else []
+        self.addressed = lookups.addressed(connection, looking, ready)
+        self.depths = lookups.depths(connection, looking)
+        self.twins = lookups.twins(connection, deduped, ready)
+        self.latest = lookups.latest(connection, looking)
 
-    def add(self, event: Event, rows: _Rows) -> None:
-        if isinstance(event, MemoryObserved | TurnRecorded):
-            self._add_memory(self.ready[event.key], rows)
-            return
+    def add_all(self, events: Iterable[Event], rows: _Rows) -> None:
+        """Of the events that this batch was made of."""
+        memories = iter(self.memories)
+        for event in events:
+            if isinstance(event, MemoryObserved | TurnRecorded):
+                self._add_memory(event, next(memories), rows)
+            else:
+                self._add_other(event, rows)
+
+    def _add_other(self, event: NodeExecuted | AgentConfigured | SessionEnded | StepRecorded | FeedbackGiven, rows: _Rows) -> None:
+        rows.add_event(event, "applied")
         if isinstance(event, NodeExecuted):
-            rows.events.append(event_row(event, "applied"))
             rows.quarantined.append(quarantine_row(event))
-            rows.owed.append(WorkRow(INGRESS, event.event_id.bytes, event.group_id))
-            return
-        agent = self.agents[event.group_id, event.agent_id]
-        if isinstance(event, AgentConfigured):
+            rows.owed[INGRESS].append(encode_subject(event))
+        elif isinstance(event, AgentConfigured):
+            agent = self.agents[event.group_id, event.agent_id]
             agent.configure(event.payload)
-            rows.events.append(event_row(event, "applied"))
-            return
-        if isinstance(event, SessionEnded):
-            rows.events.append(event_row(event, "applied"))
+            (self.deduping.add if lookups.dedupes(agent) else self.deduping.discard)((event.group_id, event.agent_id))
+        elif isinstance(event, SessionEnded):
             rows.ended.append((event.event_id, event.group_id))
-            return
-        if isinstance(event, StepRecorded):
-            rows.events.append(event_row(event, "applied"))
+        elif isinstance(event, StepRecorded):
             rows.steps.append(step_row(event))
-            return
-        if isinstance(event, FeedbackGiven):
-            rows.events.append(event_row(event, "applied"))
-            rows.owed.append(WorkRow(WEIGH, event.event_id.bytes, event.group_id))
-            return
-        assert_never(event)
+        elif isinstance(event, FeedbackGiven):
+            rows.owed[WEIGH].append(encode_subject(event))
+        else:
+            assert_never(event)
 
-    def _add_memory(self, ready: PreparedMemory, rows: _Rows) -> None:
-        memory, derived, row, values, access = ready
-        name = (memory.group_id, memory.agent_id)
+    def _add_memory(self, event: MemoryObserved | TurnRecorded, ready: PreparedMemory, rows: _Rows) -> None:
+        name, node_id = ready.agent, ready.node_id
         agent = self.agents[name]
-        if (known := self._known(memory, derived, agent)) is not None:
-            rows.events.append(row._replace(outcome="duplicate", node_id=known.bytes))
+        if (ready.looks_up or name in self.deduping or name in self.latest) and (known := self._known(ready)) is not None:
+            rows.add_event(event, "duplicate", known.bytes)
             return
-        seen, node_id, large = memory.payload, memory.event_id, agent.large_from is not None
-        depths = self.depths.setdefault(name, {})
-        depth = depths[node_id] = depth_of(seen.node_type, seen.evidence, depths)
-        rows.events.append(row)
-        numbers: tuple[Any, ...] = (*agent.number(seen.node_type), depth, large)  # values of NodeNumbers
-        rows.nodes.append(values + numbers)
+        depth = self._depth(ready) if self.has_thoughts else 0
+        numbers = agent.number(ready.node_type)
+        large = agent.large_from is not None
+        rows.events.append(ready.event)
+        rows.nodes += (ready.node, encode_numbers(*numbers, depth, large))
         rows.node_names.append((*name, node_id))
-        rows.accesses.append(access)
+        rows.accesses.append(ready.access)
         if large:
-            rows.terms[name].append(derived.tokens)
-        rows.owed += [(kind, row.event_id, row.group_id) for kind in _owed(memory, derived, agent, depths)]
+            rows.terms[name].append(ready.tokens.split())
+        for kind in ready.owed if ready.owed_is_sure else self._owed(ready, agent):
+            rows.owed[kind].append(ready.subject)
 
-    def _known(self, event: MemoryObserved, derived: Derived, agent: AgentRow) -> UUID | None:
+    def _depth(self, ready: PreparedMemory) -> int:
+        depths = self.depths.setdefault(ready.agent, {})
+        depth = depths[ready.node_id] = depth_of(ready.node_type, ready.memory.payload.evidence, depths)
+        return depth
+
+    def _owed(self, ready: PreparedMemory, agent: AgentRow) -> tuple[str, ...]:
+        seen, known = ready.memory.payload, self.depths.get(ready.agent, {})
+        waits = seen.node_type == "thought" and not all(node_id in known for node_id in seen.evidence)
+        lacks = not seen.historic and bool(missing(seen, agent.settings, get_settings()))
+        return _owed(seen, ready.owed_when_complete, waits=waits, lacks=lacks)
+
+    def _known(self, ready: PreparedMemory) -> UUID | None:
         """The node that the event would only repeat, by its own rule or by its agent's; if none, it is known from now on."""
-        seen, name = event.payload, (event.group_id, event.agent_id)
+        seen, name = ready.memory.payload, ready.agent
         if seen.kind == "session":  # what is said again is said again
             return None
         if seen.uri is not None:
-            there = self.addressed.setdefault((*name, seen.uri, derived.content_hash), event.event_id)
-            return None if there == event.event_id else there
+            there = self.addressed.setdefault((*name, seen.uri, ready.content_hash), ready.node_id)
+            return None if there == ready.node_id else there
         triple = (seen.subject, seen.predicate, seen.object)
         latest = self.latest.get(name)
         if latest is not None and seen.retention:
             found = next((node_id for known, node_id in islice(latest, seen.retention) if known == triple), None)
             if found is not None:
                 return found
-        if lookups.dedupes(agent):
-            twin = self.twins.setdefault((*name, seen.node_type, derived.content_hash), event.event_id)
-            if twin != event.event_id:
+        if name in self.deduping:
+            twin = self.twins.setdefault((*name, seen.node_type, ready.content_hash), ready.node_id)
+            if twin != ready.node_id:
                 return twin
         if latest is not None and seen.node_type == "event":
-            latest.appendleft((triple, event.event_id))
+            latest.appendleft((triple, ready.node_id))
         return None
 
 
-def _owed(event: MemoryObserved, derived: Derived, agent: AgentRow, known: Mapping[UUID, int]) -> list[str]:
-    """The kinds of work that a new node owes; ``known`` nodes may be its evidence."""
-    seen = event.payload
+def _owed(seen: Observation, complete: Sequence[str], *, waits: bool, lacks: bool) -> tuple[str, ...]:
+    """The kinds of work that a new node owes: ``complete`` when nothing is missing.
+
+    ``waits``: some of its evidence is still on its way; ``lacks``: the LLM is to be asked for something first.
+    """
     owed = [EMBED] if seen.vector is None else []
-    if seen.node_type == "thought" and not all(node_id in known for node_id in seen.evidence):
-        owed.append(DEPTH)  # some of its evidence is still on its way
+    if waits:
+        owed.append(DEPTH)
     if seen.kind in SUMMARISED_KINDS and seen.overview is None:
         owed.append(SUMMARIZE)
-    if seen.historic:
-        complete = owed_when_complete(seen.node_type, derived.keywords, seen.predicate, seen.object)
-        return owed + [kind for kind in complete if kind != ACCUMULATE]
-    if missing(seen, agent.settings, get_settings()):
-        return [*owed, APPRAISE]
-    return owed + owed_when_complete(seen.node_type, derived.keywords, seen.predicate, seen.object)
+    if lacks:
+        return (*owed, APPRAISE)
+    return (*owed, *(kind for kind in complete if not (seen.historic and kind == ACCUMULATE)))
 
 
 def owed_when_complete(node_type: str, keywords: Sequence[str], predicate: str | None, object_: str | None) -> list[str]:
@@ -349,8 +381,10 @@ def owed_when_complete(node_type: str, keywords: Sequence[str], predicate: str |
 
 
 # A node and an output outlive the record of their event, which may be pruned. Of the groups of the scope.
+# In a sub-select the planner does not see how many there are: for two thousand it would read all of a table of some ten thousand rows.
 _KNOWN = text("""
-    SELECT event_id AS id, group_id FROM events WHERE event_id = ANY(:ids)
-    UNION ALL SELECT node_id, group_id FROM memory_nodes WHERE node_id = ANY(:ids)
-    UNION ALL SELECT entry_id, group_id FROM quarantine_logs WHERE entry_id = ANY(:ids)
+    WITH wanted AS MATERIALIZED (SELECT CAST(:ids AS uuid[]) AS ids)
+    SELECT event_id AS id, group_id FROM events WHERE event_id = ANY((SELECT ids FROM wanted)::uuid[])
+    UNION ALL SELECT node_id, group_id FROM memory_nodes WHERE node_id = ANY((SELECT ids FROM wanted)::uuid[])
+    UNION ALL SELECT entry_id, group_id FROM quarantine_logs WHERE entry_id = ANY((SELECT ids FROM wanted)::uuid[])
 """)

@@ -399,13 +399,14 @@ def test_a_pool_with_room_for_all_changes_nothing(seed: int) -> None:
 @given(st.lists(st.floats(-5, 5), unique=True, max_size=30), st.integers(1, 30))
 def test_the_highest_come_first(values: list[float], count: int) -> None:
     expected = sorted(range(len(values)), key=lambda row: -values[row])[:count]
-    assert relevance._highest(np.array(values, dtype=float), count).tolist() == expected
+    assert relevance._highest(np.array(values, dtype=float), count, np.zeros(len(values))).tolist() == expected
 
 
-@given(st.lists(st.sampled_from([0.0, 1.0, 2.0]), max_size=30), st.integers(1, 30))
-def test_of_equally_high_ones_the_earlier_position_is_taken(values: list[float], count: int) -> None:
-    expected = sorted(range(len(values)), key=lambda row: (-values[row], row))[:count]
-    assert relevance._highest(np.array(values, dtype=float), count).tolist() == expected
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.0]), st.integers(0, 40)), max_size=30), st.integers(1, 30))
+def test_of_equally_high_ones_the_earlier_one_is_taken(rows: list[tuple[float, int]], count: int) -> None:
+    values, created = np.array(rows, dtype=float).reshape(-1, 2).T
+    expected = sorted(range(len(rows)), key=lambda row: (-values[row], created[row], row))[:count]
+    assert relevance._highest(values, count, created).tolist() == expected
 
 
 # Sentences

@@ -39,10 +39,10 @@ def standard_of(values: Floats, others: np.ndarray) -> Floats:
 
 def second_hop(corpus: Corpus, first: Floats, asked: Sequence[str], said: Floats, *, with_vectors: bool) -> Floats:
     """The second hop, by masks over all rows of its pool."""
-    pool = relevance._highest(first, relevance.HOP_POOL)
+    pool = relevance._highest(first, relevance.HOP_POOL, corpus.created)
     if len(corpus) <= relevance.HOP_POOL:
         pool = np.arange(len(corpus))
-    start = relevance._highest(first, HOP_FROM)
+    start = relevance._highest(first, HOP_FROM, corpus.created)
     onward = np.zeros(pool.size, dtype=np.float64)
     by_vector = relevance._centred_likeness(corpus, start, pool) if with_vectors else None
     for place, row in enumerate(start):
