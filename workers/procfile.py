@@ -17,6 +17,9 @@ from jiyi.settings import Settings, get_settings
 from models.db.connection import engine
 from workers import migrate
 
+#: Batches that the embedding worker has in hand where a model of this machine embeds: while it works at one, the last is stored
+#: and the next is claimed and loaded. It works at one at a time (``jiyi.providers.embedders.local``).
+LOCAL_BATCHES = 2
 #: Threads of the embedding worker that store vectors while as many calls as may be are open.
 BESIDES_CALLS = 2
 #: Chatter between workers that nobody listens to, and a look at every other worker at start.
@@ -46,9 +49,9 @@ def _embedding_pool(settings: Settings) -> tuple[str, int]:
     try:
         spec = chosen(settings)
     except SettingsError:  # told by the worker itself, and by `jiyi embedders`
-        return "solo", 1
+        return "threads", LOCAL_BATCHES
     if spec.vendor in LOCAL:
-        return "solo", 1  # one batch at a time is as fast as the model goes, and a process that used it must not fork
+        return "threads", LOCAL_BATCHES
     return "threads", settings.embedder_calls + BESIDES_CALLS
 
 

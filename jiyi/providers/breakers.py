@@ -12,6 +12,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TypeVar, cast
@@ -135,11 +136,34 @@ def _forget_when_opened(name: str) -> None:
         return  # then the next one tries
 
 
+class _SharedStorage(pybreaker.CircuitRedisStorage):
+    """A breaker's state in Valkey, for one call: read when this is made, in one trip."""
+
+    def _initialize_redis_state(self, state: str) -> None:
+        """Called by the base class's constructor. Raises :class:`redis.RedisError`: Valkey is away."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for key, value in (("fail_counter", 0), ("success_counter", 0), ("state", state)):
+                pipe.setnx(self._namespace(key), value)
+            pipe.get(self._namespace("state"))
+            *_, found = pipe.execute()
+        self._state = state if found is None else found.decode()
+
+    @property
+    def state(self) -> str:
+        return self._state
+
+    @state.setter
+    def state(self, state: str) -> None:
+        self._state = state
+        with suppress(redis.RedisError):  # then the others call, too, and see for themselves
+            self._redis.set(self._namespace("state"), state)
+
+
 def _storage(name: str) -> pybreaker.CircuitBreakerStorage:
     client = _valkey()
     if client is not None:
         try:
-            return pybreaker.CircuitRedisStorage(pybreaker.STATE_CLOSED, client, namespace=KEY + name)
+            return _SharedStorage(pybreaker.STATE_CLOSED, client, namespace=KEY + name)
         except redis.RedisError:
             pass  # away: this process's own
     with _lock:

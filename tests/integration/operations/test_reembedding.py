@@ -186,6 +186,26 @@ def test_a_broken_vendor_is_left_alone_by_all_workers_and_that_is_seen(group: st
     assert "500" in shown.last_error
 
 
+def test_whoever_may_try_again_first_opens_the_way_for_all(group: str, vendor: bad.Vendor) -> None:
+    vendor.otherwise = bad.status(500)
+    while len(vendor.requests) < breakers.FAIL_MAX:
+        with pytest.raises(EmbeddingUnavailable):
+            embedder_of("compatible:vendor-model").passages(["tea"])
+    (key,) = valkey().scan_iter(match="jiyi:breaker:*opened_at")
+    valkey().decrby(key, 3_600)  # as if it had been an hour ago
+    with pytest.raises(EmbeddingUnavailable, match="500"):
+        embedder_of("compatible:vendor-model").query("tea")
+    with pytest.raises(EmbeddingUnavailable, match="is not asked for"):
+        embedder_of("compatible:vendor-model").query("tea")
+    vendor.otherwise = bad.good()
+    valkey().decrby(key, 3_600)
+    assert embedder_of("compatible:vendor-model").passages(["tea"]).shape[0] == 1
+    embedder_of.cache_clear()  # another worker
+    assert embedder_of("compatible:vendor-model").passages(["tea"]).shape[0] == 1
+    (name,) = breakers.states()
+    assert (breakers.read_state(name).state, breakers.read_state(name).failures) == (breakers.CLOSED, 0)
+
+
 def test_a_clock_that_goes_back_does_not_hold_a_vendor_off_for_as_long(group: str, vendor: bad.Vendor) -> None:
     remember(group, *TEXTS)
     vendor.otherwise = bad.status(500)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.providers.embedders import embedder
+from jiyi.providers.embedders import local as local_embedder
 from jiyi.providers.embedders.hashing import HashingEmbedder
 from jiyi.providers.embedders.local import MAX_CHARS, LocalEmbedder
 from jiyi.settings import Settings
@@ -91,6 +93,32 @@ def test_cn47_local_shape_and_length(local: LocalEmbedder) -> None:
     assert passages.dtype == local.query("tea").dtype == np.float32
     assert local.query("tea").shape == (384,)
     assert np.linalg.norm(passages, axis=1) == pytest.approx([1, 1], abs=1e-3)
+
+
+def test_local_passages_come_one_batch_at_a_time_and_questions_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Engine:
+        dim = 2
+
+        def __init__(self) -> None:
+            self.at_once = self.most = 0
+
+        def passage(self, texts: Sequence[str]) -> list[list[float]]:
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+            assert asking.submit(made.query, "tea").result(timeout=60).shape == (2,)  # while the passages are not done
+            self.at_once -= 1
+            return [[1.0, 0.0] for _ in texts]
+
+        def query(self, texts: Sequence[str]) -> list[list[float]]:
+            return [[0.0, 1.0] for _ in texts]
+
+    engine = Engine()
+    monkeypatch.setattr(local_embedder, "_engine", lambda: engine)
+    made = LocalEmbedder()
+    with ThreadPoolExecutor(1) as asking, ThreadPoolExecutor(4) as storing:
+        shapes = [one.shape for one in storing.map(made.passages, [["tea"], ["honey", "milk"], ["bread"], ["salt"]])]
+    assert shapes == [(1, 2), (2, 2), (1, 2), (1, 2)]
+    assert engine.most == 1
 
 
 def test_local_no_texts(local: LocalEmbedder) -> None:

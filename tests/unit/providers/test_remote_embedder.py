@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 from jiyi.errors import EmbeddingUnavailable, SettingsError, TextRefused
-from jiyi.providers import breakers
+from jiyi.providers import breakers, guarded
 from jiyi.providers.embedders import embedder, embedder_of
+from jiyi.providers.embedders import remote as remote_embedder
+from jiyi.providers.embedders.checks import unit_rows
 from jiyi.providers.embedders.choice import chosen, complete, model_of, texts_at_once
 from jiyi.providers.embedders.overview import vendors
 from jiyi.providers.embedders.remote import RemoteEmbedder, cut, estimate
@@ -100,6 +102,35 @@ def test_no_more_calls_are_open_at_once_than_allowed(vendor: bad.Vendor, configu
     assert len(vendor.requests) == 8
     expected = bad.vectors_of(texts[3], 1_024)
     assert made[3] == pytest.approx(np.array(expected, dtype=np.float32), abs=1e-6)
+
+
+def test_the_next_call_goes_out_while_an_answer_is_made_sense_of(
+    vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(embedder="dashscope", embedder_base_url=vendor.base_url, embedder_api_key="k", embedder_calls=1)
+    vendor.otherwise = bad.good(1_024)
+    both = Barrier(2)
+
+    def checked(*arguments: Any) -> Any:
+        both.wait(timeout=60)  # neither answer is looked at before the other is there
+        return unit_rows(*arguments)
+
+    monkeypatch.setattr(remote_embedder, "unit_rows", checked)
+    engine = embedder()
+    with ThreadPoolExecutor(2) as pool:
+        made = list(pool.map(engine.passages, [["tea"], ["honey"]]))
+    assert [one.shape for one in made] == [(1, 1_024)] * 2
+
+
+def test_a_call_that_was_tried_again_gives_its_place_back_once(
+    vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(embedder="dashscope", embedder_base_url=vendor.base_url, embedder_api_key="k", embedder_calls=1)
+    vendor.otherwise = bad.good(1_024)
+    vendor.script(bad.status(500))
+    monkeypatch.setattr(guarded, "BACKOFF", lambda _: 0.0)
+    embedder().passages(["tea"])
+    assert embedder().passages(["honey"]).shape == (1, 1_024)  # its only place is free
 
 
 def test_vectors_are_brought_to_length_one(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:

