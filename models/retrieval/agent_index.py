@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime
-from itertools import chain
 from threading import RLock
 from typing import NamedTuple
 from uuid import UUID
@@ -22,9 +21,9 @@ from sqlalchemy import Connection
 from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.retrieval.corpus import Corpus, language_codes
+from jiyi.retrieval.keywords import Keywords
 from jiyi.retrieval.lexicon import Codes, Lexicon, Statistics
 from jiyi.retrieval.neighbours import NEIGHBOURS, NO_SESSION, with_hours
-from jiyi.retrieval.postings import Ragged
 from jiyi.settings import Mode
 from jiyi.text.words import normalise
 from models.memory.agents.agents import AgentRecord, Identity
@@ -56,13 +55,13 @@ _KEPT = {
     "says_idle": np.bool_,
     "poignancy": np.float64,
     "xid": np.int64,
+    "embedded": np.bool_,
 }
 _COLUMNS = {
     **_KEPT,
     "last_accessed": np.float64,
     "session": np.int32,
     "subject": np.int32,
-    "embedded": np.bool_,
     "has_vector": np.bool_,
     "has_tokens": np.bool_,
     # What relevance is worked out from, beside the vectors (``jiyi.retrieval.corpus.Corpus``).
@@ -104,7 +103,7 @@ class AgentIndex:
         #: Each row's id as 16 bytes, and the way back.
         self._ids: list[bytes] = []
         self._row_of: dict[bytes, int] = {}
-        self._keywords, self._keyword_codes = Ragged(), Codes()
+        self._keywords = Keywords()
         self._sessions: dict[str | None, int] = {None: NO_SESSION}
         #: By normalised name; and the same by each name as it is written.
         self._subjects = Codes()
@@ -127,7 +126,8 @@ class AgentIndex:
         A row that is gone from the database is nothing that :meth:`refresh` could notice.
         """
         if identity != self._identity:
-            self._reset()
+            if self._horizon:
+                self._reset()
             self._identity = identity
 
     @property
@@ -157,8 +157,7 @@ class AgentIndex:
 
     def keywords(self, row: int) -> frozenset[str]:
         """In lower case."""
-        names = list(self._keyword_codes)
-        return frozenset(names[code] for code in self._keywords[row].tolist())
+        return self._keywords[row]
 
     def refresh(self, connection: Connection, seen: AgentRecord | None = None) -> None:
         """Read what changed since the last look: rows from the database, access times from the other workers.
@@ -180,10 +179,10 @@ class AgentIndex:
         self._read_accesses(connection)
 
     def _read_all(self, connection: Connection, expected: int) -> None:
-        """From the beginning; about so many rows are ``expected``."""
+        """From the beginning; ``expected`` is the highest ``node_count`` that is known of, 0 if none is."""
         key = self.key
         self.columns.reserve(expected)
-        self._take(index_rows.all_rows(connection, key.group_id, key.agent_id, key.model, archived=key.archived))
+        self._take(index_rows.all_rows(connection, key.group_id, key.agent_id, key.model, archived=key.archived, expected=expected))
 
     def _read_changed(self, connection: Connection) -> None:
         key = self.key
@@ -192,8 +191,9 @@ class AgentIndex:
         # A row that is known gets its tokens only now (postings grow at their end alone), or leaves for the archive.
         here, archived = known >= 0, rows.numbers["archived"] & (not key.archived)
         if (rows.has_tokens[here] & ~self.columns["has_tokens"][known[here]]).any() or archived[here].any():
+            expected = int(self.columns["node_count"].max())
             self._reset()
-            self._read_all(connection, 0)
+            self._read_all(connection, expected)
             return
         wanted = ~archived
         wanted[here] = self.columns["xid"][known[here]] != rows.numbers["xid"][here]
@@ -243,8 +243,7 @@ class AgentIndex:
             allowed &= columns["session"] == self._sessions.get(filters.session_id, -2)
         rows = np.flatnonzero(allowed)
         if filters.keywords:
-            wanted = [self._keyword_codes.get(keyword.lower(), -1) for keyword in filters.keywords]
-            rows = rows[self._keywords.having_any(np.array(wanted, np.int32))[rows]]
+            rows = rows[self._keywords.having_any(filters.keywords)[rows]]
         return rows
 
     def _allowed(self, filters: Filters, *, original: bool) -> NDArray[np.bool_]:
@@ -328,8 +327,10 @@ class AgentIndex:
         """The rows' positions: new ones are added, with what never changes."""
         positions = self._positions(rows)
         new = positions < 0
-        for position, place in zip(positions[~new].tolist(), np.flatnonzero(~new).tolist(), strict=True):
-            self._keywords.replace(position, [self._keyword_codes[keyword] for keyword in rows.keywords[place]])
+        if not new.all():
+            for position, keywords in zip(positions.tolist(), index_rows.lists_of(rows.keywords), strict=True):
+                if position >= 0:
+                    self._keywords.replace(position, keywords)
         if new.any():
             positions[new] = self._append(rows if new.all() else rows.only(new))
         return positions
@@ -341,9 +342,7 @@ class AgentIndex:
         self._ids += ids
         self._row_of.update(zip(ids, added.tolist(), strict=True))
         self._lexicon.extend(tokens)
-        lengths = np.fromiter(map(len, rows.keywords), np.int32, len(rows))
-        codes = map(self._keyword_codes.__getitem__, chain.from_iterable(rows.keywords))
-        self._keywords.extend(np.fromiter(codes, np.int32, int(lengths.sum())), lengths)
+        self._keywords.extend(rows.keywords)
         self.columns["language"][added] = language_codes(tokens)
         self.columns["last_accessed"][added] = rows.numbers["last_accessed"]
         self.columns["session"][added] = NO_SESSION
@@ -360,9 +359,10 @@ class AgentIndex:
         columns["subject"][positions] = _coded(
             self._subject_of, rows.subjects, lambda name: self._subjects[normalise(name)] if name else -1
         )
-        columns["embedded"][positions] = [name is not None for name in rows.models]
         columns["has_tokens"][positions] = rows.has_tokens
-        self.models.update(name for name in set(rows.models) if name is not None)
+        others = {name for name in rows.other_models if name is not None}
+        of_another = np.fromiter((name is not None for name in rows.other_models), np.bool_, len(rows)) if others else False
+        self.models |= others | ({self.key.model} if (rows.numbers["embedded"] & ~of_another).any() else set())
 
 
 def _coded(codes: dict[str | None, int], names: Sequence[str | None], code: Callable[[str], int]) -> NDArray[np.int32]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import chain, compress
 from typing import Any, get_args
 from uuid import UUID
 
@@ -16,6 +17,7 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 from psycopg import sql
+from pydantic_core import from_json, to_json
 from sqlalchemy import Connection
 
 from jiyi.conversations.types import Kind
@@ -26,9 +28,11 @@ from models.db.connection import driver, is_pooled
 TYPES = ("event", "thought", "chat")
 #: A memory that was not taken from a conversation has no kind.
 KINDS = ("memory", *get_args(Kind))
-#: Rows that are read at once. More take longer, because memory for so many vectors is got anew each time: those of 1,024 rows of 384
-#: values are 1.5 MiB. Fewer ask the database more often: 98 times for the 100,000 rows of a large agent.
-AT_ONCE = 1_024
+#: Rows that are gathered into one value of each column. Of more, the vectors take longer to send than to read: PostgreSQL gets memory
+#: for so much anew each time. Those of 128 rows of 384 values are 200 kB.
+TOGETHER = 128
+#: Rows that are asked for at once: 98 times for the 100,000 rows of a large agent.
+AT_ONCE = 8 * TOGETHER
 
 #: Column → what is read of a memory, PostgreSQL's function that packs it, and the packed values' type.
 _PACKED = {
@@ -45,10 +49,11 @@ _PACKED = {
     "says_idle": ("strpos(n.embedding_key, 'idle') > 0", "boolsend", "?"),
     "poignancy": ("coalesce(n.poignancy, 0)", "float8send", ">f8"),
     "xid": ("n.changed_xid::text::bigint", "int8send", ">i8"),
+    "embedded": ("n.model IS NOT NULL", "boolsend", "?"),
     "has_any_vector": ("n.vector IS NOT NULL", "boolsend", "?"),
 }
 #: Column → what comes as a JSON list.
-_LISTED = {"session": "n.session_id", "subject": "n.subject", "keywords": "n.keywords_lower", "model": "n.model"}
+_LISTED = {"session": "n.session_id", "subject": "n.subject", "other_model": "nullif(n.model, %(model)s)"}
 _TIMES = ("created", "expires", "last_accessed")
 
 #: timestamptz: microseconds since 2000, the greatest number for infinity.
@@ -65,11 +70,12 @@ class IndexRows:
     numbers: dict[str, NDArray[Any]]
     sessions: list[str | None]
     subjects: list[str | None]
-    keywords: list[list[str]]
+    #: Of rows one after the other, each text a JSON list of some rows' lists: few questions ask for them.
+    keywords: list[str]
     #: Tokens with spaces between.
     tokens: list[str]
-    #: Of the vectors, this model's or another's, which are not read.
-    models: list[str | None]
+    #: Of vectors of other models than this one, which are not read.
+    other_models: list[str | None]
     #: The vectors' binary forms one after the other.
     packed_vectors: bytes
     #: The oldest transaction still running when they were read.
@@ -96,9 +102,9 @@ class IndexRows:
             numbers={name: values[wanted] for name, values in self.numbers.items()},
             sessions=[self.sessions[place] for place in places],
             subjects=[self.subjects[place] for place in places],
-            keywords=[self.keywords[place] for place in places],
+            keywords=[to_json(list(compress(lists_of(self.keywords), wanted.tolist()))).decode()],
             tokens=[self.tokens[place] for place in places],
-            models=[self.models[place] for place in places],
+            other_models=[self.other_models[place] for place in places],
             packed_vectors=b"".join(self.packed_vectors[ends[place] - sizes[place] : ends[place]] for place in places),
             oldest_running=self.oldest_running,
         )
@@ -119,23 +125,32 @@ class IndexRows:
         return fits, np.frombuffer(b"".join(those), record)["values"]
 
 
-def all_rows(connection: Connection, group: str, agent: str, model: str, *, archived: bool) -> Iterator[IndexRows]:
-    """All memories of an agent, ``AT_ONCE`` in each part; at least one part. ``archived`` ones, too.
+def all_rows(connection: Connection, group: str, agent: str, model: str, *, archived: bool, expected: int) -> Iterator[IndexRows]:
+    """All memories of an agent in parts, of ``AT_ONCE`` numbers in their ``node_count`` each; at least one part. ``archived`` ones, too.
 
+    ``expected``: the highest ``node_count`` that is known of; the last part has all above it, too.
     While a part is taken in, PostgreSQL gathers the next one. Nothing else may use the connection until the last.
     """
 
     def ask(after: int) -> psycopg.Cursor[Any]:
-        return _ask(connection, _ALL, group, agent, model, archived=archived, after=after, limit=AT_ONCE)
+        rest = max(-(-(expected - after) // TOGETHER), 1)
+        these = {"archived": archived, "after": after, "count": min(rest, AT_ONCE // TOGETHER), "last": rest - 1}
+        return _ask(connection, _ALL, group, agent, model, **these)
 
-    rows = _rows_of(ask(0))
-    if len(rows) == AT_ONCE:
-        with nullcontext() if is_pooled() else driver(connection).pipeline():  # not every PgBouncer knows how
-            while len(rows) == AT_ONCE:
-                following = ask(int(rows.numbers["node_count"][-1]))
-                yield rows
-                rows = _rows_of(following)
-    yield rows
+    starts = range(0, max(expected, 1), AT_ONCE)
+    one_trip = len(starts) == 1 or is_pooled()  # not every PgBouncer knows how to do otherwise
+    with nullcontext() if one_trip else driver(connection).pipeline():
+        asked = ask(0)
+        for start in starts[1:]:
+            following = ask(start)
+            yield _rows_of(asked)
+            asked = following
+        yield _rows_of(asked)
+
+
+def lists_of(packed: Sequence[str]) -> Iterator[list[str]]:
+    """Each row's list, from JSON lists of some rows' lists each."""
+    return chain.from_iterable(map(from_json, packed))
 
 
 def changed_rows(connection: Connection, group: str, agent: str, model: str, since: int) -> IndexRows:
@@ -167,24 +182,24 @@ def _ask(connection: Connection, query: sql.Composed, group: str, agent: str, mo
 
 
 def _rows_of(cursor: psycopg.Cursor[Any]) -> IndexRows:
-    found = cursor.fetchone()
+    found = cursor.fetchall()
     cursor.close()
-    assert found is not None  # an aggregate
-    read = dict(zip(_NAMES, found, strict=True))
-    numbers = {name: np.frombuffer(read[name] or b"", dtype) for name, (_, _, dtype) in _PACKED.items()}
+    read = {name: [value for value in values if value is not None] for name, values in zip(_NAMES, zip(*found, strict=True), strict=True)}
+    numbers = {name: np.frombuffer(b"".join(read[name]), dtype) for name, (_, _, dtype) in _PACKED.items()}
     for name in _TIMES:
         numbers[name] = _seconds(numbers[name])
     # Not by vector_dims(), for which PostgreSQL would have to get each vector twice.
-    numbers["dimensions"] = dimensions_of(numbers.pop("has_any_vector"), read["vectors"] or b"")
+    vectors = b"".join(read["vectors"])
+    numbers["dimensions"] = dimensions_of(numbers.pop("has_any_vector"), vectors)
     return IndexRows(
         numbers=numbers,
-        sessions=read["session"] or [],
-        subjects=read["subject"] or [],
-        keywords=read["keywords"] or [],
-        tokens=read["tokens"].split("\n") if numbers["node_id"].size else [],
-        models=read["model"] or [],
-        packed_vectors=read["vectors"] or b"",
-        oldest_running=read["oldest_running"],
+        sessions=list(chain.from_iterable(read["session"])),
+        subjects=list(chain.from_iterable(read["subject"])),
+        keywords=read["keywords"],
+        tokens="\n".join(read["tokens"]).split("\n") if numbers["node_id"].size else [],
+        other_models=list(chain.from_iterable(read["other_model"])),
+        packed_vectors=vectors,
+        oldest_running=read["oldest_running"][0],
     )
 
 
@@ -218,12 +233,17 @@ def _seconds(microseconds: NDArray[np.int64]) -> Floats:
 _GATHERED = {
     **{name: f"string_agg({packed}({name}), ''::bytea)" for name, (_, packed, _) in _PACKED.items()},
     **{name: f"json_agg({name})" for name in _LISTED},
+    "keywords": "json_agg(keywords)::text",
     "tokens": "string_agg(tokens, E'\\n')",  # which have no white space in them
     "vectors": "string_agg(vector_send(vector), ''::bytea)",
     "oldest_running": "pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
 }
 _NAMES = tuple(_GATHERED)
-_READ = {name: read for name, (read, *_) in _PACKED.items()} | _LISTED | {"tokens": "n.tokens", "vector": "n.vector"}
+_READ = (
+    {name: read for name, (read, *_) in _PACKED.items()}
+    | _LISTED
+    | {"keywords": "n.keywords_lower", "tokens": "n.tokens", "vector": "n.vector"}
+)
 _QUERY = sql.SQL(
     f"""
     SELECT {", ".join(_GATHERED.values())} FROM (
@@ -235,13 +255,20 @@ _QUERY = sql.SQL(
                 ON v.node_id = n.node_id AND v.group_id = n.group_id AND v.model = %(model)s
             WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND
     """  # noqa: S608 – our own names; values are parameters
-    "{} ) n JOIN node_access a USING (node_id, group_id) ORDER BY n.node_count {} ) rows"
+    "{} ) n JOIN node_access a USING (node_id, group_id) ORDER BY n.node_count ) rows"
 )
-_ALL = _QUERY.format(sql.SQL("n.node_count > %(after)s AND (%(archived)s OR n.archived_at IS NULL)"), sql.SQL("LIMIT %(limit)s"))
+_BOUNDS = sql.SQL("""
+    n.node_count > %(after)s + part * {together}
+    AND n.node_count <= CASE WHEN part = %(last)s THEN {most} ELSE %(after)s + (part + 1) * {together} END
+    AND (%(archived)s OR n.archived_at IS NULL)
+""").format(together=TOGETHER, most=np.iinfo(np.int32).max)
+_ALL = sql.SQL("""
+    SELECT rows.* FROM generate_series(0, {parts} - 1) AS part, LATERAL ({rows}) AS rows WHERE part < %(count)s
+""").format(parts=AT_ONCE // TOGETHER, rows=_QUERY.format(_BOUNDS))
 _ACCESS_TIMES = sql.SQL("""
     SELECT string_agg(uuid_send(a.node_id), ''::bytea), string_agg(timestamptz_send(a.last_accessed), ''::bytea)
     FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
     WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND (%(archived)s OR n.archived_at IS NULL)
 """)
-_CHANGED = _QUERY.format(sql.SQL("n.changed_xid >= %(since)s::text::xid8"), sql.SQL(""))
-_NAMED = _QUERY.format(sql.SQL("n.node_id = ANY(%(ids)s)"), sql.SQL(""))
+_CHANGED = _QUERY.format(sql.SQL("n.changed_xid >= %(since)s::text::xid8"))
+_NAMED = _QUERY.format(sql.SQL("n.node_id = ANY(%(ids)s)"))

@@ -46,7 +46,7 @@ def recall(actor: Actor, query: RecallRequest) -> RecallReport:
         texts = reads.some_texts(connection, group_id, query.agent_id, query.questions)
         asked = [_asked(group_id, query, agent, text) for text in texts]
         everything = AgentIndex(IndexKey(group_id, query.agent_id, asked[0].model if asked else ""))
-        everything.refresh(connection)
+        everything.refresh(connection, agent)
         compared = [_compare(connection, one, agent, everything) for one in asked]
     shares = [one.recall for one in compared if one.recall is not None]
     return RecallReport(

@@ -33,7 +33,7 @@ from models.memory.nodes import nodes
 from models.retrieval import index_cache, touches
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.derived_columns import CENTRE_STEPS
-from models.retrieval.index_rows import AT_ONCE, TYPES
+from models.retrieval.index_rows import AT_ONCE, TOGETHER, TYPES, all_rows, lists_of
 from tasks.framework.answering import Answered
 from tasks.memory import access
 from tasks.retrieval.retrieve import retrieve
@@ -294,6 +294,19 @@ def test_columns_are_what_a_plain_select_reads(group: str, plain: list[Any]) -> 
     assert index.columns["has_vector"].tolist() == [row.embedding is not None for row in plain]
     for vector, row in zip(index.vectors, plain, strict=True):
         assert np.array_equal(vector, plain_vector(row))
+
+
+@pytest.mark.parametrize("known", [0, 1, TOGETHER, TOGETHER + 1, AT_ONCE, AT_ONCE + 1, AT_ONCE + 77, 3 * AT_ONCE])
+def test_all_rows_come_in_order_however_many_were_known_of(group: str, plain: list[Any], known: int) -> None:
+    """More may have been stored since, and some may be gone."""
+    with unit_of_work() as connection:
+        for row in plain[TOGETHER : 3 * TOGETHER]:  # a part of those that are gathered together is empty
+            change(connection, "archived_at = now(), archived_reason = 'forgotten'", row.node_id)
+        parts = list(all_rows(connection, group, "klaus", MODEL, archived=False, expected=known))
+    left = [*plain[:TOGETHER], *plain[3 * TOGETHER :]]
+    assert [node_id for part in parts for node_id in part.ids] == [row.node_id.bytes for row in left]
+    assert [tokens for part in parts for tokens in part.tokens] == [row.tokens for row in left]
+    assert [keywords for part in parts for keywords in lists_of(part.keywords)] == [row.keywords_lower for row in left]
 
 
 def _session(codes: dict[str, int], row: Any) -> int:

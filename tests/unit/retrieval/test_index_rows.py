@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from jiyi.retrieval.scoring import MIN_NORM
 from models.retrieval.access_order import AccessOrder
 from models.retrieval.columns import FIRST_ROWS, Columns
 from models.retrieval.derived_columns import store_vectors
-from models.retrieval.index_rows import IndexRows, dimensions_of
+from models.retrieval.index_rows import IndexRows, dimensions_of, lists_of
 
 Vector = Sequence[float] | None
 
@@ -29,9 +30,9 @@ def rows_of(vectors: Sequence[Vector]) -> IndexRows:
         },
         sessions=[f"s{i}" for i in range(count)],
         subjects=[None] * count,
-        keywords=[[f"k{i}"] for i in range(count)],
+        keywords=[json.dumps([[f"k{i}"] for i in range(count)])],
         tokens=[f"t{i}" if i % 2 else "" for i in range(count)],
-        models=["m"] * count,
+        other_models=[None] * count,
         packed_vectors=b"".join(packed),
         oldest_running=1,
     )
@@ -49,6 +50,7 @@ def test_vectors_are_found_by_their_size_also_in_some_of_the_rows(vectors: list[
         fits, found = some.vectors(width)
         assert fits.tolist() == [one is not None and len(one) == width for one in left]
         assert found.tolist() == [one for one in left if one is not None and len(one) == width]
+    assert list(lists_of(some.keywords)) == [[f"k{i}"] for i in np.flatnonzero(wanted)]
     assert some.sessions == [f"s{i}" for i in np.flatnonzero(wanted)]
     assert some.ids == [bytes([i]) * 16 for i in np.flatnonzero(wanted)]
     assert some.has_tokens.tolist() == [bool(i % 2) for i in np.flatnonzero(wanted)]
