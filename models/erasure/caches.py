@@ -54,13 +54,28 @@ def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom
 def _take_out(members: Sequence[str]) -> int:
     """Of the buffer of accesses, and of those that are being written."""
     handed_over = [key.decode() for key in valkey().scan_iter(match=f"{valkey_keys.ACCESS_FLUSH}*", count=SCAN_COUNT)]
-    times = [valkey_keys.ACCESS, *(key for key in handed_over if not key.endswith(valkey_keys.COUNT_SUFFIX))]
+    times = [valkey_keys.ACCESS, *(key for key in handed_over if not key.endswith(valkey_keys.COUNTS))]
+    for key in times:
+        _take_out_of_each(key + valkey_keys.EACH_SUFFIX, set(members))
     with valkey().pipeline(transaction=False) as pipe:
         for key in times:
             pipe.zrem(key, *members)
         for key in times:
             pipe.hdel(key + valkey_keys.COUNT_SUFFIX, *members)
         return sum(pipe.execute()[: len(times)])
+
+
+def _take_out_of_each(key: str, members: set[str]) -> None:
+    """Of what was accessed together, leave the others."""
+    for one in cast("list[bytes]", valkey().lrange(key, 0, -1)):
+        node_ids, at, group_id = one.decode().split(":", 2)
+        left = [node_id for node_id in node_ids.split(",") if access.member(group_id, node_id) not in members]
+        if len(left) <= node_ids.count(","):
+            with valkey().pipeline(transaction=True) as pipe:
+                pipe.lrem(key, 1, cast("str", one))
+                if left:
+                    pipe.rpush(key, access.together(group_id, left, at))
+                pipe.execute()
 
 
 def _clear_stream(group_id: str, ids: set[str], whom: Whom) -> int:

@@ -30,6 +30,7 @@ def note_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[U
 def flush_soon(*, due: Any) -> None:
     """What was noted is to be written to the database, together with others, a moment later; if nobody else sees to it (``due``)."""
     if due:
+        access.keep_bounded()
         current_app.send_task("access.flush", queue="upkeep", countdown=get_settings().access_flush_seconds)
 
 

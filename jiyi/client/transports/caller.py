@@ -9,26 +9,23 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import redis
-from kombu.entity import TRANSIENT_DELIVERY_MODE
 from pydantic import BaseModel
 from pydantic_core import from_json
 from uuid6 import uuid7
 
 from jiyi.accounts.api_keys import KeyText
 from jiyi.accounts.signed_calls import signer_of
+from jiyi.client.transports.task_messages import TaskMessages
 from jiyi.errors import BrokerUnavailable, NoAnswer, SettingsError
-from jiyi.protocol.wire.broker import BROKER_ERRORS, CONNECT_RETRY, stamp
+from jiyi.protocol.wire.broker import BROKER_ERRORS, stamp
 from jiyi.protocol.wire.calls import json_of, open_reply, reply_key
 from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.outages import sentence_of_valkey, state_of_valkey
 from jiyi.protocol.wire.stream import STREAM_KEY, News
 from jiyi.settings import Settings
-
-if TYPE_CHECKING:
-    from celery import Celery
 
 #: Seconds of one blocking wait, below the socket's own time-out.
 WAIT_SLICE = 2.0
@@ -77,7 +74,7 @@ class Caller:
             )
         except ValueError as error:
             raise SettingsError(f"JIYI_REDIS_URL: {error}") from None
-        self._app: Celery | None = None
+        self._sender: TaskMessages | None = None
         self._lock = Lock()
 
     def call(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> Any:
@@ -129,21 +126,7 @@ class Caller:
         request_id = str(uuid7())
         args, options = [request_id, request], options or {}
         signature = {} if self._signer is None else self._signer.headers(task, args, options)
-        self._celery().send_task(
-            task,
-            args=args,
-            kwargs=options,
-            # Else Celery writes all of it a second time, into the headers, for logs: a third of what sending takes, and a question is
-            # nothing for logs.
-            argsrepr="",
-            kwargsrepr="",
-            queue=queue,
-            expires=wait,
-            ignore_result=True,
-            retry=False,
-            delivery_mode=TRANSIENT_DELIVERY_MODE,  # worth nothing when its caller has given up: no broker need write it down
-            headers=stamp() | signature,
-        )
+        self._messages().send(task, request_id, queue, args, options, wait, stamp() | signature)
         return reply_key(request_id)
 
     def news(self, group: str, after: str | None) -> Iterator[News]:
@@ -167,18 +150,11 @@ class Caller:
 
     def close(self) -> None:
         self._redis.close()
-        if self._app is not None:
-            self._app.close()
+        if self._sender is not None:
+            self._sender.close()
 
-    def _celery(self) -> Celery:
+    def _messages(self) -> TaskMessages:
         with self._lock:
-            if self._app is None:
-                from celery import Celery  # here, so that importing jiyi stays light
-
-                self._app = Celery("jiyi-client", broker=self._settings.need("broker_url"), set_as_current=False)
-                self._app.conf.update(
-                    task_create_missing_queues=True,
-                    broker_connection_timeout=self._settings.publish_timeout,
-                    broker_transport_options={"socket_connect_timeout": self._settings.publish_timeout, **CONNECT_RETRY},
-                )
-            return self._app
+            if self._sender is None:
+                self._sender = TaskMessages(self._settings)
+            return self._sender

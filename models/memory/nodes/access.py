@@ -6,8 +6,11 @@ Losing a buffer loses only that some memories were looked at: harmless, and said
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from math import inf
 from typing import cast
 from uuid import UUID
 
@@ -32,6 +35,9 @@ RECENT = 20
 UPDATES, COALESCED = "access_updates_total", "access_coalesced_total"
 #: Bound on the buffers that one call recovers.
 MAX_ORPHANS = 1_000
+#: Accesses whose memories are still to be counted, at most: without a worker that writes them the oldest are not counted, while the times
+#: of all are kept.
+COUNTED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +58,29 @@ def touch(group_id: str, node_ids: Sequence[UUID], at: float) -> bool:
 
 
 def touch_with(pipe: Pipeline, group_id: str, node_ids: Sequence[UUID], at: float) -> None:
-    """The same, on its way with whatever else the pipeline has to say; its last answer is :func:`touch`'s. There is at least one id."""
-    keys = (valkey_keys.ACCESS, valkey_keys.ACCESS_COUNT, valkey_keys.ACCESS_DUE)
-    due_ms = int(get_settings().access_flush_seconds * 1000)
-    pipe.eval(_TOUCH, len(keys), *keys, at, due_ms, *(member(group_id, node_id) for node_id in node_ids))
+    """The same, on its way with whatever else the pipeline has to say; its last answer is :func:`touch`'s. There is at least one id.
+
+    Counts are added up by the flush: Valkey has no command that counts many at once, and a script takes five times as long.
+    """
+    names = [str(node_id) for node_id in node_ids]
+    pipe.zadd(valkey_keys.ACCESS, {member(group_id, name): at for name in names}, gt=True)  # never moves a later one back
+    pipe.rpush(valkey_keys.ACCESS_EACH, together(group_id, names, at))
+    pipe.set(valkey_keys.ACCESS_DUE, 1, nx=True, px=int(get_settings().access_flush_seconds * 1000))
+
+
+def keep_bounded() -> None:
+    """Drop what is beyond ``COUNTED``; for whoever queues the flush, not for each access."""
+    valkey().ltrim(valkey_keys.ACCESS_EACH, -COUNTED, -1)
 
 
 def member(group_id: str, node_id: UUID | str) -> str:
     """How the buffer names a memory: its id is unique in its group only."""
     return f"{node_id}:{group_id}"
+
+
+def together(group_id: str, node_ids: Iterable[str], at: float | str) -> str:
+    """How the buffer names what was accessed together, to be counted."""
+    return f"{','.join(node_ids)}:{at}:{group_id}"
 
 
 def flush() -> FlushResult:
@@ -70,12 +90,11 @@ def flush() -> FlushResult:
     moves times forward; a flush that dies leaves its buffer to :func:`recover`.
     """
     handed_over = valkey_keys.access_flush(uuid7())
-    try:
-        with valkey().pipeline(transaction=True) as pipe:
-            pipe.rename(valkey_keys.ACCESS, handed_over)
-            pipe.rename(valkey_keys.ACCESS_COUNT, handed_over + valkey_keys.COUNT_SUFFIX)
-            pipe.execute()
-    except redis.ResponseError:  # no such key: nothing was touched
+    with valkey().pipeline(transaction=True) as pipe:
+        for suffix in ("", *valkey_keys.COUNTS):
+            pipe.rename(valkey_keys.ACCESS + suffix, handed_over + suffix)
+        answers = pipe.execute(raise_on_error=False)
+    if all(isinstance(answer, redis.ResponseError) for answer in answers):  # no such keys: nothing was touched
         return FlushResult()
     return _write(handed_over)
 
@@ -83,11 +102,9 @@ def flush() -> FlushResult:
 def recover() -> FlushResult:
     """Write the buffers that a flush which died left behind."""
     touches = nodes = 0
-    for found, key in enumerate(valkey().scan_iter(match=f"{valkey_keys.ACCESS_FLUSH}*", count=100)):
-        name = key.decode()
-        if found >= MAX_ORPHANS:
-            break
-        if not name.endswith(valkey_keys.COUNT_SUFFIX) and _age(name) > FLUSH_SECONDS:
+    keys = islice(valkey().scan_iter(match=f"{valkey_keys.ACCESS_FLUSH}*", count=100), MAX_ORPHANS)
+    for name in {key.decode().removesuffix(valkey_keys.COUNT_SUFFIX).removesuffix(valkey_keys.EACH_SUFFIX) for key in keys}:
+        if _age(name) > FLUSH_SECONDS:
             written = _write(name)
             touches, nodes = touches + written.touches, nodes + written.nodes
     return FlushResult(touches, nodes)
@@ -113,11 +130,10 @@ def _age(handed_over: str) -> float:
 
 
 def _write(handed_over: str) -> FlushResult:
-    counts_key = handed_over + valkey_keys.COUNT_SUFFIX
-    times = cast("list[tuple[bytes, float]]", valkey().zrange(handed_over, 0, -1, withscores=True))
-    counts = {name: int(count) for name, count in valkey().hgetall(counts_key).items()}
+    latest, counts = _latest_and_counts(handed_over)
+    times = sorted(latest.items())  # in id order: two flushes queue up instead of deadlocking
     for start in range(0, len(times), FLUSH_IDS):
-        chunk = sorted(times[start : start + FLUSH_IDS])  # in id order: two flushes queue up instead of deadlocking
+        chunk = times[start : start + FLUSH_IDS]
         with whole_service(), unit_of_work() as connection:  # the buffer is everybody's
             connection.execute(
                 _WRITE,
@@ -125,37 +141,32 @@ def _write(handed_over: str) -> FlushResult:
                     "ids": [UUID(name.decode().partition(":")[0]) for name, _ in chunk],
                     "groups": [name.decode().partition(":")[2] for name, _ in chunk],
                     "times": [at for _, at in chunk],
-                    "counts": [counts.get(name, 0) for name, _ in chunk],
+                    "counts": [counts[name] for name, _ in chunk],
                     "recent": RECENT,
                 },
             )
     touches = sum(counts.values())
     with valkey().pipeline(transaction=True) as pipe:
-        pipe.delete(handed_over, counts_key)
+        pipe.delete(handed_over, *(handed_over + suffix for suffix in valkey_keys.COUNTS))
         pipe.hincrby(valkey_keys.COUNTERS, UPDATES, len(times))
         pipe.hincrby(valkey_keys.COUNTERS, COALESCED, max(touches - len(times), 0))
         pipe.execute()
     return FlushResult(touches, len(times))
 
 
-# One command instead of two for each id, and in it three for many of them: each call from Lua takes about a microsecond, and Lua passes a
-# few thousand arguments at most. GT: an access that arrives late never moves a later one back.
-_TOUCH = """
-    for first = 3, #ARGV, 1000 do
-        local last = math.min(first + 999, #ARGV)
-        local before = redis.call('HMGET', KEYS[2], unpack(ARGV, first, last))
-        local times, counts, now = {}, {}, {}
-        for i = first, last do
-            local id, place = ARGV[i], 2 * (i - first) + 1
-            now[id] = (now[id] or before[i - first + 1] or 0) + 1
-            times[place], times[place + 1] = ARGV[1], id
-            counts[place], counts[place + 1] = id, now[id]
-        end
-        redis.call('ZADD', KEYS[1], 'GT', unpack(times))
-        redis.call('HSET', KEYS[2], unpack(counts))
-    end
-    return redis.call('SET', KEYS[3], 1, 'NX', 'PX', ARGV[2]) and 1 or 0
-"""
+def _latest_and_counts(handed_over: str) -> tuple[dict[bytes, float], Counter[bytes]]:
+    """When each memory was last accessed, and how often. A buffer from before version 0.2 has the counts as a hash."""
+    latest = dict(cast("list[tuple[bytes, float]]", valkey().zrange(handed_over, 0, -1, withscores=True)))
+    before = cast("dict[bytes, bytes]", valkey().hgetall(handed_over + valkey_keys.COUNT_SUFFIX))
+    counts = Counter({name: int(count) for name, count in before.items()})
+    for one in cast("list[bytes]", valkey().lrange(handed_over + valkey_keys.EACH_SUFFIX, 0, -1)):
+        node_ids, at, group_id = one.split(b":", 2)
+        for name in (node_id + b":" + group_id for node_id in node_ids.split(b",")):
+            counts[name] += 1
+            latest[name] = max(latest.get(name, -inf), float(at))  # the flush may have come between the two
+    return latest, counts
+
+
 _WRITE = text("""
     UPDATE node_access a SET last_accessed = greatest(a.last_accessed, to_timestamp(t.at)),
         access_count = a.access_count + t.count,

@@ -12,6 +12,7 @@ import pytest
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.valkey import valkey
+from models.erasure import caches
 from models.memory.nodes import access
 from models.memory.nodes.access import FlushResult
 from tests.integration.memory.test_inbox import observed, rows, save
@@ -64,7 +65,7 @@ def test_a_touch_is_written_by_the_flush_with_its_time_and_count(group: str) -> 
     last_accessed, count = accessed(node)
     assert abs(last_accessed.timestamp() - at(2.000123)) < 0.001
     assert count == 1
-    assert not valkey().exists(valkey_keys.ACCESS, valkey_keys.ACCESS_COUNT)
+    assert not valkey().exists(valkey_keys.ACCESS, valkey_keys.ACCESS_EACH)
 
 
 def recent(node_id: UUID) -> list[float]:
@@ -226,3 +227,42 @@ def test_a_memory_that_is_named_twice_counts_twice_however_many_there_are(group:
     assert access.flush() == FlushResult(touches=2_504, nodes=2_502)
     assert accessed(one) == (T0 + timedelta(hours=2), 3)
     assert accessed(other) == (T0 + timedelta(hours=1), 1)
+
+
+def test_counts_that_the_flush_finds_before_the_times_are_written_with_their_own(group: str) -> None:
+    (node,) = remembered(group)
+    access.touch(group, [node], at(1))
+    valkey().delete(valkey_keys.ACCESS)
+    assert access.flush() == FlushResult(touches=1, nodes=1)
+    assert accessed(node) == (T0 + timedelta(hours=1), 1)
+    assert not valkey().keys(f"{valkey_keys.ACCESS}*[!d]")
+
+
+def test_only_so_many_accesses_wait_to_be_counted_and_no_time_is_lost(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "COUNTED", 2)
+    one, other = remembered(group, 2)
+    access.touch(group, [other], at(5))
+    for hours in (1, 2):
+        access.touch(group, [one], at(hours))
+    access.keep_bounded()
+    assert access.flush() == FlushResult(touches=2, nodes=2)
+    assert [accessed(node) for node in (one, other)] == [(T0 + timedelta(hours=2), 2), (T0 + timedelta(hours=5), 0)]
+
+
+def test_a_buffer_from_before_version_0_2_is_written_with_what_came_since(group: str) -> None:
+    one, other = remembered(group, 2)
+    valkey().zadd(valkey_keys.ACCESS, {access.member(group, one): at(3)})
+    valkey().hset(valkey_keys.ACCESS + valkey_keys.COUNT_SUFFIX, access.member(group, one), 4)
+    access.touch(group, [one, other], at(1))
+    assert access.flush() == FlushResult(touches=6, nodes=2)
+    assert [accessed(node) for node in (one, other)] == [(T0 + timedelta(hours=3), 5), (T0 + timedelta(hours=1), 1)]
+
+
+def test_an_erased_memory_is_taken_out_of_what_was_accessed_together(group: str) -> None:
+    one, other, third = remembered(group, 3)
+    access.touch(group, [one, other, third], at(1))
+    access.touch(group, [other], at(2))
+    gone = caches._take_out([access.member(group, other), access.member(group, third)])
+    assert gone == 2
+    assert access.flush() == FlushResult(touches=1, nodes=1)
+    assert [accessed(node)[1] for node in (one, other, third)] == [1, 0, 0]

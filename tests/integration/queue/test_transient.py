@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import kombu
 import pytest
+from celery import Celery
 from pydantic_core import from_json
 
 from jiyi.client.transports.caller import Caller
@@ -112,3 +115,23 @@ def test_calls_are_transient() -> None:
     caller.close()
     (message,) = valkey().lrange(QUEUE, 0, -1)
     assert from_json(message)["properties"]["delivery_mode"] == 1
+
+
+def test_a_call_is_the_message_that_celery_itself_would_have_sent() -> None:
+    caller = Caller(get_settings())
+    caller.post("retrieval.retrieve", QUEUE, {"agent_id": "Клаус"}, 10.0, {"actor": "克劳斯"})
+    caller.close()
+    (raw,) = valkey().lrange(QUEUE, 0, -1)
+    message = from_json(raw)
+    body, headers = from_json(base64.b64decode(message["body"])), message["headers"]
+    args = [headers["id"], {"agent_id": "Клаус"}]
+    theirs = Celery(set_as_current=False).amqp.as_task_v2(
+        headers["id"], "retrieval.retrieve", args, {"actor": "克劳斯"}, expires=10.0, ignore_result=True
+    )
+    assert tuple(body) == theirs.body
+    told = {name: value for name, value in headers.items() if name in theirs.headers and name not in ("expires", "origin")}
+    assert told == {name: theirs.headers[name] for name in told}
+    assert {"lang", "task", "id", "root_id", "parent_id", "group"} <= told.keys()  # what the protocol asks for
+    assert datetime.fromisoformat(headers["expires"]).utcoffset() == timedelta(0)
+    assert message["properties"]["correlation_id"] == headers["id"]
+    assert (message["content-type"], message["content-encoding"]) == ("application/json", "utf-8")
