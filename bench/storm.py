@@ -58,8 +58,9 @@ PROBE_SECONDS = 2.0
 #: Events of one message when it is calm again.
 MESSAGE = 100
 #: Events that come last, to both groups in order: reflections start from the memories that arrived last, two hundred of an agent
-#: (``jiyi.reflection.reflect.MAX_STATEMENTS``), and which these are depends on what a fault held up. A twelfth of them is not counted.
-LAST = 4 * MAX_STATEMENTS
+#: (``jiyi.reflection.reflect.MAX_STATEMENTS``), and which these are depends on what a fault held up. Of the agent that has most chats and
+#: thoughts, half are not counted: chats never, and thoughts not when their month is over, as it is by the time of the last reading.
+LAST = 6 * MAX_STATEMENTS
 #: Faults that took longest to recover from, which are told.
 SLOWEST = 8
 #: Figures that add up over several goes; of others a sum says nothing.
