@@ -112,7 +112,7 @@ class Memory(MemoryFields):
 
     archived_at: datetime | None
     is_idle: bool
-    embedding_model: str | None = Field(description="Null until the memory is embedded, which is when it can be retrieved.")
+    embedding_model: str | None = Field(description="Null until the memory is embedded. Until then it is found by its words alone.")
 
 
 class MemoryRow(Memory, MemoryStatement):

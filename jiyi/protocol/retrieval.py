@@ -226,7 +226,7 @@ class Debug(BaseModel):
     note: str = ""
     #: Whether every memory that the filters allow was a candidate: of a large agent only those likely to be the best are.
     exact: bool = True
-    #: Candidates without a vector by this model: their cosine counts as 0 (GA-45).
+    #: Candidates without a vector by this model: found by their words; in ``dense`` their cosine counts as 0 (GA-45).
     without_comparable_vector: int = 0
 
 

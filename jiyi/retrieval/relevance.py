@@ -44,6 +44,10 @@ from jiyi.text.words import normalise
 LEXICAL_SHARE = 0.5
 #: Standard scores of cosine that a memory is worth which says all that the question asks, word for word.
 LEXICAL_SCALE = 6.0
+#: Standard scores of cosine that a memory has on average which says all that the question asks: those of one that has no vector yet, or
+#: none that can be compared, by the root of the share that it says
+#: (over 131,000 pairs of a question and a turn: .7 for .03, .9 for .14, 2.2 for .37).
+COSINE_OF_WORDS = 3.5
 #: What cosine counts in the sum for a memory in another language than the question: more than beside words, less than all.
 OTHER_LANGUAGE_SHARE = 0.75
 #: Weight of the second hop, how many of the best memories it starts from, and the share of words in it: names, mostly.
@@ -224,7 +228,8 @@ def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexica
     said = LEXICAL_SCALE * lexical / most
     first = said
     if cosine is not None and query is not None:
-        first = _dense_share(corpus, language_code(" ".join(asked))) * _dense_score(corpus, cosine, query) + LEXICAL_SHARE * said
+        by_meaning = _dense_score(corpus, cosine, query, lexical / most)
+        first = _dense_share(corpus, language_code(" ".join(asked))) * by_meaning + LEXICAL_SHARE * said
     return first, HOP_WEIGHT * _second_hop(corpus, first, asked, lexical / most, with_vectors=query is not None)
 
 
@@ -234,8 +239,13 @@ def _dense_share(corpus: Corpus, language: int) -> Floats:
     return corpus.kept(("dense share", language, shares), lambda: np.where(corpus.languages == language, *shares))
 
 
-def _dense_score(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
+def _dense_score(corpus: Corpus, cosine: Floats, query: Float32, said: Floats) -> Floats:
+    """Standard scores of the cosines; where there is no vector, what the share of the question that is ``said`` leads one to expect."""
     centred = _centred(corpus, cosine, query)
+    if not corpus.all_have_vectors:
+        has, found = corpus.has_vector, COSINE_OF_WORDS * np.sqrt(said)
+        found[has] = standard_within(centred[has], corpus.languages[has])
+        return found
     return standard(centred) if len(corpus.spoken) <= 1 else _standard_within(centred, corpus.languages, corpus.spoken)
 
 

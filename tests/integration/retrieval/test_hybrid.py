@@ -385,3 +385,24 @@ def test_a_single_chinese_character_is_found_by_words(group: str, relevance: str
         best = ask(group, question, relevance=relevance).retrieved_nodes[0]
         assert best.description == "我家的猫昨天生病了"
         assert best.relevance_parts.lexical
+
+
+# What has no vector yet
+
+
+def test_a_memory_that_is_not_embedded_yet_is_ranked_by_its_words_beside_those_that_are(group: str) -> None:
+    diary(group)
+    remember(group, "Klaus bought tea", embedded=False)
+    remember(group, "窗边的茶叶罐子是空的", embedded=False)
+    found = [node.description for node in ask(group, "What did Klaus buy?").retrieved_nodes]
+    assert found.index("Klaus bought tea") < len(DIARY) // 2
+    answer = ask(group, "Who bought the tea?")
+    assert answer.retrieved_nodes[0].description == "Klaus bought tea"
+    assert answer.debug.without_comparable_vector == 2
+    assert first(group, "茶叶罐子是空的吗？") == "窗边的茶叶罐子是空的"
+
+
+def test_what_is_not_embedded_yet_is_not_ahead_for_that(group: str) -> None:
+    diary(group)
+    remember(group, "The invoice about nothing", embedded=False)
+    assert first(group, "When was the invoice INV-2093 paid?") == DIARY[4]

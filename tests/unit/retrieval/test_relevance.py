@@ -664,8 +664,10 @@ def test_a_question_of_one_sentence_is_the_sum_of_its_parts(seed: int) -> None:
     assert measured.second_hop is not None
     assert measured.neighbours is not None
     assert measured.named is not None
-    said = relevance.LEXICAL_SCALE * measured.lexical / corpus.lexicon.information(tokens("Anna fire glaze yesterday"))
-    first = (relevance.standard(relevance._centred(corpus, measured.dense, query)) + said) / 2
+    share = measured.lexical / corpus.lexicon.information(tokens("Anna fire glaze yesterday"))
+    meaning, has = relevance.COSINE_OF_WORDS * np.sqrt(share), corpus.has_vector
+    meaning[has] = relevance.standard(relevance._centred(corpus, measured.dense, query)[has])
+    first = (meaning + relevance.LEXICAL_SCALE * share) / 2
     assert measured.neighbours == pytest.approx(relevance.neighbours(corpus, first))
     less = relevance.malus(corpus, "")
     assert measured.total == pytest.approx(first + measured.second_hop + measured.neighbours + measured.named - less)
