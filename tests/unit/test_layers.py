@@ -41,7 +41,7 @@ ROOMS = {
     "tests": {"unit", "integration", "smoke", "browser"},
     "tests/unit": {"client", "protocol", "providers", "text", "db", "queue", "web", "workers", "bench", "docs"},
     "tests/integration": {"client", "db", "queue", "actions", "web", "workers", "examples", "docs"},
-    "bench": {"support", "adapters"},
+    "bench": {"support", "adapters", "labelled", "conversations"},
 }
 #: In the root of the library only what all of it needs.
 ROOT_OF_JIYI = {"__init__", "__main__", "settings", "errors", "once", "polling"}
