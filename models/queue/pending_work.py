@@ -19,6 +19,8 @@ from models.db.connection import session_engine
 MAX_ERROR_CHARS = 4_000
 #: Rows that one retry of a whole kind makes due.
 MAX_RETRIED = 10_000
+#: Groups that one claim serves at most: bounds what a claim reads, and the next one goes on with the groups after these.
+GROUPS_A_CLAIM = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +44,31 @@ def owe(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, str]])
 def claim(connection: Connection, kind: str, limit: int, lease_seconds: float) -> list[Claim]:
     """Up to ``limit`` due subjects, each counted as one more attempt; to be committed before the work begins.
 
+    Groups take turns, in the order of their names: a claim begins after the group at which this process's last one ended, and
+    divides its places among the groups with something due, at most ``GROUPS_A_CLAIM``. So a group with very many subjects
+    delays another group's by one claim, not by all of its own. Within a group what has been due longest comes first.
+
     First attempts come as one claim of each group: subjects' ids are unique in their group only, so that whoever works on
     them must see no other's rows. A subject that failed before comes alone, so that one that kills its worker, or spoils its
     batch, is counted by itself and takes no other subject along.
     """
-    rows = connection.execute(_CLAIM, {"kind": kind, "limit": limit, "lease": lease_seconds}).all()
+    after = _last_served.get(kind, "")
+    rows = connection.execute(
+        _CLAIM, {"kind": kind, "limit": limit, "lease": lease_seconds, "after": after, "groups": GROUPS_A_CLAIM}
+    ).all()
+    if rows:
+        _last_served[kind] = rows[-1].group_id
     together: dict[str, list[UUID]] = defaultdict(list)
     for row in rows:
         if row.attempts == 1:
             together[row.group_id].append(row.subject_id)
     alone = [Claim([row.subject_id], row.attempts, row.group_id, row.due_at) for row in rows if row.attempts > 1]
     return [*(Claim(subject_ids, 1, group_id, rows[0].due_at) for group_id, subject_ids in together.items()), *alone]
+
+
+def leaves_more(claims: Sequence[Claim], limit: int) -> bool:
+    """Whether a claim of up to ``limit`` subjects probably left some that are due."""
+    return sum(len(claim.subject_ids) for claim in claims) == limit or len({claim.group_id for claim in claims}) == GROUPS_A_CLAIM
 
 
 @contextmanager
@@ -148,21 +164,59 @@ def _by_group(rows: Iterable[Row[Any]]) -> dict[str, int]:
     return dict(Counter(row.group_id for row in rows))
 
 
+#: By kind of work the group at which this process's last claim ended. Each process takes its own turns: nothing has to be
+#: shared, and a process that starts anew begins with the first group.
+_last_served: dict[str, str] = {}
+
 # Session-level, so that a lost connection lets go; the number is of this application's own making.
 _LOCK_KIND = text("SELECT pg_try_advisory_lock(hashtextextended('jiyi.work.' || :kind, 0))")
 _UNLOCK_KIND = text("SELECT pg_advisory_unlock(hashtextextended('jiyi.work.' || :kind, 0))")
 _OWE = text("""
     INSERT INTO pending_work (kind, subject_id, group_id) VALUES (:kind, :subject_id, :group_id) ON CONFLICT DO NOTHING
 """)
-# SKIP LOCKED: two workers that wake at once take different rows instead of waiting for each other.
+# Groups take turns. "walk" steps through the groups that owe the kind, beginning after the group :after and going round to it: one
+# probe of the index (kind, group_id, due_at) a group, however many rows a group has. "turns" are those of them with something due,
+# as many as one claim serves. "shares" deals out the places of the batch, one a group and round, so that a place which one group
+# does not need goes to the others. SKIP LOCKED: two workers that wake at once take different rows instead of waiting for each other.
+# Subqueries with LIMIT, and rows addressed by ctid, leave the planner no other way, whatever it believes the table's size to be.
 _CLAIM = text("""
-    WITH due AS (
-        SELECT kind, subject_id, group_id FROM pending_work WHERE kind = :kind AND due_at <= clock_timestamp()
-        ORDER BY due_at LIMIT :limit FOR UPDATE SKIP LOCKED
+    WITH RECURSIVE walk AS (
+        SELECT CAST(:after AS text) AS group_id, false AS round, 0 AS place
+        UNION ALL
+        SELECT next.group_id, next.round, walk.place + 1 FROM walk CROSS JOIN LATERAL (
+            SELECT group_id, round FROM (
+                (SELECT p.group_id, walk.round FROM pending_work p
+                    WHERE p.kind = :kind AND p.group_id > walk.group_id ORDER BY p.group_id LIMIT 1)
+                UNION ALL
+                (SELECT p.group_id, true FROM pending_work p WHERE p.kind = :kind AND NOT walk.round ORDER BY p.group_id LIMIT 1)
+            ) AS following WHERE NOT round OR group_id <= :after ORDER BY round LIMIT 1
+        ) AS next
+    ), turns AS (
+        SELECT walk.group_id, walk.place FROM walk CROSS JOIN LATERAL (
+            SELECT FROM pending_work p
+            WHERE p.kind = :kind AND p.group_id = walk.group_id AND p.due_at <= statement_timestamp() LIMIT 1
+        ) AS due WHERE walk.place > 0 LIMIT :groups
+    ), shares AS (
+        SELECT group_id, place, count(*) AS share FROM (
+            SELECT turns.group_id, turns.place FROM turns CROSS JOIN LATERAL (
+                SELECT row_number() OVER () AS round FROM (
+                    SELECT FROM pending_work p
+                    WHERE p.kind = :kind AND p.group_id = turns.group_id AND p.due_at <= statement_timestamp() LIMIT :limit
+                ) AS due
+            ) AS dealt ORDER BY dealt.round, turns.place LIMIT :limit
+        ) AS places GROUP BY group_id, place
+    ), taken AS (
+        SELECT due.ctid FROM shares CROSS JOIN LATERAL (
+            SELECT p.ctid FROM pending_work p
+            WHERE p.kind = :kind AND p.group_id = shares.group_id AND p.due_at <= statement_timestamp()
+            ORDER BY p.due_at LIMIT shares.share FOR UPDATE SKIP LOCKED
+        ) AS due
+    ), claimed AS (
+        UPDATE pending_work p SET attempts = attempts + 1, due_at = statement_timestamp() + make_interval(secs => :lease)
+        WHERE p.ctid = ANY (ARRAY(SELECT ctid FROM taken))
+        RETURNING p.subject_id, p.attempts, p.group_id, p.due_at
     )
-    UPDATE pending_work p SET attempts = attempts + 1, due_at = statement_timestamp() + make_interval(secs => :lease)
-    FROM due WHERE p.kind = due.kind AND p.subject_id = due.subject_id AND p.group_id = due.group_id
-    RETURNING p.subject_id, p.attempts, p.group_id, p.due_at
+    SELECT claimed.* FROM claimed JOIN shares USING (group_id) ORDER BY shares.place
 """)
 _LOCK = text("""
     SELECT subject_id FROM pending_work WHERE kind = :kind AND subject_id = ANY(:ids) ORDER BY subject_id FOR UPDATE
@@ -196,7 +250,7 @@ _EXHAUSTED = text("""
     DELETE FROM pending_work WHERE (kind, subject_id, group_id) IN (
         SELECT kind, subject_id, group_id FROM pending_work
         WHERE kind = :kind AND attempts >= :max_attempts
-          AND (subject_id = ANY(:ids) OR (CAST(:ids AS uuid[]) IS NULL AND due_at <= clock_timestamp()))
+          AND (subject_id = ANY(:ids) OR (CAST(:ids AS uuid[]) IS NULL AND due_at <= statement_timestamp()))
         LIMIT 1000 FOR UPDATE SKIP LOCKED
     )
     RETURNING subject_id, group_id, attempts,

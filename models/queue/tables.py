@@ -17,7 +17,7 @@ class PendingWork(Base):
     """Work owed. A row gone is an effect done, exactly once (design §3)."""
 
     __tablename__ = "pending_work"
-    __table_args__ = (Index(None, "kind", "due_at"), HOT)
+    __table_args__ = (Index(None, "kind", "group_id", "due_at"), HOT)
 
     kind: Mapped[str] = mapped_column(Text, primary_key=True)
     subject_id: Mapped[UUID] = mapped_column(primary_key=True)

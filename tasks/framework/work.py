@@ -5,7 +5,7 @@ of subjects that nobody else works on, computes, and writes inside :meth:`Batch.
 deletes the rows: effect and receipt in one transaction. So a message that is lost, repeated or late
 changes nothing, and a handler needs no care of its own beyond writing inside ``finish``.
 
-Claims look across groups. A handler works for one group at a time, and sees no rows of others.
+Claims look across groups, which take turns. A handler works for one group at a time, and sees no rows of others.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ def run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
 def _run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
     with whole_service(), unit_of_work() as connection:
         claims = pending_work.claim(connection, kind.name, kind.batch, get_settings().work_lease_seconds)
-    if sum(len(claim.subject_ids) for claim in claims) == kind.batch:
-        wake(kind.name)  # there is probably more, and another worker may be free
+    if pending_work.leaves_more(claims, kind.batch):
+        wake(kind.name)  # another worker may be free
     until = time.monotonic() + kind.time_limit
     batches = [Batch(kind.name, claim.subject_ids, scope=Scope((claim.group_id,)), until=until, dues=[claim.due_at]) for claim in claims]
     work = list(zip(claims, batches, strict=True))

@@ -38,7 +38,7 @@ ROOMS = {
     "web": {"api", "admin", "stream", "static", "templates", "translations"},
     "web/api": {"examples"},
     "web/admin": {"forms"},
-    "tests": {"unit", "integration", "smoke", "browser"},
+    "tests": {"unit", "integration", "smoke", "browser", "security"},
     "tests/unit": {"client", "protocol", "providers", "text", "db", "queue", "web", "workers", "bench", "docs"},
     "tests/integration": {"client", "db", "queue", "actions", "web", "workers", "examples", "docs"},
     "bench": {"support", "adapters", "labelled", "conversations"},
