@@ -14,10 +14,23 @@ import httpx2
 
 #: Characters of addresses in a message.
 MAX_QUOTE = 200
+#: IPv6 addresses that stand for IPv4 ones behind a translator or a tunnel: NAT64 (RFC 6052, RFC 8215), 6to4, Teredo, IPv4-mapped and
+#: the deprecated IPv4-compatible form. Python calls most of them global, and a gateway may lead from them into the private network.
+TRANSLATED = tuple(
+    map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::ffff:0:0/96", "::ffff:0:0:0/96", "::/96"))
+)
 
 
 class PrivateAddress(httpx2.ConnectError):
     """A name leads to an address that is not public."""
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address, with or without a scope (``fe80::1%eth0``), is reached over the public Internet and by no translation."""
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if parsed.version == 6 and any(parsed in network for network in TRANSLATED):
+        return False
+    return parsed.is_global and not parsed.is_multicast
 
 
 def public_address(host: str, port: int) -> str:
@@ -28,7 +41,7 @@ def public_address(host: str, port: int) -> str:
         OSError: it cannot be looked up.
     """
     found = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    if not found or not all(ipaddress.ip_address(name.partition("%")[0]).is_global for name in found):
+    if not found or not all(map(is_public, found)):
         raise PrivateAddress(f"{host} is not a public address here ({', '.join(found)[:MAX_QUOTE]})")
     return found[0]
 

@@ -45,7 +45,8 @@ def sign_in(name: str, password: str, address: str) -> Attempt:
             if guess.first_refused:
                 _record("locked", user, address)
             return Attempt(None, guess.wait)
-        if user is None or not is_password_of(user, password):
+        right = is_password_of(user, password)  # also of nobody: hashing for known names only would tell them by the time it takes
+        if user is None or not right:
             _record("wrong password", user, address)
             return Attempt(None)
         _record("signed in", user, address)

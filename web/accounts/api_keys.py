@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import cast
 
@@ -31,11 +32,29 @@ def identify_by_key() -> Identity:
         limits().count_refused(request.remote_addr or "")
         raise Unauthorized(key, www_authenticate=WWWAuthenticate("bearer", {"realm": "jiyi"}))
     limits().count(key.key_id)
-    groups = None if key.group_id is None else frozenset({key.group_id})
-    identity = Identity(key.actor, cast("frozenset[Scope]", key.scopes), groups)
+    identity = _identity_of(key)
     identify(identity)
     _keys().note_use(key.key_id)
     return identity
+
+
+def identify_again() -> Callable[[], Identity | None]:
+    """A function that gives whose the request's key is by now, or None if it is no longer good. It works after the request has ended.
+
+    It raises :class:`Unanswered` when the database has not answered for so long that nobody can say.
+    """
+    keys, text = _keys(), _presented()
+
+    def again() -> Identity | None:
+        key = keys.recognise(text, datetime.now(UTC))
+        return None if isinstance(key, str) else _identity_of(key)
+
+    return again
+
+
+def _identity_of(key: ApiKey) -> Identity:
+    groups = None if key.group_id is None else frozenset({key.group_id})
+    return Identity(key.actor, cast("frozenset[Scope]", key.scopes), groups)
 
 
 def operator_or_own_machine() -> None:
@@ -48,12 +67,16 @@ def operator_or_own_machine() -> None:
 
 def _good_key() -> ApiKey | str:
     """The key, or a sentence why there is none."""
-    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+    scheme = request.headers.get("Authorization", "").partition(" ")[0]
     if not scheme:
         return "Send an API key in the header `Authorization: Bearer jiyi_…`."
     if scheme.lower() != "bearer":
         return "The header `Authorization` must begin with `Bearer`."
-    return _keys().recognise(text.strip(), datetime.now(UTC))
+    return _keys().recognise(_presented(), datetime.now(UTC))
+
+
+def _presented() -> str:
+    return request.headers.get("Authorization", "").partition(" ")[2].strip()
 
 
 def _keys() -> PresentedKeys:

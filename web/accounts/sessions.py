@@ -7,6 +7,8 @@ and signing out each begin a new epoch, and every session of the old one is over
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import NamedTuple
 from uuid import UUID
 
 from flask import Flask, current_app, request, session
@@ -19,8 +21,9 @@ from models.accounts.users import User
 from models.db.sources import Unanswered
 from web.security import is_loopback
 
-#: A person's row is asked for again after so many seconds: how long a session may outlive its end.
-USER_SECONDS = 5.0
+#: A person's row is asked for again after so many seconds: how long a session may outlive its end. A live stream looks once a second, so
+#: that both together are the five seconds that are promised.
+USER_SECONDS = 4.0
 #: … and used for so long when the database does not answer: the page that tells that it is dead needs a reader.
 STALE_SECONDS = 600.0
 #: Rows kept; of more the one asked for first goes.
@@ -82,26 +85,49 @@ def current() -> User | None:
     held = _held()
     if held is None:
         return None
-    user_id, epoch, began, seen = held
-    settings, now = get_settings(), int(time.time())
-    if now - seen > settings.session_idle_hours * 3_600 or now - began > settings.session_days * 86_400:
+    user = _user_of(held, _people())
+    if user is None:
         session.clear()
         return None
-    user = _people().get(user_id)
-    if user is None or user.disabled or user.epoch != epoch:
-        session.clear()
-        return None
-    if now - seen >= NOTE_SECONDS and _is_visit():
+    now = int(time.time())
+    if now - held.seen >= NOTE_SECONDS and _is_visit():
         session["seen"] = now
-        signing_in.note_visit(user_id)
+        signing_in.note_visit(user.user_id)
     return user
 
 
-def _held() -> tuple[UUID, int, int, int] | None:
+def current_again() -> Callable[[], User | None]:
+    """A function that gives who is signed in by the request's session by now, or None. It works after the request has ended.
+
+    It raises :class:`Unanswered` when the database has not answered for so long that nobody can say.
+    """
+    held, people = _held(), _people()
+    return lambda: None if held is None else _user_of(held, people)
+
+
+class _Held(NamedTuple):
+    """What the cookie says."""
+
+    user_id: UUID
+    epoch: int
+    #: When the session began, and when it was last used. Seconds since 1970.
+    began: int
+    seen: int
+
+
+def _user_of(held: _Held, people: LookupCache[UUID, User]) -> User | None:
+    settings, now = get_settings(), int(time.time())
+    if now - held.seen > settings.session_idle_hours * 3_600 or now - held.began > settings.session_days * 86_400:
+        return None
+    user = people.get(held.user_id)
+    return None if user is None or user.disabled or user.epoch != held.epoch else user
+
+
+def _held() -> _Held | None:
     if "user" not in session:
         return None
     try:
-        return UUID(session["user"]), int(session["epoch"]), int(session["began"]), int(session["seen"])
+        return _Held(UUID(session["user"]), int(session["epoch"]), int(session["began"]), int(session["seen"]))
     except (KeyError, ValueError, TypeError, AttributeError):  # of an older version
         session.clear()
         return None

@@ -7,6 +7,7 @@ one that does not read is cut off: after that its thread serves others.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import redis
 from flask import Blueprint, Flask, Response, abort, request
@@ -17,8 +18,10 @@ from models.db.sources import Unanswered, one_line
 from models.queue import stream
 from models.queue.stream import KINDS, place
 from models.queue.stream_hub import TooManyWatchers, Watcher, hub
-from web.accounts.api_keys import identify_by_key
+from web.accounts import sessions
+from web.accounts.api_keys import identify_again, identify_by_key
 from web.accounts.identity import Identity, need
+from web.accounts.signin import identity_of
 from web.api.problems import answer_to, problem
 from web.api.running import group_of
 from web.stream.sending import Client, Sending, event
@@ -44,13 +47,14 @@ def _problem(error: Exception) -> Response:
 @programs.get(f"{PREFIX}/stream")
 def api() -> Response:
     """For programs; needs the right to read."""
-    return answer()
+    return answer(identify_again())
 
 
 @people.get("/live/stream")
 def live() -> Response:
     """For the admin's pages; the browser's session says who it is."""
-    return answer()
+    again = sessions.current_again()
+    return answer(lambda: None if (user := again()) is None else identity_of(user))
 
 
 def end_streams() -> None:
@@ -64,10 +68,21 @@ def register(app: Flask) -> None:
     app.register_blueprint(people)
 
 
-def answer() -> Response:
-    """The stream that the request asks for: ``group``, ``kinds``, ``after`` or the header ``Last-Event-ID``."""
+def answer(identify_again: Callable[[], Identity | None]) -> Response:
+    """The stream that the request asks for: ``group``, ``kinds``, ``after`` or the header ``Last-Event-ID``.
+
+    ``identify_again``: who asks by now; the stream ends when that is nobody, or somebody who may not watch the group any more.
+    """
     identity = need("read")
     group_id, kinds, after = _group(identity), _kinds(), _after()
+
+    def allowed() -> bool:
+        try:
+            known = identify_again()
+        except Unanswered:
+            return False  # it comes back, to be told with status 503
+        return known is not None and known.may("read") and known.sees(group_id)
+
     try:
         watcher = hub().join(group_id, identity.actor, request.remote_addr or "")
         try:
@@ -80,7 +95,7 @@ def answer() -> Response:
     except (redis.RedisError, OSError) as error:
         raise Unanswered("Valkey", one_line(error)) from error
     client = Client.of(request.environ)
-    sending = Sending(watcher, client, kinds, beginning, known)
+    sending = Sending(watcher, client, kinds, beginning, allowed, known)
     response = Response(sending.chunks(after), mimetype="text/event-stream")
     response.headers["X-Accel-Buffering"] = "no"  # nginx would gather it
     response.call_on_close(lambda: hub().leave(watcher))

@@ -6,7 +6,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Seconds without news after which a comment is sent, so that neither side, nor a proxy, takes the other for dead.
 HEARTBEAT = 15.0
-#: Seconds of one wait: a client that has gone is noticed as soon.
+#: Seconds of one wait: a client that has gone is noticed as soon, and one that may no longer watch.
 LOOK = 1.0
 #: Seconds between two looks whether a client has read what it was sent.
 UNREAD_POLL = 0.05
@@ -53,6 +53,8 @@ class Sending:
     client: Client
     kinds: frozenset[str]
     beginning: str
+    #: Whether the client may still watch: its key may have been revoked, or its session ended, since the stream was opened.
+    allowed: Callable[[], bool]
     #: What was told so far, or was known before.
     last: Place = (0, 0)
     #: The last id that was passed over because its kind was not asked for.
@@ -72,9 +74,13 @@ class Sending:
                 yield from gathered(filter(None, map(self._told, self.watcher.missed(after))))
             except (redis.RedisError, OSError):
                 return  # it comes back, to be told with status 503
-        quiet_since = time.monotonic()
+        quiet_since = checked = time.monotonic()
         while not self.watcher.cut and time.monotonic() < end:
             entry = self.watcher.next(LOOK)
+            if time.monotonic() - checked >= LOOK:
+                if not self.allowed():
+                    return  # it comes back, to be told with status 401 or 403
+                checked = time.monotonic()
             if entry is not None and (text := self._told(entry)):
                 yield text + "".join(filter(None, map(self._told, self._at_hand())))
                 quiet_since = time.monotonic()

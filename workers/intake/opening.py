@@ -20,6 +20,8 @@ from workers.intake.sources import Taken
 log = logging.getLogger("jiyi.intake")
 
 
+#: Bytes that are kept of a message that is too large to be read: enough to tell where it came from.
+KEPT_OF_TOO_LARGE = 64 * 1024
 #: Events of which is made what follows from them, while they are still in the processor's caches.
 PREPARED_TOGETHER = 200
 
@@ -53,14 +55,23 @@ def open_messages(messages: Iterable[Taken], signatures: Signatures, settings: S
     opened = Opened()
     for message in messages:
         if problem := signatures.problem(message):
-            opened.rejected.append(Rejected(readable(message.body), problem, believed=False))
+            opened.rejected.append(_refused(message, problem, settings, believed=False))
         elif problem := _problem(message, settings):
-            opened.rejected.append(Rejected(readable(message.body), problem))
+            opened.rejected.append(_refused(message, problem, settings))
         else:
             _decode(message, signatures.group(message), opened)
             opened.prepare(PREPARED_TOGETHER)
     opened.prepare()
     return opened
+
+
+def _refused(message: Taken, problem: str, settings: Settings, *, believed: bool = True) -> Rejected:
+    """A message that is not decoded. Of one that is too large only the beginning is kept: dead letters must not fill the database."""
+    body = message.body
+    if len(body) > settings.max_message_bytes:
+        body = body[:KEPT_OF_TOO_LARGE]
+        problem += f"; only its first {len(body):,} bytes are kept, so it cannot be replayed: send its events again, in smaller messages"
+    return Rejected(readable(body), problem, believed=believed)
 
 
 def _decode(message: Taken, signed_for: str | None, opened: Opened) -> None:

@@ -7,7 +7,6 @@ cannot mean another machine a moment later; an address that the operator has set
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import socket
 import time
@@ -20,6 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 
 from jiyi.errors import SearchUnavailable
+from jiyi.providers.public_addresses import is_public
 
 #: Largest answer, in bytes: twenty results with two thousand characters each are a tenth of it.
 MAX_BODY_BYTES = 2 * 1024 * 1024
@@ -116,7 +116,7 @@ def _pinned(address: Address, url: httpx2.URL) -> tuple[httpx2.URL, dict[str, st
         return url, {}, {}
     port = url.port or (443 if url.scheme == "https" else 80)
     found = [str(info[4][0]) for info in socket.getaddrinfo(url.host, port, type=socket.SOCK_STREAM)]
-    if not found or not all(ipaddress.ip_address(name.partition("%")[0]).is_global for name in found):
+    if not found or not all(map(is_public, found)):
         seen = ", ".join(found)[:MAX_QUOTE]
         raise SearchUnavailable(f"{address.shown} is not a public address here ({seen}): set {address.setting} if it is meant")
     # Certificates are checked against the name, not the number.

@@ -1,0 +1,18 @@
+"""Filling the database with refused messages."""
+
+from __future__ import annotations
+
+from jiyi.protocol.events import CONTENT_TYPE
+from jiyi.settings import Settings
+from workers.intake.opening import KEPT_OF_TOO_LARGE, open_messages
+from workers.intake.signatures import Signatures
+from workers.intake.sources import Taken
+
+
+def test_of_a_message_that_is_too_large_only_the_beginning_is_kept() -> None:
+    settings = Settings(max_message_bytes=1024 * 1024)
+    message = Taken(b'{"events": [' + b"x" * settings.max_message_bytes, CONTENT_TYPE)
+    (rejected,) = open_messages([message], Signatures(settings), settings).rejected
+    assert len(rejected.body) == KEPT_OF_TOO_LARGE
+    assert "larger than 1,048,576 (JIYI_MAX_MESSAGE_BYTES)" in rejected.reason
+    assert f"only its first {KEPT_OF_TOO_LARGE:,} bytes are kept" in rejected.reason

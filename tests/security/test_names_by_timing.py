@@ -1,0 +1,35 @@
+"""Finding out at the sign-in page which names there are, by how long an answer takes."""
+
+from __future__ import annotations
+
+import re
+from uuid import uuid4
+
+import pytest
+from flask import Flask
+
+from jiyi.accounts.passwords import PASSWORD_HASH
+from models.accounts import passwords
+from tests.services import PASSWORD, somebody
+
+
+def _token(page: str) -> str:
+    found = re.search(r'name="csrf_token" value="([^"]+)"', page)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.parametrize("kind", ["known", "unknown", "not storable", "blank"])
+def test_whatever_name_is_typed_one_password_is_hashed(web_app: Flask, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Hashing is nearly all of the time that an answer takes, so it is counted rather than timed."""
+    name = {"known": somebody().name, "unknown": f"nobody-{uuid4().hex}", "not storable": "a\0b", "blank": " "}[kind]
+    browser = web_app.test_client()
+    browser.environ_base["REMOTE_ADDR"] = f"2001:db8:{uuid4().hex[:4]}::1"
+    token = _token(browser.get("/sign-in").text)
+    hashed: list[str] = []
+    check = passwords.check_password_hash
+    monkeypatch.setattr(passwords, "check_password_hash", lambda stored, given: (hashed.append(stored), check(stored, given))[1])
+    answer = browser.post("/sign-in", data={"name": name, "password": f"not {PASSWORD}", "csrf_token": token})
+    assert answer.status_code == 403
+    assert len(hashed) == 1
+    assert re.fullmatch(PASSWORD_HASH, hashed[0])

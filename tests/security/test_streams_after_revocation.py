@@ -1,0 +1,79 @@
+"""Going on to watch a group with a key that was revoked, or a session that has ended, on a stream that was opened before."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+from flask import Flask
+
+from jiyi.accounts.api_keys import parse
+from jiyi.protocol.accounts import PersonRequest, RevokeKey
+from models.accounts.actions import disable_person, revoke_key
+from models.db.actions import Actor
+from tests.integration.conftest import Browser, SignIn
+from web.stream import sending
+from workers import ephemeral
+
+#: Seconds that a stream may outlive the key, and what a busy machine needs on top.
+PROMISED, BUSY = 5.0, 25.0
+
+
+@pytest.fixture(scope="module")
+def port(database: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of the web as in production."""
+    with ephemeral.served(tmp_path_factory.mktemp("web"), rate_limit="") as (port, _):
+        yield port
+
+
+def test_a_stream_ends_with_its_key(port: int, group: str, api_key: Callable[..., str]) -> None:
+    key = api_key(group, "read")
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PROMISED + BUSY)) as connection:
+        connection.request("GET", "/api/v1/stream", headers={"Authorization": f"Bearer {key}"})
+        response = connection.getresponse()
+        assert response.status == 200
+        assert response.readline().startswith(b"retry:")
+        given = parse(key)
+        assert given is not None
+        revoke_key.perform(Actor(group, "test", operator=True), RevokeKey(key_id=given.key_id))
+        response.read()  # to its end; a stream that went on would run into the connection's time-out
+        connection.request("GET", "/api/v1/stream", headers={"Authorization": f"Bearer {key}"})
+        assert connection.getresponse().status == 401
+
+
+def test_a_stream_goes_on_for_as_long_as_its_key_is_good(
+    web_app: Flask, group: str, api_key: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "LOOK", 0.01)
+    monkeypatch.setattr(sending, "HEARTBEAT", 0.1)
+    answer = web_app.test_client().get("/api/v1/stream", headers={"Authorization": f"Bearer {api_key(group, 'read')}"}, buffered=False)
+    chunks = iter(answer.response)
+    assert next(chunks).startswith(b"retry:")
+    assert [next(chunks) for _ in range(3)] == [b":\n\n"] * 3
+    answer.close()
+
+
+def test_a_stream_ends_with_its_session(sign_in: SignIn, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "LOOK", 0.01)
+    browser = sign_in("viewer", [group])
+    chunks = _opened(browser, group)
+    assert browser.post("/sign-out").status_code == 303
+    assert not [chunk for chunk in chunks if chunk != b":\n\n"]  # it ends
+
+
+def test_a_stream_ends_when_a_person_is_disabled(sign_in: SignIn, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "LOOK", 0.01)
+    browser = sign_in("viewer", [group])
+    chunks = _opened(browser, group)
+    disable_person.perform(Actor("", "test", operator=True), PersonRequest(name=browser.user.name))  # type: ignore[attr-defined]
+    assert not [chunk for chunk in chunks if chunk != b":\n\n"]
+
+
+def _opened(browser: Browser, group: str) -> Iterator[bytes]:
+    answer = browser.get(f"/live/stream?group={group}", headers={"Accept": "text/event-stream"}, buffered=False)
+    assert answer.status_code == 200
+    chunks: Iterator[bytes] = iter(answer.response)
+    assert next(chunks).startswith(b"retry:")
+    return chunks
