@@ -189,9 +189,13 @@ class Settings(BaseSettings):
         "hybrid",
         description="How relevance is measured: `hybrid` (vectors and words, and what stands around), `dense` (cosine), `lexical` (BM25). The `stanford` mode is always dense.",
     )
-    recency_w: Weight = Field(1.0, description="Weight of recency, before the fixed gain 0.5.")
-    relevance_w: Weight = Field(1.0, description="Weight of relevance, before the fixed gain 3.")
-    importance_w: Weight = Field(1.0, description="Weight of importance, before the fixed gain 2.")
+    recency_w: Weight = Field(
+        1.0, description="Weight of recency: times 0.5 in the mode stanford, in the others times a share that follows from the candidates."
+    )
+    relevance_w: Weight = Field(1.0, description="Weight of relevance: times 3.")
+    importance_w: Weight = Field(
+        1.0, description="Weight of importance: times 2 in the mode stanford, in the others times a share that follows from the candidates."
+    )
     recency_decay: Decay = Field(0.99, description="Decay per rank (`recent`, `stanford`) or per hour (`elapsed`).")
     dedupe: Dedupe = Field("off", description="`exact` stores an agent's identical memory once; `off` keeps each, as the original does.")
     importance_trigger_max: int = Field(

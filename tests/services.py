@@ -122,7 +122,7 @@ def done_within(connection: Connection, action: Action[Q, R], actor: Actor, requ
 def somebody(role: Role = "operator", groups: list[str] | None = None) -> User:
     """A new person with :data:`PASSWORD`."""
     name = f"{role}-{uuid4().hex[:8]}"
-    somebody_new = AddPerson(name=name, password_hash=password_hash(), role=role, groups=groups)
+    somebody_new = AddPerson(name=name, password_hash=password_hash(), role=role, groups=groups, all_groups=groups is None)
     add_person.perform(Actor("test", "test", operator=True), somebody_new)
     with whole_service(), unit_of_work() as connection:
         user = users.by_name(connection, name)

@@ -17,10 +17,10 @@ class People(Namespace[W]):
     """People who may sign in. They are the whole service's; passwords are hashed here, and only the hash travels."""
 
     @verb
-    def add(self, name: str, password: str, *, role: Role, groups: Sequence[str] | None = None) -> Steps[Person]:
-        """Let somebody sign in; ``groups`` None: for all of them."""
+    def add(self, name: str, password: str, *, role: Role, groups: Sequence[str] | None = None, all_groups: bool = False) -> Steps[Person]:
+        """Let somebody sign in, for ``groups`` or explicitly for ``all_groups``; an operator always has every group."""
         named = None if groups is None else list(groups)
-        request = checked(AddPerson, name=name, password_hash=_hashed(password), role=role, groups=named)
+        request = checked(AddPerson, name=name, password_hash=_hashed(password), role=role, groups=named, all_groups=all_groups)
         return self._act("people.add", request, Person)
 
     @verb

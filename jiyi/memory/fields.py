@@ -45,8 +45,8 @@ class MemoryFields(MemoryBrief):
     keywords: list[str]
     kind: Kind | None = Field(None, description="Of what was taken from conversations: which kind it is.")
     uri: str | None = Field(None, description="Its address, if it has a kind.")
-    superseded_by: UUID | None = Field(None, description="The newer memory that contradicts it.")
-    superseded_at: datetime | None = Field(None, description="When that was said.")
+    superseded_by: UUID | None = Field(None, description="The newer memory that corrects or contradicts it.")
+    superseded_at: datetime | None = Field(None, description="When that was said, or corrected.")
 
 
 class MemoryStatement(MemoryFields):

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Literal, Self, get_args
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StringConstraints, model_validator
 
 from jiyi.accounts.api_keys import KeyScope, KeyText
 from jiyi.accounts.passwords import PASSWORD_HASH
@@ -98,12 +98,25 @@ class Key(BaseModel):
 
 
 class AddPerson(Request):
-    """Somebody new. ``groups`` None: all."""
+    """Somebody new. An operator has every group; for anybody else either ``groups`` or ``all_groups`` is required."""
 
     name: UserName
     password_hash: PasswordHash
     role: Role
-    groups: Annotated[list[Name], Field(min_length=1, max_length=MAX_GROUPS)] | None = None
+    groups: Annotated[list[Name], Field(min_length=1, max_length=MAX_GROUPS)] | None = Field(
+        None, description="The only groups that the person may see."
+    )
+    all_groups: bool = Field(False, description="Every group of the service, those of other tenants and later ones included.")
+
+    @model_validator(mode="after")
+    def _groups_are_explicit(self) -> Self:
+        if self.role == "operator" and self.groups is not None:
+            raise ValueError("groups: an operator sees all of them; give none")
+        if self.groups is not None and self.all_groups:
+            raise ValueError("groups: give either names of groups or all_groups, not both")
+        if self.role != "operator" and self.groups is None and not self.all_groups:
+            raise ValueError("groups: name at least one group, or choose all groups explicitly (all_groups)")
+        return self
 
 
 class SetPassword(Request):
@@ -129,6 +142,7 @@ class Person(BaseModel):
     user_id: UUID
     name: str
     role: Role
+    #: None: all.
     groups: list[str] | None
     created_at: datetime
     last_seen_at: datetime | None

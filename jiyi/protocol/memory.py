@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
+from uuid import UUID
 
 from pydantic import BaseModel, Field, model_serializer, model_validator
 
@@ -128,6 +129,7 @@ class MemoryDetail(MemoryRow):
 
     stored_at: datetime
     dimensions: int | None
+    supersedes: list[UUID] = Field([], description="The older memories that it corrects or contradicts.")
 
 
 class MemoriesWanted(MemoriesQuery):

@@ -55,7 +55,10 @@ class MemoryRows(BaseModel):
 
 
 class UpdateBody(Request):
-    """What a memory says from now on. What is not given stays as it was, but for keywords and triple of a description that changes."""
+    """What a memory says from now on. What is not given stays as it was.
+
+    Of a triple and keywords what the old description says and the new one no longer does is left out.
+    """
 
     description: Description | None = Field(None, description="What is so instead.")
     poignancy: float | None = Field(
@@ -67,7 +70,9 @@ class UpdateBody(Request):
     object: Part | None = None
     expires_at: Moment | None = Field(None, description="When it is no longer to be remembered.")
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] | None = Field(None, description="Where it comes from.")
-    occurred_at: Moment | None = Field(None, description="Since when it is so; now unless given.")
+    occurred_at: Moment | None = Field(
+        None, description="Since when it is so, if that has changed; unless given, when the older version happened."
+    )
     event_id: UUID = Field(default_factory=uuid7, description="Id of the new version: the same update sent twice counts once.")
 
     @model_validator(mode="after")

@@ -98,10 +98,8 @@ def list_people(context: Context, request: ListPeople) -> list[Person]:
 def add_person(context: Context, request: AddPerson) -> Person:
     """Let somebody sign in.
 
-    With a role, for all groups or for those named; an operator has all of them.
+    With a role, for the groups that are named or, if ``all_groups`` is chosen, for every one; an operator has all of them.
     """
-    if request.role == "operator" and request.groups is not None:
-        raise InvalidRequest(["groups: an operator sees all of them; give none"])
     groups = None if request.groups is None else sorted(set(request.groups))
     if not users.insert(context.connection, name=request.name, password_hash=request.password_hash, role=request.role, groups=groups):
         raise InvalidRequest([f"name: {request.name!r} is taken"])

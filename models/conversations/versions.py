@@ -12,16 +12,21 @@ from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
 from jiyi.protocol.recall import Updated, UpdateMemory
+from jiyi.text.words import keywords_of
 from models.memory.agents.agents import lock_agents
 from models.memory.ingestion.inbox import Stored, store
 from models.memory.reads import StoredMemory, node
 
 #: Under this name a version tells, among its provenance, which one it replaced.
 REPLACES = "replaces"
-#: Fields of a memory that say the same of its next version, unless told otherwise.
+#: Under this name a memory lists the earlier versions of its evidence, which it was derived from.
+RESTED_ON = "rested_on"
+#: Fields of a memory that its next version keeps, unless told otherwise.
 KEPT = ("poignancy", "expires_at", "kind", "uri")
-#: Fields that say what the description says: of another description they are found out anew.
-DERIVED = ("keywords", "subject", "predicate", "object", "embedding_key")
+#: Parts of the triple: each is kept unless the new description no longer has the words that the old one had.
+TRIPLE = ("subject", "predicate", "object")
+#: Fields that are made from the description: of another description they are made anew.
+DERIVED = ("embedding_key", "abstract", "overview")
 
 
 def update(connection: Connection, group_id: str, request: UpdateMemory, now: datetime) -> tuple[Updated, Stored]:
@@ -41,16 +46,20 @@ def update(connection: Connection, group_id: str, request: UpdateMemory, now: da
     if old.superseded_at is not None:
         by = "a memory that was erased" if old.superseded_by is None else old.superseded_by
         raise InvalidRequest([f"node_id: {old.node_id} is superseded by {by}: update the version in force"])
-    event = _next_version(group_id, old, request, now)
-    dates = {"group": group_id, "id": old.node_id, "at": event.occurred_at}
+    event = _next_version(group_id, old, request)
+    dates = {"group": group_id, "id": old.node_id, "at": request.occurred_at or now}
     connection.execute(_SUPERSEDE, {**dates, "by": event.event_id})  # first: it is no twin of the newer one
     stored = store(connection, [event])
     if stored.reused:
         raise InvalidRequest([f"event_id: {request.event_id} is another event's; leave it out, or choose another"])
     in_force = connection.execute(_BECAME, {"group": group_id, "id": event.event_id}).scalar_one()
-    if in_force != event.event_id:  # the agent remembers each content once, and had this one
+    pair = {"group": group_id, "agent": old.agent_id, "old": str(old.node_id), "new": str(in_force)}
+    if in_force == event.event_id:
+        connection.execute(_KEEP_ACCESSES, pair)
+    else:  # the agent remembers each content once, and had this one
         connection.execute(_SUPERSEDE, {**dates, "by": in_force})
-    return Updated(node_id=in_force, supersedes=old.node_id, superseded_at=event.occurred_at), stored
+    connection.execute(_REST_ON_NEWER, pair)
+    return Updated(node_id=in_force, supersedes=old.node_id, superseded_at=dates["at"]), stored
 
 
 def _memory(connection: Connection, group_id: str, node_id: UUID) -> StoredMemory:
@@ -60,26 +69,70 @@ def _memory(connection: Connection, group_id: str, node_id: UUID) -> StoredMemor
     return found
 
 
-def _next_version(group_id: str, old: StoredMemory, request: UpdateMemory, now: datetime) -> Event:
-    """What the older version said, with what is given; whatever is known of its importance brings no reflection nearer again."""
+def _next_version(group_id: str, old: StoredMemory, request: UpdateMemory) -> Event:
+    """The older version with the changes that are given; when it happened and what it rests on stay.
+
+    A known importance does not count towards the next reflection a second time.
+    """
     given = request.model_dump(exclude_unset=True, exclude={"node_id", "event_id", "occurred_at"})
-    kept = {name: getattr(old, name) for name in (*KEPT, *(() if request.description else DERIVED))}
-    if old.kind is not None:  # what is known of somebody is one thing however it is put: which one, these two say
+    kept = {name: getattr(old, name) for name in KEPT} | _still_true(old, request.description or old.description)
+    if old.kind is not None:  # which attribute of somebody it tells does not depend on the words
         kept |= {"subject": old.subject, "predicate": old.predicate}
     payload: dict[str, Any] = {
         "description": old.description,
         "node_type": old.type,
-        "evidence": old.filling if old.type == "thought" else [],
+        "evidence": old.filling,  # of a conversation it would be pairs, but those are not updated
         "historic": old.poignancy is not None,
         **{name: value for name, value in (kept | given).items() if value is not None},
-        "provenance": {**(old.provenance if request.provenance is None else request.provenance), REPLACES: str(old.node_id)},
+        "provenance": _provenance(old, request),
     }
-    envelope = {"event_id": request.event_id, "occurred_at": request.occurred_at or now, "session_id": old.session_id}
+    envelope = {"event_id": request.event_id, "occurred_at": request.occurred_at or old.created_at, "session_id": old.session_id}
     return wire.build({"type": "memory.observed", "group_id": group_id, "agent_id": old.agent_id, **envelope, "payload": payload})
+
+
+def _still_true(old: StoredMemory, description: str) -> dict[str, Any]:
+    """Triple, keywords and what else of the older version holds of the new description; keywords None: to be made anew."""
+    if description == old.description:
+        return {name: getattr(old, name) for name in (*TRIPLE, *DERIVED, "keywords")}
+    before, after = old.description.casefold(), description.casefold()
+
+    def holds(words: str) -> bool:
+        return words.casefold() in after or words.casefold() not in before
+
+    triple = {name: part for name in TRIPLE if (part := getattr(old, name)) is not None and holds(part)}
+    derived = set(old.keywords) == set(keywords_of(old.description, old.subject, old.object))
+    keywords = [] if derived else [keyword for keyword in old.keywords if holds(keyword)]
+    return {**triple, "keywords": keywords or None}
+
+
+def _provenance(old: StoredMemory, request: UpdateMemory) -> dict[str, Any]:
+    """Where it comes from, with the version that it replaces and what its evidence was before that was replaced."""
+    said = old.provenance if request.provenance is None else request.provenance
+    rested = {RESTED_ON: old.provenance[RESTED_ON]} if RESTED_ON in old.provenance else {}
+    return {**said, **rested, REPLACES: str(old.node_id)}
 
 
 _SUPERSEDE = text("""
     UPDATE memory_nodes SET superseded_by = :by, superseded_at = :at, changed_xid = pg_current_xact_id()
     WHERE group_id = :group AND node_id = :id
+""")
+# What rests on the older version rests on the newer one; that it was derived from the older one is kept, for an erasure of that.
+_REST_ON_NEWER = text("""
+    UPDATE memory_nodes SET changed_xid = pg_current_xact_id(),
+        filling = (
+            SELECT jsonb_agg(id ORDER BY place) FROM (
+                SELECT CASE f.id WHEN :old THEN CAST(:new AS text) ELSE f.id END AS id, min(f.place) AS place
+                FROM jsonb_array_elements_text(filling) WITH ORDINALITY AS f(id, place) GROUP BY 1
+            ) AS evidence
+        ),
+        provenance = jsonb_set(provenance, '{rested_on}', coalesce(provenance -> 'rested_on', '[]') || to_jsonb(CAST(:old AS text)))
+    WHERE group_id = :group AND agent_id = :agent AND type <> 'chat' AND filling @> to_jsonb(CAST(:old AS text))
+      AND node_id <> CAST(:new AS uuid)
+""")
+# Recency goes by accesses: a corrected memory is as near as it was.
+_KEEP_ACCESSES = text("""
+    UPDATE node_access n SET last_accessed = o.last_accessed, access_count = o.access_count, recent = o.recent
+    FROM node_access o WHERE o.group_id = :group AND o.node_id = CAST(:old AS uuid)
+      AND n.group_id = :group AND n.node_id = CAST(:new AS uuid)
 """)
 _BECAME = text("SELECT node_id FROM events WHERE group_id = :group AND event_id = :id")

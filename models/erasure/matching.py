@@ -127,6 +127,8 @@ _NOTE_RESTING = text("""
         SELECT n.node_id FROM memory_nodes n JOIN noted ON n.node_id = noted.subject_id WHERE n.group_id = :group
         UNION SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)
             JOIN noted ON noted.subject_id::text = f.id WHERE n.group_id = :group
+        UNION SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_path_query(n.provenance, '$.rested_on[*]') AS f(id)
+            JOIN noted ON noted.subject_id::text = f.id #>> '{}' WHERE n.group_id = :group
         UNION SELECT n.node_id FROM memory_nodes n JOIN noted ON noted.subject_id::text = n.provenance ->> 'reflection'
             JOIN reflections r ON r.reflection_id = noted.subject_id AND r.group_id = n.group_id WHERE n.group_id = :group
     )

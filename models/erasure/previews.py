@@ -84,6 +84,8 @@ _LETTERS = text("""
 _RESTING_ON = text("""
     SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)
         JOIN unnest(CAST(:ids AS uuid[])) AS noted(id) ON noted.id::text = f.id WHERE n.group_id = :group
+    UNION SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_path_query(n.provenance, '$.rested_on[*]') AS f(id)
+        JOIN unnest(CAST(:ids AS uuid[])) AS noted(id) ON noted.id::text = f.id #>> '{}' WHERE n.group_id = :group
     UNION SELECT n.node_id FROM memory_nodes n JOIN unnest(CAST(:ids AS uuid[])) AS noted(id)
         ON noted.id::text = n.provenance ->> 'reflection' WHERE n.group_id = :group
 """)

@@ -27,6 +27,8 @@ R = TypeVar("R", bound=BaseModel)
 LOOKED_AT = 10_000
 #: Numbers before and after a memory among which its session's others are looked for.
 SESSION_REACH = 5_000
+#: Superseded memories that one memory names, the latest first.
+MAX_SUPERSEDED = 50
 #: Characters of a description that the list of the archive carries.
 MAX_ARCHIVED_CHARS = 1_000
 
@@ -35,6 +37,8 @@ class StoredMemory(MemoryDetail):
     """Everything that is stored of a memory but its vector."""
 
     group_id: str
+    abstract: str | None
+    overview: str | None
     archived_reason: str | None
     #: Its last accesses, oldest first; None without any.
     recent: list[datetime] | None
@@ -64,9 +68,15 @@ class ArchivedCount(BaseModel):
 
 def node(connection: Connection, row: type[R], group_id: str, node_id: UUID) -> R | None:
     """One memory, with the fields of ``row``."""
-    wanted = _of(row, dimensions=func.vector_dims(MemoryNode.embedding)).where(
-        MemoryNode.group_id == group_id, MemoryNode.node_id == node_id
+    older = aliased(MemoryNode)
+    superseded = (
+        select(older.node_id)
+        .where(older.group_id == group_id, older.superseded_by == node_id, older.kind.is_distinct_from("session"))
+        .order_by(older.superseded_at.desc(), older.node_count.desc())
+        .limit(MAX_SUPERSEDED)
     )
+    computed = {"dimensions": func.vector_dims(MemoryNode.embedding), "supersedes": func.array(superseded.scalar_subquery())}
+    wanted = _of(row, **computed).where(MemoryNode.group_id == group_id, MemoryNode.node_id == node_id)
     return fetch_one(connection, row, wanted)
 
 
@@ -97,14 +107,9 @@ def brief_nodes(connection: Connection, group_id: str, node_ids: Sequence[UUID])
 
 
 def resting_on(connection: Connection, group_id: str, agent_id: str, node_id: UUID, limit: int) -> list[MemoryBrief]:
-    """Later memories of the agent that name this one as evidence, newest first."""
-    me = aliased(MemoryNode)
-    number = select(me.node_count).where(me.group_id == group_id, me.node_id == node_id).scalar_subquery()
+    """Memories of the agent that name this one as evidence, newest first."""
     wanted = select(*columns(MemoryBrief, MemoryNode)).where(
-        *_agent(group_id, agent_id),
-        MemoryNode.type != "chat",
-        MemoryNode.node_count > number,  # evidence is stored before what rests on it
-        MemoryNode.filling.contains([str(node_id)]),
+        *_agent(group_id, agent_id), MemoryNode.type != "chat", MemoryNode.filling.contains([str(node_id)])
     )
     return fetch(connection, MemoryBrief, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
 

@@ -107,6 +107,7 @@ class MemoryNode(Base):
             postgresql_where=text("uri IS NOT NULL AND kind <> 'session' AND superseded_at IS NULL"),
         ),
         Index("memory_nodes_turns_idx", "group_id", "agent_id", "node_count", postgresql_where=text("kind = 'session'")),
+        Index("memory_nodes_superseded_by_idx", "group_id", "superseded_by", postgresql_where=text("superseded_by IS NOT NULL")),
         Index("memory_nodes_archived_idx", "group_id", "agent_id", "node_count", postgresql_where=text("archived_at IS NOT NULL")),
     )
 
@@ -150,7 +151,7 @@ class MemoryNode(Base):
     #: It in three to five keywords (L0), and in one or two sentences (L1).
     abstract: Mapped[str | None] = mapped_column(Text)
     overview: Mapped[str | None] = mapped_column(Text)
-    #: The newer memory that contradicts it (NULL once that is erased), and when that was said; of a turn: something said in it.
+    #: The newer memory that replaces or contradicts it (NULL once that is erased), and when that was said; of a turn: something said in it.
     superseded_by: Mapped[UUID | None]
     superseded_at: Mapped[datetime | None] = mapped_column(Timestamp)
     #: No fixed size: vectors of several models may stand side by side, and are never compared.

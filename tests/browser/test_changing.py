@@ -95,6 +95,39 @@ def test_two_settings_begin_as_two_different_ones(page: Page, town: Town) -> Non
     expect(page.locator("[name='b.relevance']")).to_have_value("dense")
 
 
+def test_ticking_compare_shows_on_both_sides_what_was_computed(page: Page, town: Town) -> None:
+    page.goto(f"/playground?group={town.group}&agent=Tomas&focal=bees")
+    expect(page.locator("[data-answer=a]")).to_be_visible()
+    page.locator("[name=compare]").check()
+    other = page.locator("[data-answer=b] .tally")
+    expect(other).to_contain_text("dense")
+    expect(page.locator("[name='b.relevance']")).to_have_value("dense")
+    # Nothing is changed behind one's back: two sides that are set to the same are computed and shown as the same.
+    page.locator("[name='b.relevance']").select_option("hybrid")
+    expect(other).to_contain_text("hybrid")
+    expect(page.locator("[name='b.relevance']")).to_have_value("hybrid")
+    page.reload()
+    expect(other).to_contain_text("hybrid")
+    expect(page.locator("[name='b.relevance']")).to_have_value("hybrid")
+
+
+def test_the_weights_beside_the_sliders_are_those_of_the_table(page: Page, town: Town) -> None:
+    page.goto(f"/playground?group={town.group}&agent=Tomas&focal=bees")
+    shown = {}
+    for _ in range(2):  # as the page comes, and after an answer
+        page.locator("[data-answer=a] summary").first.click()
+        cells = page.locator("[data-answer=a] details[open] table.components tbody tr td:nth-child(4)")
+        expect(cells.first).to_be_visible()
+        for place, part in enumerate(("recency", "relevance", "importance")):
+            expect(page.locator(f"[data-used='a {part}'] b")).to_have_text(cells.nth(place).inner_text())
+            shown.setdefault(part, []).append(cells.nth(place).inner_text())
+        with page.expect_response(lambda answer: "/playground/answer" in answer.url):
+            page.locator("[name='a.relevance_w']").fill("2")
+        expect(page.locator("[data-used='a relevance'] b")).to_have_text("6.00")
+        page.locator("[data-answer=a] details[open] summary").first.click()
+    assert shown["relevance"] == ["3.00", "6.00"]
+
+
 def test_who_chose_no_group_sees_one_with_memories(open_browser: Open, town: Town) -> None:
     page = open_browser()
     page.context.clear_cookies(name="jiyi_group")

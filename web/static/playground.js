@@ -29,6 +29,9 @@
         settings("b")[place].value = field.value;
         show(settings("b")[place]);
       });
+      // Two settings that are the same show nothing.
+      const relevance = form.querySelector('[name="b.relevance"]');
+      relevance.value = JSON.parse(compare.dataset.other)[relevance.value];
     }
   });
   form.addEventListener("click", (event) => {
@@ -48,6 +51,16 @@
     window.location.assign(address);
   });
 
+  // The weights that the answers were computed with, beside the sliders that they follow from.
+  const showUsed = () => {
+    for (const note of form.querySelectorAll("[data-used]")) {
+      const [side, part] = note.dataset.used.split(" ");
+      const weight = document.querySelector(`#found [data-answer="${side}"]`)?.getAttribute(`data-${part}-weight`);
+      note.hidden = !weight;
+      note.querySelector("b").textContent = weight ?? "";
+    }
+  };
+
   // Rows that were open stay open when the answer comes anew.
   let open = new Set();
   const found = document.getElementById("found");
@@ -56,7 +69,9 @@
     if (event.detail.target === found) open = new Set(rows().filter((row) => row.open).map((row) => row.dataset.node));
   });
   document.addEventListener("htmx:afterSwap", (event) => {
-    if (event.detail.target === found) for (const row of rows()) row.open = open.has(row.dataset.node);
+    if (event.detail.target !== found) return;
+    for (const row of rows()) row.open = open.has(row.dataset.node);
+    showUsed();
   });
 
   enable();

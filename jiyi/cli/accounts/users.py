@@ -29,13 +29,17 @@ def add(
     client: Client,
     name: Name,
     role: Annotated[Role, typer.Option(help="operator: everything; admin: everything within groups; viewer: look.")],
-    groups: Annotated[list[str] | None, typer.Option("--group", "-g", help="Only this group. May be repeated.", show_default="all")] = None,
+    groups: Annotated[list[str] | None, typer.Option("--group", "-g", help="Only this group. May be repeated.")] = None,
+    all_groups: Annotated[bool, typer.Option("--all-groups", help="Every group, those of other tenants and later ones included.")] = False,
     generate: Generate = False,
 ) -> Shown:
-    """Somebody new. Asks for the password, twice."""
-    checked(AddPerson, name=name, role=role, groups=groups or None, password_hash=hash_password("only to look at the rest"))
+    """Add somebody, with --group or --all-groups unless they are an operator. Asks for the password, twice."""
+    access = {"groups": groups or None, "all_groups": all_groups}
+    checked(AddPerson, name=name, role=role, password_hash=hash_password("only to look at the rest"), **access)
+    if all_groups and role != "operator":
+        output.notice(f"{name} will see every group, those of other tenants and later ones included")
     password = _password(generate=generate)
-    person = client.people.add(name, password, role=role, groups=groups or None)
+    person = client.people.add(name, password, role=role, groups=groups or None, all_groups=all_groups)
     return _done(person, f"{name} may sign in", password if generate else None)
 
 

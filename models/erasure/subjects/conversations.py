@@ -33,8 +33,15 @@ SCRUBBED = (
 
 
 def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counter[str]:
-    """What rests on these memories, while they are still there. What they superseded stays superseded, by nobody."""
+    """What rests on these memories, while they are still there.
+
+    What they superseded stays superseded, by nobody; what replaced them no longer says what it replaced.
+    """
     these = {"group": group_id, "ids": list(ids)}
+    newer = list(connection.execute(_REPLACED_BY, these).scalars())
+    if newer:
+        for statement in _FORGET_REPLACED:
+            connection.execute(statement, {**these, "newer": newer})
     gone = Counter({table: connection.execute(statement, these).rowcount for table, statement in _DELETE.items()})
     connection.execute(_UNLINK, these)
     return gone
@@ -49,6 +56,20 @@ _DELETE = {
         WHERE p.group_id = :group AND n.group_id = :group AND n.agent_id = p.agent_id AND n.kind = 'session' AND n.node_id = ANY(:ids)
     """),
 }
+_REPLACED_BY = text("""
+    SELECT DISTINCT superseded_by FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) AND superseded_by IS NOT NULL
+""")
+_FORGET_REPLACED = (
+    text("""
+        UPDATE memory_nodes SET provenance = provenance - 'replaces', changed_xid = pg_current_xact_id()
+        WHERE group_id = :group AND node_id = ANY(:newer) AND provenance ->> 'replaces' = ANY(CAST(CAST(:ids AS uuid[]) AS text[]))
+    """),
+    text("""
+        UPDATE events SET payload = payload #- '{provenance,replaces}'
+        WHERE group_id = :group AND (event_id = ANY(:newer) OR node_id = ANY(:newer))
+          AND payload #>> '{provenance,replaces}' = ANY(CAST(CAST(:ids AS uuid[]) AS text[]))
+    """),
+)
 _UNLINK = text("""
     UPDATE memory_nodes SET superseded_by = NULL, changed_xid = pg_current_xact_id()
     WHERE group_id = :group AND superseded_by = ANY(:ids)

@@ -655,11 +655,16 @@ def test_people_are_added_given_passwords_and_disabled_from_the_command_line(ser
     assert row.epoch == 1
     assert jiyi("users", "disable", name, "--json")[0]["disabled_at"] is not None
     assert name in jiyi("users", "list")[0]
+    everywhere, notice = jiyi("users", "add", f"all-{name}", "--role", "viewer", "--all-groups", "--generate")
+    assert everywhere.strip()
+    assert "will see every group" in notice
     for arguments, given, reason in (
-        (["add", name, "--role", "viewer", "--generate"], None, "is taken"),
+        (["add", name, "--role", "viewer", "-g", "b", "--generate"], None, "is taken"),
         (["passwd", name], "short\n", "at least 10"),
         (["disable", "nobody-here"], None, "nobody here is called"),
         (["add", "a b", "--role", "viewer"], "x" * 12, "name"),
+        (["add", "without-groups", "--role", "viewer", "--generate"], None, "groups: name at least one group"),
+        (["add", "without-groups", "--role", "viewer", "-g", "b", "--all-groups", "--generate"], None, "groups: give either"),
     ):
         assert reason in jiyi("users", *arguments, given=given, status=1)[1]
 

@@ -559,7 +559,7 @@ def test_the_secret_is_not_shown_with_the_settings() -> None:
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 65, "<b>", "a\n", "a\0"])
 def test_nobody_gets_a_name_that_pages_and_commands_cannot_carry(name: str) -> None:
     with pytest.raises(ValidationError, match="1 to 64 letters"):
-        AddPerson(name=name, password_hash=password_hash(), role="viewer")
+        AddPerson(name=name, password_hash=password_hash(), role="viewer", groups=["a"])
 
 
 def test_only_an_operator_sets_the_password_of_somebody_else(person: User) -> None:

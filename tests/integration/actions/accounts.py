@@ -38,7 +38,7 @@ def a_name(_group: str) -> str:
 
 def somebody(group: str) -> str:
     name = a_name(group)
-    actions.add_person.perform(Actor(group, "test", operator=True), AddPerson(name=name, password_hash=HASH, role="viewer"))
+    actions.add_person.perform(Actor(group, "test", operator=True), AddPerson(name=name, password_hash=HASH, role="viewer", groups=["a"]))
     return name
 
 

@@ -190,7 +190,7 @@ def test_text_of_others_is_escaped_on_every_page(operator: Browser, group: str) 
     with whole_service(), unit_of_work() as connection:
         audit.record(connection, group_id=group, actor=EVIL, action=EVIL, target=EVIL, note=EVIL)
     assert operator.post("/keys", query_string={"group": group}, data={"name": EVIL, "scope": "read"}).status_code == 201
-    assert operator.post("/people", data={"name": EVIL, "role": "viewer"}).status_code == 400
+    assert operator.post("/people", data={"name": EVIL, "role": "viewer", "groups": group}).status_code == 400
     letter = operator.get("/dead.json", query_string={"group": group, "words": "alert"}).json["letters"][0]["letter_id"]
     link = re.search(r'href="(/work/%3Cscript[^"]+)"', html(operator, "/work"))
     assert link is not None
@@ -332,7 +332,7 @@ def test_people_are_added_disabled_and_given_passwords(operator: Browser, web_ap
     for link in mine:
         assert operator.post(link).status_code in (200, 201)
     assert next(one for one in operator.get("/people.json").json["people"] if one["name"] == name)["disabled_at"]
-    assert operator.post("/people", data={"name": name, "role": "viewer"}).status_code == 400
+    assert operator.post("/people", data={"name": name, "role": "viewer", "groups": group}).status_code == 400
     assert operator.post("/people", data={"name": "x", "role": "king"}).status_code == 400
     assert operator.post("/people/nobody-here/disable").status_code == 404
 

@@ -30,7 +30,8 @@ def add() -> Response:
     name, role = request.form.get("name", "").strip(), request.form.get("role", "")
     groups = [group.strip() for group in request.form.get("groups", "").split(",") if group.strip()]
     password = make_password()
-    perform(actions.add_person, name=name, role=role, groups=groups or None, password_hash=hash_password(password))
+    every = bool(request.form.get("all_groups"))
+    perform(actions.add_person, name=name, role=role, groups=groups or None, all_groups=every, password_hash=hash_password(password))
     return _shown_once(name, password)
 
 

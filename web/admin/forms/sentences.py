@@ -64,6 +64,8 @@ SENTENCES = (
     sentence("%(name)s is the last operator; add another one first"),
     sentence("nobody here is called %(name)s; see `jiyi users list`"),
     sentence("an operator sees all of them; give none"),
+    sentence("give either names of groups or all_groups, not both"),
+    sentence("name at least one group, or choose all groups explicitly (all_groups)"),
     sentence("only an operator can set the password of somebody else"),
     sentence("only an operator can make an operator's key"),
     sentence("lies in the past"),

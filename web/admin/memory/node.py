@@ -71,6 +71,8 @@ def _stored(connection: Connection, group: str, node_id: UUID) -> Context | None
         "utterances": [{"speaker": str(speaker), "text": str(text)} for speaker, text in said[:MAX_UTTERANCES]],
         "utterance_count": len(said),
         "session": reads.in_session(connection, group, node_id, BESIDE),
+        "replaced_by": next(iter(reads.brief_nodes(connection, group, [node.superseded_by])), None) if node.superseded_by else None,
+        "replaces": reads.brief_nodes(connection, group, node.supersedes),
         **events.became(connection, group, node_id)._asdict(),
     }
 

@@ -22,8 +22,9 @@ FULL = 98.0
 def ranking(found: Reading[Answer], side: str, settings: Context) -> Context:
     """One side: its rows, or in one sentence why there are none."""
     if found.value is None:
-        return {"side": side, "settings": settings, "unknown": found.reason, "rows": [], "debug": None, "message": ""}
+        return {"side": side, "settings": settings, "unknown": found.reason, "rows": [], "debug": None, "message": "", "weights": {}}
     group = found.value.groups[0]
+    first = next(iter(group.retrieved_nodes), None)
     return {
         "side": side,
         "settings": settings,
@@ -31,6 +32,8 @@ def ranking(found: Reading[Answer], side: str, settings: Context) -> Context:
         "debug": group.debug.model_dump(),
         "status": group.status,
         "message": group.message,
+        # Setting × gain, which is the same for all memories of an answer.
+        "weights": {} if first is None else {part: getattr(first, part).weight for part in PARTS},
         "rows": [_row(rank, node) for rank, node in enumerate(group.retrieved_nodes, 1)],
     }
 

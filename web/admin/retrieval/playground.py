@@ -42,7 +42,7 @@ DEFAULT_TOP_K, MOST_SHOWN = 15, 100
 SLIDER_WEIGHT = 5.0
 #: Left end of the decay's slider: below it only the last few memories are told apart.
 SLIDER_DECAY = 0.8
-#: What the other side begins with: two settings that are the same show nothing.
+#: What the other side begins with, until it is asked with settings of its own: two that are the same show nothing.
 OTHER_RELEVANCE = {"hybrid": "dense", "dense": "hybrid", "lexical": "hybrid"}
 FILTERS = ("type", "from", "to", "session", "keyword", "min_similarity", "archived", "expired", "now")
 
@@ -53,6 +53,7 @@ FILTERS = ("type", "from", "to", "session", "keyword", "min_similarity", "archiv
     "playground.html",
     types=NODE_TYPES,
     modes=MODES,
+    other_relevance=OTHER_RELEVANCE,
     relevances=RELEVANCES,
     slider_weight=SLIDER_WEIGHT,
     slider_decay=SLIDER_DECAY,
@@ -65,8 +66,8 @@ def answered(group: str) -> Context:
     defaults = _defaults(settings)
     sides = {side: {**defaults, **_given(side, defaults)} for side in SIDES}
     compare = asked("compare") is not None
-    if compare and sides["a"] == sides["b"]:
-        sides["b"] |= {"relevance": OTHER_RELEVANCE[sides["a"]["relevance"]]}
+    if compare and not any(name.startswith("b.") for name in request.args):
+        sides["b"] = sides["a"] | {"relevance": OTHER_RELEVANCE[sides["a"]["relevance"]]}
     shown = SIDES if compare else SIDES[:1]
     answers = _ask(group, agent, focal, {side: _asked_for(sides[side], defaults) for side in shown}) if agent and focal.strip() else {}
     lists = {side: ranking(one, side, sides[side]) for side, one in answers.items()}
@@ -168,6 +169,8 @@ def _address(agent: str | None, focal: str, compare: bool, sides: dict[str, Cont
     given = {"group": frame.group(), "agent": agent or None, "focal": focal or None, **_filters(), "compare": "1" if compare else None}
     for side in SIDES if compare else SIDES[:1]:
         given |= {f"{side}.{name}": sides[side][name] for name in OF_A_SIDE if sides[side][name] != defaults[name]}
+    if compare:  # said in any case, so that the address does not begin with another one
+        given["b.relevance"] = sides["b"]["relevance"]
     return url_for("playground.page", **given)
 
 
