@@ -35,7 +35,7 @@ from jiyi.providers.embedders import embedder
 from jiyi.providers.presets import PRESETS
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
-from models.memory.ingestion.inbox import EMBED
+from models.operations.embedding_models import EMBED
 from models.queue.wakeups import wake
 
 #: Seconds that all of it may take.

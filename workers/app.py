@@ -14,8 +14,10 @@ from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import beat_schedule
 from tasks.operations import canaries
 from workers.celery import connecting, gc_tuning, heartbeat, task_logging, task_meters, watchdog
+from workers.intake.compression import limit_kombu
 
 settings = get_settings()
+limit_kombu(settings.max_message_bytes)
 choice.chosen(settings)  # an embedder that nobody knows is better said now than by each task
 
 #: Seconds; below the visibility timeout, or a running task would be handed to a second worker.

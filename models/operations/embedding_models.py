@@ -11,9 +11,15 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.errors import EmbeddingUnavailable
+from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.protocol.providers import EmbeddedByModel
-from models.db.connection import driver
+from jiyi.providers.embedders.choice import chosen, dimensions_of, model_of
+from jiyi.settings import get_settings
+from models.db.connection import driver, tell_scope
+from models.db.scope import whole_service
+
+#: What a memory owes that has no vector; the task of this name makes it.
+EMBED = "embed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,8 @@ class ActiveModel:
     model: str
     spec: str
     since: datetime
+    #: Values of a vector; None before the service made one.
+    dimensions: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +58,47 @@ def hold(connection: Connection, model: str, spec: str, dimensions: int) -> None
     """
     row = connection.execute(_HOLD).one_or_none()
     if row is None:
-        connection.execute(_BEGIN, {"model": model, "spec": spec, "dimensions": dimensions})
+        if connection.execute(_BEGIN, {"model": model, "spec": spec, "dimensions": dimensions}).rowcount:
+            drop_misfits(connection, model, dimensions)
         row = connection.execute(_HOLD).one()
     if row.model != model:
         raise EmbeddingUnavailable(f"the deployment has moved to {row.model} while {model} was asked: the work waits a moment")
     check_size(model, row.dimensions, dimensions)
     if row.dimensions is None:
-        connection.execute(_SIZE, {"model": model, "dimensions": dimensions})
+        set_size(connection, model, dimensions)
+
+
+def set_size(connection: Connection, model: str, dimensions: int) -> None:
+    """Record how many values the model's vectors have, once the service has made the first of them."""
+    connection.execute(_SIZE, {"model": model, "dimensions": dimensions})
+    drop_misfits(connection, model, dimensions)
+
+
+def drop_misfits(connection: Connection, model: str, dimensions: int) -> int:
+    """Free memories of vectors of another size, which callers gave them under the model's name before its size was known.
+
+    They owe vectors of the service's own from now on. Returns how many they are, in all groups.
+    """
+    with whole_service():
+        tell_scope(connection)
+        freed = connection.execute(_DROP_MISFITS, {"model": model, "dimensions": dimensions, "kind": EMBED}).rowcount
+    tell_scope(connection)
+    return freed
+
+
+def known_sizes(connection: Connection) -> dict[str, int]:
+    """Model → values of a vector: of all that the service has used, and of the one that the settings name."""
+    return default_size() | dict(driver(connection).execute(_SIZES).fetchall())
+
+
+def default_size() -> dict[str, int]:
+    """The same of the model that the settings name alone; empty where it takes a first vector to know."""
+    try:
+        spec = chosen(get_settings())
+    except SettingsError:  # reported by whoever uses the embedder
+        return {}
+    dimensions = dimensions_of(spec)
+    return {} if dimensions is None else {model_of(spec): dimensions}
 
 
 def check_size(model: str, known: int | None, dimensions: int) -> None:
@@ -74,7 +116,7 @@ def all_models(connection: Connection) -> list[EmbeddedByModel]:
     return [EmbeddedByModel.model_validate(dict(row)) for row in connection.execute(_ALL).mappings()]
 
 
-_IN_USE = "SELECT model, spec, active_since FROM embedding_models WHERE state = 'active'"
+_IN_USE = "SELECT model, spec, active_since, dimensions FROM embedding_models WHERE state = 'active'"
 # FOR SHARE: workers hold it side by side; who moves the deployment waits for them, and they for him.
 _HOLD = text("SELECT model, dimensions FROM embedding_models WHERE state = 'active' FOR SHARE")
 _BEGIN = text("""
@@ -82,6 +124,14 @@ _BEGIN = text("""
     VALUES (:model, :spec, :dimensions, 'active', clock_timestamp()) ON CONFLICT DO NOTHING
 """)
 _SIZE = text("UPDATE embedding_models SET dimensions = :dimensions WHERE model = :model")
+_SIZES = "SELECT model, dimensions FROM embedding_models WHERE dimensions IS NOT NULL"
+_DROP_MISFITS = text("""
+    WITH freed AS (
+        UPDATE memory_nodes SET embedding = NULL, embedding_model = NULL, changed_xid = pg_current_xact_id()
+        WHERE embedding_model = :model AND vector_dims(embedding) <> :dimensions RETURNING node_id, group_id
+    )
+    INSERT INTO pending_work (kind, subject_id, group_id) SELECT :kind, node_id, group_id FROM freed ON CONFLICT DO NOTHING
+""")
 _ALL = text("""
     WITH counted AS (
         SELECT embedding_model AS model, count(*) AS memories FROM memory_nodes WHERE embedding_model IS NOT NULL GROUP BY 1

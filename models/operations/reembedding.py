@@ -22,6 +22,7 @@ from models.items import searching
 from models.memory.nodes import nodes
 from models.memory.nodes.nodes import TextToEmbed
 from models.memory.tables import MemoryNode
+from models.operations import embedding_models
 from models.operations.tables import NextVector
 from models.stores import vectors
 from models.tiers import knowledge
@@ -70,7 +71,7 @@ def cancel(connection: Connection) -> str | None:
 
 
 def set_size(connection: Connection, move: Reembedding, dimensions: int) -> None:
-    connection.execute(_SIZE, {"model": move.model, "dimensions": dimensions})
+    embedding_models.set_size(connection, move.model, dimensions)
 
 
 def left(connection: Connection, move: Reembedding) -> int:
@@ -151,7 +152,6 @@ _BEGIN = text("""
 _CANCEL = text("SELECT model FROM embedding_models WHERE state = 'filling' FOR UPDATE")
 _DROP_VECTORS = text("DELETE FROM next_vectors WHERE model = :model")
 _FORGET = text("DELETE FROM embedding_models WHERE model = :model AND state = 'filling'")
-_SIZE = text("UPDATE embedding_models SET dimensions = :dimensions WHERE model = :model")
 _IS_WANTED = text("SELECT FROM embedding_models WHERE model = :model AND state <> 'retired' FOR SHARE")
 _POSITION = text("UPDATE embedding_models SET position = :position WHERE model = :model")
 _MODEL: BindParameter[str] = bindparam("model")

@@ -10,15 +10,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
 import redis
+from kombu.transport.redis import Channel
 
 from jiyi.protocol.rest import Queues, QueueState
 from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import get_settings
 from models.db import valkey_keys
+
+#: Priorities that kombu knows. On Redis each but 0 has a list of its own, by default one for each three of them; publishers may have it
+#: otherwise (``priority_steps``).
+PRIORITIES = range(10)
 
 #: Celery's queues; the queue of events has its own name in the settings (``intake_queue``).
 OTHER_QUEUES = ("inspection", "actions", "embedding", "upkeep", "reflection", "growth")
@@ -33,6 +39,11 @@ SOCKET_TIMEOUT = 2.0
 SHOWN = 50
 #: Messages, and bytes of them, that one look into a queue goes through.
 SCANNED, SCANNED_BYTES = 1_000, 8 * 1024 * 1024
+
+
+def lists_of(queue: str) -> list[str]:
+    """The lists of a queue on Redis and Valkey, one a priority, the most urgent first: 0, which nearly all messages have."""
+    return [queue, *(f"{queue}{Channel.sep}{priority}" for priority in PRIORITIES[1:])]
 
 
 def task_queues() -> list[str]:
@@ -97,15 +108,14 @@ def redis_address(broker_url: str) -> str | None:
 
 
 def depths(address: str, queues: Sequence[str]) -> Depths:
-    """Two round trips. ``address`` is what :func:`redis_address` gave."""
-    pipe = broker_client(address).pipeline(transaction=False)
-    for queue in queues:
-        pipe.llen(queue)
+    """Three round trips. ``address`` is what :func:`redis_address` gave."""
+    client = broker_client(address)
+    pipe = client.pipeline(transaction=False)
     pipe.hlen(UNACKED)
     pipe.zrange(UNACKED_INDEX, 0, 0, withscores=True)
-    *waiting, tasks, oldest = pipe.execute()
+    tasks, oldest = pipe.execute()
     return Depths(
-        dict(zip(queues, waiting, strict=True)),
+        lengths(client, queues),
         InFlight(unacknowledged(broker_client(address), get_settings().intake_queue), None),
         InFlight(tasks, _age(oldest)),
     )
@@ -114,7 +124,17 @@ def depths(address: str, queues: Sequence[str]) -> Depths:
 def waiting(queue: str) -> int | None:
     """Messages that wait in a queue; None where that is not cheap to know. Raises what Redis raises."""
     address = redis_address(get_settings().need("broker_url"))
-    return None if address is None else broker_client(address).llen(queue)
+    return None if address is None else lengths(broker_client(address), [queue])[queue]
+
+
+def lengths(client: redis.Redis, queues: Sequence[str]) -> dict[str, int]:
+    """Messages that wait by queue, of all priorities: one round trip. Raises what Redis raises."""
+    with client.pipeline(transaction=False) as pipe:
+        for queue in queues:
+            for name in lists_of(queue):
+                pipe.llen(name)
+        counts = iter(pipe.execute())
+    return {queue: sum(islice(counts, len(PRIORITIES))) for queue in queues}
 
 
 def states() -> Queues:
@@ -132,12 +152,14 @@ def states() -> Queues:
 
 def contents(address: str, queue: str, shown: int = SHOWN) -> Contents:
     """A look into a queue: two bounded scans inside the broker, which give no more than names, ids and sizes."""
-    client = broker_client(address)
+    client, lists = broker_client(address), lists_of(queue)
     with client.pipeline(transaction=False) as pipe:
-        pipe.llen(queue)
-        pipe.eval(_LOOK, 1, queue, SCANNED, SCANNED_BYTES, -1)
-        pipe.eval(_LOOK, 1, queue, shown, SCANNED_BYTES, 0)
-        waiting, front, back = pipe.execute()
+        for name in lists:
+            pipe.llen(name)
+        pipe.eval(_LOOK, len(lists), *lists, SCANNED, SCANNED_BYTES, -1, SCANNED)
+        pipe.eval(_LOOK, len(lists), *reversed(lists), shown, SCANNED_BYTES, 0, shown)
+        *counts, front, back = pipe.execute()
+    waiting = sum(counts)
     first = [_message(place, *found) for place, found in enumerate(front)]
     last = [_message(waiting - 1 - place, *found) for place, found in enumerate(back)]
     return Contents(
@@ -151,12 +173,13 @@ def contents(address: str, queue: str, shown: int = SHOWN) -> Contents:
 
 
 def oldest(address: str, queues: Sequence[str]) -> dict[str, float | None]:
-    """By queue: seconds since the message was sent that is taken next; None if none waits, or it does not say."""
+    """By queue: seconds since the oldest message of any priority was sent; None if none waits, or none says."""
     with broker_client(address).pipeline(transaction=False) as pipe:
         for queue in queues:
-            pipe.eval(_LOOK, 1, queue, 1, SCANNED_BYTES, -1)
+            pipe.eval(_LOOK, len(PRIORITIES), *lists_of(queue), len(PRIORITIES), SCANNED_BYTES, -1, 1)
         looks = pipe.execute()
-    return {queue: _message(0, *found[0]).age_seconds if found else None for queue, found in zip(queues, looks, strict=True)}
+    ages = ([_message(0, *message).age_seconds for message in found] for found in looks)
+    return {queue: max((age for age in some if age is not None), default=None) for queue, some in zip(queues, ages, strict=True)}
 
 
 def _message(place: int, size: int, name: bytes, task_id: bytes, sent: bytes) -> Message:
@@ -189,21 +212,25 @@ def broker_client(address: str) -> redis.Redis:
 
 # kombu writes a message as JSON: the body first, in base64, then headers and properties: so the end of it tells what it is.
 # What a header says of a task's arguments has its quotation marks escaped, so that it is not mistaken for a header.
+# KEYS: lists. ARGV: most messages, most bytes, the end of each list to begin at (-1 or 0), most messages of each list.
 _LOOK = """
-local found, bytes, place = {}, 0, tonumber(ARGV[3])
-local step = place < 0 and -1 or 1
-for i = 1, tonumber(ARGV[1]) do
-    if bytes >= tonumber(ARGV[2]) then break end
-    local message = redis.call('LINDEX', KEYS[1], place)
-    if not message then break end
-    bytes = bytes + #message
-    place = place + step
-    local tail = string.sub(message, -16384)
-    local name = string.match(tail, '[{,] ?"task": ?"([^"]*)"') or string.match(tail, '[{,] ?"routing_key": ?"([^"]*)"')
-    found[i] = {
-        #message, string.sub(name or '', 1, 200), string.match(tail, '[{,] ?"id": ?"([^"]*)"') or '',
-        string.match(tail, '[{,] ?"published_at": ?([%d%.]+)') or '',
-    }
+local found, bytes = {}, 0
+for _, list in ipairs(KEYS) do
+    local place = tonumber(ARGV[3])
+    local step = place < 0 and -1 or 1
+    for i = 1, math.min(tonumber(ARGV[4]), tonumber(ARGV[1]) - #found) do
+        if bytes >= tonumber(ARGV[2]) then break end
+        local message = redis.call('LINDEX', list, place)
+        if not message then break end
+        bytes = bytes + #message
+        place = place + step
+        local tail = string.sub(message, -16384)
+        local name = string.match(tail, '[{,] ?"task": ?"([^"]*)"') or string.match(tail, '[{,] ?"routing_key": ?"([^"]*)"')
+        found[#found + 1] = {
+            #message, string.sub(name or '', 1, 200), string.match(tail, '[{,] ?"id": ?"([^"]*)"') or '',
+            string.match(tail, '[{,] ?"published_at": ?([%d%.]+)') or '',
+        }
+    end
 end
 return found
 """

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DataError
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
 from jiyi.settings import get_settings
-from models.memory.ingestion import inbox
+from models.memory.ingestion import inbox, own_vectors
 from models.memory.ingestion.ingest import MAX_COLLISIONS, identity
 from models.queue import reused_ids
 from models.queue.dead_letters import ClosedLetter, add_message
@@ -69,6 +69,9 @@ def _store_all(connection: Connection, good: Sequence[_Event], refuse: Refuse) -
             except (DataError, psycopg.DataError) as error:
                 refuse(one.letter, wire.encode([one.event]).decode(), f"the database refused it: {error}")
     letters = {one.event.key: one.letter for one in good}
+    for misfit in done.misfits:
+        event = misfit.event
+        refuse(letters[event.key], wire.encode([event]).decode(), f"{own_vectors.FIELD}: {misfit.reason}")
     for event in done.reused:
         refuse(letters[event.key], wire.encode([event]).decode(), reused_ids.reason_of(event))
     return done

@@ -81,12 +81,14 @@ class IndexKey(NamedTuple):
     group_id: str
     agent_id: str
     model: str
+    #: Values of a vector that can be compared; others count as none. 0 where nothing is compared.
+    dimensions: int
     #: Archived memories are in an index of their own kind, which few ask for: they do not slow down the others.
     archived: bool = False
 
 
 class AgentIndex:
-    """Columns over all memories of one agent, with vectors of one model. Use it under its ``lock``."""
+    """Columns over all memories of one agent, with vectors of one model and size. Use it under its ``lock``."""
 
     def __init__(self, key: IndexKey, statistics: Statistics | None = None) -> None:
         """``statistics`` of the agent's texts, for an index of only some of them (:meth:`load`)."""
@@ -100,6 +102,8 @@ class AgentIndex:
         self.columns = Columns(_COLUMNS, defaults={"near": -1})
         #: Models of the vectors there are, this one's and others'.
         self.models: set[str] = set()
+        #: Sizes of this model's vectors, those that cannot be compared included.
+        self.sizes: set[int] = set()
         #: Each row's id as 16 bytes, and the way back.
         self._ids: list[bytes] = []
         self._row_of: dict[bytes, int] = {}
@@ -309,7 +313,7 @@ class AgentIndex:
                     positions = self._place(rows)
                     sessions.append(self.columns["session"][positions])
                     self._store(positions, rows)
-                    store_vectors(self.columns, positions, rows)
+                    store_vectors(self.columns, positions, rows, self.key.dimensions)
                     sessions.append(self.columns["session"][positions])
                     changed.append(positions)
             if changed:
@@ -362,6 +366,7 @@ class AgentIndex:
         columns["has_tokens"][positions] = rows.has_tokens
         others = {name for name in rows.other_models if name is not None}
         of_another = np.fromiter((name is not None for name in rows.other_models), np.bool_, len(rows)) if others else False
+        self.sizes.update(np.unique(rows.numbers["dimensions"]).tolist())
         self.models |= others | ({self.key.model} if (rows.numbers["embedded"] & ~of_another).any() else set())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.protocol.wire.vectors import Float32
+from jiyi.protocol.wire.vectors import MAX_LENGTH, Float32
 from jiyi.retrieval.corpus import centre_of, project_on_centroid
 from jiyi.retrieval.likeness import LANGUAGES, language_sums
 from jiyi.retrieval.neighbours import flow_of, neighbours_of
@@ -58,11 +58,10 @@ class Centre:
             self._flow_is_old = False
 
 
-def store_vectors(columns: Columns, positions: Rows, rows: IndexRows) -> None:
-    """Store the rows' vectors; one of another size than the first counts as none (GA-45)."""
-    dimensions = rows.numbers["dimensions"]
-    if not columns["vector"].shape[1] and dimensions.any():
-        columns.add_column("vector", np.float32, int(dimensions[np.flatnonzero(dimensions)[0]]))
+def store_vectors(columns: Columns, positions: Rows, rows: IndexRows, dimensions: int) -> None:
+    """Store the rows' vectors of ``dimensions`` values; one of another size counts as none."""
+    if not columns["vector"].shape[1] and dimensions and (rows.numbers["dimensions"] == dimensions).any():
+        columns.add_column("vector", np.float32, dimensions)
     fits, vectors = rows.vectors(columns["vector"].shape[1])
     columns["has_vector"][positions] = fits
     if fits.all() and (np.diff(positions) == 1).all():  # new rows, as they come: nothing is copied twice
@@ -72,7 +71,12 @@ def store_vectors(columns: Columns, positions: Rows, rows: IndexRows) -> None:
         columns["vector"][positions[~fits]] = 0  # it may have had one by this model before
         columns["vector"][positions[fits]] = vectors
         stored = columns["vector"][positions]
-    columns["length"][positions] = np.sqrt(np.einsum("ij,ij->i", stored, stored, dtype=np.float64))
+    lengths = np.sqrt(np.einsum("ij,ij->i", stored, stored, dtype=np.float64))
+    if lengths.size and not lengths.max() <= MAX_LENGTH:  # stored before such were refused: they would make every score infinite
+        far = positions[~(lengths <= MAX_LENGTH)]
+        columns["vector"][far], columns["has_vector"][far] = 0, False
+        lengths[~(lengths <= MAX_LENGTH)] = 0
+    columns["length"][positions] = lengths
 
 
 def update_neighbours(columns: Columns, sessions: NDArray[np.int32], contents: NDArray[np.int32]) -> None:

@@ -33,9 +33,8 @@ _reported_at = 0.0
 _followed: datetime | None = None
 
 
-def index_of(group_id: str, agent_id: str, model: str, *, archived: bool = False) -> AgentIndex:
+def index_of(key: IndexKey) -> AgentIndex:
     """The index of an agent's memories; new and empty if there is none: refresh it under its lock."""
-    key = IndexKey(group_id, agent_id, model, archived)
     with _lock:
         index = _indexes.get(key)
         if index is None:

@@ -10,10 +10,10 @@ from jiyi.providers.embedders.choice import texts_at_once
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.db.scope import within
-from models.memory.ingestion.inbox import EMBED
 from models.memory.nodes import nodes
 from models.memory.nodes.nodes import TextToEmbed
 from models.operations import embedding_models
+from models.operations.embedding_models import EMBED
 from models.queue import news
 from tasks.framework.embedding import in_use
 from tasks.framework.work import Batch, work_task

@@ -9,7 +9,7 @@ from typing import Any
 
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.retrieval import RetrievalRequest
-from jiyi.protocol.wire.vectors import Float32
+from jiyi.protocol.wire.vectors import BYTES_PER_VALUE, Float32
 from jiyi.providers.embedders import embedder, embedder_of
 from jiyi.providers.embedders.cache import query_vectors, remembered
 from jiyi.providers.embedders.choice import chosen, model_of
@@ -17,7 +17,7 @@ from jiyi.retrieval.ranking import Weights
 from jiyi.retrieval.sentences import sentences_of
 from jiyi.settings import RelevanceMode, get_settings
 from models.memory.agents.agents import AgentRecord
-from models.operations.embedding_models import ActiveModel
+from models.operations.embedding_models import ActiveModel, default_size
 from models.retrieval import index_cache
 
 
@@ -32,9 +32,23 @@ class ParsedQuestion:
     #: Makes texts' vectors by that model; None where only whoever asks could.
     embed: Callable[[Sequence[str]], Mapping[str, Float32]] | None
     now: datetime
+    #: Values of that model's vectors, where the service knows: never what some stored vector has.
+    known_size: int | None = None
     #: Vectors of the focal texts and of their sentences (:func:`embedded`), and why there are none.
     vectors: Mapping[str, Float32] = field(default_factory=dict)
     away: EmbeddingUnavailable | None = None
+
+    @property
+    def dimensions(self) -> int:
+        """Values of the vectors that are compared; 0 where there is nothing to compare with.
+
+        What the service knows of the model; of one that only callers use, as many as the request's own vectors have.
+        """
+        if self.known_size is not None:
+            return self.known_size
+        if self.request.vectors:
+            return len(self.request.vectors[0]) // BYTES_PER_VALUE
+        return next((vector.size for vector in self.vectors.values()), 0)
 
 
 def resolve(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
@@ -56,7 +70,8 @@ def resolve(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
     model, embed = _embedding(agent.embedding)
     if request.embedding_model not in (None, model):
         return ParsedQuestion(request, weights, kind, request.embedding_model, None, request.now or datetime.now(UTC))
-    return ParsedQuestion(request, weights, kind, model, embed, request.now or datetime.now(UTC))
+    size = default_size().get(model) if agent.embedding is None else agent.embedding.dimensions
+    return ParsedQuestion(request, weights, kind, model, embed, request.now or datetime.now(UTC), size)
 
 
 def _embedding(used: ActiveModel | None) -> tuple[str, Callable[[Sequence[str]], Mapping[str, Float32]]]:

@@ -45,7 +45,8 @@ def recall(actor: Actor, query: RecallRequest) -> RecallReport:
             return RecallReport(large=False, memories=agent.node_count)
         texts = reads.some_texts(connection, group_id, query.agent_id, query.questions)
         asked = [_asked(group_id, query, agent, text) for text in texts]
-        everything = AgentIndex(IndexKey(group_id, query.agent_id, asked[0].model if asked else ""))
+        model, dimensions = (asked[0].model, asked[0].dimensions) if asked else ("", 0)
+        everything = AgentIndex(IndexKey(group_id, query.agent_id, model, dimensions))
         everything.refresh(connection, agent)
         compared = [_compare(connection, one, agent, everything) for one in asked]
     shares = [one.recall for one in compared if one.recall is not None]

@@ -120,8 +120,8 @@ def _index(connection: Connection, asked: ParsedQuestion, agent: AgentRecord) ->
     if agent.large and asked.weights.mode != "stanford":
         yield likely_best(connection, asked, agent)
         return
-    archived = request.filters.include_archived
-    index = index_cache.index_of(request.group_id, request.agent_id, asked.model, archived=archived)
+    key = IndexKey(request.group_id, request.agent_id, asked.model, asked.dimensions, request.filters.include_archived)
+    index = index_cache.index_of(key)
     with index.lock:
         index.reset_if_stale(agent.identity)
         index.refresh(connection, agent)
@@ -132,7 +132,7 @@ def _index(connection: Connection, asked: ParsedQuestion, agent: AgentRecord) ->
 def likely_best(connection: Connection, asked: ParsedQuestion, agent: AgentRecord) -> AgentIndex:
     """An index of a large agent's likely best memories."""
     request = asked.request
-    key = IndexKey(request.group_id, request.agent_id, asked.model)
+    key = IndexKey(request.group_id, request.agent_id, asked.model, asked.dimensions)
     return large_agents.candidates(connection, key, agent.node_count, request.filters, list(_sought(asked)), asked.now, request.top_k)
 
 

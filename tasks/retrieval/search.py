@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
@@ -125,8 +125,8 @@ def _queries(asked: ParsedQuestion, index: AgentIndex) -> tuple[list[Float32 | N
         ModelMismatch: there are vectors, but none that the question's can be compared with.
     """
     texts, given = asked.request.focal_texts, asked.request.vectors
-    comparable = asked.model in index.models
-    if not comparable and index.models:
+    comparable = bool(index.vectors.shape[1])
+    if asked.model not in index.models and index.models:
         raise ModelMismatch(
             f"the agent's memories are embedded with {', '.join(sorted(index.models))}, the question with {asked.model}: "
             "give vectors and embedding_model with the request, or embed the memories anew"
@@ -134,6 +134,8 @@ def _queries(asked: ParsedQuestion, index: AgentIndex) -> tuple[list[Float32 | N
     if asked.relevance == "lexical" and asked.request.filters.min_similarity is None:
         return [None] * len(texts), ""
     if not comparable:
+        if given is not None and asked.model in index.models:
+            raise _sizes_differ(index.sizes, asked.dimensions)
         return [None] * len(texts), "no memory is embedded yet: found by words only"
     if given is None:
         if asked.away is not None:
@@ -146,8 +148,13 @@ def _queries(asked: ParsedQuestion, index: AgentIndex) -> tuple[list[Float32 | N
     width = index.vectors.shape[1]
     wrong = next((query.size for query in queries if query.size != width), None)
     if wrong is not None:
-        raise ModelMismatch(f"vectors of {width} values cannot be compared with one of {wrong}")
+        raise _sizes_differ({width}, wrong)
     return list(queries), ""
+
+
+def _sizes_differ(stored: Collection[int], asked: int) -> ModelMismatch:
+    sizes = " or ".join(f"{size:,}" for size in sorted(stored) if size)
+    return ModelMismatch(f"vectors of {sizes} values cannot be compared with one of {asked:,}")
 
 
 def _found(rows: Rows, ranked: Ranked, measured: Relevance | None, debug: Debug) -> SearchResult:

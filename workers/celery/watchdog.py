@@ -18,7 +18,7 @@ import redis
 from celery import signals
 
 from jiyi.settings import get_settings
-from models.queue.broker_queues import redis_address
+from models.queue.broker_queues import lengths, redis_address
 
 log = logging.getLogger("jiyi.watchdog")
 
@@ -58,7 +58,7 @@ class Watchdog:
         while True:
             time.sleep(seconds / CHECKS_PER_TIMEOUT)
             try:
-                waiting = any(client.llen(queue) for queue in queues)
+                waiting = any(lengths(client, queues).values())
             except redis.RedisError:
                 waiting = False  # away, not silent
             now = time.monotonic()

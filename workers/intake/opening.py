@@ -6,7 +6,7 @@ import logging
 import traceback
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event, EventKey
@@ -14,6 +14,7 @@ from jiyi.settings import Settings
 from models.memory.ingestion import inbox
 from models.memory.ingestion.event_rows import PreparedMemory
 from models.memory.ingestion.ingest import Rejected, identity
+from workers.intake.compression import UnreadableBodyError, decompressed
 from workers.intake.signatures import Signatures
 from workers.intake.sources import Taken
 
@@ -53,7 +54,12 @@ class Opened:
 def open_messages(messages: Iterable[Taken], signatures: Signatures, settings: Settings) -> Opened:
     """Decode messages whose signers ``signatures`` has looked up. Raises nothing, whatever a message holds."""
     opened = Opened()
-    for message in messages:
+    for packed in messages:
+        try:
+            message = plain(packed, settings.max_message_bytes)
+        except UnreadableBodyError as error:
+            opened.rejected.append(_refused(packed, str(error), settings, believed=False))
+            continue
         if problem := signatures.problem(message):
             opened.rejected.append(_refused(message, problem, settings, believed=False))
         elif problem := _problem(message, settings):
@@ -72,6 +78,13 @@ def _refused(message: Taken, problem: str, settings: Settings, *, believed: bool
         body = body[:KEPT_OF_TOO_LARGE]
         problem += f"; only its first {len(body):,} bytes are kept, so it cannot be replayed: send its events again, in smaller messages"
     return Rejected(readable(body), problem, believed=believed)
+
+
+def plain(message: Taken, limit: int) -> Taken:
+    """The message with its body decompressed, which is what was signed. Raises :class:`UnreadableBodyError`."""
+    if not message.compression:
+        return message
+    return replace(message, body=decompressed(message.body, message.compression, limit))
 
 
 def _decode(message: Taken, signed_for: str | None, opened: Opened) -> None:

@@ -15,7 +15,7 @@ import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from uuid import uuid4
 
 import kombu
@@ -27,12 +27,15 @@ from jiyi.protocol.wire.bindings import member_of
 from jiyi.protocol.wire.broker import intake_queue
 from jiyi.settings import Settings
 from models.db import valkey_keys
-from models.queue.broker_queues import redis_address
+from models.queue.broker_queues import lists_of, redis_address
+from workers.intake import compression
 
 log = logging.getLogger("jiyi.intake")
 
 #: Bytes on the broker after which a batch is full: about two thousand events, which share one commit.
 BATCH_BYTES = 1_500_000
+#: As how many bytes a compressed message counts at least: its size says little about what is in it, up to a whole message's limit.
+COMPRESSED_BYTES = 64 * 1024
 #: Most intakes looked at in one go.
 MAX_INTAKES = 1_000
 #: Seconds; an answer takes a millisecond, blocking calls come on top.
@@ -55,6 +58,8 @@ class Taken:
     body: bytes
     content_type: str
     signature: Signature | None = None
+    #: What kombu compressed the body by; empty if it did not.
+    compression: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,7 @@ class RedisSource:
     def __init__(self, address: str, settings: Settings) -> None:
         self._settings = settings
         self._queue = settings.intake_queue
+        self._lists = lists_of(settings.intake_queue)
         self._binding = member_of(intake_queue(settings), Channel.sep)
         self._name = uuid4().hex
         self._free = list(valkey_keys.intake_holds(self._queue, self._name))
@@ -105,26 +111,31 @@ class RedisSource:
             address, socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT, health_check_interval=15
         )
         self._live = self._redis.register_script(_LIVE)
-        self._more = self._redis.register_script(_TAKE_MORE)
+        self._take = self._redis.register_script(_TAKE)
         self._return = self._redis.register_script(_RETURN)
         self._looked = -math.inf
 
     def take(self, limit: int, wait: float) -> Batch | None:
         self._stay_alive()
         hold = self._free[-1]
-        try:
-            first = self._redis.blmove(self._queue, hold, wait, "RIGHT", "LEFT")  # type: ignore[arg-type]  # BLMOVE takes fractions
-        except redis.OutOfMemoryError:
-            # Full, perhaps of these very events: what is stored makes room. The script may move them all the same.
-            taken = self._more(keys=[self._queue, hold], args=[limit, BATCH_BYTES])
-            if not taken:
-                time.sleep(wait)
-        else:
-            taken = [] if first is None else [first, *self._more(keys=[self._queue, hold], args=[limit - 1, BATCH_BYTES - len(first)])]
+        taken = self._move(hold, limit, BATCH_BYTES) or self._wait(hold, limit, wait)
         if not taken:
             return None
         self._free.remove(hold)
         return Batch([_opened(raw) for raw in taken], hold)
+
+    def _move(self, hold: str, limit: int, most_bytes: int) -> list[bytes]:
+        """What is there, of all priorities; as a script, which may move it also where Valkey is full."""
+        return cast("list[bytes]", self._take(keys=[hold, *self._lists], args=[limit, most_bytes, COMPRESSED_BYTES]))
+
+    def _wait(self, hold: str, limit: int, wait: float) -> list[bytes]:
+        """For a message of the usual priority, and then what has come with it; one of another priority is seen when the time is up."""
+        try:
+            first = self._redis.blmove(self._queue, hold, wait, "RIGHT", "LEFT")  # type: ignore[arg-type]  # BLMOVE takes fractions
+        except redis.OutOfMemoryError:  # full, perhaps of these very events: what is stored makes room
+            time.sleep(wait)
+            return []
+        return [] if first is None else [cast("bytes", first), *self._move(hold, limit - 1, BATCH_BYTES - len(first))]
 
     def acknowledge(self, batch: Batch) -> None:
         self._redis.delete(batch.receipt)
@@ -156,6 +167,7 @@ class KombuSource:
     """kombu's own consumer, for brokers that acknowledge properly (RabbitMQ)."""
 
     def __init__(self, settings: Settings) -> None:
+        compression.leave_to_intake()
         self._settings = settings
         self._connection = kombu.Connection(settings.need("broker_url"))
         self._taken: list[kombu.Message] = []
@@ -178,9 +190,13 @@ class KombuSource:
             deadline = min(deadline, time.monotonic() + self._settings.intake_wait_ms / 1000)
         if not self._taken:
             return None
-        messages = self._taken[:limit]
-        del self._taken[:limit]
-        taken = [Taken(_bytes(message.body), str(message.content_type), signature_of(message.headers)) for message in messages]
+        messages: list[kombu.Message] = []
+        size = 0
+        while self._taken and len(messages) < limit and size < BATCH_BYTES:
+            message = self._taken.pop(0)
+            messages.append(message)
+            size += max(len(_bytes(message.body)), COMPRESSED_BYTES if compression_of(message.headers) else 0)
+        taken = [_taken(_bytes(message.body), message.content_type, message.headers) for message in messages]
         return Batch(taken, messages)
 
     def acknowledge(self, batch: Batch) -> None:
@@ -197,9 +213,18 @@ def _opened(raw: bytes) -> Taken:
         message = json.loads(raw)
         body, encoding = message["body"], message.get("properties", {}).get("body_encoding")
         opened = base64.b64decode(body) if encoding == "base64" else _bytes(body)
-        return Taken(opened, str(message.get("content-type")), signature_of(message.get("headers")))
+        return _taken(opened, message.get("content-type"), message.get("headers"))
     except (ValueError, KeyError, TypeError, AttributeError):
         return Taken(raw, "unknown")
+
+
+def _taken(body: bytes, content_type: Any, headers: Any) -> Taken:
+    return Taken(body, str(content_type), signature_of(headers), compression_of(headers))
+
+
+def compression_of(headers: Any) -> str:
+    """What a message's headers say that its body was compressed by; empty if they do not."""
+    return str(headers.get(compression.HEADER) or "") if headers else ""
 
 
 def signature_of(headers: Any) -> Signature | None:
@@ -222,16 +247,23 @@ redis.call('SADD', KEYS[2], ARGV[1])
 redis.call('SADD', KEYS[3], ARGV[2])
 redis.call('SET', KEYS[4], 1, 'EX', ARGV[3])
 """
-# Kombu publishes at the left end of the list, so the oldest message is at the right; in a hold, too.
-_TAKE_MORE = f"""{_ALLOW_OOM}
-local taken, bytes = {{}}, 0
-for i = 1, tonumber(ARGV[1]) do
-    if bytes >= tonumber(ARGV[2]) then break end
-    local message = redis.call('LMOVE', KEYS[1], KEYS[2], 'RIGHT', 'LEFT')
-    if not message then break end
-    taken[i] = message
-    bytes = bytes + #message
+# Kombu publishes at the left end of a list, so the oldest message is at the right; in a hold, too. Each list, which is a priority, first
+# gets its share, and then the most urgent what is left: so none waits for ever behind another one that is never empty.
+_TAKE = f"""{_ALLOW_OOM}
+local taken, bytes, limit, most, lists = {{}}, 0, tonumber(ARGV[1]), tonumber(ARGV[2]), #KEYS - 1
+local function move(list, count, most)
+    while count > 0 and bytes < most do
+        local message = redis.call('LMOVE', list, KEYS[1], 'RIGHT', 'LEFT')
+        if not message then return end
+        taken[#taken + 1] = message
+        local size = #message
+        if string.find(message, '"compression": ?"', -4096) then size = math.max(size, tonumber(ARGV[3])) end
+        bytes = bytes + size
+        count = count - 1
+    end
 end
+for i = 1, lists do move(KEYS[i + 1], math.ceil((limit - #taken) / lists), most * i / lists) end
+for i = 1, lists do move(KEYS[i + 1], limit - #taken, most) end
 return taken
 """
 _RETURN = f"""{_ALLOW_OOM}

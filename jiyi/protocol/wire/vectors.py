@@ -19,6 +19,8 @@ Float32: TypeAlias = "NDArray[np.float32]"
 #: float32 values are 4 bytes each.
 BYTES_PER_VALUE = 4
 WIRE_TYPE = "<f4"
+#: Euclidean length of a vector: embedders give 1, some up to a few hundred. Beyond these bounds products of two vectors leave float32.
+MIN_LENGTH, MAX_LENGTH = 1e-6, 1e6
 
 
 NO_VECTOR = "not a vector: give a list of numbers, or base64 of little-endian float32"
@@ -28,7 +30,8 @@ def to_bytes(value: Any) -> bytes:
     """``value`` (numbers, an array, base64 or JSON text, or packed bytes) as little-endian float32 bytes.
 
     Raises:
-        ValueError: not a vector, empty, above ``JIYI_MAX_VECTOR_DIMENSIONS``, NaN, infinite, or all zero.
+        ValueError: not a vector, empty, above ``JIYI_MAX_VECTOR_DIMENSIONS``, NaN, infinite, all zero, or so short or long that
+            it cannot be compared.
     """
     import numpy as np
 
@@ -53,6 +56,9 @@ def to_bytes(value: Any) -> bytes:
         raise ValueError("every value must be a finite number")
     if not array.any():
         raise ValueError("all values are zero: send no vector instead, and the service embeds the text")
+    length = float(np.linalg.norm(array.astype(np.float64)))
+    if not MIN_LENGTH <= length <= MAX_LENGTH:
+        raise ValueError(f"its length is {length:.3g}, and may be {MIN_LENGTH:g} to {MAX_LENGTH:,.0f}: divide every value by the length")
     return array.tobytes()
 
 

@@ -233,7 +233,7 @@ _SETTINGS = """
             SELECT n.changed_xid::text::bigint FROM memory_nodes n
             WHERE n.group_id = a.group_id AND n.agent_id = a.agent_id ORDER BY n.changed_xid DESC LIMIT 1
         ), 0), pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
-        m.model, m.spec, m.active_since
+        m.model, m.spec, m.active_since, m.dimensions
     FROM agents a LEFT JOIN embedding_models m ON m.state = 'active'
     WHERE a.group_id = %(group)s AND a.agent_id = %(agent)s
 """

@@ -41,6 +41,7 @@ from models.growth.trajectories.storing import COMPRESS, StepRow, step_row
 from models.growth.trajectories.tables import TrajectoryEvent
 from models.memory.agents.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
 from models.memory.ingestion import batch_lookups as lookups
+from models.memory.ingestion import own_vectors
 from models.memory.ingestion.event_rows import (
     NODE_COLUMNS,
     AccessRow,
@@ -57,7 +58,9 @@ from models.memory.ingestion.event_rows import (
     prepared,
     quarantine_row,
 )
+from models.memory.ingestion.own_vectors import Misfit
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
+from models.operations.embedding_models import EMBED
 from models.queue import pending_work, reused_ids
 from models.queue.tables import PendingWork
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
@@ -65,7 +68,7 @@ from models.retrieval.enlargement import add_terms
 from models.tiers.tables import QuarantineLog
 
 #: Kinds of work that a new node may owe; the tasks of these names do it.
-EMBED, STRENGTHEN, ACCUMULATE, DEPTH = "embed", "strengthen", "accumulate", "depth"
+STRENGTHEN, ACCUMULATE, DEPTH = "strengthen", "accumulate", "depth"
 #: Owed before STRENGTHEN and ACCUMULATE by a node whose event lacks what the LLM is to be asked for.
 APPRAISE = "appraise"
 #: Owed by an agent that has become too large for an index in memory.
@@ -105,6 +108,8 @@ class Stored:
     fresh: list[EventKey] = field(default_factory=list)
     #: Events that were not stored, because their ids are those of others, which say something else.
     reused: list[Event] = field(default_factory=list)
+    #: Events that were not stored, because their vectors are not of their models' sizes.
+    misfits: list[Misfit] = field(default_factory=list)
     #: Agents whose settings have changed.
     configured: list[AgentName] = field(default_factory=list)
     #: Of events that became dead letters the groups that they say they are of, as far as that can be read.
@@ -118,6 +123,7 @@ class Stored:
         self.nodes += other.nodes
         self.fresh += other.fresh
         self.reused += other.reused
+        self.misfits += other.misfits
         self.configured += other.configured
         self.refused += other.refused
 
@@ -182,7 +188,7 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     ``ready`` is what :func:`prepare_all` gave for the events, if it was called before.
 
     Safe to repeat because an event whose id its group has in ``events`` already changes nothing. One that says something else than
-    that is not stored either, but told in ``reused``.
+    that is not stored either, but returned in ``reused``, as is one with a vector of a wrong size in ``misfits``.
 
     Raises:
         CollisionError: another intake stored one of them meanwhile; roll back and call again.
@@ -198,10 +204,14 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     if not fresh:
         return result
     rows = _Rows()
-    groups = {group_id for _, group_id in keys}
     if refused := refusal.refused(connection, fresh):
         rows.events = [encode_event(erased_row(event)) for event in fresh if event.key in refused]
         fresh = [event for event in fresh if event.key not in refused]
+    if misfits := own_vectors.find(connection, fresh):
+        out = {one.event.key for one in misfits}
+        fresh, keys = [event for event in fresh if event.key not in out], [key for key in keys if key not in out]
+        result.events, result.fresh, result.misfits = len(keys), keys, misfits
+    groups = {group_id for _, group_id in keys}
     # Nodes of workflows are no agents: what they say is nobody's memory yet, and waits for no agent's lock.
     make_groups(connection, (event.group_id for event in _those(NodeExecuted, fresh)))
     agents = lock_agents(connection, ((event.group_id, event.agent_id) for event in fresh if type(event) is not NodeExecuted))

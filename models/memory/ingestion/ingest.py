@@ -23,8 +23,9 @@ from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
 from models.db.connection import tell_scope, unit_of_work
 from models.db.scope import for_groups, whole_service
-from models.memory.ingestion import inbox
+from models.memory.ingestion import inbox, own_vectors
 from models.memory.ingestion.inbox import CollisionError, Prepared, Stored
+from models.memory.ingestion.own_vectors import MisfitVectors
 from models.queue import dead_letters, news, reused_ids
 from models.queue.reused_ids import ReusedIds
 from models.queue.wakeups import wake, wake_at
@@ -136,7 +137,10 @@ class Ingestor:
                     done = inbox.store(connection, events, ready)
                     if done.reused and not self.redelivers:
                         raise ReusedIds(done.reused)  # a request is stored whole or not at all
+                    if done.misfits and not self.redelivers:
+                        raise MisfitVectors(done.misfits)
                     done.refused += reused_ids.bury(connection, done.reused)
+                    done.refused += own_vectors.bury(connection, done.misfits)
             except CollisionError as error:
                 log.info("%s; starting over, attempt %d", error, attempt)
             else:

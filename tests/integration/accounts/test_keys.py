@@ -413,7 +413,7 @@ def _no_letters_left_for_everybody(database: Stack) -> Iterator[None]:
     change("DELETE FROM dead_letters WHERE group_id IS NULL")
 
 
-def publish(settings: Settings, body: bytes, headers: dict[str, str]) -> None:
+def publish(settings: Settings, body: bytes, headers: dict[str, str], compression: str | None = None) -> None:
     with kombu.Connection(settings.broker_url) as connection, connection.Producer() as producer:
         producer.publish(
             body,
@@ -422,6 +422,7 @@ def publish(settings: Settings, body: bytes, headers: dict[str, str]) -> None:
             content_type="application/json",
             content_encoding="utf-8",
             headers=headers,
+            compression=compression,
             declare=[intake_queue(settings)],
         )
 
@@ -446,6 +447,15 @@ def test_an_operator_s_key_signs_for_every_group(signed_queue: Settings, api_key
     publish(signed_queue, body, signed(api_key(None, "operator"), body))
     with reading():
         until(lambda: nodes(group))
+
+
+def test_what_is_signed_is_the_body_before_its_compression(signed_queue: Settings, api_key: ApiKeyMaker, group: str) -> None:
+    event = observed(group)
+    body = wire.encode([event])
+    publish(signed_queue, body, signed(api_key(group, "publish"), body), compression="gzip")
+    with reading():
+        until(lambda: nodes(group))
+    assert [node["node_id"] for node in nodes(group)] == [event.event_id]
 
 
 @pytest.mark.parametrize("required", [True, False])

@@ -196,6 +196,34 @@ def test_an_upgrade_keeps_the_data_of_an_earlier_revision(empty: Database, revis
     assert {table: [row for row in after[table] if row in before[table]] for table in ROWS} == before
 
 
+def test_vectors_that_are_not_of_their_models_size_are_owed_anew(empty: Database) -> None:
+    empty.upgrade("0022")
+    empty.fill()
+    empty.query("""
+        INSERT INTO embedding_models (model, spec, dimensions, state, active_since) VALUES
+            ('hashing-8', 'hashing:8', 2, 'active', now()),  -- taken from a caller's vector once
+            ('m', 'compatible:m', 3, 'retired', now())
+    """)
+    first, model = "00000000-0000-7000-8000-00000000001", "hashing-8"
+    others = [("1", "[1,2]", model), ("2", "[1,2,3,4,5,6,7,8]", model), ("3", "[1]", "m"), ("4", "[1,2]", "theirs"), ("5", None, None)]
+    kept = [name for name in ROWS["memory_nodes"] if name not in ("node_id", "node_count", "type_count", "embedding", "embedding_model")]
+    for last, vector, name in others:
+        empty.query(
+            f"INSERT INTO memory_nodes (node_id, node_count, type_count, embedding, embedding_model, {', '.join(kept)}) "
+            f"SELECT %s, %s, node_count + %s, %s::vector, %s, {', '.join(kept)} FROM memory_nodes WHERE node_count = 1",
+            first + last, int(last) + 1, int(last), vector, name,
+        )  # fmt: skip
+    before = empty.query("SELECT coalesce(max(changed_xid::text::bigint), 0) FROM memory_nodes")[0][0]
+    empty.upgrade("0023")
+    assert empty.query("SELECT dimensions FROM embedding_models ORDER BY model") == [(8,), (3,)]
+    left = empty.query("SELECT node_count, embedding_model, vector_dims(embedding) FROM memory_nodes ORDER BY node_count")
+    assert left == [(1, "m", 3), (2, None, None), (3, model, 8), (4, None, None), (5, "theirs", 2), (6, None, None)]
+    owed = empty.query("SELECT subject_id::text FROM pending_work WHERE kind = 'embed' AND group_id = 'g' ORDER BY 1")
+    assert owed == [(first + "1",), (first + "3",)]
+    touched = empty.query("SELECT node_count FROM memory_nodes WHERE changed_xid::text::bigint > %s ORDER BY 1", before)
+    assert touched == [(2,), (4,)]  # so indexes in memory read them again
+
+
 def test_two_upgrades_at_once_take_turns(empty: Database) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("JIYI_")}
     both = [

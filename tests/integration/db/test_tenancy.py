@@ -436,7 +436,7 @@ def test_asked_for_another_group_by_name_every_query_is_silent(groups: tuple[str
         assert dead_letters.close(connection, theirs, [], "agent", "replayed") == []
     for scope, size in ((ours, 0), (theirs, 1)):
         with for_groups(scope), reading() as connection:
-            taken = AgentIndex(IndexKey(theirs, "klaus", "m"))
+            taken = AgentIndex(IndexKey(theirs, "klaus", "m", 2))
             taken.refresh(connection)
             assert taken.size == size
 
@@ -705,7 +705,7 @@ def test_a_large_agents_nearest_and_most_important_are_found_by_their_indexes(ma
     filters = large_agents.Filters()
     with for_groups(many), reading() as connection, driver(connection).transaction():
         driver(connection).execute("SET LOCAL enable_sort = off")  # few rows: it would be as quick
-        search = large_agents._Search(driver(connection), IndexKey(many, "klaus", "m"), ROWS, filters, T0, 10)
+        search = large_agents._Search(driver(connection), IndexKey(many, "klaus", "m", 2), ROWS, filters, T0, 10)
         vector = agent_index.np.array([0.1, 0.2, 0.3], dtype=agent_index.np.float32)
         assert search.nearest(vector)
         assert search.first("coalesce(n.poignancy, 0) DESC", 10)

@@ -12,8 +12,8 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.memory import actions, events
-from models.memory.ingestion.inbox import EMBED
 from models.memory.ingestion.ingest import Ingestor, Part
+from models.operations.embedding_models import EMBED
 from models.queue import stream
 from tasks.framework.work import run_until_idle
 from tasks.memory.embedding import embed

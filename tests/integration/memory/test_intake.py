@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -27,7 +29,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.ingestion import inbox
 from models.memory.ingestion.ingest import Rejected
-from models.queue import actions
+from models.queue import actions, broker_queues
 from models.queue.broker_queues import redis_address
 from tests.integration.memory.test_inbox import nodes, observed, rows
 from workers.embedded.stack import Stack
@@ -98,8 +100,12 @@ def source(settings: Settings) -> Iterator[Callable[[], RedisSource]]:
         one.close()
 
 
-def publish(settings: Settings, *bodies: bytes | str, content_type: str = "application/json") -> None:
-    with kombu.Connection(settings.broker_url) as connection, connection.Producer() as producer:
+def publish(
+    settings: Settings, *bodies: bytes | str, content_type: str = "application/json", steps: Sequence[int] | None = None, **options: Any
+) -> None:
+    """``options`` are the producer's: ``priority``, ``compression``. ``steps``: the priorities that have lists of their own on Redis."""
+    transport_options = {} if steps is None else {"priority_steps": steps}
+    with kombu.Connection(settings.broker_url, transport_options=transport_options) as connection, connection.Producer() as producer:
         for body in bodies:
             producer.publish(
                 body if isinstance(body, bytes) else body.encode(),
@@ -108,6 +114,7 @@ def publish(settings: Settings, *bodies: bytes | str, content_type: str = "appli
                 content_type=content_type,
                 content_encoding="utf-8",
                 declare=[intake_queue(settings)],
+                **options,
             )
 
 
@@ -145,6 +152,56 @@ def test_messages_come_oldest_first_and_no_more_than_asked_for(settings: Setting
         reader.acknowledge(batch)
     assert taken == [numbered(0, 4), numbered(4, 8), numbered(8, 10)]
     assert reader.take(4, SOON) is None
+
+
+@pytest.mark.parametrize("steps", [None, list(range(10))])
+def test_messages_of_all_priorities_are_counted_and_taken(
+    settings: Settings, source: Callable[[], RedisSource], valkey: redis.Redis, steps: list[int] | None
+) -> None:
+    for priority in range(10):
+        publish(settings, *numbered(10 * priority, 10 * priority + 2), priority=priority, steps=steps)
+    address, queue = redis_address(settings.broker_url), settings.intake_queue
+    assert address is not None
+    assert broker_queues.waiting(queue) == 20
+    assert broker_queues.depths(address, [queue]).waiting == {queue: 20}
+    found = broker_queues.contents(address, queue, shown=3)
+    assert (found.waiting, found.scanned, found.by_name) == (20, 20, {"memory.observed": 20})
+    assert [message.place for message in (*found.first, *found.last)] == [0, 1, 2, 19, 18, 17]
+    reader = source()
+    batch = reader.take(100, SOON)
+    assert sorted(bodies(batch), key=lambda body: json.loads(body)["number"]) == [
+        body for priority in range(10) for body in numbered(10 * priority, 10 * priority + 2)
+    ]
+    assert batch is not None
+    reader.acknowledge(batch)
+    assert broker_queues.waiting(queue) == 0
+    assert not [key for key in valkey.keys("own.queue*") if valkey.llen(key)]
+
+
+def test_the_age_of_a_queue_is_that_of_its_oldest_message_of_any_priority(settings: Settings) -> None:
+    address, queue, now = redis_address(settings.broker_url), settings.intake_queue, time.time()
+    assert address is not None
+    assert broker_queues.oldest(address, [queue]) == {queue: None}
+    for priority, age in ((0, 10), (6, 1_000), (9, 100)):
+        publish(settings, "{}", priority=priority, headers={"published_at": now - age})
+    assert broker_queues.oldest(address, [queue])[queue] == pytest.approx(1_000, abs=60)
+
+
+def test_no_priority_waits_for_ever_behind_another(settings: Settings, source: Callable[[], RedisSource]) -> None:
+    publish(settings, *numbered(0, 100))
+    publish(settings, *numbered(900, 903), priority=9)
+    reader = source()
+    first = reader.take(20, SOON)
+    assert len(bodies(first)) == 20
+    assert numbered(900, 903)[0] in bodies(first)
+    assert first is not None
+    reader.acknowledge(first)
+    rest = []
+    while (batch := reader.take(20, SOON)) is not None:
+        rest += bodies(batch)
+        reader.acknowledge(batch)
+    assert sorted(bodies(first) + rest) == sorted(numbered(0, 100) + numbered(900, 903))
+    assert [body for body in bodies(first) + rest if json.loads(body)["number"] < 900] == numbered(0, 100)
 
 
 def test_a_batch_is_full_when_its_bytes_are(settings: Settings, source: Callable[[], RedisSource], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,6 +397,46 @@ def test_a_message_over_the_limit_is_refused_with_its_size(settings: Settings, g
     assert "2,048 (JIYI_MAX_MESSAGE_BYTES)" in letter["reason"]
     assert letter["body"].encode() == body  # whole, so that it can be replayed
     assert [node["node_id"] for node in nodes(group)] == [small.event_id]
+
+
+@pytest.mark.parametrize("priority", [0, 3, 6, 9])
+@pytest.mark.parametrize("compression", ["gzip", "zlib", "bzip2", "lzma"])
+def test_events_are_stored_whatever_their_priority_and_compression(settings: Settings, group: str, compression: str, priority: int) -> None:
+    event = observed(group)
+    publish(settings, encoded(event), compression=compression, priority=priority)
+    with reading():
+        until(lambda: nodes(group))
+    assert [node["node_id"] for node in nodes(group)] == [event.event_id]
+
+
+@pytest.mark.parametrize("compression", ["gzip", "bzip2", "lzma"])
+def test_a_small_message_that_would_fill_the_memory_is_refused_with_the_limit(settings: Settings, group: str, compression: str) -> None:
+    good, size = observed(group), 256 * 1024 * 1024
+    publish(settings, b" " * size, compression=compression)
+    publish(settings, encoded(good))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with reading():
+        until(lambda: nodes(group))
+        (letter,) = until(lambda: rows("SELECT reason FROM dead_letters WHERE group_id IS NULL AND state = 'open'"))
+    assert f"{settings.max_message_bytes:,} (JIYI_MAX_MESSAGE_BYTES)" in letter["reason"]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < size / 1024 / 2
+
+
+def test_a_compressed_message_that_cannot_be_read_is_refused_with_the_reason(settings: Settings, group: str) -> None:
+    event = observed(group)
+    whole = zlib.compress(encoded(event))
+    wrong = {"application/x-gzip": [whole[:-5], whole + b"more", b"plain"], "application/x-unknown": [whole], "application/x-lzma": [whole]}
+    for name, bodies_of in wrong.items():
+        publish(settings, *bodies_of, headers={"compression": name})
+    publish(settings, encoded(event))
+    with reading():
+        until(lambda: nodes(group))
+        letters = until(
+            lambda: len(found := rows("SELECT reason FROM dead_letters WHERE group_id IS NULL AND state = 'open'")) == 5 and found
+        )
+    reasons = [str(letter["reason"]) for letter in letters]
+    assert sum("application/x-gzip" in reason for reason in reasons) == 3
+    assert sum("gzip, bzip2 and lzma" in reason for reason in reasons) == 1
 
 
 def test_one_bad_event_of_a_message_takes_no_other_along(settings: Settings, group: str) -> None:

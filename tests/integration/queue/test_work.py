@@ -18,8 +18,9 @@ from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.ingestion import inbox
-from models.memory.ingestion.inbox import ACCUMULATE, DEPTH, EMBED, STRENGTHEN
+from models.memory.ingestion.inbox import ACCUMULATE, DEPTH, STRENGTHEN
 from models.memory.nodes import nodes as nodes_model
+from models.operations.embedding_models import EMBED
 from models.queue import actions, dead_letters, pending_work
 from tasks.framework import work as tasks
 from tasks.memory.embedding import embed

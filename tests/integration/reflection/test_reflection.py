@@ -19,7 +19,8 @@ from jiyi.providers.llms.questions import FocalPoints, Insights, Poignancy, Ques
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.memory.ingestion.inbox import ACCUMULATE, EMBED
+from models.memory.ingestion.inbox import ACCUMULATE
+from models.operations.embedding_models import EMBED
 from models.reflection import reads
 from models.reflection.actions import request_reflection
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION

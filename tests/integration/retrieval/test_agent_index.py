@@ -43,7 +43,7 @@ from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 
 T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
-MODEL = "three-dimensions"
+MODEL, DIMENSIONS = "three-dimensions", 3
 #: Columns that depend on the rows' order in their last digits.
 INEXACT = {"centre_dot", "centred_length"}
 #: Not the one that running workers use: they would embed what a test leaves without a vector.
@@ -73,7 +73,7 @@ def refreshed(index: AgentIndex) -> AgentIndex:
 
 
 def index_of(group: str, agent_id: str = "klaus") -> AgentIndex:
-    return AgentIndex(IndexKey(group, agent_id, MODEL))
+    return AgentIndex(IndexKey(group, agent_id, MODEL, DIMENSIONS))
 
 
 def built_at_once(group: str) -> AgentIndex:
@@ -542,10 +542,10 @@ def test_the_least_recently_used_go_when_there_is_no_room_and_the_most_recent_st
     agents = ["a", "b", "c"]
     for agent in agents:
         save(*(made(group, f"memory {i}", agent_id=agent, vector=[float(i + 1)] * 900) for i in range(300)))
-        refreshed(index_cache.index_of(group, agent, MODEL))
+        refreshed(index_cache.index_of(IndexKey(group, agent, MODEL, DIMENSIONS)))
     (size,) = {used for _, _, used in index_cache.held()}
     assert mebibyte < size < 2 * mebibyte
-    kept = index_cache.index_of(group, "a", MODEL)  # used again: b is the least recent now
+    kept = index_cache.index_of(IndexKey(group, "a", MODEL, DIMENSIONS))  # used again: b is the least recent now
     with environment(index_max_bytes=str(3 * size)):
         index_cache.make_room()
         assert len(index_cache.held()) == 3
@@ -555,15 +555,15 @@ def test_the_least_recently_used_go_when_there_is_no_room_and_the_most_recent_st
     with environment(index_max_bytes=str(mebibyte)):
         index_cache.make_room()
     assert [(key.agent_id, rows) for key, rows, _ in index_cache.held()] == [("a", 300)]
-    assert index_cache.index_of(group, "a", MODEL) is kept
-    assert index_cache.index_of(group, "b", MODEL).size == 0
+    assert index_cache.index_of(IndexKey(group, "a", MODEL, DIMENSIONS)) is kept
+    assert index_cache.index_of(IndexKey(group, "b", MODEL, DIMENSIONS)).size == 0
 
 
-def test_indexes_are_apart_by_group_agent_and_model(group: str) -> None:
-    names = [(group, "a", "m"), (group, "b", "m"), (f"{group}-b", "a", "m"), (group, "a", "n")]
-    found = {name: index_cache.index_of(*name) for name in names}
-    assert len({id(index) for index in found.values()}) == 4
-    assert all(index_cache.index_of(*name) is index for name, index in found.items())
+def test_indexes_are_apart_by_group_agent_model_and_size(group: str) -> None:
+    names = [(group, "a", "m", 3), (group, "b", "m", 3), (f"{group}-b", "a", "m", 3), (group, "a", "n", 3), (group, "a", "m", 2)]
+    found = {name: index_cache.index_of(IndexKey(*name)) for name in names}
+    assert len({id(index) for index in found.values()}) == len(names)
+    assert all(index_cache.index_of(IndexKey(*name)) is index for name, index in found.items())
 
 
 # At the same time
@@ -637,4 +637,4 @@ def test_concurrent_retrievals_while_others_write_are_consistent(group: str, mon
         assert len(set(one.accessed_ids)) == len(scores) == 20
         assert set(one.accessed_ids) <= ours
         assert one.debug.total_candidates >= 49
-    assert_same(refreshed(index_cache.index_of(group, "klaus", MODEL)), refreshed(index_of(group)))
+    assert_same(refreshed(index_cache.index_of(IndexKey(group, "klaus", MODEL, DIMENSIONS))), refreshed(index_of(group)))

@@ -23,6 +23,7 @@ WHOLE_SERVICE = {
     "models/db/actions.py": "actions that say so, such as the making of keys",
     "models/memory/nodes/access.py": "the buffer of accesses is everybody's",
     "models/retrieval/records.py": "the buffer of past retrievals is everybody's",
+    "models/operations/embedding_models.py": "a model's size holds for the memories of all groups",
     "models/operations/llm_usage.py": "what was asked of an LLM for no group",
     "tasks/operations/embedders.py": "counts of all vectors by model",
     "tasks/erasure/erase.py": "an erasure's claim and its report, beside the work for its group",

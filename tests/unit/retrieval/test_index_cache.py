@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from models.retrieval import index_cache
-from models.retrieval.agent_index import AgentIndex
+from models.retrieval.agent_index import AgentIndex, IndexKey
 from workers.ephemeral import environment
 
 MEBIBYTE = 1024**2
@@ -21,7 +21,7 @@ def nothing_held() -> Iterator[None]:
 
 
 def of(agent_id: str) -> AgentIndex:
-    return index_cache.index_of("g", agent_id, "m")
+    return index_cache.index_of(IndexKey("g", agent_id, "m", 2))
 
 
 def held() -> list[str]:

@@ -67,10 +67,10 @@ def test_sizes_are_read_from_the_vectors_themselves(vectors: list[Vector]) -> No
 def test_vectors_are_stored_where_they_belong(positions: list[int]) -> None:
     columns = Columns({"vector": (np.float32, 0), "length": np.float64, "has_vector": np.bool_})
     columns.extend(6)
-    store_vectors(columns, np.array(positions), rows_of([[3.0, 4.0], [1.0, 0.0], [0.0, 2.0], [5.0, 12.0]]))
+    store_vectors(columns, np.array(positions), rows_of([[3.0, 4.0], [1.0, 0.0], [0.0, 2.0], [5.0, 12.0]]), 2)
     assert columns["length"][positions].tolist() == [5, 1, 2, 13]
     assert columns["vector"][positions].tolist() == [[3, 4], [1, 0], [0, 2], [5, 12]]
-    store_vectors(columns, np.array(positions[:2]), rows_of([None, [0.0, 1.0, 0.0]]))
+    store_vectors(columns, np.array(positions[:2]), rows_of([None, [0.0, 1.0, 0.0]]), 2)
     assert columns["has_vector"][positions].tolist() == [False, False, True, True]
     assert (columns["length"][positions[:2]] < MIN_NORM).all()
 

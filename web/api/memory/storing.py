@@ -12,6 +12,7 @@ from jiyi.protocol.rest import FieldProblem
 from models.db.sources import FAILURES, PATIENCE, Unanswered, one_line
 from models.memory.ingestion import inbox
 from models.memory.ingestion.group_commit import Kept, group_commit
+from models.memory.ingestion.own_vectors import FIELD, MisfitVectors
 from models.queue.reused_ids import ReusedIds, reason_of
 from web.api.problems import Refused
 
@@ -33,9 +34,18 @@ def keep(events: Sequence[Event]) -> Kept:
     except ReusedIds as error:
         problems = [FieldProblem(field="event_id", message=reason_of(event)) for event in error.events]
         raise Refused(409, str(error), problems, code=error.code) from None
+    except MisfitVectors as error:
+        places = {event.key: place for place, event in enumerate(events)}
+        problems = [FieldProblem(field=_field(places[one.event.key], len(events)), message=one.reason) for one in error.misfits]
+        raise Refused(422, str(error), problems, code=error.code) from None
     except inbox.CollisionError:
         raise Refused(409, "event_id: taken by something else; choose another.") from None
     except psycopg.DataError as error:
         raise Refused(422, f"The database refused it: {one_line(error)}") from None
     except AWAY as error:
         raise Unanswered("database", one_line(error)) from error
+
+
+def _field(place: int, count: int) -> str:
+    """Where a request with so many events has the vector of one of them."""
+    return FIELD if count == 1 else f"events.{place}.{FIELD}"

@@ -1,0 +1,233 @@
+"""Vectors that come with events: one of a wrong size is refused at every way in, and one that is stored stops no retrieval."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import numpy as np
+import pytest
+from flask import Flask
+from typer.testing import CliRunner
+
+from jiyi import Client
+from jiyi.cli.app import app
+from jiyi.errors import EventRejected, InvalidEvent, ModelMismatch
+from jiyi.protocol.events import Event
+from jiyi.protocol.operations import ResolveBody
+from jiyi.protocol.retrieval import Answer, RetrievalRequest
+from jiyi.providers.embedders import embedder
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.memory import events as stored_events
+from models.memory.ingestion.inbox import Stored
+from models.memory.ingestion.ingest import Ingestor, Part
+from models.memory.ingestion.own_vectors import MisfitVectors
+from models.operations import embedding_models
+from models.queue import actions
+from tasks.framework.answering import Answered
+from tasks.retrieval import retrieve as retrieval
+from tests.integration.client.test_ways import over_http
+from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
+
+pytestmark = pytest.mark.usefixtures("database")
+
+#: Texts of memories; the deployment's model makes their vectors.
+TEA, BOOK = "Klaus drinks tea", "Klaus reads a book"
+WRONG = [1.0, 0.0]
+
+
+def own(text: str) -> dict[str, Any]:
+    """A vector as the deployment's model makes it."""
+    return {"vector": embedder().passages([text])[0].tolist(), "embedding_model": embedder().model}
+
+
+def wrong() -> dict[str, Any]:
+    return {"vector": WRONG, "embedding_model": embedder().model}
+
+
+def retrieve(group: str, text: str, **fields: Any) -> Answer:
+    found = retrieval.answer(RetrievalRequest(group_id=group, agent_id="klaus", focal_texts=[text], **fields))
+    return Answer.model_validate(found.value if isinstance(found, Answered) else found)
+
+
+def cosines(answer: Answer) -> dict[str, float | None]:
+    return {node.description: node.relevance.raw for group in answer.groups for node in group.retrieved_nodes}
+
+
+def check_refused(reason: str) -> None:
+    """What a refusal says: the field, both sizes, the model, and what to do."""
+    for part in ("payload.vector", "2 values", f"{embedder().dimensions}", embedder().model, "leave out"):
+        assert part in reason
+
+
+def from_broker(*events: Event) -> Stored:
+    return Ingestor(redelivers=True).ingest([Part([event]) for event in events])
+
+
+def letters(group: str) -> list[dict[str, Any]]:
+    return rows("SELECT * FROM dead_letters WHERE group_id = :g ORDER BY letter_id", g=group)  # type: ignore[return-value]
+
+
+def spoil(node_id: UUID) -> None:
+    """Make it one as could be stored before the sizes were compared."""
+    rows(
+        "UPDATE memory_nodes SET embedding = '[1,0]', embedding_model = :model, changed_xid = pg_current_xact_id() "
+        "WHERE node_id = :id RETURNING node_id",
+        model=embedder().model,
+        id=node_id,
+    )
+
+
+def test_the_intake_keeps_a_wrong_one_that_comes_first_as_a_dead_letter_and_stores_the_others(group: str) -> None:
+    bad, good = observed(group, BOOK, **wrong()), observed(group, TEA, **own(TEA))
+    for _ in range(2):  # a message may be delivered twice
+        done = from_broker(bad, good)
+    assert done.fresh == []
+    assert [node["description"] for node in nodes(group)] == [TEA]
+    (letter,) = letters(group)
+    check_refused(letter["reason"])
+    assert letter["subject_id"] == bad.event_id
+    with unit_of_work() as connection:
+        (state,) = stored_events.states(connection, group, [bad.event_id])
+    assert (state.final, state.node_id) == (True, None)
+    check_refused(state.reason or "")
+    answer = retrieve(group, TEA, relevance="dense")
+    assert cosines(answer) == pytest.approx({TEA: 1}, abs=1e-5)
+
+
+def test_a_wrong_one_in_a_batch_takes_no_other_request_along(group: str) -> None:
+    parts = [Part([observed(group, BOOK, **wrong())]), Part([observed(group, TEA, **own(TEA))])]
+    assert Ingestor(redelivers=False).ingest(parts).events == 1
+    assert isinstance(parts[0].error, MisfitVectors)
+    assert parts[1].error is None
+    assert letters(group) == []  # the request has its answer
+
+
+def test_a_replayed_letter_is_refused_again(group: str) -> None:
+    from_broker(observed(group, BOOK, **wrong()))
+    ids = [letter["letter_id"] for letter in letters(group)]
+    done = actions.resolve_letters.perform(Actor(group, operator=True), ResolveBody(action="replay", letter_ids=ids))
+    assert (done.resolved, done.refused_again) == (1, 1)
+    replayed, again = letters(group)
+    assert (replayed["state"], again["state"], again["reason"]) == ("replayed", "open", replayed["reason"])
+    assert nodes(group) == []
+
+
+@pytest.mark.parametrize("path", ["/api/v1/events", "/api/v1/events of several"])
+def test_rest_answers_422_with_the_field(web_app: Flask, api_key: Callable[..., str], group: str, path: str) -> None:
+    one = {"type": "memory.observed", "agent_id": "klaus", "payload": {"description": BOOK, **wrong()}}
+    fine = {"type": "memory.observed", "agent_id": "klaus", "payload": {"description": TEA, **own(TEA)}}
+    several = path.endswith("several")
+    headers = {"Authorization": f"Bearer {api_key(group, 'publish', 'read')}"}
+    answer = web_app.test_client().post("/api/v1/events", json={"events": [fine, one]} if several else one, headers=headers)
+    assert answer.status_code == 422
+    problem = answer.json
+    assert problem is not None
+    check_refused(problem["detail"])
+    assert [error["field"] for error in problem["errors"]] == ["events.1.payload.vector" if several else "payload.vector"]
+    assert nodes(group) == []
+
+
+@pytest.mark.parametrize("vector", [[float("nan")] * 256, [0.0] * 256, [1e30] * 256, [1e-30] * 256])
+def test_what_cannot_be_compared_is_refused_before_it_is_sent(group: str, vector: list[float]) -> None:
+    with pytest.raises(InvalidEvent, match=r"payload\.vector"):
+        observed(group, TEA, vector=vector, embedding_model=embedder().model)
+
+
+def test_a_client_is_told_over_both_ways(client: Client, web_app: Flask, api_key: Callable[..., str]) -> None:
+    with pytest.raises(EventRejected) as over_broker:
+        client.observe("klaus", BOOK, **wrong(), wait=True)
+    check_refused(str(over_broker.value))
+    http = over_http(web_app, api_key(client.group, "publish", "read"))
+    with pytest.raises(InvalidEvent) as over_rest:
+        http.observe("klaus", BOOK, **wrong())
+    check_refused(str(over_rest.value))
+    client.observe("klaus", TEA, **own(TEA), wait=True)
+    assert [node.description for node in client.retrieve("klaus", TEA).retrieved_nodes] == [TEA]
+
+
+def run_cli(group: str, *arguments: str) -> str:
+    """A command that fails; what it printed, in one line."""
+    result = CliRunner().invoke(app, ["--group", group, *arguments])
+    assert result.exit_code == 1, result.output
+    return " ".join(result.output.split())
+
+
+def test_an_import_of_lines_is_told(client: Client, tmp_path: Path) -> None:
+    lines = [{"agent_id": "klaus", "description": text, **vector} for text, vector in ((BOOK, wrong()), (TEA, own(TEA)))]
+    file = tmp_path / "events.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    check_refused(run_cli(client.group, "import", "jsonl", str(file), "--json"))
+    assert [node["description"] for node in nodes(client.group)] == [TEA]
+
+
+def test_an_import_of_a_simulations_folder_is_told(client: Client, tmp_path: Path) -> None:
+    saved = {
+        "type": "event", "node_count": 1, "type_count": 1, "depth": 0, "created": "2023-02-13 00:00:00", "expiration": None,
+        "last_accessed": "2023-02-13 00:00:00", "subject": "Ann", "predicate": "drinks", "object": "tea", "description": TEA,
+        "embedding_key": TEA, "poignancy": 2, "keywords": ["tea"], "filling": [],
+    }  # fmt: skip
+    (tmp_path / "nodes.json").write_text(json.dumps({"node_1": saved}))
+    (tmp_path / "scratch.json").write_text(json.dumps({"name": "Ann"}))
+    (tmp_path / "embeddings.json").write_text(json.dumps({TEA: WRONG}))
+    check_refused(run_cli(client.group, "import", "stanford", str(tmp_path), "--embedding-model", embedder().model, "--json"))
+    assert nodes(client.group) == []
+
+
+def test_a_model_that_only_callers_use_is_not_bound_to_its_first_vector(group: str) -> None:
+    save(observed(group, "two values", vector=[1, 0], embedding_model="theirs"))
+    save(observed(group, "three values", vector=[1, 0, 0], embedding_model="theirs"))
+    for vector, found in (([1, 0], "two values"), ([1, 0, 0], "three values")):
+        answer = retrieve(group, "anything", vectors=[vector], embedding_model="theirs", relevance="dense")
+        assert cosines(answer)[found] == pytest.approx(1)
+        assert answer.groups[0].debug.without_comparable_vector == 1
+    with pytest.raises(ModelMismatch, match=r"2 or 3 values .* one of 4"):
+        retrieve(group, "anything", vectors=[[1, 0, 0, 0]], embedding_model="theirs")
+
+
+@pytest.mark.parametrize("mode", ["recent", "stanford"])
+def test_an_index_takes_its_width_from_no_stored_vector(group: str, mode: str) -> None:
+    first, second = observed(group, BOOK), observed(group, TEA, **own(TEA))
+    save(first, second)
+    spoil(first.event_id)
+    answer = retrieve(group, TEA, mode=mode, relevance="dense")
+    assert cosines(answer) == pytest.approx({TEA: 1, BOOK: 0}, abs=1e-5)
+    assert answer.groups[0].debug.without_comparable_vector == 1
+
+
+def test_only_wrong_ones_leave_the_words(group: str) -> None:
+    first = observed(group, BOOK)
+    save(first)
+    spoil(first.event_id)
+    answer = retrieve(group, "a book")
+    assert [node.description for node in answer.groups[0].retrieved_nodes] == [BOOK]
+
+
+def test_a_stored_vector_that_is_too_long_spoils_no_other_score(group: str) -> None:
+    first, second = observed(group, BOOK), observed(group, TEA, **own(TEA))
+    save(first, second)
+    huge = np.full(embedder().dimensions or 0, 3e38, dtype=np.float32).tolist()
+    rows(
+        "UPDATE memory_nodes SET embedding = :v, embedding_model = :m WHERE node_id = :id RETURNING 1 AS done",
+        v=str(huge),
+        m=embedder().model,
+        id=first.event_id,
+    )
+    assert cosines(retrieve(group, TEA, relevance="dense")) == pytest.approx({TEA: 1, BOOK: 0}, abs=1e-5)
+
+
+def test_when_a_models_size_becomes_known_what_does_not_fit_is_embedded_anew(group: str) -> None:
+    model = f"new-{uuid4().hex[:8]}"
+    misfit = observed(group, BOOK, vector=[1, 0], embedding_model=model)
+    fits = observed(group, TEA, vector=[1, 0, 0], embedding_model=model)
+    save(misfit, fits)
+    with unit_of_work() as connection:
+        assert embedding_models.drop_misfits(connection, model, 3) == 1
+    found = {node["node_id"]: node["embedding_model"] for node in nodes(group)}
+    assert found == {misfit.event_id: None, fits.event_id: model}
+    assert ("embed", misfit.event_id) in owed(group)
+    assert ("embed", fits.event_id) not in owed(group)
