@@ -185,3 +185,4 @@ class IngestArguments(TypedDict, total=False):
     confidence: float | None
     flags: Sequence[str]
     metadata: dict[str, Any]
+    event_id: Id

@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 from redis.asyncio import Redis
 
 from jiyi.accounts.api_keys import KeyText
-from jiyi.client.transports.caller import SOCKET_TIMEOUT, WAIT_SLICE, Caller, entries_of, newest_of, no_answer, said_of_broker
+from jiyi.client.transports.caller import WAIT_SLICE, Caller, connecting, entries_of, newest_of, no_answer, said_of_broker
 from jiyi.client.transports.publishing import EventPublisher
+from jiyi.client.transports.turns import CALLS_AT_ONCE, AsyncTurns
 from jiyi.protocol.wire.calls import json_of
 from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.protocol.wire.stream import STREAM_KEY, News
@@ -35,9 +36,8 @@ class AsyncBrokerTransport:
         self.group = group
         self.caller = Caller(settings, key)
         self.publisher = EventPublisher(settings, group, key)
-        self._redis: Redis = Redis.from_url(
-            settings.need("redis_url"), socket_connect_timeout=settings.publish_timeout, socket_timeout=SOCKET_TIMEOUT
-        )
+        self._redis: Redis = Redis.from_url(settings.need("redis_url"), **connecting(settings))
+        self._turns = AsyncTurns(min(CALLS_AT_ONCE, self._redis.connection_pool.max_connections))
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="jiyi-send")
 
     async def publish(self, body: bytes, routing_key: str) -> None:
@@ -45,9 +45,10 @@ class AsyncBrokerTransport:
 
     async def call(self, name: str, queue: str, request: JsonMapping, timeout: float | None) -> bytes:
         wait = self.caller.wait(timeout)
-        with said_of_broker():
-            key = await self._send(lambda: self.caller.post(name, queue, request, wait))
-            found = await self._await(key, wait)
+        async with self._turns.one(name, wait) as left:
+            with said_of_broker():
+                key = await self._send(lambda: self.caller.post(name, queue, request, left))
+                found = await self._await(key, left)
         if found is None:
             raise no_answer(name, queue, wait)
         return json_of(found)

@@ -9,9 +9,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any
+from typing import Any, TypedDict
 
 import redis
+from kombu.exceptions import LimitExceeded
 from pydantic import BaseModel
 from pydantic_core import from_json
 from uuid6 import uuid7
@@ -19,6 +20,7 @@ from uuid6 import uuid7
 from jiyi.accounts.api_keys import KeyText
 from jiyi.accounts.signed_calls import signer_of
 from jiyi.client.transports.task_messages import TaskMessages
+from jiyi.client.transports.turns import CALLS_AT_ONCE, Turns, no_turn
 from jiyi.errors import BrokerUnavailable, NoAnswer, SettingsError
 from jiyi.protocol.wire.broker import BROKER_ERRORS, stamp
 from jiyi.protocol.wire.calls import json_of, open_reply, reply_key
@@ -30,6 +32,20 @@ from jiyi.settings import Settings
 #: Seconds of one blocking wait, below the socket's own time-out.
 WAIT_SLICE = 2.0
 SOCKET_TIMEOUT = 5.0
+#: Connections that a client may open: turns bound those of calls, and each stream of news holds one for as long as it is read. redis-py's
+#: own bound of 100 would refuse the next one instead of waiting.
+CONNECTIONS = 2**31
+
+
+class _Connecting(TypedDict):
+    socket_connect_timeout: float
+    socket_timeout: float
+    max_connections: int
+
+
+def connecting(settings: Settings) -> _Connecting:
+    """How a client connects to Valkey; the address may say otherwise."""
+    return {"socket_connect_timeout": settings.publish_timeout, "socket_timeout": SOCKET_TIMEOUT, "max_connections": CONNECTIONS}
 
 
 @contextmanager
@@ -69,11 +85,10 @@ class Caller:
     def __init__(self, settings: Settings, key: KeyText | None = None) -> None:
         self._settings, self._signer = settings, signer_of(settings, key)
         try:
-            self._redis = redis.Redis.from_url(
-                settings.need("redis_url"), socket_connect_timeout=settings.publish_timeout, socket_timeout=SOCKET_TIMEOUT
-            )
+            self._redis = redis.Redis.from_url(settings.need("redis_url"), **connecting(settings))
         except ValueError as error:
             raise SettingsError(f"JIYI_REDIS_URL: {error}") from None
+        self._turns = Turns(min(CALLS_AT_ONCE, self._redis.connection_pool.max_connections))
         self._sender: TaskMessages | None = None
         self._lock = Lock()
 
@@ -111,8 +126,8 @@ class Caller:
     ) -> bytes | str:
         """The reply to a request that is JSON already, as the worker wrote it: a value or an error."""
         wait = self.wait(timeout)
-        with said_of_broker():
-            found = self._await(self.post(task, queue, request, wait, options), wait)
+        with self._turns.one(task, wait) as left, said_of_broker():
+            found = self._await(self.post(task, queue, request, left, options), left)
         if found is None:
             raise no_answer(task, queue, wait)
         return found
@@ -126,7 +141,10 @@ class Caller:
         request_id = str(uuid7())
         args, options = [request_id, request], options or {}
         signature = {} if self._signer is None else self._signer.headers(task, args, options)
-        self._messages().send(task, request_id, queue, args, options, wait, stamp() | signature)
+        try:
+            self._messages().send(task, request_id, queue, args, options, wait, stamp() | signature)
+        except LimitExceeded as error:
+            raise no_turn(task, error.args[0], wait) from None
         return reply_key(request_id)
 
     def news(self, group: str, after: str | None) -> Iterator[News]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 import kombu
-from kombu.exceptions import OperationalError
+from kombu.exceptions import LimitExceeded, OperationalError
 from kombu.pools import producers
 from kombu.transport.virtual import Channel as VirtualChannel
 
@@ -56,6 +56,12 @@ class EventPublisher:
             with producers[self._connection].acquire(block=True, timeout=self._settings.publish_timeout) as producer:
                 publish = producer.connection.ensure(producer, self._publish_once, **PUBLISH_RETRY)
                 self._until_bound(lambda: publish(producer, body, routing_key))
+        except LimitExceeded:
+            seconds = self._settings.publish_timeout
+            raise BrokerUnavailable(
+                f"for {seconds:g} s all of this program's connections to the broker were busy with other messages; nothing was published: "
+                "publish from fewer threads, or several events at a time"
+            ) from None
         except broken as error:
             hint = ". Is the service running?" if state_of_valkey(error) == "away" else ""
             raise BrokerUnavailable(f"the broker {sentence_of_valkey(error)}; nothing was published{hint}") from error

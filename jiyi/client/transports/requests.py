@@ -112,6 +112,8 @@ class Requests:
 
     def failure(self, error: Exception, seconds: float) -> JiyiError:
         """What it means that there was no answer."""
+        if isinstance(error, httpx2.PoolTimeout):
+            return NoAnswer(f"not sent to {self.url}: for {seconds:g} s all of this client's connections were busy with other calls")
         if isinstance(error, httpx2.TimeoutException):
             return NoAnswer(f"no answer from {self.url} within {seconds:g} s")
         return BrokerUnavailable(f"cannot reach {self.url}: {error}; is the service running, and this its address?")

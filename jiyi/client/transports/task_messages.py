@@ -42,9 +42,12 @@ class TaskMessages:
     def send(
         self, task: str, task_id: str, queue: str, args: Sequence[Any], options: Mapping[str, Any], expires: float, headers: dict[str, Any]
     ) -> None:
-        """Put a call of a task into a queue; no worker begins with it after ``expires`` seconds. Raises what kombu raises."""
+        """Put a call of a task into a queue; no worker begins with it after ``expires`` seconds.
+
+        Raises what kombu raises; ``LimitExceeded`` if all connections are busy for as long.
+        """
         body = json.dumps((args, options, _NOTHING_FOLLOWS), separators=(",", ":"))
-        with producers[self._connection].acquire(block=True) as producer:
+        with producers[self._connection].acquire(block=True, timeout=expires) as producer:
             self._declare(queue, producer)
             producer.publish(
                 body.encode("ascii"),

@@ -183,6 +183,7 @@ class Telling(Namespace[W]):
             wait: return the filters' verdict; else at once the entry's id.
             timeout: seconds for ``wait``; the deployment's request time-out unless given.
             fields: the other ones of :class:`jiyi.protocol.tiers.quarantine.IngestBody`: ``session_id``, ``confidence``, ``node_id`` …
+                Give an ``event_id`` of your own, and the call may be repeated whatever it raised: the text is taken once.
 
         Raises:
             InvalidRequest: with a sentence per wrong field; nothing was published.

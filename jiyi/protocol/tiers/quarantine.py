@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, Field
+from uuid6 import uuid7
 
 from jiyi.protocol.events import MAX_OUTPUT_CHARS, NOT_BLANK, Flag, Name, small_enough
 from jiyi.protocol.queries import Request
@@ -37,6 +38,7 @@ class IngestBody(Request):
     )
     flags: list[Flag] = Field([], max_length=20, description="Marks of a fact check, such as `refuted` or `verify_pending`.")
     metadata: Metadata = Field({}, description="Any small JSON object that is to be found again.")
+    event_id: UUID = Field(default_factory=uuid7, description="Your own id, the entry's too: the same text sent twice with it counts once.")
 
 
 class IngestState(BaseModel):
@@ -103,6 +105,7 @@ def ingest_event(group_id: str, body: IngestBody) -> JsonObject:
     """The ``node.executed`` event that a text for the group's memory is (CN-54)."""
     return {
         "type": "node.executed",
+        "event_id": body.event_id,
         "group_id": group_id,
         "agent_id": body.agent_id or body.node_id,
         "session_id": body.session_id,
