@@ -48,7 +48,9 @@ def _refused(error: HTTPException) -> ResponseReturnValue:
     message = error.description or error.name
     if error.description == type(error).description:  # werkzeug's own words
         message = MESSAGES.get(error.code, message)
-    return _page(error.code, str(TITLES.get(error.code, error.name)), str(message or error.name))
+    page = _page(error.code, str(TITLES.get(error.code, error.name)), str(message or error.name))
+    page.headers.extend((name, value) for name, value in error.get_headers() if name == "Retry-After")
+    return page
 
 
 def _unanswered(error: Unanswered) -> Response:

@@ -11,6 +11,7 @@ import sys
 from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.errors import JiyiError, SettingsError
+from jiyi.operations.budget import CALLS_IN_HAND
 from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.providers.embedders.choice import LOCAL, chosen
 from jiyi.settings import Settings, get_settings
@@ -32,8 +33,9 @@ def commands() -> dict[str, list[str]]:
     first, *more = retrieval_queues(settings.retrieval_shards)
     return {
         "intake": [sys.executable, "-m", "workers.intake"],
-        "retrieval": _worker("retrieval", f"{first},inspection,actions", "threads", settings.retrieval_threads),
-        **{queue.replace(".", "-"): _worker(queue, queue, "threads", settings.retrieval_threads) for queue in more},
+        # A thread for each call that it has in hand; how many compute at a time is decided by group (``tasks.framework.turns``).
+        "retrieval": _worker("retrieval", f"{first},inspection,actions", "threads", settings.retrieval_threads + CALLS_IN_HAND),
+        **{queue.replace(".", "-"): _worker(queue, queue, "threads", settings.retrieval_threads + CALLS_IN_HAND) for queue in more},
         "embedding": _worker("embedding", "embedding", *_embedding_pool(settings)),
         "upkeep": _worker("upkeep", "upkeep", "threads", settings.upkeep_threads),
         # Apart from upkeep, whose threads must not all wait for an LLM.

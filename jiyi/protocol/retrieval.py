@@ -7,14 +7,16 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self, TypeVar
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticSerializationError
 
 from jiyi.conversations.types import Kind
 from jiyi.memory.fields import MemoryStatement
+from jiyi.operations.budget import QUESTION_CHARS
 from jiyi.protocol.events import NOT_BLANK, NUL_ESCAPE, Keyword, Name, NodeType, unstorable
 from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight, get_settings
+from jiyi.text.words import nfkc
 
 DEFAULT_TOP_K = 30  # GA-01
 #: Seconds that an answer may be waited for: a worker gives up after a minute.
@@ -31,14 +33,35 @@ def _within_focal_limit(text: str) -> str:
     limit = get_settings().max_focal_chars
     if len(text) > limit:
         raise ValueError(f"{len(text):,} characters are more than {limit:,}; ask with a summary")
+    if (size := _size(text)) > limit:
+        raise ValueError(f"{size:,} characters after Unicode normalisation are more than {limit:,}; ask with a summary")
     return text
+
+
+def _size(text: str) -> int:
+    """Characters of a text, as written or as normalised (some become eighteen), whichever is more: words are looked for in the latter."""
+    return len(text) if text.isascii() else max(len(text), len(nfkc(text)))
 
 
 def _few_enough_focal_texts(texts: list[str]) -> list[str]:
     limit = get_settings().max_focal_texts
     if len(texts) > limit:
         raise ValueError(f"{len(texts):,} focal texts are more than {limit:,}; ask in several requests")
+    _refuse_too_long(sum(map(_size, texts)))
     return texts
+
+
+def _short_enough_together(texts: Any) -> Any:
+    """Looked at as written first: to normalise what is far too long would be most of the work."""
+    if isinstance(texts, list):
+        _refuse_too_long(sum(len(text) for text in texts if isinstance(text, str)))
+    return texts
+
+
+def _refuse_too_long(total: int) -> None:
+    most = max(QUESTION_CHARS, get_settings().max_focal_chars)
+    if total > most:
+        raise ValueError(f"{total:,} characters of all focal texts together are more than {most:,}; ask in several requests")
 
 
 def _within_top_k(top_k: int) -> int:
@@ -60,6 +83,7 @@ def all_storable(request: M) -> M:
 
 
 FocalText = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(_within_focal_limit)]
+FocalTexts = Annotated[list[FocalText], BeforeValidator(_short_enough_together), AfterValidator(_few_enough_focal_texts)]
 TopK = Annotated[int, Field(ge=1), AfterValidator(_within_top_k)]
 
 
@@ -101,9 +125,7 @@ class Question(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     agent_id: Name = Field(description="Whose memory is asked.")
-    focal_texts: Annotated[list[FocalText], Field(min_length=1), AfterValidator(_few_enough_focal_texts)] = Field(
-        description="What the memories are to be about."
-    )
+    focal_texts: Annotated[FocalTexts, Field(min_length=1)] = Field(description="What the memories are to be about.")
     top_k: TopK = Field(DEFAULT_TOP_K, description="Most memories of each answer.")
     mode: Mode | None = Field(None, description="How recency is measured: by rank, by hours, or as in the original.")
     relevance: RelevanceMode | None = Field(None, description="How relevance is measured: by meaning, by words, or both.")
@@ -156,7 +178,7 @@ class RetrieveBody(Question):
     """A question to one agent's memory."""
 
     focal_text: FocalText | None = Field(None, description="What the memories are to be about: a question, or what goes on now.")
-    focal_texts: list[FocalText] = Field(default_factory=list, description="Several of them, answered one by one in one request.")
+    focal_texts: FocalTexts = Field(default_factory=list, description="Several of them, answered one by one in one request.")
     timeout: float | None = Field(
         None, gt=0, le=MAX_TIMEOUT, description="Seconds to wait for the answer; the deployment's request time-out unless given."
     )

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from celery import shared_task
@@ -17,14 +19,18 @@ from redis.client import Pipeline
 
 from jiyi.accounts.api_keys import KeyScope
 from jiyi.errors import InvalidRequest, JiyiError, NotAllowed, ServiceError, problems_of
+from jiyi.once import once
+from jiyi.operations.deadlines import deadline
 from jiyi.protocol.wire.calls import REPLY_SECONDS, reply_key, reply_of, reply_of_error
 from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.outages import outage
 from models.db.scope import Scope, within
 from models.db.valkey import valkey
 from models.operations import meters
 from tasks.framework import callers
+from tasks.framework.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +77,8 @@ def answers(
                 return asked
 
             def scoped(asked: Any) -> Any:
-                return _scoped(function, asked)
+                with in_turn(self.request, asked.group_id):
+                    return _scoped(function, asked)
 
             asked, value, reply = reply_to(name, request_id, parse, scoped, request_model)
             answered = value if isinstance(value, Answered) else None
@@ -89,6 +96,37 @@ def answers(
         return function
 
     return register
+
+
+@contextmanager
+def in_turn(request: Any, group_id: str) -> Iterator[None]:
+    """Answer a Celery request when it is its group's turn, for as long as its caller waits.
+
+    Raises:
+        TooManyQuestions: too many calls of the group wait already.
+        NoAnswer: nobody waits any more.
+    """
+    until = time.monotonic() + _seconds_left(request)
+    with turns().turn(group_id, until), deadline(until):
+        yield
+
+
+def _seconds_left(request: Any) -> float:
+    """Until the message expires: its sender waits no longer. The clocks of two machines differ, so never more than a task may take."""
+    expires = getattr(request, "expires", None)
+    if isinstance(expires, str):
+        with suppress(ValueError):
+            expires = datetime.fromisoformat(expires)
+    if not isinstance(expires, datetime):
+        return float(ANSWER_TIME_LIMIT)
+    left = (expires if expires.tzinfo else expires.replace(tzinfo=UTC)) - datetime.now(UTC)
+    return min(float(ANSWER_TIME_LIMIT), left.total_seconds())
+
+
+@once
+def turns() -> Turns:
+    """This process's."""
+    return Turns(get_settings().retrieval_threads)
 
 
 def push(pipe: Pipeline, request_id: str, reply: bytes) -> None:

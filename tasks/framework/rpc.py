@@ -21,7 +21,7 @@ from models.db.actions import Action, Actor
 from models.db.scope import for_groups
 from models.db.valkey import valkey
 from tasks.framework import callers
-from tasks.framework.answering import ANSWER_TIME_LIMIT, push, reply_to
+from tasks.framework.answering import ANSWER_TIME_LIMIT, in_turn, push, reply_to
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,11 @@ def answer(task: str, model: type[Q], perform: Callable[[Actor, Q], R], *, scope
             group_id = _Whose.model_validate(request).group_id
             return callers.caller(self.request, task, group_id, scope, changes=changes), model.model_validate(body)
 
-        _, _, reply = reply_to(task, request_id, parse, lambda asked: in_scope(*asked), model)
+        def answer_in_turn(asked: tuple[Actor, Q]) -> R:
+            with in_turn(self.request, asked[0].group_id):
+                return in_scope(*asked)
+
+        _, _, reply = reply_to(task, request_id, parse, answer_in_turn, model)
         with valkey().pipeline(transaction=False) as pipe:
             push(pipe, request_id, reply)
             pipe.execute()

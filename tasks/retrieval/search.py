@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.errors import ModelMismatch
+from jiyi.operations.deadlines import check_deadline
 from jiyi.protocol.retrieval import Debug, RetrievalRequest
 from jiyi.protocol.wire.vectors import Float32, to_array
 from jiyi.retrieval import ordering, relevance, renewal
@@ -67,6 +68,7 @@ def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchRes
     order = _within(index.access_order(), rows, index.size)
     results = []
     for text, query in zip(asked.request.focal_texts, queries, strict=True):
+        check_deadline()
         measured, cosine = _measure(asked, index, text, query)
         kept = np.arange(rows.size) if least is None or cosine is None else np.flatnonzero(cosine[rows] >= least)
         total = measured.total if everyone else measured.total[rows]

@@ -76,7 +76,8 @@ def _patient_web() -> Iterator[None]:
         patch.setattr(sources, "PATIENCE", 30.0)
         patch.setattr(storing, "PATIENCE", 30.0)
         patch.setattr(actions, "STATEMENT_TIMEOUT_MS", 30_000)
-        patch.setattr(rate_limits, "REFUSED", "100000/minute")  # counted in Valkey for all tests of a minute together
+        for limit in ("REFUSED", "ANONYMOUS"):  # counted in Valkey for all tests of a minute together
+            patch.setattr(rate_limits, limit, "100000/minute")
         yield
 
 

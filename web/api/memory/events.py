@@ -16,6 +16,7 @@ from models.db.sources import awaited, from_database
 from models.memory import events as stored
 from models.memory import questions
 from models.memory.agents.agents import key_of
+from web.api.bodies import give_back_room
 from web.api.memory.storing import keep
 from web.api.problems import Refused
 from web.api.registry import expose, operation
@@ -118,6 +119,8 @@ def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
     def look(connection: Connection) -> list[EventState]:
         return stored.states(connection, events[0].group_id, ids)
 
+    if wait:
+        give_back_room()
     states = awaited(look, lambda found: all(state.final for state in found), wait) if wait else None
     done = Accepted(event_ids=ids, accepted=kept.accepted, repeated=kept.repeated, status_url=url, states=states)
     return Reply(done.model_dump(mode="json", exclude_none=True), {"Location": url})

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from jiyi.operations.deadlines import check_deadline
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders.e5 import network, weights
 from jiyi.providers.embedders.e5.tokenizer import Tokenizer
@@ -57,7 +58,9 @@ class Engine:
     def _embed(self, texts: Sequence[str]) -> Float32:
         # A text of several windows has the mean of its tokens, whichever window they are in.
         sums = np.zeros((len(texts), self.dim), dtype=np.float32)
-        for chosen in _together([window for number, text in enumerate(texts) for window in self._windows(number, text)]):
+        windows = [window for number, text in enumerate(texts) for window in self._windows(number, text)]
+        for chosen in _together(windows):
+            check_deadline()  # a step takes up to half a second of two cores
             for (number, tokens), mean in zip(chosen, self._means([tokens for _, tokens in chosen]), strict=True):
                 sums[number] += mean * (len(tokens) - 2)
         unit: Float32 = sums / np.linalg.norm(sums, axis=1, keepdims=True)

@@ -1,0 +1,205 @@
+"""What one caller can do to the others: another group's retrievals while somebody attacks the web.
+
+    python -m bench.attack [--json] [--seconds N] [--only NAME]
+
+A service of its own with all its processes and the embedder that it has by default. A program of one group asks over HTTP, one
+retrieval after the other, first alone, then during each attack of :mod:`bench.support.attacks`, which another group's key makes (or
+nobody's). Beside it ``/healthz`` is asked ten times a second.
+
+* **p50, p95**: milliseconds of the retrievals that were answered, and how often those of the quiet service the p95 is.
+* **failed**: retrievals that were not answered with status 200.
+* **healthz**: the longest that ``/healthz`` took, in seconds.
+* **web**: the most memory that the web's process had, in MiB.
+* **attacker**: how many of its requests came back with each status.
+
+Exit code 1 if any attack exceeds the bounds (``BOUNDS``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from bench.support.attacks import AGENT, ATTACKS, GROUP
+from bench.support.ranking import quantile
+from bench.support.service import machine, running
+from jiyi import Client
+from jiyi.accounts.api_keys import KeyScope, new_key
+from jiyi.protocol.accounts import CreateKey, NewKey
+from models.accounts.actions import create_key
+from models.db.actions import Actor
+from workers import ephemeral
+
+#: What must hold during each attack: p95 in multiples of the quiet one, seconds of ``/healthz``, MiB of the web's process.
+BOUNDS = {"times": 5.0, "healthz": 0.2, "web": 1_536.0}
+ASKER, KLAUS = "asker", "klaus"
+MEMORIES = 200
+#: Seconds that their vectors may take on a busy machine.
+EMBEDDING_SECONDS = 600.0
+#: Retrievals of the quiet service, and seconds between two: a person's, not a flood.
+QUIET, PAUSE = 100, 0.05
+#: Seconds between two looks at ``/healthz`` and at memory, and of one attack before anything is measured.
+LOOK, AHEAD = 0.1, 3.0
+#: Seconds that an answer may take.
+PATIENCE = 60.0
+
+
+class Program:
+    """A program of the group that is not to notice anything."""
+
+    def __init__(self, port: int, key: str) -> None:
+        self._port, self._headers = port, {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        self._asked = 0
+
+    def ask(self) -> tuple[int, float]:
+        """The status of one retrieval, and its milliseconds. Every second question was not asked before."""
+        self._asked += 1
+        number = self._asked if self._asked % 2 else self._asked % 20
+        body = json.dumps({"agent_id": KLAUS, "focal_text": f"What did Klaus do with parcel {number}?"})
+        began = time.perf_counter()
+        with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)) as connection:
+            try:
+                connection.request("POST", "/api/v1/retrieve", body, self._headers)
+                response = connection.getresponse()
+                response.read()
+                status = response.status
+            except (OSError, http.client.HTTPException):
+                status = 0
+        return status, (time.perf_counter() - began) * 1_000
+
+
+class Watch(threading.Thread):
+    """Asks ``/healthz`` and looks at the web's memory until told to end."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self._port, self._web, self._end = port, _web(), threading.Event()
+        self.healthz, self.resident = 0.0, 0
+
+    def run(self) -> None:
+        while not self._end.wait(LOOK):
+            began = time.perf_counter()
+            with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)) as connection:
+                try:
+                    connection.request("GET", "/healthz")
+                    alive = connection.getresponse().status == 200
+                except (OSError, http.client.HTTPException):
+                    alive = False
+            self.healthz = max(self.healthz, time.perf_counter() - began if alive else PATIENCE)
+            self.resident = max(self.resident, self._web.memory_info().rss)
+
+    def finish(self) -> None:
+        self._end.set()
+        self.join()
+
+
+def _web() -> psutil.Process:
+    return next(one for one in psutil.Process().children(recursive=True) if "workers.web.serve" in one.cmdline())
+
+
+@contextmanager
+def attacked(name: str | None, port: int, seconds: float, key: str) -> Iterator[dict[str, int]]:
+    """While the attack goes on; afterwards the statuses that it got."""
+    statuses: dict[str, int] = {}
+    if name is None:
+        yield statuses
+        return
+    command = [sys.executable, "-m", "bench.support.attacks", name, str(port), str(seconds + AHEAD)]
+    attack = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "JIYI_KEY": key})
+    time.sleep(AHEAD)
+    yield statuses
+    out, _ = attack.communicate(timeout=seconds + 2 * PATIENCE)
+    statuses.update(json.loads(out))
+
+
+def measure(name: str | None, program: Program, port: int, seconds: float, key: str) -> dict[str, Any]:
+    """The figures while one attack, or none, goes on."""
+    watch = Watch(port)
+    watch.start()
+    took: list[float] = []
+    failed = 0
+    with attacked(name, port, seconds, key) as statuses:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end or (name is None and len(took) < QUIET):
+            status, milliseconds = program.ask()
+            took.append(milliseconds)
+            failed += status != 200
+            time.sleep(PAUSE)
+        watch.finish()
+    return {
+        "retrievals": len(took),
+        "failed": failed,
+        "p50_ms": quantile(took, 0.5),
+        "p95_ms": quantile(took, 0.95),
+        "healthz_max_s": watch.healthz,
+        "web_mib": watch.resident / 2**20,
+        "attacker": statuses,
+    }
+
+
+def _key(group: str, *scopes: KeyScope) -> str:
+    key = new_key()
+    create_key.perform(Actor(group, "bench", operator=True), CreateKey(key=NewKey.of(key), name="bench", scopes=list(scopes)))
+    return str(key)
+
+
+def benchmark(seconds: float, only: str | None) -> dict[str, Any]:
+    """All figures, by what went on."""
+    with running(), TemporaryDirectory(prefix="jiyi-bench-web-") as logs, ephemeral.served(Path(logs)) as (port, _):
+        for group, agent, count in ((ASKER, KLAUS, MEMORIES), (GROUP, AGENT, MEMORIES)):
+            with Client(group) as client:
+                client.observe_many({"agent_id": agent, "description": f"{agent} put parcel {n} on shelf {n % 7}."} for n in range(count))
+                client.observe(agent, f"{agent} is ready.", wait=True, timeout=EMBEDDING_SECONDS)
+        program, attacker = Program(port, _key(ASKER, "read")), _key(GROUP, "read", "publish")
+        quiet = measure(None, program, port, 0.0, attacker)
+        found = {}
+        for name in [only] if only else ATTACKS:
+            found[name] = one = measure(name, program, port, seconds, attacker)
+            one["times_quiet_p95"] = one["p95_ms"] / quiet["p95_ms"]
+            one["holds"] = (
+                not one["failed"]
+                and one["times_quiet_p95"] <= BOUNDS["times"]
+                and one["healthz_max_s"] <= BOUNDS["healthz"]
+                and one["web_mib"] <= BOUNDS["web"]
+            )
+        return {"machine": machine(), "quiet": quiet, "attacks": found, "bounds": BOUNDS}
+
+
+def _show(found: dict[str, Any]) -> None:
+    table = Table("", "retrievals", "failed", "p50 ms", "p95 ms", "× quiet", "healthz s", "web MiB", "attacker", title=found["machine"])
+    for name, one in {"quiet": found["quiet"], **found["attacks"]}.items():
+        statuses = ", ".join(f"{status}: {count}" for status, count in sorted(one["attacker"].items()))
+        times = f"{one['times_quiet_p95']:.1f}" if "times_quiet_p95" in one else ""
+        figures = (f"{one['p50_ms']:.0f}", f"{one['p95_ms']:.0f}", times, f"{one['healthz_max_s']:.2f}", f"{one['web_mib']:.0f}", statuses)
+        table.add_row(name, str(one["retrievals"]), str(one["failed"]), *figures)
+    Console().print(table)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Another group's retrievals while somebody attacks the web.")
+    parser.add_argument("--json", action="store_true", help="figures as JSON")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each attack")
+    parser.add_argument("--only", choices=list(ATTACKS), help="one attack")
+    asked = parser.parse_args()
+    found = benchmark(asked.seconds, asked.only)
+    print(json.dumps(found, indent=2)) if asked.json else _show(found)
+    return 0 if all(one["holds"] for one in found["attacks"].values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Attacks on a web, in a process of their own so that who measures is not held up by who attacks.
+
+python -m bench.support.attacks NAME PORT SECONDS     # the attacker's key in JIYI_KEY; prints how often each status came back
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+
+#: The attackers' group and agent.
+GROUP, AGENT = "attacker", "mallory"
+#: Seconds that one waits for an answer, and after one that refuses it.
+PATIENCE, PAUSE = 90.0, 0.1
+#: A character of which Unicode's form NFKC makes eighteen.
+EXPANDING = "\ufdfa"
+
+Request = tuple[str, str, bytes, dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """``at_once`` connections, each of which sends one request after the other."""
+
+    at_once: int
+    #: The requests, each with its method, address, body and headers beside those of all.
+    requests: Callable[[], Iterator[Request]]
+    #: Whether it has a key.
+    key: bool = True
+
+
+def _retrievals(texts: Callable[[], list[str]]) -> Callable[[], Iterator[Request]]:
+    def made() -> Iterator[Request]:
+        while True:
+            body = {"agent_id": AGENT, "focal_texts": texts(), "timeout": 60}
+            yield "POST", "/api/v1/retrieve", json.dumps(body, ensure_ascii=False).encode(), {}
+
+    return made
+
+
+def _bodies() -> Iterator[Request]:
+    many = b'{"x": [' + b"{}," * 5_000_000 + b"{}]}"
+    large = json.dumps({"events": [{"agent_id": AGENT, "description": "tea " * 4_900} for _ in range(500)]}).encode()
+    while True:
+        yield "POST", "/api/v1/retrieve", many, {}
+        yield "POST", "/api/v1/events", many, {}
+        yield "POST", "/api/v1/events", large, {}
+
+
+def _documents() -> Iterator[Request]:
+    while True:
+        host = {"Host": f"localhost:{random.randrange(1, 65_536)}"}
+        yield "GET", "/api/openapi.json", b"", host
+        yield "GET", "/api/docs", b"", host
+
+
+def _waits() -> Iterator[Request]:
+    while True:
+        body = json.dumps({"agent_id": AGENT, "description": f"tea {random.random()}"}).encode()
+        yield "POST", "/api/v1/events?wait=30", body, {}
+
+
+#: By name. The first is refused for its size, the second is as much as one request may ask for.
+ATTACKS = {
+    "texts that expand": Attack(9, _retrievals(lambda: [EXPANDING * 8_000] * 32)),
+    "texts of many tokens": Attack(16, _retrievals(lambda: [f"{random.random()}" + ":" * 480 for _ in range(32)])),
+    "large bodies": Attack(8, _bodies),
+    "documents without a key": Attack(64, _documents, key=False),
+    "requests that wait": Attack(110, _waits),
+}
+
+
+def run(attack: Attack, port: int, seconds: float, key: str) -> Counter[str]:
+    """Attack for so long. How often each status came back; ``cut`` is a connection that ended without one."""
+    end = time.monotonic() + seconds
+    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if attack.key else {})}
+
+    def send(_: int) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for method, address, body, more in attack.requests():
+            if time.monotonic() > end:
+                return found
+            with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+                try:
+                    connection.request(method, address, body, {**headers, **more})
+                    response = connection.getresponse()
+                    response.read()
+                except (OSError, http.client.HTTPException):
+                    status = "cut"
+                else:
+                    status = str(response.status)
+            found[status] += 1
+            if not status.startswith("2"):
+                time.sleep(PAUSE)
+        return found
+
+    with ThreadPoolExecutor(attack.at_once) as threads:
+        return sum(threads.map(send, range(attack.at_once)), Counter())
+
+
+if __name__ == "__main__":
+    name, port, seconds = sys.argv[1:]
+    print(json.dumps(run(ATTACKS[name], int(port), float(seconds), os.environ.get("JIYI_KEY", ""))))

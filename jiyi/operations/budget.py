@@ -1,0 +1,54 @@
+"""How much of the service one caller, and one group, may take: what a request holds, how long it computes, how many wait.
+
+These are the bounds that keep one key, or one group with many keys, from stopping the others. Who is over a bound is refused at once,
+with status 429 (over the broker the error ``too_many_questions``), and told when to ask again. What each is for, and how it was measured,
+is in ``docs/tenants.md`` and ``docs/benchmarks.md``.
+"""
+
+from __future__ import annotations
+
+# What one request may hold
+
+#: Characters of all focal texts of one retrieval together, as sent and after Unicode normalisation, which makes up to 18 of one.
+QUESTION_CHARS = 16_000
+#: Characters of each question, or sentence of one, of which a vector is made: two windows of the model at most. Of a longer one the
+#: beginning and the end.
+EMBEDDED_QUESTION_CHARS = 1_000
+#: Bytes of a body over HTTP, but for what may be large (events, imports, texts), which has ``JIYI_MAX_MESSAGE_BYTES``.
+BODY_BYTES = 1024 * 1024
+#: Objects and lists in a body: an empty one takes two bytes to send and a hundred in memory.
+BODY_CONTAINERS = 100_000
+#: Bytes of bodies that a web process has in hand at a time, those of less than ``SMALL_BODY_BYTES`` left out. A body takes about ten times
+#: as much memory while it is looked at.
+BODIES_BYTES = 16 * 1024 * 1024
+SMALL_BODY_BYTES = 64 * 1024
+#: Seconds that a request waits until others' bodies leave room for its own.
+BODY_PATIENCE = 5.0
+
+# What a group may compute
+
+#: Calls of one group that wait for their turn in one worker; and of one that has used up its share, while others ask.
+WAITING_CALLS = 64
+WAITING_CALLS_OVER_SHARE = 16
+#: The share of a worker's time that a group may use without being put behind the others. It counts only while others ask, too.
+WORK_SHARE = 0.5
+#: Seconds over which the share is taken: what was used so long ago counts a third.
+MEMORY_SECONDS = 10.0
+#: Seconds for which a group that has asked counts as one of those that ask.
+ASKING_SECONDS = 10.0
+#: Calls that a worker takes from its queues besides those that it computes: they wait in it, where their turn can be decided.
+CALLS_IN_HAND = 120
+
+# What a caller may hold of the web
+
+#: Requests at a time of one web process, and of them those of one caller: a key, a session, or else an address.
+REQUESTS_AT_ONCE = 96
+REQUESTS_OF_CALLER = 16
+#: Requests of one caller that wait for a thread; more are refused.
+REQUESTS_WAITING = 64
+#: Requests at a time of all keys of one group.
+REQUESTS_OF_GROUP = 32
+#: Requests to the API's documents by one address without a key.
+ANONYMOUS = "120/minute"
+#: Seconds after which whoever was refused should ask again.
+RETRY_SECONDS = 1

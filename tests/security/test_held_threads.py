@@ -1,0 +1,162 @@
+"""Holding all of the web's threads with requests that wait, so that nobody else gets one."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jiyi.operations import budget
+from tests.integration.programs import Program
+from web.accounts.in_hand import REQUESTS
+from workers import ephemeral
+from workers.web.dispatching import Dispatchers, FairQueue
+
+#: Seconds after which a test that waits has failed.
+PATIENCE = 60.0
+
+
+@pytest.fixture(scope="module")
+def port(database: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of the web as in production, without workers: events never become retrievable."""
+    with ephemeral.served(tmp_path_factory.mktemp("web"), rate_limit="") as (port, _):
+        yield port
+
+
+@contextmanager
+def connected(port: int) -> Iterator[http.client.HTTPConnection]:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+        yield connection
+
+
+def _send(connection: http.client.HTTPConnection, key: str, address: str) -> None:
+    body = json.dumps({"agent_id": "klaus", "description": "Klaus waits."})
+    connection.request("POST", address, body, {"Authorization": f"Bearer {key}", "Content-Type": "application/json"})
+
+
+def test_one_key_that_waits_keeps_nobody_from_the_web(port: int, group: str, api_key: Callable[..., str]) -> None:
+    """It sends more waiting requests than there are threads; probes, and the other group's requests, are answered while they wait."""
+    waiting, other = api_key(group, "publish"), api_key(f"{group}-other", "publish", "read")
+    with ExitStack() as stack:
+        many = [stack.enter_context(connected(port)) for _ in range(budget.REQUESTS_AT_ONCE + 32)]
+        for one in many:
+            _send(one, waiting, "/api/v1/events?wait=30")
+        # Those for which there is no room are refused, which tells that all the others have come before.
+        answer = many[-1].getresponse()
+        assert answer.status == 429
+        assert int(answer.headers["Retry-After"]) > 0
+        assert json.loads(answer.read())["title"] == "Too many requests"
+        with connected(port) as probe:
+            for path in ("/healthz", "/readyz"):
+                probe.request("GET", path)
+                response = probe.getresponse()
+                assert response.read()
+                assert response.status == 200
+        with connected(port) as somebody:
+            _send(somebody, other, "/api/v1/events")
+            assert somebody.getresponse().status == 202
+
+
+def test_all_keys_of_one_group_together_leave_threads_to_others(program: Callable[..., Program], group: str) -> None:
+    first, second, other = program(group, "publish"), program(group, "publish"), program(f"{group}-other", "publish")
+    event = {"agent_id": "klaus", "description": "Klaus waits."}
+    with ExitStack() as under_way:
+        for _ in range(budget.REQUESTS_OF_GROUP):
+            under_way.enter_context(REQUESTS.one_of(group))
+        for one in (first, second):
+            answer = one.ask("POST", "/events", 429, json=event)
+            assert "32 requests of this group are being answered" in answer.json["detail"]
+            assert int(answer.headers["Retry-After"]) > 0
+        other.post("/events", event)
+    first.post("/events", event)
+
+
+def test_a_refused_or_failed_request_is_no_longer_under_way(program: Callable[..., Program], group: str) -> None:
+    one = program(group, "publish")
+    for body, status in (({"agent_id": "klaus"}, 422), ({"agent_id": "klaus", "description": "Klaus waits."}, 202)):
+        one.ask("POST", "/events", status, json=body)
+        assert not REQUESTS._counts[group]
+
+
+# Who is next
+
+
+def _connection(key: str = "", path: str = "/api/v1/stats", address: str = "192.0.2.1", **headers: str) -> Any:
+    named = {name.upper(): value for name, value in headers.items()} | ({"AUTHORIZATION": f"Bearer {key}"} if key else {})
+    request = SimpleNamespace(headers=named, path=path, error=None)
+    return SimpleNamespace(requests=[request], addr=(address, 1), service=lambda: None, cancel=lambda: None)
+
+
+def _queue(at_once: int = 2, most: int = 3) -> FairQueue:
+    return FairQueue(threading.Lock(), lambda one: str(one.requests[0].headers["AUTHORIZATION"]), at_once, most)
+
+
+def test_callers_are_served_in_turn() -> None:
+    queue = _queue()
+    first, second, third = _connection("a"), _connection("a"), _connection("b")
+    for one in (first, second, third):
+        queue.append(one)
+    assert len(queue) == 3
+    assert [queue.popleft()._connection for _ in range(3)] == [first, third, second]
+
+
+def test_a_caller_with_as_many_as_it_may_have_waits_until_one_is_done() -> None:
+    queue = _queue()
+    for _ in range(3):
+        queue.append(_connection("a"))
+    served = [queue.popleft(), queue.popleft()]
+    assert not queue
+    assert len(queue) == 0
+    served[0].service()
+    assert len(queue) == 1
+    queue.popleft().service()
+    served[1].service()
+    assert not queue._callers  # nobody is remembered
+
+
+def test_of_a_caller_with_too_many_that_wait_the_next_is_refused_at_once() -> None:
+    queue = _queue()
+    for _ in range(2):
+        queue.append(_connection("a"))
+        queue.popleft()
+    for _ in range(3):
+        queue.append(_connection("a"))
+    assert not queue
+    queue.append(refused := _connection("a"))
+    assert queue
+    assert queue.popleft()._connection is refused
+    assert refused.requests[0].error.code == 429
+
+
+def test_a_request_that_fails_leaves_its_place() -> None:
+    queue = _queue(at_once=1)
+    failing = _connection("a")
+    failing.service = lambda: 1 / 0
+    queue.append(failing)
+    with pytest.raises(ZeroDivisionError):
+        queue.popleft().service()
+    queue.append(_connection("a"))
+    assert len(queue) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "proxies", "same"),
+    [
+        ({"key": "a"}, {"key": "a", "address": "192.0.2.2"}, 0, True),
+        ({"key": "a"}, {"key": "b"}, 0, False),
+        ({"cookie": "session=1"}, {"cookie": "session=2"}, 0, False),
+        ({}, {"x_forwarded_for": "198.51.100.7"}, 0, True),
+        ({"x_forwarded_for": "198.51.100.7"}, {"x_forwarded_for": "198.51.100.8"}, 1, False),
+        ({"x_forwarded_for": "made up, 198.51.100.7"}, {"x_forwarded_for": "198.51.100.7"}, 1, True),
+        ({}, {"address": "192.0.2.2"}, 0, False),
+    ],
+)
+def test_a_caller_is_a_key_a_session_or_an_address(one: dict[str, str], other: dict[str, str], proxies: int, *, same: bool) -> None:
+    dispatchers = Dispatchers(proxies)
+    assert (dispatchers._caller(_connection(**one)) == dispatchers._caller(_connection(**other))) is same

@@ -1,0 +1,158 @@
+"""Bodies of requests: bounded in bytes and in what they become, before any of it is made.
+
+A body of small objects takes thirty times its size once it is parsed, and Python's lock is held meanwhile. So bodies are small but where
+events, imports and texts come in; the number of objects and lists is bounded; and large bodies come one after the other.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from flask import g, request
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from jiyi.operations.budget import BODIES_BYTES, BODY_BYTES, BODY_CONTAINERS, BODY_PATIENCE, RETRY_SECONDS, SMALL_BODY_BYTES
+from jiyi.protocol.events import CONTENT_TYPE, NUL_ESCAPE, unstorable
+from jiyi.protocol.openapi.problems import field_problem
+from jiyi.protocol.wire.booleans import booleans_for_numbers
+from jiyi.protocol.wire.json_keys import repeated_key, sentence
+from jiyi.settings import get_settings
+from web.api.problems import Refused, refusal_of
+from web.api.registry import Operation
+
+#: Operations and actions (``POST /actions/<name>``) by which events, imports and long texts come in.
+LARGE = frozenset(
+    {
+        *(
+            "observe",
+            "ingest_memory",
+            "memory_import",
+            "memory_build_context",
+            "items.put",
+            "stores.update",
+            "stores.save",
+            "stores.retrieve",
+        ),
+        *("viking_add", "viking_add_with_metadata", "viking_store_with_summaries", "viking_inject_prompt", "viking_load_industry_keywords"),
+        *("extract_session_memories", "extract_and_store_memories", "estimate_content_tokens", "compactor_compact"),
+        *("compactor_check_threshold", "compactor_estimate_messages_tokens", "compactor_estimate_text_tokens"),
+    }
+)
+#: Bytes read at a time of a body that is refused.
+CHUNK = 65_536
+
+
+class Room:
+    """Bytes of bodies that are in hand. Thread-safe.
+
+    Args:
+        most: of all together; a larger one has it all for itself.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._free = most, threading.Condition()
+        self._taken = 0
+
+    def take(self, size: int, seconds: float) -> int:
+        """Wait until there is room for so many bytes; how many were taken, to be given back. 0: there was none in time."""
+        size = min(size, self._most)
+        until = time.monotonic() + seconds
+        with self._free:
+            while self._taken + size > self._most:
+                if not self._free.wait(until - time.monotonic()) and time.monotonic() >= until:
+                    return 0
+            self._taken += size
+        return size
+
+    def give_back(self, size: int) -> None:
+        with self._free:
+            self._taken -= size
+            self._free.notify_all()
+
+
+#: This process's.
+ROOM = Room(BODIES_BYTES)
+
+
+@contextmanager
+def room_for_body() -> Iterator[None]:
+    """Whoever brings a large body has it to the end of the block, unless it is given back before.
+
+    Raises:
+        Refused: others' bodies left no room in time.
+    """
+    size = request.content_length or 0
+    if size <= SMALL_BODY_BYTES:
+        yield
+        return
+    g.body_room = ROOM.take(size, BODY_PATIENCE)
+    if not g.body_room:
+        drain(size)
+        raise Refused(503, "Other large requests are being read; send fewer, or smaller ones, at a time.", Retry_After=str(RETRY_SECONDS))
+    try:
+        yield
+    finally:
+        give_back_room()
+
+
+def give_back_room() -> None:
+    """The body is no longer in memory: to be called before a long wait. A second time it does nothing."""
+    if taken := g.pop("body_room", 0):
+        ROOM.give_back(taken)
+
+
+def read_body(operation: Operation, model: type[BaseModel], action: str | None) -> BaseModel:
+    """The request's body, checked.
+
+    Args:
+        operation: what it is the body of.
+        model: what it has to be.
+        action: the name of the action that it is the request of, if it is one.
+
+    Raises:
+        Refused: too large, no JSON, or not what the model takes.
+    """
+    data = _data(_limit(operation, action))
+    if not data and not operation.body_required:
+        return model()
+    if request.mimetype != CONTENT_TYPE:
+        raise Refused(415, f"The body must be JSON, with the header Content-Type: {CONTENT_TYPE}.")
+    if data.count(b"{") + data.count(b"[") > BODY_CONTAINERS:
+        raise Refused(413, f"The body has more than {BODY_CONTAINERS:,} objects and lists; send several requests.")
+    if (repeated := repeated_key(data)) is not None:
+        raise Refused(422, sentence(repeated), [field_problem(sentence(repeated))])
+    try:
+        body = model.model_validate_json(data)
+    except ValidationError as error:
+        raise refusal_of(error, model) from None
+    problems = list(unstorable(body.model_dump())) if NUL_ESCAPE in data else []
+    if b"true" in data or b"false" in data:
+        problems += [f"{path}: must be a number, not true or false" for path in booleans_for_numbers(model, from_json(data))]
+    if problems:
+        raise Refused(422, "; ".join(problems), map(field_problem, problems))
+    return body
+
+
+def _limit(operation: Operation, action: str | None) -> int:
+    most = get_settings().max_message_bytes
+    return most if operation.id in LARGE or action in LARGE else min(most, BODY_BYTES)
+
+
+def _data(limit: int) -> bytes:
+    request.max_content_length = limit
+    try:
+        return request.get_data(cache=False)
+    except RequestEntityTooLarge:
+        drain(get_settings().max_message_bytes)
+        raise Refused(413, f"The body has more than {limit:,} bytes; send several requests.") from None
+
+
+def drain(most: int) -> None:
+    """Read on, within bounds: a client that is still sending would otherwise find its connection cut, and no answer."""
+    while most > 0 and (chunk := request.environ["wsgi.input"].read(min(most, CHUNK))):
+        most -= len(chunk)
