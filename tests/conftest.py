@@ -22,6 +22,11 @@ settings.register_profile("here", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("ci" if "CI" in os.environ else "here")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The API is fuzzed for as long as one likes: ``pytest tests/integration/web/test_api_schema.py --fuzz-minutes 10``."""
+    parser.addoption("--fuzz-minutes", type=float, default=0.0, help="minutes that the API is sent random requests; 0: some fixed ones")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """A folder of its own for each run: runs that share pytest's take away each other's right to pass through it."""
     if config.option.basetemp is None:

@@ -194,8 +194,9 @@ def reserve(port: int) -> bool:
 def leave_addresses(home: Path, addresses: dict[str, str]) -> Path:
     """A note where the command line looks for the running copy (``jiyi.settings``)."""
     note = home / RUN_ENV
-    note.write_text("".join(f"JIYI_{name.upper()}='{value}'\n" for name, value in addresses.items()), encoding="utf-8")
+    note.touch(mode=0o600)  # before anything is in it
     note.chmod(0o600)
+    note.write_text("".join(f"JIYI_{name.upper()}='{value}'\n" for name, value in addresses.items()), encoding="utf-8")
     return note
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 
 from jiyi.errors import JiyiError, problems_of
+from jiyi.parsing.json_stream import JsonStream
+from jiyi.parsing.limits import Limits, Refused
 from jiyi.protocol.stores.items import MemoryItem
 
 #: Largest file that is read, in bytes: 100,000 items with vectors.
 MAX_FILE = 1024 * 1024 * 1024
+#: Of such a file, which is read item by item: minutes of the processor.
+LIMITS = Limits(memory_bytes=1 << 30, cpu_seconds=300, wall_seconds=600.0, output_bytes=MAX_FILE + (MAX_FILE >> 2))
+#: Keys of an object that stand for its list of items.
+_LISTS = ("contents", "items")
 
 
 class CorruptStoreFile(JiyiError, ValueError):  # noqa: N818 – named after what it is about
@@ -21,21 +27,32 @@ class CorruptStoreFile(JiyiError, ValueError):  # noqa: N818 – named after wha
     code = "corrupt_store_file"
 
 
-def read_items(text: str) -> list[MemoryItem]:
-    """The items of a file: a list of them, or an object with ``contents``.
+def parse(source: BinaryIO) -> Iterator[dict[str, Any]]:
+    """The items of a file, without their vectors, which nothing says the model of: a list of them, or an object with ``contents``.
 
     Raises:
-        CorruptStoreFile: it is neither, or an item is wrong; says where.
+        Refused: it is neither, or an item is wrong; says where.
     """
-    try:
-        found: Any = json.loads(text) if text.strip() else []
-    except (ValueError, RecursionError) as error:
-        raise CorruptStoreFile(f"no JSON: {str(error)[:200]}") from None
-    if isinstance(found, dict):
-        found = found.get("contents", found.get("items"))
-    if not isinstance(found, list):
-        raise CorruptStoreFile("no list of items")
-    return [_item(one, number) for number, one in enumerate(found)]
+    stream = JsonStream(source)
+    match stream.peek():
+        case "":
+            return
+        case "[":
+            yield from _items(stream)
+        case "{":
+            listed = False
+            for key in stream.names():
+                if key in _LISTS and not listed and stream.peek() == "[":
+                    listed = True
+                    yield from _items(stream)
+                else:
+                    stream.value()
+            if not listed:
+                raise Refused("malformed", "no list of items")
+        case _:
+            stream.value()
+            raise Refused("malformed", "no list of items")
+    stream.end()
 
 
 def written(items: Iterable[MemoryItem]) -> Iterator[str]:
@@ -46,8 +63,21 @@ def written(items: Iterable[MemoryItem]) -> Iterator[str]:
     yield "\n]\n"
 
 
-def _item(given: Any, number: int) -> MemoryItem:
+def checked_item(given: Any, number: int) -> MemoryItem:
+    """The item of this number in a list. Raises :class:`Refused`."""
     try:
-        return MemoryItem.model_validate(given)
+        item = MemoryItem.model_validate(given)
+        datetime.fromtimestamp(item.timestamp, UTC)
     except ValidationError as error:
-        raise CorruptStoreFile(f"item {number}: {problems_of(error)[0]}") from None
+        raise Refused("malformed", f"item {number}: {problems_of(error)[0]}") from None
+    except (ValueError, OverflowError, OSError):
+        raise Refused("malformed", f"item {number}: timestamp: {item.timestamp:g} is no time, in seconds since 1970") from None
+    return item
+
+
+def _items(stream: JsonStream) -> Iterator[dict[str, Any]]:
+    for number, given in enumerate(stream.elements()):
+        item = checked_item(given, number)
+        if "\\u0000" in item.model_dump_json(exclude={"embedding"}):
+            raise Refused("malformed", f"item {number}: has a NUL character, which the database cannot hold")
+        yield item.model_dump(mode="json", exclude={"embedding"})

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, TypedDict
 from uuid import uuid4
 
-import yaml
-
 from jiyi.client.client import Client
 from jiyi.errors import ConfigError
 from jiyi.protocol.wire.json_values import JsonObject
@@ -22,20 +20,11 @@ from jiyi.stores.config.graphs import GraphConfig, MemoryStoreConfig, parse_grap
 from jiyi.stores.kept_by_service import ServiceStore
 from jiyi.stores.manager import MemoryManager, StoreFailed, Style, load
 from jiyi.stores.store import Store, Surroundings
+from jiyi.text.yaml_reading import YamlError, read_yaml
 
-#: Characters of a graph's file, and values in it once its aliases are followed: a few lines of aliases can stand for billions.
-MAX_CHARS, MAX_VALUES = 2_000_000, 100_000
+#: Characters of a graph's file.
+MAX_CHARS = 2_000_000
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,99})\}")
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuses aliases: no declaration needs them, and they are how a small file becomes an endless one."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.events.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise ConfigError([f"graph: line {mark.line + 1}: YAML aliases (*name) are not read; write the value out"])
-        return super().compose_node(parent, index)
 
 
 class Declarations(TypedDict):
@@ -51,12 +40,10 @@ def read_graph(text: str, variables: Mapping[str, str] | None = None) -> Declara
     Raises:
         ConfigError: it is no YAML, too large, or a variable is not set.
     """
-    if len(text) > MAX_CHARS:
-        raise ConfigError([f"graph: the file has more than {MAX_CHARS:,} characters"])
     try:
-        found = yaml.load(text, Loader=_Loader)  # noqa: S506 – a SafeLoader
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigError([f"graph: no YAML: {' '.join(str(error).split())[:300]}"]) from None
+        found = read_yaml(text, MAX_CHARS)
+    except YamlError as error:
+        raise ConfigError([f"graph: {error}"]) from None
     if not isinstance(found, dict):
         raise ConfigError(["graph: must be a mapping with `memory` and `nodes`"])
     inner = found.get("graph")

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from jiyi.protocol.erasure import Kind
 from models.erasure.progress import Progress, owe
+from models.folders import make_private
 from models.operations.backup import backups
 
 FILE = "erasures.jsonl"
@@ -36,7 +37,7 @@ def note(progress: Progress, at: datetime) -> None:
     """Write an erasure down: of names only the hashes. Safe to repeat because a second line of the same id is skipped."""
     names = progress.what.get("names", [])
     entry = Entry(erasure_id=progress.erasure_id, group_id=progress.group_id, kind=progress.kind, at=at, names=names)
-    path().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path().parent)
     with os.fdopen(os.open(path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8") as file:
         file.write(entry.model_dump_json() + "\n")
 

@@ -6,6 +6,7 @@ A path is looked at as the file system sees it, after ``..`` and symbolic links:
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,15 +21,27 @@ PSEUDO = tuple(Path(one) for one in ("/proc", "/sys", "/dev"))
 
 
 def roots(group_id: str, *, written: bool = False) -> list[Path]:
-    """The folders that stores of the group may use, resolved; the group's own one first.
+    """The folders whose files stores of the group may read, resolved: those of the setting.
 
-    ``written``: those that they may write to. The default of the setting, the service's own pages, is for reading.
+    ``written``: where they may be saved to, and loaded from. That is the group's own folder, too; but the default of the setting, the
+    service's own pages, is for reading alone.
     """
-    own = own_folder(group_id)
-    if written and "store_roots" not in get_settings().model_fields_set:
-        return [own.resolve()]
-    given = [one.strip() for one in get_settings().store_roots.split(os.pathsep) if one.strip()]
-    return [own.resolve(), *(Path(one.replace("{group}", _file_name(group_id))).resolve() for one in given)]
+    names = [one.strip() for one in get_settings().store_roots.split(os.pathsep) if one.strip()]
+    given = [Path(one.replace("{group}", _file_name(group_id))).resolve() for one in names]
+    if not written:
+        return given
+    return [own_folder(group_id).resolve(), *(given if "store_roots" in get_settings().model_fields_set else [])]
+
+
+def is_within(path: Path, allowed: Sequence[Path]) -> bool:
+    """Whether a resolved path is in one of these folders.
+
+    What is below the home is only in those that are there themselves: a folder around it, such as ``/``, does not open what the service
+    keeps, and what stores are saved to is no source of another one.
+    """
+    home = get_settings().home.resolve()
+    kept = path.is_relative_to(home)
+    return not is_pseudo(path) and any(path.is_relative_to(one) and (not kept or one.is_relative_to(home)) for one in allowed)
 
 
 def own_folder(group_id: str) -> Path:
@@ -68,7 +81,7 @@ def _within(group_id: str, path: Path, field: str, *, written: bool = False) -> 
         found = path.resolve()
     except (OSError, RuntimeError) as error:  # a loop of links, a name that is too long
         raise ConfigError([f"{field}: cannot be looked up: {type(error).__name__}"]) from None
-    if is_pseudo(found) or not any(found.is_relative_to(root) for root in roots(group_id, written=written)):
+    if not is_within(found, roots(group_id, written=written)):
         raise ConfigError([f"{field}: {str(path)[:200]!r} is in none of the folders that {SETTING} names"])
     return found
 

@@ -39,6 +39,7 @@ class ProcessNotes:
             return
         self._notes.append({"pid": pid, "create_time": created, "boot": _boot_id(), "role": role})
         unfinished = self._path.with_suffix(".new")
+        unfinished.touch(mode=0o600)
         unfinished.write_text(json.dumps(self._notes), encoding="utf-8")
         unfinished.replace(self._path)  # whole or not at all: a crash may come between
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.wire.json_values import JsonMapping
+from jiyi.text.yaml_reading import YamlError, read_yaml
 
 #: Characters of a workflow, and steps.
 MAX_YAML_CHARS, MAX_STEPS = 100_000, 100
@@ -49,17 +50,10 @@ def from_yaml(text: str) -> Workflow:
     Raises:
         InvalidRequest: it is none: a sentence for each mistake.
     """
-    if len(text) > MAX_YAML_CHARS:
-        raise InvalidRequest([f"yaml: {len(text):,} characters are more than {MAX_YAML_CHARS:,}; shorten it"])
     try:
-        for token in yaml.scan(text):
-            if isinstance(token, yaml.AliasToken):
-                raise InvalidRequest(["yaml: has an alias (*name), which could grow without bounds; write it out"])
-        read = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        if isinstance(error, InvalidRequest):
-            raise
-        raise InvalidRequest([f"yaml: cannot be read: {' '.join(str(error).split())[:300]}"]) from None
+        read = read_yaml(text, MAX_YAML_CHARS)
+    except YamlError as error:
+        raise InvalidRequest([f"yaml: {error}"]) from None
     try:
         return Workflow.model_validate(read)
     except ValidationError as error:

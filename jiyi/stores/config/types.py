@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, StrictBool, StringConstraints, field_vali
 from jiyi.protocol.events import Name
 from jiyi.stores.config.checking import Config
 from jiyi.stores.config.embedding import DEPLOYMENT, Embedding, EmbeddingConfig
+from jiyi.stores.files.decoding import known_encoding
 
 #: Items of a store, unless told otherwise (DA-35, DA-48), and the most that may be asked for.
 MAX_ITEMS, MOST_ITEMS = 1_000, 1_000_000
@@ -69,10 +70,8 @@ class FileSource(Config):
     @field_validator("encoding")
     @classmethod
     def _known_encoding(cls, given: str) -> str:
-        try:
-            "".encode(given)
-        except (LookupError, ValueError):
-            raise ValueError(f"unknown encoding {given!r}; write utf-8, gb18030, …") from None
+        if known_encoding(given) is None:
+            raise ValueError(f"unknown encoding {given!r}; write utf-8, gb18030, big5, shift_jis, latin-1, …")
         return given
 
     @property

@@ -15,6 +15,17 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+#: What `encoding` of a source may name, as Python calls them: the encodings that texts are written in. Python knows more, some of which
+#: take time that grows with the square of the text (punycode, idna), unfold it, or are no encodings of text at all.
+ENCODINGS = frozenset(
+    (
+        *"ascii utf-8 utf-8-sig utf-16 utf-16-le utf-16-be utf-32 utf-32-le utf-32-be".split(),
+        *"gb18030 gbk gb2312 big5 big5hkscs cp950 shift_jis cp932 euc_jp iso2022_jp euc_kr cp949".split(),
+        *(f"iso8859-{part}" for part in range(1, 17) if part != 12),
+        *(f"cp{page}" for page in (437, 850, 852, 866, 874, *range(1250, 1259))),
+        *("koi8-r", "koi8-u", "mac-roman", "tis-620"),
+    )
+)
 #: The encoding of Chinese texts that are not in UTF-8; GBK and GB2312 are parts of it.
 CHINESE = "gb18030"
 #: Share of a text's characters beyond ASCII that are common Chinese ones if it is in that encoding. Of other encodings that
@@ -56,13 +67,23 @@ def decode(data: bytes, encoding: str = "utf-8") -> Decoded:
     return Decoded(found.replace("\r\n", "\n").replace("\r", "\n"), codecs.lookup(used).name)
 
 
-def _decoded(data: bytes, encoding: str) -> str | None:
+def known_encoding(given: str) -> str | None:
+    """An encoding of :data:`ENCODINGS`, by the name that Python has for it; None for any other."""
     try:
-        return data.decode(encoding)
+        name = codecs.lookup(given).name
+    except (LookupError, ValueError):  # ValueError: a NUL in it
+        return None
+    return name if name in ENCODINGS else None
+
+
+def _decoded(data: bytes, encoding: str) -> str | None:
+    known = known_encoding(encoding)
+    if known is None:
+        raise Unusable("undecodable", f"encoding: {encoding[:60]!r} is none that files are read in, such as utf-8, gb18030 or big5")
+    try:
+        return data.decode(known)
     except UnicodeError:
         return None
-    except LookupError:
-        raise Unusable("undecodable", f"encoding: {encoding[:60]!r} is no encoding that Python knows, such as utf-8 or gb18030") from None
 
 
 def _chinese(data: bytes) -> str | None:

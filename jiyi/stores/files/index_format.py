@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from array import array
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
 from jiyi.errors import problems_of
+from jiyi.parsing.json_stream import JsonStream
+from jiyi.parsing.limits import Refused
 from jiyi.protocol.stores.items import MemoryItem
-from jiyi.stores.formats import CorruptStoreFile
+from jiyi.stores.formats import checked_item
+from jiyi.text.words import storable
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class IndexedFile(BaseModel):
@@ -34,28 +41,34 @@ class IndexConfig(BaseModel):
     embedding_model: str | None = None
 
 
-class SavedIndex(BaseModel):
-    """All of the file."""
+def parse(source: BinaryIO) -> Iterator[dict[str, Any]]:
+    """What a file with an index holds: ``{"model"}``, and of each chunk with a place ``{"source", "path", "text", "vector"}``.
 
-    file_metadata: dict[str, IndexedFile] = {}
-    contents: list[MemoryItem] = []
-    config: IndexConfig
-
-
-def read_index(text: str) -> SavedIndex | None:
-    """The index in a file; None for an empty one.
+    A vector is the base64 of its float64 values; None: it has none. Nothing is yielded of an empty file.
 
     Raises:
-        CorruptStoreFile: there is none in it; says where.
+        Refused: there is no index in it; says where.
     """
-    if not text.strip():
-        return None
-    try:
-        return SavedIndex.model_validate(json.loads(text))
-    except ValidationError as error:
-        raise CorruptStoreFile(f"no index of files: {problems_of(error)[0]}") from None
-    except (ValueError, RecursionError) as error:
-        raise CorruptStoreFile(f"no JSON: {str(error)[:200]}") from None
+    stream = JsonStream(source)
+    if not stream.peek():
+        return
+    configured = False
+    for key in stream.names():
+        if key == "config":
+            configured = True
+            yield {"model": _checked(IndexConfig, stream.value(), key).embedding_model}
+        elif key == "file_metadata" and stream.peek() == "{":
+            for name in stream.names():
+                _checked(IndexedFile, stream.value(), f"{key}.{name[:100]}")
+        elif key == "contents" and stream.peek() == "[":
+            yield from _chunks(stream)
+        elif key in ("file_metadata", "contents"):
+            raise Refused("malformed", f"no index of files: {key}: neither a list nor an object")
+        else:
+            stream.value()
+    stream.end()
+    if not configured:
+        raise Refused("malformed", "no index of files: config: required, but missing")
 
 
 def written(files: Iterable[tuple[str, IndexedFile]], items: Iterable[MemoryItem], config: IndexConfig) -> Iterator[str]:
@@ -67,6 +80,23 @@ def written(files: Iterable[tuple[str, IndexedFile]], items: Iterable[MemoryItem
     for number, item in enumerate(items):
         yield ("," if number else "") + "\n" + _without_snapshots(item)
     yield "\n]}\n"
+
+
+def _chunks(stream: JsonStream) -> Iterator[dict[str, Any]]:
+    for number, given in enumerate(stream.elements()):
+        item = checked_item(given, number)
+        source, path = item.metadata.get("source"), item.metadata.get("file_path")
+        if not isinstance(source, str) or not isinstance(path, str):
+            continue
+        vector = None if item.embedding is None else b64encode(array("d", item.embedding).tobytes()).decode("ascii")
+        yield {"source": storable(source), "path": storable(path), "text": storable(item.content_summary), "vector": vector}
+
+
+def _checked(model: type[M], given: Any, path: str) -> M:
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        raise Refused("malformed", f"no index of files: {path}: {problems_of(error)[0]}") from None
 
 
 def _without_snapshots(item: MemoryItem) -> str:

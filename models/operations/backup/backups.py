@@ -15,6 +15,7 @@ from uuid import uuid4
 import psycopg
 
 from jiyi.settings import get_settings
+from models.folders import make_private
 from models.operations.backup import pg_tools
 from models.operations.backup.pg_tools import BackupError
 
@@ -57,7 +58,7 @@ def make(path: Path | None = None, *, keep: int | None = None, seconds: float | 
     at = datetime.now(UTC).replace(microsecond=0)
     path = path or _free_name(at)
     _refuse_to_overwrite(path)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     partial = path.with_name(f".{path.name}.{uuid4().hex[:12]}{PARTIAL}")
     with pg_tools.connect() as connection:
         major = connection.info.server_version // 10_000

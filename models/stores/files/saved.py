@@ -6,9 +6,12 @@ The database holds the index. The file is for taking it elsewhere: an index that
 from __future__ import annotations
 
 import logging
+from base64 import b64decode
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
 from jiyi.protocol.stores.asking import SavedStore
@@ -17,7 +20,7 @@ from jiyi.protocol.wire.vectors import Float32
 from jiyi.stores import formats
 from jiyi.stores.files.changes import Found, Place
 from jiyi.stores.files.chunks import chunk_of
-from jiyi.stores.files.index_format import IndexConfig, IndexedFile, SavedIndex, read_index, written
+from jiyi.stores.files.index_format import IndexConfig, IndexedFile, written
 from jiyi.text.tokens import tokens
 from models.db.actions import Context
 from models.stores import items
@@ -28,6 +31,9 @@ from models.stores.kinds.kept import KeptStore
 from models.stores.paths import kept_path
 
 log = logging.getLogger(__name__)
+
+#: Texts and vectors, in order, by source and path.
+_Files = dict[tuple[str, str], list[tuple[str, Float32 | None]]]
 
 
 def save(context: Context, store: KeptStore) -> SavedStore:
@@ -58,44 +64,52 @@ def load(context: Context, store: KeptStore) -> None:
     stores.mark_loaded(connection, store.store_id)
     path = kept_path(store.group_id, store.config.path, f"{store.name}.index_path")
     try:
-        index = read_index(storefiles.text_of(path))
+        model, files = _index(path)
     except formats.CorruptStoreFile as error:
         storefiles.set_aside(connection, store, path, error)
         return
-    if index is None or index.config.embedding_model is None:
+    if model is None:
         return
     if connection.execute(items.COUNT, {"group": store.group_id, "store": store.store_id}).scalar_one():
         return
-    _take_over(connection, store, index)
+    _take_over(connection, store, model, files)
 
 
-def _take_over(connection: Connection, store: KeptStore, index: SavedIndex) -> None:
+def _index(path: Path) -> tuple[str | None, _Files]:
+    """The model that made the vectors of a saved index, and its texts and vectors by source and path."""
+    model: str | None = None
+    files: _Files = {}
+    for part in storefiles.parts(path, "index"):
+        if "model" in part:
+            model = part["model"]
+        else:
+            vector = None if part["vector"] is None else _unit(np.frombuffer(b64decode(part["vector"]), dtype=np.float64))
+            files.setdefault((part["source"], part["path"]), []).append((part["text"], vector))
+    return model, files
+
+
+def _take_over(connection: Connection, store: KeptStore, model: str, files: _Files) -> None:
     """Texts and vectors, file by file. Each file is read again before its chunks count: what is spared are the vectors of equal texts."""
     revision = stores.bump(connection, store.store_id, dropped=True)
-    by_place: dict[tuple[str, str], list[MemoryItem]] = {}
-    for item in index.contents:
-        if isinstance(source := item.metadata.get("source"), str) and isinstance(path := item.metadata.get("file_path"), str):
-            by_place.setdefault((source, path), []).append(item)
-    for place, contents in by_place.items():
+    for place, contents in files.items():
         added = rows.add(connection, store.group_id, store.store_id, [Found(Place(*place), 0, 0)])
-        chunks = [chunk_of(store.store_id, *place, number, item.content_summary) for number, item in enumerate(contents)]
+        chunks = [chunk_of(store.store_id, *place, number, said) for number, (said, _) in enumerate(contents)]
         for file_id in added:
             words = [" ".join(tokens(chunk.text)) for chunk in chunks]
             rows.write_chunks(connection, store.group_id, store.store_id, file_id, revision, chunks, words, {"file_path": place[1]})
         vectors = [
-            {"id": chunk.item_id, "vector": vector, "model": index.config.embedding_model}
-            for chunk, item in zip(chunks, contents, strict=True)
-            if (vector := _vector(item.embedding)) is not None
+            {"id": chunk.item_id, "vector": vector, "model": model}
+            for chunk, (_, vector) in zip(chunks, contents, strict=True)
+            if vector is not None
         ]
         if vectors:
             connection.execute(_FILL, vectors)
 
 
-def _vector(given: list[float] | None) -> Float32 | None:
+def _unit(given: NDArray[np.float64]) -> Float32 | None:
     """As long as 1; None where it is none that could be compared."""
-    made = np.asarray(given or [], dtype=np.float64)
-    length = float(np.linalg.norm(made))
-    return (made / length).astype(np.float32) if np.isfinite(length) and length > 0 else None
+    length = float(np.linalg.norm(given))
+    return (given / length).astype(np.float32) if np.isfinite(length) and length > 0 else None
 
 
 def _files(connection: Connection, store: KeptStore) -> Iterator[tuple[str, IndexedFile]]:

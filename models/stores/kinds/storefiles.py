@@ -5,18 +5,24 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 from sqlalchemy import Connection
 
-from jiyi.errors import ConfigError
+from jiyi.errors import ConfigError, InvalidRequest
+from jiyi.parsing.children import parse
+from jiyi.parsing.limits import Refused
 from jiyi.protocol.stores.asking import SavedStore
 from jiyi.protocol.stores.items import MemoryItem
 from jiyi.stores import formats
 from jiyi.stores.snapshots import detach
 from models.db.actions import Context
+from models.folders import make_private
 from models.stores import items, rows
 from models.stores.items import NewItem
 from models.stores.kinds.kept import KeptStore
@@ -46,16 +52,19 @@ def load(context: Context, store: KeptStore, *, once: bool) -> None:
     revision = rows.bump(connection, store.store_id)
     rows.mark_loaded(connection, store.store_id)
     path = kept_path(store.group_id, store.config.path, f"{store.name}.memory_path")
+    owed: list[tuple[UUID, str]] = []
     try:
-        found = formats.read_items(text_of(path))
+        with connection.begin_nested(), closing(parts(path, "items")) as found:
+            for part in found:
+                stored = items.insert(connection, store, _new(MemoryItem.model_validate(part), once=once), revision)
+                if stored is not None:
+                    owed.append((stored[0], store.group_id))
     except formats.CorruptStoreFile as error:
         set_aside(connection, store, path, error)
         return
-    new = [(one, _new(one, once=once)) for one in found]
-    stored = [items.insert(connection, store, one, revision) for _, one in new]
     items.trim(connection, store, store.config.max_items)
     if once:
-        context.owe(items.EMBED_ITEMS, [(made[0], store.group_id) for made in stored if made is not None])
+        context.owe(items.EMBED_ITEMS, owed)
 
 
 def save(context: Context, store: KeptStore) -> SavedStore:
@@ -84,7 +93,7 @@ def write(path: Path, connection: Connection, store: KeptStore) -> int:
 
 def write_parts(path: Path, parts: Iterable[str]) -> None:
     """Write a file as a whole: who reads it sees the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -95,16 +104,22 @@ def write_parts(path: Path, parts: Iterable[str]) -> None:
         raise
 
 
-def text_of(path: Path) -> str:
-    """What is in a file; "" if there is none. Raises :class:`formats.CorruptStoreFile` or :class:`ConfigError`."""
+def parts(path: Path, parser: str) -> Generator[Any]:
+    """What a parser of :data:`jiyi.parsing.child.PARSERS` yields of a file; nothing if there is none.
+
+    Raises:
+        CorruptStoreFile: it is none that the parser reads, or costs too much to be read.
+        ConfigError: it cannot be read.
+    """
     try:
-        if path.stat().st_size > formats.MAX_FILE:
-            raise formats.CorruptStoreFile(f"has more than {formats.MAX_FILE:,} bytes")
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size > formats.MAX_FILE:
+                raise formats.CorruptStoreFile(f"has more than {formats.MAX_FILE:,} bytes")
+            yield from parse(parser, file, formats.LIMITS)
     except FileNotFoundError:
-        return ""
-    except UnicodeDecodeError:
-        raise formats.CorruptStoreFile("is no UTF-8") from None
+        return
+    except Refused as refused:
+        raise formats.CorruptStoreFile(refused.reason) from None
     except OSError as error:
         raise ConfigError([f"memory_path: {path.name!r} cannot be read: {error.strerror}"]) from None
 
@@ -118,9 +133,12 @@ def set_aside(connection: Connection, store: KeptStore, path: Path, error: forma
 
 
 def _new(item: MemoryItem, *, once: bool) -> NewItem:
-    """Vectors of files are not taken over: nothing says which model made them."""
-    given, attached = (None, []) if item.input_snapshot is None else detach(item.input_snapshot)
-    output, more = (None, []) if item.output_snapshot is None else detach(item.output_snapshot)
+    """Raises :class:`formats.CorruptStoreFile` for an item that nobody could have stored."""
+    try:
+        given, attached = (None, []) if item.input_snapshot is None else detach(item.input_snapshot)
+        output, more = (None, []) if item.output_snapshot is None else detach(item.output_snapshot)
+    except InvalidRequest as error:
+        raise formats.CorruptStoreFile(f"item {item.id[:100]!r}: {error}") from None
     return NewItem(
         key=item.id,
         content_summary=item.content_summary,

@@ -17,7 +17,7 @@ from jiyi.stores.config.types import FileSource
 from jiyi.stores.files.changes import Found, Place
 from jiyi.stores.files.formats import suffix_of
 from jiyi.stores.files.states import Unusable
-from models.stores.paths import is_pseudo
+from models.stores.paths import is_within
 
 #: Files of one store. More are a collection for several stores: each retrieval looks at all chunks of one.
 MAX_FILES = 200_000
@@ -72,7 +72,7 @@ def look_through(source: FileSource, root: Path, allowed: Sequence[Path]) -> Loo
     if not root.is_dir():
         _look_at_file(source, root, allowed, look)
         return look
-    for path, entry in _entries(source, root, look):
+    for path, entry in _entries(source, root, allowed, look):
         if suffix_of(entry.name) not in source.endings:
             continue
         if len(look.found) == MAX_FILES:
@@ -102,7 +102,7 @@ def read(path: Path, allowed: Sequence[Path], most_bytes: int) -> Contents:
         Unusable: it leads out of the folders, is too large, cannot be read, or changed meanwhile.
     """
     try:
-        if not _is_allowed(path.resolve(strict=True), allowed):
+        if not is_within(path.resolve(strict=True), allowed):
             raise Unusable("outside", "it leads out of the folders that stores may read (JIYI_STORE_ROOTS)")
         handle = os.open(path, _FLAGS)
     except FileNotFoundError:
@@ -132,7 +132,7 @@ def size_and_time(path: Path, allowed: Sequence[Path]) -> tuple[int, int]:
 
 def _read(handle: int, path: Path, allowed: Sequence[Path], most_bytes: int) -> Contents:
     opened = Path(f"/proc/self/fd/{handle}" if _OPENED.is_dir() else path).resolve()
-    if not _is_allowed(opened, allowed):
+    if not is_within(opened, allowed):
         raise Unusable("outside", "it leads out of the folders that stores may read (JIYI_STORE_ROOTS)")
     before = os.fstat(handle)
     if not stat.S_ISREG(before.st_mode):
@@ -163,7 +163,7 @@ def _look_at_file(source: FileSource, root: Path, allowed: Sequence[Path], look:
         look.unseen.append(Place(source.path, ""))
 
 
-def _entries(source: FileSource, root: Path, look: Look) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def _entries(source: FileSource, root: Path, allowed: Sequence[Path], look: Look) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Each file with its path within the source."""
     waiting: list[tuple[str, str, int]] = [(str(root), "", 0)]
     while waiting:
@@ -181,7 +181,7 @@ def _entries(source: FileSource, root: Path, look: Look) -> Iterator[tuple[str, 
             path = f"{within}/{entry.name}" if within else entry.name
             if not entry.is_dir(follow_symlinks=False):
                 yield path, entry
-            elif source.recursive and depth < MAX_DEPTH:
+            elif source.recursive and depth < MAX_DEPTH and is_within(Path(entry.path), allowed):
                 waiting.append((entry.path, path, depth + 1))
 
 
@@ -189,16 +189,12 @@ def _measure(path: Path, allowed: Sequence[Path]) -> tuple[int, int] | None:
     """Size and time; of a link that leads out those of the link, so that nothing is told of what is there. None: no file."""
     try:
         link = path.is_symlink()
-        seen = path.lstat() if link and not _is_allowed(path.resolve(), allowed) else path.stat()
+        seen = path.lstat() if link and not is_within(path.resolve(), allowed) else path.stat()
     except (OSError, RuntimeError):  # gone meanwhile, or a link to nothing
         return None
     if stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode):
         return seen.st_size, seen.st_mtime_ns
     return None
-
-
-def _is_allowed(path: Path, allowed: Sequence[Path]) -> bool:
-    return any(path.is_relative_to(root) for root in allowed) and not is_pseudo(path)
 
 
 def _can_be_stored(path: str) -> bool:

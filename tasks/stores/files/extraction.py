@@ -1,39 +1,35 @@
-"""The text of a file's bytes, a PDF's in a process of its own: a damaged or hostile one ends that process, and no worker."""
+"""The chunks of a file's bytes, made in a parsing process: a damaged or hostile file exceeds its limits there, and harms no worker."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+from dataclasses import dataclass
 
-from jiyi.stores.files import formats
-from jiyi.stores.files.decoding import Decoded
-from jiyi.stores.files.formats.child import MEMORY_BYTES, SECONDS
+from jiyi.parsing.children import parse
+from jiyi.parsing.limits import Refused
+from jiyi.stores.files.documents import limits_of
 from jiyi.stores.files.states import Unusable
 
-#: Seconds more than the process gives itself, for its start.
-_GRACE = 15
-_COMMAND = (sys.executable, "-m", "jiyi.stores.files.formats.child")
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What a file says."""
+
+    #: What it was read by, as Python names it; ``pdf`` for a PDF.
+    encoding: str
+    #: The day that it is about, in ISO 8601.
+    day: str | None
+    #: Text and tokens, with spaces between them, of each chunk in order.
+    chunks: list[tuple[str, str]]
 
 
-def text_of(data: bytes, name: str, encoding: str) -> Decoded:
-    """As :func:`jiyi.stores.files.formats.text_of`."""
-    if formats.suffix_of(name) != ".pdf":
-        return formats.text_of(data, name, encoding)
-    return formats.checked(Decoded(_pdf_text(data), "pdf"))
+def extract(data: bytes, path: str, encoding: str, size: int, overlap: int) -> Extracted:
+    """Arguments and result as of :func:`jiyi.stores.files.documents.parse`.
 
-
-def _pdf_text(data: bytes) -> str:
-    limits = f"{SECONDS} s and {MEMORY_BYTES >> 20:,} MB"
+    Raises:
+        Unusable: there is no text in it, or it costs more than its limits allow.
+    """
     try:
-        done = subprocess.run(_COMMAND, input=data, capture_output=True, timeout=SECONDS + _GRACE, check=False)
-    except subprocess.TimeoutExpired:
-        raise Unusable("malformed", f"the PDF takes more than {limits} to read: save it anew, or split it") from None
-    try:
-        answer = json.loads(done.stdout)
-    except ValueError:  # the process was ended before it could say anything
-        raise Unusable("malformed", f"the PDF cannot be read within {limits}: save it anew, or split it") from None
-    if "state" in answer:
-        raise Unusable(answer["state"], answer["reason"])
-    text: str = answer["text"]
-    return text
+        about, *chunks = parse("document", data, limits_of(path), path=path, encoding=encoding, size=size, overlap=overlap)
+    except Refused as refused:
+        raise Unusable.of(refused) from None
+    return Extracted(about["encoding"], about["day"], [(text, words) for text, words in chunks])

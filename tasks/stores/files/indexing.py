@@ -8,12 +8,9 @@ from pathlib import Path
 from jiyi.errors import ConfigError
 from jiyi.settings import get_settings
 from jiyi.stores.config.types import FileMemoryConfig, FileSource
-from jiyi.stores.files.chunks import chunks_of
-from jiyi.stores.files.days import day_of
-from jiyi.stores.files.decoding import Decoded
+from jiyi.stores.files.chunks import chunk_of
 from jiyi.stores.files.formats import suffix_of
 from jiyi.stores.files.states import Unusable
-from jiyi.text.tokens import tokens
 from models.db.connection import unit_of_work
 from models.queue import pending_work
 from models.queue.wakeups import wake
@@ -27,7 +24,7 @@ from models.stores.kinds.kept import KeptStore
 from tasks.framework.work import Batch, work_task
 from tasks.stores.files import disk
 from tasks.stores.files.disk import Contents
-from tasks.stores.files.extraction import text_of
+from tasks.stores.files.extraction import Extracted, extract
 
 #: Files that one run indexes, each in a transaction of its own; and seconds that it may take: each one's are bounded.
 FILES_A_RUN, INDEX_TIME_LIMIT = 16, 600
@@ -68,7 +65,8 @@ def _index(batch: Batch, store: KeptStore, file: FileRow) -> None:
         if _is_indexed(file, config, source, contents):
             _note(batch, store, file, contents)
         else:
-            _write(batch, store, file, source, contents, text_of(contents.data, file.path, source.encoding))
+            extracted = extract(contents.data, file.path, source.encoding, config.chunk_size, config.chunk_overlap)
+            _write(batch, store, file, source, contents, extracted)
     except FileNotFoundError:
         _forget(batch, store, file)
     except ConfigError as error:
@@ -87,21 +85,19 @@ def _is_indexed(file: FileRow, config: FileMemoryConfig, source: FileSource, con
     return cut and file.state == "indexed" and file.file_hash == contents.digest
 
 
-def _write(batch: Batch, store: KeptStore, file: FileRow, source: FileSource, contents: Contents, decoded: Decoded) -> None:
+def _write(batch: Batch, store: KeptStore, file: FileRow, source: FileSource, contents: Contents, extracted: Extracted) -> None:
     config: FileMemoryConfig = store.config
-    chunks = chunks_of(store.store_id, file.source, file.path, decoded.text, config.chunk_size, config.chunk_overlap)
-    words = [" ".join(tokens(chunk.text)) for chunk in chunks]
-    name = file.path.rpartition("/")[2]
-    day = day_of(name, decoded.text)
+    chunks = [chunk_of(store.store_id, file.source, file.path, number, said) for number, (said, _) in enumerate(extracted.chunks)]
+    words = [words for _, words in extracted.chunks]
     metadata = {
         "source_type": "file",
         "file_path": file.path,
-        "file_name": name,
+        "file_name": file.path.rpartition("/")[2],
         "file_hash": contents.digest.hex(),
         "file_size": contents.size,
-        "file_day": None if day is None else day.isoformat(),
+        "file_day": extracted.day,
         "source": file.source,
-        "encoding": decoded.encoding,
+        "encoding": extracted.encoding,
     }
     outcome = Outcome(
         state="indexed",

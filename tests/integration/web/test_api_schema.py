@@ -1,7 +1,11 @@
-"""The API against its own document, by Schemathesis: whatever is sent, what comes back is what was promised."""
+"""The API against its own document, by Schemathesis: whatever is sent, what comes back is what was promised.
+
+With ``--fuzz-minutes 10`` the requests are other ones in each run, for so long over all operations.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -78,13 +82,15 @@ def is_wrong_beside_its_headers(case: Any) -> bool:
     )
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("operation", "mode"), TRIALS, ids=lambda one: getattr(one, "id", None) or one.value)
-def test_the_api_keeps_what_its_document_promises(document: Any, operation: Any, mode: GenerationMode) -> None:
+def test_the_api_keeps_what_its_document_promises(document: Any, operation: Any, mode: GenerationMode, pytestconfig: pytest.Config) -> None:
     found = document[operation.url][operation.method]
+    seconds = 60 * pytestconfig.getoption("--fuzz-minutes") / len(TRIALS)
+    until = time.monotonic() + seconds
     checks = [one for one in CHECKS if one is not not_a_server_error or operation.id not in ASKS_OTHERS]
 
-    @settings(max_examples=EXAMPLES[mode], deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES[mode], deadline=None, derandomize=not seconds, database=None, suppress_health_check=list(HealthCheck))
     @given(case=found.as_strategy(generation_mode=mode))
     def holds(case: Any) -> None:
         wrong = mode is GenerationMode.NEGATIVE and is_wrong_beside_its_headers(case)
@@ -92,6 +98,8 @@ def test_the_api_keeps_what_its_document_promises(document: Any, operation: Any,
         assert answer.status_code != 500
 
     holds()
+    while time.monotonic() < until:  # each time with other requests
+        holds()
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)

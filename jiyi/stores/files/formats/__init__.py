@@ -6,10 +6,9 @@ from collections.abc import Callable
 from pathlib import PurePath
 
 from jiyi.stores.files.decoding import Decoded, decode
+from jiyi.stores.files.formats.limited import joined
 from jiyi.stores.files.states import Unusable
-
-#: Characters of one file's text: some 2,000 pages. A book in one file is better split into its chapters.
-MAX_TEXT_CHARS = 10_000_000
+from jiyi.text.words import storable
 
 
 def suffix_of(name: str) -> str:
@@ -27,16 +26,14 @@ def text_of(data: bytes, name: str, encoding: str = "utf-8") -> Decoded:
     if suffix == ".pdf":
         from jiyi.stores.files.formats.pdf import pdf_text
 
-        return checked(Decoded(pdf_text(data), "pdf"))
+        return _checked(Decoded(storable(pdf_text(data)), "pdf"))
     found = decode(data, encoding)
     read = _readers().get(suffix)
-    return checked(found if read is None else Decoded(read(found.text), found.encoding))
+    return _checked(Decoded(storable(joined([found.text]) if read is None else read(found.text)), found.encoding))
 
 
-def checked(found: Decoded) -> Decoded:
-    """The same, if there is text in it and not too much. Raises :class:`Unusable`."""
-    if len(found.text) > MAX_TEXT_CHARS:
-        raise Unusable("too_large", f"its text has {len(found.text):,} characters, more than {MAX_TEXT_CHARS:,}: split the file")
+def _checked(found: Decoded) -> Decoded:
+    """The same, if there is text in it. Raises :class:`Unusable`."""
     if not found.text.strip():
         raise Unusable("empty", "there is no text in it; a PDF of scanned pages has to go through text recognition (OCR) first")
     return found

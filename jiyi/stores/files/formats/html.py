@@ -7,6 +7,7 @@ from collections import Counter
 
 from selectolax.lexbor import LexborHTMLParser
 
+from jiyi.stores.files.formats.limited import joined
 from jiyi.stores.files.states import Unusable
 
 #: What is not shown, or is shown beside every text of a site.
@@ -44,7 +45,7 @@ def html_text(markup: str) -> str:
         node.insert_before("\n")
         node.insert_after("\n")
     lines = (" ".join(line.split()) for line in page.body.text().splitlines())
-    return "\n".join(filter(None, (heading, *lines)))
+    return joined(filter(None, (heading, *lines)))
 
 
 def _depth(markup: str) -> int:

@@ -7,7 +7,11 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from jiyi.stores.files.formats.limited import joined
 from jiyi.stores.files.states import Unusable
+
+#: Characters of a name in the path of a value: a few long ones, nested, would make a path that is written once for each value.
+MAX_NAME_CHARS = 200
 
 
 def json_text(text: str) -> str:
@@ -20,7 +24,7 @@ def json_text(text: str) -> str:
         document = from_json(text)
     except ValueError as error:
         raise Unusable("malformed", f"it is no JSON: {error}") from None
-    return "\n".join(_lines(document, ""))
+    return joined(_lines(document, ""))
 
 
 def _lines(value: Any, path: str) -> Iterator[str]:
@@ -30,7 +34,7 @@ def _lines(value: Any, path: str) -> Iterator[str]:
             yield f"{path}: {plain}" if path else plain
         for name, inner in value.items():
             if isinstance(inner, (dict, list)):
-                yield from _lines(inner, f"{path}.{name}" if path else name)
+                yield from _lines(inner, f"{path}.{name[:MAX_NAME_CHARS]}" if path else name[:MAX_NAME_CHARS])
     elif isinstance(value, list):
         plain = ", ".join(_word(inner) for inner in value if not isinstance(inner, (dict, list)))
         if plain:

@@ -7,12 +7,11 @@ from io import BytesIO
 from pypdf import PdfReader
 from pypdf.errors import DependencyError, FileNotDecryptedError
 
+from jiyi.stores.files.formats.limited import joined
 from jiyi.stores.files.states import Unusable
 
 #: Pages of one file that are read; what is longer is a collection, and better split.
 MAX_PAGES = 5_000
-#: Characters after which no further page is read: a small file may unfold to any size.
-MAX_CHARS = 10_000_000
 
 
 def pdf_text(data: bytes) -> str:
@@ -23,7 +22,7 @@ def pdf_text(data: bytes) -> str:
     """
     try:
         return _text(data)
-    except Unusable:
+    except (Unusable, MemoryError):
         raise
     except (DependencyError, FileNotDecryptedError):
         raise Unusable("encrypted", "the PDF is encrypted: save it without a password") from None
@@ -37,11 +36,5 @@ def _text(data: bytes) -> str:
         raise Unusable("encrypted", "the PDF needs a password: save it without one")
     if len(reader.pages) > MAX_PAGES:
         raise Unusable("too_large", f"the PDF has {len(reader.pages):,} pages, more than {MAX_PAGES:,}: split it")
-    texts: list[str] = []
-    room = MAX_CHARS
-    for page in reader.pages:
-        texts.append(page.extract_text().replace("\0", ""))
-        room -= len(texts[-1])
-        if room < 0:
-            raise Unusable("too_large", f"the PDF has more than {MAX_CHARS:,} characters: split it")
-    return "\n\n".join(text for text in texts if text.strip())
+    texts = (page.extract_text() for page in reader.pages)
+    return joined((text for text in texts if text.strip()), "\n\n")

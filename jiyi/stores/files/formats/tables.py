@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from jiyi.stores.files.formats.limited import joined
 from jiyi.stores.files.states import Unusable
 
 DELIMITERS = ",;\t|"
@@ -21,13 +22,26 @@ def csv_text(text: str) -> str:
     """
     first = text.split("\n", 1)[0]
     delimiter = max(DELIMITERS, key=first.count)
+    read = csv.reader(text.splitlines(keepends=True), delimiter=delimiter)
+    rows = ([" ".join(value.split()) for value in row] for row in read)
     try:
-        rows = [[" ".join(value.split()) for value in row] for row in csv.reader(text.splitlines(keepends=True), delimiter=delimiter)]
+        return joined(_lines(rows))
     except csv.Error as error:
         raise Unusable("malformed", f"it cannot be read as CSV: {error}") from None
-    if not rows or not _are_names(rows[0]):
-        return "\n".join("; ".join(filter(None, row)) for row in rows)
-    return "\n".join(_line(rows[0], row) for row in rows[1:]) or "; ".join(rows[0])
+
+
+def _lines(rows: Iterator[list[str]]) -> Iterator[str]:
+    names = next(rows, [])
+    if not _are_names(names):
+        yield "; ".join(filter(None, names))
+        yield from ("; ".join(filter(None, row)) for row in rows)
+        return
+    row = next(rows, None)
+    if row is None:
+        yield "; ".join(names)
+        return
+    yield _line(names, row)
+    yield from (_line(names, row) for row in rows)
 
 
 def _line(names: Sequence[str], row: Sequence[str]) -> str:

@@ -10,7 +10,8 @@ from pypdf.generic import DictionaryObject, NameObject, StreamObject
 
 from jiyi.stores.config.types import FILE_TYPES, FileSource
 from jiyi.stores.files.decoding import decode
-from jiyi.stores.files.formats import MAX_TEXT_CHARS, suffix_of, text_of
+from jiyi.stores.files.formats import suffix_of, text_of
+from jiyi.stores.files.formats.limited import MAX_TEXT_CHARS
 from jiyi.stores.files.states import Unusable
 
 CHINESE = "窑温到了一千二百四十度。托马斯担心釉面会裂，林岚并不同意！"
@@ -125,7 +126,7 @@ def test_pdf_with_a_password_or_damaged_has_a_state() -> None:
 
 
 def test_a_text_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jiyi.stores.files.formats.MAX_TEXT_CHARS", 10)
+    monkeypatch.setattr("jiyi.stores.files.formats.limited.MAX_TEXT_CHARS", 10)
     assert state_of(b"x" * 11) == "too_large"
     assert MAX_TEXT_CHARS > 10
 

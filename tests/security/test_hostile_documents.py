@@ -1,0 +1,152 @@
+"""Documents that unfold, hang or hide: each is marked with the reason, others are indexed, and the worker stays as it was."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from jiyi.errors import ConfigError
+from jiyi.protocol.stores.asking import ApplyGraph
+from jiyi.settings import get_settings
+from jiyi.stores.files import documents
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.stores import actions
+from models.stores.paths import own_folder
+from tests.integration.stores.files.folders import Folder
+from tests.integration.stores.kept import SIMPLE, Kept
+from tests.unit.parsing.test_children import HIDDEN_DEPTH
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+KILN = "The kiln reached 1,240 degrees on Monday."
+#: Bytes that the worker may grow by: of one attack it grew by two thousand megabytes.
+GROWTH = 300 << 20
+#: A name of half a million characters, which stands before each of fifty thousand values.
+REPEATED_NAME = '{"' + "k" * 500_000 + '": [' + ",".join(['{"a": 1}'] * 50_000) + "]}"
+#: Columns with names of a hundred thousand characters each, before every value.
+REPEATED_HEADERS = ",".join(f"{number}{'x' * 100_000}" for number in range(10)) + "\n" + "a,b,c,d,e,f,g,h,i,j\n" * 5_000
+
+
+@pytest.fixture
+def docs(tmp_path: Path, group: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
+    monkeypatch.setenv("JIYI_STORE_ROOTS", str(tmp_path))
+    get_settings.cache_clear()
+    path = tmp_path / "docs"
+    path.mkdir()
+    yield Folder(group, path)
+    monkeypatch.undo()
+    get_settings.cache_clear()
+
+
+def peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "states"),
+    [
+        # Long names are cut, so that what they stand before fits.
+        ("names.json", REPEATED_NAME, {"indexed", "too_large"}),
+        ("headers.csv", REPEATED_HEADERS, {"too_large"}),
+        ("objects.json", "[" + "{}," * 5_000_000 + "{}]", {"empty", "too_large"}),
+        ("nul.json", '{"a": "\\u0000"}', {"indexed"}),
+    ],
+    ids=["names", "headers", "objects", "nul"],
+)
+def test_what_unfolds_is_marked_and_the_worker_does_not_grow(docs: Folder, name: str, content: str, states: set[str]) -> None:
+    docs.write("good.md", KILN)
+    docs.write(name, content)
+    before = peak_bytes()
+    docs.scan()
+    found = docs.states()
+    assert found.pop("good.md") == "indexed"
+    assert found.pop(name) in states
+    assert docs.first("kiln") == KILN
+    assert peak_bytes() - before < GROWTH
+
+
+def test_what_hangs_is_marked_with_the_reason_and_the_rest_is_indexed(docs: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "LIMITS", documents.Limits(cpu_seconds=1))
+    docs.write("hidden.html", HIDDEN_DEPTH)
+    docs.write("good.md", KILN)
+    docs.scan()
+    assert docs.states() == {"hidden.html": "too_large", "good.md": "indexed"}
+    assert docs.reasons()["hidden.html"] == "parsing it takes more than 1 s of the processor"
+    assert docs.first("kiln") == KILN
+
+
+@pytest.mark.parametrize("encoding", ["punycode", "idna", "unicode_escape", "utf-7", "zip", "rot13", "undefined", "mbcs"])
+def test_encodings_are_those_that_texts_are_written_in(docs: Folder, group: str, encoding: str) -> None:
+    source = {"path": str(docs.path), "encoding": encoding}
+    with pytest.raises(ConfigError, match=r"file_sources\[0\]\.encoding: unknown encoding"):
+        graph = ApplyGraph(graph="g", memory=[{"name": "files", "type": "file", "config": {"file_sources": [source]}}])
+        actions.apply.perform(Actor(group, "test"), graph)
+
+
+def test_what_a_store_is_saved_to_is_no_source_of_another_one(docs: Folder, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(group)
+    kept.apply(SIMPLE)
+    kept.say("Only the store is to have this.")
+    kept.perform(actions.save, actions.StoreName(name="notes"))
+    own = own_folder(group)
+    assert (own / "notes.json").is_file()
+    for roots in (str(docs.path), "/"):
+        monkeypatch.setenv("JIYI_STORE_ROOTS", roots)
+        get_settings.cache_clear()
+        for path in (own, own / "notes.json", get_settings().home):
+            source = {"name": "files", "type": "file", "config": {"file_sources": [{"path": str(path)}]}}
+            with pytest.raises(ConfigError, match="in none of the folders"):
+                kept.apply(source)
+    (docs.path / "link.json").symlink_to(own / "notes.json")
+    docs.scan()
+    assert docs.states() == {"link.json": "outside"}
+    docs.declare(file_sources=[{"path": str(get_settings().home.parent), "file_types": ["json"]}])
+    docs.scan()
+    assert not [path for path in docs.states() if "notes.json" in path]
+    monkeypatch.setenv("JIYI_STORE_ROOTS", str(own))  # declared: then it is one
+    get_settings.cache_clear()
+    docs.declare(file_sources=[{"path": str(own)}])
+    docs.scan()
+    assert docs.states() == {"notes.json": "indexed"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 1_000_000,
+        '[{"id": "a", "content_summary": "x", "timestamp": 1e300}]',
+        '[{"id": "a", "content_summary": "x", "timestamp": 1, "metadata": {"a": "\\u0000"}}]',
+        '[{"id": "a", "content_summary": "x", "timestamp": 1}, {"id": "b"}]',
+        '[{"id": "a", "content_summary": "x", "timestamp": 1, "metadata": {"a": [' + "{}," * 9_000_000 + "{}]}}]",
+    ],
+    ids=["deep", "time", "nul", "half", "objects"],
+)
+def test_a_hostile_saved_store_is_set_aside_as_a_whole(group: str, content: str) -> None:
+    folder = own_folder(group)
+    folder.mkdir(parents=True)
+    (folder / "notes.json").write_text(content, encoding="utf-8")
+    before = peak_bytes()
+    kept = Kept(group)
+    kept.apply(SIMPLE)
+    found = kept.state()
+    assert (found.state, found.items) == ("corrupt", 0)
+    assert found.state_reason
+    assert list(folder.glob("notes.json.corrupt-*"))
+    assert peak_bytes() - before < GROWTH
+    with unit_of_work() as connection:
+        assert connection.execute(text("SELECT count(*) FROM store_items WHERE group_id = :group"), {"group": group}).scalar_one() == 0
+
+
+def test_folders_of_stores_are_their_owner_s(group: str) -> None:
+    kept = Kept(group)
+    kept.apply(SIMPLE)
+    kept.say("Nobody else on the machine is to read this.")
+    kept.perform(actions.save, actions.StoreName(name="notes"))
+    own = own_folder(group)
+    assert {oct(path.stat().st_mode & 0o777) for path in (own, own.parent)} == {"0o700"}
+    assert oct((own / "notes.json").stat().st_mode & 0o777) == "0o600"

@@ -1,0 +1,175 @@
+"""jiyi.parsing: documents are parsed in child processes, each within its limits, and children end with their parent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from typing import Any
+
+import psutil
+import pytest
+
+from jiyi.parsing import children
+from jiyi.parsing.children import MAX_CHILDREN, parse
+from jiyi.parsing.limits import MIB, LimitExceeded, Limits, Refused
+from jiyi.polling import poll
+
+LIMITS = Limits()
+#: An ordinary document.
+KILN = b"The kiln reached 1,240 degrees on Monday."
+#: Comments hide from a count of open elements what the parser meets: seconds of the processor.
+HIDDEN_DEPTH = b"<div><!--</div>-->" * 60_000
+
+
+@pytest.fixture(autouse=True)
+def _own_children(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(children, "_children", made := children._Children())
+    yield
+    made.end()
+
+
+def document(data: bytes, name: str = "a.md", limits: Limits = LIMITS) -> list[Any]:
+    return list(parse("document", data, limits, path=name, encoding="utf-8", size=500, overlap=50))
+
+
+def pids() -> list[int]:
+    return [one.process.pid for one in children._children._idle]
+
+
+def test_one_child_parses_one_document_after_the_other() -> None:
+    first = document(KILN)
+    assert [said for said, _ in first[1:]] == [KILN.decode()]
+    before = pids()
+    assert document(KILN) == first
+    assert pids() == before
+
+
+def test_a_document_may_be_a_file_of_any_size() -> None:
+    item = {"id": "x" * 2_000_000, "content_summary": "x", "timestamp": 1.0}
+    whole = json.dumps([item] * 3).encode()
+    assert [part["id"] for part in parse("items", BytesIO(whole), LIMITS)] == [item["id"]] * 3
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "limits", "reason"),
+    [
+        (HIDDEN_DEPTH, "a.html", Limits(cpu_seconds=1), "s of the processor"),
+        (HIDDEN_DEPTH, "a.html", Limits(wall_seconds=1.0), "takes more than 1 s"),
+        (b"[" + b"{}," * 2_000_000 + b"{}]", "a.json", Limits(memory_bytes=150 * MIB), "150 MB of memory"),
+        (b"a\n" * 2_000_000, "a.txt", Limits(output_bytes=MIB), "unfolds to more than 1 MB"),
+    ],
+    ids=["cpu", "wall", "memory", "output"],
+)
+def test_a_document_that_exceeds_a_limit_is_refused_and_the_next_is_parsed(data: bytes, name: str, limits: Limits, reason: str) -> None:
+    with pytest.raises(LimitExceeded, match=reason):
+        document(data, name, limits)
+    assert document(KILN)[1][0] == KILN.decode()
+
+
+def test_a_child_that_is_killed_harms_nobody() -> None:
+    document(KILN)
+    os.kill(pids()[0], signal.SIGKILL)
+    assert document(KILN)
+
+
+def test_a_child_that_has_had_nothing_to_do_ends_and_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    document(KILN)
+    process = children._children._idle[0].process
+    _close_input(process)
+    assert process.wait(30) == 0
+    assert document(KILN)  # seen before it was taken
+    _close_input(process := children._children._idle[0].process)
+    process.wait(30)
+    with monkeypatch.context() as patch:
+        patch.setattr(children._Child, "alive", True)  # it ended just when it was taken
+        with pytest.raises(children._ChildGoneError):
+            next(children._children._idle[0].parse(b"{}\n", iter(()), LIMITS))
+    assert document(KILN)
+
+
+def _close_input(process: subprocess.Popen[bytes]) -> None:
+    """The child sees the end of its input; the parent's object still stands for a pipe, which nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert process.stdin is not None
+    os.dup2(writer, process.stdin.fileno())
+    os.close(writer)
+    os.set_blocking(process.stdin.fileno(), False)
+
+
+def test_an_interrupted_reader_leaves_no_child_half_way() -> None:
+    parts = parse("document", b"word " * 200_000, LIMITS, path="a.md", encoding="utf-8", size=20, overlap=0)
+    next(parts)
+    parts.close()  # type: ignore[attr-defined]
+    assert pids() == []
+    assert document(KILN)
+
+
+def test_threads_share_a_bounded_number() -> None:
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(lambda number: document(f"Kiln {number}".encode())[1][0], range(36)))
+    assert found == [f"Kiln {number}" for number in range(36)]
+    assert 0 < len(pids()) <= MAX_CHILDREN
+
+
+def test_a_fork_has_children_of_its_own() -> None:
+    document(KILN)
+    before = pids()
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            status = 0 if not pids() and document(KILN) and not set(pids()) & set(before) else 2
+            children._children.end()
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert document(KILN)
+    assert pids() == before
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_children_end_with_their_parent(busy: bool) -> None:
+    """Also where the parent is killed while a child is in the middle of code that never looks at a pipe."""
+    program = textwrap.dedent(f"""
+        import sys
+        from jiyi.parsing import children
+        from jiyi.parsing.limits import Limits
+        options = {{"encoding": "utf-8", "size": 500, "overlap": 50}}
+        list(children.parse("document", b"kiln", Limits(), path="a.md", **options))
+        print(children._children._idle[0].process.pid, flush=True)
+        if {busy}:
+            list(children.parse("document", {HIDDEN_DEPTH[:18]!r} * 60_000, Limits(), path="a.html", **options))
+        sys.stdin.read()
+    """)
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        if busy:
+            used = child.cpu_times().user
+            assert poll(lambda: child.cpu_times().user > used + 0.2, bool, 60)
+        parent.kill()
+    assert not psutil.wait_procs([child], timeout=10)[1]
+
+
+def test_a_child_has_no_secrets_and_no_files_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JIYI_SECRET_KEY", "swordfish")
+    document(KILN)
+    child = psutil.Process(pids()[0])
+    assert "swordfish" not in str(child.environ())
+    assert child.net_connections() == []
+    assert child.open_files() == []
+
+
+def test_what_a_parser_will_not_have_is_told() -> None:
+    with pytest.raises(Refused, match="malformed: it is no JSON"):
+        document(b"{", "a.json")
+    with pytest.raises(Refused, match="undecodable: encoding: 'punycode'"):
+        list(parse("document", b"x", LIMITS, path="a.txt", encoding="punycode", size=500, overlap=50))

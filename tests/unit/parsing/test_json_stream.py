@@ -1,0 +1,65 @@
+"""JSON is read value by value, and says where it is none."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jiyi.parsing import json_stream
+from jiyi.parsing.json_stream import JsonStream
+from jiyi.parsing.limits import Refused
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4),
+)
+
+
+def elements(text: str) -> list[Any]:
+    stream = JsonStream(BytesIO(text.encode()))
+    found = list(stream.elements())
+    stream.end()
+    return found
+
+
+@given(st.lists(JSON), st.sampled_from([None, 2]), st.integers(1, 7))
+def test_a_list_is_what_json_reads_of_it_in_pieces_of_any_size(values: list[Any], indent: int | None, at_once: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_stream, "_READ", at_once)
+        assert elements(json.dumps(values, indent=indent, ensure_ascii=False)) == values
+
+
+def test_an_object_is_read_key_by_key() -> None:
+    stream = JsonStream(BytesIO(b'{"a": [1, 2], "b" : {"c": 3} }'))
+    assert {name: stream.value() for name in stream.names()} == {"a": [1, 2], "b": {"c": 3}}
+    stream.end()
+
+
+@pytest.mark.parametrize("text", ["", "[", "[1", "[1 2]", "[1,]", "[1]x", "[\u0000]", "{}", '["a]', "[" * 100_000])
+def test_what_is_no_list_is_refused(text: str) -> None:
+    with pytest.raises(Refused, match="malformed: no JSON"):
+        elements(text)
+
+
+@pytest.mark.parametrize("text", ["{1: 2}", '{"a" 1}', '{"a": 1 "b": 2}', '{"a": 1', '{"a": 1,}'])
+def test_what_is_no_object_is_refused(text: str) -> None:
+    stream = JsonStream(BytesIO(text.encode()))
+    with pytest.raises(Refused, match="malformed: no JSON"):
+        {name: stream.value() for name in stream.names()}
+
+
+def test_bytes_that_are_no_utf_8_are_refused() -> None:
+    with pytest.raises(Refused, match="no UTF-8"):
+        JsonStream(BytesIO(b'["\xff"]')).value()
+
+
+def test_a_value_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_stream, "MAX_VALUE_CHARS", 1_000)
+    monkeypatch.setattr(json_stream, "_READ", 100)
+    with pytest.raises(Refused, match="more than 1,000 characters"):
+        elements('["' + "x" * 5_000 + '"]')
