@@ -5,7 +5,8 @@ imports nothing but what the parser needs. It ends with its parent, when it has 
 that took much memory.
 
 A request is a line of JSON (parser, options, limits), then the document in blocks: four bytes with a block's length, the block;
-a length of 0 ends it. The answer is a line of JSON for each part that the parser yields, then a last one: ``{"end": …}``.
+a length of 0 ends it. The answer is ``{"begun": true}``, a line of JSON for
+each part that the parser yields, then a last one: ``{"end": …}``.
 """
 
 from __future__ import annotations
@@ -102,6 +103,8 @@ def _pipes() -> tuple[io.BufferedReader, io.BufferedWriter]:
 
 def _answered(request: dict[str, Any], pipe: io.BufferedReader, answers: io.BufferedWriter) -> bool:
     """Parse one document. Returns whether the process can parse another one."""
+    answers.write(_line({"begun": True}))
+    answers.flush()
     limits = Limits(**request["limits"])
     document = Document(pipe)
     end: dict[str, Any] = {"state": "ok"}

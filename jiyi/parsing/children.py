@@ -37,7 +37,7 @@ _PACKAGES = str(Path(__file__).resolve().parents[2])
 
 
 class _ChildGoneError(Exception):
-    """The child is gone without an answer."""
+    """The child was gone before it began."""
 
 
 class _Child:
@@ -56,34 +56,35 @@ class _Child:
         assert self.process.stdout is not None
         self._in, self._out = self.process.stdin, self.process.stdout
         os.set_blocking(self._in.fileno(), False)
-        #: Whether it waits for a document.
-        self.ready = True
+        #: Whether it waits for a document, and whether it has parsed one.
+        self.ready, self.used = True, False
 
     def parse(self, request: bytes, document: Iterator[bytes], limits: Limits) -> Iterator[Any]:
         """The parts of one document, as they come.
 
         Raises:
             Refused: the parser will not have it, or it exceeds its limits.
-            _ChildGoneError: before it gave anything; it may have ended while it was idle.
+            _ChildGoneError: it ended before it began, having had nothing to do.
         """
         self.ready = False
         lines = self._lines(request, document, limits)
-        answered = False
+        begun = False
         for line in lines:
             answer = json.loads(line.decode("utf-8", "surrogatepass"))
             if "end" not in answer:
-                answered = True
-                yield answer["part"]
+                begun = True
+                if "part" in answer:
+                    yield answer["part"]
                 continue
             end = answer["end"]
-            self.ready = end["reusable"]
+            self.ready, self.used = end["reusable"], True
             if end["state"] == "refused":
                 raise Refused(end["as"], end["reason"])
             if end["state"] == "limit":
                 raise LimitExceeded(limits.sentence(end["limit"]))
             return
         code = self.process.wait()
-        if code == 0 and not answered:
+        if not begun and self.used:
             raise _ChildGoneError
         if code < 0 or code == OUT_OF_MEMORY:  # libraries that are left without memory abort
             raise LimitExceeded(limits.sentence("cpu" if code == -signal.SIGXCPU else "memory"))

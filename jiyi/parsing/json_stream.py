@@ -66,7 +66,7 @@ class JsonStream:
                 if self._ended:
                     raise malformed(str(error)[:200]) from None
             else:
-                if end < len(self._text) or self._ended:  # else a number may go on
+                if end - self._at <= MAX_VALUE_CHARS and (end < len(self._text) or self._ended):  # else a number may go on
                     self._at = end
                     return value
             if len(self._text) - self._at > MAX_VALUE_CHARS:

@@ -90,9 +90,9 @@ def test_encodings_are_those_that_texts_are_written_in(docs: Folder, group: str,
 
 def test_what_a_store_is_saved_to_is_no_source_of_another_one(docs: Folder, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept(group)
-    kept.apply(SIMPLE)
-    kept.say("Only the store is to have this.")
-    kept.perform(actions.save, actions.StoreName(name="notes"))
+    kept.apply({**SIMPLE, "name": "written"})
+    kept.say("Only the store is to have this.", "written")
+    kept.perform(actions.save, actions.StoreName(name="written"))
     own = own_folder(group)
     assert (own / "notes.json").is_file()
     for roots in (str(docs.path), "/"):

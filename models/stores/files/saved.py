@@ -33,7 +33,7 @@ from models.stores.paths import kept_path
 log = logging.getLogger(__name__)
 
 #: Texts and vectors, in order, by source and path.
-_Files = dict[tuple[str, str], list[tuple[str, Float32 | None]]]
+_Files = dict[tuple[str, str], list[tuple[str, NDArray[np.float32] | None]]]
 
 
 def save(context: Context, store: KeptStore) -> SavedStore:

@@ -29,10 +29,10 @@ HIDDEN_DEPTH = b"<div><!--</div>-->" * 60_000
 
 
 @pytest.fixture(autouse=True)
-def _own_children(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(children, "_children", made := children._Children())
+def _own_children() -> Iterator[None]:
+    children._children.end()
     yield
-    made.end()
+    children._children.end()
 
 
 def document(data: bytes, name: str = "a.md", limits: Limits = LIMITS) -> list[Any]:
@@ -89,8 +89,9 @@ def test_a_child_that_has_had_nothing_to_do_ends_and_is_replaced(monkeypatch: py
     process.wait(30)
     with monkeypatch.context() as patch:
         patch.setattr(children._Child, "alive", True)  # it ended just when it was taken
+        idle = children._children._idle[0]
         with pytest.raises(children._ChildGoneError):
-            next(children._children._idle[0].parse(b"{}\n", iter(()), LIMITS))
+            next(idle.parse(b"{}\n", iter(()), LIMITS))
     assert document(KILN)
 
 
