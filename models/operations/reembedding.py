@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+import numpy as np
 from sqlalchemy import BindParameter, Boolean, Connection, and_, bindparam, exists, func, or_, select, text
 from sqlalchemy.orm import aliased
 
@@ -83,6 +84,12 @@ def to_embed(connection: Connection, move: Reembedding, limit: int, after: UUID 
     """Nodes without the new model's vector, in order of their ids; ``reuse`` names one with the same text that has it."""
     rows = connection.execute(_TO_EMBED, {**_stale(move), "after": after, "limit": limit})
     return [TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse, row.group_id) for row in rows]
+
+
+def stored(connection: Connection, model: str, node_ids: Sequence[UUID]) -> dict[UUID, Float32]:
+    """The vectors by that model that some of the nodes have, by node."""
+    rows = connection.execute(_STORED.where(_N.node_id.in_(node_ids)), {"model": model})
+    return {row.node_id: np.asarray(row.embedding, dtype=np.float32) for row in rows}
 
 
 def put(connection: Connection, move: Reembedding, vectors: Sequence[tuple[TextToEmbed, Float32]], copies: Sequence[TextToEmbed]) -> None:
@@ -163,6 +170,7 @@ _IS_STALE = and_(
 )
 _LEFT = select(func.count()).select_from(_N).where(_IS_STALE)
 _ALIKE = aliased(_N)
+_STORED = select(_N.node_id, _N.embedding).where(_N.embedding_model == _MODEL, _N.embedding.is_not(None))
 _REUSE = (
     select(_V.node_id)
     .join(_ALIKE, and_(_ALIKE.node_id == _V.node_id, _ALIKE.group_id == _V.group_id))

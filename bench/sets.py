@@ -1,0 +1,109 @@
+"""Retrieval from lists of agents and from long conversations: is the evidence of a question retrieved?
+
+    python -m bench.sets FILE… [--json] [--relevance-only]
+
+A ``FILE`` is a list of agents, ``{"agent_id", "memories": [{"key", "text", "at"}], "questions": [{"text", "evidence": [keys], "kind",
+"now"}]}``, or one conversation, ``{"id", "sessions": [{"id", "at", "turns": [{"id", "speaker", "text"}]}], "questions": [{"question",
+"evidence": [turn ids], "kind"}]}``. Everything goes through the service with its default embedder, and no LLM. Figures are means over a
+file's questions, and over each kind's:
+
+``recall@k`` is the share of a question's evidence among the first k.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.support.quality import RELEVANCES, Agent, Memory, Question, Variant, add_variant, ask, by_kind, remember
+from bench.support.ranking import Figures
+from bench.support.service import machine, running
+
+#: Turns of a conversation are this far apart, from the start of their session.
+TURN_SECONDS = 60
+RECALLS = (5, 10, 30)
+
+
+def read(path: Path) -> list[Agent]:
+    """The agents of a file in either form."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return [_of_conversation(content)] if isinstance(content, dict) else [_of_agent(entry) for entry in content]
+
+
+def _of_agent(entry: dict[str, Any]) -> Agent:
+    memories = [Memory(row["key"], row["text"], datetime.fromisoformat(row["at"])) for row in entry["memories"]]
+    known = {memory.key for memory in memories}
+    questions = [
+        Question(
+            row["text"], known.intersection(row["evidence"]), row["kind"], datetime.fromisoformat(row["now"]) if row.get("now") else None
+        )
+        for row in entry["questions"]
+    ]
+    return Agent(entry["agent_id"], memories, [question for question in questions if question.evidence])
+
+
+def _of_conversation(entry: dict[str, Any]) -> Agent:
+    memories = [
+        Memory(
+            key=turn["id"],
+            text=f"{turn['speaker']}: {turn['text']}",
+            occurred_at=datetime.fromisoformat(session["at"]) + timedelta(seconds=TURN_SECONDS * place),
+            session_id=session["id"],
+            subject=turn["speaker"],
+        )
+        for session in entry["sessions"]
+        for place, turn in enumerate(session["turns"])
+    ]
+    known = {memory.key for memory in memories}
+    questions = [Question(row["question"], known.intersection(row["evidence"]), row["kind"]) for row in entry["questions"]]
+    return Agent(entry["id"], memories, [question for question in questions if question.evidence])
+
+
+def run(paths: Sequence[Path], console: Console, variant: Variant) -> dict[str, dict[str, dict[str, Figures]]]:
+    """Of each file, by its name: the figures by relevance and kind of question."""
+    files = {path.name: [_named(path, agent) for agent in read(path)] for path in paths}
+    agents = [agent for group in files.values() for agent in group]
+    found: dict[str, dict[str, dict[str, Figures]]] = {name: {} for name in files}
+    with running(**variant.settings) as client:
+        keys = remember(client, agents, console)
+        for relevance in RELEVANCES:
+            for name, group in files.items():
+                found[name][relevance] = by_kind(ask(client, group, keys, relevance, console, variant), RECALLS, ())
+    return found
+
+
+def _named(path: Path, agent: Agent) -> Agent:
+    """Two files may have agents of one name."""
+    return replace(agent, agent_id=f"{path.stem}/{agent.agent_id}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", type=Path, nargs="+")
+    add_variant(parser)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    result = run(arguments.files, Console(stderr=True), arguments.variant)
+    if arguments.json:
+        print(json.dumps(result))
+        return
+    table = Table(title=f"Evidence retrieved, {arguments.variant.name} · {machine()}")
+    for heading in ("file", "relevance", "questions", *(f"recall@{k}" for k in RECALLS)):
+        table.add_column(heading)
+    for name, relevances in result.items():
+        for relevance, kinds in relevances.items():
+            for kind, row in kinds.items():
+                table.add_row(name, relevance, kind, *(f"{value:.3f}" for value in row.values()))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

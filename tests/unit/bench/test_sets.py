@@ -1,0 +1,42 @@
+"""bench.sets reads lists of agents and conversations."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench import sets
+
+
+def written(folder: Path, content: Any) -> Path:
+    path = folder / "set.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_a_list_of_agents(tmp_path: Path) -> None:
+    memories = [
+        {"key": "a", "text": "tea", "at": "2026-01-02T03:04:00+00:00"},
+        {"key": "b", "text": "rice", "at": "2026-01-03T03:04:00+00:00"},
+    ]
+    questions = [
+        {"text": "what?", "evidence": ["b", "gone"], "kind": "single", "now": "2026-02-01T00:00:00+00:00"},
+        {"text": "nothing known", "evidence": ["gone"], "kind": "single"},
+    ]
+    (agent,) = sets.read(written(tmp_path, [{"agent_id": "x", "memories": memories, "questions": questions}]))
+    assert [(one.key, one.text, one.occurred_at.day) for one in agent.memories] == [("a", "tea", 2), ("b", "rice", 3)]
+    (question,) = agent.questions
+    assert (question.text, question.evidence, question.now) == ("what?", {"b"}, datetime(2026, 2, 1, tzinfo=UTC))
+
+
+def test_a_conversation_is_one_agent_whose_turns_are_a_minute_apart(tmp_path: Path) -> None:
+    turns = [{"id": "s1:1", "speaker": "Jo", "text": "Hi"}, {"id": "s1:2", "speaker": "林岚", "text": "你好"}]
+    session = {"id": "s1", "at": "2026-01-02T03:04:00+01:00", "turns": turns}
+    question = {"question": "who?", "evidence": ["s1:2"], "kind": "multi"}
+    (agent,) = sets.read(written(tmp_path, {"id": "c", "sessions": [session], "questions": [question]}))
+    first, second = agent.memories
+    assert (first.text, second.text, second.subject, second.session_id) == ("Jo: Hi", "林岚: 你好", "林岚", "s1")
+    assert (second.occurred_at - first.occurred_at).total_seconds() == 60
+    assert [(one.text, one.evidence, one.kind) for one in agent.questions] == [("who?", {"s1:2"}, "multi")]
