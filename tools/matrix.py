@@ -16,15 +16,13 @@ import hashlib
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench import sets
-from bench.support.quality import Agent
 from jiyi.client.client import chunks
 from jiyi.providers.embedders import embedder_of
 from jiyi.providers.embedders.adapter import save
@@ -53,6 +51,14 @@ DECIMALS = 3
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """One agent: its memories' texts by key, and its questions, each with the keys of what answers it."""
+
+    texts: dict[str, str]
+    questions: list[tuple[str, frozenset[str]]]
+
+
+@dataclass(frozen=True, slots=True)
 class Examples:
     """Of one agent: ``passages`` ``(n, d)``, ``queries`` ``(q, d)``, and ``answers`` ``(q, n)``, which sum to 1 for each question."""
 
@@ -68,12 +74,29 @@ def writer_of(path: Path) -> str:
     return parts[1] if parts[0] == "conv" else parts[0]
 
 
-def sampled(agent: Agent) -> Agent:
+def read(path: Path) -> list[Asked]:
+    """The agents of a file in either form; questions whose evidence is not there are left out."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(content, dict):
+        texts = {turn["id"]: f"{turn['speaker']}: {turn['text']}" for session in content["sessions"] for turn in session["turns"]}
+        return [_asked(texts, [(row["question"], row["evidence"]) for row in content["questions"]])]
+    return [
+        _asked({row["key"]: row["text"] for row in entry["memories"]}, [(row["text"], row["evidence"]) for row in entry["questions"]])
+        for entry in content
+    ]
+
+
+def _asked(texts: dict[str, str], questions: Sequence[tuple[str, Sequence[str]]]) -> Asked:
+    known = [(text, frozenset(texts.keys() & evidence)) for text, evidence in questions]
+    return Asked(texts, [(text, evidence) for text, evidence in known if evidence])
+
+
+def sampled(agent: Asked) -> Asked:
     """With all evidence and some other memories, always the same."""
-    evidence = {key for question in agent.questions for key in question.evidence}
-    others = [memory.key for memory in agent.memories if memory.key not in evidence]
+    evidence = {key for _, keys in agent.questions for key in keys}
+    others = [key for key in agent.texts if key not in evidence]
     kept = evidence | set(random.Random(SEED).sample(others, min(len(others), MOST_OTHERS)))  # noqa: S311 - a sample, no secret
-    return replace(agent, memories=[memory for memory in agent.memories if memory.key in kept])
+    return Asked({key: text for key, text in agent.texts.items() if key in kept}, agent.questions)
 
 
 class Vectors:
@@ -101,13 +124,13 @@ class Vectors:
         return np.array([self._known[name] for name in names], dtype=np.float32)
 
 
-def examples_of(writer: str, agent: Agent, vectors: Vectors) -> Examples:
-    rows = {memory.key: row for row, memory in enumerate(agent.memories)}
+def examples_of(writer: str, agent: Asked, vectors: Vectors) -> Examples:
+    rows = {key: row for row, key in enumerate(agent.texts)}
     answers = np.zeros((len(agent.questions), len(rows)), dtype=np.float32)
-    for place, question in enumerate(agent.questions):
-        answers[place, [rows[key] for key in question.evidence]] = 1 / len(question.evidence)
-    passages = vectors.of("passage", [memory.text for memory in agent.memories])
-    return Examples(writer, passages, vectors.of("query", [question.text for question in agent.questions]), answers)
+    for place, (_, evidence) in enumerate(agent.questions):
+        answers[place, [rows[key] for key in evidence]] = 1 / len(evidence)
+    passages = vectors.of("passage", list(agent.texts.values()))
+    return Examples(writer, passages, vectors.of("query", [text for text, _ in agent.questions]), answers)
 
 
 def _unit(rows: Floats) -> tuple[Floats, Floats]:
@@ -197,7 +220,7 @@ def main() -> None:
     files, vectors = files_of(arguments.files), Vectors(arguments.cache)
     if not files:
         parser.error("no files: name conversations or lists of agents")
-    examples = [examples_of(writer_of(file), sampled(agent), vectors) for file in files for agent in sets.read(file)]
+    examples = [examples_of(writer_of(file), sampled(agent), vectors) for file in files for agent in read(file)]
     shares = left_out(examples)
     rounds = int(shares.mean(axis=1).argmax())
     matrix, mean = trained(examples, rounds)[-1]

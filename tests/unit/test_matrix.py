@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.sets import read
 from tools import matrix
-from tools.matrix import Examples, files_of, gradient, left_out, recall, sampled, trained, writer_of
+from tools.matrix import Examples, files_of, gradient, left_out, read, recall, sampled, trained, writer_of
 
 SIZE = 8
 
@@ -88,7 +87,7 @@ def test_of_a_large_agent_all_evidence_and_some_others_are_kept(tmp_path: Path, 
     questions = [{"text": "?", "evidence": ["4", "7"], "kind": "k"}]
     file.write_text(json.dumps([{"agent_id": "a", "memories": memories, "questions": questions}]), encoding="utf-8")
     (agent,) = read(file)
-    kept = [memory.key for memory in sampled(agent).memories]
+    kept = list(sampled(agent).texts)
     assert len(kept) == 5
     assert {"4", "7"} <= set(kept)
-    assert kept == [memory.key for memory in sampled(agent).memories]
+    assert kept == list(sampled(agent).texts)

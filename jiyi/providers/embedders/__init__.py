@@ -66,6 +66,6 @@ def embedder_of(spec: str) -> Embedder:
     from jiyi.providers.embedders.factory import make
 
     try:
-        return make(spec, get_settings())
+        return make(spec, get_settings(), embedder_of)
     except SettingsError as error:
         raise EmbeddingUnavailable(f"{spec}, which embeds this deployment's memories, cannot be used: {error}") from None

