@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -68,7 +67,7 @@ def poll_for_ends(count: int) -> None:
 
 def due(agents: int) -> Figures:
     """The job beside one bare UPDATE of the same rows, in the same database, with nothing else running."""
-    with tempfile.TemporaryDirectory(prefix="jiyi-bench-") as folder, ephemeral.database(Path(folder), embedder="hashing"):
+    with ephemeral.folder("jiyi-bench-") as folder, ephemeral.database(folder, embedder="hashing"):
         from tasks.framework.jobs import Run  # it reads the settings, so not before they are there
         from tasks.growth.due_scan import due_scan
 

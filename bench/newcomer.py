@@ -24,7 +24,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.support.service import machine
+from workers import ephemeral
 
 CHECKOUT = Path(__file__).parent.parent
 #: Seconds for anything: an installation over a slow network is the longest.
@@ -102,9 +102,9 @@ def measure(python: str, tell: Callable[[str], None]) -> dict[str, float]:
         seconds[name], began = round(now - began, 1), now
         tell(f"{name}: {seconds[name]} s")
 
-    with tempfile.TemporaryDirectory(prefix="jiyi-newcomer-") as folder:
-        clone = Path(folder) / "jiyi"
-        environment = _environment(Path(folder) / "home", python)
+    with ephemeral.folder("jiyi-newcomer-") as folder:
+        clone = folder / "jiyi"
+        environment = _environment(folder / "home", python)
         _output(["git", "clone", "--quiet", str(CHECKOUT), str(clone)], environment)
         done("cloned")
         _output(["make", "setup"], environment, clone)

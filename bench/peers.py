@@ -16,7 +16,6 @@ import json
 import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -133,25 +132,24 @@ def run(path: Path, limit: int, only: Sequence[str], console: Console) -> dict[s
     agents = locomo.read(path, limit)
     questions = {question.text for agent in agents for question in agent.questions}
     rows: dict[str, dict[str, Any]] = {}
-    with tempfile.TemporaryDirectory(prefix="jiyi-bench-") as folder:
-        home = Path(folder)
-        with ephemeral.database(home, query_cache="0"):  # the peers embed every question, and so does Jiyi
-            if not only or "jiyi" in only:
-                rows |= measure_jiyi(agents, console)
-            with serving(questions) as address:
-                for peer in PEERS:
-                    if only and peer.name not in only:
-                        continue
-                    own = home / peer.name
-                    own.mkdir()
-                    given = {
-                        "database_url": new_database(f"peer_{peer.name}"),
-                        "embeddings_url": address,
-                        "model": embedder().model,
-                        "dimensions": embedder().dimensions,
-                        "folder": str(own),
-                    }
-                    rows[peer.title] = measure_peer(peer, agents, given, home / f"{peer.name}.log", console)
+    # The peers embed every question, and so does Jiyi.
+    with ephemeral.folder("jiyi-bench-") as home, ephemeral.database(home, query_cache="0"):
+        if not only or "jiyi" in only:
+            rows |= measure_jiyi(agents, console)
+        with serving(questions) as address:
+            for peer in PEERS:
+                if only and peer.name not in only:
+                    continue
+                own = home / peer.name
+                own.mkdir()
+                given = {
+                    "database_url": new_database(f"peer_{peer.name}"),
+                    "embeddings_url": address,
+                    "model": embedder().model,
+                    "dimensions": embedder().dimensions,
+                    "folder": str(own),
+                }
+                rows[peer.title] = measure_peer(peer, agents, given, home / f"{peer.name}.log", console)
     return {
         "systems": rows,
         "machine": machine(),

@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections import defaultdict
@@ -71,7 +70,7 @@ def soak(minutes: float, rate: float, plotted: Path | None) -> dict[str, Any]:
     """Run it; the figures."""
     settings = {"web_port": str(ephemeral.free_port())}
     series: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    with tempfile.TemporaryDirectory(prefix="jiyi-soak-") as folder, ephemeral.database(Path(folder), **settings) as stack, whole_service():
+    with ephemeral.folder("jiyi-soak-") as folder, ephemeral.database(folder, **settings) as stack, whole_service():
         supervisor = Supervisor(commands(), dict(os.environ), quiet=True, stack=stack)
         supervisor.start()
         stop = threading.Event()

@@ -28,7 +28,6 @@ import os
 import random
 import statistics
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -83,8 +82,8 @@ def storm(
     """
     settings = {**SETTINGS, "web_port": str(ephemeral.free_port())}
     more: dict[str, Fault] = {}
-    with tempfile.TemporaryDirectory(prefix="jiyi-storm-") as folder, ExitStack() as started:
-        stack = started.enter_context(ephemeral.database(Path(folder), **settings))
+    with ephemeral.folder("jiyi-storm-") as folder, ExitStack() as started:
+        stack = started.enter_context(ephemeral.database(folder, **settings))
         if broker == "amqp":
             rabbit = started.enter_context(_rabbitmq())
             started.enter_context(ephemeral.environment(broker_url=rabbit.url))
@@ -117,8 +116,8 @@ def _always(deed: Callable[[], None]) -> Fault:
 def _rabbitmq() -> Iterator[RabbitMQ]:
     if reason := why_absent():
         sys.exit(reason)
-    with tempfile.TemporaryDirectory(prefix="jiyi-rabbitmq-") as folder:
-        server = RabbitMQ(Path(folder))
+    with ephemeral.folder("jiyi-rabbitmq-") as folder:
+        server = RabbitMQ(folder)
         server.start()
         try:
             yield server

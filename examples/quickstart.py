@@ -9,11 +9,9 @@ service that runs on this machine, or starts one of its own for as long as it la
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from uuid import uuid4
 
 from rich.console import Console
@@ -85,7 +83,7 @@ def address(*, own: bool) -> Iterator[str]:
     if not own:
         yield f"http://127.0.0.1:{get_settings().web_port}"
         return
-    with tempfile.TemporaryDirectory(prefix="jiyi-web-") as logs, ephemeral.served(Path(logs)) as (port, _):
+    with ephemeral.folder("jiyi-web-") as logs, ephemeral.served(logs) as (port, _):
         yield f"http://127.0.0.1:{port}"
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
 
 from jiyi.errors import JiyiError
 from workers import ephemeral
@@ -25,10 +23,8 @@ def service(*, own: bool = False) -> Iterator[bool]:
     if not own and _answers():
         yield False
         return
-    with tempfile.TemporaryDirectory(prefix="jiyi-example-") as folder:
-        home = Path(folder)
-        with ephemeral.database(home, **_embedder()), ephemeral.processes(home / "log"):
-            yield True
+    with ephemeral.folder("jiyi-example-") as home, ephemeral.database(home, **_embedder()), ephemeral.processes(home / "log"):
+        yield True
 
 
 def _answers() -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import http.client
 import os
 import secrets
+import signal
 import socket
 import subprocess
+import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,8 +33,39 @@ from workers.supervision.processes import wait_until
 #: All processes at once read in all of the service: some 20 s of computing, and a machine that does much else takes minutes.
 START_SECONDS = 180
 STOP_SECONDS = 15
+#: Signals that end a run.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Ports below those that connections get by themselves: 32768 and above on Linux, 49152 and above elsewhere.
 FIRST_PORT, PORTS, PORT_TRIES = 20_000, 12_000, 100
+
+
+@contextmanager
+def folder(prefix: str) -> Iterator[Path]:
+    """A folder for one run, deleted afterwards, however the run ends.
+
+    SIGTERM and SIGHUP become ``SystemExit``, as Ctrl-C is ``KeyboardInterrupt``, so that servers and processes begun within it are ended,
+    too. While they are being ended further signals change nothing. In other threads than the main one signals stay as they are.
+    """
+    before = {number: signal.getsignal(number) for number in ENDING} if threading.current_thread() is threading.main_thread() else {}
+    for number in before:
+        signal.signal(number, _end)
+    try:
+        with tempfile.TemporaryDirectory(prefix=prefix) as made:
+            yield Path(made)
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is _end:  # else it is ending, and nothing may hold that up
+                signal.signal(number, handler)
+
+
+def _end(number: int, _frame: object) -> None:
+    for each in ENDING:
+        signal.signal(each, _end_already)
+    raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+
+def _end_already(_number: int, _frame: object) -> None:
+    """The run is being ended."""
 
 
 @contextmanager

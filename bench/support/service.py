@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,10 +26,14 @@ def running(names: Sequence[str] | None = None, **settings: str) -> Iterator[Cli
     outside, as benchmarks do, sees all of it.
     """
     settings.setdefault("importance_trigger_max", str(NEVER))
-    with tempfile.TemporaryDirectory(prefix="jiyi-bench-") as folder:
-        home = Path(folder)
-        with ephemeral.database(home, **settings), ephemeral.processes(home / "log", names), Client("bench") as client, whole_service():
-            yield client
+    with (
+        ephemeral.folder("jiyi-bench-") as home,
+        ephemeral.database(home, **settings),
+        ephemeral.processes(home / "log", names),
+        Client("bench") as client,
+        whole_service(),
+    ):
+        yield client
 
 
 def machine() -> str:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import importlib
 import json
 import math
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -85,7 +84,7 @@ def sight(step: Mapping[str, Any]) -> Iterator[Seen]:
 
 def perceive_scenarios(folder: Path) -> list[Scenario]:
     """(name, whether all is as recorded, the named defect that is not copied or None) of each tick, by both rules."""
-    with tempfile.TemporaryDirectory(prefix="jiyi-trace-") as home, ephemeral.database(Path(home), embedder="hashing"):
+    with ephemeral.folder("jiyi-trace-") as home, ephemeral.database(home, embedder="hashing"):
         importlib.import_module("workers.app")  # reads the settings, so not before they are there
         with whole_service():
             return replay(folder)

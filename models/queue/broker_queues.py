@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
 from typing import cast
@@ -57,6 +58,8 @@ class InFlight:
 
     count: int
     oldest_seconds: float | None
+    #: Handed out as well, but kept by a worker until their time comes (wake-ups that are due later).
+    later: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +115,12 @@ def depths(address: str, queues: Sequence[str]) -> Depths:
     client = broker_client(address)
     pipe = client.pipeline(transaction=False)
     pipe.hlen(UNACKED)
-    pipe.zrange(UNACKED_INDEX, 0, 0, withscores=True)
-    tasks, oldest = pipe.execute()
+    pipe.eval(_HELD, 2, UNACKED_INDEX, UNACKED, SCANNED)
+    tasks, held = pipe.execute()
     return Depths(
         lengths(client, queues),
         InFlight(unacknowledged(broker_client(address), get_settings().intake_queue), None),
-        InFlight(tasks, _age(oldest)),
+        in_flight(tasks, held),
     )
 
 
@@ -200,9 +203,29 @@ def unacknowledged(client: redis.Redis, queue: str) -> int:
     return sum(pipe.execute())
 
 
-def _age(oldest: list[tuple[bytes, float]]) -> float | None:
-    """Kombu's score is the time of delivery, by the consumer's clock."""
-    return max(0.0, time.time() - oldest[0][1]) if oldest else None
+def in_flight(held: int, looked_at: Sequence[tuple[bytes, bytes]]) -> InFlight:
+    """What workers hold of Celery's messages.
+
+    Args:
+        held: how many.
+        looked_at: of those delivered first when that was, by the consumer's clock, and the task's ``eta``, empty without one.
+    """
+    now, later, since = time.time(), 0, []
+    for delivered, eta in looked_at:
+        at = _timestamp(eta.decode())
+        if at is not None and at > now:
+            later += 1
+        else:
+            since.append(max(float(delivered), at or 0.0))
+    return InFlight(held - later, max(0.0, now - min(since)) if since else None, later)
+
+
+def _timestamp(iso: str) -> float | None:
+    try:
+        at = datetime.fromisoformat(iso)
+    except ValueError:
+        return None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
 @lru_cache(maxsize=4)
@@ -210,6 +233,17 @@ def broker_client(address: str) -> redis.Redis:
     return redis.Redis.from_url(address, socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT)
 
 
+_HELD = """
+local held, found = redis.call('ZRANGE', KEYS[1], 0, ARGV[1] - 1, 'WITHSCORES'), {}
+for i = 1, #held, 2 do
+    local message = redis.call('HGET', KEYS[2], held[i])
+    if message then
+        local eta = string.match(string.sub(message, -16384), '[{,] ?"eta": ?"([^"]*)"')
+        found[#found + 1] = {held[i + 1], eta or ''}
+    end
+end
+return found
+"""
 # kombu writes a message as JSON: the body first, in base64, then headers and properties: so the end of it tells what it is.
 # What a header says of a task's arguments has its quotation marks escaped, so that it is not mistaken for a header.
 # KEYS: lists. ARGV: most messages, most bytes, the end of each list to begin at (-1 or 0), most messages of each list.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,9 +116,9 @@ def declare(name: str, folder: Path) -> KeptStore:
 def run(path: Path, limit: int | None = None, console: Console = QUIET) -> dict[str, Figures]:
     """Means over all questions, for each way to search."""
     read = [conversation(entry, number) for number, entry in enumerate(json.loads(path.read_text(encoding="utf-8"))[:limit])]
-    with tempfile.TemporaryDirectory(prefix="jiyi-bench-") as home:
-        folder = Path(home, "files")
-        with ephemeral.database(Path(home), store_roots=str(folder)), whole_service():
+    with ephemeral.folder("jiyi-bench-") as home:
+        folder = home / "files"
+        with ephemeral.database(home, store_roots=str(folder)), whole_service():
             rows_of: dict[Search, list[Figures]] = {search: [] for search in SEARCHES}
             for one in track(read, description="conversations", console=console):
                 place = folder / one.name

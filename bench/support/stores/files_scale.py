@@ -14,7 +14,6 @@ import re
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,9 +61,9 @@ def write(folder: Path, number: int, version: int = 0) -> Path:
 
 def scale_files(files: int, console: Console = QUIET) -> dict[str, Any]:
     """Indexing of a tenth of the files and of all of them, each by a process of its own; then changes."""
-    with tempfile.TemporaryDirectory(prefix="jiyi-bench-") as home:
-        folder = Path(home, "files")
-        with ephemeral.database(Path(home), store_roots=str(folder), embedder="hashing", store_max_file_mb="1"), whole_service():
+    with ephemeral.folder("jiyi-bench-") as home:
+        folder = home / "files"
+        with ephemeral.database(home, store_roots=str(folder), embedder="hashing", store_max_file_mb="1"), whole_service():
             few, many = folder / "few", folder / "many"
             for count, place in ((files // 10, few), (files, many)):
                 for number in range(count):

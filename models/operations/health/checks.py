@@ -32,12 +32,23 @@ MAX_DUE_SECONDS = 180
 #: Seconds that a worker may be silent because it is at work, by queue: the time limit of its longest task, and some more.
 BUSY_SECONDS = {"reflection": 960}
 MAX_BUSY_SECONDS = 240
-#: Seconds since its last canary was run in which a queue counts as read.
+#: Seconds of silence after which whoever reads a queue counts as stopped: fifteen heartbeats of a worker, whether it is at work or idle.
+STOPPED_SECONDS = 15
+#: Seconds since its last canary was run in which a queue counts as read where no heartbeats are known.
 CANARY_SECONDS = 120
 #: Seconds since its last sign of life in which beat counts as alive: several canaries.
 BEAT_SECONDS = 60
 #: The job whose ticks show that the schedule runs.
 PULSE = "reconcile"
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Whether a queue is read. ``silent_seconds``: since the last sign of life of whoever reads it; None: there was none."""
+
+    queue: str
+    state: State
+    silent_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +73,19 @@ def server(name: str, found: ServerState, detail: str) -> Check:
     return Check(name, "unreachable", f"{found.state}: {found.reason}")
 
 
-def intake(settings: Settings, depths: Reading[Depths], living: Sequence[float] | None = None) -> Check:
-    """``living``: seconds since the last word of each intake that is known to live; None: not known."""
+def intake(settings: Settings, depths: Reading[Depths], living: Sequence[float] | None = None, oldest: float | None = None) -> Check:
+    """``living``: seconds since the last word of each intake that is known to live; None: not known.
+
+    ``oldest``: seconds since the message was sent that is next.
+    """
     name = Translatable("Intake")
     if depths.value is None:
         return Check(name, "unknown", depths.reason)
     waiting, flight = depths.value.waiting[settings.intake_queue], depths.value.intake
+    read = intake_reader(settings.intake_queue, living, waiting, oldest)
+    if read.state == "unreachable":
+        told = {"age": age(read.silent_seconds or 0), "count": f"{waiting:,}"}
+        return Check(name, "unreachable", Translatable("no sign of life for %(age)s, %(count)s messages wait", **told))
     if waiting > MAX_INTAKE_WAITING:
         detail = Translatable("%(count)s messages wait: is the intake running and keeping up?", count=f"{waiting:,}")
         return Check(name, "attention", detail)
@@ -80,26 +98,77 @@ def intake(settings: Settings, depths: Reading[Depths], living: Sequence[float] 
     return Check(name, "ok", detail)
 
 
-def workers(found: Reading[list[Worker]], canaries: Mapping[str, Canary] | None = None) -> Check:
-    """A queue whose canaries are silent for too long needs attention, even if its worker lives: it may be deaf.
+def reader(queue: str, workers: Sequence[Worker] | None, canary: Canary | None) -> Reader:
+    """Whether anybody reads one of Celery's queues.
 
-    One without a canary lately and without a living worker is unknown: the worker may just be starting.
+    A worker that lives but has not run a canary for too long may be deaf, which needs attention: it may also be at a long task. What
+    nobody was ever seen to read is unknown: its worker may just be starting. ``workers`` None: heartbeats are not known.
     """
+    mine = [worker.seen_seconds_ago for worker in workers or [] if queue in worker.queues]
+    sung = [] if canary is None or canary.age is None else [canary.age]
+    silent = min([*mine, *sung], default=None)
+    deaf = canary is not None and _is_silent(canary)
+    if any(seconds <= STOPPED_SECONDS for seconds in mine):
+        return Reader(queue, "attention" if deaf else "ok", min(sung, default=silent) if deaf else silent)
+    if silent is None:
+        return Reader(queue, "unknown", None)
+    if silent <= STOPPED_SECONDS:
+        return Reader(queue, "ok", silent)
+    if workers is not None:
+        return Reader(queue, "unreachable", silent)
+    return Reader(queue, "attention" if deaf else "ok" if silent <= CANARY_SECONDS else "unknown", silent)
+
+
+def intake_reader(queue: str, living: Sequence[float] | None, waiting: int | None, oldest: float | None) -> Reader:
+    """The same of the intake's queue. ``living``: seconds since the last word of each intake; those that died are not among them."""
+    if living is None:
+        return Reader(queue, "unknown", None)
+    silent = min(living, default=None)
+    if silent is not None:
+        return Reader(queue, "ok" if silent <= STOPPED_SECONDS else "unreachable", silent)
+    abandoned = bool(waiting) and oldest is not None and oldest > STOPPED_SECONDS
+    return Reader(queue, "unreachable" if abandoned else "unknown", oldest if abandoned else None)
+
+
+def workers(
+    found: Reading[list[Worker]], canaries: Mapping[str, Canary] | None = None, oldest: Mapping[str, float | None] | None = None
+) -> Check:
+    """As well off as the queue that is read worst. ``oldest``: seconds since the message was sent that is next, by queue."""
     name = Translatable("Workers")
-    read = {canary.queue for canary in (canaries or {}).values() if canary.age is not None and canary.age <= CANARY_SECONDS}
-    if found.value is None and not read:
-        return Check(name, "unknown", found.reason)
-    alive = [worker for worker in found.value or [] if worker.counts]
-    unread = [queue for queue in task_queues() if queue not in read]
-    missing = [queue for queue in unread if not any(queue in worker.queues for worker in alive)]
-    if silent := [canary for queue in unread if (canary := (canaries or {}).get(queue)) and _is_silent(canary)]:
-        named, since = ", ".join(canary.queue for canary in silent), age(min(canary.age or 0 for canary in silent))
+    readers = [reader(queue, found.value, (canaries or {}).get(queue)) for queue in task_queues()]
+
+    def those(state: State) -> list[Reader]:
+        return [one for one in readers if one.state == state]
+
+    if stopped := those("unreachable"):
+        return Check(name, "unreachable", _stopped(stopped, oldest or {}))
+    if deaf := those("attention"):
+        named, since = _named(deaf), age(min(one.silent_seconds or 0 for one in deaf))
         return Check(name, "attention", Translatable("no sign of life from %(queues)s for %(age)s", queues=named, age=since))
-    if missing:
-        return Check(name, "unknown", Translatable("no sign of life yet for %(queues)s: away, or starting", queues=", ".join(missing)))
-    if not alive:
+    if unseen := those("unknown"):
+        if found.value is None:
+            return Check(name, "unknown", found.reason)
+        return Check(name, "unknown", Translatable("no sign of life yet for %(queues)s: away, or starting", queues=_named(unseen)))
+    if not (alive := [worker for worker in found.value or [] if worker.seen_seconds_ago <= STOPPED_SECONDS]):
         return Check(name, "ok", Translatable("every queue is read"))
     return Check(name, "ok", Translatable("%(count)s live, every queue is read", count=len(alive)))
+
+
+def _stopped(readers: Sequence[Reader], oldest: Mapping[str, float | None]) -> str:
+    """Which queues nobody reads any more, since when, and how long the message has waited that would be next."""
+    told = {"queues": _named(readers), "age": age(max(one.silent_seconds or 0 for one in readers))}
+    waits = max((seconds for one in readers if (seconds := oldest.get(one.queue)) is not None), default=None)
+    if waits is None:
+        return Translatable("nobody reads %(queues)s: its worker has been silent for %(age)s", **told)
+    return Translatable(
+        "nobody reads %(queues)s: its worker has been silent for %(age)s, the oldest message waits for %(oldest)s",
+        **told,
+        oldest=age(waits),
+    )
+
+
+def _named(readers: Sequence[Reader]) -> str:
+    return ", ".join(one.queue for one in readers)
 
 
 def _is_silent(canary: Canary) -> bool:

@@ -10,6 +10,8 @@ from jiyi.text.translatable import Translatable
 from models.db.sources import Reading, Unanswered, attempt, source
 from models.operations import canaries, heartbeats
 from models.operations.canaries import Canary
+from models.operations.health import checks
+from models.operations.health.checks import State
 from models.operations.heartbeats import Worker
 from models.queue import broker_queues
 from models.queue.broker_queues import Depths, InFlight
@@ -61,6 +63,9 @@ class QueueState:
     outstanding: int | None
     intakes: int | None
     workers: list[Worker] | None
+    #: Whether it is read, and since when nothing was heard of whoever reads it.
+    state: State
+    silent_seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -103,17 +108,25 @@ def _queue(queue: str, found: Liveness) -> QueueState:
     of_intake = queue not in broker_queues.task_queues()
     canary = found.signs.value.canaries.get(queue) if found.signs.value else None
     intakes = broker.intakes if broker else []
+    waiting = None if broker is None else broker.depths.waiting.get(queue)
+    oldest = None if broker is None else broker.oldest.get(queue)
+    if of_intake:
+        read = checks.intake_reader(queue, broker.intakes if broker else None, waiting, oldest)
+    else:
+        read = checks.reader(queue, workers, canary)
     return QueueState(
         queue=queue,
         reads=Translatable("events, for the intake") if of_intake else None,
-        waiting=None if broker is None else broker.depths.waiting.get(queue),
-        oldest_seconds=None if broker is None else broker.oldest.get(queue),
+        waiting=waiting,
+        oldest_seconds=oldest,
         in_flight=None if broker is None or not of_intake else broker.depths.intake.count,
         alive_seconds=min(intakes, default=None) if of_intake else None if canary is None else canary.age,
         waited_seconds=None if canary is None else canary.waited,
         outstanding=None if canary is None else canary.outstanding,
         intakes=len(intakes) if of_intake and broker else None,
         workers=None if of_intake or workers is None else [worker for worker in workers if queue in worker.queues],
+        state=read.state,
+        silent_seconds=read.silent_seconds,
     )
 
 

@@ -86,14 +86,15 @@ def _judged(
 ) -> list[Check]:
     settings, not_read = get_settings(), Translatable("the database did not answer")
     broker, signs = alive.broker.value, alive.signs.value
+    oldest = broker.oldest if broker else {}
     return [
         checks.reachable(Translatable("Database"), stored, Translatable("answers"))
         if states["database"].state == "ok"
         else checks.server(Translatable("Database"), states["database"], ""),
         checks.server("Valkey", states["valkey"], Translatable("answers, and takes what is written")),
         checks.server(Translatable("Broker"), states["broker"], Translatable("takes what is published")),
-        checks.intake(settings, alive.depths, broker.intakes if broker else None),
-        checks.workers(alive.workers, signs.canaries if signs else {}),
+        checks.intake(settings, alive.depths, broker.intakes if broker else None, oldest.get(settings.intake_queue)),
+        checks.workers(alive.workers, signs.canaries if signs else {}, oldest),
         checks.work(found.work_owed, not_read),
         checks.schedule(settings, found.jobs, not_read, signs.beat_age if signs else None),
         checks.dead_letters(found.open_dead_letters, not_read),

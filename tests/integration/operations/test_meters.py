@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -23,13 +26,14 @@ from models.db import valkey_keys
 from models.db.sources import Reading
 from models.db.valkey import valkey
 from models.memory.nodes import access
-from models.operations import canaries, meters, series
+from models.operations import canaries, heartbeats, meters, series
 from models.operations.canaries import Canary
 from models.operations.health import checks as health
 from models.operations.heartbeats import Worker
 from models.operations.meters import Meters
 from models.queue import broker_queues
 from models.queue.broker_queues import redis_address, task_queues
+from tests.integration.conftest import SignIn
 from workers import ephemeral
 from workers.celery import beat
 
@@ -370,3 +374,66 @@ def test_a_late_job_is_not_blamed_on_a_beat_that_runs(web_app: Flask) -> None:
     assert (unknown.state, alive.state) == ("attention", "attention")
     assert "is beat running" in unknown.detail
     assert "though beat runs" in alive.detail
+
+
+def test_a_worker_that_is_stopped_is_red_until_it_goes_on(service: str, sign_in: SignIn) -> None:
+    """SIGSTOP: the process is there, and does nothing. While it is idle but lives, all is well."""
+    browser, queue = sign_in("operator"), "embedding"
+
+    def state() -> str:
+        found = browser.get("/overview.json", query_string={"group": service}).json
+        return str(next(check["state"] for check in found["checks"] if check["name"] == "Workers"))
+
+    def of_queue() -> dict[str, Any]:
+        found = browser.get("/queues.json", query_string={"group": service}).json["queues"]
+        return next(one for one in found if one["queue"] == queue)
+
+    await_true(lambda: state() == "ok", "a queue is not read")
+    pids = [int(one.worker_id.rpartition(":")[2]) for one in heartbeats.workers() if queue in one.queues and one.counts]
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        Client(service).observe("Ada", "Ada waits for the swifts")
+        await_true(lambda: state() == "unreachable", "a stopped worker counts as alive")
+        assert of_queue()["state"] == "unreachable"
+        overview = browser.get("/", query_string={"group": service}).text
+        assert "nobody reads embedding" in overview
+        assert "All is well" not in overview
+        assert "nobody, for" in browser.get("/queues", query_string={"group": service}).text
+        await_true(lambda: of_queue()["oldest_seconds"] is not None, "no message waits")
+        page = browser.get(f"/queues/{queue}", query_string={"group": service}).text
+        assert "Nobody reads this queue" in page
+        assert "The oldest message waits for" in page
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    await_true(lambda: state() == "ok", "it went on, and does not count as alive")
+    assert "It is read" in browser.get(f"/queues/{queue}", query_string={"group": service}).text
+
+
+def test_a_task_that_waits_for_its_time_is_not_in_flight(group: str) -> None:
+    """As kombu keeps what a worker holds: a message with an ``eta``, delivered a while ago."""
+    address = redis_address(get_settings().broker_url) or ""
+    client = broker_queues.broker_client(address)
+    before = broker_queues.depths(address, []).tasks
+    message = kombu_message(datetime.now(UTC) + timedelta(hours=1))
+    client.hset(broker_queues.UNACKED, group, message)
+    client.zadd(broker_queues.UNACKED_INDEX, {group: time.time() - 240})
+    try:
+        after = broker_queues.depths(address, []).tasks
+        assert (after.count, after.later) == (before.count, before.later + 1)
+        assert after.oldest_seconds is None or after.oldest_seconds < 200
+    finally:
+        client.hdel(broker_queues.UNACKED, group)
+        client.zrem(broker_queues.UNACKED_INDEX, group)
+
+
+def kombu_message(eta: datetime) -> str:
+    """What kombu's Redis transport keeps of a task until it is acknowledged."""
+    with Celery("test", broker="memory://") as app, app.connection() as connection:
+        channel = connection.channel()
+        task = app.amqp.as_task_v2("id", "wake.embed", eta=eta)
+        body, content_type, encoding, headers = json.dumps(task.body), "application/json", "utf-8", task.headers
+        properties = {"delivery_info": {"exchange": "", "routing_key": "embedding"}, "delivery_tag": "t"}
+        made = channel.prepare_message(body, 0, content_type, encoding, headers, properties)
+        return json.dumps([made, "", "embedding"])

@@ -25,7 +25,6 @@ from models.db import connection as base
 from models.db.connection import unit_of_work
 from models.db.sources import Unanswered, from_database
 from models.memory.ingestion.inbox import store
-from models.operations import heartbeats
 from models.operations.health import checks as health
 from models.operations.heartbeats import Worker
 from models.queue import dead_letters
@@ -403,7 +402,8 @@ def test_workers_that_have_written_no_heartbeat_are_unknown_not_down() -> None:
         return Worker("here:1", "w@1", tuple(task_queues()), seconds)
 
     assert health.workers(health.Reading([worker(1.0)])).state == "ok"
-    assert health.workers(health.Reading([worker(heartbeats.COUNTS_SECONDS + 1)])).state == "unknown"
+    stopped = health.workers(health.Reading([worker(health.STOPPED_SECONDS + 1)]))
+    assert stopped.state == "unreachable"  # it was there, and says nothing any more
     assert health.workers(health.Reading([])).state == "unknown"
     assert health.workers(health.Reading(None, "why")) == health.Check("Workers", "unknown", "why")
 

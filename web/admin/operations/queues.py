@@ -32,4 +32,6 @@ def inside(queue: str) -> Context | None:
     if queue not in (settings.intake_queue, *broker_queues.task_queues()):
         return None
     found = source("broker").ask(lambda: broker_queues.contents(liveness.address_of(settings), queue))
-    return {"queue": queue, "of_intake": queue == settings.intake_queue, "contents": found}
+    states = liveness.state_of_queues(settings, liveness.begin(settings)()).queues
+    state = next(one for one in states if one.queue == queue)
+    return {"queue": queue, "of_intake": queue == settings.intake_queue, "contents": found, "state": state}

@@ -1,0 +1,85 @@
+"""Whether queues are read: a worker that stopped is told within seconds, an idle one is well, what was never seen is unknown."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from models.db.sources import Reading
+from models.operations.canaries import Canary
+from models.operations.health import checks
+from models.operations.health.checks import STOPPED_SECONDS, State
+from models.operations.heartbeats import Worker
+from models.queue import broker_queues
+from models.queue.broker_queues import in_flight, task_queues
+
+QUEUE = "embedding"
+
+
+def worker(silent: float, *queues: str) -> Worker:
+    return Worker("here:1", "embedding@here", queues or (QUEUE,), silent)
+
+
+def canary(age: float, outstanding: int = 0) -> Canary:
+    return Canary(QUEUE, time.time(), time.time() - age, 0.1, outstanding)
+
+
+@pytest.mark.parametrize(
+    ("workers", "sung", "state"),
+    [
+        ([worker(1)], None, "ok"),
+        ([worker(1)], canary(100), "ok"),  # idle or at work, and alive
+        ([worker(1)], canary(300, 3), "attention"),  # alive, and deaf
+        ([worker(STOPPED_SECONDS + 1)], None, "unreachable"),
+        ([worker(STOPPED_SECONDS + 1)], canary(STOPPED_SECONDS + 5), "unreachable"),
+        ([worker(900), worker(1)], None, "ok"),  # the one before it was restarted
+        ([], canary(5), "ok"),
+        ([], canary(60), "unreachable"),  # it ended in good order, and no other has come
+        ([worker(1, "upkeep")], canary(60), "unreachable"),
+        ([], None, "unknown"),  # starting
+        (None, None, "unknown"),
+        (None, canary(60), "ok"),  # heartbeats are not known
+    ],
+)
+def test_a_queue_is_as_well_as_whoever_reads_it(workers: list[Worker] | None, sung: Canary | None, state: State) -> None:
+    assert checks.reader(QUEUE, workers, sung).state == state
+
+
+@pytest.mark.parametrize(
+    ("living", "waiting", "oldest", "state"),
+    [
+        ([1.0], 0, None, "ok"),
+        ([1.0], 50, 90.0, "ok"),
+        ([20.0, 3.0], 5, 90.0, "ok"),
+        ([20.0], 0, None, "unreachable"),
+        ([], 5, 90.0, "unreachable"),
+        ([], 5, 1.0, "unknown"),
+        ([], 0, None, "unknown"),
+        (None, None, None, "unknown"),
+    ],
+)
+def test_the_intake_is_judged_alike(living: list[float] | None, waiting: int | None, oldest: float | None, state: State) -> None:
+    assert checks.intake_reader("memory.intake", living, waiting, oldest).state == state
+
+
+def test_a_stopped_worker_is_told_with_the_age_of_its_oldest_message() -> None:
+    found = [worker(18), worker(1, *(queue for queue in task_queues() if queue != QUEUE))]
+    check = checks.workers(Reading(found, ""), {}, {QUEUE: 130.0, "upkeep": 900.0})
+    assert check.state == "unreachable"
+    assert str(check.detail) == "nobody reads embedding: its worker has been silent for 18 s, the oldest message waits for 2 min"
+
+
+def test_what_is_kept_for_later_is_not_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    monkeypatch.setattr(broker_queues.time, "time", lambda: now)
+
+    def held(seconds_ago: float, due_in: float | None = None) -> tuple[bytes, bytes]:
+        eta = "" if due_in is None else (datetime.fromtimestamp(now, UTC) + timedelta(seconds=due_in)).isoformat()
+        return str(now - seconds_ago).encode(), eta.encode()
+
+    assert in_flight(0, []) == broker_queues.InFlight(0, None)
+    assert in_flight(2, [held(240, 600), held(240, 3_600)]) == broker_queues.InFlight(0, None, later=2)
+    busy = in_flight(3, [held(240, 600), held(240, -5), held(2)])
+    assert (busy.count, busy.later, round(busy.oldest_seconds or 0)) == (2, 1, 5)
