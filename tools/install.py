@@ -13,6 +13,9 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).parent.parent
 NEEDED = (3, 11)
+#: The checkout itself on the path: setuptools' other way comes after the folders on the path, where a checkout that is called ``jiyi``
+#: and stands beside a script would be taken for the package.
+EDITABLE = ["--config-settings", "editable_mode=compat", "--editable"]
 LOCK_FILE = CHECKOUT / "requirements.lock"
 
 
@@ -31,7 +34,13 @@ def main(folder: Path) -> None:
 
 def fingerprint() -> str:
     """Changes when an installation would come out differently."""
-    parts = [LOCK_FILE.read_bytes(), (CHECKOUT / "pyproject.toml").read_bytes(), sys.version.encode(), str(CHECKOUT).encode()]
+    parts = [
+        LOCK_FILE.read_bytes(),
+        (CHECKOUT / "pyproject.toml").read_bytes(),
+        Path(__file__).read_bytes(),
+        sys.version.encode(),
+        str(CHECKOUT).encode(),
+    ]
     return hashlib.sha256(b"\n".join(parts)).hexdigest()
 
 
@@ -40,7 +49,7 @@ def install(folder: Path) -> None:
     run([sys.executable, "-m", "venv", str(folder)], hint="on Debian and Ubuntu: apt install python3-venv")
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
     run([*pip, "--requirement", str(LOCK_FILE)])
-    run([*pip, "--no-deps", "--editable", str(CHECKOUT)])
+    run([*pip, "--no-deps", *EDITABLE, str(CHECKOUT)])
 
 
 def run(command: list[str], hint: str = "the reason is above") -> None:

@@ -17,6 +17,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tools.install import EDITABLE
+
 ROOT = Path(__file__).resolve().parents[2]
 #: Need an extra (``service``): they reach providers over HTTP.
 OF_AN_EXTRA = {
@@ -100,6 +102,23 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (site,) = (place / "env").glob("lib/python*/site-packages")
     (site / "base.pth").write_text(f"{base}\n")
     return interpreter
+
+
+@pytest.mark.timeout(400)
+def test_a_script_beside_a_checkout_called_jiyi_finds_the_package_in_it(tmp_path: Path) -> None:
+    """Not the checkout itself, which would be an empty namespace of the same name."""
+    checkout = tmp_path / "jiyi"
+    shutil.copytree(ROOT / "jiyi", checkout / "jiyi", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, checkout)
+    venv.create(tmp_path / "env", with_pip=False)
+    interpreter = tmp_path / "env" / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", str(interpreter)]
+    subprocess.run([*pip, "install", "--no-deps", *EDITABLE, str(checkout)], check=True, timeout=280, env=alone())
+    script = tmp_path / "script.py"
+    script.write_text("import jiyi; print(jiyi.__file__)")
+    done = subprocess.run([interpreter, script], check=True, capture_output=True, text=True, timeout=60, env=alone())
+    assert done.stdout.strip() == str(checkout / "jiyi" / "__init__.py")
 
 
 def alone() -> dict[str, str]:

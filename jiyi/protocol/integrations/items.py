@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
@@ -30,8 +30,24 @@ DEFAULT_FOUND, DEFAULT_NAMESPACES = 10, 100
 OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 
 
+def _only_json(value: object, place: str = "") -> None:
+    """Raises ValueError for what JSON does not have: it would come back as something else than was put in."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            if not isinstance(name, str):
+                raise ValueError(f"{place}{name}: names must be strings, this is of the type {type(name).__name__}")  # noqa: TRY004 – pydantic's word for a wrong field
+            _only_json(part, f"{place}{name}.")
+    elif isinstance(value, list | tuple):
+        for number, part in enumerate(value):
+            _only_json(part, f"{place}{number}.")
+    elif not isinstance(value, str | int | float | None):
+        how = "a datetime as its isoformat()" if isinstance(value, date) else "it as text or numbers"
+        raise ValueError(f"{place.rstrip('.')}: JSON has no {type(value).__name__}; give {how}")  # noqa: TRY004
+
+
 def _json_value(value: JsonObject) -> JsonObject:
     plain_json(value, MAX_DEPTH)
+    _only_json(value)
     if len(to_json(value)) > MAX_VALUE_BYTES:
         raise ValueError(f"larger than {MAX_VALUE_BYTES:,} bytes as JSON; keep large things elsewhere and their address here")
     return value
@@ -39,6 +55,7 @@ def _json_value(value: JsonObject) -> JsonObject:
 
 def _known_operators(conditions: JsonObject) -> JsonObject:
     plain_json(conditions, MAX_DEPTH)
+    _only_json(conditions)
     for name, wanted in conditions.items():
         for operator in wanted if isinstance(wanted, dict) else ():
             if operator not in OPERATORS:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from datetime import UTC, date, datetime
 from typing import Any
 
 import httpx2
@@ -96,6 +98,25 @@ def test_what_is_wrong_is_said_before_anything_is_sent(monkeypatch: pytest.Monke
     service = Service()
     with pytest.raises(InvalidRequest, match=r"filter: n: unknown operator '\$regex'"):
         in_asyncio(service, [SearchOp((), filter={"n": {"$regex": "x"}})], monkeypatch)
+    assert service.asked == []
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({"at": datetime(2026, 3, 2, tzinfo=UTC)}, "at: JSON has no datetime; give a datetime as its isoformat()"),
+        ({"deep": [{"day": date(2026, 3, 2)}]}, "deep.0.day: JSON has no date"),
+        ({"tags": {"a", "b"}}, "tags: JSON has no set"),
+        ({"raw": b"x"}, "raw: JSON has no bytes"),
+        ({"of": {1: "one"}}, "of.1: names must be strings"),
+    ],
+)
+def test_what_json_does_not_have_is_refused_not_changed(value: dict[str, Any], problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service()
+    with pytest.raises(InvalidRequest, match=re.escape(problem)):
+        in_asyncio(service, [PutOp(("users",), "mia", value)], monkeypatch)
+    with pytest.raises(InvalidRequest, match=r"JSON has no|names must be"):
+        in_asyncio(service, [SearchOp((), filter=value)], monkeypatch)
     assert service.asked == []
 
 
