@@ -118,9 +118,7 @@ def depths(address: str, queues: Sequence[str]) -> Depths:
     pipe.eval(_HELD, 2, UNACKED_INDEX, UNACKED, SCANNED)
     tasks, held = pipe.execute()
     return Depths(
-        lengths(client, queues),
-        InFlight(unacknowledged(broker_client(address), get_settings().intake_queue), None),
-        in_flight(tasks, held),
+        lengths(client, queues), InFlight(unacknowledged(broker_client(address), get_settings().intake_queue), None), in_flight(tasks, held)
     )
 
 
