@@ -116,6 +116,14 @@ app.conf.update(
     beat_schedule=beat_schedule(settings) | canaries.beat_schedule(),
 )
 
+
+@app.on_after_finalize.connect  # type: ignore[untyped-decorator]  # Celery has no types
+def _only_own_tasks(sender: Celery, **_: object) -> None:
+    """Celery's built-in tasks run other tasks, or themselves again and again: nobody of ours sends them, whoever else does is ignored."""
+    for name in [name for name in sender.tasks if name.startswith("celery.")]:
+        sender.tasks.unregister(name)
+
+
 log_redaction.install()
 watchdog.install()
 heartbeat.install()

@@ -155,6 +155,11 @@ def retry(connection: Connection, kind: str, group_id: str | None, subject_ids: 
     return connection.execute(_RETRY, parameters).rowcount
 
 
+def bring_forward(connection: Connection, longest_seconds: float, limit: int) -> int:
+    """Make due what is due later than any work can be: that was told by a clock which was wrong. Returns how many rows."""
+    return connection.execute(_BRING_FORWARD, {"longest": longest_seconds, "limit": limit}).rowcount
+
+
 def due_counts(connection: Connection) -> dict[str, int]:
     """Overdue rows by kind."""
     return {row.kind: row.due for row in connection.execute(_DUE)}
@@ -267,6 +272,12 @@ _RETRY = text("""
         WHERE kind = :kind AND (CAST(:group AS text) IS NULL OR group_id = :group)
           AND (cardinality(CAST(:ids AS uuid[])) = 0 OR subject_id = ANY(:ids))
         LIMIT :limit FOR UPDATE SKIP LOCKED
+    )
+""")
+_BRING_FORWARD = text("""
+    UPDATE pending_work SET due_at = clock_timestamp() WHERE (kind, subject_id, group_id) IN (
+        SELECT kind, subject_id, group_id FROM pending_work
+        WHERE due_at > clock_timestamp() + make_interval(secs => :longest) LIMIT :limit FOR UPDATE SKIP LOCKED
     )
 """)
 _DUE = text("SELECT kind, count(*) AS due FROM pending_work WHERE due_at <= clock_timestamp() GROUP BY kind")

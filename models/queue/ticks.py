@@ -3,6 +3,9 @@
 A run is ``running`` until it is ``done`` or ``failed``. One that is running after its ``due_by`` has died, and is
 seen as failed. A slot is begun again when its run failed a while ago, or did not get through (its summary holds
 ``more``); that is how a job goes on where it was stopped.
+
+Slots are told by the database's clock. A tick that lies ahead was made while that clock was wrong: it is none, and goes with the
+job's next run, so that a clock which is put right again silences no job until the wrong time has come.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from sqlalchemy import Connection, Double, Text, and_, bindparam, case, cast, co
 from sqlalchemy.dialects.postgresql import JSONB
 
 from jiyi.protocol.operations import Tick
+from models.db import clock
 from models.db.rows import columns, fetch, fetch_one
 from models.queue.tables import JobTick
 
@@ -25,6 +29,8 @@ KEPT_TICKS = 3_000
 RETRY_SECONDS = 300
 #: A run whose worker died is begun again at once, so often; one that kills its worker each time then waits, too.
 TRIES_AT_ONCE = 3
+#: Seconds; no run says that it lasts longer from now on without saying so again, unless the clock was wrong when it did.
+LONGEST_LEASE = 3_600
 DIED = "it had not ended when its time was up: its worker died, or it hangs"
 MAX_ERROR_CHARS = 1_000
 #: Key of a summary: where to go on, of a run whose time was up.
@@ -49,7 +55,9 @@ def begin(connection: Connection, job: str, slot: datetime, limit_seconds: float
     A run that takes longer than ``limit_seconds`` has died. ``alone``: not while another run of the job is under way.
     """
     connection.execute(_ONE_AT_A_TIME, {"job": job})
-    connection.execute(_FAIL_OVERDUE, {"job": job, "died": DIED})
+    now = clock.now(connection)
+    connection.execute(_DELETE_AHEAD, {"job": job, "ahead": max(now, slot) + clock.AHEAD})
+    connection.execute(_FAIL_OVERDUE, {"job": job, "died": DIED, "longest": LONGEST_LEASE})
     parameters = {"job": job, "slot": slot, "limit": limit_seconds, "alone": alone, "more": MORE}
     again = {"retry": RETRY_SECONDS, "died": DIED, "at_once": TRIES_AT_ONCE}
     begun = connection.execute(_BEGIN, {**parameters, **again}).one_or_none()
@@ -79,7 +87,7 @@ def end(connection: Connection, tick: Attempt, summary: Mapping[str, Any], error
 
 def fail_overdue(connection: Connection) -> list[str]:
     """Mark the runs that died as failed; returns their jobs."""
-    return list(connection.execute(_FAIL_OVERDUE, {"job": None, "died": DIED}).scalars())
+    return list(connection.execute(_FAIL_OVERDUE, {"job": None, "died": DIED, "longest": LONGEST_LEASE}).scalars())
 
 
 def last(connection: Connection, jobs: Sequence[str]) -> dict[str, Tick]:
@@ -94,10 +102,12 @@ def find(connection: Connection, job: str, slot: datetime) -> Tick | None:
 
 
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi:job:' || :job, 0))")
+_DELETE_AHEAD = text("DELETE FROM job_ticks WHERE job = :job AND (slot > :ahead OR started_at > :ahead)")
 _FAIL_OVERDUE = text("""
     UPDATE job_ticks SET state = 'failed', finished_at = due_by,
         error = :died
-    WHERE state = 'running' AND due_by < clock_timestamp() AND (CAST(:job AS text) IS NULL OR job = :job)
+    WHERE state = 'running' AND (due_by < clock_timestamp() OR due_by > clock_timestamp() + make_interval(secs => :longest))
+      AND (CAST(:job AS text) IS NULL OR job = :job)
     RETURNING job
 """)
 _BEGIN = text("""

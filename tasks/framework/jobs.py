@@ -25,6 +25,7 @@ from jiyi.errors import JiyiError, NotAllowed
 from jiyi.operations.jobs import JOBS, Job
 from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import Settings, get_settings
+from models.db import clock
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.memory.agents import agents
@@ -149,10 +150,10 @@ def job(name: str) -> Callable[[JobFunction], JobFunction]:
         def tick(self: Any, slot: str | None = None, group_id: str | None = None) -> None:
             """One tick. Safe to repeat because a slot's row lets it run once.
 
-            Beat gives no slot, and whoever sends the same only has it looked whether the job is due. A run beside the schedule
-            is the service's own to send (action ``jobs.run``).
+            Beat gives no arguments, and whoever sends the same only has the whole job done if it is due. A run beside the schedule,
+            or for one group, is the service's own to send (action ``jobs.run``): else anybody could use up the job's slots.
             """
-            if slot is not None:
+            if slot is not None or group_id is not None:
                 try:
                     callers.caller(self.request, known.task, get_settings().group, "operator", changes=False)
                 except NotAllowed as error:
@@ -167,11 +168,11 @@ def job(name: str) -> Callable[[JobFunction], JobFunction]:
 
 def perform(known: Job, slot: datetime | None = None, group_id: str | None = None) -> Attempt | None:
     """Run a job, unless this slot had its run. ``slot`` is given by who wants a run now, beside the schedule."""
-    now = datetime.now(UTC)
     schedule = known.schedule(get_settings())
     if slot is None and not schedule.every:
         return None
     with unit_of_work() as connection:
+        now = clock.now(connection)
         alone = slot is None and not known.overlaps
         tick = ticks.begin(connection, known.name, slot or schedule.slot(now), get_settings().work_lease_seconds, alone=alone)
     if tick is None:

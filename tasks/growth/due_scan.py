@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from sqlalchemy import Connection
 
 from models.growth import due
-from models.growth.heartbeat import alerts
+from models.growth.heartbeat import alerts, heartbeats
 from models.growth.reflections import rhythm
+from models.growth.schedules import schedules
 from models.queue import stream
 from models.queue.wakeups import wake_at
 from models.reflection.reflections import REFLECT
@@ -36,9 +38,17 @@ def due_scan(run: Run) -> None:
             schedules, heartbeats = due.count_due(connection, run.now)
         run.count(fire_schedule=schedules, heartbeat=heartbeats)
         return
+    run.repeat(partial(_set_right, run), SCAN_BATCH)
     for kind, owe in _OWE.items():
         _owe(run, kind, owe)
     _deliver(run)
+
+
+def _set_right(run: Run, connection: Connection) -> int:
+    """What ran by a clock that was ahead, and would be silent until that time has come, is due by the right one again."""
+    found = [put_right(connection, run.now, SCAN_BATCH) for put_right in (schedules.set_right, heartbeats.set_right)]
+    run.count(set_right=sum(found))
+    return max(found)
 
 
 def _owe(run: Run, kind: str, owe: Callable[[Connection, datetime, int], list[datetime]]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
+from models.db import clock
+from models.db.connection import unit_of_work
 from models.growth.due import HEARTBEAT
 from models.growth.heartbeat import alerts, beating, heartbeats
 from models.growth.heartbeat.alerts import NewAlert
@@ -20,7 +22,9 @@ def heartbeat(batch: Batch) -> None:
     Safe to repeat because a tick is a row of its agent and time, and that row, the alerts, the next time and the receipt are one
     transaction, which holds the heartbeat's lock.
     """
-    beat(batch, datetime.now(UTC))
+    with unit_of_work() as connection:
+        now = clock.now(connection)
+    beat(batch, now)
 
 
 def beat(batch: Batch, now: datetime) -> None:
@@ -31,8 +35,8 @@ def beat(batch: Batch, now: datetime) -> None:
             due_at = row.next_tick_at
             if due_at is None or heartbeats.has_ticked(connection, (group_id, row.agent_id), due_at):
                 continue
-            if due_at > now:  # the clock was put back, or it was configured anew
-                batch.later[row.agent_key] = due_at
+            if due_at > now:  # it was configured anew: the scan owes it when that comes
+                heartbeats.owed_no_more(connection, (group_id, row.agent_id))
                 continue
             told += beating.tick(connection, row, due_at, now)[1]
     alerts.tell(group_id, told, now)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from jiyi.growth.schedules.firing import MAKE_GOOD, Firing, firing
 from jiyi.protocol.growth.schedules import ScheduleState
+from models.db import clock
+from models.db.connection import unit_of_work
 from models.growth.due import FIRE
 from models.growth.heartbeat import alerts
 from models.growth.heartbeat.alerts import NewAlert
@@ -25,7 +27,9 @@ def fire_schedule(batch: Batch) -> None:
     Safe to repeat because a run is a row of its schedule and time, and that row, the alert, the next time and the receipt are one
     transaction, which holds the schedule's lock.
     """
-    fire(batch, datetime.now(UTC))
+    with unit_of_work() as connection:
+        now = clock.now(connection)
+    fire(batch, now)
 
 
 def fire(batch: Batch, now: datetime) -> None:
@@ -34,13 +38,13 @@ def fire(batch: Batch, now: datetime) -> None:
     with batch.finish() as (connection, owed):
         due = schedules.locked(connection, group_id, owed)
         known = schedules.known_runs(connection, group_id, list(due), now - 2 * MAKE_GOOD)
-        done = []
+        done, waiting = [], []
         for schedule_id, schedule in due.items():
             if schedule.next_run_at is None:
                 continue
             run = firing(schedules.timing(schedule), schedule.next_run_at, now)
-            if run is None:  # the clock was put back, or it was resumed for later
-                batch.later[schedule_id] = schedule.next_run_at
+            if run is None:  # it was resumed for later: the scan owes it when that comes
+                waiting.append(schedule_id)
                 continue
             alert = None if run.skipped or (schedule_id, run.due_at) in known else _alert(schedule, run, now)
             if alert is not None:
@@ -48,6 +52,7 @@ def fire(batch: Batch, now: datetime) -> None:
             done.append((schedule_id, run, None if alert is None else alert.alert_id))
         alerts.add(connection, group_id, told, now)
         schedules.ran(connection, group_id, done, now)
+        schedules.owed_no_more(connection, group_id, waiting)
     alerts.tell(group_id, told, now)
 
 

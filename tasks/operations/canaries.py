@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -11,14 +12,25 @@ from models.operations import canaries
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import BeatEntry
 
+log = logging.getLogger(__name__)
+
 #: Seconds; it takes a millisecond.
 TIME_LIMIT = 10
 
 
 @shared_task(name=canaries.TASK, bind=True, ignore_result=True, acks_late=False, time_limit=TIME_LIMIT)
-def canary(_task: Any, queue: str, sent_at: float | None = None) -> None:
-    """Note that somebody reads ``queue``. Safe to repeat because it notes the latest time."""
-    canaries.record_heartbeat(queue, time.time() if sent_at is None else sent_at)
+def canary(self: Any, queue: str, sent_at: float | None = None) -> None:
+    """Note that somebody reads ``queue``. Safe to repeat because it notes the latest time.
+
+    Anybody may send one: so it counts for the queue that it came through, and for no longer a wait than beat knows of.
+    """
+    came_through = (self.request.delivery_info or {}).get("routing_key")
+    if queue != came_through or queue not in task_queues():
+        log.warning("a canary of another queue than it says was not noted")
+        return
+    now = time.time()
+    sent = now if sent_at is None else float(sent_at)
+    canaries.record_heartbeat(queue, sent if now - canaries.FORGOTTEN_AFTER <= sent <= now else now)
 
 
 def beat_schedule() -> dict[str, BeatEntry]:

@@ -10,6 +10,8 @@ from jiyi.errors import BrokerUnavailable
 from jiyi.operations.jobs import JOBS
 from jiyi.settings import get_settings
 from models.accounts import audit
+from models.db import clock
+from models.growth import due
 from models.memory.agents import strength
 from models.memory.nodes import access
 from models.operations import prune as pruning
@@ -17,11 +19,14 @@ from models.operations import snapshot
 from models.queue import news, pending_work, ticks
 from models.queue.wakeups import send, wake
 from models.retrieval import records
+from tasks.erasure.outside import TRY_AGAIN_MAX
 from tasks.framework.jobs import LOOK_SECONDS, Run, job
 from tasks.framework.work import KINDS, summary
 
 #: Rows deleted by one transaction.
 PRUNE_BATCH = 1_000
+#: Rows of pending work that one run brings forward.
+BROUGHT_FORWARD = 10_000
 
 
 @job("reconcile")
@@ -31,10 +36,11 @@ def reconcile(run: Run) -> None:
     Safe to repeat because waking is harmless, and what became a dead letter or was written is no longer there.
     """
     with run.transaction() as connection:
-        run.summary.update(summary(due := pending_work.due_counts(connection)))
+        run.summary.update(summary(overdue := pending_work.due_counts(connection)))
     if run.dry:
         return
     with run.transaction() as connection:
+        run.count(brought_forward=pending_work.bring_forward(connection, _longest_wait(), BROUGHT_FORWARD))
         letters = {kind: pending_work.dead_letter_exhausted(connection, kind, get_settings().work_max_attempts) for kind in KINDS}
         run.count(buried=sum(sum(groups.values()) for groups in letters.values()))
         run.summary["jobs_found_dead"] = dead = ticks.fail_overdue(connection)
@@ -43,8 +49,22 @@ def reconcile(run: Run) -> None:
             send(JOBS[name].task, JOBS[name].queue, [], LOOK_SECONDS)
     for kind, groups in letters.items():
         news.opened(kind, groups)
-    wake(*due)
+    wake(*overdue)
     run.count(accesses_recovered=access.recover().nodes, retrievals_written=records.flush())
+
+
+def _longest_wait() -> float:
+    """Seconds: no work is owed for later than this from now on, unless the clock was wrong when it was."""
+    settings = get_settings()
+    waits = (
+        settings.work_lease_seconds,
+        settings.work_backoff_max_seconds,
+        settings.extract_window_seconds + settings.extract_wait_seconds,
+        settings.trajectory_silence_minutes * 60,
+        TRY_AGAIN_MAX,
+        due.AHEAD.total_seconds(),
+    )
+    return max(waits) + clock.AHEAD.total_seconds()
 
 
 @job("recompute_kw_strength")

@@ -29,7 +29,8 @@ def due_at(waiting: Waiting, now: datetime, settings: Settings) -> datetime | No
         return None
     if waiting.ended:
         return now
-    window_ends = now if waiting.last_run is None else waiting.last_run + timedelta(seconds=settings.extract_window_seconds)
+    # A time that is still to come was noted while a clock was wrong.
+    window_ends = now if waiting.last_run is None else min(waiting.last_run, now) + timedelta(seconds=settings.extract_window_seconds)
     if waiting.count >= settings.extract_min_messages:
         return max(now, window_ends)
-    return max(now, window_ends, waiting.since + timedelta(seconds=settings.extract_wait_seconds))
+    return max(now, window_ends, min(waiting.since, now) + timedelta(seconds=settings.extract_wait_seconds))

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, insert, select, text
 from uuid6 import uuid7
 
 from jiyi.protocol.growth.heartbeat import AlertState, Channel, Urgency
+from models.db import clock
 from models.db.rows import columns, fetch
 from models.growth.heartbeat.tables import Alert
 from models.memory.agents.agents import AgentName
@@ -65,8 +66,11 @@ def tell(group_id: str, alerts: Sequence[NewAlert], now: datetime) -> None:
 
 
 def deliver(connection: Connection, now: datetime, limit: int) -> list[stream.News]:
-    """Deliver alerts whose quiet hours are over; returns the news, to be told after the commit."""
-    rows = connection.execute(_DELIVER, {"now": now, "limit": limit}).all()
+    """Deliver alerts whose quiet hours are over; returns the news, to be told after the commit.
+
+    Also those that were made while a clock was ahead: when their quiet hours end was told by that clock.
+    """
+    rows = connection.execute(_DELIVER, {"now": now, "ahead": now + clock.AHEAD, "limit": limit}).all()
     return [_news(row.group_id, row.alert_id, row.agent_id, row.source, row.urgency) for row in rows]
 
 
@@ -102,7 +106,7 @@ def _news(group_id: str, alert_id: UUID, agent_id: str, source: str, urgency: st
 
 _DELIVER = text("""
     WITH due AS (
-        SELECT alert_id FROM alerts WHERE delivered_at IS NULL AND deliver_at <= :now
+        SELECT alert_id FROM alerts WHERE delivered_at IS NULL AND (deliver_at <= :now OR created_at > :ahead)
         ORDER BY deliver_at LIMIT :limit FOR UPDATE SKIP LOCKED
     )
     UPDATE alerts a SET delivered_at = :now FROM due WHERE a.alert_id = due.alert_id

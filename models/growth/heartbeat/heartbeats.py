@@ -15,6 +15,7 @@ from jiyi.growth.schedules.next_runs import zone_of
 from jiyi.protocol.growth.heartbeat import HeartbeatConfig, HeartbeatState, TickState
 from jiyi.protocol.growth.heartbeat import QuietHours as Quiet
 from jiyi.text.words import language_of
+from models.db import clock
 from models.db.rows import columns, fetch
 from models.growth.heartbeat.tables import Heartbeat, HeartbeatTick
 from models.memory.agents.agents import AgentName
@@ -111,6 +112,16 @@ def ticked(connection: Connection, name: AgentName, tick: TickState, next_tick_a
     connection.execute(_PRUNE, {**whose, "kept": KEPT_TICKS})
 
 
+def owed_no_more(connection: Connection, name: AgentName) -> None:
+    """Its tick is not due yet: the scan owes it anew when it is."""
+    connection.execute(_update(name).values(owed_for=None))
+
+
+def set_right(connection: Connection, now: datetime, limit: int) -> int:
+    """Let heartbeats beat whose last tick is still to come: it was noted while the clock was wrong. Returns how many."""
+    return connection.execute(_SET_RIGHT, {"now": now, "ahead": now + clock.AHEAD, "limit": limit}).rowcount
+
+
 def has_ticked(connection: Connection, name: AgentName, due_at: datetime) -> bool:
     which = (HeartbeatTick.group_id == name[0], HeartbeatTick.agent_id == name[1], HeartbeatTick.due_at == due_at)
     return connection.execute(select(HeartbeatTick.due_at).where(*which)).one_or_none() is not None
@@ -152,6 +163,11 @@ def _update(name: AgentName) -> Any:
     return update(Heartbeat).where(Heartbeat.group_id == name[0], Heartbeat.agent_id == name[1])
 
 
+_SET_RIGHT = text("""
+    UPDATE heartbeats SET next_tick_at = :now, last_tick_at = NULL, owed_for = NULL WHERE (group_id, agent_id) IN (
+        SELECT group_id, agent_id FROM heartbeats WHERE enabled AND last_tick_at > :ahead LIMIT :limit FOR UPDATE SKIP LOCKED
+    )
+""")
 _CORRECT = text("""
     UPDATE heartbeats SET corrections = jsonb_set(
         corrections, ARRAY[CAST(:kind AS text)], to_jsonb(coalesce(CAST(corrections ->> :kind AS integer), 0) + 1)

@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, and_, bindparam, exists, false, func, select, text, true, update
+from sqlalchemy import Connection, and_, bindparam, exists, false, func, or_, select, text, true, update
 
 from jiyi.growth.reflections.due import Rhythm, SelfTrigger, due, due_at
 from jiyi.protocol.growth.reflections import SelfSettings, SelfState
 from jiyi.settings import get_settings
+from models.db import clock
 from models.db.base import Timestamp
 from models.growth.reflections.tables import SelfReflection
 from models.memory.agents.agents import AgentName, AgentRow, bind_name
@@ -152,12 +153,14 @@ _ENDED = text("""
     RETURNING ended, coalesce(conversations, :conversations) AS wanted
 """)
 _OWING = exists().where(PendingWork.kind == REFLECT, PendingWork.subject_id == Agent.agent_key, PendingWork.group_id == _S.group_id)
+_AT = bindparam("now", type_=Timestamp)
+# A look that is still to come was noted while a clock was wrong: it is none.
 _HOURS = (
     select(Agent.agent_key, _S.group_id, _S.agent_id)
     .select_from(_S)
     .join(Agent, and_(Agent.group_id == _S.group_id, Agent.agent_id == _S.agent_id))
     .where(_EVERY_HOURS > 0, _ANYTHING_NEW, ~_OWING)
-    .where(_S.last_at <= bindparam("now", type_=Timestamp) - func.make_interval(0, 0, 0, 0, _EVERY_HOURS))
+    .where(or_(_S.last_at <= _AT - func.make_interval(0, 0, 0, 0, _EVERY_HOURS), _S.last_at > _AT + clock.AHEAD))
     .order_by(_S.last_at)
     .limit(bindparam("limit"))
     .with_for_update(of=_S, skip_locked=True)

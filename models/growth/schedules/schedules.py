@@ -13,6 +13,7 @@ from jiyi.growth.schedules.firing import Firing, Timing
 from jiyi.growth.schedules.next_runs import next_runs
 from jiyi.growth.schedules.types import ParsedSchedule
 from jiyi.protocol.growth.schedules import ScheduleRunState, ScheduleState, Target
+from models.db import clock
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.schedules.tables import Schedule, ScheduleRun
 from models.memory.agents.agents import AgentName
@@ -159,6 +160,28 @@ def ran(connection: Connection, group_id: str, done: Sequence[tuple[UUID, Firing
     connection.execute(_FORGET, {"group": group_id, "ids": [schedule_id for schedule_id, _, _ in done], "before": now - RUNS_KEPT})
 
 
+def owed_no_more(connection: Connection, group_id: str, schedule_ids: Sequence[UUID]) -> None:
+    """They are not due yet: the scan owes them anew when they are."""
+    if schedule_ids:
+        connection.execute(
+            update(Schedule).where(Schedule.group_id == group_id, Schedule.schedule_id.in_(schedule_ids)).values(owed_for=None)
+        )
+
+
+def set_right(connection: Connection, now: datetime, limit: int) -> int:
+    """Let schedules run again whose last run is still to come: it was noted while the clock was wrong. Returns how many.
+
+    Such runs are deleted, and the next one is worked out anew. What was to run once has run, too early.
+    """
+    ahead = {"ahead": now + clock.AHEAD, "limit": limit}
+    rows = connection.execute(_AHEAD, ahead).all()
+    for row in rows:
+        following = Timing(row.kind, row.cron, row.at, row.every_seconds, row.tz).after(now)
+        connection.execute(_FORGET_AHEAD, {"id": row.schedule_id, **ahead})
+        change(connection, row.group_id, row.schedule_id, "active", following)
+    return len(rows)
+
+
 def known_runs(connection: Connection, group_id: str, schedule_ids: Sequence[UUID], since: datetime) -> set[tuple[UUID, datetime]]:
     """The times from ``since`` on for which these schedules have run."""
     which = (ScheduleRun.group_id == group_id, ScheduleRun.schedule_id.in_(schedule_ids), ScheduleRun.due_at >= since)
@@ -166,6 +189,12 @@ def known_runs(connection: Connection, group_id: str, schedule_ids: Sequence[UUI
 
 
 _FORGET = text("DELETE FROM schedule_runs WHERE group_id = :group AND schedule_id = ANY(:ids) AND due_at < :before")
+_AHEAD = text("""
+    SELECT schedule_id, group_id, kind, cron, at, every_seconds, tz FROM schedules s
+    WHERE state = 'active' AND EXISTS (SELECT FROM schedule_runs r WHERE r.schedule_id = s.schedule_id AND r.due_at > :ahead)
+    ORDER BY schedule_id LIMIT :limit FOR UPDATE OF s SKIP LOCKED
+""")
+_FORGET_AHEAD = text("DELETE FROM schedule_runs WHERE schedule_id = :id AND due_at > :ahead")
 _RAN = text("""
     INSERT INTO schedule_runs (schedule_id, due_at, group_id, fired_at, missed, skipped, alert_id)
     VALUES (:id, :due, :group, :now, :missed, :skipped, :alert) ON CONFLICT DO NOTHING

@@ -93,8 +93,9 @@ def due_at(connection: Connection, group_id: str, key: UUID) -> datetime | None:
     row = connection.execute(_WAITING, {"group": group_id, "key": key}).one()
     if not row.steps:
         return None
+    now = datetime.now(UTC)
     silence = timedelta(minutes=get_settings().trajectory_silence_minutes)
-    return datetime.now(UTC) if row.closed else row.last + silence
+    return now if row.closed else min(row.last, now) + silence  # what is still to come was noted while a clock was wrong
 
 
 _CLOSE = text("""

@@ -1,0 +1,114 @@
+"""Whoever reaches the broker sends tasks of ours without a signature: they silence no job, and make nothing look alive."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from celery import current_app
+from sqlalchemy import text
+
+from jiyi.operations.jobs import JOBS
+from models.db.connection import unit_of_work
+from models.db.valkey import valkey
+from models.db.valkey_keys import canary as canary_key
+from models.operations import canaries
+from models.queue.broker_queues import task_queues
+from models.queue.wakeups import send
+from tasks.framework import jobs
+from tests.integration.actions.calling import headers_of, register_tasks, service
+from tests.integration.memory.test_inbox import rows
+
+pytestmark = pytest.mark.usefixtures("database")
+
+#: Seconds that a busy machine may take to run a job.
+PATIENCE = 180.0
+
+
+@pytest.fixture(autouse=True)
+def _tasks(database: object) -> None:
+    register_tasks()
+
+
+def deliver(task: str, *args: Any, headers: dict[str, str] | None = None, queue: str = "upkeep", **kwargs: Any) -> None:
+    """Run a task as a worker does with a message of the queue."""
+    found = current_app.tasks[task]
+    found.push_request(args=args, kwargs=kwargs, delivery_info={"routing_key": queue}, **(headers or {}))
+    try:
+        found.run(*args, **kwargs)
+    finally:
+        found.pop_request()
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=lambda job: job.name)
+@pytest.mark.parametrize("arguments", [{"group_id": "nobody"}, {"slot": "2026-03-01T08:00:00+00:00"}, {"slot": "no time"}])
+def test_a_job_with_arguments_is_not_run_and_takes_no_slot(job: Any, arguments: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Any] = []
+    monkeypatch.setattr(jobs, "perform", lambda *whatever: ran.append(whatever))
+    before = rows("SELECT count(*) FROM job_ticks")
+    deliver(job.task, **arguments)
+    deliver(job.task, *([arguments["slot"]] if "slot" in arguments else [None, arguments["group_id"]]))
+    assert ran == []
+    assert rows("SELECT count(*) FROM job_ticks") == before
+
+
+def test_the_scan_that_a_stranger_asked_for_of_nobody_still_runs_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = JOBS["due_scan"]
+    whose: list[str | None] = []
+    monkeypatch.setitem(jobs.FUNCTIONS, job.name, lambda run: whose.append(run.group_id))
+    with unit_of_work() as connection:
+        connection.execute(text("DELETE FROM job_ticks WHERE job = :job"), {"job": job.name})
+    deliver(job.task, group_id="nobody")
+    deliver(job.task)  # beat's
+    assert whose == [None]
+
+
+def test_one_for_a_group_that_the_service_signed_runs(monkeypatch: pytest.MonkeyPatch, group: str) -> None:
+    job = JOBS["due_scan"]
+    whose: list[str | None] = []
+    monkeypatch.setitem(jobs.FUNCTIONS, job.name, lambda run: whose.append(run.group_id))
+    slot = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
+    deliver(job.task, slot, group, headers=headers_of(service(), job.task, [slot, group], {}))
+    assert whose == [group]
+
+
+def test_a_canary_counts_for_the_queue_that_it_came_through_and_no_other() -> None:
+    some, other = task_queues()[:2]
+    for queue in (some, other, "no such queue"):
+        valkey().delete(canary_key(queue))
+    deliver(canaries.TASK, other, time.time(), queue=some)
+    deliver(canaries.TASK, "no such queue", time.time(), queue="no such queue")
+    assert not valkey().exists(canary_key(other), canary_key("no such queue"))
+    for sent_at in (0.0, time.time() + 1e9, float("nan"), float("-inf")):
+        deliver(canaries.TASK, some, sent_at, queue=some)
+        (found,) = canaries.read_heartbeats([some])
+        assert (found.waited or 0) < 60
+
+
+def test_no_task_of_celery_s_own_is_there_to_be_sent() -> None:
+    """``celery.map`` and others run any task with any arguments; ``celery.chord_unlock`` tries itself again without end."""
+    current_app.finalize(auto=True)
+    assert [name for name in current_app.tasks if name.startswith("celery.")] == []
+
+
+@pytest.mark.usefixtures("_workers")
+def test_over_the_broker_neither_arguments_nor_celery_s_own_tasks_take_a_slot() -> None:
+    """The message as an attacker sends it, to real workers; the schedule goes on beside it."""
+    due_scan, reconcile = JOBS["due_scan"], JOBS["reconcile"]
+    began = datetime.now(UTC)
+    app = current_app
+    for job in (due_scan, reconcile):
+        for _ in range(20):
+            app.send_task(job.task, kwargs={"group_id": "nobody"}, queue=job.queue)
+            app.send_task("celery.starmap", kwargs={"task": {"task": job.task}, "it": [[None, "nobody"]]}, queue=job.queue)
+    send(reconcile.task, reconcile.queue, [began.isoformat()], PATIENCE)  # the service's own comes after them
+    deadline = time.monotonic() + PATIENCE
+    while not (found := rows("SELECT state FROM job_ticks WHERE job = 'reconcile' AND slot = :slot AND state = 'done'", slot=began)):
+        assert time.monotonic() < deadline, "the service's own run was not done"
+        time.sleep(0.1)
+    assert found == [{"state": "done"}]
+    # A run for one group has no counts of the whole service: all that began since then have.
+    ticks = rows("SELECT summary FROM job_ticks WHERE job = 'reconcile' AND started_at >= :began AND state = 'done'", began=began)
+    assert all("retrievals_written" in tick["summary"] for tick in ticks)  # type: ignore[operator]
