@@ -13,7 +13,6 @@ from uuid import uuid4
 from models.db import valkey_keys
 from models.db.valkey import valkey
 from models.operations import heartbeats
-from models.retrieval import index_cache
 
 #: Seconds after which an order that nobody withdrew is gone: whoever gave it has died, and another one gives it anew.
 ORDER_LIVES = 600
@@ -47,9 +46,13 @@ def answers(order_id: str) -> dict[str, dict[str, int]]:
 
 
 def missing_workers(answered: Iterable[str]) -> list[str]:
-    """Workers that live or have reported indexes lately, and have not answered yet. A dead one is forgotten in time."""
+    """Workers that live and have not answered yet.
+
+    One that has been silent for ``heartbeats.COUNTS_SECONDS`` is waited for no longer: it has died, or drops all that it has before it
+    looks for orders again (``workers.celery.heartbeat``).
+    """
     alive = {worker.worker_id for worker in heartbeats.workers() if worker.counts}
-    return sorted((alive | set(index_cache.reports())) - set(answered))
+    return sorted(alive - set(answered))
 
 
 def carry_out(worker_id: str, known: set[str], forget: Forget) -> set[str]:

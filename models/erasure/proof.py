@@ -7,7 +7,7 @@ through are named here, with the reason.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,6 +25,7 @@ from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.connection import driver
 from models.db.valkey import valkey
+from models.erasure import references
 from models.erasure.caches import MAX_KEYS, SCAN_COUNT, contents, mentions
 from models.erasure.matching import UUIDS
 from models.operations.backup import backups
@@ -92,29 +93,35 @@ def tables(connection: Connection) -> dict[str, list[tuple[str, str]]]:
 def look_through_tables(connection: Connection, proof: Proof, group_id: str, whom: Whom, ids: set[str]) -> None:
     """Rows of the group, and of the whole service, as text; ids of what was erased in columns of ids.
 
-    A tombstone has the id of its event: that is what it is there for.
+    A tombstone has the id of its event: that is what it is there for. A name that a program chose for something is no id, whatever it
+    looks like (``models.erasure.references``).
     """
+    names = references.names(connection)
     for table, columns in tables(connection).items():
         if table in NOT_MEMORIES:
             continue
         proof.rows[table] = 0  # an empty table was looked through, too
-        for row in _rows(connection, table, columns, group_id):
+        for row in _rows(connection, table, columns, names.get(table, frozenset()), group_id):
             proof.rows[table] += 1
-            place, agent_id, text = row
+            place, agent_id, name, text = row
             named = agent_id in whom.agents or (table in NAMING_AGENTS and whom.names_agent(text))
-            if named or whom.names_person(text) or not ids.isdisjoint(UUIDS.findall(text)):
+            if named or whom.names_person(name) or whom.names_person(text) or not ids.isdisjoint(UUIDS.findall(text)):
                 proof.found(table, place)
 
 
-def _rows(connection: Connection, table: str, columns: list[tuple[str, str]], group_id: str) -> Iterator[Any]:
-    """(place, agent, text) of each row. Read by a cursor of the server: a table may be larger than memory."""
+def _rows(connection: Connection, table: str, columns: list[tuple[str, str]], names: Collection[str], group_id: str) -> Iterator[Any]:
+    """(place, agent, names, text) of each row. Read by a cursor of the server: a table may be larger than memory."""
     known = {name for name, _ in columns}
     left_out = NOT_TEXTS | OWN_IDS.get(table, set())
     texts = [name for name, kind in columns if name not in left_out and kind not in ("vector", "bytea")]
+    of_names, others = ([name for name in texts if (name in names) is wanted] for wanted in (True, False))
     agent = next((name for name in AGENT_COLUMNS if name in known), None)
-    query = sql.SQL("SELECT ctid::text, {}, concat_ws(E'\\x01', {}) FROM {} {}").format(
+    query = sql.SQL("SELECT ctid::text, {}, concat_ws(E'\\x01', {}), concat_ws(E'\\x01', {}) FROM {} {}").format(
         sql.SQL("NULL::text") if agent is None else sql.Identifier(agent),
-        sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in texts),
+        *(
+            sql.SQL(", ").join([sql.SQL("''"), *(sql.SQL("{}::text").format(sql.Identifier(name)) for name in some)])
+            for some in (of_names, others)
+        ),
         sql.Identifier(table),
         sql.SQL("WHERE group_id = {} OR group_id IS NULL").format(sql.Literal(group_id)) if "group_id" in known else sql.SQL(""),
     )

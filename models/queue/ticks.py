@@ -55,8 +55,7 @@ def begin(connection: Connection, job: str, slot: datetime, limit_seconds: float
     A run that takes longer than ``limit_seconds`` has died. ``alone``: not while another run of the job is under way.
     """
     connection.execute(_ONE_AT_A_TIME, {"job": job})
-    now = clock.now(connection)
-    connection.execute(_DELETE_AHEAD, {"job": job, "ahead": max(now, slot) + clock.AHEAD})
+    connection.execute(_DELETE_AHEAD, {"job": job, "now": clock.now(connection), "slot": slot, "ahead": clock.AHEAD})
     connection.execute(_FAIL_OVERDUE, {"job": job, "died": DIED, "longest": LONGEST_LEASE})
     parameters = {"job": job, "slot": slot, "limit": limit_seconds, "alone": alone, "more": MORE}
     again = {"retry": RETRY_SECONDS, "died": DIED, "at_once": TRIES_AT_ONCE}
@@ -102,7 +101,9 @@ def find(connection: Connection, job: str, slot: datetime) -> Tick | None:
 
 
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi:job:' || :job, 0))")
-_DELETE_AHEAD = text("DELETE FROM job_ticks WHERE job = :job AND (slot > :ahead OR started_at > :ahead)")
+_DELETE_AHEAD = text("""
+    DELETE FROM job_ticks WHERE job = :job AND slot > greatest(CAST(:now AS timestamptz), CAST(:slot AS timestamptz)) + :ahead
+""")
 _FAIL_OVERDUE = text("""
     UPDATE job_ticks SET state = 'failed', finished_at = due_by,
         error = :died

@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from jiyi.erasure.names import Names
-from models.erasure import deletion, matching, refusal
+from models.erasure import deletion, matching, proof, references, refusal
 from models.erasure.progress import Progress, noted_ids
 from models.erasure.subjects import stores, tiers
 from models.memory.agents import strength
@@ -92,6 +92,8 @@ def _texts(connection: Connection, progress: Progress) -> bool:
     records.flush()  # what was asked before is looked through, too
     ids = noted_ids(connection, progress.erasure_id)
     progress.count("scrubbed", **deletion.scrub(connection, progress.group_id, progress.whom, ids))
+    connection.execute(_LONG_STATEMENT_TIMEOUT)
+    progress.count("scrubbed", **references.blank(connection, progress.group_id, ids, proof.NOT_MEMORIES))
     return True
 
 

@@ -12,8 +12,20 @@ from models.retrieval import index_cache
 def forget(group_id: str, agents: list[str]) -> dict[str, int]:
     """Drop indexes of the agents, and what else this process remembers of texts; returns what it dropped."""
     dropped = index_cache.forget(group_id, set(agents))
-    dropped["questions"] = cache.forget()
+    dropped["questions"] = _forget_texts()
+    return dropped
+
+
+def forget_everything() -> None:
+    """Drop all indexes and texts: this worker was out of reach for so long that it may have missed an order."""
+    index_cache.forget_all()
+    _forget_texts()
+
+
+def _forget_texts() -> int:
+    """Drop what is remembered of texts, whosever they were; returns how many questions."""
+    questions = cache.forget()
     normalise.cache_clear()
     marked_sentences.cache_clear()
     lexical.forget()
-    return dropped
+    return questions

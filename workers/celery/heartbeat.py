@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from celery import signals
 from models.erasure import orders
 from models.erasure.caches import worker_id
 from models.operations import heartbeats
-from tasks.erasure.forget import forget
+from tasks.erasure.forget import forget, forget_everything
 
 log = logging.getLogger("jiyi.heartbeat")
 
@@ -45,11 +46,15 @@ class Heartbeat:
 
     def _beat(self) -> None:
         silent = False
+        heard = time.monotonic()
         while True:
             try:
+                if time.monotonic() - heard > heartbeats.COUNTS_SECONDS / 2:  # others may count it as dead, and erasures go on without it
+                    forget_everything()
                 heartbeats.record(worker_id(), self._name, self._queues)
                 self._carried_out = orders.carry_out(worker_id(), self._carried_out, forget)
                 silent = False
+                heard = time.monotonic()
             except redis.RedisError as error:  # Valkey is away or full; said once
                 log.log(logging.DEBUG if silent else logging.WARNING, "no heartbeat: %s; trying again", error)
                 silent = True

@@ -164,7 +164,8 @@ def _update(name: AgentName) -> Any:
 
 
 _SET_RIGHT = text("""
-    UPDATE heartbeats SET next_tick_at = :now, last_tick_at = NULL, owed_for = NULL WHERE (group_id, agent_id) IN (
+    UPDATE heartbeats SET next_tick_at = :now + make_interval(mins => interval_minutes), last_tick_at = NULL, owed_for = NULL
+    WHERE (group_id, agent_id) IN (
         SELECT group_id, agent_id FROM heartbeats WHERE enabled AND last_tick_at > :ahead LIMIT :limit FOR UPDATE SKIP LOCKED
     )
 """)

@@ -171,15 +171,15 @@ def owed_no_more(connection: Connection, group_id: str, schedule_ids: Sequence[U
 def set_right(connection: Connection, now: datetime, limit: int) -> int:
     """Let schedules run again whose last run is still to come: it was noted while the clock was wrong. Returns how many.
 
-    Such runs are deleted, and the next one is worked out anew. What was to run once has run, too early.
+    The next run is worked out anew. What has run stays known, and does not run twice for the same time.
     """
-    ahead = {"ahead": now + clock.AHEAD, "limit": limit}
-    rows = connection.execute(_AHEAD, ahead).all()
-    for row in rows:
+    changed = 0
+    for row in connection.execute(_AHEAD, {"ahead": now + clock.AHEAD, "limit": limit}).all():
         following = Timing(row.kind, row.cron, row.at, row.every_seconds, row.tz).after(now)
-        connection.execute(_FORGET_AHEAD, {"id": row.schedule_id, **ahead})
-        change(connection, row.group_id, row.schedule_id, "active", following)
-    return len(rows)
+        if following is not None and following < row.next_run_at:
+            change(connection, row.group_id, row.schedule_id, "active", following)
+            changed += 1
+    return changed
 
 
 def known_runs(connection: Connection, group_id: str, schedule_ids: Sequence[UUID], since: datetime) -> set[tuple[UUID, datetime]]:
@@ -190,11 +190,12 @@ def known_runs(connection: Connection, group_id: str, schedule_ids: Sequence[UUI
 
 _FORGET = text("DELETE FROM schedule_runs WHERE group_id = :group AND schedule_id = ANY(:ids) AND due_at < :before")
 _AHEAD = text("""
-    SELECT schedule_id, group_id, kind, cron, at, every_seconds, tz FROM schedules s
-    WHERE state = 'active' AND EXISTS (SELECT FROM schedule_runs r WHERE r.schedule_id = s.schedule_id AND r.due_at > :ahead)
+    SELECT schedule_id, group_id, kind, cron, at, every_seconds, tz, next_run_at FROM schedules s
+    WHERE state = 'active' AND next_run_at > :ahead AND EXISTS (
+        SELECT FROM schedule_runs r WHERE r.schedule_id = s.schedule_id AND r.due_at > :ahead AND r.due_at < s.next_run_at
+    )
     ORDER BY schedule_id LIMIT :limit FOR UPDATE OF s SKIP LOCKED
 """)
-_FORGET_AHEAD = text("DELETE FROM schedule_runs WHERE schedule_id = :id AND due_at > :ahead")
 _RAN = text("""
     INSERT INTO schedule_runs (schedule_id, due_at, group_id, fired_at, missed, skipped, alert_id)
     VALUES (:id, :due, :group, :now, :missed, :skipped, :alert) ON CONFLICT DO NOTHING

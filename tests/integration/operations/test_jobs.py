@@ -22,7 +22,7 @@ from jiyi.protocol.archive import ArchivedQuery, Restored, RestoreRequest
 from jiyi.protocol.events import build
 from jiyi.protocol.operations import JobsRequest, RunJob
 from jiyi.protocol.retrieval import RetrievalRequest
-from models.db import valkey_keys
+from models.db import clock, valkey_keys
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
@@ -33,7 +33,6 @@ from models.memory.nodes.nodes import lock
 from models.operations import actions
 from models.queue import ticks, wakeups
 from models.retrieval import touches
-from tasks.framework import jobs
 from tasks.framework.jobs import FUNCTIONS, Run, perform, rehearse
 from tasks.memory import archive
 from tasks.operations import jobs as operations
@@ -115,16 +114,9 @@ def test_a_clock_that_goes_back_finds_its_slots_run(a_job: Callable[..., Job], m
     ran = []
     job = a_job(lambda run: ran.append(run.now), setting="reconcile_seconds")
 
-    class Clock(datetime):
-        offset = timedelta()
-
-        @classmethod
-        def now(cls, tz: Any = None) -> datetime:
-            return NOW + cls.offset
-
-    monkeypatch.setattr(jobs, "datetime", Clock)
     for seconds in (0, 2, 4, 2, 0, 4):
-        Clock.offset = timedelta(seconds=seconds)
+        now = NOW + timedelta(seconds=seconds)
+        monkeypatch.setattr(clock, "now", lambda _connection, now=now: now)
         perform(job)
     assert len(ran) == 3
     assert [tick["attempts"] for tick in tick_of(job)] == [1, 1, 1]
