@@ -18,6 +18,7 @@ from sqlalchemy import Connection, text
 from jiyi.accounts.api_keys import KeyScope
 from jiyi.protocol.queries import CHANGES, QUEUE
 from models.accounts import audit
+from models.db.conflicts import tried_again
 from models.db.connection import unit_of_work
 from models.db.scope import narrowed_to, whole_service
 from models.queue import pending_work
@@ -115,13 +116,17 @@ class Action(Generic[Q, R]):
         assert self.function is not None, f"{self.name} is for workers"
         everything = self.whole_service or (self.across_groups and actor.operator)
         with whole_service() if everything else narrowed_to(actor.group_id):
-            with unit_of_work() as connection:
-                if timeout_ms is not None or not self.mutates:
-                    connection.execute(_BOUNDS, {"timeout": timeout_ms, "read_only": not self.mutates})
-                context = Context(connection, actor, self.name)
-                result = self.function(context, request)
+            context, result = tried_again(lambda: self._transaction(actor, request, timeout_ms))
             context.committed()
         return result
+
+    def _transaction(self, actor: Actor, request: Q, timeout_ms: int | None) -> tuple[Context, R]:
+        assert self.function is not None
+        with unit_of_work() as connection:
+            if timeout_ms is not None or not self.mutates:
+                connection.execute(_BOUNDS, {"timeout": timeout_ms, "read_only": not self.mutates})
+            context = Context(connection, actor, self.name)
+            return context, self.function(context, request)
 
 
 #: Every action whose module was imported, by name.

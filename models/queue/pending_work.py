@@ -36,7 +36,8 @@ class Claim:
 
 def owe(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
     """Owe ``kind`` for each (subject_id, group_id); what is owed already stays as it is."""
-    rows = [{"kind": kind, "subject_id": subject_id, "group_id": group_id} for subject_id, group_id in subjects]
+    # In one order: two that owe the same subjects wait for each other's rows.
+    rows = [{"kind": kind, "subject_id": subject_id, "group_id": group_id} for subject_id, group_id in sorted(subjects)]
     if rows:
         connection.execute(_OWE, rows)
 

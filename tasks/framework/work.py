@@ -27,6 +27,7 @@ from sqlalchemy import Connection
 from jiyi.errors import JiyiError, ProviderUnavailable, SettingsError
 from jiyi.settings import get_settings
 from models.db import valkey_keys
+from models.db.conflicts import is_conflict
 from models.db.connection import unit_of_work
 from models.db.outages import outage
 from models.db.scope import Scope, current, for_groups, whole_service, within
@@ -244,6 +245,10 @@ def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.C
         if (away := outage(error)) is not None:  # no fault of the subjects; if it is the database, their lease runs out
             log.warning("work %s waits: %s", kind.name, away)
             batch.put_off(batch.subject_ids, str(away))
+            return 0
+        if is_conflict(error):  # nor is this: another transaction went first, and none of it is written
+            log.info("work %s begins again: another transaction went first", kind.name)
+            batch.put_off(batch.subject_ids, "another transaction went first")
             return 0
         log.exception("work %s failed for %d subjects, attempt %d", kind.name, len(batch.subject_ids), claim.attempts)
         _give_back(batch, claim.attempts, error)

@@ -21,6 +21,7 @@ from jiyi.reflection.reflect import RETRIEVED, Reflection, Retrieve, Statement, 
 from jiyi.reflection.thoughts import Origin, events_of
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
+from models.growth.reflections import rhythm
 from models.memory.agents import agents
 from models.memory.agents.agents import AgentName
 from models.memory.ingestion.inbox import Stored, store
@@ -127,9 +128,8 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
             made = Reflection(made.focal_points, [thought for thought in made.thoughts if thought.description not in known])
         events = events_of(made.thoughts, whose.origin(begun, llm))
     nothing = "" if made.thoughts or (look is not None and look.anything) else NOTHING_NEW if statements else NOTHING_LATELY
-    with _finishing(batch, begun, made, nothing) as connection:
+    with _finishing(batch, name, begun, made, nothing) as connection:
         kept = store(connection, events)
-        agents.lock_agents(connection, [name])
         again = look is not None and looking.finish(connection, look, begun)
         if not only_self:
             again |= agents.reflected(connection, *name, seen, whose.settings.importance_trigger_max, original=whose.original)
@@ -159,7 +159,7 @@ def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewin
         if said.utterances:
             thoughts = reflection.reflect_on_conversation(ended.agent_id, said.chat_ids, said.utterances, llm, original=whose.original)
         events = events_of(thoughts, whose.origin(begun, llm, ended.session_id))
-    with _finishing(batch, begun, Reflection([], thoughts), "" if thoughts else said.nothing) as connection:
+    with _finishing(batch, name, begun, Reflection([], thoughts), "" if thoughts else said.nothing) as connection:
         kept = store(connection, events)
     _tell(*name, begun, kept)
     wake(*kept.owed)
@@ -204,13 +204,15 @@ def _interrupted(begun: StartedReflection) -> Iterator[None]:
 
 
 @contextmanager
-def _finishing(batch: Batch, begun: StartedReflection, made: Reflection, nothing: str) -> Iterator[Connection]:
+def _finishing(batch: Batch, name: AgentName, begun: StartedReflection, made: Reflection, nothing: str) -> Iterator[Connection]:
     """The transaction that ends the reflection.
 
     Raises:
         Superseded: this attempt was overtaken; nothing is written.
     """
     with batch.finish() as (connection, owed):
+        if owed:
+            rhythm.lock(connection, name)
         if not owed or not reflections.finish(
             connection, begun, focal_points=made.focal_points, thoughts=len(made.thoughts), nothing=nothing
         ):

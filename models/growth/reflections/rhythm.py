@@ -17,7 +17,7 @@ from jiyi.settings import get_settings
 from models.db import clock
 from models.db.base import Timestamp
 from models.growth.reflections.tables import SelfReflection
-from models.memory.agents.agents import AgentName, AgentRow, bind_name
+from models.memory.agents.agents import AgentName, AgentRow, bind_name, lock_agents
 from models.memory.tables import Agent, MemoryNode
 from models.queue import pending_work
 from models.queue.tables import PendingWork
@@ -94,6 +94,12 @@ def ask(connection: Connection, name: AgentName) -> None:
     connection.execute(_ASK, bind_name(name))
 
 
+def lock(connection: Connection, name: AgentName) -> None:
+    """Lock the agent, and how it looks at itself, until the transaction ends: both before its reflections (:mod:`models.db.conflicts`)."""
+    lock_agents(connection, [name])
+    connection.execute(_LOCK, bind_name(name))
+
+
 def conversations_ended(connection: Connection, agents: Mapping[AgentName, AgentRow], ended: Iterable[AgentName]) -> int:
     """Count conversations that have ended, of agents that are locked; owe a reflection to those that are due, and say how many."""
     owing = 0
@@ -139,6 +145,7 @@ _CONVERSATIONS = func.coalesce(_S.conversations, bindparam("conversations"))
 _EVERY_HOURS = func.coalesce(_S.hours, bindparam("hours"))
 _OWN_MEMORY = and_(MemoryNode.group_id == _S.group_id, MemoryNode.agent_id == _S.agent_id)
 _ANYTHING_NEW = exists().where(_OWN_MEMORY, MemoryNode.kind == "session", MemoryNode.node_count > _S.seen_to)
+_LOCK = text("SELECT FROM self_reflections WHERE group_id = :group AND agent_id = :agent FOR NO KEY UPDATE")
 _BEGIN = text("INSERT INTO self_reflections (group_id, agent_id) VALUES (:group, :agent) ON CONFLICT DO NOTHING")
 _FIND = select(
     _CONVERSATIONS.label("conversations"),

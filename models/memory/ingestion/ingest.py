@@ -21,6 +21,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from jiyi.operations.log_redaction import fields_in
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
+from models.db.conflicts import tried_again
 from models.db.connection import tell_scope, unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.memory.ingestion import inbox, own_vectors
@@ -123,6 +124,9 @@ class Ingestor:
             return Stored()
 
     def _store_together(self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None) -> Stored:
+        return tried_again(lambda: self._store_once(parts, rejected, ready))
+
+    def _store_once(self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None) -> Stored:
         events = [event for part in parts for event in part.events]
         for attempt in range(1, MAX_COLLISIONS + 1):
             try:

@@ -1,0 +1,213 @@
+"""Transactions that need the same rows: one order of locks, and another try for whoever was ended in favour of another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+from datetime import UTC, datetime
+
+import psycopg
+import pytest
+from pydantic import BaseModel
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from jiyi.protocol.events import build
+from models.db import conflicts
+from models.db.actions import Action, Actor, Context
+from models.db.connection import unit_of_work
+from models.db.scope import for_groups
+from models.growth.reflections import rhythm
+from models.memory.agents import agents
+from models.memory.ingestion import ingest
+from models.memory.ingestion.inbox import EMBED
+from models.queue import pending_work
+from models.reflection import reflections
+from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION
+from tasks.framework import work
+from tasks.memory import embedding
+from tasks.reflection import reflect as reflecting
+from tests.integration.memory.test_inbox import observed, rows, save
+from tests.integration.threads import Threads
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+#: Seconds that a busy machine may take to get a thread as far as its lock.
+PATIENCE = 60.0
+
+
+class Nothing(BaseModel):
+    """A request."""
+
+
+def ended(group: str, session: str = "s", agent_id: str = "klaus") -> object:
+    return build({"type": "session.ended", "group_id": group, "agent_id": agent_id, "session_id": session, "payload": {}})
+
+
+def until_it_waits_for_a_lock(future: Future[object]) -> None:
+    """For a row that the caller's transaction has."""
+    deadline = time.monotonic() + PATIENCE
+    while not future.done() and not rows("SELECT FROM pg_locks WHERE NOT granted"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def asked_for(group: str) -> tuple[str, str]:
+    """An agent with something to think about, whose reflection is owed."""
+    name = (group, "klaus")
+    save(*(observed(group, f"Klaus sells bread on day {day}", poignancy=6) for day in range(6)))
+    with unit_of_work() as connection:
+        reflections.ask(connection, *name, "hours")
+        key = agents.key_of(connection, *name)
+        assert key is not None
+        rhythm.begin(connection, name)
+        pending_work.owe(connection, REFLECT, [(key, group)])
+    return name
+
+
+def test_a_reflection_that_ends_while_a_conversation_of_its_agent_does(group: str) -> None:
+    """Whoever stores the end has the agent and wants its reflection; whoever reflects may not have that and want the agent."""
+    name = asked_for(group)
+    with Threads(1) as pool, unit_of_work() as connection:
+        agents.lock_agents(connection, [name])
+        reflected = pool.submit(work.run_due, work.KINDS[REFLECT], reflecting.reflect)
+        until_it_waits_for_a_lock(reflected)
+        reflections.ask(connection, *name, "conversations")  # no deadlock: nobody has it and waits for us
+        connection.commit()
+        assert reflected.result(PATIENCE) == 1
+    assert [row["state"] for row in rows("SELECT state FROM reflections WHERE group_id = :g", g=group)] == ["done"] or rows(
+        "SELECT state FROM reflections WHERE group_id = :g AND state = 'nothing'", g=group
+    )
+
+
+def test_a_reflection_that_ends_while_the_scan_finds_its_hours_over(group: str) -> None:
+    name = asked_for(group)
+    with Threads(1) as pool, unit_of_work() as connection:
+        connection.execute(text("SELECT FROM self_reflections WHERE group_id = :g FOR UPDATE"), {"g": group})  # as the scan does
+        reflected = pool.submit(work.run_due, work.KINDS[REFLECT], reflecting.reflect)
+        until_it_waits_for_a_lock(reflected)
+        reflections.ask(connection, *name, "hours")
+        connection.commit()
+        assert reflected.result(PATIENCE) == 1
+
+
+def test_many_sessions_of_one_agent_end_at_once_beside_its_reflections(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over the intake's own code, without another try: no transaction is ended in favour of another."""
+    monkeypatch.setattr(conflicts, "TRIES", 1)
+    name = asked_for(group)
+    refused: list[str] = []
+
+    def end(number: int) -> None:
+        part = ingest.Part([ended(group, f"s{number}")])  # type: ignore[list-item]
+        ingest.Ingestor(redelivers=False).ingest([part])
+        if part.error is not None:
+            refused.append(str(part.error))
+
+    def reflect_again() -> None:
+        with unit_of_work() as connection:
+            reflections.ask(connection, *name, "request")
+            key = agents.key_of(connection, *name)
+            assert key is not None
+            pending_work.owe(connection, REFLECT, [(key, group)])
+        work.run_due(work.KINDS[REFLECT], reflecting.reflect)
+        work.run_due(work.KINDS[REFLECT_CONVERSATION], reflecting.reflect_on_conversation)
+
+    with for_groups(group), Threads(8) as pool:
+        running = [pool.submit(end, number) for number in range(80)] + [pool.submit(reflect_again) for _ in range(10)]
+        for one in running:
+            one.result(PATIENCE * 2)
+    assert refused == []
+    assert rows("SELECT last_error FROM pending_work WHERE group_id = :g AND last_error IS NOT NULL", g=group) == []
+
+
+def test_two_that_owe_the_same_subjects_in_opposite_order_do_not_meet(group: str) -> None:
+    subjects = sorted((observed(group).event_id, group) for _ in range(2))
+    both = threading.Barrier(2)
+
+    def owe(order: list[object]) -> None:
+        both.wait(PATIENCE)
+        with unit_of_work() as connection:
+            pending_work.owe(connection, EMBED, order)  # type: ignore[arg-type]
+
+    with Threads(2) as pool:
+        for one in [pool.submit(owe, list(subjects)), pool.submit(owe, list(reversed(subjects)))]:
+            one.result(PATIENCE)
+    assert len(rows("SELECT FROM pending_work WHERE group_id = :g", g=group)) == 2
+
+
+def conflict() -> DBAPIError:
+    return DBAPIError("UPDATE …", {}, psycopg.errors.DeadlockDetected("deadlock detected"))
+
+
+def test_an_action_that_met_another_is_done_once(group: str) -> None:
+    calls: list[int] = []
+    after: list[int] = []
+
+    def change(context: Context, _request: Nothing) -> int:
+        calls.append(1)
+        context.audit("something")
+        context.after_commit(lambda: after.append(1))
+        if len(calls) < conflicts.TRIES:
+            raise conflict()
+        return len(calls)
+
+    action: Action[Nothing, int] = Action(
+        name="test.change", request=Nothing, result=int, scope="admin", function=change, doc="A test's.", queue="upkeep"
+    )
+    assert action.perform(Actor(group, "test"), Nothing()) == conflicts.TRIES
+    assert after == [1]
+    assert len(rows("SELECT FROM audit_log WHERE group_id = :g", g=group)) == 1
+
+
+def test_what_is_no_conflict_is_not_tried_again() -> None:
+    calls: list[int] = []
+
+    def broken() -> None:
+        calls.append(1)
+        raise DBAPIError("SELECT …", {}, psycopg.errors.UniqueViolation("twice"))
+
+    with pytest.raises(DBAPIError):
+        conflicts.tried_again(broken)
+    assert calls == [1]
+    calls.clear()
+
+    def always() -> None:
+        calls.append(1)
+        raise conflict()
+
+    with pytest.raises(DBAPIError):
+        conflicts.tried_again(always)
+    assert len(calls) == conflicts.TRIES
+
+
+def test_work_that_met_another_transaction_costs_no_attempt(group: str) -> None:
+    event = observed(group)
+    save(event)
+
+    def handler(_batch: work.Batch) -> None:
+        raise conflict()
+
+    assert embedding.embed is not None  # its kind is known
+    work.run_due(work.KINDS[EMBED], handler)
+    (row,) = rows("SELECT attempts, due_at FROM pending_work WHERE kind = 'embed' AND subject_id = :id", id=event.event_id)
+    assert row["attempts"] == 0
+    assert row["due_at"] < datetime.now(UTC).replace(year=2100)  # type: ignore[operator]
+
+
+def test_an_intake_that_met_another_transaction_stores_its_batch_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = observed(group)
+    store, calls = ingest.inbox.store, []
+
+    def meets(connection: Connection, events: object, ready: object = None) -> object:
+        calls.append(1)
+        done = store(connection, events, ready)  # type: ignore[arg-type]
+        if len(calls) == 1:
+            raise conflict()
+        return done
+
+    monkeypatch.setattr(ingest.inbox, "store", meets)
+    part = ingest.Part([event])
+    ingest.Ingestor(redelivers=True).ingest([part])
+    assert part.error is None
+    assert len(rows("SELECT FROM memory_nodes WHERE group_id = :g", g=group)) == 1
