@@ -19,8 +19,8 @@ from sqlalchemy import Connection, Double, Text, and_, bindparam, case, cast, co
 from sqlalchemy.dialects.postgresql import JSONB
 
 from jiyi.protocol.operations import Tick
-from models.db import clock
 from models.db.rows import columns, fetch, fetch_one
+from models.queue import clock
 from models.queue.tables import JobTick
 
 #: Ticks that are kept of each job, whatever their age: about eight hours of a job that runs every 10 s.

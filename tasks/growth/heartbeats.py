@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from models.db import clock
 from models.db.connection import unit_of_work
 from models.growth.due import HEARTBEAT
 from models.growth.heartbeat import alerts, beating, heartbeats
 from models.growth.heartbeat.alerts import NewAlert
+from models.queue import clock
 from tasks.framework.work import Batch, work_task
 
 #: Agents that one transaction sees to.

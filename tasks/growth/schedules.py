@@ -6,12 +6,12 @@ from datetime import datetime
 
 from jiyi.growth.schedules.firing import MAKE_GOOD, Firing, firing
 from jiyi.protocol.growth.schedules import ScheduleState
-from models.db import clock
 from models.db.connection import unit_of_work
 from models.growth.due import FIRE
 from models.growth.heartbeat import alerts
 from models.growth.heartbeat.alerts import NewAlert
 from models.growth.schedules import schedules
+from models.queue import clock
 from tasks.framework.work import Batch, work_task
 
 #: Schedules that one transaction runs.

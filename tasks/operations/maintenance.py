@@ -10,13 +10,12 @@ from jiyi.errors import BrokerUnavailable
 from jiyi.operations.jobs import JOBS
 from jiyi.settings import get_settings
 from models.accounts import audit
-from models.db import clock
 from models.growth import due
 from models.memory.agents import strength
 from models.memory.nodes import access
 from models.operations import prune as pruning
 from models.operations import snapshot
-from models.queue import news, pending_work, ticks
+from models.queue import clock, news, pending_work, ticks
 from models.queue.wakeups import send, wake
 from models.retrieval import records
 from tasks.erasure.outside import TRY_AGAIN_MAX

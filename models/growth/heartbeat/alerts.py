@@ -11,11 +11,10 @@ from sqlalchemy import Connection, insert, select, text
 from uuid6 import uuid7
 
 from jiyi.protocol.growth.heartbeat import AlertState, Channel, Urgency
-from models.db import clock
 from models.db.rows import columns, fetch
 from models.growth.heartbeat.tables import Alert
 from models.memory.agents.agents import AgentName
-from models.queue import stream
+from models.queue import clock, stream
 
 #: Alerts that were acknowledged are kept so long.
 SEEN_KEPT = timedelta(days=90)

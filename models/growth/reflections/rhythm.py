@@ -14,12 +14,11 @@ from sqlalchemy import Connection, and_, bindparam, exists, false, func, or_, se
 from jiyi.growth.reflections.due import Rhythm, SelfTrigger, due, due_at
 from jiyi.protocol.growth.reflections import SelfSettings, SelfState
 from jiyi.settings import get_settings
-from models.db import clock
 from models.db.base import Timestamp
 from models.growth.reflections.tables import SelfReflection
 from models.memory.agents.agents import AgentName, AgentRow, bind_name, lock_agents
 from models.memory.tables import Agent, MemoryNode
-from models.queue import pending_work
+from models.queue import clock, pending_work
 from models.queue.tables import PendingWork
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT

@@ -13,10 +13,10 @@ from jiyi.growth.schedules.firing import Firing, Timing
 from jiyi.growth.schedules.next_runs import next_runs
 from jiyi.growth.schedules.types import ParsedSchedule
 from jiyi.protocol.growth.schedules import ScheduleRunState, ScheduleState, Target
-from models.db import clock
 from models.db.rows import columns, fetch, fetch_one
 from models.growth.schedules.tables import Schedule, ScheduleRun
 from models.memory.agents.agents import AgentName
+from models.queue import clock
 
 #: Runs are kept so long, far longer than any is made good: one a minute would fill the disk.
 RUNS_KEPT = timedelta(days=30)

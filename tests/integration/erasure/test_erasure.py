@@ -377,19 +377,19 @@ def test_what_is_found_left_is_told_and_tried_again(group: str, monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
-def test_a_worker_that_does_not_answer_is_waited_for_until_its_report_expires(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_does_not_answer_is_waited_for_until_it_counts_as_dead(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     save(observed(group, "Maria Lopez sings"), observed(group, "else"))
     erasure_id = ask(group, person="Maria Lopez")
     monkeypatch.setattr(outside, "ASK_AGAIN", 0.0)
     monkeypatch.setattr(outside, "ANSWER_SECONDS", 0.1)
-    valkey().set(valkey_keys.indexes("far-away:1"), "{}")
+    heartbeats.record("far-away:1", "retrieval@far-away", [])
     carry_on()
     waiting = state_of(group, erasure_id)
     assert (waiting.state, waiting.step) == ("running", "workers")
     assert len(rows("SELECT 1 FROM memory_nodes WHERE group_id = :g", g=group)) == 1  # what it asked for is done
     (owed,) = rows("SELECT attempts FROM pending_work WHERE kind = 'erase' AND group_id = :g", g=group)
     assert owed["attempts"] <= 1  # nobody gives up on it
-    valkey().delete(valkey_keys.indexes("far-away:1"))
+    monkeypatch.setattr(heartbeats, "COUNTS_SECONDS", -1.0)
     carry_on()
     report_of(group, erasure_id)
 

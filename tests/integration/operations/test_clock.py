@@ -12,11 +12,10 @@ from celery import Celery
 from sqlalchemy import text
 
 from jiyi.operations.jobs import JOBS
-from models.db import clock
 from models.db.connection import unit_of_work
 from models.growth.heartbeat import alerts
 from models.memory.ingestion.inbox import EMBED
-from models.queue import ticks
+from models.queue import clock, ticks
 from tasks.framework import jobs
 from tasks.framework.jobs import Run
 from tasks.growth.due_scan import due_scan

@@ -22,7 +22,7 @@ from jiyi.protocol.archive import ArchivedQuery, Restored, RestoreRequest
 from jiyi.protocol.events import build
 from jiyi.protocol.operations import JobsRequest, RunJob
 from jiyi.protocol.retrieval import RetrievalRequest
-from models.db import clock, valkey_keys
+from models.db import valkey_keys
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
@@ -31,7 +31,7 @@ from models.memory import questions as memory_questions
 from models.memory.agents import strength
 from models.memory.nodes.nodes import lock
 from models.operations import actions
-from models.queue import ticks, wakeups
+from models.queue import clock, ticks, wakeups
 from models.retrieval import touches
 from tasks.framework.jobs import FUNCTIONS, Run, perform, rehearse
 from tasks.memory import archive
