@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -82,6 +83,16 @@ def test_a_refused_or_failed_request_is_no_longer_under_way(program: Callable[..
     for body, status in (({"agent_id": "klaus"}, 422), ({"agent_id": "klaus", "description": "Klaus waits."}, 202)):
         one.ask("POST", "/events", status, json=body)
         assert not REQUESTS._counts[group]
+
+
+@pytest.mark.parametrize("sent", [b"nonsense\r\n\r\n", b"GET\r\n\r\n", b"\x00\xff\r\n\r\n", b"GET / HTTP/1.1\r\nno header\r\n\r\n"])
+def test_what_is_no_request_is_answered_and_stops_nobody(port: int, sent: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as one:
+        one.sendall(sent)
+        assert one.makefile("rb").readline().split()[1] == b"400"
+    with connected(port) as probe:
+        probe.request("GET", "/healthz")
+        assert probe.getresponse().status == 200
 
 
 # Who is next

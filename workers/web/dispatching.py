@@ -160,7 +160,8 @@ class Dispatchers:
             probe.set_thread_count(PROBES[path])
 
     def add_task(self, connection: Connection) -> None:
-        self._probes.get(connection.requests[0].path, self._others).add_task(connection)
+        path = getattr(connection.requests[0], "path", "")  # what is no request has none
+        self._probes.get(path, self._others).add_task(connection)
 
     def shutdown(self, cancel_pending: bool = True, timeout: float = 5) -> bool:
         for probe in self._probes.values():

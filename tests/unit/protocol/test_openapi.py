@@ -18,6 +18,7 @@ from jiyi.protocol.openapi import dify, problems
 from jiyi.protocol.openapi import document as openapi
 from jiyi.protocol.openapi.words import type_of
 from jiyi.settings import get_settings
+from web.accounts import rate_limits
 from web.api import OPERATIONS
 from web.api.docs import blueprint
 from web.api.registry import Operation
@@ -200,6 +201,7 @@ def test_types_are_said_in_a_few_words() -> None:
 @pytest.fixture
 def client() -> Any:
     app = Flask("web")
+    rate_limits.register(app)
     app.register_blueprint(blueprint)
     return app.test_client()
 
