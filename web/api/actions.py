@@ -7,7 +7,9 @@ from typing import Any
 from pydantic import RootModel, ValidationError
 
 from jiyi.errors import InvalidRequest, problems_of
+from jiyi.protocol.wire.json_types import wrong_types
 from models.actions import ACTIONS
+from web.accounts.identity import need
 from web.actions import perform
 from web.api.problems import Refused
 from web.api.registry import operation
@@ -35,8 +37,11 @@ def perform_action(asker: Asker, name: str, body: ActionBody) -> Any:
     action = ACTIONS.get(name)
     if action is None:
         raise Refused(404, f"There is no action {name!r}.")
+    need(action.scope)  # before anything is said about the request
     try:
         request = action.request.model_validate(body.root)
     except ValidationError as error:
         raise InvalidRequest(problems_of(error, action.request)) from None
+    if problems := [*wrong_types(action.request, body.root)]:
+        raise InvalidRequest(problems)
     return perform(action, asker.group_id, request)

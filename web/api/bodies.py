@@ -19,8 +19,8 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from jiyi.operations.budget import BODIES_BYTES, BODY_BYTES, BODY_CONTAINERS, BODY_PATIENCE, RETRY_SECONDS, SMALL_BODY_BYTES
 from jiyi.protocol.events import CONTENT_TYPE, NUL_ESCAPE, unstorable
 from jiyi.protocol.openapi.problems import field_problem
-from jiyi.protocol.wire.booleans import booleans_for_numbers
 from jiyi.protocol.wire.json_keys import repeated_key, sentence
+from jiyi.protocol.wire.json_types import wrong_types
 from jiyi.settings import get_settings
 from web.api.problems import Refused, refusal_of
 from web.api.registry import Operation
@@ -131,8 +131,7 @@ def read_body(operation: Operation, model: type[BaseModel], action: str | None) 
     except ValidationError as error:
         raise refusal_of(error, model) from None
     problems = list(unstorable(body.model_dump())) if NUL_ESCAPE in data else []
-    if b"true" in data or b"false" in data:
-        problems += [f"{path}: must be a number, not true or false" for path in booleans_for_numbers(model, from_json(data))]
+    problems += wrong_types(model, from_json(data))
     if problems:
         raise Refused(422, "; ".join(problems), map(field_problem, problems))
     return body

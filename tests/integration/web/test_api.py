@@ -584,3 +584,9 @@ def test_a_body_that_gives_a_key_twice_is_refused(api: Program) -> None:
     ):
         answer = api.ask("POST", "/events", 422, data=data, headers={"Content-Type": "application/json"})
         assert f"{key}: given twice" in answer.json["detail"]
+
+
+def test_a_number_is_no_time(api: Program) -> None:
+    """60000 would be read as a minute of 1970."""
+    answer = api.ask("POST", "/context", 422, json={"agent_id": "klaus", "query": "x", "now": 60000})
+    assert "now: must be a text in quotes, not a number" in answer.json["detail"]

@@ -1,4 +1,4 @@
-"""``true`` and ``false`` where a number belongs: pydantic would read them as 1 and 0."""
+"""Values of JSON that pydantic would take for another type: ``true`` for the number 1, the number 60000 for a time in 1970."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ MODELS = 512
 NUMBERS = {"number", "integer"}
 
 
-def booleans_for_numbers(model: type[BaseModel], value: Any) -> Iterator[str]:
-    """The path of each boolean in a JSON value for which the model wants a number: ``max_results``, ``events.0.payload.poignancy``.
+def wrong_types(model: type[BaseModel], value: Any) -> Iterator[str]:
+    """A sentence for each boolean in a JSON value for which the model wants a number, and each number for which it wants a text.
+
+    It begins with the path: ``max_results: must be a number, not true or false``.
 
     Where the model leaves the choice between several objects, only a choice of one is looked into.
     """
@@ -29,10 +31,13 @@ def _schema(model: type[BaseModel]) -> Mapping[str, Any]:
 
 def _found(schema: Mapping[str, Any], shared: Mapping[str, Any], value: Any, path: str) -> Iterator[str]:
     forms = [*_forms(schema, shared)]
+    types = {form.get("type") for form in forms} - {"null"}
     if isinstance(value, bool):
-        types = {form.get("type") for form in forms}
-        if types & NUMBERS and types <= NUMBERS | {"null"}:
-            yield path
+        if types and types <= NUMBERS:
+            yield f"{path}: must be a number, not true or false"
+    elif isinstance(value, (int, float)):
+        if types == {"string"}:
+            yield f"{path}: must be a text in quotes, not a number"
     elif isinstance(value, dict):
         objects = [form for form in forms if form.get("type") == "object"]
         fields = objects[0].get("properties", {}) if len(objects) == 1 else {}

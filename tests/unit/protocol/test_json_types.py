@@ -1,4 +1,4 @@
-"""Booleans are no numbers, wherever in a body they stand."""
+"""Booleans are no numbers, and numbers no times, wherever in a body they stand."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 from pydantic import BaseModel
 
 from jiyi.protocol.events.rest import EventsBody
+from jiyi.protocol.recall import RecallRequest
 from jiyi.protocol.tiers.query import MemoryQuestion
-from jiyi.protocol.wire.booleans import booleans_for_numbers
+from jiyi.protocol.wire.json_types import wrong_types
 
 
 class Tree(BaseModel):
@@ -35,4 +36,10 @@ class Tree(BaseModel):
     ],
 )
 def test_paths_of_booleans_where_numbers_belong(model: type[BaseModel], value: Any, paths: list[str]) -> None:
-    assert list(booleans_for_numbers(model, value)) == paths
+    assert [problem.partition(": must be a number, not true or false")[0] for problem in wrong_types(model, value)] == paths
+
+
+def test_a_number_is_no_time() -> None:
+    asked = {"agent_id": "a", "query": "b", "now": 60000}
+    assert list(wrong_types(RecallRequest, asked)) == ["now: must be a text in quotes, not a number"]
+    assert list(wrong_types(RecallRequest, {**asked, "now": "2026-03-02T08:00:00Z", "max_tokens": 5})) == []
