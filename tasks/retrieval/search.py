@@ -62,7 +62,8 @@ def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchRes
         vectors=index.vectors[rows] if original else index.vectors[:0],
     )
     if original:
-        vectors = [query for query in queries if query is not None]
+        nothing = np.zeros(index.vectors.shape[1], dtype=np.float32)  # similar to none
+        vectors = [nothing if query is None else query for query in queries]
         ranked = rank_in_turn(pool, vectors, asked.weights, top_k=top_k, now=now, min_similarity=least)
         return [_found(rows, one, None, debug) for one in ranked]
     order = _within(index.access_order(), rows, index.size)
@@ -127,8 +128,8 @@ def _queries(asked: ParsedQuestion, index: AgentIndex) -> tuple[list[Float32 | N
         ModelMismatch: there are vectors, but none that the question's can be compared with.
     """
     texts, given = asked.request.focal_texts, asked.request.vectors
-    comparable = bool(index.vectors.shape[1])
-    if asked.model not in index.models and index.models:
+    comparable = asked.model in index.models
+    if not comparable and index.models:
         raise ModelMismatch(
             f"the agent's memories are embedded with {', '.join(sorted(index.models))}, the question with {asked.model}: "
             "give vectors and embedding_model with the request, or embed the memories anew"
@@ -136,8 +137,6 @@ def _queries(asked: ParsedQuestion, index: AgentIndex) -> tuple[list[Float32 | N
     if asked.relevance == "lexical" and asked.request.filters.min_similarity is None:
         return [None] * len(texts), ""
     if not comparable:
-        if given is not None and asked.model in index.models:
-            raise _sizes_differ(index.sizes, asked.dimensions)
         return [None] * len(texts), "no memory is embedded yet: found by words only"
     if given is None:
         if asked.away is not None:
@@ -148,6 +147,10 @@ def _queries(asked: ParsedQuestion, index: AgentIndex) -> tuple[list[Float32 | N
     else:
         queries = [to_array(vector) for vector in given]
     width = index.vectors.shape[1]
+    if not width:  # all that are stored have another size
+        if given is not None:
+            raise _sizes_differ(index.sizes, asked.dimensions)
+        return [None] * len(texts), f"no memory has a vector of {asked.dimensions:,} values: found by words only"
     wrong = next((query.size for query in queries if query.size != width), None)
     if wrong is not None:
         raise _sizes_differ({width}, wrong)

@@ -199,11 +199,12 @@ def test_an_index_takes_its_width_from_no_stored_vector(group: str, mode: str) -
     assert answer.groups[0].debug.without_comparable_vector == 1
 
 
-def test_only_wrong_ones_leave_the_words(group: str) -> None:
+@pytest.mark.parametrize("mode", ["recent", "stanford"])
+def test_only_wrong_ones_leave_the_words(group: str, mode: str) -> None:
     first = observed(group, BOOK)
     save(first)
     spoil(first.event_id)
-    answer = retrieve(group, "a book")
+    answer = retrieve(group, "a book", mode=mode)
     assert [node.description for node in answer.groups[0].retrieved_nodes] == [BOOK]
 
 

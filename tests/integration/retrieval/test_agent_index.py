@@ -44,6 +44,8 @@ from workers.ephemeral import environment
 
 T0 = datetime(2026, 3, 1, 8, tzinfo=UTC)
 MODEL, DIMENSIONS = "three-dimensions", 3
+#: Values of the vectors of :func:`plain`.
+PLAIN_DIMENSIONS = 24
 #: Columns that depend on the rows' order in their last digits.
 INEXACT = {"centre_dot", "centred_length"}
 #: Not the one that running workers use: they would embed what a test leaves without a vector.
@@ -72,12 +74,12 @@ def refreshed(index: AgentIndex) -> AgentIndex:
     return index
 
 
-def index_of(group: str, agent_id: str = "klaus") -> AgentIndex:
-    return AgentIndex(IndexKey(group, agent_id, MODEL, DIMENSIONS))
+def index_of(group: str, agent_id: str = "klaus", dimensions: int = DIMENSIONS) -> AgentIndex:
+    return AgentIndex(IndexKey(group, agent_id, MODEL, dimensions))
 
 
-def built_at_once(group: str) -> AgentIndex:
-    return refreshed(index_of(group))
+def built_at_once(group: str, dimensions: int = DIMENSIONS) -> AgentIndex:
+    return refreshed(index_of(group, dimensions=dimensions))
 
 
 def change(connection: Connection, setting: str, node_id: UUID, **values: Any) -> None:
@@ -263,14 +265,14 @@ def diverse(group: str, count: int) -> list[Event]:
             poignancy=chance.choice([None, 1.25, 7.0]),
             node_type=chance.choice(["event", "thought", "chat"]),
             expires_at=chance.choice([None, T0 + timedelta(microseconds=chance.randrange(10**12))]),
-            vector=chance.choice([None, [chance.gauss(1, 1) for _ in range(24)]]),
+            vector=chance.choice([None, [chance.gauss(1, 1) for _ in range(PLAIN_DIMENSIONS)]]),
         )
         for _ in range(count)
     ]
 
 
 def plain_vector(row: Any) -> Float32:
-    return np.zeros(24, np.float32) if row.embedding is None else np.array(row.embedding.to_list(), np.float32)
+    return np.zeros(PLAIN_DIMENSIONS, np.float32) if row.embedding is None else np.array(row.embedding.to_list(), np.float32)
 
 
 @pytest.fixture
@@ -282,7 +284,7 @@ def plain(group: str) -> list[Any]:
 
 
 def test_columns_are_what_a_plain_select_reads(group: str, plain: list[Any]) -> None:
-    index = built_at_once(group)
+    index = built_at_once(group, PLAIN_DIMENSIONS)
     assert ids_of(index) == [row.node_id for row in plain]
     for name in ("created", "expires", "last_accessed", "poignancy", "is_idle", "says_idle", "archived", "node_count"):
         assert index.columns[name].tolist() == [getattr(row, name) for row in plain], name
@@ -332,8 +334,8 @@ def test_relevance_over_an_index_is_that_over_plain_rows(group: str, plain: list
         subjects=[row.subject for row in plain],
         trusted=has[: has.size - has.size % step],
     )
-    index = built_at_once(group)
-    queries = np.random.default_rng(3).standard_normal((4, 24)).astype(np.float32)
+    index = built_at_once(group, PLAIN_DIMENSIONS)
+    queries = np.random.default_rng(3).standard_normal((4, PLAIN_DIMENSIONS)).astype(np.float32)
     questions = ["Where did Anna drink tea? And who took the ferry to the harbour?", "林岚喝茶了吗？", "ok", "clay from the kiln, glaze"]
     for question, query in zip(questions, queries, strict=True):
         for vector in (query, None):
@@ -538,14 +540,14 @@ def test_a_change_of_a_memory_keeps_when_it_was_accessed(group: str) -> None:
 
 
 def test_the_least_recently_used_go_when_there_is_no_room_and_the_most_recent_stays(group: str) -> None:
-    mebibyte = 1024**2
+    mebibyte, dimensions = 1024**2, 900
     agents = ["a", "b", "c"]
     for agent in agents:
-        save(*(made(group, f"memory {i}", agent_id=agent, vector=[float(i + 1)] * 900) for i in range(300)))
-        refreshed(index_cache.index_of(IndexKey(group, agent, MODEL, DIMENSIONS)))
+        save(*(made(group, f"memory {i}", agent_id=agent, vector=[float(i + 1)] * dimensions) for i in range(300)))
+        refreshed(index_cache.index_of(IndexKey(group, agent, MODEL, dimensions)))
     (size,) = {used for _, _, used in index_cache.held()}
     assert mebibyte < size < 2 * mebibyte
-    kept = index_cache.index_of(IndexKey(group, "a", MODEL, DIMENSIONS))  # used again: b is the least recent now
+    kept = index_cache.index_of(IndexKey(group, "a", MODEL, dimensions))  # used again: b is the least recent now
     with environment(index_max_bytes=str(3 * size)):
         index_cache.make_room()
         assert len(index_cache.held()) == 3
@@ -555,8 +557,8 @@ def test_the_least_recently_used_go_when_there_is_no_room_and_the_most_recent_st
     with environment(index_max_bytes=str(mebibyte)):
         index_cache.make_room()
     assert [(key.agent_id, rows) for key, rows, _ in index_cache.held()] == [("a", 300)]
-    assert index_cache.index_of(IndexKey(group, "a", MODEL, DIMENSIONS)) is kept
-    assert index_cache.index_of(IndexKey(group, "b", MODEL, DIMENSIONS)).size == 0
+    assert index_cache.index_of(IndexKey(group, "a", MODEL, dimensions)) is kept
+    assert index_cache.index_of(IndexKey(group, "b", MODEL, dimensions)).size == 0
 
 
 def test_indexes_are_apart_by_group_agent_model_and_size(group: str) -> None:
