@@ -41,8 +41,9 @@ test-rabbitmq: setup
 test-browser: setup
 	@$(PYTEST) tests/browser -n 1 $(ARGS)
 
-# All faults over RabbitMQ: minutes.
+# Benchmarks that start a service of their own, and all faults over RabbitMQ: many minutes.
 test-long: setup
+	@$(PYTEST) tests/integration/examples -m long $(ARGS)
 	@$(PYTEST) tests/smoke/test_faults.py --broker=amqp $(ARGS)
 
 check: setup
