@@ -57,6 +57,12 @@ class ConfigError(InvalidRequest):
     code = "config"
 
 
+class HeadsError(JiyiError, ValueError):
+    """The packaged weights of the learned judgements are broken, or of another version or model."""
+
+    code = "heads"
+
+
 class RegistryError(JiyiError, ValueError):
     """Two types of store were registered under one name, or what was to provide one cannot be loaded."""
 

@@ -7,6 +7,7 @@ from importlib import import_module
 from celery import Celery
 from kombu import Exchange, Queue
 
+from jiyi.heads import local
 from jiyi.operations import log_redaction
 from jiyi.providers.embedders import choice
 from jiyi.settings import get_settings
@@ -18,6 +19,7 @@ from workers.intake.compression import limit_kombu
 
 settings = get_settings()
 limit_kombu(settings.max_message_bytes)
+local.learned()  # weights that cannot be used are better refused now than by each task
 choice.chosen(settings)  # an embedder that nobody knows is better said now than by each task
 
 #: Seconds; below the visibility timeout, or a running task would be handed to a second worker.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.errors import ModelMismatch
+from jiyi.heads.local import heads
+from jiyi.heads.retiring import may_retire, retires, said_of
 from jiyi.operations.deadlines import check_deadline
 from jiyi.protocol.retrieval import Debug, RetrievalRequest
 from jiyi.protocol.wire.vectors import Float32, to_array
@@ -190,7 +192,7 @@ def newer_first(asked: ParsedQuestion, text: str, found: SearchResult, index: Ag
     order, by = np.arange(rows.size), dict[int, int]()
     if renewal.may_be_renewed(text, shown):
         alike, above = index.corpus().alike(rows), _above_ordinary(found.ranked)[there]
-        order, by = ordering.in_order(shown, renewal.renewed(text, shown, alike, above))
+        order, by = ordering.in_order(shown, _confirmed(shown, renewal.renewed(text, shown, alike, above)))
     order = order[ordering.behind_evidence([shown[place] for place in order.tolist()])]
     kept = np.concatenate([there[order], rest])[: request.top_k]
     if not by and kept.tolist() == list(range(found.best_rows.size)):
@@ -204,6 +206,19 @@ def newer_first(asked: ParsedQuestion, text: str, found: SearchResult, index: Ag
         replaced=replaced,
         debug=found.debug.model_copy(update={"retrieved_count": int(kept.size)}),
     )
+
+
+def _confirmed(shown: Sequence[Shown], renewed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The pairs (newer, older) of which the heads, too, are sure; without them those in which the newer one has a word of change."""
+    pairs = np.argwhere(renewed)
+    if not len(pairs):
+        return renewed
+    texts = [(said_of(shown[older].text), said_of(shown[newer].text)) for newer, older in pairs.tolist()]
+    judge = heads()
+    sure = [ordering.says_change(newer) and may_retire(older, newer) for older, newer in texts] if judge is None else retires(judge, texts)
+    found = np.zeros_like(renewed)
+    found[tuple(pairs[sure].T)] = True
+    return found
 
 
 def _above_ordinary(ranked: Ranked) -> Floats:

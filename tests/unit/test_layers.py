@@ -30,7 +30,7 @@ MAY_IMPORT = {
 SUBJECTS = set("memory retrieval reflection tiers conversations items stores growth erasure accounts operations".split())
 #: What a layer has besides a room for each subject.
 ROOMS = {
-    "jiyi": {"client", "protocol", "providers", "text", "parsing", "cli", "integrations"},
+    "jiyi": {"client", "protocol", "providers", "text", "heads", "parsing", "cli", "integrations"},
     "jiyi/cli": set[str](),
     "models": {"db", "queue"},
     "tasks": {"framework"},
@@ -39,7 +39,7 @@ ROOMS = {
     "web/api": {"examples"},
     "web/admin": {"forms"},
     "tests": {"unit", "integration", "smoke", "browser", "security"},
-    "tests/unit": {"client", "protocol", "providers", "text", "parsing", "db", "queue", "web", "workers", "bench", "docs"},
+    "tests/unit": {"client", "protocol", "providers", "text", "heads", "parsing", "db", "queue", "web", "workers", "bench", "docs"},
     "tests/integration": {"client", "db", "queue", "actions", "web", "workers", "examples", "docs"},
     "bench": {"support", "adapters", "labelled", "conversations"},
 }

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from jiyi.conversations.extraction.attributes import attribute_of
 from jiyi.conversations.extraction.words import CALENDAR, EMPTY, MOVED_TO, NUMBERS
 from jiyi.conversations.types import ExtractedMemory, KnownFact
+from jiyi.heads.judgements import CHANGES, Heads
+from jiyi.heads.retiring import RETIRE, may_retire, retiring, said_of
 from jiyi.text.changes import CHANGE, ENDS
 from jiyi.text.people import relations_in
 from jiyi.text.tokens import is_filler, stem, telling
@@ -46,17 +48,70 @@ _OF_CHANGE = frozenset(
         家 住""".split(),
     )
 )
+#: Least probability that the newer of two memories with the same single-valued attribute retires the older one.
+SAME_ATTRIBUTE = 0.5
 _CHINESE = re.compile(f"[{CJK}]")
 _CLAUSE = re.compile(r"[,，;；。.!！?？\n]+")
 
 
-def linked(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact]) -> list[ExtractedMemory]:
+def linked(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads | None = None) -> list[ExtractedMemory]:
     """The memories with the attributes of what they change, and the numbers of the known facts that they supersede."""
+    if heads is not None:
+        return _judged(memories, known, heads)
     found: list[ExtractedMemory] = []
     common = _common(fact.content for fact in known)
     for memory in memories:
         found.append(_linked(_superseding(memory, known), found, known, common))
     return found
+
+
+def _judged(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads) -> list[ExtractedMemory]:
+    """As :func:`linked`, by what the heads say of each new memory after each earlier one of the same subject.
+
+    Of the same single-valued attribute the newer is the likelier to replace the older: half a chance is enough, and a word of
+    change, or the same words with another value, are enough alone.
+    """
+    chances = _chances(memories, known, heads)
+    least = heads.least(CHANGES, RETIRE)
+    found: list[ExtractedMemory] = []
+    for place, memory in enumerate(memories):
+        earlier: list[ExtractedMemory | KnownFact] = [*known, *found]
+        rivals = [other for other in earlier if _contradict(memory, other)]
+        retired: list[int] = []
+        newer = memory
+        enough = 0.0 if _unless_repeated(memory, found, known).single_valued else SAME_ATTRIBUTE
+        if rivals and not any(chances.get((_key(other), place), -1.0) >= enough for other in rivals):
+            newer = memory.model_copy(update={"single_valued": False})
+        for number, fact in enumerate(known):
+            if chances.get((_key(fact), place), -1.0) >= (enough if _contradict(newer, fact) else least):
+                retired.append(number)
+        if retired:
+            newer = newer.model_copy(update={"supersedes": retired})
+        for number in range(len(found) - 1, -1, -1):
+            other = found[number]
+            if other.turns != newer.turns and chances.get((_key(memories[number]), place), -1.0) >= least and not _contradict(newer, other):
+                found[number], newer = _joined(other, newer, f"state:{min(_words(other.content), default='it')}")
+                break
+        found.append(newer)
+    return found
+
+
+def _chances(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads) -> dict[tuple[str, int], float]:
+    """How likely each new memory (by its place) retires each earlier one (by what it says), where it may at all."""
+    pairs, places = [], []
+    for place, memory in enumerate(memories):
+        earlier: list[ExtractedMemory | KnownFact] = [*known, *memories[:place]]
+        for other in earlier:
+            older, newer = _key(other), _key(memory)
+            if other.subject == memory.subject and may_retire(older, newer):
+                pairs.append((older, newer))
+                places.append((older, place))
+    judged = heads.changes(pairs)
+    return {where: retiring(one) for where, one in zip(places, judged, strict=True) if one is not None}
+
+
+def _key(one: ExtractedMemory | KnownFact) -> str:
+    return said_of(one.content)
 
 
 def _linked(memory: ExtractedMemory, earlier: list[ExtractedMemory], known: Sequence[KnownFact], common: frozenset[str]) -> ExtractedMemory:
@@ -100,7 +155,7 @@ def _is_news(content: str) -> bool:
 
 def _another_value(memory: ExtractedMemory, other: ExtractedMemory | KnownFact) -> bool:
     """Whether two statements of one attribute are worded alike, with nothing in common beside."""
-    mine, theirs = attribute_of(_said(memory.content)), attribute_of(_said(other.content))
+    mine, theirs = attribute_of(said_of(memory.content)), attribute_of(said_of(other.content))
     if mine is None or theirs is None or mine.wording != theirs.wording:
         return False
     if mine.name == "job" and mine.subject != "user":
@@ -109,7 +164,7 @@ def _another_value(memory: ExtractedMemory, other: ExtractedMemory | KnownFact) 
 
 
 def _means_it(content: str) -> bool:
-    return _IT.search(content.lower()) is not None or MOVED_TO.search(_said(content)) is not None
+    return _IT.search(content.lower()) is not None or MOVED_TO.search(said_of(content)) is not None
 
 
 def _follows(memory: ExtractedMemory, other: ExtractedMemory) -> bool:
@@ -140,7 +195,7 @@ def _named(memory: ExtractedMemory, clauses: Sequence[set[str]], other: Extracte
         return None
     if not clauses:
         return None
-    words, said = _words(other.content), _said(other.content)
+    words, said = _words(other.content), said_of(other.content)
     shared = [{word for word in clause if word in words or (_CHINESE.match(word) and word in said)} for clause in clauses]
     best = max(range(len(clauses)), key=lambda place: len(shared[place]))
     named = shared[best] - common
@@ -159,7 +214,7 @@ def _kind(attribute: str | None) -> str:
 
 def _ending(content: str) -> list[set[str]]:
     """The words of each clause that says that something has ended or is another now."""
-    found = [_words(clause) for clause in _CLAUSE.split(_said(content)) if ENDS.search(clause)]
+    found = [_words(clause) for clause in _CLAUSE.split(said_of(content)) if ENDS.search(clause)]
     return [words for words in found if 0 < len(words) <= MOST_WORDS]
 
 
@@ -168,14 +223,9 @@ def _common(contents: Iterable[str]) -> frozenset[str]:
     return frozenset(word for word, count in counted.items() if count >= COMMON)
 
 
-def _said(content: str) -> str:
-    """Without its speaker."""
-    return content.partition(": ")[2] or content.partition("：")[2] or content
-
-
 def _words(text: str) -> set[str]:
     """What a statement is about, in words: without days, numbers and the words of the change itself."""
-    said = _said(text)
+    said = said_of(text)
     chinese = {word for run in segmented(said) for word in run if len(word) > 1 and not any(day in word for day in CALENDAR)}
     chinese |= set(single_characters(said))
     other = {word for word in telling(said) if not _CHINESE.match(word) and len(word) > 1}

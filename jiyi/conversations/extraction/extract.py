@@ -18,6 +18,8 @@ from jiyi.conversations.extraction.profile_signals import profile_signals
 from jiyi.conversations.extraction.statements import Statement, statements
 from jiyi.conversations.extraction.words import FIRST_PERSON
 from jiyi.conversations.types import MAX_CONTENT_CHARS, MAX_EXPERIENCES, MAX_MEMORIES, CombinedExtraction, ExtractedMemory, Message
+from jiyi.heads.judgements import ANY, ATTRIBUTES, Heads
+from jiyi.heads.retiring import said_of
 from jiyi.providers.llms.questions import Extraction, Poignancy
 from jiyi.providers.llms.rules.english import VERBS
 from jiyi.providers.llms.rules.poignancy import weigh
@@ -38,23 +40,43 @@ _I = re.compile(r"\W{0,9}(?:(?P<en>i)\b|(?P<zh>我)(?![的家们]))", re.IGNOREC
 _PRONOUN = re.compile(r"\b(?:he|she|his|her)\b|[他她](?!们)", re.IGNORECASE)
 
 
-def extract(question: Extraction) -> CombinedExtraction:
-    """The memories, experiences and signals in the messages from ``question.since`` on; what an assistant says is no fact of the user."""
+def extract(question: Extraction, heads: Heads | None = None) -> CombinedExtraction:
+    """The memories, experiences and signals in the messages from ``question.since`` on; what an assistant says is no fact of the user.
+
+    With ``heads`` these judge what is worth keeping, of which kind it is, and what it does to what is known.
+    """
     messages = question.messages
     lived = experiences(messages, question.since)
     solved = {turn for one in lived for turn in one.turns}
     memories: list[ExtractedMemory] = []
     person = None
-    for made in statements(messages, question.since):
+    for made in statements(messages, question.since, heads):
         kept = [one for one in made if not (one.trouble or one.turn in solved)]  # a problem is kept with what solved it
         person = _person_before(messages, made[0].turn) or person
         for said, group in _groups(kept, person):
             memories.append(_memory(said, group, messages[group[0].turn], person))
     return CombinedExtraction(
-        memories=linked(memories[:MAX_MEMORIES], question.known),
+        memories=linked(_of_kinds(memories[:MAX_MEMORIES], heads), question.known, heads),
         experiences=lived[:MAX_EXPERIENCES],
         profile_signals=profile_signals(messages, question.since),
     )
+
+
+def _of_kinds(memories: list[ExtractedMemory], heads: Heads | None) -> list[ExtractedMemory]:
+    """With the kind and, where the list of attributes has none, the attribute that the heads are sure of."""
+    if heads is None:
+        return memories
+    said = [("", said_of(one.content)) for one in memories]
+    least = heads.least(ATTRIBUTES, ANY)
+    found = []
+    for memory, kind, attribute in zip(memories, heads.kinds(said), heads.attributes(said), strict=True):
+        update: dict[str, str] = {}
+        if memory.attribute is None and attribute is not None and attribute.probability >= least and attribute.label != "other":
+            update["attribute"] = attribute.label
+        if memory.attribute is None and kind is not None:
+            update["type"] = "preference" if kind.label == "preference" else "knowledge"
+        found.append(memory.model_copy(update=update))
+    return found
 
 
 def _person_before(messages: Sequence[Message], turn: int) -> str | None:
@@ -113,6 +135,7 @@ def _own(clause: str, sentence: str, before: Attribute | None, person: str | Non
 def _memory(said: Attribute | None, group: list[Statement], message: Message, person: str | None) -> ExtractedMemory:
     text = " ".join(one.text for one in group)
     lasting = any(one.lasting for one in group)
+    vital = any(one.vital for one in group)
     chinese = group[0].language == "zh"
     who = message.name or ("用户" if chinese else "User")
     told = with_dates(text, message.at)
@@ -128,7 +151,7 @@ def _memory(said: Attribute | None, group: list[Statement], message: Message, pe
         type="preference" if category == "user_preference" else "knowledge",
         category=category,
         keywords=keywords_ranked(text)[:KEYWORDS],
-        importance=max(said.importance if said else 0.0, LASTING if lasting else ORDINARY, poignancy),
+        importance=max(said.importance if said else 0.0, LASTING if lasting or vital else ORDINARY, poignancy),
         subject=(message.name or "user") if said is None or said.subject == "user" else said.subject,
         attribute=said.name if said else None,
         single_valued=said is not None and said.single_valued and (not said.name.startswith("likes:") or CHANGE.search(text) is not None),

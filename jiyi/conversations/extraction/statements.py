@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from jiyi.conversations.extraction import words as cue
+from jiyi.conversations.extraction.attributes import attribute_of
 from jiyi.conversations.types import Message
+from jiyi.heads.judgements import FACTS, LASTING, Heads, Judged
+from jiyi.heads.retiring import is_vital
 from jiyi.text.splitting import sentences
 from jiyi.text.tokens import is_filler, telling
 from jiyi.text.words import CJK, Language, language_of
@@ -49,7 +52,7 @@ class Statement:
     """Sentences of one message that belong together.
 
     ``asked`` is the question that it answers, if it cannot be understood without; ``lasting`` a wish for how to be answered;
-    ``trouble`` a problem with a tool or a task, which is no fact of the user.
+    ``trouble`` a problem with a tool or a task, which is no fact of the user; ``vital`` what is said of somebody's health for long.
     """
 
     turn: int
@@ -59,20 +62,60 @@ class Statement:
     asked: str = ""
     lasting: bool = False
     trouble: bool = False
+    vital: bool = False
 
 
-def statements(messages: Sequence[Message], since: int = 0) -> list[list[Statement]]:
-    """Of each message from ``since`` on that the user wrote, what it states; messages with nothing strong enough are left out."""
-    found = []
+def statements(messages: Sequence[Message], since: int = 0, heads: Heads | None = None) -> list[list[Statement]]:
+    """Of each message from ``since`` on that the user wrote, what it states that is worth keeping; messages without it are left out.
+
+    With ``heads`` these judge what is worth keeping; without, the strength of each sentence does.
+    """
     acting = _acting(messages)
     called = _called({message.name for message in messages if message.name})
-    for turn, message in enumerate(messages):
-        if turn < since or message.role != "user" or turn in acting:
-            continue
-        made = list(_of_message(turn, message, _question_before(messages, turn), called))
-        if any(one.strength >= STRONG or one.lasting for one in made):
-            found.append(made)
-    return found
+    made = [
+        some
+        for turn, message in enumerate(messages)
+        if turn >= since and message.role == "user" and turn not in acting
+        if (some := list(_of_message(turn, message, _question_before(messages, turn), called)))
+    ]
+    if heads is not None:
+        return _worth_keeping(made, messages, heads)
+    strong = [[one for one in some if one.strength > 0] for some in made]
+    return [some for some in strong if any(one.strength >= STRONG or one.lasting or one.vital for one in some)]
+
+
+def _worth_keeping(made: list[list[Statement]], messages: Sequence[Message], heads: Heads) -> list[list[Statement]]:
+    """Of each message the statements that are lasting by themselves; if it is only as a whole, the likeliest one of them."""
+    before = [_said_before(messages, some[0].turn) for some in made]
+    whole = heads.facts([(asked, " ".join(one.text for one in some)) for asked, some in zip(before, made, strict=True)])
+    alone = iter(heads.facts([(asked, one.text) for asked, some in zip(before, made, strict=True) for one in some]))
+    least = heads.least(FACTS, LASTING)
+    kept = []
+    for some, message in zip(made, whole, strict=True):
+        chances = [_chance(next(alone), one) for one in some]
+        chosen = [one for one, chance in zip(some, chances, strict=True) if chance >= least]
+        if not chosen and message is not None and message.probabilities[LASTING] >= least:
+            chosen = [some[chances.index(max(chances))]]
+        if chosen:
+            kept.append(chosen)
+    return kept
+
+
+def _chance(judged: Judged | None, statement: Statement) -> float:
+    """How likely a statement is worth keeping.
+
+    A wish for how to be answered, what is said of one's health, and what the list of attributes knows are not left to chance.
+    """
+    if statement.lasting or statement.vital or (statement.strength >= STRONG and attribute_of(statement.text) is not None):
+        return 1.0
+    return 0.0 if judged is None else judged.probabilities[LASTING]
+
+
+def _said_before(messages: Sequence[Message], turn: int) -> str:
+    """What the assistant, or another speaker, said right before."""
+    if turn == 0 or (messages[turn - 1].role, messages[turn - 1].name) == (messages[turn].role, messages[turn].name):
+        return ""
+    return messages[turn - 1].text[-READ_CHARS:]
 
 
 def _acting(messages: Sequence[Message]) -> set[int]:
@@ -134,8 +177,8 @@ def _of_message(turn: int, message: Message, asked: str, called: re.Pattern[str]
                 if _answers(said, words):
                     strength, question = max(strength + ANSWER, STRONG if words or cue.YES.search(said) else 0.0), asked
             first = False
-            if strength > 0:
-                yield Statement(turn, said, language, strength, question, lasting, trouble)
+            vital = is_vital(said)
+            yield Statement(turn, said, language, strength, question, lasting, trouble and not vital, vital)
         first = False
 
 

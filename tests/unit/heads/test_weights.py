@@ -1,0 +1,79 @@
+"""The packaged weights: read once, refused with one sentence if they cannot be right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jiyi.errors import HeadsError
+from jiyi.heads import weights
+from jiyi.heads.judgements import ATTRIBUTES, CHANGES, FACTS, KINDS, REQUESTS, SATISFACTION
+
+
+@pytest.fixture
+def packaged(tmp_path: Path) -> Path:
+    path = tmp_path / "weights.npz"
+    path.write_bytes(weights.FILE.read_bytes())
+    return path
+
+
+def test_the_packaged_file_has_every_head_and_says_where_it_comes_from() -> None:
+    found = weights.load()
+    assert set(found.heads) == {FACTS, KINDS, ATTRIBUTES, SATISFACTION, REQUESTS, CHANGES}
+    assert {"version", "embedder", "command", "data", "writers", "figures"} <= set(found.about)
+    assert set(found.about["figures"]) == set(found.heads)
+
+
+def test_what_is_saved_is_what_is_read_and_the_same_each_time(tmp_path: Path) -> None:
+    found = weights.load()
+    one, two = tmp_path / "one.npz", tmp_path / "two.npz"
+    weights.save(one, found)
+    weights.save(two, weights.load(one))
+    assert one.read_bytes() == two.read_bytes()
+
+
+@pytest.mark.parametrize("spoilt", [b"", b"not a file of arrays", b"PK\x03\x04 cut short"])
+def test_a_broken_file_is_refused_with_one_sentence(packaged: Path, spoilt: bytes) -> None:
+    packaged.write_bytes(spoilt)
+    with pytest.raises(HeadsError, match=r"cannot be read .* python -m tools\.train$"):
+        weights.load(packaged)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HeadsError, match="cannot be read"):
+        weights.load(tmp_path / "none.npz")
+
+
+def _changed(path: Path, **arrays: object) -> None:
+    with np.load(path, allow_pickle=False) as kept:
+        values = {name: kept[name] for name in kept.files} | arrays
+    np.savez(path, **values)
+
+
+@pytest.mark.parametrize(("field", "value"), [("embedder", "another-model"), ("version", 0)])
+def test_weights_of_another_model_or_version_are_refused(packaged: Path, field: str, value: object) -> None:
+    with np.load(packaged, allow_pickle=False) as kept:
+        meta = json.loads(kept["meta"].tobytes())
+    meta[field] = value
+    _changed(packaged, meta=np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8))
+    with pytest.raises(HeadsError, match=rf"are of {field} .*tools\.train"):
+        weights.load(packaged)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"facts.dense": np.zeros((3, 3))},
+        {"facts.bias": np.array([np.nan, 0.0])},
+        {"facts.words": np.array([object()])},
+        {"centre": np.zeros(7)},
+        {"meta": np.frombuffer(b"[]", dtype=np.uint8)},
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(packaged: Path, broken: dict[str, object]) -> None:
+    _changed(packaged, **broken)
+    with pytest.raises(HeadsError, match="cannot be read"):
+        weights.load(packaged)

@@ -1,0 +1,119 @@
+"""Train the heads: ``python -m tools.train [FOLDER …] [--cache FILE] [--check]``.
+
+Rows are read from the folders given (by default ``../shared/data/labelled``, where it is, and ``bench/labelled``) and from
+``bench/*.jsonl``. Writes ``jiyi/heads/weights.npz``: the same bytes from the same rows. Figures are of writers that a head was not
+trained on, each left out in turn; the shipped weights are of all of them. Needs the ``dev`` and ``local`` extras, and some minutes on
+two cores, most of them for the vectors: ``--cache`` keeps these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jiyi.heads import weights
+from jiyi.heads.features import Features, is_readable
+from jiyi.heads.head import Head
+from jiyi.heads.judgements import TOGETHER, centred
+from jiyi.heads.weights import Weights
+from jiyi.providers.embedders.local import LocalEmbedder
+from tools.training import rows as labelled
+from tools.training.fitting import calibration, fit, least_probability, left_out
+from tools.training.judgements import TASKS, Task
+from tools.training.rows import LABELLED, ROOT, Row
+
+COMMAND = "python -m tools.train"
+OUT = ROOT / "jiyi" / "heads" / "weights.npz"
+DECIMALS = 3
+
+
+def vectors_of(texts: Sequence[str], cache: Path | None) -> dict[str, Features]:
+    """By the local embedder, as passages; those in the cache are not computed again."""
+    known: dict[str, Features] = {}
+    if cache is not None and cache.exists():
+        with np.load(cache, allow_pickle=False) as kept:
+            known = dict(zip(kept["texts"].tolist(), kept["vectors"], strict=True))
+    missing = [text for text in dict.fromkeys(texts) if text not in known]
+    if missing:
+        embed = LocalEmbedder().layers
+        for start in range(0, len(missing), TOGETHER):
+            part = missing[start : start + TOGETHER]
+            known.update(zip(part, embed(part).astype(np.float16), strict=True))  # as they are kept
+        if cache is not None:
+            with cache.open("wb") as file:
+                np.savez(file, texts=np.array(list(known)), vectors=np.array(list(known.values())))
+    return known
+
+
+def trained(task: Task, rows: Sequence[Row], vectors: dict[str, Features]) -> tuple[Head, dict[str, Any]]:
+    """The head of all rows, calibrated, with the figures of writers left out."""
+    read = task.read([row.texts for row in rows], vectors)
+    unseen = np.array([row.measured for row in rows])
+    labels, writers = np.array([row.label for row in rows]), np.array([row.writer for row in rows])
+    counts = np.array([row.weight for row in rows], dtype=np.float32)
+    asked = sorted(set(writers[unseen].tolist()))
+    classes = sorted(set(labels.tolist()))
+    given = left_out(read, labels, counts, writers, asked, task.shape)
+    calibrated = calibration(given[unseen], labels[unseen], classes)
+    probabilities, true = calibrated.of(given[unseen]), labels[unseen]
+    thresholds: dict[str, dict[float, float]] = {}
+    figures: dict[str, Any] = {}
+    for name, action in task.actions.items():
+        if action.labels:
+            column = probabilities[:, [classes.index(label) for label in action.labels]].sum(axis=1)
+            right = np.isin(true, action.labels)
+        else:
+            column, right = probabilities.max(axis=1), np.array(classes)[probabilities.argmax(axis=1)] == true
+        thresholds[name] = {wanted: round(least_probability(column, right, wanted), DECIMALS) for wanted in action.precisions}
+        figures[name] = {str(wanted): _at(column >= least, right) for wanted, least in thresholds[name].items()}
+    best = np.array(classes)[probabilities.argmax(axis=1)]
+    by_writer = {writer: _share((best == true)[writers[unseen] == writer]) for writer in asked}
+    head = calibrated.folded(fit(read, labels, counts, task.shape))
+    about = {"rows": len(rows), "right": _share(best == true), "by_writer": by_writer, "acted_on": figures}
+    return replace(head, thresholds=thresholds), about
+
+
+def _at(taken: Any, right: Any) -> dict[str, float]:
+    return {"precision": _share(right[taken]), "recall": _share(taken[right])}
+
+
+def _share(of: Any) -> float:
+    return round(float(np.mean(of)), DECIMALS) if len(of) else 0.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=Path, help="folders of <judgement>_<writer>.jsonl")
+    parser.add_argument("--cache", type=Path, help="file of vectors that were computed before")
+    parser.add_argument("--out", type=Path, default=OUT)
+    arguments = parser.parse_args()
+    wanted = arguments.folders or LABELLED
+    folders = [folder for folder in wanted if folder.is_dir()]
+    for folder in set(wanted) - set(folders):
+        print(f"{folder}: not there, left out")
+    given = {task.name: [row for row in labelled.of(folders, task.name) if is_readable(row.texts[1])] for task in TASKS}
+    if not all(given.values()):
+        raise SystemExit(f"no labelled rows for {', '.join(name for name, some in given.items() if not some)}: name a folder that has them")
+    texts = [text for some in given.values() for row in some for text in row.texts if text.strip()]
+    vectors = vectors_of(texts, arguments.cache)
+    centre = np.array([vectors[text] for text in sorted(set(texts))], dtype=np.float32).mean(axis=0)
+    vectors = dict(zip(vectors, centred(np.array(list(vectors.values()), dtype=np.float32), centre), strict=True))
+    heads, figures = {}, {}
+    for task in TASKS:
+        heads[task.name], figures[task.name] = trained(task, given[task.name], vectors)
+        print(task.name, json.dumps(figures[task.name], ensure_ascii=False))
+    writers = sorted({row.writer for some in given.values() for row in some if row.measured})
+    about = {"command": COMMAND, "writers": writers, "data": labelled.digest(given), "figures": figures}
+    weights.save(arguments.out, Weights(heads, centre, about))
+    weights.load(arguments.out)
+    print(f"{arguments.out}: {arguments.out.stat().st_size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Labelled rows: ``<judgement>_<writer>.jsonl``, one JSON object a line, from several folders."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Beside the checkout, and in it.
+LABELLED = (ROOT.parent / "shared" / "data" / "labelled", ROOT / "bench" / "labelled")
+#: Writer of the rows in ``bench/*.jsonl``: they are everyday ones, learned from, and not asked about.
+EVERYDAY = "bench"
+
+
+#: Every how many rows a stranger is taken from, and how much such a pair counts.
+STRIDE, STRANGER_WEIGHT = 17, 0.5
+#: Everyday rows are many and alike.
+EVERYDAY_WEIGHT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """``texts`` are the older and the newer, or what was said before and the text."""
+
+    writer: str
+    texts: tuple[str, str]
+    label: str
+    #: How much it counts in training.
+    weight: float = 1.0
+    #: Whether a head that was not trained on its writer is asked about it.
+    measured: bool = True
+
+
+def read(folders: Sequence[Path], judgement: str) -> list[tuple[str, dict[str, Any]]]:
+    """Each row with its writer, sorted by file. Raises :class:`SystemExit` naming the file and line that cannot be used."""
+    found = []
+    for path in sorted((path for folder in folders for path in folder.glob(f"{judgement}_*.jsonl")), key=lambda path: path.name):
+        writer = path.stem.partition("_")[2]
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if line.strip():
+                try:
+                    found.append((writer, json.loads(line)))
+                except json.JSONDecodeError as error:
+                    raise SystemExit(f"{path}, line {number}: not JSON ({error}): mend or remove the line") from None
+    return found
+
+
+def of(folders: Sequence[Path], judgement: str) -> list[Row]:
+    """The rows of a judgement of those that have labels of their own."""
+    if judgement in ("facts", "kinds", "attributes"):
+        return _facts(folders, judgement)
+    rows = [_row(judgement, writer, one) for writer, one in read(folders, judgement)]
+    if judgement == "changes":
+        return rows + _strangers(rows)
+    return rows + (_everyday(judgement) if rows else [])
+
+
+def _strangers(rows: Sequence[Row]) -> list[Row]:
+    """Each older statement with a newer one of another row of the writer: unlike those by hand they have mostly nothing in common,
+    like most memories that an agent has.
+    """
+    found = []
+    for writer in sorted({row.writer for row in rows}):
+        own = [row for row in rows if row.writer == writer]
+        for place, row in enumerate(own):
+            other = own[(place * STRIDE + STRIDE) % len(own)]
+            if other is not row:
+                found.append(Row(writer, (row.texts[0], other.texts[1]), "unrelated", STRANGER_WEIGHT, measured=False))
+    return found
+
+
+def _row(judgement: str, writer: str, one: dict[str, Any]) -> Row:
+    match judgement:
+        case "changes":
+            return Row(writer, (one["older"], one["newer"]), one["label"])
+        case "satisfaction":
+            return Row(writer, (one["messages"][-2] if len(one["messages"]) > 1 else "", one["messages"][-1]), one["expect"])
+        case _:
+            return Row(writer, ("", one["text"]), one["label"])
+
+
+def _facts(folders: Sequence[Path], judgement: str) -> list[Row]:
+    given = read(folders, "facts")
+    made = [(Row(writer, (one["before"] or "", one["text"]), "lasting" if one["lasting"] else "passing"), one) for writer, one in given]
+    if judgement == "facts":
+        return [row for row, _ in made] + (_everyday("facts") if made else [])
+    field = judgement.removesuffix("s")
+    return [replace(row, label=one[field]) for row, one in made if one["lasting"] and one[field]]
+
+
+def _everyday(judgement: str) -> list[Row]:
+    match judgement:
+        case "satisfaction":
+            given = _lines("satisfaction")
+            return [replace(_row(judgement, EVERYDAY, one), measured=False) for one in given]
+        case "requests":
+            return [
+                Row(EVERYDAY, ("", one["text"]), "none" if one["expect"]["kind"] == "none" else "new", EVERYDAY_WEIGHT, measured=False)
+                for one in _lines("schedule")
+            ]
+        case "facts":
+            return [row for one in _lines("extraction") for row in _turns(one)]
+        case _:
+            return []
+
+
+def _turns(conversation: dict[str, Any]) -> list[Row]:
+    messages = conversation["messages"]
+    lasting = {fact["turn"] for fact in conversation["facts"]}
+    labels = dict.fromkeys(lasting, "lasting") | {turn: "passing" for turn in conversation["nothing"] if turn not in lasting}
+    found = []
+    for turn, label in sorted(labels.items()):
+        before = messages[turn - 1]["text"] if turn and messages[turn - 1]["role"] == "assistant" else ""
+        if messages[turn]["role"] == "user":
+            found.append(Row(EVERYDAY, (before, messages[turn]["text"]), label, EVERYDAY_WEIGHT, measured=False))
+    return found
+
+
+def _lines(name: str) -> list[dict[str, Any]]:
+    path = ROOT / "bench" / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def digest(rows: dict[str, list[Row]]) -> str:
+    """SHA-256 of everything that is learned from."""
+    said = json.dumps([[name, *([row.writer, *row.texts, row.label] for row in some)] for name, some in sorted(rows.items())])
+    return hashlib.sha256(said.encode()).hexdigest()
