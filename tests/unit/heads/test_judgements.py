@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from jiyi.conversations.extraction.statements import statements
+from jiyi.conversations.types import Message
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.heads import local
 from jiyi.heads.judgements import CHANGES, FACTS, LASTING, Heads
@@ -76,7 +78,7 @@ def test_a_judgement_does_not_depend_on_the_texts_beside_it(heads: Heads) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["I work as a nurse in Leeds and have two daughters.", "我住在杭州，在一家医院做护士。", "I'm allergic to peanuts."]
+    "text", ["I work as a nurse in Leeds and have two daughters.", "我住在杭州，在一家医院做护士。", "My flight to Tokyo is on May 3."]
 )
 def test_what_is_lasting_is_told_from_small_talk(heads: Heads, text: str) -> None:
     said, idle = heads.facts([("", text), ("", "haha ok thanks!")])
@@ -155,3 +157,10 @@ def test_a_failing_embedder_is_an_error_that_says_so(heads: Heads) -> None:
 
     with pytest.raises(EmbeddingUnavailable, match="away"):
         Heads(local.learned(), away).requests(["wake me at six"])
+
+
+@pytest.mark.parametrize("text", ["I have asthma.", "I'm diabetic.", "我有哮喘"])
+def test_an_illness_of_ones_own_is_always_kept(heads: Heads, text: str) -> None:
+    for judge in (heads, None):
+        [[kept]] = statements([Message(role="user", text=text)], heads=judge)
+        assert kept.text == text
