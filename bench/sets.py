@@ -1,4 +1,4 @@
-"""Retrieval from lists of agents and from long conversations: is the evidence of a question retrieved?
+"""Retrieval from lists of agents and from long conversations: is the evidence of a question retrieved, and how much else?
 
     python -m bench.sets FILE… [--json] [--relevance-only]
 
@@ -7,7 +7,11 @@ A ``FILE`` is a list of agents, ``{"agent_id", "memories": [{"key", "text", "at"
 "evidence": [turn ids], "kind"}]}``. Everything goes through the service with its default embedder, and no LLM. Figures are means over a
 file's questions, and over each kind's:
 
-``recall@k`` is the share of a question's evidence among the first k.
+``recall@k``
+    share of the question's evidence among the first k
+``kept``, ``dropped``
+    of all first tens together, the share of the evidence that the default ``JIYI_MIN_PROBABILITY`` leaves in the answer, and the share of
+    all else that it leaves out; relevances without a probability keep everything
 """
 
 from __future__ import annotations
@@ -24,12 +28,17 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.support.quality import RELEVANCES, Agent, Memory, Question, Variant, add_variant, ask, by_kind, remember
-from bench.support.ranking import Figures
+from bench.support.ranking import DECIMALS, Figures
 from bench.support.service import machine, running
+from jiyi.settings import Settings
 
 #: Turns of a conversation are this far apart, from the start of their session.
 TURN_SECONDS = 60
 RECALLS = (5, 10, 30)
+#: Of so many first memories ``kept`` and ``dropped`` are.
+FIRST = 10
+
+Answered = tuple[Question, list[str]]
 
 
 def read(path: Path) -> list[Agent]:
@@ -71,13 +80,34 @@ def run(paths: Sequence[Path], console: Console, variant: Variant) -> dict[str, 
     """Of each file, by its name: the figures by relevance and kind of question."""
     files = {path.name: [_named(path, agent) for agent in read(path)] for path in paths}
     agents = [agent for group in files.values() for agent in group]
+    likely = replace(variant, options={**variant.options, "min_probability": Settings.model_fields["min_probability"].default})
     found: dict[str, dict[str, dict[str, Figures]]] = {name: {} for name in files}
     with running(**variant.settings) as client:
         keys = remember(client, agents, console)
         for relevance in RELEVANCES:
             for name, group in files.items():
-                found[name][relevance] = by_kind(ask(client, group, keys, relevance, console, variant), RECALLS, ())
+                answers = ask(client, group, keys, relevance, console, variant)
+                kept = ask(client, group, keys, relevance, console, likely) if relevance == "hybrid" else answers
+                found[name][relevance] = figures(answers, kept)
     return found
+
+
+def figures(answers: Sequence[Answered], likely: Sequence[Answered]) -> dict[str, Figures]:
+    """Of all questions and of each kind; ``likely`` are the answers without what is not likely enough."""
+    rows = by_kind(answers, RECALLS, ())
+    for kind, row in rows.items():
+        pairs = [
+            (question, all_keys[:FIRST], set(likely_keys))
+            for (question, all_keys), (_, likely_keys) in zip(answers, likely, strict=True)
+            if kind in ("overall", question.kind)
+        ]
+        row["kept"] = _share([key in left for question, keys, left in pairs for key in keys if key in question.evidence])
+        row["dropped"] = _share([key not in left for question, keys, left in pairs for key in keys if key not in question.evidence])
+    return rows
+
+
+def _share(values: Sequence[bool]) -> float:
+    return round(sum(values) / len(values), DECIMALS) if values else 0.0
 
 
 def _named(path: Path, agent: Agent) -> Agent:
@@ -96,7 +126,7 @@ def main() -> None:
         print(json.dumps(result))
         return
     table = Table(title=f"Evidence retrieved, {arguments.variant.name} · {machine()}")
-    for heading in ("file", "relevance", "questions", *(f"recall@{k}" for k in RECALLS)):
+    for heading in ("file", "relevance", "questions", *(f"recall@{k}" for k in RECALLS), "kept", "dropped"):
         table.add_column(heading)
     for name, relevances in result.items():
         for relevance, kinds in relevances.items():

@@ -56,6 +56,9 @@ def retrieve(
     diversity: Annotated[
         float | None, typer.Option(min=0, max=1, help="Thin out what says nearly the same: 0 to 1.", rich_help_panel=SCORING)
     ] = None,
+    min_probability: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Least probability that a memory answers.", rich_help_panel=FILTERS)
+    ] = None,
     no_touch: Annotated[bool, typer.Option("--no-touch", help="Do not count this as an access.")] = False,
 ) -> Shown:
     """The memories that matter most for a text, with what each score is made of."""
@@ -77,6 +80,7 @@ def retrieve(
         recency_decay=decay,
         now=now,
         diversity=diversity,
+        min_probability=min_probability,
     )
     answer = client.retrieve(agent, focal, top_k=top_k, touch=not no_touch, filters=checked(Filters, **filters), **options)
     unknown = answer.status == "unknown_agent"

@@ -98,6 +98,7 @@ class RetrievalArguments(TypedDict, total=False):
     recency_decay: Decay | None
     filters: Filters | dict[str, Any]
     diversity: float
+    min_probability: float
     neighbours: bool
     newer_first: bool
     now: Moment | None

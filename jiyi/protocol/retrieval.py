@@ -136,6 +136,13 @@ class Question(BaseModel):
     filters: Filters = Field(Filters(), description="Which memories may be candidates.")
     #: See :func:`jiyi.retrieval.ranking.diverse`.
     diversity: float = Field(0.0, ge=0, le=1, allow_inf_nan=False, description="Thins out what says nearly the same, 0 (not at all) … 1.")
+    min_probability: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Least probability that a memory answers, 0 (all) … 1; for `hybrid` relevance only. An answer may be empty.",
+    )
     neighbours: bool = Field(
         True, description="Whether what was said right before and after a memory in its session counts towards its relevance."
     )
@@ -232,6 +239,8 @@ class RetrievedNode(MemoryStatement):
     relevance_parts: RelevanceParts = RelevanceParts()
     #: A newer memory of this answer that says anew what this one said, as far as can be told without a model.
     replaced_by: UUID | None = None
+    #: How likely it is to answer, 0 … 1, as calibrated on questions whose answers are known; null unless relevance is ``hybrid``.
+    probability: float | None = None
 
 
 class Debug(BaseModel):

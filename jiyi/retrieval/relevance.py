@@ -14,8 +14,8 @@ question. On top of their weighted sum come
 A memory in another language than the question shares no words with it, whatever it says: there the vector speaks for the
 words, too.
 
-A question of several sentences is also scored sentence by sentence; each memory counts with its best one
-(:mod:`jiyi.retrieval.sentences`).
+A question of two or three sentences is also scored sentence by sentence; each memory counts with its best one
+(:mod:`jiyi.retrieval.sentences`). A longer text, such as a dialogue, is looked for as a whole.
 All arrays are over the rows of a :class:`Corpus`. ``bench/tune.py`` has the weights' sensitivity.
 """
 
@@ -41,9 +41,12 @@ from jiyi.text.tokens import asked_tokens
 from jiyi.text.words import normalise
 
 #: Share of words in the sum with cosine.
-LEXICAL_SHARE = 0.5
+LEXICAL_SHARE = 0.35
 #: Standard scores of cosine that a memory is worth which says all that the question asks, word for word.
 LEXICAL_SCALE = 6.0
+#: A question's words count as if they told no more than this, in the sum of their rarities: about fifteen rare words. No memory says all of
+#: a dialogue, and what says fifteen of its words says enough.
+MOST_INFORMATION = 80.0
 #: Standard scores of cosine that a memory has on average which says all that the question asks: those of one that has no vector yet, or
 #: none that can be compared, by the root of the share that it says
 #: (over 131,000 pairs of a question and a turn: .7 for .03, .9 for .14, 2.2 for .37).
@@ -51,7 +54,7 @@ COSINE_OF_WORDS = 3.5
 #: What cosine counts in the sum for a memory in another language than the question: more than beside words, less than all.
 OTHER_LANGUAGE_SHARE = 0.75
 #: Weight of the second hop, how many of the best memories it starts from, and the share of words in it: names, mostly.
-HOP_WEIGHT = 0.2
+HOP_WEIGHT = 0.12
 HOP_FROM = 2
 HOP_LEXICAL_SHARE = 0.75
 #: So many times as much counts the second hop for who describes what is meant: who that is, is in one memory, what is asked in another.
@@ -224,13 +227,18 @@ def _of_days(corpus: Corpus, days: Sequence[Span]) -> Floats:
 
 def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats, asked: Sequence[str]) -> tuple[Floats, Floats]:
     """The weighted sum without its second hop, and the hop by itself."""
-    most = max(corpus.lexicon.information(asked), MIN_NORM)
+    most = information(corpus, asked)
     said = LEXICAL_SCALE * lexical / most
     first = said
     if cosine is not None and query is not None:
         by_meaning = _dense_score(corpus, cosine, query, lexical / most)
         first = _dense_share(corpus, language_code(" ".join(asked))) * by_meaning + LEXICAL_SHARE * said
     return first, HOP_WEIGHT * _second_hop(corpus, first, asked, lexical / most, with_vectors=query is not None)
+
+
+def information(corpus: Corpus, asked: Sequence[str]) -> float:
+    """What the words of a question tell, at least next to nothing: the BM25 of a memory that says enough of them."""
+    return float(np.clip(corpus.lexicon.information(asked), MIN_NORM, MOST_INFORMATION))
 
 
 def _dense_share(corpus: Corpus, language: int) -> Floats:

@@ -18,8 +18,8 @@ from jiyi.text.tokens import tokens
 SENTENCE_TRUST = 0.125
 #: What a sentence counts that asks nothing, beside one that asks: it says what the question is about, or nothing.
 TOLD_SHARE = 0.5
-#: The last ones: who rambles asks at the end.
-MAX_SENTENCES = 8
+#: A text of more sentences is a dialogue, or a page: it is looked for as a whole.
+MAX_SENTENCES = 3
 #: Fewer tokens say too little to be looked for alone.
 MIN_SENTENCE_TOKENS = 3
 
@@ -43,7 +43,7 @@ class Sentence(NamedTuple):
 
 
 def sentences_of(text: str) -> list[str]:
-    """The parts of a question that are looked for by themselves, at most ``MAX_SENTENCES``."""
+    """The parts of a question that are looked for by themselves; none of a text of more than ``MAX_SENTENCES``."""
     return [sentence.text for sentence in marked_sentences(text)]
 
 
@@ -61,7 +61,7 @@ def marked_sentences(text: str) -> tuple[Sentence, ...]:
         stripped = part.strip(" ，,")
         if len(tokens(stripped)) >= MIN_SENTENCE_TOKENS:
             found.append(Sentence(stripped, asks or _ASKS.search(stripped) is not None))
-    return tuple(found[MAX_SENTENCES - 1 :: -1] if len(found) > MAX_SENTENCES else found[::-1])
+    return tuple(found[::-1]) if len(found) <= MAX_SENTENCES else ()
 
 
 def describes(text: str) -> bool:

@@ -101,6 +101,7 @@ def _retrieved(name: AgentName, request: ContextRequest, analysis: QueryAnalysis
         top_k=max(LOOKED_AT, request.max_tokens // USUAL_TOKENS),
         now=now,
         touch=False,
+        min_probability=get_settings().min_probability,
         filters=Filters(kinds=list(KINDS), include_superseded=True),
     )
     answer = retrieve(asked.model_copy(update=WEIGHTS.get(analysis.intent, {})))

@@ -36,6 +36,7 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
         top_k=min(most, max(LEAST_LOOKED_AT, request.max_tokens // USUAL_TOKENS)),
         now=now,
         touch=False,
+        min_probability=get_settings().min_probability,
         filters=Filters(kinds=request.kinds, session_id=request.session_id, types=["event", "thought", "chat"]),
     )
     answer = retrieve(asked)

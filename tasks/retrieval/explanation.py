@@ -22,6 +22,8 @@ def focal_answer(text: str, found: SearchResult, described: dict[int, dict[str, 
     """The fields of a :class:`FocalAnswer`."""
     if not found.ranked.kept.size:
         return nothing_found(text, "no memory is as similar as asked", found.debug)
+    if not found.best_rows.size:
+        return nothing_found(text, "no memory is as likely to answer as asked", found.debug)
     nodes = _nodes(found, described)
     return {
         "focal_text": text,
@@ -54,6 +56,7 @@ def _nodes(found: SearchResult, described: dict[int, dict[str, Any]]) -> list[di
             "importance": importance,
             "relevance_parts": parts,
             "replaced_by": found.replaced.get(row),
+            "probability": found.probability.get(row),
         }
         for row, score, recency, relevance, importance, parts in explained
         if row in described  # erased meanwhile

@@ -16,7 +16,7 @@ from jiyi.heads.retiring import may_retire, retires, said_of
 from jiyi.operations.deadlines import check_deadline
 from jiyi.protocol.retrieval import Debug, RetrievalRequest
 from jiyi.protocol.wire.vectors import Float32, to_array
-from jiyi.retrieval import ordering, relevance, renewal
+from jiyi.retrieval import ordering, probability, relevance, renewal
 from jiyi.retrieval.corpus import dense
 from jiyi.retrieval.ordering import Shown
 from jiyi.retrieval.ranking import Candidates, Ranked, diverse, rank_by, rank_in_turn
@@ -43,6 +43,8 @@ class SearchResult:
     debug: Debug
     #: Row → the newer memory that says it anew.
     replaced: Mapping[int, UUID] = field(default_factory=dict)
+    #: Row → how likely it is to answer; empty where relevance is not ``hybrid``.
+    probability: Mapping[int, float] = field(default_factory=dict)
 
 
 def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchResult]:
@@ -76,9 +78,11 @@ def find(asked: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[SearchRes
         kept = np.arange(rows.size) if least is None or cosine is None else np.flatnonzero(cosine[rows] >= least)
         total = measured.total if everyone else measured.total[rows]
         ranked_one = rank_by(pool, total, kept, asked.weights, top_k=_pool_of(asked.request), now=now, order=order)
+        likely = _probability(asked, index, text, measured, rows[ranked_one.kept[ranked_one.best]])
+        ranked_one = _likely_enough(asked.request, ranked_one, rows, likely)
         ranked_one = _thinned(asked.request, ranked_one, index.vectors, rows)
         used = debug.model_copy(update={"relevance": "lexical"}) if query is None else debug
-        results.append(_found(rows, ranked_one, measured, used))
+        results.append(replace(_found(rows, ranked_one, measured, used), probability=likely))
     return results
 
 
@@ -87,6 +91,23 @@ def _pool_of(request: RetrievalRequest) -> int:
     if request.diversity:
         return request.top_k * POOL_FACTOR
     return max(request.top_k, ordering.LOOKED_AT) if request.newer_first else request.top_k
+
+
+def _probability(asked: ParsedQuestion, index: AgentIndex, text: str, measured: Relevance, best: Rows) -> dict[int, float]:
+    """How likely each of the best rows is to answer; nothing where relevance is not measured in a way that was calibrated."""
+    if asked.relevance != "hybrid" or not best.size:
+        return {}
+    likely = probability.probabilities(index.corpus(), measured, asked_tokens(text), best, asked.model)
+    return dict(zip(best.tolist(), likely.tolist(), strict=True))
+
+
+def _likely_enough(request: RetrievalRequest, ranked: Ranked, rows: Rows, likely: Mapping[int, float]) -> Ranked:
+    """Without those that are less likely to answer than the request wants."""
+    least = request.min_probability
+    if not least or not likely:
+        return ranked
+    best = ranked.best
+    return replace(ranked, best=best[[likely[row] >= least for row in rows[ranked.kept[best]].tolist()]])
 
 
 def _thinned(request: RetrievalRequest, ranked: Ranked, vectors: Float32, rows: Rows) -> Ranked:

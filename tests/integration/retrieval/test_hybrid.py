@@ -406,3 +406,39 @@ def test_what_is_not_embedded_yet_is_not_ahead_for_that(group: str) -> None:
     diary(group)
     remember(group, "The invoice about nothing", embedded=False)
     assert first(group, "When was the invoice INV-2093 paid?") == DIARY[4]
+
+
+# How likely it is
+
+
+def test_what_answers_is_likely_and_the_rest_can_be_left_out(group: str) -> None:
+    diary(group)
+    nodes = ask(group, "What does Klaus read?").retrieved_nodes
+    likely = [node.probability for node in nodes]
+    assert len(nodes) == len(DIARY)
+    assert None not in likely
+    assert likely[0] == max(likely)
+    least = (likely[0] + likely[1]) / 2
+    assert [node.description for node in ask(group, "What does Klaus read?", min_probability=least).retrieved_nodes] == [DIARY[0]]
+
+
+def test_an_answer_without_memories_is_an_answer(group: str) -> None:
+    diary(group)
+    answer = ask(group, "What does Klaus read?", min_probability=1.0)
+    assert (answer.status, answer.retrieved_nodes, answer.accessed_ids) == ("no_candidates", [], [])
+    assert answer.message == "no memory is as likely to answer as asked"
+    assert answer.debug.total_candidates == len(DIARY)
+
+
+@pytest.mark.parametrize("relevance", ["dense", "lexical"])
+def test_other_relevances_have_no_probability_and_leave_nothing_out(group: str, relevance: str) -> None:
+    diary(group)
+    nodes = ask(group, "What does Klaus read?", relevance=relevance, min_probability=1.0).retrieved_nodes
+    assert [node.probability for node in nodes] == [None] * len(DIARY)
+
+
+def test_a_probability_is_there_without_vectors_too(group: str, no_embedder: None) -> None:
+    diary(group)
+    best, *others = ask(group, "Who waters tomatoes?").retrieved_nodes
+    assert best.description == DIARY[1]
+    assert best.probability > max(other.probability for other in others)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import sets
+from bench.support.quality import Question
 
 
 def written(folder: Path, content: Any) -> Path:
@@ -40,3 +41,14 @@ def test_a_conversation_is_one_agent_whose_turns_are_a_minute_apart(tmp_path: Pa
     assert (first.text, second.text, second.subject, second.session_id) == ("Jo: Hi", "林岚: 你好", "林岚", "s1")
     assert (second.occurred_at - first.occurred_at).total_seconds() == 60
     assert [(one.text, one.evidence, one.kind) for one in agent.questions] == [("who?", {"s1:2"}, "multi")]
+
+
+def test_what_the_threshold_keeps_of_the_evidence_and_drops_of_the_rest() -> None:
+    asked = [Question("?", {"a", "b"}, "one"), Question("?", {"c"}, "two")]
+    rest = [f"x{number}" for number in range(10)]
+    answers = [(asked[0], ["a", "b", *rest[:8], "y"]), (asked[1], ["c", *rest[:3]])]
+    likely = [(asked[0], ["a", "x0"]), (asked[1], ["c"])]
+    found = sets.figures(answers, likely)
+    assert (found["overall"]["kept"], found["overall"]["dropped"]) == (0.6667, 0.9091)  # 2 of 3, 10 of 11: the eleventh does not count
+    assert (found["two"]["kept"], found["two"]["dropped"]) == (1, 1)
+    assert sets.figures(answers, answers)["overall"]["dropped"] == 0

@@ -517,8 +517,19 @@ def test_the_second_hop_counts_more_for_who_is_described() -> None:
     assert hops[1] == pytest.approx(3 * plain[1])
 
 
-def test_no_more_sentences_than_there_is_time_for() -> None:
-    assert len(sentences_of("Who fired green kilns? " * 20)) == sentences.MAX_SENTENCES
+@pytest.mark.parametrize("more", [1, 20])
+def test_a_text_of_many_sentences_is_looked_for_as_a_whole(more: int) -> None:
+    question = "Who fired green kilns? "
+    assert len(sentences_of(question * sentences.MAX_SENTENCES)) == sentences.MAX_SENTENCES
+    assert sentences_of(question * (sentences.MAX_SENTENCES + more)) == []
+
+
+def test_what_says_a_part_of_a_dialogue_says_enough() -> None:
+    texts = ["Anna fired the green kiln", "The ferry left", *(f"filler{number} said" for number in range(40))]
+    corpus = corpus_of(texts)
+    short, long = ["green", "kiln"], ["green", "kiln", *(f"word{number}" for number in range(400))]
+    assert relevance.information(corpus, short) == corpus.lexicon.information(short)
+    assert relevance.information(corpus, long) == relevance.MOST_INFORMATION < corpus.lexicon.information(long)
 
 
 def test_each_sentence_finds_its_own_memory() -> None:
@@ -565,11 +576,6 @@ def test_small_talk_around_a_question_counts_less_than_the_question() -> None:
     question = "Oh what gorgeous weather everywhere today! In which town does the kiln stand?"
     assert len(sentences_of(question)) == 2
     assert hybrid(corpus, question, vector(0.5, 0.5, 0), embed, NOW).total.argmax() == 0
-
-
-def test_the_last_sentences_are_looked_at() -> None:
-    rambling = "Something green happened again! " * 20 + "Who fired the green kiln?"
-    assert sentences_of(rambling)[-1] == "Who fired the green kiln"
 
 
 def test_without_an_embedder_for_sentences_only_the_whole_question_counts() -> None:
@@ -667,7 +673,8 @@ def test_a_question_of_one_sentence_is_the_sum_of_its_parts(seed: int) -> None:
     share = measured.lexical / corpus.lexicon.information(tokens("Anna fire glaze yesterday"))
     meaning, has = relevance.COSINE_OF_WORDS * np.sqrt(share), corpus.has_vector
     meaning[has] = relevance.standard(relevance._centred(corpus, measured.dense, query)[has])
-    first = (meaning + relevance.LEXICAL_SCALE * share) / 2
+    words = relevance.LEXICAL_SHARE
+    first = (1 - words) * meaning + words * relevance.LEXICAL_SCALE * share
     assert measured.neighbours == pytest.approx(relevance.neighbours(corpus, first))
     less = relevance.malus(corpus, "")
     assert measured.total == pytest.approx(first + measured.second_hop + measured.neighbours + measured.named - less)
@@ -728,7 +735,9 @@ def test_a_single_memory_counts_with_what_it_says() -> None:
     corpus = corpus_of(["kiln"], [[1, 0]], sessions=[0], subjects=["Anna"])
     less = relevance.malus(corpus, "")[0]
     assert hybrid(corpus, "tea", vector(0, 1), None, NOW).total.tolist() == [-less]
-    assert hybrid(corpus, "the kiln", vector(0, 1), None, NOW).total == pytest.approx([relevance.LEXICAL_SCALE / 2 - less], rel=0.2)
+    assert hybrid(corpus, "the kiln", vector(0, 1), None, NOW).total == pytest.approx(
+        [relevance.LEXICAL_SCALE * relevance.LEXICAL_SHARE - less], rel=0.2
+    )
 
 
 def test_an_agent_that_remembers_nothing() -> None:
