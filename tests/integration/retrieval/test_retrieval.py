@@ -505,7 +505,9 @@ def test_a_node_comes_with_all_its_fields_and_without_its_vector(group: str) -> 
     assert plain.keys() == RetrievedNode.model_fields.keys()
     assert not {"embedding", "vector", "vectors"} & plain.keys()
     assert "0.25" not in json.dumps(plain["provenance"])
-    node = RetrievedNode.model_validate(plain).model_dump(exclude={"score", "recency", "relevance", "importance", "relevance_parts"})
+    node = RetrievedNode.model_validate(plain).model_dump(
+        exclude={"score", "recency", "relevance", "importance", "relevance_parts", "probability"}
+    )
     assert node == {
         "node_id": thought,
         "kind": None,
