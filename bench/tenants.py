@@ -1,6 +1,6 @@
 """Many small tenants in one service: does each get all of its own best memories?
 
-    python -m bench.tenants [--json]
+    python -m bench.tenants [--tenants 200] [--memories 100] [--json]
 
 An approximate index over all tenants loses results silently, above all when vectors are uncorrelated, as here: the
 nearest of all belong to others, and what is left after the filter is too little. Every tenant's answers, ranked by
@@ -33,12 +33,13 @@ from bench.support.service import machine, running
 from jiyi import Client
 from jiyi.protocol import events
 from jiyi.protocol.events import Event
+from jiyi.protocol.retrieval import Answer
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import unit_of_work
 from models.memory.ingestion.inbox import store
 
-TENANTS = 200
-MEMORIES = 100
+#: Unless given on the command line.
+TENANTS, MEMORIES = 200, 100
 QUERIES = 3
 TOP_K = 10
 DIMENSIONS = 384
@@ -46,8 +47,8 @@ MODEL = f"random-{DIMENSIONS}"
 AGENT = "agent"
 BATCH = 1_000
 SEED = 20260302
-#: Path → memories beyond which an agent takes the other one.
-PATHS = {"exact": 200_000, "large": MEMORIES // 2}
+#: Memories beyond which an agent is large, where none is to be.
+NEVER_LARGE = 200_000
 #: Seconds that the agents may take to become large.
 PATIENCE = 300
 
@@ -63,17 +64,18 @@ def made_up(group_id: str, vectors: Float32) -> Iterator[Event]:
         yield events.build({"type": "memory.observed", "group_id": group_id, "agent_id": AGENT, "payload": payload})
 
 
-def fill(random: np.random.Generator) -> dict[str, Tenant]:
+def fill(random: np.random.Generator, count: int, memories: int) -> dict[str, Tenant]:
     tenants: dict[str, Tenant] = {}
     everything: list[Event] = []
-    for number in range(TENANTS):
-        group_id, vectors = f"tenant-{number}", unit_vectors(random, MEMORIES, DIMENSIONS)
+    for number in range(count):
+        group_id, vectors = f"tenant-{number}", unit_vectors(random, memories, DIMENSIONS)
         made = list(made_up(group_id, vectors))
         tenants[group_id] = vectors, [event.event_id for event in made]
         everything.extend(made)
-    for position in random.permutation(len(everything)).reshape(-1, BATCH):  # the tenants' rows lie mixed, as in life
+    mixed = random.permutation(len(everything))  # the tenants' rows lie mixed, as in life
+    for start in range(0, len(mixed), BATCH):
         with unit_of_work() as connection:
-            store(connection, [everything[i] for i in position])
+            store(connection, [everything[i] for i in mixed[start : start + BATCH]])
     return tenants
 
 
@@ -83,40 +85,40 @@ def nearest(tenant: Tenant, query: Float32) -> set[UUID]:
     return {node_ids[row] for row in np.argsort(-cosines)[:TOP_K]}
 
 
-def ask_all(client: Client, tenants: dict[str, Tenant], console: Console, *, exact: bool) -> dict[str, float]:
+def ask_all(tenants: dict[str, Tenant], console: Console, *, exact: bool) -> dict[str, float]:
     """Each tenant's questions, the same ones whatever the path."""
     random = np.random.default_rng(SEED + 1)
     recalls, short = [], 0
     for group_id, tenant in track(tenants.items(), "tenants", console=console, transient=True):
-        client.group = group_id
-        for query in unit_vectors(random, QUERIES, DIMENSIONS):
-            answer = client.retrieve(
-                AGENT,
-                "what is near",
-                vectors=[query.tobytes()],
-                embedding_model=MODEL,
-                relevance="dense",
-                recency_w=0,
-                importance_w=0,
-                top_k=TOP_K,
-            )
-            if answer.debug.exact != exact:
-                raise RuntimeError(f"{group_id} was answered by the other path")
-            found = set(answer.accessed_ids)
-            short += len(found) < TOP_K
-            recalls.append(len(found & nearest(tenant, query)) / TOP_K)
+        with Client(group_id) as client:
+            for query in unit_vectors(random, QUERIES, DIMENSIONS):
+                answer = ask(client, query)
+                if answer.debug.exact != exact:
+                    raise RuntimeError(f"{group_id} was answered by the other path")
+                found = set(answer.accessed_ids)
+                short += len(found) < TOP_K
+                recalls.append(len(found & nearest(tenant, query)) / TOP_K)
     return {"recall": round(float(np.mean(recalls)), 4), "short": short}
 
 
-def run(console: Console) -> dict[str, Any]:
+def ask(client: Client, query: Float32) -> Answer:
+    answer = client.retrieve(
+        AGENT, "what is near", vectors=[query.tobytes()], embedding_model=MODEL, relevance="dense", recency_w=0, importance_w=0, top_k=TOP_K
+    )
+    if answer.status != "ok":
+        raise RuntimeError(f"{client.group} got no answer: {answer.status}")
+    return answer
+
+
+def run(console: Console, count: int, memories: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for path, bound in PATHS.items():
-        with running(embedder="hashing", index_max_nodes=str(bound)) as client:
+    for path, bound in {"exact": NEVER_LARGE, "large": memories // 2}.items():
+        with running(embedder="hashing", index_max_nodes=str(bound)):
             with console.status(f"{path}: storing"):
-                tenants = fill(np.random.default_rng(SEED))
+                tenants = fill(np.random.default_rng(SEED), count, memories)
             if path == "large":
                 await_large(len(tenants), console)
-            found[path] = ask_all(client, tenants, console, exact=path == "exact")
+            found[path] = ask_all(tenants, console, exact=path == "exact")
     return found | {"machine": machine()}
 
 
@@ -133,16 +135,20 @@ def await_large(tenants: int, console: Console) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tenants", type=int, default=TENANTS)
+    parser.add_argument("--memories", type=int, default=MEMORIES, help=f"of each tenant, at least {TOP_K}")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    result = run(Console(stderr=True))
+    if arguments.memories < TOP_K:
+        parser.error(f"--memories: fewer than the {TOP_K} that are asked for")
+    result = run(Console(stderr=True), arguments.tenants, arguments.memories)
     if arguments.json:
         print(json.dumps(result))
         return
-    table = Table(title=f"{TENANTS} tenants × {MEMORIES} memories, {QUERIES} questions each · {result['machine']}")
+    table = Table(title=f"{arguments.tenants} tenants × {arguments.memories} memories, {QUERIES} questions each · {result['machine']}")
     for column in ("path", f"recall@{TOP_K}", "answers cut short"):
         table.add_column(column, justify="right")
-    for path in PATHS:
+    for path in ("exact", "large"):
         table.add_row(path, f"{result[path]['recall']:.4f}", str(result[path]["short"]))
     Console().print(table)
 

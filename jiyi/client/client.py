@@ -62,7 +62,7 @@ class Verbs(Asking[W]):
 
     def __init__(self, calls: Calls | AsyncCalls) -> None:
         super().__init__(calls)
-        self.settings, self.group = calls.settings, calls.group
+        self.settings = calls.settings
         self.agents: Agents[W] = Agents(calls)
         self.archive: Archive[W] = Archive(calls)
         self.conversations: Conversations[W] = Conversations(calls)
@@ -79,6 +79,11 @@ class Verbs(Asking[W]):
         self.service: Service[W] = Service(calls)
         self.stores: Stores[W] = Stores(calls)
         self.tiers: Tiers[W] = Tiers(calls)
+
+    @property
+    def group(self) -> str:
+        """The group that the client speaks for. Every verb has it from the start: for another group make another client."""
+        return self._group
 
 
 class Client(Verbs[Blocking]):

@@ -48,5 +48,5 @@ def _check(text: str) -> None:
 
 
 def _line(event: yaml.Event) -> int:
-    line: int = event.start_mark.line
-    return line + 1
+    mark = event.start_mark
+    return 1 if mark is None else mark.line + 1  # every event of a text has one

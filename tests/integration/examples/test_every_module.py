@@ -39,6 +39,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "bench.soak": ["--minutes", "0.1", "--rate", "5"],
     "bench.stores": ["simple", MEMDAILY, "--limit", "1"],
     "bench.storm": ["--minutes", "0.1"],
+    "bench.tenants": ["--tenants", "3", "--memories", "20"],
     "bench.traces": [str(STANFORD)],
     "bench.tune": [LOCOMO, MEMDAILY],
     "bench.web": ["--clients", "1", "--memories", "20", "--seconds", "0.2"],

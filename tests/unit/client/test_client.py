@@ -212,6 +212,12 @@ def test_the_group_comes_from_the_settings_unless_given() -> None:
         assert (client.group, other.group) == ("from-settings", "own")
 
 
+def test_the_group_of_a_client_cannot_be_assigned_since_its_verbs_would_not_follow(client: Client) -> None:
+    with pytest.raises(AttributeError, match="group"):
+        client.group = "another"  # type: ignore[misc]
+    assert client.group == "group"
+
+
 @pytest.mark.parametrize(
     ("items", "expected"), [([], []), ([1], [[1]]), ([1, 2], [[1, 2]]), ([1, 2, 3], [[1, 2], [3]]), ([1, 2, 3, 4], [[1, 2], [3, 4]])]
 )
