@@ -1,4 +1,4 @@
-"""Attacks on a web, in a process of their own so that who measures is not held up by who attacks.
+"""Attacks on a web, in a process of their own and at a low priority: an attacker computes on another machine, not on the service's.
 
 python -m bench.support.attacks NAME PORT SECONDS     # the attacker's key in JIYI_KEY; prints how often each status came back
 """
@@ -21,6 +21,8 @@ from dataclasses import dataclass
 GROUP, AGENT = "attacker", "mallory"
 #: Seconds that one waits for an answer, and after one that refuses it.
 PATIENCE, PAUSE = 90.0, 0.1
+#: How far the process gives way to the service (``nice``).
+NICENESS = 10
 #: A character of which Unicode's form NFKC makes eighteen.
 EXPANDING = "\ufdfa"
 
@@ -108,5 +110,6 @@ def run(attack: Attack, port: int, seconds: float, key: str) -> Counter[str]:
 
 
 if __name__ == "__main__":
+    os.nice(NICENESS)
     name, port, seconds = sys.argv[1:]
     print(json.dumps(run(ATTACKS[name], int(port), float(seconds), os.environ.get("JIYI_KEY", ""))))

@@ -52,3 +52,7 @@ REQUESTS_OF_GROUP = 32
 ANONYMOUS = "120/minute"
 #: Seconds after which whoever was refused should ask again.
 RETRY_SECONDS = 1
+#: Seconds for which the refusal of a caller who asks again before that is held back, so that asking at once gains nothing; and how many
+#: are held back at a time. They take no thread.
+REFUSAL_PAUSE = 1.0
+REFUSALS_HELD = 256

@@ -15,9 +15,13 @@ import pytest
 
 from jiyi.operations import budget
 from tests.integration.programs import Program
+from web import create_app
 from web.accounts.in_hand import REQUESTS
+from web.operations.probes import UP
 from workers import ephemeral
-from workers.web.dispatching import Dispatchers, FairQueue
+from workers.web import dispatching
+from workers.web.dispatching import Dispatchers, FairQueue, Loop, Refusals
+from workers.web.http_server import Server
 
 #: Seconds after which a test that waits has failed.
 PATIENCE = 60.0
@@ -138,11 +142,62 @@ def test_of_a_caller_with_too_many_that_wait_the_next_is_refused_at_once() -> No
         queue.popleft()
     for _ in range(3):
         queue.append(_connection("a"))
-    assert not queue
-    queue.append(refused := _connection("a"))
-    assert queue
-    assert queue.popleft()._connection is refused
-    assert refused.requests[0].error.code == 429
+    assert not queue.append(_connection("a"))
+    assert queue.append(_connection("b"))
+
+
+def test_whoever_asks_again_too_early_is_refused_later_and_without_a_thread() -> None:
+    dispatchers = Dispatchers(0)
+    first, again, other = _connection("a"), _connection("a"), _connection("b")
+    dispatchers.add_task(first)
+    dispatchers.limited(first, seconds=3_600)
+    dispatchers.add_task(again)
+    assert again.requests[0].error.code == 429
+    assert 0 < again.requests[0].error.seconds <= 3_600
+    assert not dispatchers.loop.due()
+    assert 0 < dispatchers.loop.seconds(60) <= budget.REFUSAL_PAUSE
+    for one in (other, _connection("a", path="/api/v1/agents")):
+        dispatchers.add_task(one)
+        assert one.requests[0].error is None
+
+
+def test_of_refusals_that_are_held_back_so_many_at_a_time() -> None:
+    loop = Loop()
+    for _ in range(budget.REFUSALS_HELD):
+        loop.add(_connection("a"), 3_600)
+    assert not loop.due()
+    loop.add(one := _connection("a"), 3_600)
+    assert loop.due() == [one]
+
+
+def test_of_refused_callers_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatching, "MOST_REFUSED", 3)
+    refusals = Refusals()
+    for number in range(10):
+        refusals.remember(str(number), "/", 3_600)
+    assert [bool(refusals.seconds(str(number), "/")) for number in range(10)] == [False] * 7 + [True] * 3
+
+
+def test_liveness_is_answered_without_a_thread(database: object) -> None:
+    """All threads there are do something else."""
+    application = create_app()
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        server = Server(application, sock, threads=0, max_body=1, patience=PATIENCE)
+        server.task_dispatcher.shutdown(timeout=PATIENCE)
+        loop = threading.Thread(target=server.run)
+        loop.start()
+        try:
+            with connected(sock.getsockname()[1]) as probe:
+                for method, body in (("GET", UP), ("HEAD", b""), ("GET", UP)):
+                    probe.request(method, "/healthz")
+                    answer = probe.getresponse()
+                    assert (answer.status, answer.read()) == (200, body)
+                    told = application.test_client().get("/healthz").headers
+                    assert {name: answer.headers[name] for name in told.keys()} == dict(told)  # noqa: SIM118 – werkzeug's are pairs
+        finally:
+            server.stop()
+            loop.join()
+            server.finish(0)
 
 
 def test_a_request_that_fails_leaves_its_place() -> None:

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable
 
-from flask import Flask, Response, current_app, g
+from flask import Flask, Response, current_app, g, request
 from flask_limiter import Limiter, RateLimitExceeded, RequestLimit
 from werkzeug.exceptions import TooManyRequests
 
@@ -21,6 +21,9 @@ from jiyi.settings import get_settings
 SOCKET_TIMEOUT = 1
 #: Requests of one address without a good key: whoever tries keys, or has forgotten to change an old one.
 REFUSED = "120/minute"
+#: Key of a request's environment, from a server that refuses callers by itself: called with the seconds for which this caller's requests
+#: for this path would be refused.
+LIMITED = "jiyi.limited"
 
 
 class Limits:
@@ -63,6 +66,8 @@ class Limits:
         except RateLimitExceeded:
             g.rate = self._limiter.current_limit
             seconds = _seconds_left(g.rate)
+            if (limited := request.environ.get(LIMITED)) is not None:
+                limited(seconds)
             raise TooManyRequests(f"{refusal} Ask again in {seconds} s.", retry_after=seconds) from None
         g.rate = self._limiter.current_limit
 

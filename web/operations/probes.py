@@ -15,11 +15,14 @@ from web.answers import json_answer
 
 blueprint = Blueprint("probes", __name__)
 
+#: The answer of ``/healthz``. In production the HTTP server gives it, without a thread of the application.
+UP = b'{"status": "up"}\n'
+
 
 @blueprint.get("/healthz")
 def healthz() -> Response:
     """This process is up; nothing else is asked."""
-    return json_answer({"status": "up"})
+    return Response(UP, mimetype="application/json")
 
 
 @blueprint.get("/readyz")

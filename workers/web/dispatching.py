@@ -1,13 +1,19 @@
-"""Which request gets a thread next: callers in turn, each with so many at a time; and probes, which have threads of their own.
+"""Which request gets a thread next: callers in turn, each with so many at a time. Some need no thread.
 
 Otherwise the requests that came first would hold all threads, whoever sent them. A caller is whoever brings the same key or the same
 session, or comes from the same address; whether the key is good is found out later, by the application.
+
+The server's loop itself answers ``/healthz``, and whoever is over a limit: a refusal costs a fraction of a request that the application
+sees. Who asks again before the time that a refusal named is answered a moment later than others, so that asking at once gains nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
+import heapq
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,13 +22,19 @@ from typing import TYPE_CHECKING
 from waitress.task import ThreadedTaskDispatcher
 from waitress.utilities import Error
 
-from jiyi.operations.budget import REQUESTS_OF_CALLER, REQUESTS_WAITING
+from jiyi.operations.budget import REFUSAL_PAUSE, REFUSALS_HELD, REQUESTS_OF_CALLER, REQUESTS_WAITING, RETRY_SECONDS
 
 if TYPE_CHECKING:
     from workers.web.http_server import Connection
 
-#: Addresses of the probes, and the threads that each has. They are asked by whoever restarts the process when it does not answer.
-PROBES = {"/healthz": 1, "/readyz": 2}
+#: Path of the probe that the loop answers. It is asked by whoever restarts the process when it does not answer.
+LIVENESS = "/healthz"
+#: Paths of probes that the application answers, and the threads that each has.
+PROBES = {"/readyz": 2}
+#: Refused callers that are remembered; of more those go that were refused first.
+MOST_REFUSED = 10_000
+#: In place of a path: any at all.
+ANYTHING = ""
 #: Bytes of the digest by which a caller is known: its key is kept nowhere.
 DIGEST_BYTES = 16
 
@@ -31,6 +43,17 @@ class TooManyRequests(Error):  # type: ignore[misc]  # noqa: N818 – named as w
     """A caller's request that is not to wait with all its others."""
 
     code, reason = 429, "Too many requests"
+
+    def __init__(self, detail: str, seconds: int) -> None:
+        """``seconds``: after which the caller may ask again."""
+        super().__init__(detail)
+        self.seconds = seconds
+
+
+def is_liveness_probe(connection: Connection) -> bool:
+    """Whether the next request of a connection asks only whether the process is up."""
+    request = connection.requests[0]
+    return getattr(request, "path", "") == LIVENESS and request.command in ("GET", "HEAD")  # what is no request has no path
 
 
 @dataclass(slots=True)
@@ -66,7 +89,7 @@ class FairQueue:
         lock: the dispatcher's.
         caller_of: who has sent the request that is next on a connection.
         at_once: requests of one caller that are served at a time.
-        most: those of one caller that wait; more are answered with 429.
+        most: those of one caller that wait; more are not taken.
     """
 
     def __init__(self, lock: threading.Lock, caller_of: Callable[[Connection], str], at_once: int, most: int) -> None:
@@ -74,31 +97,26 @@ class FairQueue:
         self._callers: dict[str, _Caller] = {}
         #: Callers of whom a request may be taken, each once, in turn.
         self._ready: deque[str] = deque()
-        self._refused: deque[Connection] = deque()
 
     def __len__(self) -> int:
         ready = (self._callers[name] for name in self._ready)
-        return len(self._refused) + sum(min(len(one.waiting), self._at_once - one.serving) for one in ready)
+        return sum(min(len(one.waiting), self._at_once - one.serving) for one in ready)
 
     def __bool__(self) -> bool:
-        return bool(self._refused or self._ready)
+        return bool(self._ready)
 
-    def append(self, connection: Connection) -> None:
+    def append(self, connection: Connection) -> bool:
+        """Whether the request was taken; else too many of its caller's wait."""
         name = self._caller_of(connection)
         caller = self._callers.setdefault(name, _Caller())
         if len(caller.waiting) >= self._most:
-            connection.requests[0].error = TooManyRequests(
-                f"{self._at_once} requests of this caller are being answered and {self._most} wait; send fewer at a time"
-            )
-            self._refused.append(connection)
-            return
+            return False
         caller.waiting.append(connection)
         if caller.serving < self._at_once and name not in self._ready:
             self._ready.append(name)
+        return True
 
     def popleft(self) -> _Served:
-        if self._refused:
-            return _Served(self._refused.popleft(), lambda: None)
         name = self._ready.popleft()
         caller = self._callers[name]
         connection = caller.waiting.popleft()
@@ -109,10 +127,10 @@ class FairQueue:
 
     def cancel_all(self) -> None:
         """The process ends: those that wait get no answer."""
-        for connection in [*self._refused, *(one for caller in self._callers.values() for one in caller.waiting)]:
+        for connection in [one for caller in self._callers.values() for one in caller.waiting]:
             connection.cancel()
-        for kept in (self._refused, self._ready, self._callers):
-            kept.clear()
+        self._ready.clear()
+        self._callers.clear()
 
     def _done(self, name: str) -> None:
         """The thread that has served the request takes the next one by itself."""
@@ -133,6 +151,14 @@ class FairDispatcher(ThreadedTaskDispatcher):  # type: ignore[misc]
     def __init__(self, caller_of: Callable[[Connection], str], at_once: int, most: int = REQUESTS_WAITING) -> None:
         super().__init__()
         self.queue = FairQueue(self.lock, caller_of, at_once, most)
+        self.refusal = f"{at_once} requests of this caller are being answered and {most} wait; send fewer at a time."
+
+    def add_task(self, connection: Connection) -> bool:
+        """Whether a thread will see the request; else too many of its caller's wait."""
+        with self.lock:
+            if taken := self.queue.append(connection):
+                self.queue_cv.notify()
+        return taken
 
     def shutdown(self, cancel_pending: bool = True, timeout: float = 5) -> bool:
         ended: bool = super().shutdown(False, timeout)
@@ -142,8 +168,69 @@ class FairDispatcher(ThreadedTaskDispatcher):  # type: ignore[misc]
         return ended
 
 
+class Refusals:
+    """Who was refused, what, and until when. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        #: By caller and path, on ``time.monotonic``'s clock.
+        self._until: dict[tuple[str, str], float] = {}
+
+    def remember(self, caller: str, path: str, seconds: float) -> None:
+        """The caller was told to ask for this path again after so many seconds."""
+        now = time.monotonic()
+        with self._lock:
+            self._until.pop((caller, path), None)
+            if len(self._until) >= MOST_REFUSED:
+                self._until = {key: until for key, until in self._until.items() if until > now}
+            if len(self._until) >= MOST_REFUSED:
+                del self._until[next(iter(self._until))]
+            self._until[caller, path] = now + seconds
+
+    def seconds(self, caller: str, path: str) -> float:
+        """Until the caller may ask for this path again; 0 if it may."""
+        until = self._until.get((caller, path))
+        return 0.0 if until is None else max(0.0, until - time.monotonic())
+
+
+class Loop:
+    """Requests that the server's loop answers itself, each at its time. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: list[tuple[float, int, Connection]] = []
+        self._added = 0
+
+    def add(self, connection: Connection, seconds: float = 0.0) -> None:
+        """To be answered in so many seconds; now, if too many are held back already."""
+        with self._lock:
+            due = time.monotonic() + (seconds if len(self._entries) < REFUSALS_HELD else 0.0)
+            self._added += 1
+            heapq.heappush(self._entries, (due, self._added, connection))
+
+    def due(self) -> list[Connection]:
+        """Those to be answered now, which are forgotten."""
+        now, found = time.monotonic(), []
+        with self._lock:
+            while self._entries and self._entries[0][0] <= now:
+                found.append(heapq.heappop(self._entries)[2])
+        return found
+
+    def seconds(self, most: float) -> float:
+        """Until the next is to be answered, at most ``most``."""
+        with self._lock:
+            return min(most, max(0.0, self._entries[0][0] - time.monotonic())) if self._entries else most
+
+    def cancel_all(self) -> None:
+        """The process ends: those that are held back get no answer."""
+        with self._lock:
+            for _, _, connection in self._entries:
+                connection.cancel()
+            self._entries.clear()
+
+
 class Dispatchers:
-    """Threads for probes, and threads for everything else. Has what waitress needs of a dispatcher.
+    """Threads for probes, threads for everything else, and what needs none. Has what waitress needs of a dispatcher.
 
     Args:
         proxies: reverse proxies in front, whose word on where a request comes from counts.
@@ -153,6 +240,7 @@ class Dispatchers:
         self._proxies = proxies
         self._probes = {path: FairDispatcher(self._address, threads) for path, threads in PROBES.items()}
         self._others = FairDispatcher(self._caller, REQUESTS_OF_CALLER)
+        self._refusals, self.loop = Refusals(), Loop()
 
     def set_thread_count(self, count: int) -> None:
         self._others.set_thread_count(count)
@@ -160,13 +248,33 @@ class Dispatchers:
             probe.set_thread_count(PROBES[path])
 
     def add_task(self, connection: Connection) -> None:
-        path = getattr(connection.requests[0], "path", "")  # what is no request has none
-        self._probes.get(path, self._others).add_task(connection)
+        if is_liveness_probe(connection):
+            self.loop.add(connection)
+            return
+        path, caller = getattr(connection.requests[0], "path", ""), self._caller(connection)  # what is no request has no path
+        dispatcher = self._probes.get(path, self._others)
+        if seconds := self._refusals.seconds(caller, path):
+            self._refuse(connection, caller, "This was asked too often.", math.ceil(seconds))
+        elif not dispatcher.add_task(connection):
+            self._refuse(connection, caller, dispatcher.refusal, RETRY_SECONDS)
+
+    def limited(self, connection: Connection, seconds: float) -> None:
+        """For the application: until then it would refuse what is being asked on a connection, whenever the same caller asks."""
+        path, caller = connection.requests[0].path, self._caller(connection)
+        for refused in (path, ANYTHING):
+            self._refusals.remember(caller, refused, seconds)
 
     def shutdown(self, cancel_pending: bool = True, timeout: float = 5) -> bool:
         for probe in self._probes.values():
             probe.shutdown(cancel_pending, 0)
+        self.loop.cancel_all()
         return self._others.shutdown(cancel_pending, timeout)
+
+    def _refuse(self, connection: Connection, caller: str, detail: str, seconds: int) -> None:
+        connection.requests[0].error = TooManyRequests(f"{detail} Ask again in {seconds} s.", seconds)
+        early = self._refusals.seconds(caller, ANYTHING)
+        self._refusals.remember(caller, ANYTHING, seconds)
+        self.loop.add(connection, min(early, REFUSAL_PAUSE))
 
     def _caller(self, connection: Connection) -> str:
         headers = connection.requests[0].headers

@@ -12,6 +12,7 @@ import resource
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,13 @@ from waitress.adjustments import Adjustments
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser
 from waitress.server import TcpWSGIServer
-from waitress.task import ErrorTask, WSGITask
+from waitress.task import ErrorTask, Task, WSGITask
 
-from jiyi.operations.budget import RETRY_SECONDS
+from web.accounts.rate_limits import LIMITED
+from web.operations.probes import UP
+from web.security import HEADERS
 from web.stream.sending import CONNECTION
-from workers.web.dispatching import Dispatchers, TooManyRequests
+from workers.web.dispatching import Dispatchers, TooManyRequests, is_liveness_probe
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -43,13 +46,27 @@ MAX_CONNECTIONS = 4_000
 HIGH_WATERMARK = 1024 * 1024
 #: Seconds of one wait for sockets, and between two looks at who is too slow.
 LOOK_SECONDS = 1.0
+#: Seconds until the loop looks again whether a client has read what it was sent before, which the loop cannot wait for.
+UNREAD_SECONDS = 0.05
 
 
 class _Task(WSGITask):  # type: ignore[misc]  # waitress has no types
     def get_environment(self) -> WSGIEnvironment:
         environment: WSGIEnvironment = super().get_environment()
         environment[CONNECTION] = self.channel
+        environment[LIMITED] = partial(self.channel.server.task_dispatcher.limited, self.channel)
         return environment
+
+
+class _Up(Task):  # type: ignore[misc]
+    """The answer of ``/healthz``, as the application would give it."""
+
+    complete = True
+
+    def execute(self) -> None:
+        self.response_headers += [*HEADERS.items(), ("Cache-Control", "no-store"), ("Content-Type", "application/json")]
+        self.content_length = len(UP)
+        self.write(b"" if self.request.command == "HEAD" else UP)
 
 
 class _Problem(ErrorTask):  # type: ignore[misc]
@@ -61,8 +78,8 @@ class _Problem(ErrorTask):  # type: ignore[misc]
         body = json.dumps(problem).encode()
         self.status = f"{error.code} {error.reason}"
         self.response_headers.append(("Content-Type", "application/problem+json"))
-        if error.code == TooManyRequests.code:
-            self.response_headers.append(("Retry-After", str(RETRY_SECONDS)))
+        if isinstance(error, TooManyRequests):
+            self.response_headers.append(("Retry-After", str(error.seconds)))
         self.set_close_on_finish()
         self.content_length = len(body)
         self.write(body)
@@ -71,7 +88,8 @@ class _Problem(ErrorTask):  # type: ignore[misc]
 class Connection(HTTPChannel):  # type: ignore[misc]
     """One client's connection."""
 
-    task_class, error_task_class = _Task, _Problem
+    task_class: type[Task] = _Task
+    error_task_class = _Problem
     #: The request that was being received when it was looked at last, and since when.
     _receiving: HTTPRequestParser | None = None
     _since = 0.0
@@ -79,6 +97,7 @@ class Connection(HTTPChannel):  # type: ignore[misc]
 
     def service(self) -> None:
         self._served = True
+        self.task_class = _Up if is_liveness_probe(self) else _Task
         super().service()
 
     def too_slow(self, now: float, patience: float) -> bool:
@@ -159,8 +178,14 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         """The base's own look, from within its loop over the sockets; ours is beside it."""
 
     def _turn(self, seconds: float) -> None:
-        """Read and write what can be, wait for more if there is nothing, and now and then look who is too slow."""
-        wasyncore.poll2(seconds, self._map)
+        """Read and write what can be, wait for more if there is nothing, answer what needs no thread, and look who is too slow."""
+        loop = self.task_dispatcher.loop
+        wasyncore.poll2(loop.seconds(seconds), self._map)
+        for one in loop.due():
+            if one.total_outbufs_len:
+                loop.add(one, UNREAD_SECONDS)
+            else:
+                one.service()
         now = time.time()
         if now - self._looked >= LOOK_SECONDS or now < self._looked:
             self._looked = now

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from jiyi.polling import poll
 from jiyi.providers.embedders import local
 from jiyi.providers.embedders.e5 import engine, weights
 
@@ -58,6 +60,41 @@ def test_cn47_vectors_are_those_of_the_engine_that_ships_with_the_weights(slow: 
 def test_a_vector_does_not_depend_on_the_texts_beside_it(fast: Any) -> None:
     alone = np.concatenate([fast.passage([text]) for text in TEXTS])
     assert np.abs(fast.passage(TEXTS) - alone).max() < 1e-4
+
+
+def test_next_is_the_computation_that_has_had_the_fewest_steps() -> None:
+    steps, order = engine.Steps(), []
+
+    def compute(before: int) -> None:
+        with steps.step(before):
+            order.append(before)
+
+    with ThreadPoolExecutor(3) as threads:
+        with steps.step(0):
+            asked = [threads.submit(compute, before) for before in (7, 0, 3)]
+            assert poll(lambda: len(steps._waiting), lambda waiting: waiting == 3, seconds=60) == 3
+            assert not order
+        for one in asked:
+            one.result(timeout=60)
+    assert order == [0, 3, 7]
+
+
+def test_a_step_that_fails_leaves_its_place() -> None:
+    steps = engine.Steps()
+    with pytest.raises(ZeroDivisionError), steps.step(0):
+        _ = 1 / 0
+    with steps.step(1):
+        assert not steps._waiting
+
+
+def test_long_texts_are_computed_a_step_at_a_time_and_a_short_question_waits_for_none(fast: Any) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        with fast._steps.step(0):
+            long = threads.submit(fast.query, [CHINESE * 30] * 3)
+            assert poll(lambda: len(fast._steps._waiting), lambda waiting: waiting == 1, seconds=60) == 1
+            assert threads.submit(fast.query, [SENTENCE]).result(timeout=60).shape == (1, fast.dim)
+            assert not long.done()
+        assert long.result(timeout=60).shape == (3, fast.dim)
 
 
 def test_the_embedder_computes_with_it(fast: Any) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
+from threading import Condition
 from typing import Any
 
 import numpy as np
@@ -24,6 +28,35 @@ PADDED = 0.1
 QUERY, PASSAGE = "query: ", "passage: "
 
 
+class Steps:
+    """Steps of long computations, one at a time; next is the computation that has had the fewest. Thread-safe.
+
+    Each uses all cores by itself. Several at once would take longer together, and hold up everybody who needs a core only for a moment.
+    """
+
+    def __init__(self) -> None:
+        self._turn, self._taken = Condition(), False
+        self._waiting: list[tuple[int, int]] = []
+        self._numbers = count()
+
+    @contextmanager
+    def step(self, before: int) -> Iterator[None]:
+        """Wait for a step, and have it; ``before``: how many the computation has had."""
+        own = (before, next(self._numbers))
+        with self._turn:
+            heapq.heappush(self._waiting, own)
+            while self._taken or self._waiting[0] != own:
+                self._turn.wait()
+            heapq.heappop(self._waiting)
+            self._taken = True
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._taken = False
+                self._turn.notify_all()
+
+
 class Engine:
     """Thread-safe. A process that has used this must not fork: it runs threads."""
 
@@ -38,6 +71,7 @@ class Engine:
         self._tokenizer = Tokenizer(self._model)
         self._words = self._model.blocks("emb.word")
         self._places = self._model.values("emb.pos").reshape(-1, self.dim) + self._model.values("emb.type")[: self.dim]
+        self._steps = Steps()
         self._session = onnxruntime.InferenceSession(
             network.encoder(self._model), _options(onnxruntime), providers=["CPUExecutionProvider"]
         )
@@ -63,9 +97,13 @@ class Engine:
         # A text of several windows has the mean of its tokens, whichever window they are in.
         sums = np.zeros((len(texts), len(layers), self.dim), dtype=np.float32)
         windows = [window for number, text in enumerate(texts) for window in self._windows(number, text)]
-        for chosen in _together(windows):
-            check_deadline()  # a step takes up to half a second of two cores
-            for (number, tokens), mean in zip(chosen, self._means([tokens for _, tokens in chosen], layers), strict=True):
+        steps = list(_together(windows))
+        for before, chosen in enumerate(steps):
+            # A step takes up to half a second of two cores. What needs only one, as a question does, waits for none.
+            with self._steps.step(before) if len(steps) > 1 else nullcontext():
+                check_deadline()
+                means = self._means([tokens for _, tokens in chosen], layers)
+            for (number, tokens), mean in zip(chosen, means, strict=True):
                 sums[number] += mean * (len(tokens) - 2)
         unit: Float32 = sums / np.linalg.norm(sums, axis=2, keepdims=True)
         return unit.reshape(len(texts), -1)
