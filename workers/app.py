@@ -14,7 +14,7 @@ from jiyi.settings import get_settings
 from models.queue.broker_queues import task_queues
 from tasks.framework.jobs import beat_schedule
 from tasks.operations import canaries
-from workers.celery import connecting, gc_tuning, heartbeat, task_logging, task_meters, watchdog
+from workers.celery import connecting, gc_tuning, heartbeat, priority, task_logging, task_meters, watchdog
 from workers.intake.compression import limit_kombu
 
 settings = get_settings()
@@ -131,4 +131,5 @@ watchdog.install()
 heartbeat.install()
 task_meters.install()
 gc_tuning.install()
+priority.install()
 task_logging.install()
