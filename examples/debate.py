@@ -13,6 +13,7 @@ What is claimed is checked: the exit code is 0 only if all of it is true.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import time
@@ -49,8 +50,8 @@ DOUBTFUL = ("proponent", 0.4, "Somebody at the market said that the neighbours f
 SHORT = ("opponent", 0.99, "Hear, hear.")
 VERDICT = "裁决：薄杯子烧一次，厚杯子烧两次。 Verdict after {weighed} statements: fire thin cups once and thick ones twice."
 
-#: A record of the history as the node writes it: its text.
-_RECORD = re.compile(r"^### [^\n]+\n(.+?)\n\n", re.MULTILINE | re.DOTALL)
+#: A record of the history as the node writes it: its text, a JSON string.
+_RECORD = re.compile(r"^### [^\n]+\n(.+)$", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -104,14 +105,14 @@ def rounds(debate: Debate, session: str) -> str:
         for speaker, confidence, _ in OPENINGS:
             history = debate.history(session)
             debate.show(f"what the {speaker} knows in round 2", history)
-            said = [text for text in _RECORD.findall(history) if text in {text for who, _, text in OPENINGS if who != speaker}]
+            said = [text for text in statements_in(history) if text in {text for who, _, text in OPENINGS if who != speaker}]
             debate.claim(f"the {speaker} knows from working memory what the other one said", said)
             say(speaker, confidence, answer_to(speaker, said[0] if said else ""))
 
         debate.console.rule("Round 3: the verdict")
         history = debate.history(session)
         debate.show("what the judge knows", history)
-        statements = _RECORD.findall(history)
+        statements = statements_in(history)
         debate.claim("the judge knows all four statements", len(statements) == 4)
         kept_out = not {DOUBTFUL[2], SHORT[2]} & set(statements)
         debate.claim("the doubtful remark and the short one are in quarantine only", kept_out)
@@ -119,6 +120,11 @@ def rounds(debate: Debate, session: str) -> str:
         say("judge", 0.95, verdict, "verdict")
     debate.claim("nothing of the workflow was lost or refused", memory.counts.published == 7 and not memory.counts.lost)
     return verdict
+
+
+def statements_in(history: str) -> list[str]:
+    """What was said, as it was said."""
+    return [json.loads(found) for found in _RECORD.findall(history)]
 
 
 def answer_to(speaker: str, said: str) -> str:
@@ -169,8 +175,8 @@ def later(debate: Debate, verdict: str) -> None:
     retriever = Later(debate.client)
     history = until(lambda: debate.history("second", retriever=retriever))
     debate.show("the second session of the same group", history)
-    debate.claim("it finds the verdict", verdict in history)
-    debate.claim("and nothing of the rest, which nobody has promoted", len(_RECORD.findall(history)) == 1)
+    debate.claim("it finds the verdict", verdict in statements_in(history))
+    debate.claim("and nothing of the rest, which nobody has promoted", len(statements_in(history)) == 1)
     debate.console.rule(f"{LATER.days} days later: another group")
     history = debate.history("first", group=f"{debate.group}-other", retriever=retriever)
     debate.show("another group", history)

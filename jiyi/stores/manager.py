@@ -19,6 +19,7 @@ from jiyi.stores.ranking import STORE_WEIGHT, Ranked, rank
 from jiyi.stores.rendering import BUDGET, LABEL, rendered
 from jiyi.stores.snapshots import snapshot_of
 from jiyi.stores.store import Payload, Question, Store, Written
+from jiyi.text.words import language_of
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +129,7 @@ class MemoryManager:
                 failed[one.name] = _reason(error)
                 log.warning("store %s gave nothing to the node %s: %s", one.name, self.node_id, failed[one.name])
         ranked = rank(found, text, self._clock(), weight=self._style.weight, fidelity=self._style.fidelity)
-        memory, taken = rendered(ranked, label=self._style.label, max_tokens=self._style.max_tokens)
+        memory, taken = rendered(ranked, label=self._style.label, max_tokens=self._style.max_tokens, language=language_of(text))
         result = Retrieved(memory or None, taken, failed)
         counts = {name: sum(one.store == name for one in taken) for name in found} | dict.fromkeys(failed, 0)
         self._log("RETRIEVE", now, began, counts, failed, len(result.payload["blocks"]), len(text), len(memory))

@@ -6,45 +6,57 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jiyi.stores.ranking import Ranked
-from jiyi.text.budget import cut_to_tokens, estimate_tokens
+from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompting import PREFACE, one_line, quoted, quoted_to_tokens
+from jiyi.text.words import Language
 
 #: Before and after what was found. The seed's label; the original's is English.
 LABEL, END = "===== 相关记忆 =====", "===== End of Memory ====="
 #: Tokens of the whole, at most (design §13).
 BUDGET = 2_000
-#: Fewer tokens of an item say nothing.
-LEAST_TOKENS = 12
+#: Fewer tokens of an item say nothing; and those of its number.
+LEAST_TOKENS, NUMBER_TOKENS = 12, 2
 
 
-def rendered(ranked: Sequence[Ranked], *, label: str = LABEL, max_tokens: int | None = BUDGET) -> tuple[str, list[Ranked]]:
+def rendered(
+    ranked: Sequence[Ranked], *, label: str = LABEL, max_tokens: int | None = BUDGET, language: Language = "en"
+) -> tuple[str, list[Ranked]]:
     """The text, and what is in it; by stores, the one with the best item first. Empty if there is nothing (DA-16).
 
-    Lines of an item after its first are indented: none can pass for the end of the memory, or for another store's heading.
+    Items are quoted below the preface (:mod:`jiyi.text.prompting`): none can pass for the end of the memory, or for another
+    store's heading.
     """
-    room = None if max_tokens is None else max_tokens - estimate_tokens(f"{label}\n{END}")
+    room = None if max_tokens is None else max_tokens - estimate_tokens(f"{label}\n{PREFACE[language]}\n{END}")
     taken: list[tuple[Ranked, str]] = []
     headed: set[str] = set()
     for one in ranked:
         said = one.hit.item.content_summary.strip()
         if not said:
             continue
+        line = quoted(said)
         if room is not None:
-            heading = 0 if one.store in headed else estimate_tokens(f"--- {one.store} ---")
-            left = room - heading - 2  # its number
+            heading = 0 if one.store in headed else estimate_tokens(_heading(one.store))
+            left = room - heading - NUMBER_TOKENS
             if left < LEAST_TOKENS:
                 break
-            said = cut_to_tokens(said, left)
-            room = left - estimate_tokens(said)
+            line = quoted_to_tokens(said, left)
+            if not line:
+                break
+            room = left - estimate_tokens(line)
         headed.add(one.store)
-        taken.append((one, "\n   ".join(said.splitlines())))
+        taken.append((one, line))
     if not taken:
         return "", []
-    lines = [label]
+    lines = [label, PREFACE[language]]
     for store in dict.fromkeys(one.store for one, _ in taken):
-        lines.append(f"\n--- {store} ---")
-        texts = [said for one, said in taken if one.store == store]
-        lines += [f"{number}. {said}" for number, said in enumerate(texts, 1)]
+        lines += ["", _heading(store)]
+        texts = [line for one, line in taken if one.store == store]
+        lines += [f"{number}. {line}" for number, line in enumerate(texts, 1)]
     return "\n".join([*lines, "", END]), [one for one, _ in taken]
+
+
+def _heading(store: str) -> str:
+    return f"--- {one_line(store)} ---"
 
 
 def into_prompt(memory: str | None, message: str) -> str:

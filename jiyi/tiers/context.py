@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict, Field
 
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
+from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens
+from jiyi.text.words import Language
 
 #: Between two parts (CN-56).
 SEPARATOR = "\n\n---\n\n"
@@ -33,6 +35,8 @@ class Section(BaseModel):
     name: str = Field(pattern=r"\S", max_length=100)
     items: list[str] = []
     heading: str = ""
+    #: The items are memories: they stand quoted below the preface in this language (:mod:`jiyi.text.prompting`).
+    remembered: Language | None = None
     #: 1 gets its tokens first.
     priority: int = Field(ge=0, le=1_000)
     #: Gets its tokens before all that are not.
@@ -90,14 +94,23 @@ def build_context(sections: Sequence[Section], budget: int = BUDGET) -> Context:
 
 
 def council_sections(
-    *, system: str = "", persona: str = "", memories: Iterable[str] = (), experiences: Iterable[str] = (), proposal: str = ""
+    *,
+    system: str = "",
+    persona: str = "",
+    memories: Iterable[str] = (),
+    experiences: Iterable[str] = (),
+    proposal: str = "",
+    language: Language = "en",
 ) -> list[Section]:
-    """CN-56's five, in its order: the proposal comes last, and is cut last with the two that say who speaks."""
+    """CN-56's five, in its order: the proposal comes last, and is cut last with the two that say who speaks.
+
+    ``language`` is that of the preface above the memories, and above the experiences.
+    """
     return [
         Section(name="system", items=[system], priority=1, essential=True),
         Section(name="persona", items=[persona], priority=2, essential=True),
-        Section(name="memories", items=list(memories), priority=3, max_items=GROUP_MEMORIES),
-        Section(name="experiences", items=list(experiences), priority=4, max_items=EXPERIENCES),
+        Section(name="memories", items=list(memories), remembered=language, priority=3, max_items=GROUP_MEMORIES),
+        Section(name="experiences", items=list(experiences), remembered=language, priority=4, max_items=EXPERIENCES),
         Section(name="proposal", items=[proposal], priority=5, essential=True),
     ]
 
@@ -110,11 +123,13 @@ def _write(section: Section, room: int) -> tuple[str, Part]:
     kept: list[str] = []
     shortened = False
     for item in limited:
-        if estimate_tokens(_joined(section, [*kept, item])) <= most:
-            kept.append(item)
+        whole = item if section.remembered is None else quoted(item)
+        if estimate_tokens(_joined(section, [*kept, whole])) <= most:
+            kept.append(whole)
             continue
         rest = most - estimate_tokens(_joined(section, [*kept, ""]))
-        if rest >= LEAST_TOKENS and (beginning := cut_to_tokens(item, rest)):
+        cut = cut_to_tokens if section.remembered is None else quoted_to_tokens
+        if rest >= LEAST_TOKENS and (beginning := cut(item, rest)):
             kept.append(beginning)
             shortened = True
         break  # what follows is less important than what found no room
@@ -131,7 +146,8 @@ def _write(section: Section, room: int) -> tuple[str, Part]:
 
 
 def _joined(section: Section, items: Sequence[str]) -> str:
-    return "\n\n".join([*([section.heading] if section.heading else []), *items])
+    preface = "" if section.remembered is None else PREFACE[section.remembered]
+    return "\n\n".join([*filter(None, (section.heading, preface)), *items])
 
 
 def _why(section: Section, given: int, limited: int, kept: int, *, shortened: bool, most: int, room: int) -> str:

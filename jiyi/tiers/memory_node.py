@@ -34,7 +34,8 @@ from jiyi.protocol.tiers.query import (
 )
 from jiyi.protocol.wire.json_values import JsonObject
 from jiyi.settings import get_settings
-from jiyi.text.budget import cut_to_tokens, estimate_tokens
+from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens
 from jiyi.text.words import Language, storable
 from jiyi.tiers.context import LEAST_TOKENS, MAX_BUDGET
 
@@ -43,7 +44,7 @@ log = logging.getLogger(__name__)
 NODE_TYPE = "memory_retrieval"
 #: Where the question is looked for, in this order (CN-02), and where the history goes (CN-07).
 QUERY_FIELDS, CONTEXT_FIELD = ("topic", "content", "document"), "history_context"
-#: The heading, and the line above each item: CN-08's byte for byte, and the same in English.
+#: The heading, and the line above each item.
 HEADINGS: dict[Language, str] = {"zh": "## 历史上下文", "en": "## History"}
 RECORDS: dict[Language, str] = {"zh": "### 记录 {number} (相关度: {score:.2f})", "en": "### Record {number} (relevance: {score:.2f})"}
 MAX_HEADING_CHARS = 200
@@ -203,21 +204,26 @@ def query_of(inputs: Mapping[str, Any]) -> str:
 
 
 def format_history(items: Sequence[Item], language: Language = "zh", heading: str = "") -> str:
-    """CN-08's markdown, byte for byte with the defaults; empty without items."""
+    """The history as Markdown; empty without items."""
     return fitting_history(items, None, language, heading)[0]
 
 
 def fitting_history(items: Sequence[Item], max_tokens: int | None, language: Language = "zh", heading: str = "") -> tuple[str, int]:
-    """CN-08's markdown of the first items that fit, the last one perhaps shortened; and how many were left out."""
-    text = f"{heading or HEADINGS[language]}\n\n"
+    """The first items that fit as Markdown, the last one perhaps shortened; and how many were left out.
+
+    Below the heading stands the preface, below the line of each item its content, quoted (:mod:`jiyi.text.prompting`).
+    """
+    text = f"{heading or HEADINGS[language]}\n\n{PREFACE[language]}\n\n"
     room = math.inf if max_tokens is None else max_tokens - estimate_tokens(text)
     shown = 0
     for item in items:
         above = f"{RECORDS[language].format(number=shown + 1, score=item.score)}\n"
         room -= estimate_tokens(above)
-        cost = 0 if max_tokens is None else estimate_tokens(item.content)
-        content = item.content if cost <= room else cut_to_tokens(item.content, int(room)) if room >= LEAST_TOKENS else ""
-        if content or cost <= room:
+        content = quoted(item.content)
+        cost = 0 if max_tokens is None else estimate_tokens(content)
+        if cost > room:
+            content = quoted_to_tokens(item.content, int(room)) if room >= LEAST_TOKENS else ""
+        if content:
             text += f"{above}{content}\n\n"
             shown += 1
         if cost > room:

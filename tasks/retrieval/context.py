@@ -1,4 +1,4 @@
-"""What belongs into a prompt: retrieved, and put into dated lines within a budget of tokens."""
+"""What belongs into a prompt: retrieved, and put below the preface into dated lines within a budget of tokens."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from jiyi.protocol.recall import RecalledContext, RecalledMemory, RecallRequest
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompting import PREFACE, quoted
+from jiyi.text.words import Language, language_of
 from models.db.actions import Actor
 from models.db.valkey import valkey
 from models.memory.questions import build_context
@@ -41,7 +43,7 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     )
     answer = retrieve(asked)
     assert isinstance(answer, Answer)  # nothing is touched yet
-    made = within(answer.retrieved_nodes, request.max_tokens)
+    made = within(answer.retrieved_nodes, request.max_tokens, language_of(request.query))
     if request.touch and made.memories:
         access.note(actor.group_id, request.agent_id, [one.node_id for one in made.memories], now.timestamp())
     if answer.status != "unknown_agent":
@@ -53,16 +55,17 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     return made
 
 
-def within(ranked: list[RetrievedNode], budget: int) -> RecalledContext:
-    """The lines of those that fit, the best first: one that is too long leaves its room to shorter ones."""
-    lines, memories, left = [], [], budget
+def within(ranked: list[RetrievedNode], budget: int, language: Language) -> RecalledContext:
+    """A line for each of those that fit, the best first: one that is too long leaves its room to shorter ones."""
+    lines, memories = [PREFACE[language]], []
+    left = budget - estimate_tokens(lines[0])
     for node in ranked:
-        line = f"- {node.created_at:%Y-%m-%d}: {node.description}"
+        line = f"- {node.created_at:%Y-%m-%d}: {quoted(node.description)}"
         tokens = estimate_tokens(line)
         if tokens <= left:
             left -= tokens
             lines.append(line)
             fields = {name: getattr(node, name) for name in RecalledMemory.model_fields if name != "tokens"}
             memories.append(RecalledMemory(**fields, tokens=tokens))
-    text = "\n".join(lines)
+    text = "\n".join(lines) if memories else ""
     return RecalledContext(text=text, tokens=estimate_tokens(text), memories=memories)

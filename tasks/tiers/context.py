@@ -5,6 +5,7 @@ from __future__ import annotations
 from jiyi.protocol.tiers.context import ContextAnswer, ContextBody
 from jiyi.protocol.tiers.query import MemoryQuery
 from jiyi.settings import get_settings
+from jiyi.text.words import language_of
 from jiyi.tiers.context import GROUP_MEMORIES, build_context, council_sections
 from models.db.actions import Actor
 from models.tiers import query as memory
@@ -24,7 +25,11 @@ def build(actor: Actor, request: ContextBody) -> ContextAnswer:
     memory.throttle(actor.group_id)
     found = memory.query_memory(query, embed_query)
     sections = council_sections(
-        system=request.system, persona=request.persona, memories=[item.content for item in found.results], proposal=request.proposal
+        system=request.system,
+        persona=request.persona,
+        memories=[item.content for item in found.results],
+        proposal=request.proposal,
+        language=language_of(about),
     )
     made = build_context(sections, request.budget)
     kept = next(part.kept for part in made.parts if part.name == "memories")

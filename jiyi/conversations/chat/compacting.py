@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from threading import Lock
 
 from jiyi.conversations.chat.chain import Exchange
-from jiyi.conversations.chat.compaction import SUMMARY, Summarise, check, compact
+from jiyi.conversations.chat.compaction import Summarise, check, compact, summary_message
 from jiyi.protocol.conversations.compaction import ChatMessage, CompactionLimits
-from jiyi.text.words import language_of
 
 #: Sessions whose summaries are kept.
 SESSIONS = 1_000
@@ -104,5 +103,4 @@ def _without(messages: tuple[ChatMessage, ...], count: int) -> tuple[ChatMessage
 def _with_summary(messages: tuple[ChatMessage, ...], known: _Cached) -> tuple[ChatMessage, ...]:
     left = _without(messages, known.summarised)
     system = tuple(message for message in left if message.role == "system")
-    head = ChatMessage(role="system", content=f"{SUMMARY[language_of(known.summary)]}\n{known.summary}")
-    return (*system, head, *(message for message in left if message.role != "system"))
+    return (*system, summary_message(known.summary), *(message for message in left if message.role != "system"))

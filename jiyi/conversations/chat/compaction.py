@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from jiyi.protocol.conversations.compaction import ChatMessage, Compacted, CompactionLimits, Threshold, Urgency
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
+from jiyi.text.prompting import PREFACE, quoted
 from jiyi.text.splitting import sentences
 from jiyi.text.words import language_of
 
@@ -70,8 +71,7 @@ def compact(
         left = [*system, *kept]
         return Compacted(messages=left, summary=previous, tokens_before=before, tokens_after=conversation_tokens(left), mode="none")
     summary = (summarise or by_rules)(old, previous, limits.summary_max_tokens)
-    head = ChatMessage(role="system", content=f"{SUMMARY[language_of(summary)]}\n{summary}")
-    left = [*system, head, *kept]
+    left = [*system, summary_message(summary), *kept]
     return Compacted(
         messages=left,
         summary=summary,
@@ -80,6 +80,13 @@ def compact(
         mode="rules" if summarise is None else "llm",
         summarised=len(old),
     )
+
+
+def summary_message(summary: str) -> ChatMessage:
+    """The message that stands for what was left out: a system message, so what people said is quoted in it, line by line."""
+    language = language_of(summary)
+    lines = [quoted(line) for line in summary.splitlines() if line.strip()]
+    return ChatMessage(role="system", content="\n".join([SUMMARY[language], PREFACE[language], *lines]))
 
 
 def by_rules(messages: Sequence[ChatMessage], previous: str, most: int) -> str:
@@ -95,16 +102,17 @@ def by_rules(messages: Sequence[ChatMessage], previous: str, most: int) -> str:
     newest_first: list[str] = []
     for line in reversed(told):
         short = cut_to_tokens(line, share)
-        if estimate_tokens(short) > room:
+        tokens = estimate_tokens(quoted(short))
+        if tokens > room:
             break
-        room -= estimate_tokens(short)
+        room -= tokens
         newest_first.append(short)
     return "\n".join([*lines, *reversed(newest_first)])
 
 
 def _line(message: ChatMessage) -> str:
     text = " ".join(sentences(message.content or "")[:2])
-    return f"{message.role}: {text}" if text.strip() else ""
+    return " ".join(f"{message.role}: {text}".split()) if text.strip() else ""
 
 
 def _shortened(message: ChatMessage) -> ChatMessage:

@@ -9,6 +9,8 @@ from typing import Protocol
 from jiyi.conversations.chat.chain import Exchange
 from jiyi.growth.schedules.parse import has_schedule_intent
 from jiyi.protocol.growth.schedules import CreatedSchedule
+from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompting import quoted_to_tokens
 
 
 class Scheduling(Protocol):
@@ -21,6 +23,8 @@ class Scheduling(Protocol):
 
 #: Tokens of the prompt that are kept for a confirmation, and the share of all of them that this may be.
 NOTE_TOKENS, NOTE_SHARE = 150, 0.5
+#: Before the confirmation in the prompt.
+MARK = "[schedule]"
 
 
 class ScheduleStage:
@@ -49,7 +53,10 @@ class ScheduleStage:
         )
         if found.confirmation is None:
             return exchange
-        return replace(exchange.told(f"[schedule] {found.confirmation}"), reply=found.confirmation)
+        # The prompt speaks as the program does: what the user asked for stands in it as a quotation.
+        most = NOTE_TOKENS if exchange.room is None else min(NOTE_TOKENS, exchange.room)
+        said = quoted_to_tokens(found.confirmation, most - estimate_tokens(MARK))
+        return replace(exchange.told(f"{MARK} {said}") if said else exchange, reply=found.confirmation)
 
     def after(self, exchange: Exchange) -> Exchange:
         return exchange

@@ -1,22 +1,19 @@
-"""The data of a question as a block that nothing in it can end: JSON strings between ``<data>`` and ``</data>``.
+"""The data of a question as a block that nothing in it can end: texts quoted between ``<data>`` and ``</data>``.
 
-Angle brackets, and characters that cannot be seen, are escaped in them. The block has a greatest length: long texts are
-shortened, all to the same length, and if even that is too much the last ones are left out. Both is said in the block.
+How they are quoted: :mod:`jiyi.text.prompting`. The block has a greatest length: long texts are shortened, all to the same
+length, and if even that is too much the last ones are left out. Both is said in the block.
 """
 
 from __future__ import annotations
 
-import json
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from jiyi.providers.llms.questions import Question
+from jiyi.text.prompting import quoted
 
 BEGIN, END = "<data>", "</data>"
-CUT = "…"
 #: No text is shortened below this: less says nothing.
 LEAST_CHARS = 40
 #: Characters of the agent's name, and of a speaker's.
@@ -25,9 +22,8 @@ NAME_CHARS = 200
 FRAME_CHARS = 120
 #: Around each text: a colon, a space, two quotes, the end of the line.
 ROW_CHARS = 5
-
-#: Escaped: controls, invisible marks, private use, unassigned, half surrogates, ends of lines.
-_HIDDEN = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"})
+#: … of which are the quotes.
+QUOTES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +42,15 @@ def block_of(question: Question[Any], limit: int) -> Block:
         head.append(f"count: {count}")
     room = limit - FRAME_CHARS - sum(map(len, head))
     # What is longer than the whole block need not be looked at to its end.
-    rows = [(label, [_shown(char) for char in text[:limit]]) for label, text in _rows(question)]
-    sizes = [sum(map(len, pieces)) for _, pieces in rows]
+    rows = [(label, text[:limit]) for label, text in _rows(question)]
+    sizes = [len(quoted(text)) - QUOTES for _, text in rows]
     kept = _that_fit([len(label) + ROW_CHARS + min(size, LEAST_CHARS) for (label, _), size in zip(rows, sizes, strict=True)], room)
     share = _share(sizes[:kept], room - sum(len(label) + ROW_CHARS for label, _ in rows[:kept]))
-    lines = [f'{label}: "{_cut(pieces, size, share)}"' for (label, pieces), size in zip(rows[:kept], sizes, strict=False)]
+    lines = [f"{label}: {quoted(text, share)}" for label, text in rows[:kept]]
     if kept < len(rows):
         lines.append(f"({len(rows) - kept:,} more were left out for lack of room)")
     shortened = sum(size > share for size in sizes[:kept])
     return Block("\n".join([BEGIN, *head, *lines, END]), shortened, len(rows) - kept)
-
-
-def quoted(text: str, room: int) -> str:
-    """A text as a JSON string of at most ``room`` characters and its quotes."""
-    pieces = [_shown(char) for char in text[: room + 1]]
-    return f'"{_cut(pieces, sum(map(len, pieces)), room)}"'
-
-
-def visible_json(value: object) -> str:
-    """A value as JSON whose texts end no block and hide nothing."""
-    return "".join(map(_escaped, json.dumps(value, ensure_ascii=False)))
 
 
 def _rows(question: Question[Any]) -> Iterator[tuple[str, str]]:
@@ -94,31 +79,3 @@ def _share(sizes: list[int], room: int) -> int:
     while remaining and remaining[0] * len(remaining) <= room:
         room -= remaining.pop(0)
     return room // len(remaining) if remaining else max(sizes, default=0)
-
-
-def _cut(pieces: list[str], size: int, room: int) -> str:
-    if size <= room:
-        return "".join(pieces)
-    taken: list[str] = []
-    for piece in pieces:
-        room -= len(piece)
-        if room < len(CUT):
-            break
-        taken.append(piece)
-    return "".join(taken) + CUT
-
-
-@lru_cache(maxsize=16_384)
-def _shown(char: str) -> str:
-    """A character inside a JSON string, written so that it is seen and ends nothing."""
-    escaped = _escaped(char)
-    return escaped if escaped != char else json.dumps(char, ensure_ascii=False)[1:-1]
-
-
-@lru_cache(maxsize=16_384)
-def _escaped(char: str) -> str:
-    """An angle bracket or an invisible character as JSON's escape, any other as it is."""
-    if char in "<>" or unicodedata.category(char) in _HIDDEN:
-        escaped = json.dumps(char)[1:-1]
-        return escaped if escaped != char else f"\\u{ord(char):04x}"
-    return char

@@ -20,6 +20,7 @@ from jiyi.accounts.api_keys import KeyScope
 from jiyi.client.transports.http import AsyncHttpTransport, HttpTransport
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, NoAnswer, NotAllowed, NotFound, ServiceError
 from jiyi.settings import get_settings
+from jiyi.text.prompting import PREFACE
 from models.db import valkey_keys
 from models.db.valkey import valkey
 
@@ -176,10 +177,11 @@ def test_a_context_keeps_to_its_budget(either: Client) -> None:
     either.observe("klaus", "克劳斯在读一本关于城市的书", wait=True)
     made = either.context("klaus", "What did Klaus promise?")
     assert "promised to bring the book back" in made.text
-    assert len(made.memories) == len(made.text.splitlines()) == 2
+    assert made.text.splitlines()[0] == PREFACE["en"]
+    assert len(made.memories) == len(made.text.splitlines()[1:]) == 2
     assert 0 < made.tokens <= 2_000
-    short = either.context("klaus", "What did Klaus promise?", max_tokens=30)
-    assert short.tokens <= 30
+    short = either.context("klaus", "What did Klaus promise?", max_tokens=45)
+    assert short.tokens <= 45
     assert len(short.memories) == 1
     assert either.context("nobody", "What did Klaus promise?").text == ""
 

@@ -20,6 +20,7 @@ from flask import Flask
 
 from examples import graph, plain_python, prompt
 from jiyi import Client
+from jiyi.text.prompting import quoted
 from jiyi.tiers.memory_node import MemoryRetrievalNode
 from jiyi.tiers.middleware import MemoryMiddleware
 from tests.integration.tiers.outputs import long_ago
@@ -171,7 +172,7 @@ def test_the_workflow_for_dify_remembers(service: str, web_app: Flask, api_key: 
     with Client(service) as client:
         until(lambda: client.tiers.working().rows)
     second = Dify(text, web_app.test_client(), key).run(topic=topic, session_id="tuesday")
-    assert first["answer"] in second["history_context"]
+    assert quoted(first["answer"]) in second["history_context"]
     assert second["history_context"].startswith("## 历史上下文")
 
 

@@ -11,6 +11,7 @@ from jiyi.conversations.chat.loop import ConversationLoop
 from jiyi.protocol.conversations.injection import InjectedContext
 from jiyi.protocol.growth.schedules import CreatedSchedule
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
+from jiyi.text.prompting import quoted
 
 HINT = '[A skill was learned and waits to be confirmed: "watering". About: "the ferns". If it fits, ask the user once.]'
 NOTED = "Noted: water the ferns, every day at 09:00. Next: 2026-11-24 09:00 (Asia/Shanghai)."
@@ -54,7 +55,7 @@ def test_hint_memories_and_confirmation_share_the_budget(said: str, budget: int)
     if budget >= 500:
         assert HINT in prompt
         assert "蕨类植物" in prompt
-        assert (f"[schedule] {NOTED}" in prompt) == (said == ASKS)
+        assert (f"[schedule] {quoted(NOTED)}" in prompt) == (said == ASKS)
 
 
 def test_without_hint_or_appointment_memories_have_all_of_it() -> None:

@@ -28,7 +28,7 @@ def test_zc_95_what_asks_for_an_appointment_is_taken_down_and_confirmed() -> Non
     found = Chain([ScheduleStage(scheduling)]).before(Exchange("小伴", "You are kind.", "每天早上9点提醒我查房", "s"))
     assert scheduling.asked == [("小伴", "每天早上9点提醒我查房", "s")]
     assert found.reply == "好的，已记下"
-    assert found.system_prompt == "You are kind.\n\n[schedule] 好的，已记下"
+    assert found.system_prompt == 'You are kind.\n\n[schedule] "好的，已记下"'
 
 
 @pytest.mark.parametrize("said", ["今天天气怎么样", "I get up at 6 every day", "Don't remind me tomorrow"])

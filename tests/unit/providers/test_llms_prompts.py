@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from jiyi.errors import SettingsError
 from jiyi.providers.llms import prompts, usage
 from jiyi.providers.llms import questions as ask
-from jiyi.providers.llms.blocks import block_of, quoted
+from jiyi.providers.llms.blocks import block_of
 from jiyi.providers.llms.questions import FocalPoints, Insights, Memo, Poignancy, Question
 from jiyi.providers.llms.replies import answer_in, schema_of, strict_schema
 from jiyi.settings import Settings
+from jiyi.text.prompting import quoted
 from jiyi.text.words import Language, language_of
 
 QUESTIONS = [cls for cls in vars(ask).values() if isinstance(cls, type) and issubclass(cls, Question) and hasattr(cls, "prompt")]
@@ -100,7 +101,7 @@ def test_nothing_in_a_memory_ends_the_block_or_forges_a_line(text: str, make: Ca
     assert (first, last) == ("<data>", "</data>")
     expected = sum(1 if isinstance(value, str) else len(value) for value in values(question))
     assert len(rows) == expected + ("count" in type(question).model_fields)
-    assert not any(char in row for row in rows for char in "<>")
+    assert not any(char in row for row in rows for char in "<＜")
     assert all(row.isprintable() for row in rows)
 
 

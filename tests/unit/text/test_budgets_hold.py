@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from jiyi.protocol.tiers.query import Item, MemoryAnswer
 from jiyi.providers.embedders import remote
-from jiyi.providers.llms.blocks import BEGIN, END, block_of, quoted
+from jiyi.providers.llms.blocks import BEGIN, END, block_of
 from jiyi.providers.llms.questions import Consistency, Digest, Insights, Keywords, Memo, Poignancy, Question
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
+from jiyi.text.prompting import quoted, quoted_to_tokens
 from jiyi.tiers.context import MAX_BUDGET, Section, build_context, council_sections
 from jiyi.tiers.memory_node import HEADINGS, MemoryRetrievalNode, fitting_history
 
@@ -36,6 +37,7 @@ SECTIONS = st.lists(
         essential=st.booleans(),
         max_items=st.none() | st.integers(0, 4),
         max_tokens=st.none() | st.integers(0, 100),
+        remembered=st.sampled_from([None, "en", "zh"]),
     ),
     max_size=6,
 )
@@ -105,6 +107,11 @@ def test_an_llms_block_keeps_its_length(question: Any, name: str, text: str, tex
 @given(TEXTS, st.integers(1, 500))
 def test_a_quoted_text_keeps_its_length(text: str, room: int) -> None:
     assert len(quoted(text, room)) <= room + 2
+
+
+@given(TEXTS, BUDGETS)
+def test_a_quoted_text_keeps_its_budget(text: str, budget: int) -> None:
+    assert estimate_tokens(quoted_to_tokens(text, budget)) <= budget
 
 
 @given(TEXTS, st.integers(1, 500))

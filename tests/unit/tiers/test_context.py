@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompting import PREFACE
 from jiyi.tiers.context import SEPARATOR, Section, build_context, council_sections
 
 SENTENCE = "The kiln was fired twice and the glaze held. "
@@ -32,6 +33,7 @@ SECTIONS = st.lists(
         essential=st.booleans(),
         max_items=st.none() | st.integers(0, 4),
         max_tokens=st.none() | st.integers(0, 100),
+        remembered=st.sampled_from([None, "en", "zh"]),
     ),
     max_size=6,
 )
@@ -44,8 +46,8 @@ def test_cn56_all_parts_in_their_order_with_the_five_best_and_the_three_best() -
     assert parts == [
         "You sit on a council.",
         "You are 林岚, who doubts.",
-        "\n\n".join(f"Verdict {n}: fire once." for n in range(5)),
-        "\n\n".join(f"Lesson {n}: test the clay." for n in range(3)),
+        "\n\n".join([PREFACE["en"], *(f'"Verdict {n}: fire once."' for n in range(5))]),
+        "\n\n".join([PREFACE["en"], *(f'"Lesson {n}: test the clay."' for n in range(3))]),
         "Shall the kiln be raised to 1,240 degrees?",
     ]
     assert context.cut == ["memories: 3 of 8 items are more than its limit of 5", "experiences: 5 of 8 items are more than its limit of 3"]
@@ -53,7 +55,7 @@ def test_cn56_all_parts_in_their_order_with_the_five_best_and_the_three_best() -
 
 def test_cn56_what_must_be_there_is_cut_last() -> None:
     essential = build_context([section for section in COUNCIL if section.essential]).tokens
-    context = build_context(COUNCIL, essential + 40)
+    context = build_context(COUNCIL, essential + 62)
     assert context.text.startswith("You sit on a council.")
     assert context.text.endswith("Shall the kiln be raised to 1,240 degrees?")
     assert [part.kept for part in context.parts] == [1, 1, 4, 0, 1]

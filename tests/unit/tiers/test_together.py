@@ -112,7 +112,7 @@ def test_cn16_cn59_later_rounds_know_the_earlier_ones_and_later_sessions_the_ver
     service.promote("council", VERDICT)
     service.working.clear()  # a day later
     later = debate(service, "council", "s2")
-    assert "### 记录 1 (相关度: 0.90)\n" + VERDICT in later[0]
+    assert f'### 记录 1 (相关度: 0.90)\n"{VERDICT}"' in later[0]
     assert debate(service, "another council", "s3")[0] == ""
 
 
@@ -120,7 +120,7 @@ def test_cn13_quarantine_is_never_shown() -> None:
     service = Service()
     debate(service, "council", "s1")
     shown = MemoryRetrievalNode({"max_results": 100}, retriever=service).process({"topic": "tool", "group_id": "council"})
-    assert "\nok\n" not in shown["history_context"]
+    assert '\n"ok"\n' not in shown["history_context"]
 
 
 def test_cn45_each_tier_answers_without_the_other_and_the_workflow_without_both() -> None:

@@ -19,11 +19,18 @@ expose(
     answer=MemoryPage,
     flat=("agent_id", "q", "keyword", "session_id", "created_after", "created_before", "limit", "after"),
 )
-expose(
-    questions.get_memory, "GET", "/nodes/<uuid:node_id>", id="get_memory", tag="memories", missing="There is no memory {node_id}.", flat=()
-)
+expose(questions.get_memory, "GET", "/nodes/<uuid:node_id>", id="get_memory", tag="memories", missing="There is no memory {node_id}.")
 expose(actions.update_memory, "PATCH", "/nodes/<uuid:node_id>", id="update_memory", tag="memories", body=UpdateBody)
-expose(questions.build_context, "POST", "/context", id="recall_context", tag="retrieval", body=RecallRequest, errors=(504,))
+expose(
+    questions.build_context,
+    "POST",
+    "/context",
+    id="recall_context",
+    tag="retrieval",
+    body=RecallRequest,
+    errors=(504,),
+    flat=("agent_id", "query", "max_tokens", "session_id"),
+)
 expose(reflection.why, "GET", "/nodes/<uuid:node_id>/evidence", id="explain_memory", tag="memories", query=EvidenceQuery, flat=("depth",))
 expose(questions.list_keywords, "GET", "/keywords", id="list_keywords", tag="memories", query=KeywordsParameters, answer=KeywordPage)
 expose(questions.related_memories, "GET", "/related", id="related_memories", tag="memories", query=RelatedQuery, answer=Related)
