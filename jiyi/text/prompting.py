@@ -40,11 +40,15 @@ _EMOJI = f"{_PICTURE}[\ufe0e\ufe0f]?[\U0001f3fb-\U0001f3ff]?"
 _JOINING = "[\u0620-\u06d3\u06fa-\u06ff\u0750-\u077f\u0900-\u0dff]"
 _KEPT = f"{_EMOJI}(?:\u200d{_EMOJI})*|[0-9#*]\ufe0f\u20e3|(?<={_JOINING})[\u200c\u200d](?={_JOINING})"
 #: Beginnings of marks; full-width forms count, since tokenizers and programs may normalise them.
-_TAG = r"[<\uff1c\ufe64](?:(?=0x)|(?![\s=\-\d]))"
+_TAG = r"[<\uff1c\ufe64](?:(?=[0\uff10][x\uff58])|(?![\s=\-\d]))"
 #: Of names in brackets those that are written as tokens are ([INST], [gMASK], [|user|]), not those of links, citations, boxes.
-_NAME = r"[A-Z\uff21-\uff3a][A-Z\uff21-\uff3a0-9_\uff3f -]{2,30}|(?i:inst|sys|system|user|assistant|human|tool|[gs]mask|extra_id_\d{1,3})"
-_BRACKET = rf"[\[\uff3b](?=[|\uff5c]|\s{{0,3}}[/\uff0f]?\s{{0,3}}(?:{_NAME})\s{{0,3}}[\]\uff3d])|\](?=~)|(?<=~)\["
-_MARKER = rf"{_TAG}|{_BRACKET}|&(?=#|(?:lt|gt|amp|quot)|\w{{2,31}};)|\{{(?=[{{%#])"
+_NAME = r"[A-Z][A-Z0-9_ -]{2,30}|(?i:inst|sys|system|user|assistant|human|tool|[gs]mask|extra_id_\d{1,3})"
+_BRACKET = (
+    rf"\[(?=[|\uff5c\uff21-\uff3a\uff41-\uff5a]|\s{{0,3}}[/\uff0f]?\s{{0,3}}(?:{_NAME})\s{{0,3}}[\]\uff3d])|\uff3b(?![\s\u3400-\u9fff])"
+    r"|[\]\uff3d](?=[~\uff5e])|(?<=[~\uff5e])[\[\uff3b]"
+)
+_ENTITY = r"[&\uff06](?=[#\uff03]|lt|gt|amp|quot|\w{2,31}[;\uff1b])"
+_MARKER = rf"{_TAG}|{_BRACKET}|{_ENTITY}|[{{\uff5b](?=[{{%#\uff5b\uff05\uff03])"
 #: All but the characters of everyday texts, which are seen and need no closer look.
 _RARE = (
     "[^\t\n\x20-\x7e\u00a0-\u00ac\u00ae-\u024f\u0391-\u03a1\u03a3-\u03ff\u0400-\u052f\u05d0-\u05ea\u0620-\u064a\u0904-\u0939\u0e01-\u0e3a"
