@@ -54,7 +54,7 @@ from models.actions import ACTIONS
 from tasks.retrieval.context import within
 from tests.integration.programs import Program
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime(2026, 3, 2, 8, tzinfo=UTC)
 SECONDS = 60.0
 

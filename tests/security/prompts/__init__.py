@@ -1,0 +1,1 @@
+"""Attacks on the prompts that memories are put into."""
