@@ -48,4 +48,5 @@ def perform(
     except SQLAlchemyError as error:
         raise Unanswered("database", one_line(error)) from error
     except BROKER_ERRORS as error:
-        raise Unanswered("broker", one_line(error)) from error
+        of_file = isinstance(error, OSError) and error.filename is not None
+        raise Unanswered("file system" if of_file else "broker", one_line(error)) from error

@@ -10,6 +10,7 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from werkzeug.exceptions import HTTPException, InternalServerError
 
+from models.db.refused_values import refused_value
 from models.db.sources import Unanswered
 from web.answers import answer
 from web.api.problems import answer_to, is_api
@@ -56,6 +57,8 @@ def _refused(error: HTTPException) -> ResponseReturnValue:
 def _unanswered(error: Unanswered) -> Response:
     if is_api():
         return answer_to(error)
+    if refused_value(error.__cause__) is not None:
+        return _of_refused_value()
     return _page(503, str(TITLES[503]), no_answer(error))
 
 
@@ -68,8 +71,15 @@ def no_answer(error: Unanswered) -> str:
 def _failed(error: Exception) -> Response:
     if is_api():
         return answer_to(error)
+    if refused_value(error) is not None:
+        log.warning("a page was asked for with a value that is not stored: %s", error)
+        return _of_refused_value()
     log.error("a page failed", exc_info=error)
     return _page(InternalServerError.code, _("Something failed here"), _("The log of the process `web` has the details."))
+
+
+def _of_refused_value() -> Response:
+    return _page(400, str(TITLES[400]), _("A number or a text in the request is too large, or contains a character that is not stored."))
 
 
 def _page(code: int, title: str, message: str) -> Response:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from jiyi.memory.fields import Row
 from jiyi.protocol.events import Name
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+from jiyi.protocol.queries import DEFAULT_PAGE, Number, PageSize, Request
 
 #: Most memories that one request archives or restores.
 MAX_RESTORED = 1_000
@@ -20,7 +20,7 @@ class ArchivedQuery(Request):
     """One agent's archived memories, newest first; ``before`` is the last page's smallest ``node_count``."""
 
     agent_id: Name
-    before: int | None = Field(None, ge=1)
+    before: Number | None = None
     limit: PageSize = DEFAULT_PAGE
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, model_serializer, model_validator
 from jiyi.memory.fields import MemoryFields, MemoryStatement, Row
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import Keyword, Moment, Name, NodeType
-from jiyi.protocol.queries import DEFAULT_PAGE, Number, PageSize, Request, TimeAndId
+from jiyi.protocol.queries import DEFAULT_PAGE, Number, PageSize, Position, Request, TimeAndId
 from jiyi.protocol.rest import NOT_OF_THIS_LIST, Cursor
 from jiyi.protocol.wire.json_values import JsonObject
 
@@ -27,7 +27,7 @@ class NodesQuery(Request):
 
     agent_id: Name
     types: list[NodeType] = Field(["event", "thought", "chat"])
-    before: int | None = Field(None, ge=1)
+    before: Number | None = None
     limit: PageSize = DEFAULT_PAGE
 
 
@@ -43,7 +43,7 @@ class ExportQuery(Request):
     """Events as they came, in order of arrival, with what their nodes have been given since: vectors, importance."""
 
     agent_id: Name | None = None
-    after: int | None = Field(None, ge=0)
+    after: Position | None = None
     with_vectors: bool = False
     limit: PageSize = DEFAULT_PAGE
 

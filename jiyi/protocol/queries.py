@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 #: Where a page ends, in lists by a number (what PostgreSQL's ``integer`` holds) and by time.
 Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
+#: The same, of what PostgreSQL's ``bigint`` holds.
+Position = Annotated[int, Field(ge=0, le=2**63 - 1)]
 TimeAndId = tuple[AwareDatetime, UUID]
 
 

@@ -165,8 +165,10 @@ def _limit(timeout: float | None) -> dict[str, str]:
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of the underlying error: without SQLAlchemy's statement, parameters and links."""
+    """The first line of the underlying error: without SQLAlchemy's statement, parameters and links, and without a file's path."""
     cause = getattr(error, "orig", None) or error
+    if isinstance(cause, OSError) and cause.filename is not None:
+        return cause.strerror or type(cause).__name__
     lines = str(cause).strip().splitlines() or [type(cause).__name__]
     return lines[0][:MAX_REASON_CHARS]
 

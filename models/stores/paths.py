@@ -5,6 +5,7 @@ A path is looked at as the file system sees it, after ``..`` and symbolic links:
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from jiyi.settings import get_settings
 SETTING = "JIYI_STORE_ROOTS"
 #: In the home, the folder with one folder for each group.
 OWN_FOLDER = "stores"
+#: Of a file's or folder's name: the limit of Linux's file systems.
+MAX_NAME_BYTES = 255
 #: Trees that hold no files, but the state of processes and devices: nothing of them is read, whatever the setting says.
 PSEUDO = tuple(Path(one) for one in ("/proc", "/sys", "/dev"))
 
@@ -60,7 +63,7 @@ def source_path(group_id: str, given: str, field: str) -> Path:
     Raises:
         ConfigError: it is in none of the folders. Whether it exists is not said.
     """
-    return _within(group_id, Path(given), field)
+    return _within(group_id, Path(), given, field)
 
 
 def kept_path(group_id: str, given: str, field: str) -> Path:
@@ -71,22 +74,27 @@ def kept_path(group_id: str, given: str, field: str) -> Path:
     """
     if Path(given).suffix.lower() != ".json":
         raise ConfigError([f"{field}: only .json files are loaded and saved; got {Path(given).name[:60]!r}"])
-    return _within(group_id, own_folder(group_id) / given, field, written=True)
+    return _within(group_id, own_folder(group_id), given, field, written=True)
 
 
-def _within(group_id: str, path: Path, field: str, *, written: bool = False) -> Path:
-    if "\0" in str(path):
+def _within(group_id: str, folder: Path, given: str, field: str, *, written: bool = False) -> Path:
+    """The path, relative to the folder, resolved. What is said of a wrong one names what was given, and no folder of the service."""
+    if "\0" in given:
         raise ConfigError([f"{field}: a path has no NUL character"])
+    if any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in Path(given).parts):
+        raise ConfigError([f"{field}: a file's or folder's name is longer than {MAX_NAME_BYTES} bytes (UTF-8); give it a shorter one"])
     try:
-        found = path.resolve()
+        found = (folder / given).resolve()
     except (OSError, RuntimeError) as error:  # a loop of links, a name that is too long
         raise ConfigError([f"{field}: cannot be looked up: {type(error).__name__}"]) from None
     if not is_within(found, roots(group_id, written=written)):
-        raise ConfigError([f"{field}: {str(path)[:200]!r} is in none of the folders that {SETTING} names"])
+        raise ConfigError([f"{field}: {given[:200]!r} is in none of the folders that {SETTING} names"])
     return found
 
 
 def _file_name(group_id: str) -> str:
-    """The group's name as the name of a folder, different for different groups."""
+    """The group's name as the name of a folder, different for different groups. Of a long one its digest: ``%-`` is in no quoted name."""
     name = quote(group_id, safe="")
+    if len(name) > MAX_NAME_BYTES:
+        return f"%-{hashlib.sha256(group_id.encode()).hexdigest()}"
     return name if name.strip(".") else name.replace(".", "%2E")

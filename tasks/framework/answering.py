@@ -26,6 +26,7 @@ from jiyi.protocol.wire.json_values import JsonMapping
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.outages import outage
+from models.db.refused_values import refused_value
 from models.db.scope import Scope, within
 from models.db.valkey import valkey
 from models.operations import meters
@@ -151,9 +152,9 @@ def reply_to(
     except JiyiError as error:
         return None, None, reply_of_error(error)
     except Exception as error:  # the caller gets a sentence and an id, the log gets the trace
-        if (away := outage(error)) is not None:
-            log.warning("%s: %s", name, away)
-            return None, None, reply_of_error(away)
+        if (told := outage(error) or refused_value(error)) is not None:
+            log.warning("%s: %s", name, error)
+            return None, None, reply_of_error(told)
         log.exception("%s failed, request %s", name, request_id)
         meters.failing()
         failure = ServiceError(f"the service failed; its log has the details under request {request_id}")

@@ -16,6 +16,7 @@ from jiyi.protocol.openapi.problems import MEANINGS, MEDIA_TYPE, STATUSES, TITLE
 from jiyi.protocol.rest import FieldProblem, Problem
 from jiyi.protocol.wire.outages import OF_VALKEY, state_of_valkey
 from models.db.outages import sentence_of
+from models.db.refused_values import refused_value
 from models.db.sources import Unanswered
 
 log = logging.getLogger("jiyi.web")
@@ -42,6 +43,9 @@ def is_api() -> bool:
 
 def answer_to(error: Exception) -> Response:
     """The problem that an error is. Which socket or host is away is for the log, and for people who sign in."""
+    if (refused := refused_value(error.__cause__ if isinstance(error, Unanswered) else error)) is not None:
+        log.warning("%s %s: %s", request.method, request.path, error)
+        error = refused
     match error:
         case Refused():
             return problem(error.status, error.detail, error.errors, error.headers, error.code)

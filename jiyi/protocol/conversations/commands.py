@@ -14,6 +14,7 @@ from jiyi.conversations.types import CombinedExtraction, Kind, Message
 from jiyi.protocol.events import Description, Keyword, Name, few_enough_keywords, small_enough
 from jiyi.protocol.memory import AgentState
 from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+from jiyi.protocol.retrieval import FocalText
 
 #: Characters of a regular expression, and seconds that a search by one may take.
 MAX_PATTERN_CHARS, GREP_SECONDS = 200, 2.0
@@ -111,7 +112,7 @@ class SearchOptions(Request):
     """What is looked for among an agent's memories of conversations."""
 
     agent_id: Name
-    query: str = Field(min_length=1, max_length=8_000)
+    query: Annotated[FocalText, Field(max_length=8_000)]
     memory_type: Kind | None = None
     limit: Annotated[int, Field(ge=1, le=100)] = DEFAULT_FOUND
     min_importance: Importance | None = None
@@ -211,7 +212,7 @@ class AddWithMetadata(AddResource):
 class FindOptions(Request):
     """What is looked for, below an address."""
 
-    query: str = Field(min_length=1, max_length=8_000)
+    query: Annotated[FocalText, Field(max_length=8_000)]
     scope: Uri = Field(description="An agent's address, or one below it.")
     limit: Annotated[int, Field(ge=1, le=100)] = DEFAULT_FOUND
 

@@ -6,9 +6,21 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, RootModel, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    RootModel,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from uuid6 import uuid7
 
+from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Configuration, Ending, Event, Execution, Moment, Name, Observation, SessionEnded, StepTaken, Turn, Vote
 from jiyi.protocol.events.payloads import require_conversation
@@ -184,6 +196,9 @@ class EventsBody(RootModel[Any]):
         return [self.root.as_event(group_id)]
 
 
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+
+
 class SessionEnd(BaseModel):
     """Whose conversation it was."""
 
@@ -196,7 +211,11 @@ class SessionEnd(BaseModel):
     occurred_at: Moment = Field(default_factory=lambda: datetime.now(UTC))
 
     def as_event(self, group_id: str, session_id: str) -> Event:
-        """The event that it stands for."""
+        """The event that it stands for. Raises :class:`jiyi.errors.InvalidRequest` if the conversation cannot have that name."""
+        try:
+            _NAME.validate_python(session_id)
+        except ValidationError as error:
+            raise InvalidRequest([f"session_id: {problem.removeprefix('value: ')}" for problem in problems_of(error)]) from None
         return SessionEnded(
             event_id=self.event_id,
             occurred_at=self.occurred_at,

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 from jiyi.growth.identity.diffs import DiffLine
 from jiyi.growth.identity.files import PROPOSABLE, File, FileName, ProposalStatus, problems_of, tidy
 from jiyi.protocol.events import Name
-from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, PageSize, Request
+from jiyi.protocol.queries import CHANGES, DEFAULT_PAGE, QUEUE, Number, PageSize, Request
 from jiyi.settings import get_settings
 
 MAX_REASON_CHARS = 2_000
@@ -124,7 +124,7 @@ class DiffFiles(OfAgent):
     """Which two texts: two versions of a file (the one before unless named, and the latest), or a proposal and what is in force."""
 
     file: FileName | None = None
-    old: int | None = Field(None, ge=0, description="A version; 0 is the empty file.")
+    old: Number | None = Field(None, description="A version; 0 is the empty file.")
     new: Version | None = None
     proposal_id: UUID | None = None
 
@@ -151,7 +151,7 @@ class ProposeChange(OfAgent):
     file: ProposableFile
     suggested: Content
     reason: Reason
-    base_version: int | None = Field(None, ge=0, description="The version that was read; the one in force unless given.")
+    base_version: Number | None = Field(None, description="The version that was read; the one in force unless given.")
 
 
 class IdentityProposal(BaseModel):
@@ -240,9 +240,9 @@ class Rollback(OfAgent):
     """What to go back to: a version of a file, or a snapshot of all. It is written as a new version."""
 
     file: FileName | None = None
-    version: int | None = Field(None, ge=0, description="0 empties the file.")
+    version: Number | None = Field(None, description="0 empties the file.")
     snapshot_id: UUID | None = None
-    base_version: int | None = Field(None, ge=0, description="The version that was read: if another is in force, nothing is changed.")
+    base_version: Number | None = Field(None, description="The version that was read: if another is in force, nothing is changed.")
     reason: str = Field("", max_length=MAX_REASON_CHARS)
 
     @model_validator(mode="after")

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field, StringConstraints
 
 from jiyi.protocol.events import Name
-from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Request
+from jiyi.protocol.queries import DEFAULT_PAGE, PageSize, Position, Request
 from jiyi.protocol.stores.items import Hit, MemoryItem, Snapshot
 
 #: Characters of a question.
@@ -97,7 +97,7 @@ class ItemsQuery(StoreName):
     """A page of a store's items, newest first."""
 
     limit: PageSize = DEFAULT_PAGE
-    before: int | None = Field(None, description="`next` of the page before.")
+    before: Position | None = Field(None, description="`next` of the page before.")
 
 
 class FilesQuery(StoreName):

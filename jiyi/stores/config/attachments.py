@@ -36,7 +36,9 @@ class MemoryAttachmentConfig(Config):
             given = [given]
         if not isinstance(given, list):
             return given
-        return list(dict.fromkeys(stage_of(one) if isinstance(one, str) else one for one in given))
+        if not all(isinstance(one, str) for one in given):
+            return given  # refused by the field's type
+        return list(dict.fromkeys(map(stage_of, given)))
 
     def reads_at(self, stage: Stage) -> bool:
         """Whether the node searches this store at the stage (DA-13)."""

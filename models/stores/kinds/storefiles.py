@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 #: What a corrupt file is called from then on, before the time.
 ASIDE = ".corrupt-"
+#: Of a file's name, in the names of files beside it: four bytes each, they leave room for what is added (``paths.MAX_NAME_BYTES``).
+MAX_KEPT_CHARS = 50
 
 
 def check(group_id: str, path: str | None, field: str) -> None:
@@ -94,7 +96,7 @@ def write(path: Path, connection: Connection, store: KeptStore) -> int:
 def write_parts(path: Path, parts: Iterable[str]) -> None:
     """Write a file as a whole: who reads it sees the old one or the new one."""
     make_private(path.parent)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}-")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:MAX_KEPT_CHARS]}-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.writelines(parts)
@@ -126,7 +128,7 @@ def parts(path: Path, parser: str) -> Generator[Any]:
 
 def set_aside(connection: Connection, store: KeptStore, path: Path, error: formats.CorruptStoreFile) -> None:
     """Keep a corrupt file under another name, and say so in the store's state (DA-51)."""
-    aside = path.with_name(f"{path.name}{ASIDE}{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
+    aside = path.with_name(f"{path.name[:MAX_KEPT_CHARS]}{ASIDE}{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
     path.rename(aside)
     rows.set_state(connection, store.store_id, "corrupt", f"{path.name}: {error}; it is kept as {aside.name}, and the store began empty")
     log.warning("store %s of %s: %s is corrupt, set aside as %s", store.store_id, store.group_id, path.name, aside.name)

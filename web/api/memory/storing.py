@@ -16,16 +16,16 @@ from models.memory.ingestion.own_vectors import FIELD, MisfitVectors
 from models.queue.reused_ids import ReusedIds, reason_of
 from web.api.problems import Refused
 
-#: The database is away, or gives no answer.
-AWAY: tuple[type[Exception], ...] = (psycopg.OperationalError, *FAILURES)
+#: The database is away, gives no answer, or refuses a value, which is told apart when the request is answered.
+AWAY: tuple[type[Exception], ...] = (psycopg.OperationalError, psycopg.DataError, *FAILURES)
 
 
 def keep(events: Sequence[Event]) -> Kept:
     """Return when they are in the database.
 
     Raises:
-        Refused: the database refuses them, or an id is taken.
-        Unanswered: the database is away, or slow; whether they were stored is not known.
+        Refused: an id is taken, or vectors do not fit.
+        Unanswered: the database refuses a value, is away, or slow; in the last case whether they were stored is not known.
     """
     try:
         return group_commit().store(events, PATIENCE)
@@ -40,8 +40,6 @@ def keep(events: Sequence[Event]) -> Kept:
         raise Refused(422, str(error), problems, code=error.code) from None
     except inbox.CollisionError:
         raise Refused(409, "event_id: taken by something else; choose another.") from None
-    except psycopg.DataError as error:
-        raise Refused(422, f"The database refused it: {one_line(error)}") from None
     except AWAY as error:
         raise Unanswered("database", one_line(error)) from error
 
