@@ -10,7 +10,7 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext
 from werkzeug.exceptions import HTTPException, InternalServerError
 
-from models.db.refused_values import refused_value
+from models.db.outages import refused_value
 from models.db.sources import Unanswered
 from web.answers import answer
 from web.api.problems import answer_to, is_api

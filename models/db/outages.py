@@ -1,4 +1,4 @@
-"""A database or a Valkey that cannot be used for now, told apart from what is wrong with a request."""
+"""What a database or a Valkey raises: that it cannot be used for now, told apart from what is wrong with a request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kombu.exceptions import OperationalError as BrokerError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, JiyiError
+from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, InvalidRequest, JiyiError
 from jiyi.protocol.wire.outages import OF_VALKEY, State, state_of_valkey
 from jiyi.text.translatable import Translatable
 
@@ -29,6 +29,17 @@ OF_DATABASE: dict[State, str] = {
 PGBOUNCER_FULL = "query_wait_timeout"
 #: A statement that took too long, or was ended by hand: the server is there.
 _CANCELLED = "57014"
+#: PostgreSQL's code → what is wrong with the value. Other codes of the class 22, such as a division by zero, are no fault of a value.
+_REFUSED = {
+    "22001": "a text is longer than what is stored of it; send a shorter one",
+    "22003": "a number is larger than any that is stored; send a smaller one",
+    "22007": "a time cannot be read; send it as 2026-03-01T08:00:00Z",
+    "22008": "a time is outside of those that are stored; send one between the years 1 and 9999",
+    "22021": "a text contains a character that is not stored; send valid Unicode without NUL",
+    "22P02": "a value cannot be read as what is stored in its place",
+    "22P05": "a text contains a character that is not stored; send valid Unicode without NUL",
+    "54000": "a text is too long to be looked up by; send a shorter name or keyword",
+}
 
 
 def state_of_database(error: BaseException) -> State | None:
@@ -69,3 +80,22 @@ def sentence_of(error: BaseException) -> str | None:
         return None if answered else OF_VALKEY[state]
     found = state_of_database(error)
     return None if found is None else OF_DATABASE[found]
+
+
+def refused_value(error: BaseException | None) -> InvalidRequest | None:
+    """The error as what is wrong with the request, or None if it is not of a value. The sentence quotes no statement and no value.
+
+    What a request's model can say of a value, it says earlier and better. This is for what is left: a number that a request may hold and a
+    column may not, a text that becomes too long for an index once it is normalised.
+    """
+    if isinstance(error, DBAPIError):
+        error = error.orig
+    if isinstance(error, UnicodeEncodeError):  # the driver's: half of a surrogate pair
+        reason: str | None = _REFUSED["22021"]
+    elif isinstance(error, psycopg.Error) and error.sqlstate is not None:
+        reason = _REFUSED.get(error.sqlstate)
+    elif isinstance(error, psycopg.DataError):  # the driver's own: a NUL character, or a number or time that it cannot write
+        reason = "a value cannot be stored; send valid Unicode without NUL, and smaller numbers"
+    else:
+        reason = None
+    return None if reason is None else InvalidRequest([f"value: {reason}"])

@@ -11,20 +11,25 @@ from celery import current_app
 from sqlalchemy import text
 
 from jiyi.operations.jobs import JOBS
+from jiyi.polling import poll
 from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.db.valkey_keys import canary as canary_key
 from models.operations import canaries
 from models.queue.broker_queues import task_queues
-from models.queue.wakeups import send
+from models.queue.wakeups import service_headers
 from tasks.framework import jobs
 from tests.integration.actions.calling import headers_of, register_tasks, service
 from tests.integration.memory.test_inbox import rows
+from workers.embedded.stack import Stack
+from workers.ephemeral import environment, processes
 
 pytestmark = pytest.mark.usefixtures("database")
 
-#: Seconds that a busy machine may take to run a job.
-PATIENCE = 180.0
+#: Seconds that a busy machine may take to start one worker.
+PATIENCE = 120.0
+#: Of the broker's databases, one that running workers do not read.
+OWN_DATABASE = 11
 
 
 @pytest.fixture(autouse=True)
@@ -93,22 +98,30 @@ def test_no_task_of_celery_s_own_is_there_to_be_sent() -> None:
     assert [name for name in current_app.tasks if name.startswith("celery.")] == []
 
 
-@pytest.mark.usefixtures("_workers")
-def test_over_the_broker_neither_arguments_nor_celery_s_own_tasks_take_a_slot() -> None:
-    """The message as an attacker sends it, to real workers; the schedule goes on beside it."""
+def test_over_the_broker_neither_arguments_nor_celery_s_own_tasks_take_a_slot(database: Stack) -> None:
+    """The messages as an attacker sends them, to a real worker with one thread: the service's own, which is sent last, comes after them."""
     due_scan, reconcile = JOBS["due_scan"], JOBS["reconcile"]
+    assert database.urls is not None
+    broker = f"{database.urls.broker_url.partition('?')[0]}?virtual_host={OWN_DATABASE}"  # where no other test has left messages
     began = datetime.now(UTC)
-    app = current_app
-    for job in (due_scan, reconcile):
-        for _ in range(20):
-            app.send_task(job.task, kwargs={"group_id": "nobody"}, queue=job.queue)
-            app.send_task("celery.starmap", kwargs={"task": {"task": job.task}, "it": [[None, "nobody"]]}, queue=job.queue)
-    send(reconcile.task, reconcile.queue, [began.isoformat()], PATIENCE)  # the service's own comes after them
-    deadline = time.monotonic() + PATIENCE
-    while not (found := rows("SELECT state FROM job_ticks WHERE job = 'reconcile' AND slot = :slot AND state = 'done'", slot=began)):
-        assert time.monotonic() < deadline, "the service's own run was not done"
-        time.sleep(0.1)
-    assert found == [{"state": "done"}]
+    own = [began.isoformat()]
+    with current_app.connection_for_write(broker) as connection:
+        for job in (due_scan, reconcile):
+            for _ in range(20):
+                current_app.send_task(job.task, kwargs={"group_id": "nobody"}, queue=job.queue, connection=connection)
+                several = {"task": {"task": job.task}, "it": [[None, "nobody"]]}
+                current_app.send_task("celery.starmap", kwargs=several, queue=job.queue, connection=connection)
+        headers = service_headers(reconcile.task, own)
+        current_app.send_task(reconcile.task, args=own, queue=reconcile.queue, headers=headers, connection=connection)
+    with environment(broker_url=broker, upkeep_threads="1"), processes(database.log_dir, ["upkeep"]) as started:
+        found = poll(lambda: ended(began) or started["upkeep"].poll() is not None, bool, PATIENCE)
+    assert found is True, "the worker ended, or did not come to the service's own run"
+    assert rows("SELECT state FROM job_ticks WHERE job = 'reconcile' AND slot = :slot", slot=began) == [{"state": "done"}]
     # A run for one group has no counts of the whole service: all that began since then have.
     ticks = rows("SELECT summary FROM job_ticks WHERE job = 'reconcile' AND started_at >= :began AND state = 'done'", began=began)
     assert all("retrievals_written" in tick["summary"] for tick in ticks)  # type: ignore[operator]
+
+
+def ended(slot: datetime) -> bool:
+    """Whether the run of the slot is over, well or not."""
+    return bool(rows("SELECT state FROM job_ticks WHERE job = 'reconcile' AND slot = :slot AND state <> 'running'", slot=slot))
