@@ -31,7 +31,6 @@ OF_AN_EXTRA = {
     "jiyi.providers.guarded",
     "jiyi.providers.health",
     "jiyi.providers.llms.openai_compatible",
-    "jiyi.stores.files.formats.child",
     "jiyi.stores.files.formats.html",
     "jiyi.stores.files.formats.pdf",
     "jiyi.stores.scoring",

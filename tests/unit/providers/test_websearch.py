@@ -295,7 +295,7 @@ def test_the_connection_goes_to_the_address_that_was_looked_at(engine: Engine, m
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
     monkeypatch.setattr("jiyi.providers.websearch.fetching.socket.getaddrinfo", getaddrinfo)
-    monkeypatch.setattr("jiyi.providers.websearch.fetching.ipaddress.ip_address", lambda _: type("Public", (), {"is_global": True}))
+    monkeypatch.setattr("jiyi.providers.websearch.fetching.is_public", lambda _: True)
     engine.says(TAVILY)
     fetch_json(Address(f"http://search.example:{port}", False, "S"), "POST", "/search", seconds=20, body={})
     assert looked_up.count("search.example") == 1
