@@ -15,7 +15,7 @@ ROW = re.compile(r"^\| (itself|`\w+`) \| ((?:`\w+`(?:, )?)+) \|", re.MULTILINE)
 
 
 def verbs(of: object) -> set[str]:
-    return {name for name, _ in inspect.getmembers(type(of), callable) if not name.startswith("_")}
+    return {name for name, member in inspect.getmembers(type(of)) if not name.startswith("_") and not isinstance(member, property)}
 
 
 def test_every_verb_of_the_client_is_in_the_table_of_its_namespace_and_no_other() -> None:
