@@ -192,6 +192,7 @@ BY_CODE: Mapping[str, type[JiyiError]] = {
         InvalidEvent,
         InvalidRequest,
         ConfigError,
+        HeadsError,
         RegistryError,
         BrokerUnavailable,
         DatabaseUnavailable,

@@ -106,7 +106,7 @@ class Engine:
             for (number, tokens), mean in zip(chosen, means, strict=True):
                 sums[number] += mean * (len(tokens) - 2)
         unit: Float32 = sums / np.linalg.norm(sums, axis=2, keepdims=True)
-        return unit.reshape(len(texts), -1)
+        return unit.reshape(len(texts), len(layers) * self.dim)
 
     def _windows(self, number: int, text: str) -> Iterator[tuple[int, list[int]]]:
         tokens, size = self._tokenizer.numbers(text), self._model.window - 2
