@@ -54,7 +54,6 @@ NO_TEXTS = {
     "jiyi.text.dates._weekday",
     "jiyi.text.dates._number",
     "jiyi.providers.llms.rules.topics._fitness",
-    "jiyi.text.prompting._is_hidden",
 }
 
 
