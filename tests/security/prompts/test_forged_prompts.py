@@ -575,7 +575,9 @@ def test_what_a_group_knows(client: Client, program: Callable[..., Program]) -> 
     assert set(history.memories(of_python)) <= {*known, *FEW}
     properties = {"language": "en", "max_results": 100, "relevance_threshold": -1}
     body = {"inputs": {"topic": "What does Maria like?"}, "properties": properties, "node_id": "n"}
-    over_http = program(client.group).post("/nodes/memory-retrieval", body, 200)["outputs"]["history_context"]
+    ran = program(client.group).post("/nodes/memory-retrieval", body, 200)
+    over_http = ran["outputs"]["history_context"]
+    assert over_http, ran["events"]
     assert len(history.memories(over_http)) == len(history.memories(of_python)) > 5
     asked = {"proposal": "What does Maria like?", "budget": 50_000, "relevance_threshold": -1}
     made = program(client.group).post("/memory/context", asked, 200)
