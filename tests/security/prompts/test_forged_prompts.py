@@ -538,6 +538,7 @@ def _said(frame: Frame, text: str, memories: Iterable[Any], known: Iterable[str]
     return said
 
 
+@pytest.mark.usefixtures("own_caller")  # tests of another folder have had a service of their own
 def test_the_client_s_and_the_rest_api_s_context(client: Client, program: Callable[..., Program]) -> None:
     _observed(client, STORABLE)
     frame = Frame(r"- \d{4}-\d\d-\d\d: …", preface=PREFACE["en"])
@@ -564,6 +565,7 @@ def test_what_was_said_in_conversations(client: Client) -> None:
     _said(frame, injected.context, injected.memories, [one.content for one in injected.memories])
 
 
+@pytest.mark.usefixtures("own_caller")  # tests of another folder have had a service of their own
 def test_what_a_group_knows(client: Client, program: Callable[..., Program]) -> None:
     for text in FEW:
         client.tiers.promote(text=text)
