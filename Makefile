@@ -22,14 +22,16 @@ run: setup
 	@$(BIN)/python -m workers.up --demo $(if $(ONCE),--once) $(if $(VERBOSE),--verbose)
 
 # Unit tests first, which want no service in their environment and keep every core busy. Integration tests have a service for each
-# core, but wait for it; beside them go, one after the other, the tests that mostly wait for processes which they kill and restart,
-# and the browser's, whose output comes at the end.
+# core, but wait for it, and so have attacks, which come after them; beside both go, one after the other, the tests that mostly wait
+# for processes which they kill and restart, and the browser's, whose output comes at the end.
 test: setup
 	@$(PYTEST) tests/unit -n auto $(ARGS)
 	@said=$$(mktemp); $(MAKE) --no-print-directory --keep-going test-smoke test-browser test-rabbitmq >$$said 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null' INT TERM; \
-	$(PYTEST) tests/integration tests/security -n auto --dist loadgroup --no-loadscope-reorder $(ARGS); integration=$$?; \
-	wait $$beside; beside=$$?; cat $$said; rm $$said; exit $$((integration ? integration : beside))
+	$(PYTEST) tests/integration -n auto --dist loadgroup --no-loadscope-reorder $(ARGS); integration=$$?; \
+	$(PYTEST) tests/security -n auto --dist loadgroup --no-loadscope-reorder $(ARGS); security=$$?; \
+	wait $$beside; beside=$$?; cat $$said; rm $$said; \
+	exit $$((integration ? integration : security ? security : beside))
 
 test-smoke: setup
 	@$(PYTEST) tests/smoke -n 2 $(ARGS)
