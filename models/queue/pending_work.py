@@ -54,6 +54,7 @@ def claim(connection: Connection, kind: str, limit: int, lease_seconds: float) -
     batch, is counted by itself and takes no other subject along.
     """
     after = _last_served.get(kind, "")
+    connection.execute(_BY_INDEX)
     rows = connection.execute(
         _CLAIM, {"kind": kind, "limit": limit, "lease": lease_seconds, "after": after, "groups": GROUPS_A_CLAIM}
     ).all()
@@ -185,6 +186,11 @@ _OWE = text("""
 # as many as one claim serves. "shares" deals out the places of the batch, one a group and round, so that a place which one group
 # does not need goes to the others. SKIP LOCKED: two workers that wake at once take different rows instead of waiting for each other.
 # Subqueries with LIMIT, and rows addressed by ctid, leave the planner no other way, whatever it believes the table's size to be.
+#: A claim goes by the index (kind, group_id, due_at), whatever the statistics say: they may be of before a flood, and a plan that sorts
+#: would read all of it. Until the end of the transaction, which the claim has for itself.
+_BY_INDEX = text(
+    "SELECT set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
+)
 _CLAIM = text("""
     WITH RECURSIVE walk AS (
         SELECT CAST(:after AS text) AS group_id, false AS round, 0 AS place
