@@ -27,9 +27,10 @@ BODY_PATIENCE = 5.0
 
 # What a group may compute
 
-#: Calls of one group that wait for their turn in one worker; and of one that has used up its share, while others ask.
-WAITING_CALLS = 64
-WAITING_CALLS_OVER_SHARE = 16
+#: Calls of one group that wait for their turn in one worker; and of one that has used up its share, while others ask. A client has a
+#: hundred under way at a time, and turns are dealt by group: a line that is long delays its own group only.
+WAITING_CALLS = 110
+WAITING_CALLS_OVER_SHARE = 110
 #: The share of a worker's time that a group may use without being put behind the others. It counts only while others ask, too.
 WORK_SHARE = 0.5
 #: Seconds over which the share is taken: what was used so long ago counts a third.
@@ -37,7 +38,7 @@ MEMORY_SECONDS = 10.0
 #: Seconds for which a group that has asked counts as one of those that ask.
 ASKING_SECONDS = 10.0
 #: Calls that a worker takes from its queues besides those that it computes: they wait in it, where their turn can be decided.
-CALLS_IN_HAND = 120
+CALLS_IN_HAND = 240
 
 # What a caller may hold of the web
 
@@ -47,7 +48,7 @@ REQUESTS_OF_CALLER = 16
 #: Requests of one caller that wait for a thread; more are refused.
 REQUESTS_WAITING = 64
 #: Requests at a time of all keys of one group.
-REQUESTS_OF_GROUP = 32
+REQUESTS_OF_GROUP = 48
 #: Requests to the API's documents by one address without a key.
 ANONYMOUS = "120/minute"
 #: Seconds after which whoever was refused should ask again.
