@@ -27,10 +27,9 @@ BODY_PATIENCE = 5.0
 
 # What a group may compute
 
-#: Calls of one group that wait for their turn in one worker; and of one that has used up its share, while others ask. A client has a
+#: Calls of one group that wait for their turn in one worker. A client has a
 #: hundred under way at a time, and turns are dealt by group: a line that is long delays its own group only.
 WAITING_CALLS = 110
-WAITING_CALLS_OVER_SHARE = 110
 #: The share of a worker's time that a group may use without being put behind the others. It counts only while others ask, too.
 WORK_SHARE = 0.5
 #: Seconds over which the share is taken: what was used so long ago counts a third.

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from jiyi.errors import NoAnswer, TooManyQuestions
-from jiyi.operations.budget import ASKING_SECONDS, MEMORY_SECONDS, WAITING_CALLS, WAITING_CALLS_OVER_SHARE, WORK_SHARE
+from jiyi.operations.budget import ASKING_SECONDS, MEMORY_SECONDS, WAITING_CALLS, WORK_SHARE
 
 #: Groups that are remembered; of more those go that were served longest ago.
 MOST_GROUPS = 10_000
@@ -98,9 +98,8 @@ class Turns:
                 group.running += 1
                 self._running += 1
                 return
-            most = WAITING_CALLS_OVER_SHARE if self._is_over(group, now) else WAITING_CALLS
-            if len(group.waiting) >= most:
-                raise TooManyQuestions(f"{most} calls of this group wait already; ask again in a moment, with fewer at a time")
+            if len(group.waiting) >= WAITING_CALLS:
+                raise TooManyQuestions(f"{WAITING_CALLS} calls of this group wait already; ask again in a moment, with fewer at a time")
             turn = threading.Event()
             group.waiting.append(turn)
             self._waiting[group_id] = group

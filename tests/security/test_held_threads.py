@@ -76,7 +76,7 @@ def test_all_keys_of_one_group_together_leave_threads_to_others(program: Callabl
             under_way.enter_context(REQUESTS.one_of(group))
         for one in (first, second):
             answer = one.ask("POST", "/events", 429, json=event)
-            assert "32 requests of this group are being answered" in answer.json["detail"]
+            assert f"{budget.REQUESTS_OF_GROUP} requests of this group are being answered" in answer.json["detail"]
             assert int(answer.headers["Retry-After"]) > 0
         other.post("/events", event)
     first.post("/events", event)
