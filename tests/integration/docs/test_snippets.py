@@ -40,6 +40,7 @@ ELSEWHERE = {
     "jiyi up": "workers/test_up.py starts it",
     "pip install": "test_wheel.py installs it",
     "python -m bench.": "takes minutes, and data that are not part of this; docs/benchmarks.md has its results",
+    "python -m tools.": "takes minutes, and writes what is shipped; unit/tools tries it on few rows",
     "python -m alembic": "db/test_migrations.py",
     "jiyi keys rotate": "needs the id of a key; accounts/test_keys.py",
     "jiyi keys revoke": "needs the id of a key; accounts/test_keys.py",

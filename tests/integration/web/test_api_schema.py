@@ -71,7 +71,7 @@ def document(loaded: Any, service: str, api_key: Callable[..., str], monkeypatch
     monkeypatch.setattr(
         calls.caller(), "call_for_json", lambda task, queue, request, _timeout, **by: ask(task, queue, request, ANSWER_SECONDS, **by)
     )
-    monkeypatch.setattr(sources, "poll", lambda look, final, seconds: poll(look, final, min(seconds, PATIENCE)))
+    monkeypatch.setattr(sources, "poll", lambda look, final, seconds, **between: poll(look, final, min(seconds, PATIENCE), **between))
     return loaded
 
 
