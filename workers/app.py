@@ -73,7 +73,6 @@ app.conf.update(
         "tasks.operations.jobs",
         "tasks.erasure.erase",
         "tasks.erasure.forget",
-        "tasks.accounts",
         "tasks.operations.canaries",
         "tasks.stores.embedding",
         "tasks.stores.files.indexing",

@@ -48,10 +48,6 @@ class Calls:
         """The result of an action that only reads, as plain data."""
         return from_json(self.do(lambda: one(call_of(self.group, action, request, timeout, QUEUE, reads=True))))
 
-    def inspect(self, what: str, query: BaseModel, timeout: float | None = None) -> Any:
-        """The answer to a question by its name before version 0.2."""
-        return from_json(self.transport.call(f"inspect.{what}", QUEUE, _body(self.group, query), timeout))
-
     def call(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> bytes:
         """The answer of any Celery task that replies, as JSON; the request names its group."""
         return self.transport.call(task, queue, request.model_dump(mode="json", exclude_none=True), timeout)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import AsyncIterator, Iterable, Iterator
 from itertools import islice
-from operator import attrgetter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
-
-from pydantic import BaseModel
+from typing import Self, TypeVar
 
 from jiyi.accounts.api_keys import key_of
 from jiyi.client.agents import Agents
 from jiyi.client.archive import Archive
-from jiyi.client.calls import AsyncCalls, Calls, W, checked
+from jiyi.client.calls import AsyncCalls, Calls, W
 from jiyi.client.commands.conversations import Conversations
 from jiyi.client.commands.growth import Growth
 from jiyi.client.commands.items import Items
@@ -32,27 +28,8 @@ from jiyi.client.tiers import Tiers
 from jiyi.client.transports import AsyncTransport, Transport
 from jiyi.client.verbs.asking import Asking
 from jiyi.client.verbs.steps import Awaiting, Blocking
-from jiyi.protocol.queries import Page
 from jiyi.protocol.wire.stream import News
 from jiyi.settings import Settings, get_settings
-
-#: Where methods of version 0.1 are now; their old names go with version 0.3.
-MOVED = {
-    "event_states": "memory.event_states",
-    "related": "memory.related",
-    "reflection": "reflections.state",
-    "screened": "tiers.screened",
-    "promote": "tiers.promote",
-    "demote": "tiers.demote",
-    "edit": "tiers.edit",
-    "knowledge": "tiers.knowledge",
-    "knowledge_history": "tiers.history",
-    "working": "tiers.working",
-    "digest": "tiers.digest",
-    "digests": "tiers.digests",
-    "run_job": "jobs.run",
-    "move_embeddings": "embeddings.move",
-}
 
 T = TypeVar("T")
 
@@ -121,7 +98,6 @@ class Client(Verbs[Blocking]):
         self.transport = transport or _transport(settings, group, settings.key.get_secret_value() if key is None else key, url)
         calls = Calls(self.transport, settings, group or settings.group)
         super().__init__(calls)
-        self._inspect = calls.inspect
 
     def __enter__(self) -> Self:
         return self
@@ -140,26 +116,6 @@ class Client(Verbs[Blocking]):
             BrokerUnavailable: the service cannot be reached, or no longer; go on with the last id.
         """
         return self.transport.watch(after)
-
-    def page(self, what: str, query: type[BaseModel], **fields: Any) -> Page:
-        """As in version 0.1: one page of ``nodes``, ``keywords``, ``agents``, ``export``, ``archived``. Use the namespaces."""
-        warnings.warn("Client.page goes with version 0.3; use client.memory, client.agents …", DeprecationWarning, stacklevel=2)
-        group = {"group_id": self.group} if "group_id" in query.model_fields else {}
-        return Page.model_validate(self._inspect(what, checked(query, **group, **fields)))
-
-    def ask(self, what: str, query: BaseModel, timeout: float | None = None) -> Any:
-        """As in version 0.1: any question, by its old name. Use the namespaces."""
-        warnings.warn("Client.ask goes with version 0.3; use client.service, client.memory …", DeprecationWarning, stacklevel=2)
-        return self._inspect(what, query, timeout)
-
-    if not TYPE_CHECKING:  # a type checker shall see that these names are going
-
-        def __getattr__(self, name: str) -> Any:
-            where = MOVED.get(name)
-            if where is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            warnings.warn(f"Client.{name} is now Client.{where}; the old name goes with version 0.3", DeprecationWarning, stacklevel=2)
-            return attrgetter(where)(self)
 
 
 class AsyncClient(Verbs[Awaiting]):

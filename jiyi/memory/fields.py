@@ -15,16 +15,7 @@ from jiyi.conversations.types import Kind
 from jiyi.protocol.events import NodeType
 
 
-class Row(BaseModel):
-    """A row. ``row.description`` is its description; ``row["description"]`` the same as JSON has it, until version 0.3."""
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in type(self).model_fields:
-            raise KeyError(name)
-        return self.model_dump(mode="json", include={name})[name]
-
-
-class MemoryBrief(Row):
+class MemoryBrief(BaseModel):
     """A memory as another one's evidence or neighbour."""
 
     node_id: UUID

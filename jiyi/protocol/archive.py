@@ -8,7 +8,6 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, model_validator
 
-from jiyi.memory.fields import Row
 from jiyi.protocol.events import Name
 from jiyi.protocol.queries import DEFAULT_PAGE, Number, PageSize, Request
 
@@ -24,7 +23,7 @@ class ArchivedQuery(Request):
     limit: PageSize = DEFAULT_PAGE
 
 
-class ArchivedRow(Row):
+class ArchivedRow(BaseModel):
     """A memory of the archive."""
 
     node_id: UUID

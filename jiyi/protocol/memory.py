@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, model_serializer, model_validator
 
-from jiyi.memory.fields import MemoryFields, MemoryStatement, Row
+from jiyi.memory.fields import MemoryFields, MemoryStatement
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.events import Keyword, Moment, Name, NodeType
 from jiyi.protocol.queries import DEFAULT_PAGE, Number, PageSize, Position, Request, TimeAndId
@@ -76,7 +76,7 @@ class AgentRequest(Request):
     agent_id: str
 
 
-class AgentState(Row):
+class AgentState(BaseModel):
     """An agent, its own settings, and how near its next reflection is."""
 
     agent_id: str
@@ -161,7 +161,7 @@ class KeywordsWanted(KeywordsParameters):
     before: tuple[Number, str, str] | None = None
 
 
-class KeywordStrength(Row):
+class KeywordStrength(BaseModel):
     keyword: str
     memory_type: Literal["event", "thought"]
     strength: int = Field(description="How many memories of this type have it.")

@@ -104,8 +104,6 @@ class Action(Generic[Q, R]):
     across_groups: bool = False
     #: The Celery queue of workers that answer it.
     queue: str
-    #: Its name on the broker before version 0.2, accepted for one release.
-    formerly: str | None = None
 
     def perform(self, actor: Actor, request: Q, *, timeout_ms: int | None = None) -> R:
         """Do it in a transaction of its own, each statement of which may take ``timeout_ms``.
@@ -141,7 +139,6 @@ def action(
     whole_service: bool = False,
     across_groups: bool = False,
     queue: str | None = None,
-    formerly: str | None = None,
     doc: str | None = None,
 ) -> Callable[[Callable[[Context, Q], R]], Action[Q, R]]:
     """Make a function of a context and a request the action ``name``.
@@ -159,7 +156,6 @@ def action(
             whole_service=whole_service,
             across_groups=across_groups,
             queue=queue or (CHANGES if mutates else QUEUE),
-            formerly=formerly,
         )
         return _register(made)
 
@@ -183,23 +179,9 @@ def _of(function: Callable[[Context, Q], R], **told: Any) -> Action[Q, R]:
     return Action(request=hints["request"], result=hints["return"], function=function, **told)
 
 
-def by_worker(
-    name: str,
-    request: type[Q],
-    result: type[R],
-    *,
-    scope: KeyScope,
-    queue: str,
-    doc: str,
-    mutates: bool = True,
-    formerly: str | None = None,
-) -> Action[Q, R]:
+def by_worker(name: str, request: type[Q], result: type[R], *, scope: KeyScope, queue: str, doc: str, mutates: bool = True) -> Action[Q, R]:
     """An action that needs what only workers have, such as a model. ``tasks`` implement it with ``tasks.framework.rpc.implements``."""
-    return _register(
-        Action(
-            name=name, request=request, result=result, scope=scope, function=None, doc=doc, mutates=mutates, queue=queue, formerly=formerly
-        )
-    )
+    return _register(Action(name=name, request=request, result=result, scope=scope, function=None, doc=doc, mutates=mutates, queue=queue))
 
 
 def _register(made: Action[Q, R]) -> Action[Q, R]:

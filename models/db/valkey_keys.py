@@ -7,8 +7,7 @@
 | ``jiyi:wake:<kind>:at:<slot>`` | string | whoever wakes work that is due later | until then, and ``WAKE_SECONDS`` |
 | ``jiyi:access`` | sorted set, node id → latest access (epoch seconds) | retrieval worker | until flushed |
 | ``jiyi:access:each`` | list, memories that were accessed together (``models.memory.nodes.access``) | retrieval worker | until flushed |
-| ``jiyi:access:count`` | hash, node id → accesses | retrieval worker before version 0.2 | until flushed |
-| ``jiyi:access:flush:<uuid>``, ``…:each``, ``…:count`` | the above, handed over | flush task | until written to the database |
+| ``jiyi:access:flush:<uuid>``, ``…:each`` | the above, handed over | flush task | until written to the database |
 | ``jiyi:access:due`` | string | retrieval worker, to queue one flush a second | the flush interval |
 | ``jiyi:intake:hold:<queue>:<intake>:<0 or 1>`` | list, messages in hand | intake | until stored |
 | ``jiyi:intakes:<queue>`` | set, names of the queue's intakes | intake | – |
@@ -55,9 +54,7 @@ ACCESS = "jiyi:access"
 ACCESS_EACH = "jiyi:access:each"
 ACCESS_DUE = "jiyi:access:due"
 ACCESS_FLUSH = "jiyi:access:flush:"
-COUNT_SUFFIX, EACH_SUFFIX = ":count", ":each"
-#: What may lie beside a buffer of accesses.
-COUNTS = (COUNT_SUFFIX, EACH_SUFFIX)
+EACH_SUFFIX = ":each"
 COUNTERS = "jiyi:counters"
 
 

@@ -39,7 +39,7 @@ def request_erasure(context: Context, request: Erasure) -> ErasureRequested:
     return ErasureRequested(erasure_id=erasure_id)
 
 
-@action("erasure.get", scope="admin", mutates=False, formerly="inspect.erasure")
+@action("erasure.get", scope="admin", mutates=False)
 def get_erasure(context: Context, request: ErasureQuery) -> ErasureState:
     """Get one erasure.
 
@@ -51,7 +51,7 @@ def get_erasure(context: Context, request: ErasureQuery) -> ErasureState:
     return found
 
 
-@action("erasure.list", scope="admin", mutates=False, formerly="inspect.erasures")
+@action("erasure.list", scope="admin", mutates=False)
 def list_erasures(context: Context, request: ErasuresQuery) -> ErasureRows:
     """List erasures.
 

@@ -54,15 +54,13 @@ def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom
 def _take_out(members: Sequence[str]) -> int:
     """Of the buffer of accesses, and of those that are being written."""
     handed_over = [key.decode() for key in valkey().scan_iter(match=f"{valkey_keys.ACCESS_FLUSH}*", count=SCAN_COUNT)]
-    times = [valkey_keys.ACCESS, *(key for key in handed_over if not key.endswith(valkey_keys.COUNTS))]
+    times = [valkey_keys.ACCESS, *(key for key in handed_over if not key.endswith(valkey_keys.EACH_SUFFIX))]
     for key in times:
         _take_out_of_each(key + valkey_keys.EACH_SUFFIX, set(members))
     with valkey().pipeline(transaction=False) as pipe:
         for key in times:
             pipe.zrem(key, *members)
-        for key in times:
-            pipe.hdel(key + valkey_keys.COUNT_SUFFIX, *members)
-        return sum(pipe.execute()[: len(times)])
+        return sum(pipe.execute())
 
 
 def _take_out_of_each(key: str, members: set[str]) -> None:

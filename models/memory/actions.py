@@ -99,7 +99,7 @@ def archive(context: Context, request: ArchiveRequest) -> Archived:
     return Archived(archived=sum(map(len, found.values())))
 
 
-@action("archive.restore", scope="admin", formerly="inspect.restore")
+@action("archive.restore", scope="admin")
 def restore(context: Context, request: RestoreRequest) -> Restored:
     """Bring archived memories back: those named, or up to a thousand of an agent.
 

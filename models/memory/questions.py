@@ -50,7 +50,7 @@ build_context = by_worker(
 )
 
 
-@action("events.states", scope="read", mutates=False, across_groups=True, formerly="inspect.event_states")
+@action("events.states", scope="read", mutates=False, across_groups=True)
 def event_states(context: Context, request: EventStatesQuery) -> list[EventState]:
     """Tell what became of events, in their order; also of those whose group could not be read."""
     return events.states(context.connection, context.group_id, request.event_ids, request.digests)
@@ -127,7 +127,7 @@ def list_memories(context: Context, request: ListMemories) -> MemoryRows:
     return MemoryRows(rows=rows, next=following)
 
 
-@action("memory.nodes", scope="read", mutates=False, formerly="inspect.nodes")
+@action("memory.nodes", scope="read", mutates=False)
 def nodes(context: Context, request: NodesQuery) -> Page:
     """List an agent's memories, newest first."""
     rows = reads.nodes(context.connection, context.group_id, request.agent_id, request.types, request.before, request.limit)
@@ -136,7 +136,7 @@ def nodes(context: Context, request: NodesQuery) -> Page:
     return _page(rows, request.limit, "node_count")
 
 
-@action("memory.keywords", scope="read", mutates=False, formerly="inspect.keywords")
+@action("memory.keywords", scope="read", mutates=False)
 def keywords(context: Context, request: KeywordsQuery) -> Page:
     """List an agent's keywords, strongest first."""
     rows = agent_reads.keywords(context.connection, context.group_id, request.agent_id, request.limit, offset=request.offset)
@@ -167,14 +167,14 @@ def related_memories(context: Context, request: RelatedQuery) -> dict[str, list[
     return reads.related(context.connection, RelatedMemory, context.group_id, request.agent_id, parts, request.limit)
 
 
-@action("memory.related", scope="read", mutates=False, formerly="inspect.related")
+@action("memory.related", scope="read", mutates=False)
 def related(context: Context, request: RelatedQuery) -> dict[str, list[MemoryRow]]:
     """Find events and thoughts that share a keyword with a statement, newest first."""
     parts = (request.subject, request.predicate, request.object)
     return reads.related(context.connection, MemoryRow, context.group_id, request.agent_id, parts, request.limit)
 
 
-@action("memory.export", scope="read", mutates=False, formerly="inspect.export")
+@action("memory.export", scope="read", mutates=False)
 def export(context: Context, request: ExportQuery) -> Page:
     """List events in order of arrival, as they came, with what their memories have been given since."""
     found = events.exported(context.connection, context.group_id, request.agent_id, request.after, request.with_vectors, request.limit)
@@ -187,7 +187,7 @@ def export(context: Context, request: ExportQuery) -> Page:
     return Page(rows=rows, next=found[-1].position if len(found) == request.limit else None)
 
 
-@action("agents.list", scope="read", mutates=False, formerly="inspect.agents")
+@action("agents.list", scope="read", mutates=False)
 def agents(context: Context, request: AgentsQuery) -> Page:
     """List agents.
 
@@ -208,7 +208,7 @@ def get_agent(context: Context, request: AgentRequest) -> AgentState:
     return found
 
 
-@action("archive.list", scope="read", mutates=False, formerly="inspect.archived")
+@action("archive.list", scope="read", mutates=False)
 def archived(context: Context, request: ArchivedQuery) -> Page:
     """List an agent's archived memories, newest first."""
     rows = reads.archived_of(context.connection, context.group_id, request.agent_id, request.before, request.limit)

@@ -38,7 +38,7 @@ from models.retrieval import index_cache
 RUN_EXPIRES = 600
 
 
-@action("jobs.list", scope="operator", mutates=False, formerly="inspect.schedule")
+@action("jobs.list", scope="operator", mutates=False)
 def list_jobs(context: Context, request: JobsRequest) -> list[JobState]:
     """List scheduled jobs.
 
@@ -61,13 +61,13 @@ def run_job(context: Context, request: RunJob) -> Tick:
     return Tick(job=job.name, slot=now)
 
 
-@action("jobs.tick", scope="operator", mutates=False, formerly="inspect.tick")
+@action("jobs.tick", scope="operator", mutates=False)
 def get_tick(context: Context, request: TickRequest) -> Tick | None:
     """How far a run is that was begun by hand; nothing until a worker has begun it."""
     return ticks.find(context.connection, request.job, request.slot)
 
 
-@action("stats.show", scope="read", mutates=False, across_groups=True, formerly="inspect.stats")
+@action("stats.show", scope="read", mutates=False, across_groups=True)
 def show_stats(context: Context, request: StatsRequest) -> ServiceStats:
     """Count what is stored of the group, and of the whole service its pending work, its counters and its agent indexes."""
     counted = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.COUNTERS))
@@ -106,7 +106,6 @@ show_llms = by_worker(
     scope="operator",
     queue=QUEUE,
     mutates=False,
-    formerly="inspect.llms",
     doc="Show the LLM in use with the state of its breaker, the vendors there are, and what the group has used.",
 )
 show_embedders = by_worker(
@@ -116,7 +115,6 @@ show_embedders = by_worker(
     scope="operator",
     queue=QUEUE,
     mutates=False,
-    formerly="inspect.embedders",
     doc="Show which embedders there are, which one is in use, and how many memories each model has embedded.",
 )
 step_reembedding = by_worker(
@@ -125,7 +123,6 @@ step_reembedding = by_worker(
     MoveState,
     scope="operator",
     queue=EMBEDDING,
-    formerly="embedding.move",
     doc="Do the next step of moving the deployment to another embedding model.\n\nRepeat it until its phase is done.",
 )
 check_recall = by_worker(
@@ -135,6 +132,5 @@ check_recall = by_worker(
     scope="read",
     queue=QUEUE,
     mutates=False,
-    formerly="inspect.recall",
     doc="Compare a large agent's approximate search with an exact one, asking with texts of its own memories.",
 )

@@ -27,7 +27,7 @@ def retry_work(context: Context, request: RetryWork) -> Retried:
     return Retried(retried=count)
 
 
-@action("dead_letters.list", scope="read", mutates=False, across_groups=True, formerly="inspect.dead_letters")
+@action("dead_letters.list", scope="read", mutates=False, across_groups=True)
 def list_letters(context: Context, request: LettersRequest) -> DeadLetterPage:
     """List what could not be done.
 
@@ -49,7 +49,7 @@ def get_letter(context: Context, request: LetterRequest) -> DeadLetter:
     return found
 
 
-@action("dead_letters.resolve", scope="admin", across_groups=True, formerly="inspect.resolve")
+@action("dead_letters.resolve", scope="admin", across_groups=True)
 def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
     """Replay or discard dead letters.
 

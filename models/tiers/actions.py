@@ -22,7 +22,7 @@ from models.tiers.knowledge import EMBED_KNOWLEDGE
 from models.tiers.pieces import NewPiece
 
 
-@action("knowledge.promote", scope="admin", formerly="inspect.promote")
+@action("knowledge.promote", scope="admin")
 def promote(context: Context, request: PromoteBody) -> Promoted:
     """Make verified knowledge of what was said.
 
@@ -59,7 +59,7 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
     return done
 
 
-@action("knowledge.demote", scope="admin", formerly="inspect.demote")
+@action("knowledge.demote", scope="admin")
 def demote(context: Context, request: DemoteBody) -> Demoted:
     """Take knowledge back.
 
@@ -80,7 +80,7 @@ def demote(context: Context, request: DemoteBody) -> Demoted:
     return Demoted(demoted=gone)
 
 
-@action("knowledge.edit", scope="admin", formerly="inspect.edit_knowledge")
+@action("knowledge.edit", scope="admin")
 def edit(context: Context, request: EditKnowledge) -> CurrentVersion:
     """Put knowledge into other words.
 
@@ -150,7 +150,6 @@ make_digest = by_worker(
     DigestState,
     scope="admin",
     queue="reflection",
-    formerly="memory.digest",
     doc="""Digest quarantine now.
 
     Groups what agents said, and nobody has promoted, by what it is about, and sums each up, so that somebody can choose

@@ -13,7 +13,7 @@ from models.db.actions import Context, action, by_worker, read
 from models.tiers import digests, knowledge_reads, quarantine, quarantine_reads, reads, working
 
 
-@action("knowledge.list", scope="admin", mutates=False, formerly="inspect.knowledge")
+@action("knowledge.list", scope="admin", mutates=False)
 def list_knowledge(context: Context, request: KnowledgeFilter) -> KnowledgePage:
     """List what is in the tiers, quarantine among them, newest first."""
     return reads.entries(context.connection, context.group_id, request)
@@ -66,7 +66,7 @@ def get_knowledge(context: Context, request: HistoryQuery) -> KnowledgeDetail:
     return found
 
 
-@action("knowledge.history", scope="read", mutates=False, formerly="inspect.knowledge_history")
+@action("knowledge.history", scope="read", mutates=False)
 def knowledge_history(context: Context, request: HistoryQuery) -> list[Change]:
     """Tell who promoted, demoted or edited a piece of knowledge, oldest first."""
     found = knowledge_reads.history(context.connection, context.group_id, request.knowledge_id)
@@ -75,13 +75,13 @@ def knowledge_history(context: Context, request: HistoryQuery) -> list[Change]:
     return found
 
 
-@action("quarantine.outcome", scope="read", mutates=False, formerly="inspect.screened")
+@action("quarantine.outcome", scope="read", mutates=False)
 def outcome(context: Context, request: EntryQuery) -> IngestState | None:
     """Tell what the filters said of an entry; nothing until they have decided."""
     return quarantine.outcome(context.connection, context.group_id, request.entry_id)
 
 
-@action("working_memory.show", scope="read", mutates=False, formerly="inspect.working_memory")
+@action("working_memory.show", scope="read", mutates=False)
 def working_memory(context: Context, request: WorkingMemoryQuery) -> WorkingState:  # noqa: ARG001, an action has a request
     """Show working memory as agents find it, and what the filters have counted. Rebuilds what Valkey has lost."""
     connection, group_id = context.connection, context.group_id
@@ -91,7 +91,7 @@ def working_memory(context: Context, request: WorkingMemoryQuery) -> WorkingStat
     return WorkingState(rows=[entry.item() for entry in entries], counts=working.stats(group_id), rejections=refused)
 
 
-@action("digests.list", scope="admin", mutates=False, formerly="inspect.digests")
+@action("digests.list", scope="admin", mutates=False)
 def list_digests(context: Context, request: DigestsQuery) -> DigestPage:
     """List digests.
 

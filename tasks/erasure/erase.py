@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from uuid import UUID
 
-from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureRequested
-from jiyi.protocol.queries import Request
+from jiyi.protocol.erasure import Erasure, ErasurePreview
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
@@ -15,7 +14,7 @@ from models.erasure.progress import ERASE, begin, save
 from models.queue import pending_work
 from tasks.erasure.database import IN_DATABASE
 from tasks.erasure.outside import LONG_STEP, OUTSIDE
-from tasks.framework.rpc import formerly, implements
+from tasks.framework.rpc import implements
 from tasks.framework.work import Batch, work_task
 
 #: Seconds after which a run stops between two steps, to go on with the next message.
@@ -70,16 +69,3 @@ def preview(actor: Actor, request: Erasure) -> ErasurePreview:
     """Safe to repeat because it only reads."""
     with unit_of_work() as connection:
         return previews.preview(connection, actor.group_id, request)
-
-
-class EraseQuery(Request):
-    """Erase this, or (``dry_run``) tell what would go: as clients before version 0.2 ask."""
-
-    what: Erasure
-    dry_run: bool = False
-
-
-@formerly("inspect.erase", EraseQuery, scope="admin")
-def erase_as_formerly(actor: Actor, query: EraseQuery) -> ErasurePreview | ErasureRequested:
-    """Goes with version 0.3. Safe to repeat because a second erasure of the same finds nothing."""
-    return preview(actor, query.what) if query.dry_run else actions.request_erasure.perform(actor, query.what)

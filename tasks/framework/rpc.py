@@ -6,7 +6,6 @@ early: an answer that a dead worker owes is of no use later, the caller asks aga
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -23,13 +22,8 @@ from models.db.valkey import valkey
 from tasks.framework import callers
 from tasks.framework.answering import ANSWER_TIME_LIMIT, in_turn, push, reply_to
 
-log = logging.getLogger(__name__)
-
 Q = TypeVar("Q", bound=BaseModel)
 R = TypeVar("R")
-
-#: Names that an older client calls: kept for one release.
-_OLD_NAMES_TOLD: set[str] = set()
 
 
 class _Whose(BaseModel):
@@ -52,26 +46,6 @@ def implements(action: Action[Q, R]) -> Callable[[Callable[[Actor, Q], R]], Call
 
 def _serve(action: Action[Q, R], perform: Callable[[Actor, Q], R]) -> None:
     answer(f"rpc.{action.name}", action.request, perform, scope=action.scope, changes=action.mutates)
-    if action.formerly is not None:
-        formerly(action.formerly, action.request, scope=action.scope, changes=action.mutates)(perform)
-
-
-def formerly(
-    task: str, request: type[Q], *, scope: KeyScope, changes: bool = True
-) -> Callable[[Callable[[Actor, Q], R]], Callable[[Actor, Q], R]]:
-    """Answer a call by its name before version 0.2, for one release. A client that old signs nothing (``allow_unsigned_calls``)."""
-
-    def register(perform: Callable[[Actor, Q], R]) -> Callable[[Actor, Q], R]:
-        def told(actor: Actor, asked: Q) -> R:
-            if task not in _OLD_NAMES_TOLD:
-                _OLD_NAMES_TOLD.add(task)
-                log.warning("an older client calls %s, a name that the next release does not know", task)
-            return perform(actor, asked)
-
-        answer(task, request, told, scope=scope, changes=changes)
-        return perform
-
-    return register
 
 
 def answer(task: str, model: type[Q], perform: Callable[[Actor, Q], R], *, scope: KeyScope, changes: bool) -> None:

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from jiyi.operations import jobs
 from jiyi.protocol.operations import RunJob, Tick
 from models.db.actions import Actor
-from models.operations.actions import preview_job, run_job
+from models.operations.actions import preview_job
 from tasks.framework.jobs import rehearse
-from tasks.framework.rpc import formerly, implements
+from tasks.framework.rpc import implements
 
 
 @implements(preview_job)
@@ -19,16 +19,3 @@ def preview(actor: Actor, request: RunJob) -> Tick:
     job, now, began = jobs.find(request.job), datetime.now(UTC), time.monotonic()
     found = rehearse(job, None if request.whole_service else actor.group_id)
     return Tick(job=job.name, slot=now, state="dry run", summary=found, seconds=time.monotonic() - began)
-
-
-class RunOrPreview(RunJob):
-    """Run a job, or tell what it would do: as clients before version 0.2 ask."""
-
-    dry_run: bool = False
-
-
-@formerly("inspect.run_job", RunOrPreview, scope="operator")
-def run_or_preview(actor: Actor, query: RunOrPreview) -> Tick:
-    """Goes with version 0.3. Safe to repeat because jobs are."""
-    request = RunJob(job=query.job, whole_service=query.whole_service)
-    return preview(actor, request) if query.dry_run else run_job.perform(actor, request)

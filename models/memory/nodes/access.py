@@ -91,7 +91,7 @@ def flush() -> FlushResult:
     """
     handed_over = valkey_keys.access_flush(uuid7())
     with valkey().pipeline(transaction=True) as pipe:
-        for suffix in ("", *valkey_keys.COUNTS):
+        for suffix in ("", valkey_keys.EACH_SUFFIX):
             pipe.rename(valkey_keys.ACCESS + suffix, handed_over + suffix)
         answers = pipe.execute(raise_on_error=False)
     if all(isinstance(answer, redis.ResponseError) for answer in answers):  # no such keys: nothing was touched
@@ -103,7 +103,7 @@ def recover() -> FlushResult:
     """Write the buffers that a flush which died left behind."""
     touches = nodes = 0
     keys = islice(valkey().scan_iter(match=f"{valkey_keys.ACCESS_FLUSH}*", count=100), MAX_ORPHANS)
-    for name in {key.decode().removesuffix(valkey_keys.COUNT_SUFFIX).removesuffix(valkey_keys.EACH_SUFFIX) for key in keys}:
+    for name in {key.decode().removesuffix(valkey_keys.EACH_SUFFIX) for key in keys}:
         if _age(name) > FLUSH_SECONDS:
             written = _write(name)
             touches, nodes = touches + written.touches, nodes + written.nodes
@@ -147,7 +147,7 @@ def _write(handed_over: str) -> FlushResult:
             )
     touches = sum(counts.values())
     with valkey().pipeline(transaction=True) as pipe:
-        pipe.delete(handed_over, *(handed_over + suffix for suffix in valkey_keys.COUNTS))
+        pipe.delete(handed_over, handed_over + valkey_keys.EACH_SUFFIX)
         pipe.hincrby(valkey_keys.COUNTERS, UPDATES, len(times))
         pipe.hincrby(valkey_keys.COUNTERS, COALESCED, max(touches - len(times), 0))
         pipe.execute()
@@ -155,10 +155,9 @@ def _write(handed_over: str) -> FlushResult:
 
 
 def _latest_and_counts(handed_over: str) -> tuple[dict[bytes, float], Counter[bytes]]:
-    """When each memory was last accessed, and how often. A buffer from before version 0.2 has the counts as a hash."""
+    """When each memory was last accessed, and how often."""
     latest = dict(cast("list[tuple[bytes, float]]", valkey().zrange(handed_over, 0, -1, withscores=True)))
-    before = cast("dict[bytes, bytes]", valkey().hgetall(handed_over + valkey_keys.COUNT_SUFFIX))
-    counts = Counter({name: int(count) for name, count in before.items()})
+    counts: Counter[bytes] = Counter()
     for one in cast("list[bytes]", valkey().lrange(handed_over + valkey_keys.EACH_SUFFIX, 0, -1)):
         node_ids, at, group_id = one.split(b":", 2)
         for name in (node_id + b":" + group_id for node_id in node_ids.split(b",")):

@@ -12,15 +12,14 @@ from uuid import UUID, uuid4
 
 import kombu
 import pytest
-from pydantic_core import from_json
 from sqlalchemy import text
 from uuid6 import uuid7
 
 from jiyi import Client
 from jiyi.errors import EventRejected, InvalidEvent, InvalidRequest, ModelMismatch, NoAnswer, NotFound
-from jiyi.operations.jobs import JOBS
+from jiyi.protocol.memory import MemoryRow
 from jiyi.protocol.operations import DeadLetter, LetterState, Resolved
-from jiyi.protocol.queries import QUEUE, Page
+from jiyi.protocol.queries import Page
 from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import get_settings
 from models.accounts import audit
@@ -82,12 +81,12 @@ def test_a_retrieval_is_written_down_as_an_access(client: Client) -> None:
     event_id = client.observe("klaus", "Klaus drinks tea", occurred_at=T0, wait=True)
     client.retrieve("klaus", "tea", now=T0 + timedelta(hours=3))
 
-    def node() -> dict[str, Any]:
+    def node() -> MemoryRow:
         return client.memory.nodes("klaus").rows[0]
 
-    until(lambda: node()["access_count"] == 1)
-    assert node()["node_id"] == str(event_id)
-    assert datetime.fromisoformat(node()["last_accessed"]) == T0 + timedelta(hours=3)
+    until(lambda: node().access_count == 1)
+    assert node().node_id == event_id
+    assert node().last_accessed == T0 + timedelta(hours=3)
 
 
 def test_twelve_hundred_observations_travel_in_several_messages_and_are_numbered_in_order(client: Client) -> None:
@@ -96,11 +95,11 @@ def test_twelve_hundred_observations_travel_in_several_messages_and_are_numbered
     ids = client.observe_many(observations, wait=True, timeout=60)
     assert len(set(ids)) == 1_200
     found = list(pages(client.memory.nodes, "before", "klaus", limit=500))
-    assert [node["node_count"] for node in found] == list(range(1_200, 0, -1))
+    assert [node.node_count for node in found] == list(range(1_200, 0, -1))
     # Within a message the order is kept; whole messages may overtake each other.
-    of = {node["node_id"]: node["node_count"] for node in found}
+    of = {node.node_id: node.node_count for node in found}
     for start in range(0, 1_200, 500):
-        numbers = [of[str(event_id)] for event_id in ids[start : start + 500]]
+        numbers = [of[event_id] for event_id in ids[start : start + 500]]
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
@@ -123,11 +122,11 @@ def test_related_finds_keywords_whatever_the_case_in_chinese_and_by_the_end_of_a
         wait=True,
     )
 
-    def related(**triple: str) -> tuple[list[str], list[str]]:
+    def related(**triple: str) -> tuple[list[UUID], list[UUID]]:
         found = client.memory.related("klaus", **triple)
-        return tuple([row["node_id"] for row in found[kind]] for kind in ("events", "thoughts"))  # type: ignore[return-value]
+        return [row.node_id for row in found["events"]], [row.node_id for row in found["thoughts"]]
 
-    one, two, three, _, _, six = map(str, ids)
+    one, two, three, _, _, six = ids
     assert related(object="BOOK") == ([one], [three])
     assert related(subject="kLAUS", predicate="reads", object="nothing of it") == ([one], [])
     assert related(subject="书店", object="book") == ([two, one], [three])
@@ -230,8 +229,8 @@ def test_sixteen_threads_use_one_client_and_each_gets_its_own_answer(client: Cli
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(work, range(16)))
     found = list(pages(client.agents.list, "after", limit=7))
-    assert sorted(row["agent_id"] for row in found) == sorted(f"agent-{i}" for i in range(16))
-    assert {row["node_count"] for row in found} == {3}
+    assert sorted(row.agent_id for row in found) == sorted(f"agent-{i}" for i in range(16))
+    assert {row.node_count for row in found} == {3}
 
 
 def test_it_is_used_from_asyncio_through_threads(client: Client) -> None:
@@ -307,21 +306,3 @@ def test_a_refused_event_that_is_replayed_unmended_comes_back_as_a_new_letter(cl
         ("dead_letters.resolve", "operator", [str(second.letter_id)]),
         ("dead_letters.resolve", "operator", [str(first.letter_id)]),
     ]
-
-
-def test_the_names_of_version_0_1_still_answer_on_the_broker(client: Client) -> None:
-    group = {"group_id": client.group}
-
-    def asked(name: str, **fields: Any) -> Any:
-        return from_json(client.transport.call(f"inspect.{name}", QUEUE, {**group, **fields}, None))
-
-    assert asked("stats")["group"]["agents"] == 0
-    assert {row["job"] for row in asked("schedule")} == JOBS.keys()
-    assert asked("dead_letters", kind="no such kind") == {"rows": [], "next": None}
-    assert asked("resolve", action="discard", kind="no such kind")["resolved"] == 0
-    assert asked("run_job", job="snapshot", dry_run=True)["state"] == "dry run"
-    begun = asked("run_job", job="snapshot", whole_service=False)
-    tick = until(lambda: asked("tick", job="snapshot", slot=begun["slot"]))
-    assert tick["job"] == "snapshot"
-    assert asked("llms", days=7)["days"] == 7
-    assert asked("embedders")["vendors"]

@@ -120,8 +120,8 @@ def test_observe_and_retrieve(either: Client) -> None:
 
 def test_namespaces_ask_and_do(either: Client) -> None:
     told = either.observe("anna", "Anna is allergic to nuts", poignancy=7, wait=True)
-    assert [row["agent_id"] for row in either.agents.list().rows] == ["anna"]
-    assert [row["node_id"] for row in either.memory.nodes("anna").rows] == [str(told)]
+    assert [row.agent_id for row in either.agents.list().rows] == ["anna"]
+    assert [row.node_id for row in either.memory.nodes("anna").rows] == [told]
     assert [state.state for state in either.memory.event_states([told])] == ["retrievable"]
     assert either.why(told).node_id == told
 
@@ -263,14 +263,14 @@ def test_another_group_stays_apart(way: str, service: str, web_app: Flask, api_k
 def test_a_key_over_http_knows_its_group(service: str, web_app: Flask, api_key: KeyMaker) -> None:
     with over_http(web_app, api_key(service, "publish", "read")) as client:
         client.observe("klaus", "Klaus has a group that the client was not told", wait=True)
-        assert [row["agent_id"] for row in client.agents.list().rows] == ["klaus"]
+        assert [row.agent_id for row in client.agents.list().rows] == ["klaus"]
 
 
 def test_an_operators_key_names_the_group(service: str, web_app: Flask, api_key: KeyMaker) -> None:
     with over_http(web_app, api_key(None, "publish", "read", "operator"), group=service) as client:
         client.observe("klaus", "told by an operator", wait=True)
     with over_http(web_app, api_key(service, "read")) as own:
-        assert [row["agent_id"] for row in own.agents.list().rows] == ["klaus"]
+        assert [row.agent_id for row in own.agents.list().rows] == ["klaus"]
 
 
 @pytest.mark.parametrize("key", ["", "jiyi_abcdefghijkl_0123456789012345678901234567890123456789012"])

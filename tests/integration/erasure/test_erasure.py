@@ -9,19 +9,19 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from pydantic import BaseModel, ConfigDict
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from jiyi import Client
 from jiyi.erasure.names import Names, hash_of
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureState
+from jiyi.protocol.erasure import Erasure, ErasureState
 from jiyi.protocol.events import Event, build
+from jiyi.protocol.queries import CHANGES
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.db import valkey_keys
 from models.db.actions import Actor
@@ -40,7 +40,6 @@ from models.operations.backup import backups, pg_tools
 from models.retrieval import enlargement, index_cache, touches
 from tasks.erasure import database as in_database
 from tasks.erasure import outside
-from tasks.erasure.erase import EraseQuery
 from tasks.erasure.erase import erase as erase_task
 from tasks.framework.answering import Answered
 from tasks.framework.work import KINDS, run_due
@@ -525,9 +524,6 @@ def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack)
     _cause_trouble(group, word, zh)
     preview = client.erasure.preview(person=word, aliases=[zh])
     assert preview.agents == [f"{word}-agent"]
-    with pytest.warns(DeprecationWarning, match="Client.ask"):
-        formerly = client.ask("erase", EraseQuery(what=Erasure(person=word, aliases=[zh]), dry_run=True))
-    assert ErasurePreview.model_validate(formerly) == preview  # as clients before version 0.2 ask
     assert client.retrieve("klaus", zh).accessed_ids  # the index may have made room for those of other tests meanwhile
     reported = set(index_cache.reports())  # a worker that has its first index after the erasure was asked nothing
     erasure_id = client.erasure.request(person=word, aliases=[zh])
@@ -540,7 +536,7 @@ def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack)
     assert places(word, zh) == []
     assert reported <= set(report["workers"])
     assert sum(one["indexes"] for one in report["workers"].values()) >= 1
-    assert [row["description"] for row in client.memory.nodes("klaus").rows] == ["Klaus repairs the clock"]
+    assert [row.description for row in client.memory.nodes("klaus").rows] == ["Klaus repairs the clock"]
     assert [node.description for node in client.retrieve("klaus", word).retrieved_nodes] == ["Klaus repairs the clock"]
     whom = Names([word, zh])
     files = [path for path in database.log_dir.rglob("*") if path.is_file()]
@@ -562,8 +558,8 @@ def _cause_trouble(group: str, word: str, zh: str) -> None:
     for body in bodies:
         publish_raw(json.dumps(body, ensure_ascii=False))
     publish_raw(f'{{"{word}": ')
-    with Client(group) as client, pytest.warns(DeprecationWarning), pytest.raises(InvalidRequest):
-        client.ask("erase", cast("Any", _Anything(group_id=group, what={"person": word, "agent_id": zh})))
+    with Client(group) as client, pytest.raises(InvalidRequest):
+        client.transport.call("rpc.erasure.request", CHANGES, {"group_id": group, "person": word, "agent_id": {zh: word}}, None)
     for statement in (
         "INSERT INTO memory_nodes (node_id, group_id, description) VALUES (gen_random_uuid(), :g, :word)",
         "SELECT CAST(:word AS uuid), :g",
@@ -574,12 +570,6 @@ def _cause_trouble(group: str, word: str, zh: str) -> None:
     while len(rows("SELECT 1 FROM dead_letters WHERE body LIKE :word", word=f"%{word}%")) < len(bodies) + 1:
         assert time.monotonic() < deadline
         time.sleep(0.1)
-
-
-class _Anything(BaseModel):
-    """A question that the client would not send."""
-
-    model_config = ConfigDict(extra="allow")
 
 
 def test_an_erasure_leaves_another_group_s_memory_of_the_same_id(alone: None, group: str) -> None:

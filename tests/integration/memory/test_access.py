@@ -177,7 +177,7 @@ def test_several_dead_flushes_are_all_recovered(group: str) -> None:
     for hours, node in enumerate(nodes, start=1):
         name = valkey_keys.access_flush(old_flush(hours))
         valkey().zadd(name, {access.member(group, node): at(hours)})
-        valkey().hset(name + valkey_keys.COUNT_SUFFIX, access.member(group, node), 2)
+        valkey().rpush(name + valkey_keys.EACH_SUFFIX, *[access.together(group, [str(node)], at(hours))] * 2)
     assert access.recover() == FlushResult(touches=6, nodes=3)
     assert [accessed(node) for node in nodes] == [(T0 + timedelta(hours=hours), 2) for hours in (1, 2, 3)]
     assert not valkey().keys(f"{valkey_keys.ACCESS_FLUSH}*")
@@ -247,15 +247,6 @@ def test_only_so_many_accesses_wait_to_be_counted_and_no_time_is_lost(group: str
     access.keep_bounded()
     assert access.flush() == FlushResult(touches=2, nodes=2)
     assert [accessed(node) for node in (one, other)] == [(T0 + timedelta(hours=2), 2), (T0 + timedelta(hours=5), 0)]
-
-
-def test_a_buffer_from_before_version_0_2_is_written_with_what_came_since(group: str) -> None:
-    one, other = remembered(group, 2)
-    valkey().zadd(valkey_keys.ACCESS, {access.member(group, one): at(3)})
-    valkey().hset(valkey_keys.ACCESS + valkey_keys.COUNT_SUFFIX, access.member(group, one), 4)
-    access.touch(group, [one, other], at(1))
-    assert access.flush() == FlushResult(touches=6, nodes=2)
-    assert [accessed(node) for node in (one, other)] == [(T0 + timedelta(hours=3), 5), (T0 + timedelta(hours=1), 1)]
 
 
 def test_an_erased_memory_is_taken_out_of_what_was_accessed_together(group: str) -> None:

@@ -112,7 +112,7 @@ def _of_reflections(client: Client, agent: str = "klaus") -> list[dict[str, Any]
         found = client.memory.nodes(agent, types=["thought"]).rows
     except NotFound:
         return []
-    return [row for row in found if "reflection" in row["provenance"]]
+    return [row.model_dump(mode="json") for row in found if "reflection" in row.provenance]
 
 
 def _until(condition: Callable[[], Any]) -> Any:

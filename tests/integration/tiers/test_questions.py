@@ -1,4 +1,4 @@
-"""What workers answer about the tiers over the broker, by today's names and by those of version 0.1."""
+"""What workers answer about the tiers over the broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.tiers.knowledge import PromoteBody
 from jiyi.protocol.wire.calls import open_reply
-from models.actions import ACTIONS
 from models.db.actions import Actor
 from models.tiers import actions
 from tests.integration.actions.calling import called, service
@@ -25,15 +24,10 @@ def call(task: str, group: str, **request: Any) -> Any:
 
 
 def ask(action: str, group: str, **request: Any) -> Any:
-    """The answer, which is the same by the old name."""
-    answer = call(f"rpc.{action}", group, **request)
-    formerly = ACTIONS[action].formerly
-    assert formerly is not None
-    assert call(formerly, group, **request) == answer
-    return answer
+    return call(f"rpc.{action}", group, **request)
 
 
-def test_questions_are_answered_by_both_names_and_for_one_group(group: str) -> None:
+def test_questions_are_answered_for_one_group(group: str) -> None:
     accepted, refused = (*say(group, TEXTS[0], session_id="s1"), *say(group, "ok"))
     say(f"other-{group}", TEXTS[1])
     piece = actions.promote.perform(Actor(group, "Lin"), PromoteBody(text=TEXTS[2])).pieces[0].knowledge_id
@@ -69,4 +63,3 @@ def test_a_digest_over_the_broker_says_who_asked(group: str) -> None:
     (said,) = say(group, TEXTS[0])
     made = call("rpc.digests.make", group, days=1)
     assert (made["created_by"], made["items"][0]["entry_ids"]) == ("operator", [str(said)])
-    assert call("memory.digest", group, days=1)["entries"] == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -23,10 +22,9 @@ from jiyi.client.arguments import (
     ObservationArguments,
     RetrievalArguments,
 )
-from jiyi.client.client import MOVED, chunks
+from jiyi.client.client import chunks
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
 from jiyi.protocol import events as wire
-from jiyi.protocol.memory import NodesQuery
 from jiyi.protocol.retrieval import Question
 from jiyi.protocol.tiers.context import ContextBody
 from jiyi.protocol.tiers.quarantine import IngestBody
@@ -255,14 +253,6 @@ def test_any_transport_will_do_and_actions_are_asked_for_the_clients_group() -> 
     assert transport.closed
 
 
-@pytest.mark.parametrize(("old", "new"), MOVED.items())
-def test_an_old_name_works_and_says_where_its_method_is_now(old: str, new: str) -> None:
-    client = Client("g", settings=Settings(), transport=Recorder())
-    with pytest.warns(DeprecationWarning, match=f"Client.{old} is now Client.{new}; "):
-        method = getattr(client, old)
-    assert method == attrgetter(new)(client)
-
-
 def test_a_name_that_never_was_is_no_attribute() -> None:
     with pytest.raises(AttributeError, match="'Client' object has no attribute 'remember'"):
         Client("g", settings=Settings(), transport=Recorder()).remember  # noqa: B018
@@ -284,14 +274,3 @@ def test_the_arguments_are_the_fields_of_their_models(arguments: Any, models: li
     fields = set().union(*(model.model_fields for model in models))
     assert set(arguments.__annotations__) == fields - apart
     assert apart <= fields
-
-
-def test_questions_by_their_old_names_are_asked_for_one_more_release() -> None:
-    transport = Recorder({"rows": [], "next": None}, {"events": []})
-    with Client("g", settings=Settings(), transport=transport) as client, pytest.warns(DeprecationWarning, match="version 0.3"):
-        assert client.page("nodes", NodesQuery, agent_id="klaus").rows == []
-        assert client.ask("related", NodesQuery(agent_id="klaus")) == {"events": []}
-    assert [(name, queue, body["group_id"]) for name, queue, body, _ in transport.calls] == [
-        ("inspect.nodes", "inspection", "g"),
-        ("inspect.related", "inspection", "g"),
-    ]
