@@ -12,7 +12,7 @@ left out in turn are printed by ``python -m tools.train`` and kept in the weight
     ``retire``: precision and recall of marks on older statements that hold no longer; ``allergy_marked``: statements of an
     allergy that were marked though they hold
 ``satisfaction``
-    share that is right, and precision of what is not called neutral
+    share that is right, and precision of what is not called neutral, as the service judges: neutral below the thresholds
 ``requests``
     share that is right
 """
@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from jiyi.growth.satisfaction import detect
 from jiyi.heads.judgements import FACTS, LASTING, RETIRING, Heads, Judged
 from jiyi.heads.local import heads, learned
 from jiyi.heads.retiring import retires
@@ -72,7 +73,7 @@ def changes(judge: Heads, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def satisfaction(judge: Heads, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    said = [_label(one, NEUTRAL) for one in judge.satisfaction([row["messages"] for row in rows])]
+    said = [detect.satisfaction(row["messages"], judge) for row in rows]
     right = [one == row["expect"] for one, row in zip(said, rows, strict=True)]
     sides = [place for place, one in enumerate(said) if one != NEUTRAL]
     return {"right": _share(sum(right), len(rows)), "precision": _share(sum(right[place] for place in sides), len(sides))}

@@ -11,7 +11,7 @@ from jiyi.text.sections import parsed
 
 @cache
 def sections(name: str) -> dict[str, list[str]]:
-    """The lines of each section of a file below this folder (``satisfaction/words.txt``)."""
+    """The lines of each section of a file below this folder (``pains/cues.txt``)."""
     return parsed(files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from functools import partial
 
 from jiyi.growth.satisfaction.detect import satisfaction
 from jiyi.growth.trajectories import compress as compressing
-from jiyi.growth.trajectories.compress import Satisfaction
+from jiyi.heads.local import heads
 from jiyi.settings import get_settings
 from models.growth.artifacts.growing import COMPOSE
 from models.growth.trajectories import compressing as stored
@@ -23,13 +22,15 @@ BATCH = 20
 TIME_LIMIT = 60
 
 
-@work_task(COMPRESS, queue="growth", batch=BATCH, time_limit=TIME_LIMIT)
+@work_task(COMPRESS, queue="reflection", batch=BATCH, time_limit=TIME_LIMIT)
 def compress(batch: Batch) -> None:
     """Compress what sessions did since their last trajectory, and owe a look for chains of tools.
 
+    It runs where turns are extracted: that worker has loaded the local model, which judges how satisfied users are.
     Safe to repeat because a step is compressed once: its row names its trajectory in the transaction that stores that.
     """
     composed = False
+    judge = partial(satisfaction, heads=heads())  # before the transaction: the first call loads the model
     silent_since = datetime.now(UTC) - timedelta(minutes=get_settings().trajectory_silence_minutes)
     with batch.finish() as (connection, owed):
         found = {key: session for key in owed if (session := stored.session_of(connection, key)) is not None}
@@ -46,9 +47,3 @@ def compress(batch: Batch) -> None:
                 batch.later[key] = again
     if composed:
         wake(COMPOSE)
-
-
-def judge(messages: Sequence[str]) -> Satisfaction | None:
-    """How satisfied the user is, by the latest messages."""
-    found = satisfaction(messages)
-    return None if found is None else cast("Satisfaction", str(found))

@@ -1,12 +1,12 @@
 """Times of day in words: 下午三点半, "half past eight", 9:30, "tonight" (ZC-94).
 
-A bare hour from 1 to 6 is the afternoon, from 7 to 11 the morning, and both are ambiguous.
+A bare hour from 1 to 6 is the afternoon, from 7 to 11 the morning, and both are ambiguous. Who wants to be woken means the morning.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from jiyi.growth.schedules.numbers import EN, ZH, number
@@ -29,6 +29,8 @@ _PART_OF |= {"noon": "noon", "midday": "noon", "lunchtime": "noon", "midnight": 
 _HOURS: dict[Part, int] = {"dawn": 5, "morning": 9, "noon": 12, "afternoon": 15, "evening": 20, "night": 22, "midnight": 0}
 #: The hour of something that has a day and no time.
 DEFAULT_HOUR = 9
+#: Bare hours at which people get up. At one, two or three it may as well be the end of a nap.
+WAKING_HOURS = range(4, 12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +180,13 @@ def within(clock: Clock, part: Part) -> Clock | Impossible:
     if clock.part is not None or clock.said is None or (clock.certain and clock.said not in (0, 12)):
         return clock
     return at(clock.start, clock.end, clock.said, clock.minute, part)
+
+
+def of_waking(clock: Clock) -> Clock:
+    """A bare hour at which somebody wants to be woken: the morning, unless it has passed and the day is today."""
+    if clock.part is not None or clock.certain or clock.said not in WAKING_HOURS:
+        return clock
+    return replace(clock, hours=tuple(sorted(clock.hours)), certain=True)
 
 
 def _part(word: str) -> Part:

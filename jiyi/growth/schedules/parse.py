@@ -9,7 +9,7 @@ import re
 from datetime import datetime
 
 from jiyi.growth.schedules import readings, requests
-from jiyi.growth.schedules.clocks import Impossible
+from jiyi.growth.schedules.clocks import Clock, Impossible, of_waking
 from jiyi.growth.schedules.elements import Element, chosen, elements, window, without_end
 from jiyi.growth.schedules.next_runs import zone_of
 from jiyi.growth.schedules.offsets import Offset
@@ -99,6 +99,8 @@ def _parse(sentence: str, now: datetime, tz: str) -> Parsed:
     if impossible is not None:
         return Unclear(impossible.reason, asked=True)
     used = chosen(sentence, without_end(sentence, found), asked.start, asked.end)
+    if requests.is_waking(sentence):
+        used = [of_waking(one) if isinstance(one, Clock) else one for one in used]
     meant = readings.read(used, window(sentence, used), left_out, now, zone_of(tz))
     if not meant.readings:
         # "Take a look at what I made this morning": what is over was no request to do something.

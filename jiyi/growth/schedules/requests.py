@@ -32,6 +32,11 @@ _ASK, _ACT, _DECLINE, _TOLD, _TENSE, _NOW, _DEPENDS = (
 _ASK_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('ask_en')})", re.IGNORECASE)
 _ACT_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('act_en')})", re.IGNORECASE)
 _DECLINE_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('decline_en')})", re.IGNORECASE)
+_WAKING = re.compile(
+    r"[叫喊吵唤弄闹]醒|(?:叫|喊|催|闹)[^,。]{0,4}我[^,。]{0,4}起来|起床|\b(?:wake (?:me|us)|wake[- ]?up (?:call|alarm)|get (?:me|us) (?:up|out of bed))\b",
+    re.IGNORECASE,
+)
+_NAP = re.compile(r"午睡|午觉|午休|小睡|打个?盹|\bnap(?:ping)?\b|\bsiesta\b", re.IGNORECASE)
 _TIMES = re.compile(rf"{TIME}+")
 _BARE = re.compile(rf"\A\W*(?:请|那就|以后|今后|从今往后)?{TIME}[\s,的]{{0,3}}(?P<rest>.*)\Z", re.DOTALL)
 _WORKFLOW = re.compile(r"工作流|流程|\bworkflow\b|\bpipeline\b", re.IGNORECASE)
@@ -103,6 +108,11 @@ def task_of(text: str, sentence: str) -> str:
 def is_workflow(task: str) -> bool:
     """Whether what is to be done is a workflow."""
     return _WORKFLOW.search(task) is not None
+
+
+def is_waking(sentence: str) -> bool:
+    """Whether somebody wants to be woken at the end of a night."""
+    return _WAKING.search(sentence) is not None and _NAP.search(sentence) is None
 
 
 def _flat(text: str) -> tuple[str, list[int]]:

@@ -144,7 +144,7 @@ def test_the_last_three_requests_tell_of_satisfaction() -> None:
 
 
 def test_satisfaction_is_that_of_the_users_words() -> None:
-    made = compress([*run("search"), step(8, "user_request", input="解决了，完美")], lambda said: str(satisfaction(said)))  # type: ignore[arg-type, return-value]
+    made = compress([*run("search"), step(8, "user_request", input="解决了，完美")], satisfaction)
     assert made is not None
     assert made.satisfaction == "positive"
 

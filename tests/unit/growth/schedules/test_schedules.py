@@ -60,6 +60,39 @@ def test_zc_94_parts_of_the_day(words: str, hour: int) -> None:
     assert read(f"每天{words}提醒我").cron == f"0 {hour} * * *"
 
 
+@pytest.mark.parametrize(
+    ("text", "hour", "certainty"),
+    [
+        ("叫我6:30起床", 6, Exact),
+        ("6点半叫醒我", 6, Exact),
+        ("明天六点半喊我起来", 6, Exact),
+        ("wake me at 6:30", 6, Exact),
+        ("Wake me up at half past six tomorrow", 6, Exact),
+        ("set a wake-up alarm for 5:45", 5, Exact),
+        ("每天5点半叫我起床", 5, Exact),
+        ("wake me at 11", 11, Exact),
+        ("下午4点叫醒我", 16, Exact),
+        ("wake me at 6:30 pm", 18, Exact),
+        ("今晚9点叫醒我", 21, Exact),
+        ("午睡，4点半叫醒我", 16, Ambiguous),
+        ("wake me from my nap at 4:30", 16, Ambiguous),
+        ("叫醒我，2点", 14, Ambiguous),
+        ("remind me at 6:30 about dinner", 18, Ambiguous),
+        ("6点半提醒我吃晚饭", 18, Ambiguous),
+    ],
+)
+def test_who_wants_to_be_woken_means_the_morning(text: str, hour: int, certainty: type) -> None:
+    found = read(text)
+    assert isinstance(parse(text, NOW, SHANGHAI), certainty)
+    assert found.cron is not None
+    assert found.cron.split()[1] == str(hour)
+
+
+def test_who_wants_to_be_woken_today_after_that_hour_means_the_evening() -> None:
+    assert read("今天6:30叫醒我").at == datetime(2026, 3, 4, 18, 30, tzinfo=ZoneInfo(SHANGHAI))
+    assert read("叫我6:30起床").at == datetime(2026, 3, 5, 6, 30, tzinfo=ZoneInfo(SHANGHAI))
+
+
 def test_zc_95_intent_is_asking_not_naming() -> None:
     assert has_schedule_intent("每天早上9点提醒我查房", NOW, SHANGHAI)
     assert has_schedule_intent("每天25点提醒我", NOW, SHANGHAI)
